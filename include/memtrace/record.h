@@ -1,0 +1,55 @@
+/* The raw trace record: three little-endian u64, 24 bytes. Pure header, C11 and C++, host and device.
+ * Normative text: docs/trace-format.md. Layout macros: record.def. */
+#ifndef MEMTRACE_RECORD_H
+#define MEMTRACE_RECORD_H
+#include <stdint.h>
+
+#define MT_RAW_RECORD_SIZE 24u
+#define MT_RAW_MAX_SIZE ((1u << 28) - 1) /* bytes one record can say; longer accesses are split */
+
+enum mt_access_type {
+#define MT_ACCESS_TYPE(name, code, text) MT_##name = code,
+#include "memtrace/record.def"
+};
+
+/* One record as it stands on disk. All zeros is the end-of-kernel mark (EOT). */
+struct mt_raw_record {
+    uint64_t w[3];
+};
+
+/* Field getters: mt_rec_smid(&r), mt_rec_type, mt_rec_size, mt_rec_address, mt_rec_cta_x, _y, _z. */
+#define MT_RECORD_FIELD(name, word, shift, bits)                                                             \
+    static inline uint64_t mt_rec_##name(const struct mt_raw_record *r)                                      \
+    {                                                                                                        \
+        return (r->w[word] >> (shift)) & (~0ull >> (64 - (bits)));                                           \
+    }
+#include "memtrace/record.def"
+
+/* The low half of w[0]: type and size. `size` in bytes, 1 .. MT_RAW_MAX_SIZE. */
+static inline uint32_t mt_rec_meta(uint32_t type, uint32_t size)
+{
+    return type << 28 | size;
+}
+
+/* w[2] of a CTA: x has 32 bits, y and z 16 each, as CUDA's grid limits need. */
+static inline uint64_t mt_rec_cta(uint32_t x, uint32_t y, uint32_t z)
+{
+    return (uint64_t)x << 32 | (uint64_t)(y & 0xffff) << 16 | (z & 0xffff);
+}
+
+static inline struct mt_raw_record mt_rec_pack(uint32_t smid, uint32_t type, uint32_t size, uint64_t address,
+                                               uint64_t cta)
+{
+    struct mt_raw_record r = {{(uint64_t)smid << 32 | mt_rec_meta(type, size), address, cta}};
+    return r;
+}
+
+static inline int mt_rec_is_eot(const struct mt_raw_record *r)
+{
+    return (r->w[0] | r->w[1] | r->w[2]) == 0;
+}
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct mt_raw_record) == MT_RAW_RECORD_SIZE, "raw record is 24 bytes");
+#endif
+#endif

@@ -1,0 +1,13 @@
+/* Source place of a CUDA call in host code, as the pass emits it (docs/internals.md, "Host side of the pass"). */
+#ifndef MT_COMMON_SITE_H
+#define MT_COMMON_SITE_H
+#include <stdint.h>
+struct mt_host_site {
+    const char *file, *function, *name; /* name: callee, or the kernel's mangled stub */
+    uint32_t line, column;
+};
+/* Called from instrumented host code before a CUDA call; keeps `site` for the calling thread. */
+void __mt_host_site(const struct mt_host_site *site);
+/* The place of the CUDA call under way and forgets it; NULL when unknown (code not compiled with the plugin). */
+const struct mt_host_site *mt_host_site_take(void);
+#endif

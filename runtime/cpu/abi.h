@@ -1,0 +1,141 @@
+/* What the pass, the CPU image it emits, the builtins compiled to bitcode and libmemtrace.so agree on.
+ *
+ * A CPU image is an x86-64 shared object made from the *instrumented* device module. It exports one symbol,
+ * `mt_image` (struct mt_image_head). It imports mt_cpu_tls and the mt_cpu_* functions below from libmemtrace.so.
+ * It travels behind NVIDIA's fatbin: at fatbin data + header size + fatbin size (both in the fatbin header),
+ * rounded up to 8, stands struct mt_payload. Included by C code of the host and, compiled to LLVM bitcode, by
+ * runtime/cpu/builtins. */
+#ifndef MT_CPU_ABI_H
+#define MT_CPU_ABI_H
+#include <stdint.h>
+
+#define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
+#define MT_IMAGE_VERSION 1u
+
+#define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
+struct mt_payload {
+    char magic[8];
+    uint64_t size; /* bytes of the shared object that follow */
+    /* unsigned char image[size]; */
+};
+
+/* Device PTX carries the image as one comment line: this prefix, then the object in base64, then LF. The object is
+ * relocatable; the overlay's fatbinary links it into the shared object. */
+#define MT_PTX_PREFIX "// @memtrace-cpu-image "
+
+enum mt_kernel_flags {
+    MT_KERNEL_SYNC = 1,    /* may wait (barrier, warp collective, unknown call): run as fibers */
+    MT_KERNEL_TRACED = 2,  /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
+    MT_KERNEL_PRINTF = 4,  /* may print */
+};
+enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };
+enum mt_note_kind {
+    MT_NOTE_UNTRACED = 0,    /* touches global memory, no record is made: counted when executed */
+    MT_NOTE_UNSUPPORTED = 1, /* the CPU device cannot run it: executing it fails the launch */
+};
+
+#define MT_F_PTR(n) const void *n;
+#define MT_F_U32(n) uint32_t n;
+#define MT_F_U64(n) uint64_t n;
+#define MT_F(kind, name) MT_F_##kind(name)
+#define MT_IMAGE_KERNEL MT_F
+struct mt_image_kernel {
+#include "image.def"
+};
+#define MT_IMAGE_PARAM MT_F
+struct mt_image_param {
+#include "image.def"
+};
+#define MT_IMAGE_SITE MT_F
+struct mt_image_site {
+#include "image.def"
+};
+#define MT_IMAGE_VAR MT_F
+struct mt_image_var {
+#include "image.def"
+};
+#define MT_IMAGE_NOTE MT_F
+struct mt_image_note {
+#include "image.def"
+};
+#define MT_IMAGE_HEAD MT_F
+struct mt_image_head {
+#include "image.def"
+};
+#undef MT_F
+
+/* State of the device thread that runs on this OS thread, and of its trace buffer. Device threads never move
+ * between OS threads. The pass reads no field by offset: all access is through builtins. */
+struct mt_cpu_tls {
+    uint32_t tid[3], ctaid[3], ntid[3], nctaid[3];
+    uint32_t laneid, warpid, smid, nsmid;
+    char *shared;          /* start of this CTA's shared memory: static part, then dynamic part */
+    uint64_t shared_bytes; /* static + dynamic */
+    /* Everything that is not global memory and has an address (stacks of OS threads and fibers, shared memory,
+     * kernel arguments) lies in [local_base, local_base + local_bytes): one reserved range for the whole process,
+     * so "is this generic pointer global?" is one comparison (constants apart, see mt_cpu_is_global). */
+    uint64_t local_base, local_bytes;
+    /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_flush. When the launch is not
+     * traced cur/end describe a scratch buffer, so the recording code has no other test. */
+    uint64_t *cur, *end;
+    uint64_t smid_hi; /* smid << 32 */
+    uint64_t cta;     /* w[2] of the record */
+    uint64_t grid_id;
+    uint32_t dyn_shared; /* bytes of dynamic shared memory (%dynamic_smem_size) */
+    uint32_t cooperative;
+    void *cta_state; /* the scheduler's */
+    void *launch;    /* the launch's */
+};
+
+#ifdef __cplusplus
+#define MT_THREAD thread_local
+#else
+#define MT_THREAD _Thread_local
+#endif
+extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
+
+/* ---- imported by images from libmemtrace.so ------------------------------------------------------------- */
+
+/* The trace buffer is full: hand it on, return the new `cur` (always with room for one record). */
+uint64_t *mt_cpu_trace_flush(void);
+/* Is this address __constant__ data of any image? (Only asked for generic pointers outside the local range.) */
+int mt_cpu_is_constant(const void *p);
+
+/* CTA barriers. kind: 0 plain, 1 popc, 2 and, 3 or; returns the reduction. id 0..15, count 0 = whole CTA. */
+uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
+/* bar.arrive: counts, does not wait. */
+void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
+
+/* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation. */
+enum mt_shfl_mode { MT_SHFL_UP, MT_SHFL_DOWN, MT_SHFL_BFLY, MT_SHFL_IDX };
+enum mt_vote_mode { MT_VOTE_ALL, MT_VOTE_ANY, MT_VOTE_UNI, MT_VOTE_BALLOT };
+enum mt_redux_op { MT_REDUX_ADD, MT_REDUX_UMIN, MT_REDUX_UMAX, MT_REDUX_MIN, MT_REDUX_MAX, MT_REDUX_AND,
+                   MT_REDUX_OR, MT_REDUX_XOR };
+void mt_cpu_syncwarp(uint32_t mask);
+/* Low 32 bits: the value; bit 32: the predicate (source lane in range). `c` is PTX's clamp/segment operand. */
+uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
+uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
+uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
+uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* the mask or 0 */
+uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
+/* Lanes of this warp that are at this very call (site = return address); waits until no fiber can run. */
+uint32_t mt_cpu_activemask(void);
+/* Warp-synchronous code without collectives (volatile shared): same wait, no result. */
+void mt_cpu_lockstep(void);
+/* A spinning loop's back edge: let other fibers and CTAs go on. */
+void mt_cpu_yield(void);
+void mt_cpu_nanosleep(uint32_t ns);
+
+/* Ends the launch with an error; never returns. */
+_Noreturn void mt_cpu_trap(void);
+_Noreturn void mt_cpu_unsupported(const char *what, const char *file, uint32_t line);
+void mt_cpu_exit_thread(void); /* PTX exit: ends this device thread; never returns */
+/* An access that has no record (texture reads and the like): counted per launch. */
+void mt_cpu_untraced(const char *what);
+
+int mt_cpu_vprintf(const char *format, const void *args);
+_Noreturn void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, const char *function);
+void *mt_cpu_malloc(uint64_t bytes);
+void mt_cpu_free(void *p);
+uint64_t mt_cpu_globaltimer(void);
+#endif

@@ -1,0 +1,49 @@
+/* The CPU device: runs the CTAs of a launch on a pool of worker threads. Internal to libmemtrace.so.
+ * Used by runtime/api; knows nothing of files: records leave through mt_cpu_launch.flush. */
+#ifndef MT_CPU_CPU_H
+#define MT_CPU_CPU_H
+#include <stddef.h>
+#include <stdint.h>
+#include "abi.h"
+
+/* A loaded image. Never unloaded while the process lives (kernels may still run at exit). */
+struct mt_image {
+    const struct mt_image_head *head;
+    void *handle;       /* dlopen's */
+    uint32_t site_base; /* global id of sites[0], unique in the process */
+    struct mt_image *next;
+};
+
+/* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd + dlopen),
+ * registers its constants. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
+struct mt_image *mt_image_load(const void *wrapper, const char **why);
+/* Kernel or variable by mangled name, NULL if absent. */
+const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
+const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
+
+/* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again; returns 0 or an errno. */
+int mt_cpu_init(unsigned threads, unsigned sms);
+unsigned mt_cpu_threads(void);
+
+struct mt_cpu_launch {
+    const struct mt_image *image;
+    const struct mt_image_kernel *kernel;
+    void **args; /* nparams + 1 pointers, the last one to the hidden launch context */
+    uint32_t grid[3], block[3];
+    uint32_t dyn_shared;
+    uint32_t cooperative; /* all CTAs must be co-resident (grid barrier) */
+    /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during
+     * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
+    void (*flush)(void *ctx, const void *records, size_t count);
+    void *flush_ctx;
+    /* Results. */
+    uint64_t records;  /* records made, counted independently of flush */
+    uint64_t untraced; /* accesses executed that have no record */
+    char message[512]; /* why it failed; "" otherwise */
+};
+/* Runs the launch to its end. Returns 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure,
+ * 801 not supported). */
+int mt_cpu_run(struct mt_cpu_launch *launch);
+/* 1 if the calling OS thread is a worker of the pool. */
+int mt_cpu_is_worker(void);
+#endif
