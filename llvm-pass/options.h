@@ -1,5 +1,6 @@
-/* What the AST side tells the pass. Both live in libMemtrace-AA.so and run in one cc1 process; the AST side fills
- * the one instance before code generation starts. Under `opt` (tests) it is filled from MEMTRACE_PASS_OPTIONS. */
+/* What the AST side tells the pass. Both live in libMemtrace-AA.so and run in one cc1 process; the AST side
+ * fills the one instance before code generation starts. Under `opt` (tests) it is filled from
+ * MEMTRACE_PASS_OPTIONS. */
 #ifndef MT_PASS_OPTIONS_H
 #define MT_PASS_OPTIONS_H
 #include <stdint.h>
@@ -14,30 +15,30 @@ struct mt_off_range {
 };
 
 struct mt_pass_options {
-    char *kernels;     /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
-    char *exclude;     /* and not these */
-    uint32_t only;     /* bit per enum mt_access_type; 0 = all */
-    int strip_debug;   /* line tables were turned on by us: remove all debug info after the pass */
-    int cpu_image;     /* 1 (default): emit the CPU image */
-    int gpu_trace;     /* 1 (default): instrument the GPU's code */
-    int lockstep;      /* 1: treat every shared-memory store as a warp-synchronous point on the CPU device */
+    char *kernels;   /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
+    char *exclude;   /* and not these */
+    uint32_t only;   /* bit per enum mt_access_type; 0 = all */
+    int strip_debug; /* line tables were turned on by us: remove all debug info after the pass */
+    int cpu_image;   /* 1 (default): emit the CPU image */
+    int gpu_trace;   /* 1 (default): instrument the GPU's code */
+    int lockstep;    /* 1: treat every shared-memory store as a warp-synchronous point on the CPU device */
     int verbose;
-    char *cpu;         /* -march of the CPU image, default x86-64-v3 */
+    char *cpu; /* -march of the CPU image, default x86-64-v3 */
     struct mt_off_range *off;
     uint32_t noff;
 };
 extern struct mt_pass_options mt_pass_options;
 
-/* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-* and for
- * MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of loads, stores,
- * atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off), verbose (on|off), cpu. */
+/* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
+ * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
+ * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off), verbose (on|off), cpu.
+ */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);
 
-/* Annotations (llvm.global.annotations, from __attribute__((annotate(...)))) that the AST side writes and the pass
- * reads and removes. Fields are separated by TAB:
- *   memtrace.kernel  TAB pretty name TAB file TAB line TAB column TAB parameter names separated by ','
- *   memtrace.device  TAB the same, for __device__ functions
+/* Annotations (llvm.global.annotations, from __attribute__((annotate(...)))) that the AST side writes and the
+ * pass reads and removes. Fields are separated by TAB: memtrace.kernel  TAB pretty name TAB file TAB line TAB
+ * column TAB parameter names separated by ',' memtrace.device  TAB the same, for __device__ functions
  *   memtrace.skip          the function's own code is not traced; a kernel: its launches are not traced
  *   memtrace.trace         overrides a skip by pragma or filter */
 #define MT_ANNOTATION "memtrace."

@@ -1,10 +1,10 @@
 /* What the pass, the CPU image it emits, the builtins compiled to bitcode and libmemtrace.so agree on.
  *
  * A CPU image is an x86-64 shared object made from the *instrumented* device module. It exports one symbol,
- * `mt_image` (struct mt_image_head). It imports mt_cpu_tls and the mt_cpu_* functions below from libmemtrace.so.
- * It travels behind NVIDIA's fatbin: at fatbin data + header size + fatbin size (both in the fatbin header),
- * rounded up to 8, stands struct mt_payload. Included by C code of the host and, compiled to LLVM bitcode, by
- * runtime/cpu/builtins. */
+ * `mt_image` (struct mt_image_head). It imports mt_cpu_tls and the mt_cpu_* functions below from
+ * libmemtrace.so. It travels behind NVIDIA's fatbin: at fatbin data + header size + fatbin size (both in the
+ * fatbin header), rounded up to 8, stands struct mt_payload. Included by C code of the host and, compiled to
+ * LLVM bitcode, by runtime/cpu/builtins. */
 #ifndef MT_CPU_ABI_H
 #define MT_CPU_ABI_H
 #include <stdint.h>
@@ -19,14 +19,14 @@ struct mt_payload {
     /* unsigned char image[size]; */
 };
 
-/* Device PTX carries the image as one comment line: this prefix, then the object in base64, then LF. The object is
- * relocatable; the overlay's fatbinary links it into the shared object. */
+/* Device PTX carries the image as one comment line: this prefix, then the object in base64, then LF. The
+ * object is relocatable; the overlay's fatbinary links it into the shared object. */
 #define MT_PTX_PREFIX "// @memtrace-cpu-image "
 
 enum mt_kernel_flags {
-    MT_KERNEL_SYNC = 1,    /* may wait (barrier, warp collective, unknown call): run as fibers */
-    MT_KERNEL_TRACED = 2,  /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
-    MT_KERNEL_PRINTF = 4,  /* may print */
+    MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */
+    MT_KERNEL_TRACED = 2, /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
+    MT_KERNEL_PRINTF = 4, /* may print */
 };
 enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };
 enum mt_note_kind {
@@ -71,9 +71,10 @@ struct mt_cpu_tls {
     uint32_t laneid, warpid, smid, nsmid;
     char *shared;          /* start of this CTA's shared memory: static part, then dynamic part */
     uint64_t shared_bytes; /* static + dynamic */
-    /* Everything that is not global memory and has an address (stacks of OS threads and fibers, shared memory,
-     * kernel arguments) lies in [local_base, local_base + local_bytes): one reserved range for the whole process,
-     * so "is this generic pointer global?" is one comparison (constants apart, see mt_cpu_is_global). */
+    /* Everything that is not global memory and has an address (stacks of OS threads and fibers, shared
+     * memory, kernel arguments) lies in [local_base, local_base + local_bytes): one reserved range for the
+     * whole process, so "is this generic pointer global?" is one comparison (constants apart, see
+     * mt_cpu_is_global). */
     uint64_t local_base, local_bytes;
     /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_flush. When the launch is not
      * traced cur/end describe a scratch buffer, so the recording code has no other test. */
@@ -85,8 +86,11 @@ struct mt_cpu_tls {
     uint32_t cooperative;
     void *cta_state; /* the scheduler's */
     void *launch;    /* the launch's */
+    /* Hull of all __constant__ variables of all images: outside it nothing is constant. */
+    uint64_t const_base, const_bytes;
 };
 
+#pragma GCC visibility push(default)
 #ifdef __cplusplus
 #define MT_THREAD thread_local
 #else
@@ -94,11 +98,13 @@ struct mt_cpu_tls {
 #endif
 extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
-/* ---- imported by images from libmemtrace.so ------------------------------------------------------------- */
+/* ---- imported by images from libmemtrace.so -------------------------------------------------------------
+ */
 
 /* The trace buffer is full: hand it on, return the new `cur` (always with room for one record). */
 uint64_t *mt_cpu_trace_flush(void);
-/* Is this address __constant__ data of any image? (Only asked for generic pointers outside the local range.) */
+/* Is this address __constant__ data of any image? (Only asked for generic pointers inside the hull of
+ * constants.) */
 int mt_cpu_is_constant(const void *p);
 
 /* CTA barriers. kind: 0 plain, 1 popc, 2 and, 3 or; returns the reduction. id 0..15, count 0 = whole CTA. */
@@ -106,13 +112,23 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
 /* bar.arrive: counts, does not wait. */
 void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
 
-/* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation. */
+/* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation.
+ */
 enum mt_shfl_mode { MT_SHFL_UP, MT_SHFL_DOWN, MT_SHFL_BFLY, MT_SHFL_IDX };
 enum mt_vote_mode { MT_VOTE_ALL, MT_VOTE_ANY, MT_VOTE_UNI, MT_VOTE_BALLOT };
-enum mt_redux_op { MT_REDUX_ADD, MT_REDUX_UMIN, MT_REDUX_UMAX, MT_REDUX_MIN, MT_REDUX_MAX, MT_REDUX_AND,
-                   MT_REDUX_OR, MT_REDUX_XOR };
+enum mt_redux_op {
+    MT_REDUX_ADD,
+    MT_REDUX_UMIN,
+    MT_REDUX_UMAX,
+    MT_REDUX_MIN,
+    MT_REDUX_MAX,
+    MT_REDUX_AND,
+    MT_REDUX_OR,
+    MT_REDUX_XOR
+};
 void mt_cpu_syncwarp(uint32_t mask);
-/* Low 32 bits: the value; bit 32: the predicate (source lane in range). `c` is PTX's clamp/segment operand. */
+/* Low 32 bits: the value; bit 32: the predicate (source lane in range). `c` is PTX's clamp/segment operand.
+ */
 uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
 uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
 uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
@@ -127,15 +143,18 @@ void mt_cpu_yield(void);
 void mt_cpu_nanosleep(uint32_t ns);
 
 /* Ends the launch with an error; never returns. */
-_Noreturn void mt_cpu_trap(void);
-_Noreturn void mt_cpu_unsupported(const char *what, const char *file, uint32_t line);
-void mt_cpu_exit_thread(void); /* PTX exit: ends this device thread; never returns */
+#define MT_NORETURN __attribute__((noreturn))
+MT_NORETURN void mt_cpu_trap(void);
+MT_NORETURN void mt_cpu_unsupported(const char *what, const char *file, uint32_t line);
+MT_NORETURN void mt_cpu_exit_thread(void); /* PTX exit: ends this device thread; never returns */
 /* An access that has no record (texture reads and the like): counted per launch. */
-void mt_cpu_untraced(const char *what);
+void mt_cpu_untraced(const char *what); /* what: for messages, may be NULL */
 
 int mt_cpu_vprintf(const char *format, const void *args);
-_Noreturn void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, const char *function);
+MT_NORETURN void mt_cpu_assertfail(const char *message, const char *file, uint32_t line,
+                                   const char *function);
 void *mt_cpu_malloc(uint64_t bytes);
 void mt_cpu_free(void *p);
 uint64_t mt_cpu_globaltimer(void);
+#pragma GCC visibility pop
 #endif

@@ -14,16 +14,24 @@ struct mt_image {
     struct mt_image *next;
 };
 
-/* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd + dlopen),
- * registers its constants. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
+/* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd +
+ * dlopen), registers its constants. NULL: *why says what is missing, as a sentence for the user (static or
+ * thread-local). */
 struct mt_image *mt_image_load(const void *wrapper, const char **why);
 /* Kernel or variable by mangled name, NULL if absent. */
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
 
-/* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again; returns 0 or an errno. */
+/* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again; returns 0 or an errno.
+ */
 int mt_cpu_init(unsigned threads, unsigned sms);
 unsigned mt_cpu_threads(void);
+/* Bytes of a worker's trace buffer (default 1 MiB) and of one device thread's stack (default 64 KiB; kernels
+ * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
+void mt_cpu_set_buffer(size_t bytes);
+void mt_cpu_set_stack(size_t bytes);
+/* Told of every device-side malloc (bytes > 0) and free (bytes = 0), from worker threads. NULL: nobody. */
+void mt_cpu_set_heap_hook(void (*hook)(void *base, uint64_t bytes));
 
 struct mt_cpu_launch {
     const struct mt_image *image;

@@ -1,0 +1,77 @@
+/* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
+#include "unit.h"
+#include "pass.h"
+#include "../runtime/cpu/abi.h"
+#include <stdlib.h>
+#include <string.h>
+#include <llvm-c/DebugInfo.h>
+
+static char *base64(const char *data, size_t n, size_t *length)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = malloc((n + 2) / 3 * 4 + 1), *o = text;
+    for (size_t i = 0; text && i < n; i += 3) {
+        uint32_t v = (uint32_t)(unsigned char)data[i] << 16;
+        if (i + 1 < n)
+            v |= (uint32_t)(unsigned char)data[i + 1] << 8;
+        if (i + 2 < n)
+            v |= (unsigned char)data[i + 2];
+        *o++ = digit[v >> 18];
+        *o++ = digit[v >> 12 & 63];
+        *o++ = i + 1 < n ? digit[v >> 6 & 63] : '=';
+        *o++ = i + 2 < n ? digit[v & 63] : '=';
+    }
+    *length = text ? (size_t)(o - text) : 0;
+    return text;
+}
+
+/* Puts the object into the module as a comment line of its PTX. */
+static void attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
+{
+    size_t n;
+    char *text = base64(LLVMGetBufferStart(object), LLVMGetBufferSize(object), &n);
+    if (!text)
+        return;
+    LLVMAppendModuleInlineAsm(carrier, MT_PTX_PREFIX, strlen(MT_PTX_PREFIX));
+    LLVMAppendModuleInlineAsm(carrier, text, n);
+    LLVMAppendModuleInlineAsm(carrier, "\n", 1);
+    free(text);
+}
+
+static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
+{
+    LLVMModuleRef clone = LLVMCloneModule(u->module);
+    LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
+    if (object) {
+        attach(carrier, object);
+        LLVMDisposeMemoryBuffer(object);
+    }
+    LLVMDisposeModule(clone);
+}
+
+int mt_pass_device(LLVMModuleRef module)
+{
+    const struct mt_pass_options *o = &mt_pass_options;
+    struct mt_unit u;
+    if (!mt_shim_is_nvptx(module))
+        return 0;
+    /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
+    LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
+    mt_unit_init(&u, work);
+    mt_unit_read_facts(&u);
+    mt_unit_instrument(&u);
+    if (o->cpu_image)
+        make_cpu_image(&u, module);
+    if (o->gpu_trace)
+        mt_unit_link_gpu(&u);
+    mt_unit_free(&u);
+    if (work != module) {
+        mt_unit_init(&u, module);
+        mt_unit_read_facts(&u); /* takes our annotations out */
+        mt_unit_free(&u);
+        LLVMDisposeModule(work);
+    }
+    if (o->strip_debug)
+        LLVMStripModuleDebugInfo(module);
+    return 1;
+}

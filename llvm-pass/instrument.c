@@ -1,0 +1,156 @@
+/* Puts a record call before each access to global memory, and gives each kernel its hidden parameter. */
+#include "unit.h"
+#include "pass.h"
+#include "../runtime/cpu/abi.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct tracer {
+    struct mt_unit *u;
+    LLVMBuilderRef builder;
+    LLVMTypeRef ptr, i32, i64, fixed_type, block_type, note_type;
+};
+
+static LLVMValueRef record_function(struct tracer *t, const char *name, LLVMTypeRef type)
+{
+    return mt_declare(t->u->module, name, type);
+}
+
+static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
+{
+    LLVMValueRef p = a->pointer;
+    LLVMTypeRef type = LLVMTypeOf(p);
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
+        p = LLVMBuildIntToPtr(t->builder, LLVMBuildZExtOrBitCast(t->builder, p, t->i64, ""), t->ptr, "");
+    else if (LLVMGetPointerAddressSpace(type))
+        p = LLVMBuildAddrSpaceCast(t->builder, p, t->ptr, "");
+    if (a->offset) {
+        LLVMValueRef offset = LLVMConstInt(t->i64, (uint64_t)a->offset, 1);
+        p = LLVMBuildGEP2(t->builder, mt_type_int(t->u, 8), p, &offset, 1, "");
+    }
+    return p;
+}
+
+static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
+{
+    struct mt_unit *u = t->u;
+    int generic = a->space == MT_SPACE_GENERIC;
+    uint32_t size = a->size;
+    LLVMValueRef bytes = a->bytes;
+    if (bytes && LLVMIsAConstantInt(bytes) && LLVMConstIntGetZExtValue(bytes) <= MT_RAW_MAX_SIZE) {
+        size = (uint32_t)LLVMConstIntGetZExtValue(bytes);
+        if (!size)
+            return;
+        bytes = NULL;
+    }
+    uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size, mt_variable_of(u, a->pointer));
+    LLVMValueRef pointer = as_pointer(t, a), id = LLVMConstInt(t->i32, site, 0);
+    if (bytes) {
+        LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),
+                               LLVMConstInt(t->i32, a->op, 0), id};
+        const char *name = generic ? "__mt_access_generic_n" : "__mt_access_global_n";
+        LLVMBuildCall2(t->builder, t->block_type, record_function(t, name, t->block_type), args, 4, "");
+    } else {
+        LLVMValueRef args[] = {pointer, LLVMConstInt(t->i32, mt_rec_meta(a->op, size), 0), id};
+        const char *name = generic ? "__mt_access_generic" : "__mt_access_global";
+        LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, name, t->fixed_type), args, 3, "");
+    }
+}
+
+static void untraced(struct tracer *t, LLVMValueRef inst, const char *what)
+{
+    mt_diag(t->u, inst, MT_DIAG_WARNING, "global memory access without a record (counted at run time): %s",
+            what);
+    LLVMValueRef id = LLVMConstInt(t->i32, mt_unit_add_note(t->u, inst, MT_NOTE_UNTRACED, what), 0);
+    LLVMBuildCall2(t->builder, t->note_type, record_function(t, "__mt_untraced", t->note_type), &id, 1, "");
+}
+
+static void instrument_function(struct tracer *t, LLVMValueRef function)
+{
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(function, &n);
+    for (unsigned i = 0; list && i < n; i++) {
+        struct mt_access access[MT_MAX_ACCESSES];
+        const char *what = "";
+        int count = mt_access_of(t->u, list[i], access, &what);
+        if (!count || !mt_unit_wanted(t->u, list[i]))
+            continue;
+        LLVMPositionBuilderBefore(t->builder, list[i]);
+        LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
+        if (count < 0)
+            untraced(t, list[i], what);
+        for (int j = 0; j < count; j++)
+            if (!t->u->options->only || t->u->options->only >> access[j].op & 1)
+                record(t, list[i], &access[j]);
+    }
+    free(list);
+}
+
+/* A kernel's function type with one more pointer; the body moves over. Metadata that names the kernel
+ * follows. */
+static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
+{
+    LLVMValueRef old = k->function;
+    unsigned n = LLVMCountParams(old);
+    LLVMTypeRef type = LLVMGlobalGetValueType(old), *params = malloc((n + 1) * sizeof *params);
+    if (!params)
+        return;
+    LLVMGetParamTypes(type, params);
+    params[n] = mt_type_ptr(u);
+    LLVMTypeRef wider = LLVMFunctionType(LLVMGetReturnType(type), params, n + 1, LLVMIsFunctionVarArg(type));
+    free(params);
+    LLVMValueRef new = LLVMAddFunction(u->module, "", wider);
+    mt_shim_copy_attributes(new, old);
+    LLVMSetLinkage(new, LLVMGetLinkage(old));
+    LLVMSetSubprogram(new, LLVMGetSubprogram(old));
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(old), next; b; b = next) {
+        next = LLVMGetNextBasicBlock(b);
+        LLVMRemoveBasicBlockFromParent(b);
+        LLVMAppendExistingBasicBlock(new, b);
+    }
+    LLVMValueRef to = LLVMGetFirstParam(new);
+    for (LLVMValueRef from = LLVMGetFirstParam(old); from; from = LLVMGetNextParam(from)) {
+        size_t length;
+        const char *name = LLVMGetValueName2(from, &length);
+        LLVMSetValueName2(to, name, length);
+        LLVMReplaceAllUsesWith(from, to);
+        to = LLVMGetNextParam(to);
+    }
+    LLVMSetValueName2(LLVMGetLastParam(new), "memtrace.ctx", 12);
+    LLVMReplaceAllUsesWith(old, new);
+    for (unsigned i = 0; i < u->nfacts; i++)
+        if (u->facts[i].function == old)
+            u->facts[i].function = new;
+    LLVMDeleteFunction(old);
+    LLVMSetValueName2(new, k->name, strlen(k->name));
+    k->function = new;
+}
+
+void mt_unit_instrument(struct mt_unit *u)
+{
+    struct tracer t = {.u = u, .builder = LLVMCreateBuilderInContext(u->context), .ptr = mt_type_ptr(u)};
+    t.i32 = mt_type_int(u, 32);
+    t.i64 = mt_type_int(u, 64);
+    LLVMTypeRef none = LLVMVoidTypeInContext(u->context);
+    t.fixed_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i32, t.i32}, 3, 0);
+    t.block_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i64, t.i32, t.i32}, 4, 0);
+    t.note_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.i32}, 1, 0);
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        struct mt_kernel *k = mt_unit_kernel(u, f);
+        if (!LLVMIsDeclaration(f) && (!k || k->traced))
+            instrument_function(&t, f);
+    }
+    LLVMDisposeBuilder(t.builder);
+    for (unsigned i = 0; i < u->nkernels; i++)
+        add_hidden_parameter(u, &u->kernels[i]);
+}
+
+int mt_pass_instrument_only(LLVMModuleRef module)
+{
+    struct mt_unit u;
+    mt_unit_init(&u, module);
+    mt_unit_read_facts(&u);
+    mt_unit_instrument(&u);
+    mt_unit_free(&u);
+    return 1;
+}

@@ -1,0 +1,221 @@
+/* The functions that the CPU device calls, per kernel:
+ *   entry(void **args)  one thread; its coordinates are in thread-local state
+ *   loop(void **args)   a whole CTA as three nested loops, when no thread of the kernel can wait for another
+ * In a loop, threadIdx and its relatives are the loop's own values, so that LLVM can hoist, vectorise and
+ * forward them; thread-local state is kept up to date only if something that is not inlined could read it. */
+#include "lower.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SREG "mtb_nvvm_read_ptx_sreg_"
+
+/* One function (ptr args) -> void, internal, for the image's CPU. */
+static LLVMValueRef add_runner(struct mt_lowering *l, const char *prefix, const char *kernel)
+{
+    char name[4200];
+    snprintf(name, sizeof name, "%s%s", prefix, kernel);
+    LLVMTypeRef type = LLVMFunctionType(l->none, &l->ptr, 1, 0);
+    LLVMValueRef f = LLVMAddFunction(l->module, name, type);
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    const char *cpu = mt_image_cpu(l->u);
+    LLVMAddAttributeAtIndex(
+        f, LLVMAttributeFunctionIndex,
+        LLVMCreateStringAttribute(l->u->context, "target-cpu", 10, cpu, (unsigned)strlen(cpu)));
+    LLVMAddAttributeAtIndex(
+        f, LLVMAttributeFunctionIndex,
+        LLVMCreateEnumAttribute(l->u->context, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+    return f;
+}
+
+/* Loads the kernel's arguments from args[]; by-value structures stay where they are. malloc'ed array. */
+static LLVMValueRef *load_arguments(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef args)
+{
+    unsigned n = LLVMCountParams(kernel);
+    LLVMValueRef *values = malloc((n + 1) * sizeof *values);
+    for (unsigned i = 0; values && i < n; i++) {
+        LLVMValueRef index = LLVMConstInt(l->i64, i, 0);
+        LLVMValueRef slot = LLVMBuildGEP2(l->builder, l->ptr, args, &index, 1, "");
+        LLVMValueRef p = LLVMBuildLoad2(l->builder, l->ptr, slot, "");
+        LLVMTypeRef type = LLVMTypeOf(LLVMGetParam(kernel, i));
+        values[i] = mt_shim_byval_type(kernel, i) ? p : LLVMBuildLoad2(l->builder, type, p, "");
+    }
+    return values;
+}
+
+static LLVMValueRef call_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef *values)
+{
+    LLVMValueRef call = LLVMBuildCall2(l->builder, LLVMGlobalGetValueType(kernel), kernel, values,
+                                       LLVMCountParams(kernel), "");
+    mt_shim_copy_param_attributes(call, kernel);
+    return call;
+}
+
+static void build_entry(struct mt_lowering *l, unsigned k)
+{
+    LLVMValueRef f = l->entries[k] = add_runner(l, "mt.entry.", l->u->kernels[k].name);
+    LLVMPositionBuilderAtEnd(l->builder, LLVMAppendBasicBlockInContext(l->u->context, f, ""));
+    LLVMValueRef *values = load_arguments(l, l->kernels[k], LLVMGetParam(f, 0));
+    if (values)
+        call_kernel(l, l->kernels[k], values);
+    LLVMBuildRetVoid(l->builder);
+    free(values);
+}
+
+/* Special registers that the loop knows. */
+enum {
+    TID_X,
+    TID_Y,
+    TID_Z,
+    NTID_X,
+    NTID_Y,
+    NTID_Z,
+    CTA_X,
+    CTA_Y,
+    CTA_Z,
+    NCTA_X,
+    NCTA_Y,
+    NCTA_Z,
+    LANE,
+    WARP,
+    NREGS
+};
+static const char *const reg_names[NREGS] = {"tid_x",    "tid_y",    "tid_z",   "ntid_x",  "ntid_y",
+                                             "ntid_z",   "ctaid_x",  "ctaid_y", "ctaid_z", "nctaid_x",
+                                             "nctaid_y", "nctaid_z", "laneid",  "warpid"};
+
+struct loop {
+    LLVMBasicBlockRef head, latch;
+    LLVMValueRef index;
+};
+
+/* for (i = 0; i < n; i++): leaves the builder in the body. */
+static struct loop open_loop(struct mt_lowering *l, LLVMValueRef f)
+{
+    struct loop o;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->builder);
+    o.head = LLVMAppendBasicBlockInContext(l->u->context, f, "");
+    LLVMBuildBr(l->builder, o.head);
+    LLVMPositionBuilderAtEnd(l->builder, o.head);
+    o.index = LLVMBuildPhi(l->builder, l->i32, "");
+    LLVMValueRef zero = LLVMConstInt(l->i32, 0, 0);
+    LLVMAddIncoming(o.index, &zero, &before, 1);
+    return o;
+}
+
+static void close_loop(struct mt_lowering *l, LLVMValueRef f, struct loop *o, LLVMValueRef n)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->builder);
+    LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(l->u->context, f, "");
+    LLVMValueRef next = LLVMBuildNUWAdd(l->builder, o->index, LLVMConstInt(l->i32, 1, 0), "");
+    LLVMAddIncoming(o->index, &next, &here, 1);
+    LLVMBuildCondBr(l->builder, LLVMBuildICmp(l->builder, LLVMIntULT, next, n, ""), o->head, after);
+    LLVMPositionBuilderAtEnd(l->builder, after);
+}
+
+static LLVMValueRef read_register(struct mt_lowering *l, int reg)
+{
+    char name[64];
+    LLVMTypeRef type;
+    snprintf(name, sizeof name, SREG "%s", reg_names[reg]);
+    LLVMValueRef f = mt_builtin(l, name, &type);
+    return f ? LLVMBuildCall2(l->builder, type, f, NULL, 0, "") : LLVMConstInt(l->i32, 0, 0);
+}
+
+static int register_of(const char *callee)
+{
+    if (!mt_starts(callee, SREG))
+        return -1;
+    for (int r = 0; r < NREGS; r++)
+        if (!strcmp(callee + strlen(SREG), reg_names[r]))
+            return r;
+    return -1;
+}
+
+static void build_loop(struct mt_lowering *l, unsigned k)
+{
+    LLVMTypeRef set_type;
+    LLVMValueRef set = mt_builtin(l, "mtb_set_thread", &set_type), reg[NREGS];
+    LLVMValueRef f = l->loops[k] = add_runner(l, "mt.loop.", l->u->kernels[k].name);
+    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(l->u->context, f, "");
+    LLVMPositionBuilderAtEnd(l->builder, entry);
+    LLVMValueRef *values = load_arguments(l, l->kernels[k], LLVMGetParam(f, 0));
+    if (!values)
+        return;
+    for (int r = NTID_X; r <= NCTA_Z; r++)
+        reg[r] = read_register(l, r);
+    struct loop z = open_loop(l, f), y = open_loop(l, f), x = open_loop(l, f);
+    reg[TID_X] = x.index;
+    reg[TID_Y] = y.index;
+    reg[TID_Z] = z.index;
+    LLVMValueRef row =
+        LLVMBuildAdd(l->builder, LLVMBuildMul(l->builder, z.index, reg[NTID_Y], ""), y.index, "");
+    LLVMValueRef linear =
+        LLVMBuildAdd(l->builder, LLVMBuildMul(l->builder, row, reg[NTID_X], ""), x.index, "");
+    reg[LANE] = LLVMBuildAnd(l->builder, linear, LLVMConstInt(l->i32, 31, 0), "");
+    reg[WARP] = LLVMBuildLShr(l->builder, linear, LLVMConstInt(l->i32, 5, 0), "");
+    LLVMValueRef where[] = {x.index, y.index, z.index, linear};
+    LLVMValueRef setter = LLVMBuildCall2(l->builder, set_type, set, where, 4, "");
+    LLVMValueRef call = call_kernel(l, l->kernels[k], values);
+    close_loop(l, f, &x, reg[NTID_X]);
+    close_loop(l, f, &y, reg[NTID_Y]);
+    close_loop(l, f, &z, reg[NTID_Z]);
+    LLVMBuildRetVoid(l->builder);
+    free(values);
+
+    if (!mt_shim_inline(call))
+        return;
+    int others = 0;
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n; i++) {
+        if (!LLVMIsACallInst(list[i]))
+            continue;
+        LLVMValueRef callee = mt_callee(list[i]);
+        int r = callee ? register_of(mt_name(callee)) : -1;
+        int entry_read = LLVMGetInstructionParent(list[i]) == entry;
+        if (r >= 0 && !entry_read) {
+            LLVMReplaceAllUsesWith(list[i], reg[r]);
+            LLVMInstructionEraseFromParent(list[i]);
+        } else if (!callee || (!LLVMGetIntrinsicID(callee) && !mt_starts(mt_name(callee), "__mt_") &&
+                               list[i] != setter && r < 0 && !mt_reads_no_thread(l, callee)))
+            others++;
+    }
+    free(list);
+    if (!others)
+        LLVMInstructionEraseFromParent(setter);
+}
+
+/* Does nothing reachable from this function ask for the thread's coordinates? */
+int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function)
+{
+    struct mt_reach reach = {0};
+    int clean = 1;
+    mt_reach_from(l, function, &reach);
+    for (unsigned i = 0; clean && i < reach.count; i++) {
+        const char *name = mt_name(reach.functions[i]);
+        int r = register_of(name);
+        if ((r >= 0 && r <= TID_Z) || r >= LANE ||
+            (LLVMIsDeclaration(reach.functions[i]) && mt_starts(name, "mt_cpu_") &&
+             strcmp(name, "mt_cpu_trace_flush") && strcmp(name, "mt_cpu_is_constant")))
+            clean = 0;
+        if (mt_starts(name, "mtb_ptx_sreg_") || mt_starts(name, SREG "lanemask"))
+            clean = 0;
+    }
+    mt_reach_free(&reach);
+    return clean;
+}
+
+void mt_lower_kernels(struct mt_lowering *l)
+{
+    for (unsigned k = 0; k < l->u->nkernels; k++) {
+        struct mt_reach reach = {0};
+        mt_reach_from(l, l->kernels[k], &reach);
+        l->u->kernels[k].sync = reach.waits;
+        mt_reach_free(&reach);
+        build_entry(l, k);
+    }
+    for (unsigned k = 0; k < l->u->nkernels; k++)
+        if (!l->u->kernels[k].sync)
+            build_loop(l, k);
+}

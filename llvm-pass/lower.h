@@ -1,0 +1,56 @@
+/* Shared by the parts that turn an instrumented device module into the CPU image. */
+#ifndef MT_PASS_LOWER_H
+#define MT_PASS_LOWER_H
+#include "unit.h"
+#include <llvm-c/TargetMachine.h>
+
+struct mt_var {
+    LLVMValueRef global;
+    char *name;
+    uint32_t kind; /* enum mt_var_kind */
+};
+
+struct mt_lowering {
+    struct mt_unit *u;
+    LLVMModuleRef module;   /* the clone, becomes x86-64 */
+    LLVMModuleRef builtins; /* runtime/cpu/builtins as bitcode, until it is linked (then NULL) */
+    LLVMBuilderRef builder;
+    LLVMTypeRef ptr, i1, i8, i32, i64, none;
+    LLVMValueRef *kernels; /* by index of u->kernels: the clone's functions */
+    LLVMValueRef *entries, *loops;
+    struct mt_var *vars; /* the program's device variables */
+    unsigned nvars;
+};
+
+/* A builtin by name, declared in the clone; NULL if there is none. *type gets its type (the bitcode's own).
+ */
+LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
+LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
+
+void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
+void mt_lower_shared(struct mt_lowering *l);                       /* lower_shared.c */
+void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
+void mt_lower_kernels(struct mt_lowering *l);                      /* kernels.c: entry and loop functions */
+int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function);
+void mt_image_tables(struct mt_lowering *l); /* image.c */
+
+/* reach.c: what a function can reach through calls; indirect calls reach every function whose address is
+ * taken. */
+struct mt_reach {
+    LLVMValueRef *functions;
+    unsigned count, cap;
+    int waits; /* a barrier, a warp collective or an unknown function */
+};
+void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
+int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);
+void mt_reach_free(struct mt_reach *r);
+
+extern const char *const mt_waiting_functions[];
+
+void mt_image_variables(
+    struct mt_lowering *l); /* image.c: lists the program's variables before builtins come in */
+const char *mt_image_cpu(const struct mt_unit *u); /* lower.c: what the image is compiled for */
+/* emit.c */
+LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
+int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);
+#endif

@@ -1,0 +1,108 @@
+/* The pass's options: see options.h. */
+#include "options.h"
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1};
+
+static int set_switch(int *target, const char *value, const char **why)
+{
+    if (!strcmp(value, "on") || !strcmp(value, "1"))
+        *target = 1;
+    else if (!strcmp(value, "off") || !strcmp(value, "0"))
+        *target = 0;
+    else {
+        *why = "expected on or off";
+        return -1;
+    }
+    return 0;
+}
+
+static int set_regex(char **target, const char *value, const char **why)
+{
+    regex_t re;
+    if (!*value || regcomp(&re, value, REG_EXTENDED | REG_NOSUB)) {
+        *why = "not a valid POSIX extended regular expression";
+        return -1;
+    }
+    regfree(&re);
+    free(*target);
+    *target = strdup(value);
+    return 0;
+}
+
+static int set_only(const char *value, const char **why)
+{
+    static const char *const words[] = {"loads", "stores", "atomics"}; /* by enum mt_access_type */
+    uint32_t mask = 0;
+    while (*value) {
+        size_t n = strcspn(value, ",+");
+        int hit = 0;
+        for (unsigned i = 0; i < 3; i++)
+            if (n == strlen(words[i]) && !strncmp(value, words[i], n)) {
+                mask |= 1u << i;
+                hit = 1;
+            }
+        if (!hit) {
+            *why = "expected a list of loads, stores, atomics, separated by ','";
+            return -1;
+        }
+        value += n + (value[n] != 0);
+    }
+    if (!mask) {
+        *why = "expected a list of loads, stores, atomics, separated by ','";
+        return -1;
+    }
+    mt_pass_options.only = mask;
+    return 0;
+}
+
+int mt_pass_option_set(const char *key_value, const char **why)
+{
+    struct mt_pass_options *o = &mt_pass_options;
+    const char *eq = strchr(key_value, '=');
+    if (!eq) {
+        *why = "expected key=value";
+        return -1;
+    }
+    size_t n = (size_t)(eq - key_value);
+    const char *value = eq + 1;
+#define IS(key) (n == sizeof(key) - 1 && !strncmp(key_value, key, n))
+    if (IS("kernels"))
+        return set_regex(&o->kernels, value, why);
+    if (IS("exclude"))
+        return set_regex(&o->exclude, value, why);
+    if (IS("only"))
+        return set_only(value, why);
+    if (IS("cpu-image"))
+        return set_switch(&o->cpu_image, value, why);
+    if (IS("gpu-trace"))
+        return set_switch(&o->gpu_trace, value, why);
+    if (IS("lockstep"))
+        return set_switch(&o->lockstep, value, why);
+    if (IS("verbose"))
+        return set_switch(&o->verbose, value, why);
+    if (IS("cpu")) {
+        if (!*value) {
+            *why = "expected a CPU name as in -march";
+            return -1;
+        }
+        free(o->cpu);
+        o->cpu = strdup(value);
+        return 0;
+    }
+#undef IS
+    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu";
+    return -1;
+}
+
+void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last)
+{
+    struct mt_pass_options *o = &mt_pass_options;
+    struct mt_off_range *grown = realloc(o->off, (o->noff + 1) * sizeof *grown);
+    if (!grown)
+        return;
+    o->off = grown;
+    o->off[o->noff++] = (struct mt_off_range){strdup(file), first, last};
+}

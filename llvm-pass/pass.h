@@ -1,0 +1,16 @@
+/* Entry points of the pass, and what its parts share. Everything is C over llvm-c (LLVM 19). */
+#ifndef MT_PASS_H
+#define MT_PASS_H
+#include <llvm-c/Core.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Module passes; each returns 1 if it changed the module. */
+int mt_pass_device(LLVMModuleRef module);          /* whole device side: instrument, CPU image, GPU runtime */
+int mt_pass_host(LLVMModuleRef module);            /* host side: call sites */
+int mt_pass_instrument_only(LLVMModuleRef module); /* record calls and hidden parameter; for tests */
+int mt_pass_lower_only(LLVMModuleRef module); /* an instrumented module becomes the CPU module; for tests */
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,94 @@
+/* What a function can reach through calls. */
+#include "lower.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* libmemtrace's functions in which a device thread waits for others: a kernel that reaches one runs as
+ * fibers. */
+const char *const mt_waiting_functions[] = {"mt_cpu_barrier",     "mt_cpu_barrier_arrive",
+                                            "mt_cpu_syncwarp",    "mt_cpu_shfl",
+                                            "mt_cpu_vote",        "mt_cpu_match_any",
+                                            "mt_cpu_match_all",   "mt_cpu_redux",
+                                            "mt_cpu_activemask",  "mt_cpu_lockstep",
+                                            "mt_cpu_yield",       "mt_cpu_nanosleep",
+                                            "mt_cpu_exit_thread", NULL};
+
+static int is_waiting(const char *name)
+{
+    for (unsigned i = 0; mt_waiting_functions[i]; i++)
+        if (!strcmp(name, mt_waiting_functions[i]))
+            return 1;
+    return 0;
+}
+
+int mt_reach_has(const struct mt_reach *r, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < r->count; i++)
+        if (r->functions[i] == function)
+            return 1;
+    return 0;
+}
+
+static void push(struct mt_reach *r, LLVMValueRef function)
+{
+    if (mt_reach_has(r, function))
+        return;
+    if (r->count == r->cap) {
+        unsigned cap = r->cap ? r->cap * 2 : 32;
+        LLVMValueRef *grown = realloc(r->functions, cap * sizeof *grown);
+        if (!grown)
+            return;
+        r->functions = grown;
+        r->cap = cap;
+    }
+    r->functions[r->count++] = function;
+}
+
+/* Is the function used other than as the callee of a direct call? */
+static int address_taken(LLVMValueRef function)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(function); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        if (!LLVMIsACallInst(user) || LLVMGetCalledValue(user) != function)
+            return 1;
+        for (unsigned i = 0, n = LLVMGetNumArgOperands(user); i < n; i++)
+            if (LLVMGetOperand(user, i) == function)
+                return 1;
+    }
+    return 0;
+}
+
+void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r)
+{
+    int indirect = 0;
+    push(r, function);
+    for (unsigned at = 0; at < r->count; at++) {
+        LLVMValueRef f = r->functions[at];
+        if (LLVMIsDeclaration(f)) {
+            if (is_waiting(mt_name(f)))
+                r->waits = 1;
+            continue;
+        }
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+                if (!LLVMIsACallInst(i) || LLVMIsAInlineAsm(LLVMGetCalledValue(i)))
+                    continue;
+                LLVMValueRef callee = mt_callee(i);
+                if (callee) {
+                    if (!LLVMGetIntrinsicID(callee))
+                        push(r, callee);
+                } else if (!indirect) {
+                    indirect = 1;
+                    for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
+                        if (!LLVMIsDeclaration(g) && address_taken(g))
+                            push(r, g);
+                }
+            }
+    }
+}
+
+void mt_reach_free(struct mt_reach *r)
+{
+    free(r->functions);
+    memset(r, 0, sizeof *r);
+}

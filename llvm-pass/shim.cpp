@@ -1,0 +1,256 @@
+// Thin C++ over LLVM 19: what llvm-c lacks (shim.h), and the registration of the passes. All logic is in C.
+#include "shim.h"
+#include "pass.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/Function.h"
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/InstrTypes.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/ReplaceConstant.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/PassPlugin.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include <dlfcn.h>
+#include <string>
+using namespace llvm;
+
+void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
+{
+    place->file = place->function = "";
+    place->path[0] = 0;
+    place->line = place->column = 0;
+    auto *I = dyn_cast<Instruction>(unwrap(inst));
+    if (!I || !I->getDebugLoc())
+        return;
+    DILocation *L = I->getDebugLoc().get();
+    place->line = L->getLine();
+    place->column = L->getColumn();
+    SmallString<256> path(L->getFilename());
+    if (sys::path::is_relative(path) && !L->getDirectory().empty()) {
+        path = L->getDirectory();
+        sys::path::append(path, L->getFilename());
+        sys::path::remove_dots(path, true);
+    }
+    size_t n = std::min(path.size(), sizeof place->path - 1);
+    memcpy(place->path, path.data(), n);
+    place->path[n] = 0;
+    place->file = place->path;
+    if (DISubprogram *S = L->getScope()->getSubprogram())
+        place->function = (S->getLinkageName().empty() ? S->getName() : S->getLinkageName()).data();
+}
+
+namespace
+{
+struct Message : DiagnosticInfoWithLocationBase {
+    std::string text;
+    static int kind()
+    {
+        static int k = getNextAvailablePluginDiagnosticKind();
+        return k;
+    }
+    Message(const Function &F, const DiagnosticLocation &L, DiagnosticSeverity S, const char *T)
+        : DiagnosticInfoWithLocationBase((DiagnosticKind)kind(), S, F, L), text(T)
+    {
+    }
+    void print(DiagnosticPrinter &P) const override
+    {
+        if (isLocationAvailable())
+            P << getLocationStr() << ": ";
+        P << "memtrace: " << text;
+    }
+};
+struct Plain : DiagnosticInfo {
+    std::string text;
+    Plain(DiagnosticSeverity S, const char *T) : DiagnosticInfo(Message::kind(), S), text(T)
+    {
+    }
+    void print(DiagnosticPrinter &P) const override
+    {
+        P << "memtrace: " << text;
+    }
+};
+} // namespace
+
+void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity severity, const char *message)
+{
+    DiagnosticSeverity S = severity == MT_DIAG_ERROR     ? DS_Error
+                           : severity == MT_DIAG_WARNING ? DS_Warning
+                                                         : DS_Note;
+    auto *I = inst ? dyn_cast<Instruction>(unwrap(inst)) : nullptr;
+    if (I)
+        unwrap(context)->diagnose(Message(*I->getFunction(), I->getDebugLoc(), S, message));
+    else
+        unwrap(context)->diagnose(Plain(S, message));
+}
+
+char *mt_shim_demangle(const char *name, int whole)
+{
+    if (whole)
+        return strdup(demangle(name).c_str());
+    ItaniumPartialDemangler D;
+    if (!D.partialDemangle(name) && D.isFunction()) {
+        size_t n = 0;
+        if (char *text = D.getFunctionName(nullptr, &n))
+            return text;
+    }
+    std::string text = demangle(name);
+    return strdup(text.c_str());
+}
+
+void mt_shim_expand_constant_users(LLVMValueRef *globals, unsigned n)
+{
+    SmallVector<Constant *, 16> list;
+    for (unsigned i = 0; i < n; i++)
+        list.push_back(cast<Constant>(unwrap(globals[i])));
+    if (!list.empty())
+        convertUsersOfConstantsToInstructions(list);
+}
+
+void mt_shim_drop_dead_users(LLVMValueRef global)
+{
+    cast<Constant>(unwrap(global))->removeDeadConstantUsers();
+}
+
+LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param)
+{
+    return wrap(unwrap<Function>(function)->getParamByValType(param));
+}
+
+void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from)
+{
+    auto *T = unwrap<Function>(to);
+    auto *F = unwrap<Function>(from);
+    T->copyAttributesFrom(F);
+    T->setComdat(F->getComdat());
+}
+
+void mt_shim_make_impure(LLVMValueRef value)
+{
+    static const Attribute::AttrKind drop[] = {Attribute::Memory,       Attribute::NoSync,
+                                               Attribute::Speculatable, Attribute::WillReturn,
+                                               Attribute::NoFree,       Attribute::NoRecurse};
+    auto strip = [](auto &x) {
+        for (auto k : drop)
+            x.removeFnAttr(k);
+    };
+    if (auto *F = dyn_cast<Function>(unwrap(value)))
+        strip(*F);
+    else if (auto *C = dyn_cast<CallBase>(unwrap(value)))
+        strip(*C);
+}
+
+void mt_shim_drop_comdat(LLVMValueRef global)
+{
+    if (auto *O = dyn_cast<GlobalObject>(unwrap(global)))
+        O->setComdat(nullptr);
+}
+
+void mt_shim_copy_param_attributes(LLVMValueRef call, LLVMValueRef function)
+{
+    auto *C = unwrap<CallBase>(call);
+    auto *F = unwrap<Function>(function);
+    for (unsigned i = 0; i < F->arg_size(); i++)
+        if (Type *T = F->getParamByValType(i)) {
+            C->addParamAttr(i, Attribute::getWithByValType(F->getContext(), T));
+            if (MaybeAlign A = F->getParamAlign(i))
+                C->addParamAttr(i, Attribute::getWithAlignment(F->getContext(), *A));
+        }
+}
+
+int mt_shim_inline(LLVMValueRef call)
+{
+    InlineFunctionInfo info;
+    return InlineFunction(*unwrap<CallBase>(call), info).isSuccess();
+}
+
+void mt_shim_set_pic(LLVMModuleRef module)
+{
+    unwrap(module)->setPICLevel(PICLevel::BigPIC);
+}
+
+void mt_shim_set_dso_local(LLVMValueRef global, int on)
+{
+    cast<GlobalValue>(unwrap(global))->setDSOLocal(on);
+}
+
+void mt_shim_drop_named_metadata(LLVMModuleRef module)
+{
+    Module *M = unwrap(module);
+    for (const char *name : {"nvvm.annotations", "nvvmir.version", "llvm.ident", "llvm.module.flags"})
+        if (NamedMDNode *N = M->getNamedMetadata(name))
+            N->eraseFromParent();
+}
+
+int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length)
+{
+    auto *G = dyn_cast<GlobalVariable>(unwrap(global)->stripPointerCasts());
+    auto *D = G && G->hasInitializer() ? dyn_cast<ConstantDataArray>(G->getInitializer()) : nullptr;
+    if (!D || !D->isString())
+        return 0;
+    *text = D->getAsString().data();
+    *length = D->getAsString().size();
+    if (*length && (*text)[*length - 1] == 0)
+        --*length;
+    return 1;
+}
+
+int mt_shim_is_nvptx(LLVMModuleRef module)
+{
+    return StringRef(unwrap(module)->getTargetTriple()).starts_with("nvptx");
+}
+
+const char *mt_shim_self(void)
+{
+    static Dl_info info;
+    if (!info.dli_fname)
+        dladdr((void *)&mt_shim_self, &info);
+    return info.dli_fname ? info.dli_fname : "";
+}
+
+namespace
+{
+template <int (*Run)(LLVMModuleRef)> struct CPass : PassInfoMixin<CPass<Run>> {
+    static bool isRequired()
+    {
+        return true;
+    }
+    PreservedAnalyses run(Module &M, ModuleAnalysisManager &)
+    {
+        return Run(wrap(&M)) ? PreservedAnalyses::none() : PreservedAnalyses::all();
+    }
+};
+
+void registerPasses(PassBuilder &PB)
+{
+    PB.registerPipelineStartEPCallback(
+        [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(CPass<mt_pass_host>()); });
+    PB.registerOptimizerLastEPCallback(
+        [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(CPass<mt_pass_device>()); });
+    // Single steps by name, for opt and the tests.
+    PB.registerPipelineParsingCallback(
+        [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+            if (Name == "memtrace-host")
+                MPM.addPass(CPass<mt_pass_host>());
+            else if (Name == "memtrace-instrument")
+                MPM.addPass(CPass<mt_pass_instrument_only>());
+            else if (Name == "memtrace-lower")
+                MPM.addPass(CPass<mt_pass_lower_only>());
+            else if (Name == "memtrace-device")
+                MPM.addPass(CPass<mt_pass_device>());
+            else
+                return false;
+            return true;
+        });
+}
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
+{
+    return {LLVM_PLUGIN_API_VERSION, "memtrace", MT_VERSION, registerPasses};
+}

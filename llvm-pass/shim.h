@@ -1,0 +1,60 @@
+/* The few things that llvm-c 19 lacks, as C functions; shim.cpp is their only C++. */
+#ifndef MT_PASS_SHIM_H
+#define MT_PASS_SHIM_H
+#include <llvm-c/Core.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where an instruction comes from. Strings are owned by LLVM's context; "" and 0 when unknown. `function` is
+ * the linkage name of the source function (that of the inlined callee, not of the caller it went into). */
+struct mt_place {
+    const char *file, *function;
+    char path[1024]; /* file with its directory, when the file is relative */
+    unsigned line, column;
+};
+void mt_shim_place(LLVMValueRef inst, struct mt_place *place);
+/* The place of the call that an inlined instruction came from, outermost first, is not needed: what the user
+ * wrote is the innermost place. */
+
+/* Reports through the compiler's own diagnostics, at the instruction's place if it has one (NULL: no place).
+ */
+enum mt_severity { MT_DIAG_ERROR, MT_DIAG_WARNING, MT_DIAG_NOTE };
+void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity severity, const char *message);
+
+/* Demangles: pretty without parameters ("ns::k<float>") or whole. malloc'ed; a plain C name comes back as it
+ * is. */
+char *mt_shim_demangle(const char *name, int whole);
+
+/* Constant expressions that use any of the globals become instructions in the functions that use them. */
+void mt_shim_expand_constant_users(LLVMValueRef *globals, unsigned n);
+/* Drops dead constant expressions that still hang on a global. */
+void mt_shim_drop_dead_users(LLVMValueRef global);
+/* How a call passes argument i: the byval type or NULL. */
+LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param);
+/* Copies all parameter, return and function attributes of one function to another (same leading parameters).
+ */
+void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from);
+/* Removes attributes and operand bundles that say "touches no memory", "does not synchronise", "may be
+ * moved". */
+void mt_shim_make_impure(LLVMValueRef function_or_call);
+/* Removes a comdat. */
+void mt_shim_drop_comdat(LLVMValueRef global);
+/* Copies the byval and alignment attributes of a function's parameters to a call of it. */
+void mt_shim_copy_param_attributes(LLVMValueRef call, LLVMValueRef function);
+/* Inlines the callee at this call; 1 if it could. */
+int mt_shim_inline(LLVMValueRef call);
+void mt_shim_set_pic(LLVMModuleRef module);
+void mt_shim_set_dso_local(LLVMValueRef global, int on);
+/* Drops nvvm.annotations, module flags and other named metadata that mean nothing to x86-64. */
+void mt_shim_drop_named_metadata(LLVMModuleRef module);
+/* Contents of a constant byte array (annotation strings); 0 when it is not one. Without the final NUL. */
+int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
+/* 1 if the module is compiled for a GPU of NVIDIA. */
+int mt_shim_is_nvptx(LLVMModuleRef module);
+/* Path of the shared object this code is in. */
+const char *mt_shim_self(void);
+#ifdef __cplusplus
+}
+#endif
+#endif

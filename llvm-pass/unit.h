@@ -1,0 +1,123 @@
+/* What the pass knows of one device module while it works on it. One instance per module, on mt_pass_device's
+ * stack; everything in it is freed by mt_unit_free. */
+#ifndef MT_PASS_UNIT_H
+#define MT_PASS_UNIT_H
+#include <stdint.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include "memtrace/record.h"
+#include "options.h"
+#include "shim.h"
+#include <llvm-c/DebugInfo.h>
+
+/* A function that the AST side (or the user) annotated; strings are malloc'ed, NULL when absent. */
+struct mt_facts {
+    LLVMValueRef function; /* NULL: inlined everywhere and gone */
+    char *name;            /* mangled */
+    char *pretty, *file, *params;
+    unsigned line, column;
+    int skip, trace;
+};
+
+struct mt_kernel {
+    LLVMValueRef function; /* current one: the rewritten one once the hidden parameter is there */
+    char *name;            /* mangled */
+    char *pretty, *signature, *file;
+    unsigned line;
+    unsigned max_threads, min_blocks;
+    unsigned nparams; /* the program's own */
+    int traced;
+    int sync;
+    uint32_t shared_static;
+};
+
+struct mt_site {
+    char *file, *function, *variable;
+    uint32_t line, column, op, size;
+};
+
+struct mt_note {
+    char *what, *file;
+    uint32_t line, kind;
+};
+
+struct mt_unit {
+    LLVMModuleRef module;
+    LLVMContextRef context;
+    LLVMTargetDataRef layout;
+    const struct mt_pass_options *options;
+    struct mt_facts *facts;
+    unsigned nfacts;
+    struct mt_kernel *kernels;
+    unsigned nkernels;
+    struct mt_site *sites;
+    unsigned nsites, sites_cap;
+    struct mt_note *notes;
+    unsigned nnotes, notes_cap;
+    uint64_t shared_size; /* of the CPU image */
+};
+
+void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
+void mt_unit_free(struct mt_unit *u);
+
+/* facts.c: reads and removes our entries of llvm.global.annotations; kernels from nvvm.annotations. */
+void mt_unit_read_facts(struct mt_unit *u);
+const struct mt_facts *mt_unit_facts(const struct mt_unit *u, LLVMValueRef function);
+const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char *mangled);
+struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);
+/* Name of parameter i of an annotated function; malloc'ed or NULL. */
+char *mt_facts_param(const struct mt_facts *f, unsigned i);
+
+/* sites.c */
+uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, char *variable);
+uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
+/* Is the source place of this instruction to be traced ([[memtrace::skip]], #pragma memtrace off)? */
+int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst);
+
+/* access.c: what an instruction does to memory. */
+enum mt_space { MT_SPACE_NONE, MT_SPACE_GLOBAL, MT_SPACE_GENERIC, MT_SPACE_OTHER };
+struct mt_access {
+    enum mt_access_type op;
+    LLVMValueRef pointer; /* pointer or i64 address */
+    int64_t offset;       /* to add to pointer */
+    uint32_t size;        /* bytes, or 0 when `bytes` says */
+    LLVMValueRef bytes;   /* run-time length (any integer type), or NULL */
+    LLVMValueRef only_if; /* i1, or NULL */
+    enum mt_space space;
+};
+#define MT_MAX_ACCESSES 4
+/* Fills out[]; returns how many, or -1 when the instruction touches global memory in a way that has no record
+ * (*what, static or until the next call, says how). */
+int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
+                 const char **what);
+enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
+/* Source name of what a pointer is based on; malloc'ed or NULL. */
+char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
+
+/* instrument.c */
+void mt_unit_instrument(struct mt_unit *u);
+/* lower.c: turns the (instrumented) module, a clone, into an x86-64 module with its tables. 0 or -1
+ * (diagnosed). */
+int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
+/* emit.c: optimises and compiles it; malloc'ed object or NULL (diagnosed). */
+LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
+/* gpu.c: links the device runtime into the GPU's module. 0 or -1. */
+int mt_unit_link_gpu(struct mt_unit *u);
+
+/* util.c */
+int mt_starts(const char *text, const char *prefix);
+int mt_ends(const char *text, const char *suffix);
+/* Instructions of a function, collected first so that the function may change; free() the result. */
+LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
+/* The called function of a direct call, NULL otherwise; its name or "". */
+LLVMValueRef mt_callee(LLVMValueRef call);
+const char *mt_name(LLVMValueRef value);
+LLVMTypeRef mt_type_ptr(const struct mt_unit *u);
+LLVMTypeRef mt_type_int(const struct mt_unit *u, unsigned bits);
+/* A function declaration in `module`, made if absent. */
+LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type);
+/* Reads a bitcode file that lies beside the plugin (lib/memtrace/NAME); NULL after a diagnostic. */
+LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name);
+void mt_diag(struct mt_unit *u, LLVMValueRef inst, enum mt_severity severity, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+#endif

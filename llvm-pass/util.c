@@ -1,0 +1,95 @@
+/* Small helpers over llvm-c. */
+#include "unit.h"
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <llvm-c/BitReader.h>
+
+int mt_starts(const char *text, const char *prefix)
+{
+    return !strncmp(text, prefix, strlen(prefix));
+}
+
+int mt_ends(const char *text, const char *suffix)
+{
+    size_t a = strlen(text), b = strlen(suffix);
+    return a >= b && !strcmp(text + a - b, suffix);
+}
+
+LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count)
+{
+    unsigned n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            n++;
+    LLVMValueRef *list = malloc((n + 1) * sizeof *list);
+    *count = 0;
+    if (!list)
+        return NULL;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            list[(*count)++] = i;
+    return list;
+}
+
+LLVMValueRef mt_callee(LLVMValueRef call)
+{
+    LLVMValueRef f = LLVMGetCalledValue(call);
+    return f ? LLVMIsAFunction(f) : NULL;
+}
+
+const char *mt_name(LLVMValueRef value)
+{
+    size_t n;
+    return value ? LLVMGetValueName2(value, &n) : "";
+}
+
+LLVMTypeRef mt_type_ptr(const struct mt_unit *u)
+{
+    return LLVMPointerTypeInContext(u->context, 0);
+}
+
+LLVMTypeRef mt_type_int(const struct mt_unit *u, unsigned bits)
+{
+    return LLVMIntTypeInContext(u->context, bits);
+}
+
+LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(module, name);
+    return f ? f : LLVMAddFunction(module, name, type);
+}
+
+LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
+{
+    char path[PATH_MAX];
+    const char *self = mt_shim_self(), *slash = strrchr(self, '/');
+    snprintf(path, sizeof path, "%.*smemtrace/%s", slash ? (int)(slash + 1 - self) : 0, self, name);
+    LLVMMemoryBufferRef buffer;
+    char *message = NULL;
+    if (LLVMCreateMemoryBufferWithContentsOfFile(path, &buffer, &message)) {
+        mt_diag(u, NULL, MT_DIAG_ERROR, "cannot read %s: %s; the installation is incomplete", path, message);
+        LLVMDisposeMessage(message);
+        return NULL;
+    }
+    LLVMModuleRef m = NULL;
+    int bad = LLVMParseBitcodeInContext2(u->context, buffer, &m);
+    LLVMDisposeMemoryBuffer(buffer);
+    if (bad) {
+        mt_diag(u, NULL, MT_DIAG_ERROR, "%s is not bitcode of LLVM 19", path);
+        return NULL;
+    }
+    return m;
+}
+
+void mt_diag(struct mt_unit *u, LLVMValueRef inst, enum mt_severity severity, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mt_shim_diag(u->context, inst, severity, text);
+}
