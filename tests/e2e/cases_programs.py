@@ -1,0 +1,280 @@
+"""Programs of tests/e2e/src: address spaces, kinds of access, filters, streams, several files, failures, names."""
+import os
+import re
+
+import checks
+from world import OPT_LEVELS, Failed, case, holds, same
+
+
+def source(world, name):
+    return os.path.join(world.src, name)
+
+
+def totals(launch):
+    """{(type, size): accesses} over all CTAs."""
+    out = {}
+    for counts in launch.ctas().values():
+        for key, n in counts.items():
+            out[key] = out.get(key, 0) + n
+    return out
+
+
+def every_level(world, name, wanted, flags=(), levels=OPT_LEVELS):
+    """Compiles src/<name>.cu at each level, runs it without and with tracing; [(kernel, totals)] must be `wanted`."""
+    for level in levels:
+        app = world.compile(source(world, name + ".cu"), level, *flags)
+        plain = world.run_ok(app, traced=False)
+        traced = world.run_ok(app)
+        same(f"{name} {level}: output", (traced.out, traced.err), (plain.out, plain.err))
+        got = [(launch.kernel, totals(launch)) for launch in traced.trace()]
+        same(f"{name} {level}: kernels", [k for k, _ in got], [k for k, _ in wanted])
+        for (kernel, counts), (_, want) in zip(got, wanted):
+            same(f"{name} {level}: {kernel}", counts, want)
+        holds(f"{name} {level}: the companion says that the trace is complete",
+              traced.companion().one("end")["complete"])
+
+
+@case("spaces")
+def spaces(world):
+    """Only global memory is recorded; generic pointers are decided at run time; same at every level."""
+    n = 64
+    every_level(world, "spaces", [
+        ("selected", {("load", 4): n // 2, ("store", 4): n}),
+        ("by_value", {("store", 4): n}),
+        ("all_spaces", {("load", 4): 2 * n, ("store", 4): n}),
+        ("constants", {("store", 4): n}),
+        ("locals", {("store", 4): n}),
+        ("selected_atomic", {("atomic", 4): n // 4, ("store", 4): 1}),
+        ("no_global", {}),
+    ])
+
+
+@case("kinds")
+def kinds(world):
+    """Each kind of access leaves one record of its size per thread."""
+    n = 32
+    every_level(world, "kinds", [
+        ("volatile_access", {("load", 4): n, ("store", 4): n}),
+        ("read_only", {("load", 4): n, ("store", 4): n}),
+        ("vectors", {("load", 16): n, ("store", 16): n}),
+        ("add", {("atomic", 4): n}),
+        ("subtract", {("atomic", 4): n}),
+        ("exchange", {("atomic", 4): n}),
+        ("minimum", {("atomic", 4): n}),
+        ("maximum", {("atomic", 4): n}),
+        ("increment", {("atomic", 4): n}),
+        ("decrement", {("atomic", 4): n}),
+        ("bits", {("atomic", 4): 3 * n}),
+        ("compare_and_swap", {("atomic", 4): n}),
+        ("add_wide", {("atomic", 8): n}),
+        ("add_float", {("atomic", 4): n}),
+        ("add_double", {("atomic", 8): n}),
+        ("add_scoped", {("atomic", 4): 2 * n}),
+        ("take_ticket", {("atomic", 4): n, ("store", 4): n}),
+        ("predicated", {("store", 4): n // 2}),
+        ("narrow", {("load", 1): n, ("store", 2): n}),
+        ("fill", {("store", 48): n}),
+        ("fill", {}),
+    ])
+
+
+FILTERED = [
+    ("plain", {("store", 4): 32}),
+    ("calls_quiet_helper", {("load", 4): 32, ("store", 4): 32}),
+    ("partly", {("load", 4): 64, ("store", 4): 64}),
+    ("in_spite_of_region", {("store", 4): 32}),
+    ("last", {("atomic", 4): 32, ("store", 4): 32}),
+]
+
+
+def skipped_launches(result):
+    return [e["kernel"] for e in result.companion().all("launch") if not e["traced"]]
+
+
+@case("filters")
+def filters(world):
+    """Attributes and pragmas; kernels left out are named in the companion as not traced."""
+    every_level(world, "filters", FILTERED)
+    result = world.run_ok(world.compile(source(world, "filters.cu"), "-O2"))
+    same("launches that were not traced", skipped_launches(result), ["skipped", "in_a_quiet_region"])
+    untouched = world.compile(source(world, "filters.cu"), "-O2")
+    same("output without tracing", world.run_ok(untouched, traced=False).out, result.out)
+
+
+@case("filter_options")
+def filter_options(world):
+    """kernels=, exclude= and only= on the command line; a bad value is a compiler error that names it."""
+    def names(*options):
+        app = world.compile(source(world, "filters.cu"), "-O2", *(f"-fplugin-arg-memtrace-{o}" for o in options))
+        return [(launch.kernel, totals(launch)) for launch in world.run_ok(app).trace()]
+
+    base = FILTERED
+    same("kernels=^p", names("kernels=^p"), [k for k in base if k[0].startswith("p")])
+    same("exclude=l", names("exclude=l"), [k for k in base if "l" not in k[0]])
+    same("both", names("kernels=^p", "exclude=y$"), [k for k in base if k[0] == "plain"])
+    for only in ("loads", "stores", "atomics"):
+        want = [(k, {key: n for key, n in c.items() if key[0] == only[:-1]}) for k, c in base]
+        same(f"only={only}", names(f"only={only}"), want)
+    want = [(k, {key: n for key, n in c.items() if key[0] != "load"}) for k, c in base]
+    same("only=stores,atomics", names("only=stores,atomics"), want)
+    for bad in ("kernels=(", "exclude=[", "only=reads", "nonsense=1"):
+        process = world.compile(source(world, "filters.cu"), f"-fplugin-arg-memtrace-{bad}", code=1)
+        key = bad.split("=")[0]
+        holds(f"the error for {bad} is the compiler's and names it: {process.stderr[-500:]}",
+              re.search(r"error: .*" + key, process.stderr))
+
+
+@case("streams")
+def streams(world):
+    """The same kernel on two streams at once: records do not mix; one file per stream, by first launch."""
+    for threads in (1, 2, 4):
+        app = world.compile(source(world, "streams.cu"), "-O2") if threads == 1 else app
+        result = world.run_ok(app, MEMTRACE_CPU_THREADS=threads)
+        same("trace files", result.streams(), [0, 1, 2])
+        wanted = []
+        for stream, (rounds, count) in enumerate(((40, 4), (60, 4), (3, 1))):
+            ctas = {(c, 0, 0): {("atomic", 4): 64 * rounds} for c in range(8)}
+            wanted += [dict(kernel="bump", stream=stream, grid=(8, 1, 1), block=(64, 1, 1), ctas=ctas)] * count
+        checks.kernels_and_counts(result, wanted)
+        checks.companions(result, wanted, [source(world, "streams.cu")])
+        for stream in range(3):
+            meta = result.companion(stream)
+            allocs = sorted(base for base, *_ in meta.allocations())
+            for launch in result.trace(stream):
+                addresses = [a for a, _ in launch.spans()]
+                same(f"stream {stream} touches its own array", min(addresses),
+                     meta.allocations()[stream][0])
+                same(f"stream {stream}: different addresses", len(addresses), 512)
+            same("allocations", len(allocs), 3)
+
+
+@case("multi_file")
+def multi_file(world):
+    """Kernels of one name in two files, a helper in a header, main in plain C++; objects linked by mt-cc."""
+    for level in ("-O0", "-O2"):
+        folder = world.folder("objects")
+        objects = []
+        for name in ("multi_first.cu", "multi_second.cu", "multi_main.cpp"):
+            objects.append(os.path.join(folder, name + ".o"))
+            world.call([world.tool("mt-cc"), level, "-c", source(world, name), "-o", objects[-1]])
+        app = world.compile(objects, level, out=os.path.join(folder, "app"))
+        result = world.run_ok(app)
+        same("output", result.out, "multi: passed\n")
+        first = {(c, 0, 0): {("load", 4): min(32, 100 - 32 * c), ("store", 4): min(32, 100 - 32 * c)} for c in range(4)}
+        second = {(0, 0, 0): {("load", 4): 128, ("store", 4): 64}, (1, 0, 0): {("load", 4): 71, ("store", 4): 36}}
+        wanted = [dict(kernel="kernel", stream=0, grid=(4, 1, 1), block=(32, 1, 1), ctas=first),
+                  dict(kernel="kernel", stream=0, grid=(2, 1, 1), block=(64, 1, 1), ctas=second)]
+        checks.kernels_and_counts(result, wanted)
+        sources = [source(world, f) for f in ("multi_first.cu", "multi_second.cu", "multi_helper.cuh", "multi_main.cpp")]
+        checks.companions(result, wanted, sources)
+        checks.sites(result, sources, {
+            "return p[i] * 2;": ["load 4"],
+            "out[i] = twice(in, i) + 1;": ["store 4"],
+            "out[i] = sum;": ["store 4"],
+        })
+
+
+@case("no_launch")
+def no_launch(world):
+    """A program that launches nothing leaves no trace of records and no words."""
+    result = world.run_ok(world.compile(source(world, "no_launch.cu"), "-O2"))
+    same("output", (result.out, result.err), ("no_launch: passed\n", ""))
+    for stream in result.streams():
+        same("launches", result.trace(stream), [])
+
+
+@case("failing")
+def failing(world):
+    """A kernel that fails: the program sees CUDA's error, the trace is whole, the companion says which launch."""
+    app = world.compile(source(world, "failing.cu"), "-O2")
+    for how, error, number in (("assert", "cudaErrorAssert", 710), ("trap", "cudaErrorLaunchFailure", 719)):
+        result = world.run_ok([app, how])
+        same(f"{how}: error", result.out, error + "\n")
+        same(f"{how}: same without tracing", world.run_ok([app, how], traced=False).out, error + "\n")
+        launches = result.trace()
+        same(f"{how}: kernels", [launch.kernel for launch in launches], ["good", f"bad_{how}"])
+        same(f"{how}: the good launch", totals(launches[0]), {("store", 4): 32})
+        said = result.companion().all("launch")
+        same(f"{how}: status", [e["status"] for e in said], [0, number])
+        same(f"{how}: records", [e["records"] for e in said], [launch.count for launch in launches])
+        if how == "assert":
+            holds(f"the assertion's text is on stderr: {result.err!r}",
+                  "failing.cu" in result.err and "Assertion" in result.err and "thread" in result.err)
+
+
+@case("names")
+def names(world):
+    """Kernel names as users write them, without parameters; the companion tells overloads apart."""
+    result = world.run_ok(world.compile(source(world, "scopes.cu"), "-O2"))
+    same("names", [launch.kernel for launch in result.trace()], [
+        "(anonymous namespace)::hidden", "(anonymous namespace)::tagged<(anonymous namespace)::Tag>", "plain_c",
+        "overloaded", "overloaded", "flags<true, (char)120>", "apply<Functor>"])
+    said = result.companion().all("launch")
+    signatures = [e["signature"] for e in said if e["kernel"] == "overloaded"]
+    same("signatures of overloads", signatures, ["overloaded(int*, int)", "overloaded(int*, float)"])
+    mangled = [e["mangled"] for e in said]
+    same("mangled names", [mangled[2], mangled[3], mangled[4]], ["plain_c", "_Z10overloadedPii", "_Z10overloadedPif"])
+
+
+@case("entry_points")
+def entry_points(world):
+    """<<<>>>, cudaLaunchKernel, cudaLaunchKernelEx(C) and a cooperative launch trace alike."""
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "entries.cu"), level)
+        result = world.run_ok(app)
+        launches = result.trace()
+        same("kernels", [launch.kernel for launch in launches], ["bump"] * 4 + ["meet"])
+        for launch in launches[:4]:
+            same("bump", totals(launch), {("load", 4): 32, ("store", 4): 32})
+        meet = launches[4].ctas()
+        same("CTAs of meet", sorted(meet), [(c, 0, 0) for c in range(3)])
+        for cta, counts in meet.items():
+            loads = counts.get(("load", 4), 0)
+            holds(f"meet, CTA {cta}: its own accesses are there: {counts}",
+                  loads >= 32 and counts[("store", 4)] >= 64)
+        same("output", world.run_ok(app, traced=False).out, result.out)
+
+
+def flags_of(world):
+    """The usual CUDA flags, as README gives them, with which plain clang++ compiles and links."""
+    shown = world.call([world.tool("mt-cc"), "--show", "x.cu", "-o", "x"]).stdout.split()
+    holds(f"mt-cc --show prints one command: {shown}", shown and "clang" in shown[0])
+    return shown
+
+
+@case("plain_clang")
+def plain_clang(world):
+    """clang++ -fplugin=libMemtrace-AA.so alone, with the flags that any CUDA build needs, gives the same trace."""
+    name = "stencil_1d"
+    app = os.path.join(world.folder("build"), "app")
+    library = os.path.join(world.build, "lib")
+    world.call(["clang++-19", f"-fplugin={library}/libMemtrace-AA.so", "-O2", "--cuda-gpu-arch=sm_75",
+                f"--cuda-path={world.build}/cuda-overlay", world.example(name), "-o", app, f"-L{library}", "-lmemtrace",
+                f"-Wl,-rpath,{library}"])
+    own = checks.placed(world.run_ok(app, MEMTRACE_CPU_THREADS=1))
+    wrapped = checks.placed(world.run_ok(world.compile(world.example(name), "-O2"), MEMTRACE_CPU_THREADS=1))
+    holds("same trace as with mt-cc", own == wrapped)
+
+
+@case("two_steps")
+def two_steps(world):
+    """Augment first (-plugin cuda-aug … -E), compile the augmented file with the pass, link: the same trace."""
+    library = os.path.join(world.build, "lib", "libMemtrace-AA.so")
+    for name in ("vector_add", "stencil_1d", "device_calls"):
+        folder = world.folder("two-steps")
+        augmented = os.path.join(folder, "augmented-kernel.cu")
+        common = [f"--cuda-path={world.build}/cuda-overlay", "--cuda-gpu-arch=sm_75", "-O1",
+                  "-Wno-unknown-cuda-version", "-I" + os.path.join(world.examples, name)]
+        world.call(["clang++-19", "-Xclang", "-load", "-Xclang", library, "-Xclang", "-plugin", "-Xclang", "cuda-aug",
+                    "-Xclang", "-plugin-arg-cuda-aug", "-Xclang", "-f", "-Xclang", "-plugin-arg-cuda-aug", "-Xclang",
+                    augmented, *common, "-E", world.example(name)])
+        holds("the augmented file is there", os.path.getsize(augmented) > 0)
+        obj = os.path.join(folder, "kernel.o")
+        world.call(["clang++-19", "-c", "-Xclang", "-load", "-Xclang", library, f"-fpass-plugin={library}", *common,
+                    augmented, "-o", obj])
+        app = os.path.join(folder, "app")
+        world.call(["clang++-19", *common, obj, "-o", app, f"-L{world.build}/lib", "-lmemtrace",
+                    f"-Wl,-rpath,{world.build}/lib"])
+        two = checks.placed(world.run_ok(app, MEMTRACE_CPU_THREADS=1))
+        one = checks.placed(world.run_ok(world.compile(world.example(name), "-O1"), MEMTRACE_CPU_THREADS=1))
+        holds(f"{name}: same trace as the one-flag way", two == one)

@@ -1,0 +1,129 @@
+"""Where traces go: folders, patterns, planted links, folders that cannot be written, file modes."""
+import os
+import shutil
+import stat
+
+import trace
+from world import case, holds, same
+
+
+def app_of(world, name="vector_add"):
+    return world.compile(world.example(name), "-O2")
+
+
+@case("sink.planted_link")
+def planted_link(world):
+    """A symbolic link in the trace's place is not followed; the program is not disturbed."""
+    app, folder = app_of(world), world.folder("link")
+    victim = os.path.join(folder, "victim")
+    with open(victim, "w") as f:
+        f.write("precious")
+    os.symlink(victim, os.path.join(folder, "MemTrace-pipe-0"))
+    plain = world.run_ok(app, traced=False)
+    result = world.run_ok(app, folder=folder)
+    same("output", result.out, plain.out)
+    with open(victim) as f:
+        same("the link's target", f.read(), "precious")
+    holds(f"one message that names the file and the link: {result.err!r}",
+          result.err.startswith("memtrace: ") and "MemTrace-pipe-0" in result.err and "link" in result.err)
+    same("lines said", len(result.err.splitlines()), 1)
+
+
+@case("sink.planted_companion")
+def planted_companion(world):
+    app, folder = app_of(world), world.folder("link")
+    victim = os.path.join(folder, "victim")
+    with open(victim, "w") as f:
+        f.write("precious")
+    os.symlink(victim, os.path.join(folder, "MemTrace-pipe-0.meta"))
+    result = world.run_ok(app, folder=folder)
+    with open(victim) as f:
+        same("the link's target", f.read(), "precious")
+    holds(f"a message: {result.err!r}", result.err.startswith("memtrace: ") and ".meta" in result.err)
+
+
+@case("sink.unwritable")
+def unwritable(world):
+    """A folder that does not exist, or is a file: right result, one message, exit code 0."""
+    app = app_of(world)
+    plain = world.run_ok(app, traced=False)
+    folder = world.folder("unwritable")
+    blocker = os.path.join(folder, "file")
+    with open(blocker, "w"):
+        pass
+    for place in (os.path.join(folder, "missing", "deep"), blocker):
+        result = world.run_ok(app, MEMTRACE_DIR=place)
+        same("output", result.out, plain.out)
+        holds(f"one message that names the place: {result.err!r}",
+              result.err.startswith("memtrace: ") and place in result.err)
+        same("lines said", len(result.err.splitlines()), 1)
+    same("nothing was written", sorted(os.listdir(folder)), ["file"])
+
+
+@case("sink.full")
+def full(world):
+    """A full disk (/dev/full stands for it behind the pattern): the program ends well and is told once."""
+    app, folder = app_of(world), world.folder("full")
+    result = world.run_ok(app, folder=folder, MEMTRACE_PATTERN="/dev/full")
+    plain = world.run_ok(app, traced=False)
+    same("output", result.out, plain.out)
+    holds(f"a message: {result.err!r}", result.err.startswith("memtrace: "))
+
+
+@case("sink.pattern")
+def pattern(world):
+    """MEMTRACE_PATTERN names the files; ? is the stream."""
+    app, folder = app_of(world, "producer_consumer"), world.folder("pattern")
+    world.run_ok(app, folder=folder, MEMTRACE_PATTERN="mine-?.bin")
+    same("files", sorted(os.listdir(folder)), ["mine-0.bin", "mine-0.bin.meta", "mine-1.bin", "mine-1.bin.meta"])
+    same("kernels", {launch.kernel for launch in trace.read(os.path.join(folder, "mine-1.bin"))}, {"consume"})
+
+
+@case("sink.overwrite")
+def overwrite(world):
+    """A second run replaces the first one's files; they are private to their owner."""
+    app, folder = app_of(world), world.folder("overwrite")
+    world.run_ok([app, 5000], folder=folder)
+    result = world.run_ok([app, 100], folder=folder)
+    same("records", [launch.count for launch in result.trace()], [300])
+    for suffix in ("", ".meta"):
+        mode = stat.S_IMODE(os.stat(result.path() + suffix).st_mode)
+        same(f"mode of MemTrace-pipe-0{suffix}", oct(mode), oct(0o600))
+
+
+@case("sink.default_place")
+def default_place(world):
+    """Without variables the trace is /tmp/MemTrace-pipe-0, and the program needs no tool's environment.
+    A trace that stands there already is put aside and back."""
+    app, aside = app_of(world), world.folder("aside")
+    names = ["MemTrace-pipe-0", "MemTrace-pipe-0.meta"]
+    kept = [n for n in names if os.path.lexists(f"/tmp/{n}")]
+    for name in kept:
+        shutil.move(f"/tmp/{name}", f"{aside}/{name}")
+    try:
+        process = world.call([app], env={"PATH": os.environ["PATH"]})
+        same("last line", process.stdout.splitlines()[-1], "vector_add: passed")
+        same("records", sum(launch.count for launch in trace.read("/tmp/MemTrace-pipe-0")), 300000)
+    finally:
+        for name in names:
+            if os.path.lexists(f"/tmp/{name}"):
+                os.unlink(f"/tmp/{name}")
+        for name in kept:
+            shutil.move(f"{aside}/{name}", f"/tmp/{name}")
+
+
+@case("reader.cut")
+def cut_trace(world):
+    """The independent reader itself: cutting a trace anywhere but at a kernel's end is noticed."""
+    result = world.run_ok([app_of(world), 40, 32, 2])
+    with open(result.path(), "rb") as f:
+        data = f.read()
+    whole = 1 + len("vector_add\n") + 24 * (3 * 40 + 1)
+    same("length", len(data), 2 * (whole - 1) + 1)
+    for cut in range(0, len(data)):
+        try:
+            trace.parse(data[:cut])
+            fine = True
+        except trace.Malformed:
+            fine = False
+        same(f"cut at {cut}", fine, cut in (1, whole))

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Runs end-to-end cases: run.py --build DIR [--source DIR] [--work DIR] [--list] [CASE...]; exit code 1 if one fails."""
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+import world  # noqa: E402
+import cases_examples  # noqa: E402,F401
+import cases_programs  # noqa: E402,F401
+import cases_extract  # noqa: E402,F401
+import cases_sink  # noqa: E402,F401
+
+
+def main():
+    here = os.path.dirname(os.path.realpath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", help="build folder with bin/ and lib/")
+    parser.add_argument("--source", default=os.path.dirname(os.path.dirname(here)))
+    parser.add_argument("--work", help="keep what the tests make here (default: a temporary folder, removed)")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("cases", nargs="*")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(world.CASES))
+        return 0
+    if not args.build:
+        parser.error("--build is missing")
+    unknown = [c for c in args.cases if c not in world.CASES]
+    if unknown:
+        parser.error(f"no such case: {', '.join(unknown)}")
+    work = os.path.realpath(args.work) if args.work else tempfile.mkdtemp(prefix="memtrace-e2e-")
+    failed = 0
+    for name in args.cases or world.CASES:
+        begin = time.monotonic()
+        folder = os.path.join(work, name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        try:
+            world.CASES[name](world.World(os.path.realpath(args.build), os.path.realpath(args.source), folder))
+            verdict = "ok"
+        except world.Failed as why:
+            verdict = f"FAILED: {why}"
+        except Exception:
+            verdict = f"FAILED:\n{traceback.format_exc()}"
+        failed += verdict != "ok"
+        print(f"{name}: {verdict} ({time.monotonic() - begin:.1f} s)", flush=True)
+        if not args.work:
+            shutil.rmtree(folder, ignore_errors=True)
+    if not args.work:
+        shutil.rmtree(work, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""How the tests compile and run programs: paths, compilers, environments, comparisons."""
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import trace
+
+OPT_LEVELS = ("-O0", "-O1", "-O2", "-O3")
+
+
+class Failed(Exception):
+    """A check did not hold."""
+
+
+def same(what, got, want):
+    """Raises Failed with both values, cut to a readable length, or with the differing keys of two dicts."""
+    if got == want:
+        return
+    if isinstance(got, dict) and isinstance(want, dict):
+        keys = [k for k in {**want, **got} if got.get(k) != want.get(k)]
+        lines = [f"{k}: got {got.get(k)}, expected {want.get(k)}" for k in keys[:8]]
+        raise Failed(f"{what}: {len(keys)} keys differ\n    " + "\n    ".join(lines))
+    raise Failed(f"{what}: got {str(got)[:2000]}, expected {str(want)[:2000]}")
+
+
+def holds(what, condition):
+    if not condition:
+        raise Failed(what)
+
+
+class Result:
+    """What a run left: exit code, stdout, stderr, folder of its traces."""
+
+    def __init__(self, process, folder):
+        self.code, self.out, self.err, self.folder = process.returncode, process.stdout, process.stderr, folder
+
+    def streams(self):
+        """Numbers of the trace files."""
+        found = [re.fullmatch(r"MemTrace-pipe-(\d+)", name) for name in os.listdir(self.folder)]
+        return sorted(int(m.group(1)) for m in found if m)
+
+    def path(self, stream=0):
+        return os.path.join(self.folder, f"MemTrace-pipe-{stream}")
+
+    def trace(self, stream=0):
+        return trace.read(self.path(stream))
+
+    def companion(self, stream=0):
+        return trace.Companion(self.path(stream) + ".meta")
+
+
+class World:
+    """`build`: build folder with bin/ and lib/; `source`: repository; `work`: private folder for what tests make."""
+
+    def __init__(self, build, source, work):
+        self.build, self.source, self.work = build, source, work
+        self.examples = os.path.join(source, "examples")
+        self.src = os.path.join(source, "tests", "e2e", "src")
+        self.counter = 0
+
+    def tool(self, name):
+        return os.path.join(self.build, "bin", name)
+
+    def folder(self, name):
+        self.counter += 1
+        path = os.path.join(self.work, f"{self.counter:03}-{name}")
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        return path
+
+    def call(self, command, code=0, **more):
+        """Runs a tool; its exit code must be `code`."""
+        process = subprocess.run(command, capture_output=True, text=True, timeout=600, **more)
+        if process.returncode != code:
+            raise Failed(f"{shlex.join(command)}\n  exit code {process.returncode}, not {code}\n"
+                         f"{process.stdout[-2000:]}{process.stderr[-4000:]}")
+        return process
+
+    def compile(self, sources, *flags, out=None, code=0):
+        """mt-cc of one or more sources into a program; returns its path (or the process when code is not 0)."""
+        sources = [sources] if isinstance(sources, str) else sources
+        out = out or os.path.join(self.folder("build"), "app")
+        process = self.call([self.tool("mt-cc"), *flags, *sources, "-o", out], code)
+        return out if code == 0 else process
+
+    def run(self, command, traced=True, folder=None, timeout=300, **variables):
+        """Runs a program with a private trace folder and no other MEMTRACE_ variables."""
+        command = [command] if isinstance(command, str) else command
+        folder = folder or self.folder("run")
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+        env.update(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu")
+        if not traced:
+            env["MEMTRACE_ENABLE"] = "0"
+        env.update({k: str(v) for k, v in variables.items()})
+        process = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout, env=env)
+        return Result(process, folder)
+
+    def run_ok(self, command, **more):
+        result = self.run(command, **more)
+        if result.code != 0:
+            raise Failed(f"{command}: exit code {result.code}\n{result.out[-1000:]}{result.err[-3000:]}")
+        return result
+
+    def extract(self, paths, *options, code=0):
+        """comm.json of mt-extract as a Python object."""
+        import json
+        process = self.call([self.tool("mt-extract"), *options, *paths], code)
+        return json.loads(process.stdout)
+
+    def example(self, name):
+        return os.path.join(self.examples, name, name + ".cu")
+
+    def expectation(self, name):
+        """The module examples/<name>/expect.py."""
+        spec = importlib.util.spec_from_file_location(f"expect_{name}", os.path.join(self.examples, name, "expect.py"))
+        module = importlib.util.module_from_spec(spec)
+        sys.dont_write_bytecode = True
+        spec.loader.exec_module(module)
+        return module
+
+
+CASES = {}
+
+
+def case(name):
+    """Registers a test function that gets a World."""
+    def add(function):
+        if name in CASES:
+            raise ValueError(f"two cases are called {name}")
+        CASES[name] = function
+        return function
+    return add
