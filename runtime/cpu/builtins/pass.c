@@ -1,0 +1,18 @@
+/* Builtins that the pass itself calls (llvm-pass/lower_shared.c, kernels.c), beside those that stand for intrinsics. */
+#include "../abi.h"
+
+/* Start of this CTA's shared memory. */
+void *mtb_shared_base(void)
+{
+    return mt_cpu_tls.shared;
+}
+
+/* In a loop over a CTA's threads: these are the coordinates now. */
+void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
+{
+    mt_cpu_tls.tid[0] = x;
+    mt_cpu_tls.tid[1] = y;
+    mt_cpu_tls.tid[2] = z;
+    mt_cpu_tls.laneid = linear & 31;
+    mt_cpu_tls.warpid = linear >> 5;
+}
