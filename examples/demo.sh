@@ -1,0 +1,70 @@
+#!/bin/bash
+# Compiles every example with mt-cc, runs it on the CPU device, extracts the communication, draws pictures.
+# usage: demo.sh BUILD_DIR OUT_DIR     (BUILD_DIR has bin/mt-cc; OUT_DIR is made and its old results are replaced)
+set -euo pipefail
+[ $# -eq 2 ] || { sed -n '3s/^# //p' "$0" >&2; exit 2; }
+build=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+here=$(dirname "$(realpath "$0")")
+examples="vector_add matrix_multiply stencil_1d stencil_2d reduction histogram producer_consumer device_calls templated memcpy_forms"
+export PYTHONDONTWRITEBYTECODE=1
+
+# One example: compile, run, extract. Words of a step that fails are shown.
+one() {
+    name=$1 folder=$out/$1
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    arguments= sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses
+    case $name in
+    stencil_1d) arguments="5 64 4" ;;
+    # 4 million records: without the list of every operation on every address.
+    matrix_multiply) sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers ;;
+    esac
+    if ! { "$build/bin/mt-cc" -O2 "$here/$name/$name.cu" -o "$folder/$name" &&
+        env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_DIR="$folder" MEMTRACE_DEVICE=cpu "$folder/$name" $arguments &&
+        "$build/bin/mt-extract" --sections $sections $(ls "$folder"/MemTrace-pipe-* | grep -v '\.meta$') \
+            >"$folder/comm.json"; } >"$folder/log.txt" 2>&1; then
+        echo "demo: $name failed:" >&2
+        cat "$folder/log.txt" >&2
+        return 1
+    fi
+}
+export -f one
+export build out here
+echo "Compiling, running and extracting $(echo $examples | wc -w) examples …"
+printf '%s\n' $examples | xargs -P "$(nproc)" -I{} bash -c 'one "$1"' one {}
+
+printf '\n%-18s %8s %10s %14s  %s\n' example launches records "comm bytes" files
+for name in $examples; do
+    python3 "$here/summary.py" "$name" "$out/$name"
+done
+
+pictures=
+draw() { # engine, DOT file
+    for kind in svg png; do
+        "$1" ${3:-} -T$kind "$2" -o "${2%.dot}.$kind"
+    done
+    pictures+="  ${2%.dot}.svg (.png, .dot)"$'\n'
+}
+if command -v dot >/dev/null; then
+    for name in vector_add stencil_1d stencil_2d; do
+        "$build/bin/mt-graph" "$out/$name/MemTrace-pipe-0" >"$out/$name/strides.dot"
+        draw dot "$out/$name/strides.dot"
+    done
+    for name in stencil_1d producer_consumer; do
+        python3 "$here/transfers.py" "$out/$name/comm.json" >"$out/$name/transfers.dot"
+        draw neato "$out/$name/transfers.dot" -n2
+    done
+else
+    echo "demo: Graphviz (dot) is not installed; no pictures" >&2
+fi
+cat <<END
+
+comm bytes: loaded by one CTA and written by another one, or by the same one in an earlier launch.
+Stride graphs (which buffer is walked in which steps) and transfers (who sends which bytes to whom):
+$pictures
+Each folder in $out holds the program, MemTrace-pipe-N with its companion MemTrace-pipe-N.meta, and comm.json:
+  jq '.transfers | keys' $out/stencil_1d/comm.json
+  $build/bin/mt-dump $out/stencil_1d/MemTrace-pipe-0 | less
+END
