@@ -239,9 +239,13 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
             a->space = mt_space_of(u, pointer);
         if (raw[i].size_argument >= 0)
             a->bytes = LLVMGetOperand(call, (unsigned)raw[i].size_argument);
-        if (raw[i].predicated) {
+        if (raw[i].predicated && raw[i].only_if < 0) {
             *what = "inline asm under a predicate of its own";
             return -1;
+        }
+        if (raw[i].predicated) {
+            a->only_if = LLVMGetOperand(call, (unsigned)raw[i].only_if);
+            a->only_if_not = raw[i].only_if_inverted;
         }
         n += a->space != MT_SPACE_OTHER;
     }
@@ -268,8 +272,11 @@ static int of_intrinsic(struct mt_unit *u, LLVMValueRef call, const char *name, 
     if (!mt_starts(name, "llvm.nvvm."))
         return 0;
     const char *k = name + strlen("llvm.nvvm.");
-    if (mt_starts(k, "ldg.global.") || mt_starts(k, "ldu.global."))
-        return one(u, &out[0], MT_LOAD, ARG(0), size_of(u, type));
+    if (mt_starts(k, "ldg.global.") || mt_starts(k, "ldu.global.")) {
+        int n = one(u, &out[0], MT_LOAD, ARG(0), size_of(u, type));
+        out[0].space = MT_SPACE_GLOBAL; /* the instruction says so */
+        return n;
+    }
     if (mt_starts(k, "atomic."))
         return one(u, &out[0], MT_ATOMIC, ARG(0), size_of(u, type));
     if (mt_starts(k, "cp.async.ca.shared.global.") || mt_starts(k, "cp.async.cg.shared.global.")) {

@@ -43,6 +43,14 @@ static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *
             return;
         bytes = NULL;
     }
+    if (a->only_if) { /* a block of no bytes has no record */
+        LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a->only_if));
+        LLVMValueRef happens =
+            LLVMBuildICmp(t->builder, a->only_if_not ? LLVMIntEQ : LLVMIntNE, a->only_if, zero, "");
+        LLVMValueRef whole =
+            bytes ? LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, "") : LLVMConstInt(t->i64, size, 0);
+        bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
+    }
     uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size, mt_variable_of(u, a->pointer));
     LLVMValueRef pointer = as_pointer(t, a), id = LLVMConstInt(t->i32, site, 0);
     if (bytes) {
@@ -126,6 +134,27 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
     k->function = new;
 }
 
+/* A function that records writes memory, whatever LLVM had found out about it and its calls: without this, two calls
+ * of a pure helper could still be merged into one behind us. */
+static void forget_purity(LLVMModuleRef module)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n;
+        if (LLVMIsDeclaration(f))
+            continue;
+        mt_shim_make_impure(f);
+        LLVMValueRef *list = mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++) {
+            if (!LLVMIsACallInst(list[i]) || LLVMIsAInlineAsm(LLVMGetCalledValue(list[i])))
+                continue;
+            LLVMValueRef callee = mt_callee(list[i]);
+            if (!callee || !LLVMIsDeclaration(callee))
+                mt_shim_make_impure(list[i]);
+        }
+        free(list);
+    }
+}
+
 void mt_unit_instrument(struct mt_unit *u)
 {
     struct tracer t = {.u = u, .builder = LLVMCreateBuilderInContext(u->context), .ptr = mt_type_ptr(u)};
@@ -141,6 +170,7 @@ void mt_unit_instrument(struct mt_unit *u)
             instrument_function(&t, f);
     }
     LLVMDisposeBuilder(t.builder);
+    forget_purity(u->module);
     for (unsigned i = 0; i < u->nkernels; i++)
         add_hidden_parameter(u, &u->kernels[i]);
 }

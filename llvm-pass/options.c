@@ -1,6 +1,7 @@
 /* The pass's options: see options.h. */
 #include "options.h"
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,4 +106,35 @@ void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last)
         return;
     o->off = grown;
     o->off[o->noff++] = (struct mt_off_range){strdup(file), first, last};
+}
+
+/* "off=FILE:FIRST-LAST" stands for a stretch between #pragma memtrace off and on: only here, for opt. */
+static int set_off(const char *value, const char **why)
+{
+    const char *colon = strrchr(value, ':');
+    unsigned first, last;
+    if (!colon || sscanf(colon + 1, "%u-%u", &first, &last) != 2) {
+        *why = "expected FILE:FIRST-LAST";
+        return -1;
+    }
+    char *file = strndup(value, (size_t)(colon - value));
+    if (file)
+        mt_pass_option_off_range(file, first, last);
+    free(file);
+    return 0;
+}
+
+void mt_pass_options_from_environment(void)
+{
+    const char *text = getenv("MEMTRACE_PASS_OPTIONS");
+    while (text && *text) {
+        size_t n = strcspn(text, ";");
+        char *one = strndup(text, n);
+        const char *why = "";
+        int bad = one && *one && (!strncmp(one, "off=", 4) ? set_off(one + 4, &why) : mt_pass_option_set(one, &why));
+        if (bad)
+            fprintf(stderr, "memtrace: MEMTRACE_PASS_OPTIONS: %s: %s\n", one, why);
+        free(one);
+        text += n + (text[n] != 0);
+    }
 }

@@ -1,5 +1,6 @@
 // Thin C++ over LLVM 19: what llvm-c lacks (shim.h), and the registration of the passes. All logic is in C.
 #include "shim.h"
+#include "options.h"
 #include "pass.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Demangle/Demangle.h"
@@ -228,6 +229,7 @@ template <int (*Run)(LLVMModuleRef)> struct CPass : PassInfoMixin<CPass<Run>> {
 
 void registerPasses(PassBuilder &PB)
 {
+    mt_pass_options_from_environment();
     PB.registerPipelineStartEPCallback(
         [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(CPass<mt_pass_host>()); });
     PB.registerOptimizerLastEPCallback(

@@ -82,7 +82,9 @@ struct mt_access {
     int64_t offset;       /* to add to pointer */
     uint32_t size;        /* bytes, or 0 when `bytes` says */
     LLVMValueRef bytes;   /* run-time length (any integer type), or NULL */
-    LLVMValueRef only_if; /* i1, or NULL */
+    LLVMValueRef
+        only_if; /* integer: the access happens when it is not 0 (or, only_if_not, when it is); or NULL */
+    int only_if_not;
     enum mt_space space;
 };
 #define MT_MAX_ACCESSES 4
