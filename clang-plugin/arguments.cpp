@@ -1,0 +1,44 @@
+#include "plugin.h"
+
+namespace
+{
+struct Help {
+    const char *argument, *text;
+};
+} // namespace
+
+static const Help help[] = {
+    {"kernels=REGEX", "trace only kernels whose name fits (POSIX extended)"},
+    {"exclude=REGEX", "do not trace kernels whose name fits"},
+    {"only=LIST", "record only these, ','-separated: loads, stores, atomics"},
+    {"cpu-image=on|off", "carry an image for the CPU device (on)"},
+    {"gpu-trace=on|off", "instrument the GPU's code (on)"},
+    {"lockstep=on|off", "CPU device: every store to shared memory is warp-synchronous (off)"},
+    {"cpu=NAME", "CPU that the CPU image is compiled for, as in -march (x86-64-v3)"},
+    {"verbose=on|off", "say what the pass does (off)"},
+    {"help", "print this list"},
+};
+
+static void print_help()
+{
+    llvm::errs() << "memtrace " MT_VERSION ": arguments, each as -fplugin-arg-memtrace-<argument>\n";
+    for (const Help &line : help)
+        llvm::errs() << "  " << llvm::left_justify(line.argument, 18) << line.text << "\n";
+}
+
+bool mt::read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments)
+{
+    bool fine = true;
+    for (const std::string &argument : arguments) {
+        const char *why = "";
+        if (argument == "help") {
+            if (!compiler.getLangOpts().CUDAIsDevice) /* once per command, not once per side */
+                print_help();
+        } else if (mt_pass_option_set(argument.c_str(), &why)) {
+            report(compiler.getDiagnostics(), clang::DiagnosticsEngine::Error, clang::SourceLocation(),
+                   "-fplugin-arg-memtrace-" + argument + ": " + why);
+            fine = false;
+        }
+    }
+    return fine;
+}

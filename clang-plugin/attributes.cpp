@@ -1,0 +1,76 @@
+/* [[memtrace::skip]] and [[memtrace::trace]], in GNU spelling memtrace_skip and memtrace_trace. */
+#include "plugin.h"
+#include "clang/Sema/SemaDiagnostic.h"
+
+using namespace clang;
+
+static bool has_annotation(const Decl *decl, StringRef text)
+{
+    for (const auto *annotation : decl->specific_attrs<AnnotateAttr>())
+        if (annotation->getAnnotation() == text && !annotation->isInherited())
+            return true;
+    return false;
+}
+
+namespace
+{
+struct Choice : ParsedAttrInfo {
+    const char *own, *other, *other_name;
+
+    Choice(ArrayRef<Spelling> spellings, const char *own, const char *other, const char *other_name)
+        : own(own), other(other), other_name(other_name)
+    {
+        Spellings = spellings;
+    }
+    bool diagAppertainsToDecl(Sema &sema, const ParsedAttr &attribute, const Decl *decl) const override
+    {
+        if (decl->getAsFunction())
+            return true;
+        sema.Diag(attribute.getLoc(), diag::warn_attribute_wrong_decl_type_str)
+            << attribute << attribute.isRegularKeywordAttribute() << "functions";
+        return false;
+    }
+    bool diagAppertainsToStmt(Sema &sema, const ParsedAttr &attribute, const Stmt *) const override
+    {
+        sema.Diag(attribute.getLoc(), diag::warn_attribute_wrong_decl_type_str)
+            << attribute << attribute.isRegularKeywordAttribute() << "functions";
+        return false;
+    }
+    AttrHandling handleDeclAttribute(Sema &sema, Decl *decl, const ParsedAttr &attribute) const override
+    {
+        if (has_annotation(decl, other)) {
+            sema.Diag(attribute.getLoc(), diag::err_attributes_are_not_compatible)
+                << attribute << other_name << attribute.isRegularKeywordAttribute();
+            return AttributeNotApplied;
+        }
+        if (!has_annotation(decl, own))
+            mt::add_annotation(decl, own, attribute.getRange());
+        return AttributeApplied;
+    }
+};
+
+constexpr const char skip_text[] = MT_ANNOTATION "skip", trace_text[] = MT_ANNOTATION "trace";
+
+struct Skip : Choice {
+    static constexpr Spelling spellings[] = {{ParsedAttr::AS_CXX11, "memtrace::skip"},
+                                             {ParsedAttr::AS_C23, "memtrace::skip"},
+                                             {ParsedAttr::AS_GNU, "memtrace_skip"}};
+    Skip() : Choice(spellings, skip_text, trace_text, "'memtrace::trace'")
+    {
+    }
+};
+
+struct Trace : Choice {
+    static constexpr Spelling spellings[] = {{ParsedAttr::AS_CXX11, "memtrace::trace"},
+                                             {ParsedAttr::AS_C23, "memtrace::trace"},
+                                             {ParsedAttr::AS_GNU, "memtrace_trace"}};
+    Trace() : Choice(spellings, trace_text, skip_text, "'memtrace::skip'")
+    {
+    }
+};
+} // namespace
+
+static ParsedAttrInfoRegistry::Add<Skip> register_skip("memtrace_skip",
+                                                       "this function's own code is not traced");
+static ParsedAttrInfoRegistry::Add<Trace> register_trace("memtrace_trace",
+                                                         "traced in spite of pragmas and filters");

@@ -1,0 +1,85 @@
+#include "plugin.h"
+#include "clang/Lex/HeaderSearchOptions.h"
+
+namespace fs = llvm::sys::fs;
+namespace path = llvm::sys::path;
+
+static void add_pass(clang::CodeGenOptions &options)
+{
+    std::string own = mt::own_path();
+    if (own.empty())
+        return;
+    for (const std::string &plugin : options.PassPlugins) { /* -fpass-plugin= may have named us already */
+        bool same = false;
+        if (!fs::equivalent(plugin, own, same) && same)
+            return;
+    }
+    options.PassPlugins.push_back(own);
+}
+
+/* The CUDA toolkit behind an include path, or "". */
+static std::string toolkit_of(llvm::StringRef include)
+{
+    llvm::SmallString<256> header(include), root(include);
+    path::append(header, "cuda_runtime_api.h");
+    if (!fs::exists(header))
+        return "";
+    path::append(root, "..");
+    path::remove_dots(root, true);
+    return root.str().str();
+}
+
+static bool exists_in(llvm::StringRef root, llvm::StringRef file)
+{
+    llvm::SmallString<256> name(root);
+    path::append(name, file);
+    return fs::exists(name);
+}
+
+/* The overlay that belongs to this plugin's build, or a placeholder. */
+static std::string suggested_overlay()
+{
+    llvm::SmallString<256> name(path::parent_path(path::parent_path(mt::own_path())));
+    path::append(name, "cuda-overlay");
+    return exists_in(name, "bin/.memtrace-overlay") ? name.str().str() : "<overlay>";
+}
+
+/* The tools in the overlay's bin/ put the CPU image behind the fatbin; with NVIDIA's own it is lost. Said
+ * once: by the host side, or by the device side if that is about to fail for want of the overlay's headers.
+ */
+static void check_overlay(const clang::CompilerInstance &compiler)
+{
+    std::string toolkit;
+    for (const auto &entry : compiler.getHeaderSearchOpts().UserEntries) {
+        std::string root = toolkit_of(entry.Path);
+        if (root.empty())
+            continue;
+        if (exists_in(root, "bin/.memtrace-overlay"))
+            return;
+        toolkit = root;
+    }
+    if (toolkit.empty() || !mt_pass_options.cpu_image)
+        return;
+    bool device = compiler.getLangOpts().CUDAIsDevice;
+    bool dead = !exists_in(toolkit, "include/texture_fetch_functions.h");
+    if (device ? !dead : compiler.getCodeGenOpts().CudaGpuBinaryFileName.empty())
+        return;
+    mt::report(
+        compiler.getDiagnostics(), clang::DiagnosticsEngine::Warning, clang::SourceLocation(),
+        "the CUDA path " + toolkit +
+            " is no memtrace overlay: the program will not carry its CPU image and runs on a GPU only; "
+            "compile with mt-cc, or with --cuda-path=" +
+            suggested_overlay() + " (-fplugin-arg-memtrace-cpu-image=off silences this)");
+}
+
+void mt::prepare_codegen(clang::CompilerInstance &compiler)
+{
+    const clang::LangOptions &lang = compiler.getLangOpts();
+    if (!makes_code(compiler) || !is_our_language(lang))
+        return;
+    clang::CodeGenOptions &options = compiler.getCodeGenOpts();
+    add_pass(options);
+    mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice);
+    if (lang.CUDA)
+        check_overlay(compiler);
+}

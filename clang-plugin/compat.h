@@ -1,0 +1,94 @@
+/* Everything that depends on the Clang version (19): the headers of Clang that are used, and one function for
+ * each interface of Clang that has changed before or may change. Port to another version here. */
+#ifndef MT_PLUGIN_COMPAT_H
+#define MT_PLUGIN_COMPAT_H
+#include "clang/AST/ASTConsumer.h"
+#include "clang/AST/ASTContext.h"
+#include "clang/AST/Attr.h"
+#include "clang/AST/RecursiveASTVisitor.h"
+#include "clang/Basic/ParsedAttrInfo.h"
+#include "clang/Basic/Version.h"
+#include "clang/Frontend/CompilerInstance.h"
+#include "clang/Frontend/FrontendPluginRegistry.h"
+#include "clang/Lex/Preprocessor.h"
+#include "clang/Sema/ParsedAttr.h"
+#include "clang/Sema/Sema.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#if CLANG_VERSION_MAJOR != 19
+#error "memtrace is written for Clang 19: what differs in another version belongs into clang-plugin/compat.h"
+#endif
+
+namespace mt
+{
+
+/* Reports through Clang's own diagnostics; text may hold no '%'. An invalid location gives a line without
+ * place. */
+inline clang::DiagnosticBuilder report(clang::DiagnosticsEngine &diags, clang::DiagnosticsEngine::Level level,
+                                       clang::SourceLocation at, llvm::StringRef text)
+{
+    unsigned id =
+        diags.getDiagnosticIDs()->getCustomDiagID((clang::DiagnosticIDs::Level)level, "memtrace: %0");
+    return diags.Report(at, id) << text;
+}
+
+/* What the compiler will make. Only these actions run a code generator and so the pass. */
+inline bool makes_code(const clang::CompilerInstance &compiler)
+{
+    using namespace clang::frontend;
+    switch (compiler.getFrontendOpts().ProgramAction) {
+    case EmitAssembly:
+    case EmitBC:
+    case EmitLLVM:
+    case EmitLLVMOnly:
+    case EmitCodeGenOnly:
+    case EmitObj:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* CUDA, C or C++ code for the host or for NVIDIA's GPUs: what the pass knows. */
+inline bool is_our_language(const clang::LangOptions &lang)
+{
+    return !lang.HIP && !lang.OpenCL && !lang.HLSL && !lang.SYCLIsDevice && !lang.OpenMPIsTargetDevice &&
+           !lang.ObjC;
+}
+
+/* Line tables for ourselves. Clang 19's code generator refers to these options and reads them when it is
+ * initialised, which is after plugins have been made. "Location tracking" gives every instruction its place
+ * and leaves nothing in the output; linkage names, which the pass needs to know the function that inlined
+ * code came from, come with "for profiling" only. Returns true when debug info was turned on by this call.
+ * Value names (-fno-discard-value-names) cannot be had this way: the flag is copied before plugins are made.
+ */
+inline bool enable_line_tables(clang::CodeGenOptions &options, bool device)
+{
+    namespace dbg = llvm::codegenoptions;
+    dbg::DebugInfoKind kind = options.getDebugInfo();
+    bool ours = kind == dbg::NoDebugInfo;
+    if (ours)
+        options.setDebugInfo(dbg::LocTrackingOnly);
+    if (ours || (device && kind <= dbg::DebugLineTablesOnly))
+        options.DebugInfoForProfiling = 1;
+    if (ours)
+        options.DebugColumnInfo = 1;
+    return ours;
+}
+
+/* Adds an annotation that no source text stands for. */
+inline void add_annotation(clang::Decl *decl, llvm::StringRef text)
+{
+    decl->addAttr(clang::AnnotateAttr::CreateImplicit(decl->getASTContext(), text, nullptr, 0));
+}
+
+/* The annotation as the attribute at `range` wrote it. */
+inline void add_annotation(clang::Decl *decl, llvm::StringRef text, clang::SourceRange range)
+{
+    decl->addAttr(clang::AnnotateAttr::Create(decl->getASTContext(), text, nullptr, 0, range));
+}
+
+} // namespace mt
+#endif

@@ -1,0 +1,120 @@
+#include "plugin.h"
+
+static const llvm::StringRef kernel_word = MT_ANNOTATION "kernel", device_word = MT_ANNOTATION "device";
+
+bool mt::is_device_code(const clang::FunctionDecl *function)
+{
+    return function->hasAttr<clang::CUDAGlobalAttr>() || function->hasAttr<clang::CUDADeviceAttr>();
+}
+
+namespace
+{
+/* Lambdas are named by their place; the folder they were compiled in is no part of a name. */
+struct ShortPlaces : clang::PrintingCallbacks {
+    std::string remapPath(llvm::StringRef file) const override
+    {
+        return llvm::sys::path::filename(file).str();
+    }
+};
+} // namespace
+
+std::string mt::pretty_name(const clang::FunctionDecl *function)
+{
+    static const ShortPlaces places;
+    const clang::ASTContext &context = function->getASTContext();
+    clang::PrintingPolicy policy(context.getPrintingPolicy());
+    policy.SuppressTagKeyword = 1;
+    policy.Bool = 1;
+    policy.Callbacks = &places;
+    std::string name;
+    llvm::raw_string_ostream out(name);
+    const auto *method = llvm::dyn_cast<clang::CXXMethodDecl>(function);
+    if (method && method->getParent()->isLambda()) {
+        context.getRecordType(method->getParent()).print(out, policy);
+        out << "::operator()";
+    } else {
+        function->getNameForDiagnostic(out, policy, true);
+    }
+    return name;
+}
+
+std::string mt::facts_text(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function)
+{
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    clang::PresumedLoc place = compiler.getSourceManager().getPresumedLoc(function->getLocation());
+    out << (function->hasAttr<clang::CUDAGlobalAttr>() ? kernel_word : device_word) << '\t';
+    if (!function->isDependentContext())
+        out << pretty_name(function);
+    out << '\t';
+    if (place.isValid())
+        out << traced_path(compiler, place.getFilename()) << '\t' << place.getLine() << '\t'
+            << place.getColumn();
+    else
+        out << "\t0\t0";
+    out << '\t';
+    llvm::ListSeparator comma(",");
+    for (const clang::ParmVarDecl *parameter : function->parameters())
+        out << comma << parameter->getName();
+    return text;
+}
+
+static bool is_facts(const clang::Attr *attribute)
+{
+    const auto *annotation = llvm::dyn_cast<clang::AnnotateAttr>(attribute);
+    return annotation && (annotation->getAnnotation().starts_with(kernel_word) ||
+                          annotation->getAnnotation().starts_with(device_word));
+}
+
+void mt::annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
+{
+    bool instance = function->isTemplateInstantiation();
+    if (!is_device_code(function) || function->isDependentContext() ||
+        !(instance || function->doesThisDeclarationHaveABody()) || function->getLocation().isInvalid() ||
+        compiler.getSourceManager().isInSystemHeader(function->getLocation()))
+        return;
+    std::string text = facts_text(compiler, function);
+    if (function->hasAttrs()) {
+        /* What the source says about this very function stays. What came from another declaration of it, or
+         * from the template it was made of, does not fit. */
+        for (const clang::Attr *attribute : function->attrs())
+            if (is_facts(attribute) && !attribute->isImplicit() && !attribute->isInherited() && !instance)
+                return;
+        llvm::erase_if(function->getAttrs(), is_facts);
+        if (function->getAttrs().empty())
+            function->dropAttrs();
+    }
+    add_annotation(function, text);
+}
+
+namespace
+{
+class Annotator : public clang::RecursiveASTVisitor<Annotator>
+{
+  public:
+    explicit Annotator(const clang::CompilerInstance &c) : compiler(c)
+    {
+    }
+    bool VisitFunctionDecl(clang::FunctionDecl *function)
+    {
+        mt::annotate_function(compiler, function);
+        return true;
+    }
+    /* The call operator is implicit code, which is not visited. */
+    bool VisitLambdaExpr(clang::LambdaExpr *lambda)
+    {
+        mt::annotate_function(compiler, lambda->getCallOperator());
+        return true;
+    }
+
+  private:
+    const clang::CompilerInstance &compiler;
+};
+} // namespace
+
+void mt::annotate_tree(const clang::CompilerInstance &compiler, clang::Decl *decl)
+{
+    if (decl->getLocation().isValid() && compiler.getSourceManager().isInSystemHeader(decl->getLocation()))
+        return;
+    Annotator(compiler).TraverseDecl(decl);
+}

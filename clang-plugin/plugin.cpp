@@ -1,0 +1,64 @@
+/* The action "memtrace": runs before code generation in every cc1 that loads the plugin. */
+#include "plugin.h"
+
+using namespace clang;
+
+namespace
+{
+/* Annotates each function before code generation sees it: MultiplexConsumer asks us first. */
+class Consumer : public ASTConsumer
+{
+  public:
+    explicit Consumer(CompilerInstance &c) : compiler(c)
+    {
+    }
+    bool HandleTopLevelDecl(DeclGroupRef group) override
+    {
+        if (compiler.getLangOpts().CUDA)
+            for (Decl *decl : group)
+                mt::annotate_tree(compiler, decl);
+        return true;
+    }
+    void HandleInlineFunctionDefinition(FunctionDecl *function) override
+    {
+        if (compiler.getLangOpts().CUDA)
+            mt::annotate_tree(compiler, function);
+    }
+    /* A template is used: its instance may be called before its body is made at the end of the file. */
+    void HandleCXXImplicitFunctionInstantiation(FunctionDecl *function) override
+    {
+        if (compiler.getLangOpts().CUDA)
+            mt::annotate_function(compiler, function);
+    }
+    void HandleTranslationUnit(ASTContext &) override
+    {
+        mt::hand_over_regions(compiler);
+    }
+
+  private:
+    CompilerInstance &compiler;
+};
+
+class Action : public PluginASTAction
+{
+  protected:
+    bool ParseArgs(const CompilerInstance &compiler, const std::vector<std::string> &arguments) override
+    {
+        return mt::read_arguments(compiler, arguments);
+    }
+    std::unique_ptr<ASTConsumer> CreateASTConsumer(CompilerInstance &compiler, StringRef) override
+    {
+        mt::prepare_codegen(compiler);
+        if (!mt::is_our_language(compiler.getLangOpts()))
+            return std::make_unique<ASTConsumer>();
+        return std::make_unique<Consumer>(compiler);
+    }
+    ActionType getActionType() override
+    {
+        return AddBeforeMainAction;
+    }
+};
+} // namespace
+
+static FrontendPluginRegistry::Add<Action> registration("memtrace",
+                                                        "memory-trace instrumentation of CUDA code");

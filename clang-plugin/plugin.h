@@ -1,0 +1,50 @@
+/* What the files of the AST side share. The pass's options (llvm-pass/options.h) are the only way from here
+ * to the pass, apart from the annotations. All state is that of the one compilation that a cc1 process runs.
+ */
+#ifndef MT_PLUGIN_H
+#define MT_PLUGIN_H
+#include "compat.h"
+#include "options.h"
+#include <string>
+#include <vector>
+
+namespace mt
+{
+
+/* ---- place.cpp: names of files --------------------------------------------------------------------------
+ */
+/* Absolute, normalised path of a file as line tables name it (#line and -ffile-prefix-map obeyed). */
+std::string traced_path(const clang::CompilerInstance &compiler, llvm::StringRef presumed);
+/* Real path of the shared object that this code is in; "" when unknown. */
+std::string own_path();
+
+/* ---- facts.cpp: what the annotations say ----------------------------------------------------------------
+ */
+/* A kernel, or a function that device code can call. */
+bool is_device_code(const clang::FunctionDecl *function);
+/* Qualified name with template arguments and without the parameter list. */
+std::string pretty_name(const clang::FunctionDecl *function);
+/* The annotation's text. A template has no name of its own: the field is empty, its instances get theirs. */
+std::string facts_text(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function);
+/* Annotates what stands in `decl` and in functions inside it. */
+void annotate_tree(const clang::CompilerInstance &compiler, clang::Decl *decl);
+/* Annotates this function, if it is the kind that is. */
+void annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function);
+
+/* ---- arguments.cpp: -fplugin-arg-memtrace-* -------------------------------------------------------------
+ */
+/* False after an error, which has been reported. */
+bool read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments);
+
+/* ---- codegen.cpp: what code generation needs ------------------------------------------------------------
+ */
+/* Adds the pass, turns line tables on, warns when the CPU image would get lost. */
+void prepare_codegen(clang::CompilerInstance &compiler);
+
+/* ---- pragma.cpp -----------------------------------------------------------------------------------------
+ */
+/* Hands the regions of this compilation to the pass. */
+void hand_over_regions(const clang::CompilerInstance &compiler);
+
+} // namespace mt
+#endif

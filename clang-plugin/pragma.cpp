@@ -1,0 +1,126 @@
+/* #pragma memtrace on|off: stretches of source lines that are not traced. A region belongs to the file it
+ * stands in: what that file includes is not affected, and the end of the file ends it. */
+#include "plugin.h"
+#include "clang/Lex/LexDiagnostic.h"
+
+using namespace clang;
+
+namespace
+{
+struct Region {
+    std::string file; /* as #line names it */
+    unsigned first, last;
+};
+struct Regions {
+    std::vector<Region> closed;
+    llvm::DenseMap<FileID, Region> open;
+};
+
+Regions &regions()
+{
+    static Regions all;
+    return all;
+}
+
+class Handler : public PragmaHandler
+{
+  public:
+    Handler() : PragmaHandler("memtrace")
+    {
+    }
+    void HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token &name) override;
+
+  private:
+    void print(Preprocessor &pp, PragmaIntroducer introducer, Token &name);
+};
+} // namespace
+
+static void warn(Preprocessor &pp, SourceLocation at, StringRef text)
+{
+    if (!pp.getLangOpts().CUDAIsDevice) /* once per command, not once per side */
+        mt::report(pp.getDiagnostics(), DiagnosticsEngine::Warning, at, text);
+}
+
+/* -E: the pragma has to stand in the output, for the compiler that reads it. */
+void Handler::print(Preprocessor &pp, PragmaIntroducer introducer, Token &name)
+{
+    SmallVector<Token, 8> tokens(2);
+    tokens[0].startToken();
+    tokens[0].setKind(tok::hash);
+    tokens[0].setFlag(Token::StartOfLine);
+    tokens[0].setLocation(introducer.Loc);
+    tokens[1].startToken();
+    tokens[1].setKind(tok::identifier);
+    tokens[1].setIdentifierInfo(pp.getIdentifierInfo("pragma"));
+    tokens[1].setLocation(introducer.Loc);
+    tokens.push_back(name);
+    tokens.back().setFlag(Token::LeadingSpace);
+    for (Token token;;) {
+        pp.LexUnexpandedToken(token);
+        if (token.is(tok::eod))
+            break;
+        tokens.push_back(token);
+    }
+    pp.EnterTokenStream(tokens, /*DisableMacroExpansion=*/true, /*IsReinject=*/false);
+}
+
+void Handler::HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token &name)
+{
+    if (pp.isPreprocessedOutput())
+        return print(pp, introducer, name);
+    Token word, rest;
+    pp.LexUnexpandedToken(word);
+    const IdentifierInfo *id = word.getIdentifierInfo();
+    bool on = id && id->isStr("on"), off = id && id->isStr("off");
+    if (!on && !off) {
+        warn(pp, word.getLocation(),
+             "expected '#pragma memtrace on' or '#pragma memtrace off'; pragma ignored");
+        if (word.isNot(tok::eod))
+            pp.DiscardUntilEndOfDirective();
+        return;
+    }
+    pp.LexUnexpandedToken(rest);
+    if (rest.isNot(tok::eod)) {
+        warn(pp, rest.getLocation(),
+             "extra words after '#pragma memtrace " + id->getName().str() + "' ignored");
+        pp.DiscardUntilEndOfDirective();
+    }
+    const SourceManager &sources = pp.getSourceManager();
+    SourceLocation at = sources.getExpansionLoc(name.getLocation());
+    PresumedLoc place = sources.getPresumedLoc(at);
+    if (place.isInvalid())
+        return;
+    FileID file = sources.getFileID(at);
+    auto &open = regions().open;
+    auto found = open.find(file);
+    if (off && found != open.end()) {
+        warn(pp, name.getLocation(),
+             "tracing is off already, since line " + std::to_string(found->second.first) +
+                 "; regions do not nest");
+    } else if (off) {
+        open[file] = {place.getFilename(), place.getLine(), UINT32_MAX};
+    } else if (found == open.end()) {
+        warn(pp, name.getLocation(), "tracing is on already in this file");
+    } else {
+        found->second.last = place.getLine();
+        regions().closed.push_back(found->second);
+        open.erase(found);
+    }
+}
+
+void mt::hand_over_regions(const CompilerInstance &compiler)
+{
+    Regions &all = regions();
+    for (auto &entry : all.open)
+        all.closed.push_back(entry.second);
+    /* A header that is read several times gives the same region each time. */
+    auto key = [](const Region &r) { return std::tie(r.file, r.first, r.last); };
+    llvm::sort(all.closed, [&](const Region &a, const Region &b) { return key(a) < key(b); });
+    auto last = std::unique(all.closed.begin(), all.closed.end(),
+                            [&](const Region &a, const Region &b) { return key(a) == key(b); });
+    for (auto it = all.closed.begin(); it != last; ++it)
+        mt_pass_option_off_range(traced_path(compiler, it->file).c_str(), it->first, it->last);
+    all = Regions();
+}
+
+static PragmaHandlerRegistry::Add<Handler> registration("memtrace", "#pragma memtrace on|off");
