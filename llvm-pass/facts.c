@@ -74,8 +74,8 @@ const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char
 struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function)
 {
     for (unsigned i = 0; i < u->nkernels; i++)
-        if (u->kernels[i].function == function)
-            return &u->kernels[i];
+        if (u->kernels[i].function == function || !strcmp(u->kernels[i].name, mt_name(function)))
+            return &u->kernels[i]; /* by name: also the clone's */
     return NULL;
 }
 
