@@ -1,0 +1,117 @@
+/* CTA barriers: sixteen per CTA, by thread count, with reductions. A thread that has exited counts as
+ * arrived. */
+#include <stdio.h>
+#include "scheduler.h"
+
+static void release(struct mt_cta *cta, uint32_t id)
+{
+    struct mt_barrier *b = &cta->barrier[id];
+    struct mt_queue *w = &b->waiters;
+    if (b->reduce)
+        for (struct mt_fiber *f = w->head; f; f = f->next)
+            f->result = b->acc;
+    if (b->nwaiters == cta->alive) {
+        for (uint32_t i = 0; i < cta->nwarps; i++)
+            cta->warp[i].blocked = cta->warp[i].streak = 0;
+    } else {
+        for (struct mt_fiber *f = w->head; f; f = f->next)
+            cta->warp[f->warp].blocked &= ~(1u << f->lane);
+    }
+    if (w->head) {
+        if (cta->ready.head)
+            cta->ready.tail->next = w->head;
+        else
+            cta->ready.head = w->head;
+        cta->ready.tail = w->tail;
+        cta->nready += b->nwaiters;
+    }
+    w->head = w->tail = NULL;
+    b->nwaiters = b->arrived = b->reduce = 0;
+    cta->active_barriers &= ~(1u << id);
+}
+
+static int complete(const struct mt_cta *cta, const struct mt_barrier *b)
+{
+    return b->arrived >= (b->expected && b->expected < cta->alive ? b->expected : cta->alive);
+}
+
+static struct mt_barrier *arrive(struct mt_cta *cta, uint32_t kind, uint32_t id, uint32_t count,
+                                 uint32_t value)
+{
+    struct mt_barrier *b = &cta->barrier[id];
+    value = value != 0;
+    if (b->arrived++ == 0) {
+        b->acc = kind == 2;
+        cta->active_barriers |= 1u << id;
+    }
+    if (kind) {
+        b->reduce = 1;
+        b->acc = kind == 1 ? b->acc + value : kind == 2 ? b->acc & value : b->acc | value;
+    }
+    b->expected = count >= cta->nthreads ? 0 : count;
+    return b;
+}
+
+uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
+{
+    struct mt_cta *cta = mt_cta_waiting("a barrier");
+    struct mt_fiber *self = cta->current;
+    struct mt_warp *w = &cta->warp[self->warp];
+    id %= MT_BARRIERS;
+    struct mt_barrier *b = arrive(cta, kind, id, count, value);
+    self->state = MT_AT_BARRIER;
+    self->barrier = id;
+    w->blocked |= 1u << self->lane;
+    mt_queue_append(&b->waiters, self);
+    b->nwaiters++;
+    if (complete(cta, b))
+        release(cta, id);
+    else if (MT_UNLIKELY(w->parked != 0))
+        mt_warp_parked_check(cta, w, self->warp);
+    mt_cta_block(cta, self);
+    return (uint32_t)self->result;
+}
+
+void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)
+{
+    struct mt_cta *cta = mt_cta_waiting("a barrier");
+    struct mt_barrier *b = arrive(cta, 0, id % MT_BARRIERS, count, 0);
+    if (complete(cta, b))
+        release(cta, id % MT_BARRIERS);
+}
+
+void mt_barrier_exited(struct mt_cta *cta)
+{
+    for (uint32_t m = cta->active_barriers; m; m &= m - 1) {
+        uint32_t id = (uint32_t)__builtin_ctz(m);
+        if (complete(cta, &cta->barrier[id]) && cta->barrier[id].arrived)
+            release(cta, id);
+    }
+}
+
+/* A barrier for part of the CTA does not say which threads: those that exited may be among them. */
+int mt_barrier_force(struct mt_cta *cta)
+{
+    uint32_t exited = cta->nthreads - cta->alive, made = 0;
+    for (uint32_t m = cta->active_barriers; m; m &= m - 1) {
+        uint32_t id = (uint32_t)__builtin_ctz(m);
+        struct mt_barrier *b = &cta->barrier[id];
+        if (exited && b->expected && b->nwaiters && b->arrived + exited >= b->expected) {
+            made += b->nwaiters;
+            release(cta, id);
+        }
+    }
+    return (int)made;
+}
+
+void mt_barrier_describe(struct mt_cta *cta, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (uint32_t m = cta->active_barriers; m && n < size; m &= m - 1) {
+        uint32_t id = (uint32_t)__builtin_ctz(m);
+        const struct mt_barrier *b = &cta->barrier[id];
+        n += (size_t)snprintf(text + n, size - n, "%s%u of %u threads at barrier %u", n ? ", " : "",
+                              b->arrived, b->expected ? b->expected : cta->alive, id);
+    }
+}

@@ -1,0 +1,75 @@
+/* The record calls that the pass puts before each access, and the loop over a CTA's threads. */
+#include "builtin.h"
+#define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
+
+static MT_INLINE void record(uint64_t address, uint64_t meta)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint64_t *cur = t->cur;
+    if (__builtin_expect(cur == t->end, 0))
+        cur = mt_cpu_trace_flush();
+    cur[0] = t->smid_hi | meta;
+    cur[1] = address;
+    cur[2] = t->cta;
+    t->cur = cur + 3;
+}
+
+static MT_INLINE bool is_global(const void *p)
+{
+    uint64_t a = (uint64_t)p;
+    if (a - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes)
+        return false;
+    return !(__builtin_expect(a - mt_cpu_tls.const_base < mt_cpu_tls.const_bytes, 0) &&
+             mt_cpu_is_constant(p));
+}
+
+MT_BUILTIN MT_INLINE void __mt_access_global(void *p, uint32_t meta, uint32_t site)
+{
+    record((uint64_t)p, meta);
+}
+
+MT_BUILTIN MT_INLINE void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
+{
+    if (is_global(p))
+        record((uint64_t)p, meta);
+}
+
+MT_BUILTIN void __mt_access_global_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
+{
+    uint64_t a = (uint64_t)p;
+    while (bytes) {
+        uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
+        record(a, (uint64_t)type << 28 | n);
+        a += n;
+        bytes -= n;
+    }
+}
+
+MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
+{
+    if (is_global(p))
+        __mt_access_global_n(p, bytes, type, site);
+}
+
+MT_BUILTIN void __mt_untraced(uint32_t note)
+{
+    mt_cpu_untraced(0);
+}
+
+/* Runs `thread` for each thread of the CTA: what a kernel's `loop` entry calls, so that `thread` is inlined
+ * in it. */
+MT_BUILTIN MT_INLINE void __mt_cta_loop(void (*thread)(void **), void **args)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint32_t nx = t->ntid[0], ny = t->ntid[1], nz = t->ntid[2], i = 0;
+    for (uint32_t z = 0; z < nz; z++)
+        for (uint32_t y = 0; y < ny; y++)
+            for (uint32_t x = 0; x < nx; x++, i++) {
+                t->tid[0] = x;
+                t->tid[1] = y;
+                t->tid[2] = z;
+                t->laneid = i & 31;
+                t->warpid = i >> 5;
+                thread(args);
+            }
+}

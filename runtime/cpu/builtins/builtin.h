@@ -1,0 +1,43 @@
+/* Shared by the builtins: device intrinsics in C, compiled to bitcode and linked into every CPU image. Names
+ * and argument conventions: docs/internals.md. Nothing here has state of its own, and all of it may be
+ * inlined.
+ * `_Float16` is LLVM's half, bool is i1. */
+#ifndef MT_BUILTIN_H
+#define MT_BUILTIN_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "abi.h"
+
+#define MT_INLINE __attribute__((always_inline)) inline
+#define MT_BUILTIN __attribute__((visibility("hidden"), nothrow))
+
+static MT_INLINE float mt_f32(uint32_t u)
+{
+    float f;
+    __builtin_memcpy(&f, &u, 4);
+    return f;
+}
+static MT_INLINE uint32_t mt_u32(float f)
+{
+    uint32_t u;
+    __builtin_memcpy(&u, &f, 4);
+    return u;
+}
+static MT_INLINE double mt_f64(uint64_t u)
+{
+    double d;
+    __builtin_memcpy(&d, &u, 8);
+    return d;
+}
+static MT_INLINE uint64_t mt_u64(double d)
+{
+    uint64_t u;
+    __builtin_memcpy(&u, &d, 8);
+    return u;
+}
+/* Denormals become zero of the same sign (PTX .ftz). */
+static MT_INLINE float mt_ftz(float x)
+{
+    return (mt_u32(x) & 0x7f800000) ? x : mt_f32(mt_u32(x) & 0x80000000);
+}
+#endif

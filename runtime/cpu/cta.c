@@ -1,0 +1,311 @@
+/* One CTA in flight: starting its threads, switching between them, ending it. Threads are started in order,
+ * each only when nothing started before it can run; a thread that ends leaves its stack to the next one. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include "local.h"
+#include "memtrace/record.h"
+#include "scheduler.h"
+
+_Thread_local struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
+
+static void bind(struct mt_cta *cta)
+{
+    const struct mt_run *run = cta->run;
+    const struct mt_cpu_launch *launch = run->launch;
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    for (int i = 0; i < 3; i++) {
+        t->ctaid[i] = cta->ctaid[i];
+        t->ntid[i] = launch->block[i];
+        t->nctaid[i] = launch->grid[i];
+    }
+    t->smid = cta->smid;
+    t->smid_hi = (uint64_t)cta->smid << 32;
+    t->cta = mt_rec_cta(cta->ctaid[0], cta->ctaid[1], cta->ctaid[2]);
+    t->shared = cta->shared;
+    t->shared_bytes = run->shared_bytes;
+    t->grid_id = run->grid_id;
+    t->dyn_shared = launch->dyn_shared;
+    t->cooperative = run->cooperative;
+    t->cta_state = cta;
+    t->launch = (void *)run->launch;
+    t->const_base = run->const_base;
+    t->const_bytes = run->const_bytes;
+}
+
+static inline void enter(struct mt_cta *cta, struct mt_fiber *f)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    cta->current = f;
+    t->tid[0] = f->tid[0];
+    t->tid[1] = f->tid[1];
+    t->tid[2] = f->tid[2];
+    t->laneid = f->lane;
+    t->warpid = f->warp;
+}
+
+int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear)
+{
+    const struct mt_cpu_launch *launch = run->launch;
+    uint64_t gx = launch->grid[0], gy = launch->grid[1];
+    cta->worker = w;
+    cta->run = run;
+    cta->ctaid[0] = (uint32_t)(linear % gx);
+    cta->ctaid[1] = (uint32_t)(linear / gx % gy);
+    cta->ctaid[2] = (uint32_t)(linear / gx / gy);
+    cta->smid = (uint32_t)(linear % mt_cpu_tls.nsmid);
+    if (run->shared_bytes > cta->shared_capacity) {
+        uint64_t want = run->shared_bytes < 16384 ? 16384 : run->shared_bytes;
+        char *p = mt_local_alloc(want, 1, NULL);
+        if (!p)
+            return MT_ERR_MEMORY;
+        cta->shared = p;
+        cta->shared_capacity = want;
+    }
+    cta->spins = 0;
+    if (run->loop)
+        return 0;
+    cta->nthreads = cta->alive = run->nthreads;
+    cta->nwarps = (run->nthreads + MT_WARP - 1) / MT_WARP;
+    cta->unstarted = cta->nready = cta->yields = cta->parked = 0;
+    cta->ready.head = cta->ready.tail = NULL;
+    memset(cta->next_tid, 0, sizeof cta->next_tid);
+    for (uint32_t i = 0; i < cta->nwarps; i++) {
+        struct mt_warp *warp = &cta->warp[i];
+        uint32_t left = cta->nthreads - i * MT_WARP;
+        warp->lanes = left >= MT_WARP ? ~0u : (1u << left) - 1;
+        warp->exited = warp->blocked = warp->parked = warp->ngroups = warp->streak = 0;
+    }
+    for (uint32_t m = cta->active_barriers; m; m &= m - 1)
+        memset(&cta->barrier[__builtin_ctz(m)], 0, sizeof cta->barrier[0]);
+    cta->active_barriers = 0;
+    return 0;
+}
+
+/* The next thread that has not started yet, on `stack` or, when NULL, on a stack of its own. */
+static struct mt_fiber *start(struct mt_cta *cta, struct mt_stack *stack)
+{
+    uint32_t i = cta->unstarted, *tid = cta->next_tid;
+    const uint32_t *block = cta->run->launch->block;
+    struct mt_fiber *f = &cta->fiber[i];
+    if (!stack) {
+        stack = mt_worker_stack(cta->worker);
+        if (!stack)
+            mt_fault_fail(MT_ERR_MEMORY, "no memory for the stacks of the device threads");
+        f->sp = mt_fiber_prepare(stack);
+    }
+    cta->unstarted = i + 1;
+    f->stack = stack;
+    f->tid[0] = tid[0];
+    f->tid[1] = tid[1];
+    f->tid[2] = tid[2];
+    if (++tid[0] == block[0]) {
+        tid[0] = 0;
+        if (++tid[1] == block[1]) {
+            tid[1] = 0;
+            tid[2]++;
+        }
+    }
+    f->lane = i % MT_WARP;
+    f->warp = (uint16_t)(i / MT_WARP);
+    f->state = MT_READY;
+    return f;
+}
+
+/* Takes the next fiber that can run, or NULL. */
+static inline struct mt_fiber *pick(struct mt_cta *cta)
+{
+    struct mt_fiber *f = cta->ready.head;
+    if (MT_LIKELY(f != NULL)) {
+        cta->ready.head = f->next;
+        cta->nready--;
+        return f;
+    }
+    return cta->unstarted < cta->nthreads ? start(cta, NULL) : NULL;
+}
+
+/* Nothing can run: settles what waits, in the order in which it is surely right. */
+static __attribute__((noinline)) struct mt_fiber *idle(struct mt_cta *cta)
+{
+    char text[256];
+    if (mt_warp_release_parked(cta) || mt_barrier_force(cta) || mt_warp_force_collective(cta))
+        return pick(cta);
+    mt_barrier_describe(cta, text, sizeof text);
+    mt_fault_fail(MT_ERR_TIMEOUT, "deadlock: %s", text);
+}
+
+static void to_worker(struct mt_cta *cta, void **save, enum mt_status status)
+{
+    cta->worker->status = status;
+    mt_fiber_switch(save, cta->worker->sched_sp);
+}
+
+void mt_cta_block(struct mt_cta *cta, struct mt_fiber *self)
+{
+    struct mt_fiber *f = pick(cta);
+    cta->yields = 0;
+    if (MT_UNLIKELY(!f))
+        f = idle(cta);
+    if (f != self) {
+        enter(cta, f);
+        mt_fiber_switch(&self->sp, f->sp);
+    }
+}
+
+struct mt_cta *mt_cta_waiting(const char *what)
+{
+    struct mt_cta *cta = mt_cta_current();
+    if (MT_UNLIKELY(cta->run->loop != NULL))
+        mt_fault_fail(MT_ERR_LAUNCH, "%s in a kernel that was compiled as one without waits", what);
+    return cta;
+}
+
+static void give_stack(struct mt_worker *w, struct mt_fiber *f)
+{
+    f->stack->next = w->free_stacks;
+    w->free_stacks = f->stack;
+    f->stack = NULL;
+}
+
+/* The running thread has ended. Returns when its stack was handed to the next thread (only if `reuse`). */
+static void thread_exit(struct mt_cta *cta, int reuse)
+{
+    struct mt_fiber *self = cta->current, *f;
+    void *dead;
+    if (MT_UNLIKELY(*self->stack->canary != MT_CANARY)) {
+        *self->stack->canary = MT_CANARY;
+        mt_fault_fail(MT_ERR_LAUNCH,
+                      "stack overflow of a device thread (%zu bytes; MEMTRACE_CPU_STACK sets more)",
+                      mt_stack_bytes());
+    }
+    cta->yields = 0;
+    cta->alive--;
+    self->state = MT_EXITED;
+    mt_warp_exited(cta, self);
+    if (cta->active_barriers)
+        mt_barrier_exited(cta);
+    if (!cta->ready.head && cta->unstarted < cta->nthreads && reuse) {
+        f = start(cta, self->stack);
+        self->stack = NULL;
+        enter(cta, f);
+        return;
+    }
+    give_stack(cta->worker, self);
+    if (!cta->alive)
+        to_worker(cta, &dead, MT_CTA_DONE);
+    f = pick(cta);
+    if (!f)
+        f = idle(cta);
+    enter(cta, f);
+    mt_fiber_switch(&dead, f->sp);
+    __builtin_unreachable();
+}
+
+__attribute__((used)) _Noreturn void mt_fiber_main(void)
+{
+    for (;;) {
+        struct mt_cta *cta = mt_cta_current();
+        struct mt_run *run = cta->run;
+        if (run->loop) {
+            run->loop(run->args);
+            to_worker(cta, &cta->worker->loop_fiber.sp, MT_CTA_DONE);
+        } else {
+            run->entry(run->args);
+            thread_exit(cta, 1);
+        }
+    }
+}
+
+void mt_cpu_exit_thread(void)
+{
+    thread_exit(mt_cta_waiting("exit"), 0);
+    __builtin_unreachable();
+}
+
+enum mt_status mt_cta_resume(struct mt_cta *cta)
+{
+    struct mt_worker *w = cta->worker;
+    bind(cta);
+    /* start() may have to report that memory is exhausted, and there is no fiber yet to leave. */
+    if (!cta->ready.head && !w->free_stacks) {
+        struct mt_stack *s = mt_worker_stack(w);
+        if (!s) {
+            mt_fault_record(cta->run, MT_ERR_MEMORY, "no memory for the stacks of the device threads");
+            return MT_CTA_FAILED;
+        }
+        s->next = NULL;
+        w->free_stacks = s;
+    }
+    struct mt_fiber *f = pick(cta);
+    enter(cta, f);
+    w->in_device = 1;
+    mt_fiber_switch(&w->sched_sp, f->sp);
+    w->in_device = 0;
+    mt_cpu_tls.cta_state = NULL;
+    return w->status;
+}
+
+enum mt_status mt_cta_loop(struct mt_cta *cta)
+{
+    struct mt_worker *w = cta->worker;
+    bind(cta);
+    enter(cta, &w->loop_fiber);
+    w->in_device = 1;
+    mt_fiber_switch(&w->sched_sp, w->loop_fiber.sp);
+    w->in_device = 0;
+    mt_cpu_tls.cta_state = NULL;
+    if (w->status == MT_CTA_FAILED)
+        w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
+    return w->status;
+}
+
+void mt_cta_abandon(struct mt_cta *cta)
+{
+    if (cta->run->loop)
+        return;
+    for (uint32_t i = 0; i < cta->unstarted; i++)
+        if (cta->fiber[i].stack)
+            give_stack(cta->worker, &cta->fiber[i]);
+    cta->active_barriers = (1u << MT_BARRIERS) - 1;
+}
+
+/* Where a device thread may be for long without waiting: lets other fibers of the CTA, then other CTAs, go
+ * on. */
+void mt_cpu_yield(void)
+{
+    struct mt_cta *cta = mt_cta_current();
+    struct mt_fiber *self = cta->current, *f;
+    if (MT_UNLIKELY(atomic_load_explicit(&cta->run->failed, memory_order_relaxed)))
+        to_worker(cta, &self->sp, MT_CTA_FAILED);
+    if (cta->run->loop) {
+        sched_yield();
+        return;
+    }
+    if (cta->unstarted < cta->nthreads) {
+        f = start(cta, NULL);
+        cta->yields = 0;
+    } else {
+        if (++cta->yields > cta->nready) { /* everyone that can run has just yielded */
+            cta->yields = 0;
+            if (!cta->parked || !mt_warp_release_parked(cta)) {
+                mt_queue_append(&cta->ready, self);
+                cta->nready++;
+                to_worker(cta, &self->sp, MT_CTA_SPINS);
+                return;
+            }
+        }
+        f = pick(cta);
+        if (!f) /* cannot be: the last one that can run gives way to the worker above */
+            return;
+    }
+    mt_queue_append(&cta->ready, self);
+    cta->nready++;
+    enter(cta, f);
+    mt_fiber_switch(&self->sp, f->sp);
+}
+
+void mt_cpu_nanosleep(uint32_t ns)
+{
+    mt_cpu_yield();
+}

@@ -1,0 +1,308 @@
+/* Loading CPU images: behind the fatbin that the compiler embedded lies a payload, a shared object that is
+ * loaded through a memory file. */
+#define _GNU_SOURCE
+#include "image.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "local.h"
+
+#define WRAPPER_MAGIC 0x466243b1 /* struct that __cudaRegisterFatBinary gets */
+#define FATBIN_MAGIC 0xba55ed50u
+#define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; a pointer to each */
+
+struct wrapper {
+    int magic, version;
+    const void *data, *more;
+};
+
+struct fatbin_header {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size;
+};
+
+struct constant {
+    uint64_t base, bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mt_image *images;
+static uint32_t sites;
+
+/* Constants: replaced as a whole when an image is added, never freed (readers hold no lock). */
+struct constants {
+    uint64_t base, bytes; /* hull */
+    size_t n;
+    struct constant c[];
+};
+static _Atomic(struct constants *) constants;
+
+static _Thread_local char message[512];
+
+static const char *sentence(const char *format, const char *a)
+{
+    snprintf(message, sizeof message, format, a ? a : "?");
+    return message;
+}
+
+/* ---- constants
+ * ---------------------------------------------------------------------------------------------------- */
+
+static int by_base(const void *a, const void *b)
+{
+    uint64_t x = ((const struct constant *)a)->base, y = ((const struct constant *)b)->base;
+    return (x > y) - (x < y);
+}
+
+static int add_constants(const struct mt_image_head *head)
+{
+    const struct mt_image_var *v = head->vars;
+    struct constants *old = atomic_load(&constants), *all;
+    size_t n = old ? old->n : 0, add = 0;
+    for (uint32_t i = 0; i < head->nvars; i++)
+        add += v[i].kind == MT_VAR_CONSTANT && v[i].size;
+    if (!add)
+        return 0;
+    all = malloc(sizeof *all + (n + add) * sizeof all->c[0]);
+    if (!all)
+        return -1;
+    if (n)
+        memcpy(all->c, old->c, n * sizeof all->c[0]);
+    for (uint32_t i = 0; i < head->nvars; i++)
+        if (v[i].kind == MT_VAR_CONSTANT && v[i].size)
+            all->c[n++] = (struct constant){(uint64_t)(uintptr_t)v[i].address, v[i].size};
+    qsort(all->c, n, sizeof all->c[0], by_base);
+    all->n = n;
+    all->base = all->c[0].base;
+    all->bytes = all->c[n - 1].base + all->c[n - 1].bytes - all->base;
+    atomic_store(&constants, all);
+    return 0;
+}
+
+void mt_image_constant_hull(uint64_t *base, uint64_t *bytes)
+{
+    const struct constants *all = atomic_load(&constants);
+    *base = all ? all->base : 0;
+    *bytes = all ? all->bytes : 0;
+}
+
+int mt_cpu_is_constant(const void *p)
+{
+    const struct constants *all = atomic_load(&constants);
+    uint64_t a = (uint64_t)(uintptr_t)p;
+    size_t lo = 0, hi = all ? all->n : 0;
+    while (lo < hi) { /* first constant that begins behind a */
+        size_t mid = lo + (hi - lo) / 2;
+        if (all->c[mid].base <= a)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo > 0 && a - all->c[lo - 1].base < all->c[lo - 1].bytes;
+}
+
+/* ---- loading
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int cpu_supports(const char *level)
+{
+    __builtin_cpu_init();
+    if (!level || !*level || !strcmp(level, "x86-64"))
+        return 1;
+    if (!strcmp(level, "x86-64-v2"))
+        return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+             __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
+             __builtin_cpu_supports("movbe");
+    if (!strcmp(level, "x86-64-v4"))
+        return v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+    return v3; /* x86-64-v3, or a processor name that we cannot judge */
+}
+
+/* The payload's shared object, or NULL. */
+static const void *find_payload(const void *fatbin, uint64_t *size, const char **why)
+{
+    const struct fatbin_header *h = fatbin;
+    if (!h || h->magic != FATBIN_MAGIC) {
+        *why = "the embedded GPU code is not a fatbin (magic 0xba55ed50 is missing)";
+        return NULL;
+    }
+    uint64_t end = ((uint64_t)h->header_size + h->size + 7) & ~7ull;
+    const struct mt_payload *p = (const void *)((const char *)fatbin + end);
+    if (memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic)) {
+        *why =
+            "it has no CPU image: compile it with -fplugin=libMemtrace-AA.so and --cuda-path=<the memtrace "
+            "overlay> (mt-cc does both)";
+        return NULL;
+    }
+    *size = p->size;
+    return p + 1;
+}
+
+/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded out of it (dlopen,
+ * RTLD_LOCAL). */
+static void publish_runtime(void)
+{
+    Dl_info info;
+    if (dladdr((void *)&mt_image_load, &info) && info.dli_fname)
+        dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+static void *load_object(const void *object, uint64_t size, const char **why)
+{
+    char path[64];
+    void *handle = NULL;
+    int fd = memfd_create("memtrace-cpu-image", MFD_CLOEXEC);
+    if (fd < 0) {
+        *why = "memfd_create failed, so the CPU image cannot be loaded";
+        return NULL;
+    }
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = write(fd, (const char *)object + done, size - done);
+        if (n <= 0) {
+            *why = "no memory to load the CPU image";
+            goto out;
+        }
+        done += (uint64_t)n;
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        *why = sentence("its CPU image cannot be loaded: %s", dlerror());
+out:
+    close(fd);
+    return handle;
+}
+
+struct mt_image *mt_image_load(const void *wrapper, const char **why)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const struct wrapper *w = wrapper;
+    const struct mt_image_head *head;
+    struct mt_image *image = NULL;
+    const void *object;
+    void *handle = NULL;
+    uint64_t size;
+    pthread_once(&once, publish_runtime);
+    if (!w || w->magic != WRAPPER_MAGIC) {
+        *why = "__cudaRegisterFatBinary was given something else than a fatbin wrapper";
+        return NULL;
+    }
+    object = find_payload(w->data, &size, why);
+    if (!object)
+        return NULL;
+    handle = load_object(object, size, why);
+    if (!handle)
+        return NULL;
+    head = dlsym(handle, "mt_image");
+    if (!head || head->magic != MT_IMAGE_MAGIC)
+        *why = "its CPU image has no table \"mt_image\"";
+    else if (head->version != MT_IMAGE_VERSION)
+        *why = "its CPU image was made by another version of memtrace: compile it again";
+    else if (!cpu_supports(head->cpu))
+        *why = sentence(
+            "its CPU image needs a processor with %s: compile it with -fplugin-arg-memtrace-cpu=x86-64",
+            head->cpu);
+    else
+        image = calloc(1, sizeof *image);
+    if (!image) {
+        dlclose(handle);
+        return NULL;
+    }
+    image->head = head;
+    image->handle = handle;
+    pthread_mutex_lock(&lock);
+    if (add_constants(head) == 0) {
+        image->site_base = sites;
+        sites += head->nsites;
+        image->next = images;
+        images = image;
+    } else {
+        *why = "no memory to load the CPU image";
+        free(image);
+        image = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return image;
+}
+
+const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name)
+{
+    const struct mt_image_kernel *k = image->head->kernels;
+    for (uint32_t i = 0; i < image->head->nkernels; i++)
+        if (!strcmp(k[i].name, name))
+            return &k[i];
+    return NULL;
+}
+
+const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name)
+{
+    const struct mt_image_var *v = image->head->vars;
+    for (uint32_t i = 0; i < image->head->nvars; i++)
+        if (!strcmp(v[i].name, name))
+            return &v[i];
+    return NULL;
+}
+
+/* ---- arguments
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Blocks for arguments in the local range, reused; the first word of a free block links to the next one. */
+static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER;
+static void **free_args;
+
+void **mt_image_args_copy(const struct mt_cpu_launch *launch)
+{
+    const struct mt_image_param *param = launch->kernel->params;
+    uint32_t n = launch->kernel->nparams;
+    uint64_t need = (n + 1) * sizeof(void *), at = need;
+    void **block;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t align = param[i].align ? param[i].align : 1;
+        need = (need + align - 1) / align * align + param[i].size;
+    }
+    if (need > ARGS_BLOCK)
+        return NULL;
+    pthread_mutex_lock(&args_lock);
+    block = free_args;
+    if (block)
+        free_args = *block;
+    pthread_mutex_unlock(&args_lock);
+    if (!block)
+        block = mt_local_alloc(ARGS_BLOCK, 1, NULL);
+    if (!block)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t align = param[i].align ? param[i].align : 1;
+        at = (at + align - 1) / align * align;
+        block[i] = (char *)block + at;
+        memcpy(block[i], launch->args[i], param[i].size);
+        at += param[i].size;
+    }
+    block[n] = launch->args[n];
+    return block;
+}
+
+void mt_image_args_free(void **args)
+{
+    pthread_mutex_lock(&args_lock);
+    *args = free_args;
+    free_args = args;
+    pthread_mutex_unlock(&args_lock);
+}
+
+void mt_image_args_reset(void)
+{
+    pthread_mutex_init(&args_lock, NULL);
+    pthread_mutex_init(&lock, NULL);
+    free_args = NULL;
+}

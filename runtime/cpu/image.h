@@ -1,0 +1,14 @@
+/* What images know beyond cpu.h: constant memory and the arguments of launches. Thread-safe. */
+#ifndef MT_CPU_IMAGE_H
+#define MT_CPU_IMAGE_H
+#include <stdint.h>
+#include "cpu.h"
+
+/* Smallest range that holds all __constant__ variables of all images; bytes = 0 when there is none. */
+void mt_image_constant_hull(uint64_t *base, uint64_t *bytes);
+/* Copies a launch's arguments into the local range: nparams + 1 pointers and what they point to (the last
+ * pointer, the hidden context, as it is). NULL when memory is exhausted. */
+void **mt_image_args_copy(const struct mt_cpu_launch *launch);
+void mt_image_args_free(void **args);
+void mt_image_args_reset(void); /* in a forked child: nothing is in use */
+#endif

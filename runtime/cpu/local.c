@@ -1,0 +1,83 @@
+#define _GNU_SOURCE
+#include "local.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LOCAL_MAX ((size_t)1 << 38) /* 256 GiB of address space; halved until the kernel grants it */
+#define LOCAL_MIN ((size_t)1 << 28)
+#define GUARD_MAX 12288 /* each guard page costs two of the process's 65,530 mappings */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *base;
+static size_t bytes_reserved, used, page;
+static unsigned guards;
+
+int mt_local_init(void)
+{
+    pthread_mutex_lock(&lock);
+    int rc = base ? 0 : ENOMEM;
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t want = LOCAL_MAX; !base && want >= LOCAL_MIN; want /= 2) {
+        void *p = mmap(NULL, want, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p != MAP_FAILED) {
+            madvise(p, want, MADV_DONTDUMP);
+            base = p;
+            bytes_reserved = want;
+            rc = 0;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+uint64_t mt_local_base(void)
+{
+    return (uint64_t)(uintptr_t)base;
+}
+
+uint64_t mt_local_bytes(void)
+{
+    return bytes_reserved;
+}
+
+void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride)
+{
+    char *first = NULL;
+    size_t step;
+    if (!base || bytes == 0 || bytes > bytes_reserved || count == 0)
+        return NULL;
+    bytes = (bytes + page - 1) & ~(page - 1);
+    step = bytes + page;
+    pthread_mutex_lock(&lock);
+    if (step > (bytes_reserved - used) / count)
+        goto out;
+    char *p = base + used;
+    int whole = guards + count > GUARD_MAX; /* too many mappings: no guards in between */
+    if (whole) {
+        if (mprotect(p + page, count * step - page, PROT_READ | PROT_WRITE))
+            goto out;
+    } else {
+        for (unsigned i = 0; i < count; i++)
+            if (mprotect(p + i * step + page, bytes, PROT_READ | PROT_WRITE))
+                goto out;
+        guards += count;
+    }
+    used += count * step;
+    first = p + page;
+out:
+    pthread_mutex_unlock(&lock);
+    if (stride)
+        *stride = step;
+    return first;
+}
+
+void mt_local_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    if (base)
+        mprotect(base, used, PROT_NONE);
+    used = 0;
+    guards = 0;
+}

@@ -1,0 +1,221 @@
+/* The scheduler's own structures, shared by pool.c (workers, launches), cta.c (one CTA), barrier.c, warp.c
+ * (collectives) and fault.c. Device code runs only on fibers: one per device thread, or one per worker for
+ * kernels without waits ("loop"). A fiber never leaves its worker; nothing here is touched by two workers,
+ * except struct mt_run under the pool's lock and through its atomics. */
+#ifndef MT_CPU_SCHEDULER_H
+#define MT_CPU_SCHEDULER_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include "cpu.h"
+
+#define MT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define MT_WARP 32u
+#define MT_CTA_MAX 1024u
+#define MT_WARPS_MAX (MT_CTA_MAX / MT_WARP)
+#define MT_BARRIERS 16u
+
+/* cudaError_t values that this device makes. */
+enum {
+    MT_ERR_CONFIGURATION = 9,
+    MT_ERR_MEMORY = 2,
+    MT_ERR_ADDRESS = 700,
+    MT_ERR_TIMEOUT = 702,
+    MT_ERR_ASSERT = 710,
+    MT_ERR_LAUNCH = 719,
+    MT_ERR_UNSUPPORTED = 801,
+};
+
+/* ---- launches
+ * ------------------------------------------------------------------------------------------------- */
+
+struct mt_run {
+    struct mt_cpu_launch *launch;
+    void **args; /* copy in the local range */
+    void (*entry)(void **);
+    void (*loop)(void **); /* NULL: fibers */
+    uint64_t total;        /* CTAs */
+    uint64_t grid_id;
+    uint32_t nthreads; /* of a CTA */
+    uint32_t cooperative;
+    uint64_t shared_bytes, const_base, const_bytes;
+    /* Under the pool's lock. */
+    uint64_t next, claimed, finished;
+    struct mt_run *link;
+    pthread_cond_t done;
+    /* Shared by workers. */
+    _Atomic int failed; /* error code; CTAs are abandoned when it is set */
+    _Atomic int warned; /* an incomplete collective was reported */
+    _Atomic uint64_t records, untraced;
+};
+
+/* ---- fibers
+ * --------------------------------------------------------------------------------------------------- */
+
+/* Stands at the top of a device stack. */
+struct mt_stack {
+    struct mt_stack *next; /* free list */
+    uint64_t *canary;      /* lowest word: MT_CANARY, or the stack overflowed */
+    void *top; /* first stack pointer, 16-byte aligned; differs in cache colour from stack to stack */
+};
+#define MT_CANARY 0x6d656d7472616365ull
+
+/* Saves the callee-saved registers on the running stack, its pointer in *save, and continues where `to`
+ * stopped. */
+void mt_fiber_switch(void **save, void *to);
+/* Makes `stack` start in mt_fiber_main when switched to. */
+void *mt_fiber_prepare(struct mt_stack *stack);
+_Noreturn void mt_fiber_main(void); /* cta.c */
+
+enum mt_fiber_state { MT_READY, MT_AT_BARRIER, MT_AT_COLLECTIVE, MT_PARKED, MT_EXITED };
+
+struct mt_fiber {
+    void *sp;
+    struct mt_fiber *next; /* of the ready queue or a barrier's waiters */
+    uint32_t tid[3];
+    uint16_t lane, warp;
+    uint64_t result; /* of the wait it is in */
+    struct mt_stack *stack;
+    uint32_t state;   /* enum mt_fiber_state; while its bit in mt_warp.blocked is clear it is ready, whatever
+                         this says */
+    uint32_t barrier; /* where it waits when state is MT_AT_BARRIER */
+    uint64_t pad;
+};
+_Static_assert(sizeof(struct mt_fiber) == 64, "one cache line per fiber");
+
+struct mt_queue {
+    struct mt_fiber *head, *tail;
+};
+
+/* Lanes of a warp that wait in the same collective. */
+struct mt_group {
+    uint32_t key; /* operation and mode */
+    uint32_t mask, arrived;
+};
+
+struct mt_warp {
+    uint32_t lanes; /* that exist */
+    uint32_t exited;
+    uint32_t blocked; /* waiting for others: barrier, collective or parked */
+    uint32_t parked;  /* at activemask or lockstep */
+    uint32_t ngroups;
+    uint32_t streak; /* collectives completed without letting other warps go */
+    struct mt_group group[MT_WARP];
+    uint64_t value[MT_WARP]; /* what each lane brought */
+    uint32_t a[MT_WARP], b[MT_WARP];
+    const void *site[MT_WARP]; /* of parked lanes */
+};
+
+struct mt_barrier {
+    uint32_t arrived, expected; /* expected 0: all threads that have not exited */
+    uint32_t acc, kind;
+    uint32_t reduce; /* some waiter wants the result */
+    struct mt_queue waiters;
+    uint32_t nwaiters;
+};
+
+/* A CTA in flight. Reused from CTA to CTA. */
+struct mt_cta {
+    struct mt_worker *worker;
+    struct mt_run *run;
+    struct mt_fiber *current;
+    struct mt_queue ready;
+    uint32_t nready;
+    uint32_t nthreads, unstarted; /* unstarted: index of the next thread to start */
+    uint32_t next_tid[3];
+    uint32_t alive;           /* threads not exited, unstarted included */
+    uint32_t yields;          /* in a row, by all fibers */
+    uint32_t nwarps, parked;  /* parked: lanes of all warps */
+    uint32_t active_barriers; /* bit per barrier with arrivals */
+    uint32_t spins;           /* times in a row that the CTA did nothing but yield */
+    uint32_t ctaid[3], smid;
+    char *shared;
+    uint64_t shared_capacity;
+    struct mt_cta *next; /* ring of resident CTAs, or free list */
+    struct mt_barrier barrier[MT_BARRIERS];
+    struct mt_warp warp[MT_WARPS_MAX];
+    struct mt_fiber fiber[MT_CTA_MAX];
+};
+
+/* ---- workers
+ * -------------------------------------------------------------------------------------------------- */
+
+/* Why a fiber gave control back to its worker. */
+enum mt_status { MT_CTA_DONE, MT_CTA_SPINS, MT_CTA_FAILED };
+
+struct mt_worker {
+    void *sched_sp; /* the worker's own stack while device code runs */
+    enum mt_status status;
+    int in_device; /* a fault now is the kernel's */
+    unsigned id;
+    struct mt_stack *free_stacks;
+    struct mt_fiber loop_fiber;
+    struct mt_cta *resident, *free_ctas, *loop_cta;
+    uint32_t nresident;
+    uint64_t resident_threads;
+    struct mt_run *claim_run;
+    uint64_t claim_next, claim_end; /* CTAs of claim_run claimed but not begun */
+    struct mt_run *run;             /* whose records are in the buffer */
+    uint64_t settled_pending;       /* CTAs of `run` finished but not yet reported */
+    uint64_t *buffer;
+    uint64_t buffer_words;
+    char *fault_stack; /* signal handlers run here */
+    pthread_t thread;
+};
+
+extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
+
+/* pool.c */
+struct mt_stack *mt_worker_stack(struct mt_worker *w);
+void mt_worker_flush(struct mt_worker *w);
+size_t mt_stack_bytes(void);
+
+/* cta.c */
+/* Gives `cta` the CTA `linear` of a run, with shared memory. 0, or MT_ERR_MEMORY. */
+int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear);
+/* Runs it as fibers until it is done, fails, or all that can run only spins. */
+enum mt_status mt_cta_resume(struct mt_cta *cta);
+/* Runs it as one call of run->loop. */
+enum mt_status mt_cta_loop(struct mt_cta *cta);
+/* Drops the fibers of a CTA that will not be resumed. */
+void mt_cta_abandon(struct mt_cta *cta);
+/* The running fiber `self` waits for others (its state and queue are set): continues in another one. */
+void mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
+/* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
+struct mt_cta *mt_cta_waiting(const char *what);
+
+static inline struct mt_cta *mt_cta_current(void)
+{
+    return mt_cpu_tls.cta_state;
+}
+
+static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
+{
+    f->next = NULL;
+    if (q->head)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+}
+
+/* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
+void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);
+int mt_warp_release_parked(struct mt_cta *cta);   /* lanes made ready */
+int mt_warp_force_collective(struct mt_cta *cta); /* lanes made ready */
+void mt_warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index);
+void mt_barrier_exited(struct mt_cta *cta);
+int mt_barrier_force(struct mt_cta *cta); /* counts exited threads as arrived; threads made ready */
+void mt_barrier_describe(struct mt_cta *cta, char *text, size_t size);
+
+/* fault.c */
+#define MT_FAULT_STACK 16384
+void mt_fault_install(void);
+void mt_fault_thread(
+    struct mt_worker *w); /* signal stack of this worker; w->fault_stack has 4 * MT_FAULT_STACK */
+/* Records the launch's failure (first one wins) and gives the worker its control back. On a worker only. */
+_Noreturn void mt_fault_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mt_fault_record(struct mt_run *run, int code, const char *text);
+void mt_fault_where(char *text, size_t size); /* "kernel f, CTA (x,y,z), thread (x,y,z)" */
+#endif

@@ -1,0 +1,353 @@
+/* Warp collectives. A collective completes when every lane of its mask that has not exited has arrived at the
+ * same operation with the same mask; the last one to arrive computes the results of all. activemask and
+ * lockstep have no mask: a lane parks until no lane of its warp can run, then all lanes parked at the same
+ * call site are answered. */
+#include <stdio.h>
+#include <string.h>
+#include "scheduler.h"
+
+enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX };
+#define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
+#define STREAK_MAX 256 /* collectives of one warp in a row before other warps get their turn */
+
+static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uint32_t lane)
+{
+    return &cta->fiber[warp * MT_WARP + lane];
+}
+
+/* Makes lanes ready, in lane order: at the head of the queue (their stacks are still in the cache), or at its
+ * end when the warp has had its share. */
+static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
+{
+    struct mt_warp *w = &cta->warp[warp];
+    w->blocked &= ~lanes;
+    cta->nready += (uint32_t)__builtin_popcount(lanes);
+    if (MT_UNLIKELY(++w->streak > STREAK_MAX)) {
+        w->streak = 0;
+        for (uint32_t m = lanes; m; m &= m - 1)
+            mt_queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
+        return;
+    }
+    struct mt_fiber *head = cta->ready.head;
+    if (!head)
+        cta->ready.tail = lane_fiber(cta, warp, 31u - (uint32_t)__builtin_clz(lanes));
+    for (uint32_t m = lanes; m;) {
+        uint32_t lane = 31u - (uint32_t)__builtin_clz(m);
+        struct mt_fiber *f = lane_fiber(cta, warp, lane);
+        f->next = head;
+        head = f;
+        m &= ~(1u << lane);
+    }
+    cta->ready.head = head;
+}
+
+/* ---- results
+ * ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t shfl_lane(const struct mt_warp *w, uint32_t i, uint32_t mode, uint32_t lanes)
+{
+    uint32_t b = w->a[i] & 31, clamp = w->b[i] & 31, seg = w->b[i] >> 8 & 31;
+    int max = (int)((i & seg) | (clamp & ~seg)), min = (int)(i & seg), j, in;
+    switch (mode) {
+    case MT_SHFL_UP:
+        j = (int)i - (int)b;
+        in = j >= max;
+        break;
+    case MT_SHFL_DOWN:
+        j = (int)(i + b);
+        in = j <= max;
+        break;
+    case MT_SHFL_BFLY:
+        j = (int)(i ^ b);
+        in = j <= max;
+        break;
+    default:
+        j = min | (int)(b & ~seg);
+        in = j <= max;
+    }
+    if (!in || !(lanes >> j & 1)) /* out of range: own value; a lane that is not there: undefined in PTX */
+        j = (int)i;
+    return (uint32_t)w->value[j] | (uint64_t)in << 32;
+}
+
+static uint32_t vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes)
+{
+    uint32_t ballot = 0;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        ballot |= (uint32_t)(w->value[i] != 0) << i;
+    }
+    switch (mode) {
+    case MT_VOTE_ALL:
+        return ballot == lanes;
+    case MT_VOTE_ANY:
+        return ballot != 0;
+    case MT_VOTE_UNI:
+        return ballot == lanes || ballot == 0;
+    default:
+        return ballot;
+    }
+}
+
+static uint32_t redux(const struct mt_warp *w, uint32_t op, uint32_t lanes)
+{
+    uint32_t acc = (uint32_t)w->value[__builtin_ctz(lanes)];
+    for (uint32_t m = lanes & (lanes - 1); m; m &= m - 1) {
+        uint32_t v = (uint32_t)w->value[__builtin_ctz(m)];
+        switch (op) {
+        case MT_REDUX_ADD:
+            acc += v;
+            break;
+        case MT_REDUX_UMIN:
+            acc = v < acc ? v : acc;
+            break;
+        case MT_REDUX_UMAX:
+            acc = v > acc ? v : acc;
+            break;
+        case MT_REDUX_MIN:
+            acc = (int32_t)v < (int32_t)acc ? v : acc;
+            break;
+        case MT_REDUX_MAX:
+            acc = (int32_t)v > (int32_t)acc ? v : acc;
+            break;
+        case MT_REDUX_AND:
+            acc &= v;
+            break;
+        case MT_REDUX_OR:
+            acc |= v;
+            break;
+        default:
+            acc ^= v;
+        }
+    }
+    return acc;
+}
+
+static uint32_t match(const struct mt_warp *w, uint64_t value, uint32_t lanes)
+{
+    uint32_t same = 0;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        same |= (uint32_t)(w->value[i] == value) << i;
+    }
+    return same;
+}
+
+static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t lanes)
+{
+    const struct mt_warp *w = &cta->warp[warp];
+    uint32_t op = key >> 8, mode = key & 255;
+    uint64_t all = 0;
+    switch (op) {
+    case OP_SYNC:
+        return;
+    case OP_VOTE:
+        all = vote(w, mode, lanes);
+        break;
+    case OP_REDUX:
+        all = redux(w, mode, lanes);
+        break;
+    case OP_MATCH_ALL:
+        all = match(w, w->value[__builtin_ctz(lanes)], lanes) == lanes ? lanes : 0;
+        break;
+    }
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        uint64_t r = op == OP_SHFL        ? shfl_lane(w, i, mode, lanes)
+                     : op == OP_MATCH_ANY ? match(w, w->value[i], lanes)
+                                          : all;
+        lane_fiber(cta, warp, i)->result = r;
+    }
+}
+
+/* ---- waiting
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void complete(struct mt_cta *cta, uint32_t warp, struct mt_group *g)
+{
+    struct mt_warp *w = &cta->warp[warp];
+    uint32_t lanes = g->arrived;
+    compute(cta, warp, g->key, lanes);
+    *g = w->group[--w->ngroups];
+    make_ready(cta, warp, lanes);
+}
+
+static int is_complete(const struct mt_warp *w, const struct mt_group *g)
+{
+    return (g->mask & w->lanes & ~w->exited & ~g->arrived) == 0;
+}
+
+static uint64_t collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t a, uint32_t b)
+{
+    struct mt_cta *cta = mt_cta_waiting("a warp collective");
+    struct mt_fiber *self = cta->current;
+    struct mt_warp *w = &cta->warp[self->warp];
+    uint32_t bit = 1u << self->lane, i;
+    struct mt_group *g;
+    mask |= bit;
+    w->value[self->lane] = value;
+    w->a[self->lane] = a;
+    w->b[self->lane] = b;
+    for (i = 0; i < w->ngroups; i++)
+        if (w->group[i].key == key && w->group[i].mask == mask)
+            break;
+    g = &w->group[i];
+    if (i == w->ngroups) {
+        w->ngroups++;
+        g->key = key;
+        g->mask = mask;
+        g->arrived = 0;
+    }
+    g->arrived |= bit;
+    if (is_complete(w, g)) {
+        if (g->arrived == bit) { /* alone: no need to wait */
+            compute(cta, self->warp, key, bit);
+            *g = w->group[--w->ngroups];
+            return self->result;
+        }
+        complete(cta, self->warp, g);
+    } else {
+        self->state = MT_AT_COLLECTIVE;
+        w->blocked |= bit;
+        if (MT_UNLIKELY(w->parked != 0))
+            mt_warp_parked_check(cta, w, self->warp);
+    }
+    mt_cta_block(cta, self);
+    return self->result;
+}
+
+void mt_cpu_syncwarp(uint32_t mask)
+{
+    collective(KEY(OP_SYNC, 0), mask, 0, 0, 0);
+}
+
+uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode)
+{
+    return collective(KEY(OP_SHFL, mode), mask, value, lane, c);
+}
+
+uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode)
+{
+    return (uint32_t)collective(KEY(OP_VOTE, mode), mask, pred, 0, 0);
+}
+
+uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value)
+{
+    return (uint32_t)collective(KEY(OP_MATCH_ANY, 0), mask, value, 0, 0);
+}
+
+uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value)
+{
+    return (uint32_t)collective(KEY(OP_MATCH_ALL, 0), mask, value, 0, 0);
+}
+
+uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op)
+{
+    return (uint32_t)collective(KEY(OP_REDUX, op), mask, value, 0, 0);
+}
+
+/* ---- parked lanes
+ * ----------------------------------------------------------------------------------------------- */
+
+static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
+{
+    uint32_t parked = w->parked;
+    for (uint32_t left = parked; left;) {
+        const void *site = w->site[__builtin_ctz(left)];
+        uint32_t same = 0;
+        for (uint32_t m = left; m; m &= m - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(m);
+            same |= (uint32_t)(w->site[i] == site) << i;
+        }
+        for (uint32_t m = same; m; m &= m - 1)
+            lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m))->result = same;
+        left &= ~same;
+    }
+    w->parked = 0;
+    cta->parked -= (uint32_t)__builtin_popcount(parked);
+    make_ready(cta, warp, parked);
+    return __builtin_popcount(parked);
+}
+
+void mt_warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index)
+{
+    if (w->parked && (w->blocked | w->exited) == w->lanes)
+        release_warp(cta, w, index);
+}
+
+int mt_warp_release_parked(struct mt_cta *cta)
+{
+    int made = 0;
+    for (uint32_t i = 0; cta->parked && i < cta->nwarps; i++)
+        if (cta->warp[i].parked)
+            made += release_warp(cta, &cta->warp[i], i);
+    return made;
+}
+
+static uint32_t park(const void *site)
+{
+    struct mt_cta *cta = mt_cta_waiting("activemask");
+    struct mt_fiber *self = cta->current;
+    struct mt_warp *w = &cta->warp[self->warp];
+    uint32_t bit = 1u << self->lane;
+    w->site[self->lane] = site;
+    w->parked |= bit;
+    w->blocked |= bit;
+    cta->parked++;
+    self->state = MT_PARKED;
+    mt_warp_parked_check(cta, w, self->warp);
+    mt_cta_block(cta, self);
+    return (uint32_t)self->result;
+}
+
+__attribute__((noinline)) uint32_t mt_cpu_activemask(void)
+{
+    return park(__builtin_return_address(0));
+}
+
+__attribute__((noinline)) void mt_cpu_lockstep(void)
+{
+    park(__builtin_return_address(0));
+}
+
+/* ---- exits and deadlocks
+ * ---------------------------------------------------------------------------------------- */
+
+void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f)
+{
+    struct mt_warp *w = &cta->warp[f->warp];
+    w->exited |= 1u << f->lane;
+    for (uint32_t i = 0; i < w->ngroups;) {
+        if (is_complete(w, &w->group[i]))
+            complete(cta, f->warp, &w->group[i]);
+        else
+            i++;
+    }
+    if (MT_UNLIKELY(w->parked != 0))
+        mt_warp_parked_check(cta, w, f->warp);
+}
+
+int mt_warp_force_collective(struct mt_cta *cta)
+{
+    for (uint32_t i = 0; i < cta->nwarps; i++) {
+        struct mt_warp *w = &cta->warp[i];
+        if (!w->ngroups)
+            continue;
+        int made = 0;
+        if (!atomic_exchange(&cta->run->warned, 1)) {
+            const struct mt_group *g = &w->group[0];
+            fprintf(stderr,
+                    "memtrace: kernel %s: a warp collective never completes: mask 0x%08x, but only lanes "
+                    "0x%08x of "
+                    "warp %u of CTA (%u,%u,%u) arrive; going on with these (said once per launch)\n",
+                    (const char *)cta->run->launch->kernel->pretty, g->mask, g->arrived, i, cta->ctaid[0],
+                    cta->ctaid[1], cta->ctaid[2]);
+        }
+        while (w->ngroups) {
+            made += __builtin_popcount(w->group[0].arrived);
+            complete(cta, i, &w->group[0]);
+        }
+        return made;
+    }
+    return 0;
+}
