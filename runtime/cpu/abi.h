@@ -107,10 +107,18 @@ uint64_t *mt_cpu_trace_flush(void);
  * constants.) */
 int mt_cpu_is_constant(const void *p);
 
+/* Calls that depend on which other threads make them: the optimiser must not move them under other
+ * conditions. */
+#ifdef __clang__
+#define MT_CONVERGENT __attribute__((convergent))
+#else
+#define MT_CONVERGENT
+#endif
+
 /* CTA barriers. kind: 0 plain, 1 popc, 2 and, 3 or; returns the reduction. id 0..15, count 0 = whole CTA. */
-uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
+MT_CONVERGENT uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
 /* bar.arrive: counts, does not wait. */
-void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
+MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
 
 /* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation.
  */
@@ -126,18 +134,18 @@ enum mt_redux_op {
     MT_REDUX_OR,
     MT_REDUX_XOR
 };
-void mt_cpu_syncwarp(uint32_t mask);
+MT_CONVERGENT void mt_cpu_syncwarp(uint32_t mask);
 /* Low 32 bits: the value; bit 32: the predicate (source lane in range). `c` is PTX's clamp/segment operand.
  */
-uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
-uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
-uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
-uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* the mask or 0 */
-uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
+MT_CONVERGENT uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
+MT_CONVERGENT uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
+MT_CONVERGENT uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
+MT_CONVERGENT uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* the mask or 0 */
+MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
 /* Lanes of this warp that are at this very call (site = return address); waits until no fiber can run. */
-uint32_t mt_cpu_activemask(void);
+MT_CONVERGENT uint32_t mt_cpu_activemask(void);
 /* Warp-synchronous code without collectives (volatile shared): same wait, no result. */
-void mt_cpu_lockstep(void);
+MT_CONVERGENT void mt_cpu_lockstep(void);
 /* A spinning loop's back edge: let other fibers and CTAs go on. */
 void mt_cpu_yield(void);
 void mt_cpu_nanosleep(uint32_t ns);

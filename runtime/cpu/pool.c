@@ -18,8 +18,9 @@
 #define STACKS_AT_ONCE 32
 #define LOOP_STACK_MIN ((size_t)1 << 20)
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker */
-#define SPINS_BEFORE_MORE 32 /* times a plain launch's CTA may spin before the next CTA is begun beside it   \
-                              */
+#define SPINS_BEFORE_MORE                                                                                    \
+    32 /* times a plain launch's CTA may spin before the next CTA is begun beside it                         \
+        */
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 

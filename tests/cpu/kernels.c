@@ -14,6 +14,24 @@
 static const uint32_t constant_table[64] = {1, 2, 3};
 static uint32_t device_table[64];
 
+/* Runs `thread` for each thread of the CTA: what a kernel's `loop` entry calls, so that `thread` is inlined
+ * in it. */
+static MT_INLINE void cta_loop(void (*thread)(void **), void **args)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint32_t nx = t->ntid[0], ny = t->ntid[1], nz = t->ntid[2], i = 0;
+    for (uint32_t z = 0; z < nz; z++)
+        for (uint32_t y = 0; y < ny; y++)
+            for (uint32_t x = 0; x < nx; x++, i++) {
+                t->tid[0] = x;
+                t->tid[1] = y;
+                t->tid[2] = z;
+                t->laneid = i & 31;
+                t->warpid = i >> 5;
+                thread(args);
+            }
+}
+
 /* out[i] = i, one recorded store per thread */
 static void fill(void **args)
 {
@@ -25,7 +43,7 @@ static void fill(void **args)
 }
 static void fill_loop(void **args)
 {
-    __mt_cta_loop(fill, args);
+    cta_loop(fill, args);
 }
 
 /* Coordinates of every thread of a 3-D launch. */
@@ -43,7 +61,7 @@ static void coordinates(void **args)
 }
 static void coordinates_loop(void **args)
 {
-    __mt_cta_loop(coordinates, args);
+    cta_loop(coordinates, args);
 }
 
 /* Block sum through shared memory with a tree of barriers. */
@@ -242,7 +260,7 @@ static void assert_at(void **args)
 }
 static void assert_loop(void **args)
 {
-    __mt_cta_loop(assert_at, args);
+    cta_loop(assert_at, args);
 }
 static void unsupported(void **args)
 {
@@ -250,7 +268,7 @@ static void unsupported(void **args)
 }
 static void unsupported_loop(void **args)
 {
-    __mt_cta_loop(unsupported, args);
+    cta_loop(unsupported, args);
 }
 static void bad_address(void **args)
 {
@@ -265,7 +283,7 @@ static void bad_address_loop_body(void **args)
 }
 static void bad_address_loop(void **args)
 {
-    __mt_cta_loop(bad_address_loop_body, args);
+    cta_loop(bad_address_loop_body, args);
 }
 static __attribute__((noinline)) uint32_t deep(uint32_t n)
 {
@@ -320,7 +338,7 @@ static void by_value(void **args)
 }
 static void by_value_loop(void **args)
 {
-    __mt_cta_loop(by_value, args);
+    cta_loop(by_value, args);
 }
 
 /* Lockstep: lanes write, then read their neighbour's word, without any barrier. */

@@ -1,4 +1,4 @@
-/* The record calls that the pass puts before each access, and the loop over a CTA's threads. */
+/* The record calls that the pass puts before each access. */
 #include "builtin.h"
 #define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
 
@@ -54,22 +54,4 @@ MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, ui
 MT_BUILTIN void __mt_untraced(uint32_t note)
 {
     mt_cpu_untraced(0);
-}
-
-/* Runs `thread` for each thread of the CTA: what a kernel's `loop` entry calls, so that `thread` is inlined
- * in it. */
-MT_BUILTIN MT_INLINE void __mt_cta_loop(void (*thread)(void **), void **args)
-{
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    uint32_t nx = t->ntid[0], ny = t->ntid[1], nz = t->ntid[2], i = 0;
-    for (uint32_t z = 0; z < nz; z++)
-        for (uint32_t y = 0; y < ny; y++)
-            for (uint32_t x = 0; x < nx; x++, i++) {
-                t->tid[0] = x;
-                t->tid[1] = y;
-                t->tid[2] = z;
-                t->laneid = i & 31;
-                t->warpid = i >> 5;
-                thread(args);
-            }
 }
