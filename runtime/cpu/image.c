@@ -210,7 +210,7 @@ struct mt_image *mt_image_load(const void *wrapper, const char **why)
         *why = "its CPU image was made by another version of memtrace: compile it again";
     else if (!cpu_supports(head->cpu))
         *why = sentence(
-            "its CPU image needs a processor with %s: compile it with -fplugin-arg-memtrace-cpu=x86-64",
+            "its CPU image was compiled for %s processors, and this one is older",
             head->cpu);
     else
         image = calloc(1, sizeof *image);

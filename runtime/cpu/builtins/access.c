@@ -23,12 +23,12 @@ static MT_INLINE bool is_global(const void *p)
              mt_cpu_is_constant(p));
 }
 
-MT_BUILTIN MT_INLINE void __mt_access_global(void *p, uint32_t meta, uint32_t site)
+MT_INLINED void __mt_access_global(void *p, uint32_t meta, uint32_t site)
 {
     record((uint64_t)p, meta);
 }
 
-MT_BUILTIN MT_INLINE void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
+MT_INLINED void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
 {
     if (is_global(p))
         record((uint64_t)p, meta);

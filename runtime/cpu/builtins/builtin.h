@@ -10,6 +10,7 @@
 
 #define MT_INLINE __attribute__((always_inline)) inline
 #define MT_BUILTIN __attribute__((visibility("hidden"), nothrow))
+#define MT_INLINED MT_BUILTIN __attribute__((always_inline)) /* a builtin that must not stay a call */
 
 static MT_INLINE float mt_f32(uint32_t u)
 {

@@ -103,11 +103,11 @@ MT_BUILTIN void mtb_nvvm_membar_cta(void) /* a CTA stays on one OS thread */
         out[0] = (uint32_t)r;                                                                                \
         out[1] = r >> 32;                                                                                    \
     }                                                                                                        \
-    MT_INLINE MT_BUILTIN uint32_t mtb_nvvm_shfl_##name##_i32(uint32_t v, uint32_t lane, uint32_t c)          \
+    MT_INLINED uint32_t mtb_nvvm_shfl_##name##_i32(uint32_t v, uint32_t lane, uint32_t c)          \
     {                                                                                                        \
         return (uint32_t)mt_cpu_shfl(mt_cpu_activemask(), v, lane, c, mode);                                 \
     }                                                                                                        \
-    MT_INLINE MT_BUILTIN float mtb_nvvm_shfl_##name##_f32(float v, uint32_t lane, uint32_t c)                \
+    MT_INLINED float mtb_nvvm_shfl_##name##_f32(float v, uint32_t lane, uint32_t c)                \
     {                                                                                                        \
         return mt_f32((uint32_t)mt_cpu_shfl(mt_cpu_activemask(), mt_u32(v), lane, c, mode));                 \
     }
@@ -133,24 +133,24 @@ MT_BUILTIN uint32_t mtb_nvvm_vote_ballot_sync(uint32_t mask, bool p)
 {
     return mt_cpu_vote(mask, p, MT_VOTE_BALLOT);
 }
-MT_INLINE MT_BUILTIN bool mtb_nvvm_vote_all(bool p)
+MT_INLINED bool mtb_nvvm_vote_all(bool p)
 {
     return mt_cpu_vote(mt_cpu_activemask(), p, MT_VOTE_ALL);
 }
-MT_INLINE MT_BUILTIN bool mtb_nvvm_vote_any(bool p)
+MT_INLINED bool mtb_nvvm_vote_any(bool p)
 {
     return mt_cpu_vote(mt_cpu_activemask(), p, MT_VOTE_ANY);
 }
-MT_INLINE MT_BUILTIN bool mtb_nvvm_vote_uni(bool p)
+MT_INLINED bool mtb_nvvm_vote_uni(bool p)
 {
     return mt_cpu_vote(mt_cpu_activemask(), p, MT_VOTE_UNI);
 }
-MT_INLINE MT_BUILTIN uint32_t mtb_nvvm_vote_ballot(bool p)
+MT_INLINED uint32_t mtb_nvvm_vote_ballot(bool p)
 {
     return mt_cpu_vote(mt_cpu_activemask(), p, MT_VOTE_BALLOT);
 }
 /* The call site says which lanes are together: it must be the user's. */
-MT_INLINE MT_BUILTIN uint32_t mtb_nvvm_activemask(void)
+MT_INLINED uint32_t mtb_nvvm_activemask(void)
 {
     return mt_cpu_activemask();
 }
