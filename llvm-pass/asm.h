@@ -1,8 +1,9 @@
-/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses, and its lowering for the CPU image.
+/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses, and its lowering for the CPU
+ * image.
  *
- * Ownership: a struct mt_asm owns everything reachable from it (one arena); free it with mt_asm_free. Errors are
- * filled into struct mt_asm_error: one sentence without place (the caller knows file and line), and the byte offset
- * into the asm string. No function prints or aborts. Not shared between threads. */
+ * Ownership: a struct mt_asm owns everything reachable from it (one arena); free it with mt_asm_free. Errors
+ * are filled into struct mt_asm_error: one sentence without place (the caller knows file and line), and the
+ * byte offset into the asm string. No function prints or aborts. Not shared between threads. */
 #ifndef MT_PASS_ASM_H
 #define MT_PASS_ASM_H
 #include <stddef.h>
@@ -15,7 +16,8 @@ struct mt_asm_error {
     size_t offset;     /* into the asm string */
 };
 
-/* ---- parsed form ---------------------------------------------------------------------------------------- */
+/* ---- parsed form ----------------------------------------------------------------------------------------
+ */
 
 enum mt_asm_kind {
     MT_ASM_ARG,    /* $n: operand n of the asm, outputs first */
@@ -32,11 +34,11 @@ enum mt_asm_kind {
 
 struct mt_asm_operand {
     enum mt_asm_kind kind;
-    int inverted;         /* "!p" (predicates) or "-a" */
-    unsigned index;       /* ARG: n; REG: index into regs */
-    const char *name;     /* REG, SREG, NAME */
-    uint64_t bits;        /* INT, F32, F64 */
-    int64_t offset;       /* MEMORY: bytes */
+    int inverted;     /* "!p" (predicates) or "-a" */
+    unsigned index;   /* ARG: n; REG: index into regs */
+    const char *name; /* REG, SREG, NAME */
+    uint64_t bits;    /* INT, F32, F64 */
+    int64_t offset;   /* MEMORY: bytes */
     unsigned nitems;
     struct mt_asm_operand *items;
     struct mt_asm_operand *second; /* what follows '|' (d|p), or in MEMORY a run-time offset; or NULL */
@@ -50,8 +52,8 @@ struct mt_asm_reg {
 
 #define MT_ASM_MAX_PARTS 24
 struct mt_asm_statement {
-    const char *label;  /* a label stands here and nothing else; NULL otherwise */
-    const char *opcode; /* whole, as written: "ld.global.nc.L1::no_allocate.v4.f32" */
+    const char *label;                   /* a label stands here and nothing else; NULL otherwise */
+    const char *opcode;                  /* whole, as written: "ld.global.nc.L1::no_allocate.v4.f32" */
     const char *parts[MT_ASM_MAX_PARTS]; /* split at dots: "ld", "global", "nc", … */
     unsigned nparts;
     struct mt_asm_operand *predicate; /* NULL: always; inverted = "@!p" */
@@ -74,43 +76,48 @@ void mt_asm_free(struct mt_asm *a);
 /* Does the opcode have this modifier ("volatile", "v4")? The first part is not a modifier. */
 int mt_asm_has(const struct mt_asm_statement *s, const char *modifier);
 
-/* ---- accesses to global memory -------------------------------------------------------------------------- */
+/* ---- accesses to global memory --------------------------------------------------------------------------
+ */
 
 struct mt_asm_access {
     enum mt_access_type op;
-    int argument;          /* operand of the call that holds the address (pointer or i64), or -1: made in the asm */
-    int64_t offset;        /* bytes to add */
-    uint32_t size;         /* bytes per thread (vector × element), or 0 when size_argument says */
-    int size_argument;     /* operand of the call with the run-time byte count (0 = no access), or -1 */
-    int generic;           /* 1: may be global, to be tested; 0: global */
-    int predicated;        /* 1: may not happen; see only_if */
-    int only_if;           /* predicated: operand of the call that must be non-zero (integer), or -1: unknown */
-    int only_if_inverted;  /* … that must be zero instead */
+    int argument;   /* operand of the call that holds the address (pointer or i64), or -1: made in the asm */
+    int64_t offset; /* bytes to add */
+    uint32_t size;  /* bytes per thread (vector × element), or 0 when size_argument says */
+    int size_argument; /* operand of the call with the run-time byte count (0 = no access), or -1 */
+    int generic;       /* 1: may be global, to be tested; 0: global */
+    int predicated;    /* 1: may not happen; see only_if */
+    int only_if;       /* predicated: operand of the call that must be non-zero (integer), or -1: unknown */
+    int only_if_inverted; /* … that must be zero instead */
 };
 
 /* What an inline-asm call does to global memory, in program order. Returns how many accesses (shared, local,
- * constant and parameter space, prefetches and hints have none), or -1 when it may touch global memory in a way that
- * is not understood (textures, tensor copies, warp-collective loads, syntax errors, more than max). */
+ * constant and parameter space, prefetches and hints have none), or -1 when it may touch global memory in a
+ * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors, more than max).
+ */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
-/* ---- lowering for the CPU image ------------------------------------------------------------------------- */
+/* ---- lowering for the CPU image -------------------------------------------------------------------------
+ */
 
 /* Builtins by name (docs/internals.md). Conventions for instructions that the lowering does not do itself:
  *   op.mod d, a, b            T  mtb_ptx_op_mod(a, b)
  *   op.mod a, b               void mtb_ptx_op_mod(a, b)          no destination
  *   op.mod d|p, a  {d, e}, a  void mtb_ptx_op_mod(a, uint64_t *out)   several results: out[i], zero-extended
- *   mov.u32 d, %name          uint32_t or uint64_t mtb_ptx_sreg_name(void)      dots in names become underscores
- * Vector sources are passed as single arguments in order. Memory operands are passed as pointers (shared addresses
- * resolved) when the builtin's parameter is a pointer or 64 bits wide, raw when it is 32 bits wide. When
- * mtb_ptx_… does not exist, ".sync", ".aligned" and cache hints are dropped from the name and it is tried again. */
+ *   mov.u32 d, %name          uint32_t or uint64_t mtb_ptx_sreg_name(void)      dots in names become
+ * underscores Vector sources are passed as single arguments in order. Memory operands are passed as pointers
+ * (shared addresses resolved) when the builtin's parameter is a pointer or 64 bits wide, raw when it is 32
+ * bits wide. When mtb_ptx_… does not exist, ".sync", ".aligned" and cache hints are dropped from the name and
+ * it is tried again. */
 struct mt_asm_builtins {
     /* A builtin declared in m, its function type in *type; NULL if there is none. */
     LLVMValueRef (*lookup)(void *ctx, const char *name, LLVMTypeRef *type);
     void *ctx;
 };
 
-/* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code behind the call stays in
- * its block, the code before it moves to a new block in front. 0, or -1 with *error and the module unchanged
- * (declarations apart). */
-int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtins *b, struct mt_asm_error *error);
+/* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code behind the call
+ * stays in its block, the code before it moves to a new block in front. 0, or -1 with *error and the module
+ * unchanged (declarations apart). */
+int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtins *b,
+                 struct mt_asm_error *error);
 #endif

@@ -1,0 +1,308 @@
+/* What inline assembly does to global memory: the side of the asm parser that instrumentation uses.
+ *
+ * An address is followed through the body from its last definition that certainly ran (cvta, mov, add of a
+ * constant) back to an operand of the call; anything else is "made in the asm". */
+#include "asm.h"
+#include "asm_lower.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* What is known of a register at this point of the body. */
+struct known {
+    int argument;   /* operand of the call, or -1 */
+    int64_t offset; /* to add */
+    int global;     /* went through cvta.to.global */
+    int other;      /* went through cvta.to.shared and the like */
+    int nonzero_of; /* predicate registers: set iff this operand of the call is (not) zero; -1 unknown */
+    int inverted;
+};
+
+struct scan {
+    const struct mt_asm *a;
+    const struct mt_asm_ties *t;
+    LLVMValueRef call;
+    struct known *regs; /* per register of the body, then per output of the call */
+    struct mt_asm_access *out;
+    int count, max;
+};
+
+static const struct known nothing = {.argument = -1, .nonzero_of = -1};
+
+static struct known *slot(struct scan *s, const struct mt_asm_operand *o)
+{
+    if (o->kind == MT_ASM_REG)
+        return &s->regs[o->index];
+    if (o->kind == MT_ASM_ARG && o->index < s->t->noutputs)
+        return &s->regs[s->a->nregs + o->index];
+    return NULL;
+}
+
+static struct known value_of(struct scan *s, const struct mt_asm_operand *o)
+{
+    struct known k = nothing, *at = slot(s, o);
+    if (at)
+        return *at;
+    if (o->kind == MT_ASM_ARG && o->index < s->t->noperands)
+        k.argument = s->t->operands[o->index].argument;
+    return k;
+}
+
+static int constant_of(struct scan *s, const struct mt_asm_operand *o, int64_t *value)
+{
+    if (o->kind == MT_ASM_INT) {
+        *value = (int64_t)o->bits;
+        return 1;
+    }
+    struct known k = value_of(s, o);
+    if (k.argument < 0 || k.offset)
+        return 0;
+    LLVMValueRef v = LLVMGetOperand(s->call, (unsigned)k.argument);
+    if (!LLVMIsAConstantInt(v) || LLVMGetIntTypeWidth(LLVMTypeOf(v)) > 64)
+        return 0;
+    *value = LLVMConstIntGetSExtValue(v);
+    return 1;
+}
+
+/* ---- following registers --------------------------------------------------------------------------------
+ */
+
+static void forget(struct scan *s, const struct mt_asm_operand *o)
+{
+    struct known *at = slot(s, o);
+    if (at)
+        *at = nothing;
+    for (unsigned i = 0; o->kind == MT_ASM_VECTOR && i < o->nitems; i++)
+        forget(s, &o->items[i]);
+    if (o->second)
+        forget(s, o->second);
+}
+
+static void follow(struct scan *s, const struct mt_asm_statement *st)
+{
+    if (!st->noperands || st->operands[0].kind == MT_ASM_MEMORY)
+        return;
+    const struct mt_asm_operand *d = &st->operands[0];
+    struct known *at = slot(s, d), k = nothing;
+    int64_t c;
+    if (!at || d->second || st->predicate) {
+        forget(s, d);
+        return;
+    }
+    if (st->noperands == 2 && (!strcmp(st->parts[0], "mov") || !strcmp(st->parts[0], "cvta"))) {
+        k = value_of(s, &st->operands[1]);
+        if (!strcmp(st->parts[0], "cvta") && k.argument >= 0) {
+            k.global = mt_asm_has(st, "to") && mt_asm_has(st, "global");
+            k.other = mt_asm_has(st, "to") && !k.global;
+        }
+    } else if (st->noperands == 3 && (!strcmp(st->parts[0], "add") || !strcmp(st->parts[0], "sub")) &&
+               constant_of(s, &st->operands[2], &c)) {
+        k = value_of(s, &st->operands[1]);
+        k.offset += *st->parts[0] == 'a' ? c : -c;
+        k.nonzero_of = -1;
+    } else if (st->noperands == 3 && !strcmp(st->parts[0], "setp") && st->nparts == 3 &&
+               constant_of(s, &st->operands[2], &c) && !c && strchr("bsu", *st->parts[2]) &&
+               (!strcmp(st->parts[1], "ne") || !strcmp(st->parts[1], "eq"))) {
+        struct known from = value_of(s, &st->operands[1]);
+        if (!from.offset)
+            k.nonzero_of = from.argument;
+        k.inverted = !strcmp(st->parts[1], "eq");
+    }
+    *at = k;
+}
+
+/* ---- accesses -------------------------------------------------------------------------------------------
+ */
+
+/* Bytes of the element type that an opcode ends in, times its vector length; 0 when there is none. */
+static unsigned bytes_of(const struct mt_asm_statement *st)
+{
+    unsigned bits = mt_asm_type_bits(st->parts[st->nparts - 1]), n = 1;
+    if (mt_asm_has(st, "v2"))
+        n = 2;
+    else if (mt_asm_has(st, "v4"))
+        n = 4;
+    else if (mt_asm_has(st, "v8"))
+        n = 8;
+    return bits / 8 * n;
+}
+
+static const struct mt_asm_operand *first_memory(const struct mt_asm_statement *st, unsigned nth)
+{
+    for (unsigned i = 0; i < st->noperands; i++)
+        if (st->operands[i].kind == MT_ASM_MEMORY && !nth--)
+            return &st->operands[i];
+    return NULL;
+}
+
+/* Is the space that the opcode names one that we do not record? Generic when it names none. */
+static int names_other_space(const struct mt_asm_statement *st)
+{
+    for (unsigned i = 1; i < st->nparts; i++)
+        if (!strncmp(st->parts[i], "shared", 6) || !strncmp(st->parts[i], "local", 5) ||
+            !strncmp(st->parts[i], "const", 5) || !strncmp(st->parts[i], "param", 5))
+            return 1;
+    return 0;
+}
+
+/* Adds an access of `size` bytes (or of the run-time length in *length) at memory operand m. 0 or -1. */
+static int add(struct scan *s, const struct mt_asm_statement *st, enum mt_access_type op,
+               const struct mt_asm_operand *m, unsigned size, const struct mt_asm_operand *length,
+               int generic)
+{
+    struct mt_asm_access x = {.op = op, .size = size, .size_argument = -1, .generic = generic, .only_if = -1};
+    int64_t c;
+    if (!m || m->nitems != 1)
+        return -1;
+    struct known k = value_of(s, &m->items[0]);
+    if (k.other)
+        return 0;
+    if (k.global)
+        x.generic = 0;
+    if (length && constant_of(s, length, &c)) {
+        if (c <= 0)
+            return 0;
+        if ((uint64_t)c > UINT32_MAX)
+            return -1;
+        x.size = (uint32_t)c;
+    } else if (length) {
+        struct known n = value_of(s, length);
+        if (n.argument < 0 || n.offset)
+            return -1;
+        x.size = 0;
+        x.size_argument = n.argument;
+    } else if (!size) {
+        return -1;
+    }
+    x.argument = k.argument;
+    x.offset = k.offset + m->offset;
+    if (m->second && constant_of(s, m->second, &c))
+        x.offset += c;
+    else if (m->second)
+        x.argument = -1;
+    if (st->predicate) {
+        struct known p = value_of(s, st->predicate);
+        x.predicated = 1;
+        x.only_if = p.nonzero_of;
+        x.only_if_inverted = p.inverted ^ st->predicate->inverted;
+    }
+    if (s->count == s->max)
+        return -1;
+    s->out[s->count++] = x;
+    return 0;
+}
+
+static int cp_async(struct scan *s, const struct mt_asm_statement *st)
+{
+    /* cp.async.ca.shared.global [dst], [src], cp-size{, src-size}{, cache-policy}; ignore-src is a predicate
+     */
+    int hint = mt_asm_has(st, "cache_hint") || strstr(st->opcode, "::cache_hint") != NULL;
+    const struct mt_asm_operand *m = first_memory(st, 1), *size;
+    if (!m || st->noperands < 3)
+        return -1;
+    size = &st->operands[st->noperands - (unsigned)hint == 4 ? 3 : 2];
+    if (size->kind == MT_ASM_REG && s->a->regs[size->index].type == 'p')
+        return -1;
+    return add(s, st, MT_LOAD, m, 0, size, 0);
+}
+
+static int cp_async_bulk(struct scan *s, const struct mt_asm_statement *st)
+{
+    /* cp.async.bulk.DST.SRC… [dst], [src], size, … ; cp.reduce.async.bulk.DST.SRC… the same */
+    int reduce = !strcmp(st->parts[1], "reduce");
+    unsigned at = reduce ? 4 : 3;
+    if (st->nparts < at + 2 || st->noperands < 3)
+        return -1;
+    if (!strcmp(st->parts[at], "global"))
+        return add(s, st, reduce ? MT_ATOMIC : MT_STORE, first_memory(st, 0), 0, &st->operands[2], 0);
+    if (!strcmp(st->parts[at + 1], "global"))
+        return add(s, st, MT_LOAD, first_memory(st, 1), 0, &st->operands[2], 0);
+    return 0; /* shared to shared */
+}
+
+static int cp(struct scan *s, const struct mt_asm_statement *st)
+{
+    static const char *const silent[] = {"commit_group", "wait_group", "wait_all", "mbarrier"};
+    if (mt_asm_has(st, "prefetch"))
+        return 0;
+    for (unsigned i = 0; i < sizeof silent / sizeof *silent; i++)
+        if (mt_asm_has(st, silent[i]))
+            return 0;
+    if (mt_asm_has(st, "tensor"))
+        return -1;
+    if (mt_asm_has(st, "bulk"))
+        return cp_async_bulk(s, st);
+    return mt_asm_has(st, "async") ? cp_async(s, st) : -1;
+}
+
+static int access(struct scan *s, const struct mt_asm_statement *st)
+{
+    const char *op = st->parts[0];
+    int generic = !mt_asm_has(st, "global");
+    if (!strcmp(op, "cp"))
+        return cp(s, st);
+    if (!strcmp(op, "ld") || !strcmp(op, "ldu") || !strcmp(op, "st") || !strcmp(op, "atom") ||
+        !strcmp(op, "red")) {
+        if (!strcmp(op, "red") && mt_asm_has(st, "async"))
+            return 0; /* shared memory of the cluster */
+        if (!strcmp(op, "st") && (mt_asm_has(st, "async") || mt_asm_has(st, "bulk")) && generic)
+            return 0;
+        if (names_other_space(st))
+            return 0;
+        return add(s, st,
+                   *op == 'l'   ? MT_LOAD
+                   : *op == 's' ? MT_STORE
+                                : MT_ATOMIC,
+                   first_memory(st, 0), bytes_of(st), NULL, generic);
+    }
+    if (!strcmp(op, "tex") || !strcmp(op, "tld4") || !strcmp(op, "suld") || !strcmp(op, "sust") ||
+        !strcmp(op, "sured") || !strcmp(op, "multimem") || !strcmp(op, "call"))
+        return -1;
+    if (!strcmp(op, "wmma") && (mt_asm_has(st, "load") || mt_asm_has(st, "store")))
+        return names_other_space(st) ? 0 : -1;
+    if (!strcmp(op, "tensormap") && mt_asm_has(st, "replace"))
+        return names_other_space(st) ? 0 : -1;
+    return 0;
+}
+
+/* Does control flow inside the body make "in order, each once" wrong? */
+static int has_branches(const struct mt_asm *a)
+{
+    for (unsigned i = 0; i < a->nstatements; i++)
+        if (a->statements[i].nparts &&
+            (!strcmp(a->statements[i].parts[0], "bra") || !strcmp(a->statements[i].parts[0], "brx") ||
+             !strcmp(a->statements[i].parts[0], "exit") || !strcmp(a->statements[i].parts[0], "ret")))
+            return 1;
+    return 0;
+}
+
+int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
+{
+    struct mt_asm_error error;
+    struct mt_asm_ties ties;
+    size_t length;
+    int result = -1;
+    const char *text = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
+    struct mt_asm *a = mt_asm_parse(text, length, &error);
+    struct scan s = {.a = a, .t = &ties, .call = call, .out = out, .max = max};
+    if (!a || mt_asm_ties_read(call, &ties, &error))
+        goto out;
+    s.regs = malloc((a->nregs + ties.noutputs + 1) * sizeof *s.regs);
+    if (!s.regs)
+        goto out;
+    for (unsigned i = 0; i < a->nregs + ties.noutputs; i++)
+        s.regs[i] = nothing;
+    for (unsigned i = 0; i < ties.noutputs; i++) /* "+r": the output starts as an input */
+        s.regs[a->nregs + i].argument = ties.operands[i].argument;
+    for (unsigned i = 0; i < a->nstatements; i++) {
+        if (a->statements[i].label)
+            continue;
+        if (access(&s, &a->statements[i]))
+            goto out;
+        follow(&s, &a->statements[i]);
+    }
+    result = s.count && has_branches(a) ? -1 : s.count;
+out:
+    free(s.regs);
+    mt_asm_free(a);
+    return result;
+}

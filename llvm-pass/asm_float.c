@@ -1,0 +1,153 @@
+/* Arithmetic of PTX on f32 and f64, for instructions without a builtin: round to nearest even, .ftz honoured.
+ * Other roundings, 16-bit floats and approximations of transcendental functions are builtins or errors. */
+#include "asm_lower.h"
+#include <string.h>
+
+/* Denormals become zeros of the same sign when the opcode says .ftz. */
+static LLVMValueRef flush(struct mt_asm_body *l, LLVMValueRef v)
+{
+    if (!mt_asm_has(l->s, "ftz") || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMFloatTypeKind)
+        return v;
+    LLVMValueRef u = mt_asm_bits_of(l, v);
+    LLVMValueRef exponent = LLVMBuildAnd(l->b, u, mt_asm_const(l, 32, 0x7f800000), "");
+    LLVMValueRef sign = LLVMBuildAnd(l->b, u, mt_asm_const(l, 32, 0x80000000), "");
+    LLVMValueRef small = LLVMBuildICmp(l->b, LLVMIntEQ, exponent, mt_asm_const(l, 32, 0), "");
+    return mt_asm_float_of(l, LLVMBuildSelect(l->b, small, sign, u, ""));
+}
+
+/* Type and sources after the destination; refuses what must not be done in the host's default way. */
+static int begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMValueRef *v, unsigned n)
+{
+    static const char *const refused[] = {"rz", "rm", "rp", "rna", "rs", "relu", "NaN", "xorsign"};
+    if (mt_asm_last_type(l, t) || mt_asm_count(l, n + 1, n + 1))
+        return -1;
+    int bad = t->kind != 'f' || t->bits < 32 || t->lanes > 1;
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++)
+        bad |= mt_asm_has(l->s, refused[i]);
+    for (unsigned i = 1; i + 1 < l->s->nparts; i++) { /* mixed precision: add.f32.f16 */
+        struct mt_asm_type other;
+        bad |= mt_asm_type(l->s->parts[i], &other);
+    }
+    if (bad)
+        return mt_asm_fail(l, "%s", l->s->opcode);
+    for (unsigned i = 0; i < n; i++) {
+        if (!(v[i] = mt_asm_in_float(l, &l->s->operands[i + 1], t->bits)))
+            return -1;
+        v[i] = flush(l, v[i]);
+    }
+    return 0;
+}
+
+static int out(struct mt_asm_body *l, LLVMValueRef v)
+{
+    v = flush(l, v);
+    if (mt_asm_has(l->s, "sat")) { /* into [0, 1], NaN becomes 0 */
+        LLVMTypeRef type = LLVMTypeOf(v);
+        LLVMValueRef low[] = {v, LLVMConstReal(type, 0)};
+        v = mt_asm_intrinsic(l, "llvm.maxnum", type, low, 2);
+        LLVMValueRef high[] = {v, LLVMConstReal(type, 1)};
+        v = mt_asm_intrinsic(l, "llvm.minnum", type, high, 2);
+    }
+    return mt_asm_out_float(l, &l->s->operands[0], v);
+}
+
+static int lower_binary(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    if (begin(l, &t, v, 2))
+        return -1;
+    switch (*l->s->parts[0]) {
+    case 'a':
+        return out(l, LLVMBuildFAdd(l->b, v[0], v[1], ""));
+    case 's':
+        return out(l, LLVMBuildFSub(l->b, v[0], v[1], ""));
+    case 'm':
+        return out(l, LLVMBuildFMul(l->b, v[0], v[1], ""));
+    default:
+        return out(l, LLVMBuildFDiv(l->b, v[0], v[1], ""));
+    }
+}
+
+static int lower_fma(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[3];
+    return begin(l, &t, v, 3) ? -1 : out(l, mt_asm_intrinsic(l, "llvm.fma", LLVMTypeOf(v[0]), v, 3));
+}
+
+/* A NaN operand gives the other one, as llvm.minnum does; -0 < +0, which it leaves open. */
+static int lower_minmax(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    int max = !strcmp(l->s->parts[0], "max");
+    if (begin(l, &t, v, 2))
+        return -1;
+    LLVMValueRef r = mt_asm_intrinsic(l, max ? "llvm.maxnum" : "llvm.minnum", LLVMTypeOf(v[0]), v, 2);
+    LLVMValueRef a = mt_asm_bits_of(l, v[0]), b = mt_asm_bits_of(l, v[1]);
+    LLVMValueRef equal = LLVMBuildFCmp(l->b, LLVMRealOEQ, v[0], v[1], "");
+    LLVMValueRef zero = max ? LLVMBuildAnd(l->b, a, b, "") : LLVMBuildOr(l->b, a, b, "");
+    return out(l, LLVMBuildSelect(l->b, equal, mt_asm_float_of(l, zero), r, ""));
+}
+
+static int lower_unary(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v;
+    const char *op = l->s->parts[0];
+    if (begin(l, &t, &v, 1))
+        return -1;
+    LLVMValueRef one = LLVMConstReal(LLVMTypeOf(v), 1);
+    if (!strcmp(op, "neg"))
+        return out(l, LLVMBuildFNeg(l->b, v, ""));
+    if (!strcmp(op, "abs"))
+        return out(l, mt_asm_intrinsic(l, "llvm.fabs", LLVMTypeOf(v), &v, 1));
+    if (!strcmp(op, "rcp"))
+        return out(l, LLVMBuildFDiv(l->b, one, v, ""));
+    v = mt_asm_intrinsic(l, "llvm.sqrt", LLVMTypeOf(v), &v, 1);
+    return out(l, *op == 's' ? v : LLVMBuildFDiv(l->b, one, v, ""));
+}
+
+/* copysign d, a, b: b with a's sign. */
+static int lower_copysign(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    if (begin(l, &t, v, 2))
+        return -1;
+    LLVMValueRef args[] = {v[1], v[0]};
+    return mt_asm_out_float(l, &l->s->operands[0],
+                            mt_asm_intrinsic(l, "llvm.copysign", LLVMTypeOf(v[0]), args, 2));
+}
+
+/* testp.op.type p, a */
+static int lower_testp(struct mt_asm_body *l)
+{
+    static const struct {
+        const char *word;
+        unsigned classes; /* bits of llvm.is.fpclass */
+    } table[] = {{"finite", 0x1f8}, {"infinite", 0x204},  {"number", 0x3fc},
+                 {"notanumber", 3}, {"subnormal", 0x090}, {"normal", 0x168} /* zeros too */};
+    struct mt_asm_type t;
+    LLVMValueRef v;
+    if (begin(l, &t, &v, 1))
+        return -1;
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (mt_asm_has(l->s, table[i].word)) {
+            LLVMValueRef args[] = {v, mt_asm_const(l, 32, table[i].classes)};
+            LLVMValueRef r = mt_asm_intrinsic(l, "llvm.is.fpclass", LLVMTypeOf(v), args, 2);
+            return mt_asm_out(l, &l->s->operands[0], r, 0);
+        }
+    return mt_asm_fail(l, "%s", l->s->opcode);
+}
+
+const struct mt_asm_handler mt_asm_float_handlers[] = {
+    {"add", lower_binary, 1},  {"sub", lower_binary, 1},
+    {"mul", lower_binary, 1},  {"div", lower_binary, 1},
+    {"fma", lower_fma, 1},     {"mad", lower_fma, 1},
+    {"min", lower_minmax, 1},  {"max", lower_minmax, 1},
+    {"neg", lower_unary, 1},   {"abs", lower_unary, 1},
+    {"rcp", lower_unary, 1},   {"sqrt", lower_unary, 1},
+    {"rsqrt", lower_unary, 1}, {"copysign", lower_copysign, 1},
+    {"testp", lower_testp, 1}, {NULL, NULL, 0}};

@@ -1,0 +1,270 @@
+/* Integer arithmetic of PTX: add … mad, carry chains, comparisons, selection. */
+#include "asm_lower.h"
+#include <string.h>
+
+#define IN(i, bits) mt_asm_in(l, &l->s->operands[i], bits)
+
+/* Reads n sources of one width after the destination. 0 or -1. */
+static int sources(struct mt_asm_body *l, LLVMValueRef *v, unsigned n, unsigned bits)
+{
+    if (mt_asm_count(l, n + 1, n + 1))
+        return -1;
+    for (unsigned i = 0; i < n; i++)
+        if (!(v[i] = IN(i + 1, bits)))
+            return -1;
+    return 0;
+}
+
+static int out(struct mt_asm_body *l, LLVMValueRef v, struct mt_asm_type t)
+{
+    return mt_asm_out(l, &l->s->operands[0], v, t.kind == 's');
+}
+
+static LLVMValueRef widen(struct mt_asm_body *l, LLVMValueRef v, unsigned bits, struct mt_asm_type t)
+{
+    return LLVMBuildIntCast2(l->b, v, mt_asm_int(l, bits), t.kind == 's', "");
+}
+
+/* The product in twice the width. */
+static LLVMValueRef product(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, struct mt_asm_type t)
+{
+    return LLVMBuildMul(l->b, widen(l, a, 2 * t.bits, t), widen(l, b, 2 * t.bits, t), "");
+}
+
+static LLVMValueRef high(struct mt_asm_body *l, LLVMValueRef wide, struct mt_asm_type t)
+{
+    wide = LLVMBuildLShr(l->b, wide, mt_asm_const(l, 2 * t.bits, t.bits), "");
+    return LLVMBuildTrunc(l->b, wide, mt_asm_int(l, t.bits), "");
+}
+
+/* ---- carry: one flag per function, as asm statements may hand it on to the next
+ * ---------------------------- */
+
+#define CARRY "mt.asm.carry"
+static LLVMValueRef carry_slot(struct mt_asm_body *l)
+{
+    LLVMValueRef i = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(l->function));
+    for (; i; i = LLVMGetNextInstruction(i)) {
+        size_t length;
+        if (LLVMIsAAllocaInst(i) && !strcmp(LLVMGetValueName2(i, &length), CARRY))
+            return i;
+    }
+    return mt_asm_slot(l, l->i1, CARRY);
+}
+
+static LLVMValueRef carry_in(struct mt_asm_body *l, unsigned bits)
+{
+    LLVMValueRef slot = carry_slot(l);
+    return slot ? LLVMBuildZExt(l->b, LLVMBuildLoad2(l->b, l->i1, slot, ""), mt_asm_int(l, bits), "") : NULL;
+}
+
+static int carry_out(struct mt_asm_body *l, LLVMValueRef flag)
+{
+    LLVMValueRef slot = carry_slot(l);
+    if (!slot)
+        return -1;
+    if (l->guard)
+        flag = LLVMBuildSelect(l->b, l->guard, flag, LLVMBuildLoad2(l->b, l->i1, slot, ""), "");
+    LLVMBuildStore(l->b, flag, slot);
+    return 0;
+}
+
+/* a + b (or a - b) with carry as the opcode says: ".cc" writes it, a final 'c' of the first word reads it. */
+static int carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int minus, struct mt_asm_type t)
+{
+    const char *op = l->s->parts[0];
+    size_t n = strlen(op);
+    unsigned wide = t.bits * 2;
+    struct mt_asm_type u = {'u', t.bits, 1};
+    LLVMValueRef x = widen(l, a, wide, u), y = widen(l, b, wide, u);
+    x = minus ? LLVMBuildSub(l->b, x, y, "") : LLVMBuildAdd(l->b, x, y, "");
+    if (n > 3 && op[n - 1] == 'c') { /* addc, subc, madc */
+        LLVMValueRef c = carry_in(l, wide);
+        if (!c)
+            return -1;
+        x = minus ? LLVMBuildSub(l->b, x, c, "") : LLVMBuildAdd(l->b, x, c, "");
+    }
+    if (mt_asm_has(l->s, "cc")) {
+        LLVMValueRef flag = LLVMBuildLShr(l->b, x, mt_asm_const(l, wide, t.bits), "");
+        if (carry_out(l, LLVMBuildTrunc(l->b, flag, l->i1, "")))
+            return -1;
+    }
+    return out(l, LLVMBuildTrunc(l->b, x, mt_asm_int(l, t.bits), ""), t);
+}
+
+/* ---- arithmetic -----------------------------------------------------------------------------------------
+ */
+
+static int lower_add(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    const char *op = l->s->parts[0];
+    int minus = *op == 's';
+    if (mt_asm_last_type(l, &t))
+        return -1;
+    if (t.lanes > 1)
+        return mt_asm_fallback(l);
+    if (sources(l, v, 2, t.bits))
+        return -1;
+    if (mt_asm_has(l->s, "cc") || strlen(op) == 4)
+        return carried(l, v[0], v[1], minus, t);
+    if (mt_asm_has(l->s, "sat"))
+        return out(
+            l, mt_asm_intrinsic(l, minus ? "llvm.ssub.sat" : "llvm.sadd.sat", mt_asm_int(l, t.bits), v, 2),
+            t);
+    return out(l, minus ? LLVMBuildSub(l->b, v[0], v[1], "") : LLVMBuildAdd(l->b, v[0], v[1], ""), t);
+}
+
+static int lower_mul(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    if (mt_asm_last_type(l, &t) || sources(l, v, 2, t.bits))
+        return -1;
+    if (mt_asm_has(l->s, "wide"))
+        return out(l, product(l, v[0], v[1], t), t);
+    if (mt_asm_has(l->s, "hi"))
+        return out(l, high(l, product(l, v[0], v[1], t), t), t);
+    return out(l, LLVMBuildMul(l->b, v[0], v[1], ""), t);
+}
+
+static int lower_mad(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2], c, m;
+    int wide = mt_asm_has(l->s, "wide");
+    if (mt_asm_last_type(l, &t) || mt_asm_count(l, 4, 4))
+        return -1;
+    v[0] = IN(1, t.bits);
+    v[1] = IN(2, t.bits);
+    c = IN(3, wide ? 2 * t.bits : t.bits);
+    if (!v[0] || !v[1] || !c)
+        return -1;
+    if (wide)
+        return out(l, LLVMBuildAdd(l->b, product(l, v[0], v[1], t), c, ""), t);
+    m = mt_asm_has(l->s, "hi") ? high(l, product(l, v[0], v[1], t), t) : LLVMBuildMul(l->b, v[0], v[1], "");
+    if (mt_asm_has(l->s, "cc") || !strcmp(l->s->parts[0], "madc"))
+        return carried(l, m, c, 0, t);
+    if (mt_asm_has(l->s, "sat")) {
+        LLVMValueRef args[] = {m, c};
+        return out(l, mt_asm_intrinsic(l, "llvm.sadd.sat", mt_asm_int(l, t.bits), args, 2), t);
+    }
+    return out(l, LLVMBuildAdd(l->b, m, c, ""), t);
+}
+
+/* mul24, mad24: the low 24 bits of each factor; .hi gives bits 16 to 47 of the product. */
+static int lower_mul24(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    int mad = !strcmp(l->s->parts[0], "mad24");
+    if (mt_asm_last_type(l, &t) || mt_asm_count(l, mad ? 4 : 3, mad ? 4 : 3))
+        return -1;
+    LLVMValueRef v[2], r;
+    for (unsigned i = 0; i < 2; i++) {
+        if (!(v[i] = IN(i + 1, 32)))
+            return -1;
+        v[i] = LLVMBuildShl(l->b, v[i], mt_asm_const(l, 32, 8), "");
+        v[i] = t.kind == 's' ? LLVMBuildAShr(l->b, v[i], mt_asm_const(l, 32, 8), "")
+                             : LLVMBuildLShr(l->b, v[i], mt_asm_const(l, 32, 8), "");
+    }
+    r = product(l, v[0], v[1], t);
+    if (mt_asm_has(l->s, "hi"))
+        r = LLVMBuildLShr(l->b, r, mt_asm_const(l, 64, 16), "");
+    r = LLVMBuildTrunc(l->b, r, l->i32, "");
+    if (mad) {
+        LLVMValueRef c = IN(3, 32);
+        if (!c)
+            return -1;
+        r = LLVMBuildAdd(l->b, r, c, "");
+    }
+    return out(l, r, t);
+}
+
+/* A division that never traps: x / 0 has all bits set, x % 0 is x (PTX leaves both open), MIN / -1 wraps. */
+static int lower_div(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2], r;
+    int rem = !strcmp(l->s->parts[0], "rem");
+    if (mt_asm_last_type(l, &t) || sources(l, v, 2, t.bits))
+        return -1;
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v[0])), one = mt_asm_const(l, t.bits, 1);
+    LLVMValueRef ones = LLVMConstAllOnes(LLVMTypeOf(v[0]));
+    LLVMValueRef by_zero = LLVMBuildICmp(l->b, LLVMIntEQ, v[1], zero, "");
+    LLVMValueRef safe = LLVMBuildSelect(l->b, by_zero, one, v[1], "");
+    if (t.kind == 's') {
+        LLVMValueRef by_minus = LLVMBuildICmp(l->b, LLVMIntEQ, v[1], ones, "");
+        safe = LLVMBuildSelect(l->b, by_minus, one, safe, "");
+        r = rem ? LLVMBuildSRem(l->b, v[0], safe, "") : LLVMBuildSDiv(l->b, v[0], safe, "");
+        r = LLVMBuildSelect(l->b, by_minus, rem ? zero : LLVMBuildNeg(l->b, v[0], ""), r, "");
+    } else {
+        r = rem ? LLVMBuildURem(l->b, v[0], safe, "") : LLVMBuildUDiv(l->b, v[0], safe, "");
+    }
+    return out(l, LLVMBuildSelect(l->b, by_zero, rem ? v[0] : ones, r, ""), t);
+}
+
+static int lower_neg(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v;
+    if (mt_asm_last_type(l, &t) || sources(l, &v, 1, t.bits))
+        return -1;
+    return out(l, LLVMBuildNeg(l->b, v, ""), t);
+}
+
+static int lower_abs(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    if (mt_asm_last_type(l, &t) || sources(l, v, 1, t.bits))
+        return -1;
+    v[1] = mt_asm_const(l, 1, 0);
+    return out(l, mt_asm_intrinsic(l, "llvm.abs", mt_asm_int(l, t.bits), v, 2), t);
+}
+
+static int lower_minmax(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[2];
+    int max = !strcmp(l->s->parts[0], "max");
+    if (mt_asm_last_type(l, &t))
+        return -1;
+    if (t.lanes > 1 || mt_asm_has(l->s, "relu"))
+        return mt_asm_fallback(l);
+    if (sources(l, v, 2, t.bits))
+        return -1;
+    const char *name = t.kind == 's' ? (max ? "llvm.smax" : "llvm.smin") : (max ? "llvm.umax" : "llvm.umin");
+    return out(l, mt_asm_intrinsic(l, name, mt_asm_int(l, t.bits), v, 2), t);
+}
+
+/* sad d, a, b, c: c + |a - b| */
+static int lower_sad(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    LLVMValueRef v[3];
+    if (mt_asm_last_type(l, &t) || sources(l, v, 3, t.bits))
+        return -1;
+    LLVMValueRef more = LLVMBuildICmp(l->b, t.kind == 's' ? LLVMIntSGT : LLVMIntUGT, v[0], v[1], "");
+    LLVMValueRef d = LLVMBuildSelect(l->b, more, LLVMBuildSub(l->b, v[0], v[1], ""),
+                                     LLVMBuildSub(l->b, v[1], v[0], ""), "");
+    return out(l, LLVMBuildAdd(l->b, d, v[2], ""), t);
+}
+
+const struct mt_asm_handler mt_asm_integer_handlers[] = {{"add", lower_add, 1},
+                                                         {"addc", lower_add, 1},
+                                                         {"sub", lower_add, 1},
+                                                         {"subc", lower_add, 1},
+                                                         {"mul", lower_mul, 1},
+                                                         {"mad", lower_mad, 1},
+                                                         {"madc", lower_mad, 1},
+                                                         {"mul24", lower_mul24, 1},
+                                                         {"mad24", lower_mul24, 1},
+                                                         {"div", lower_div, 1},
+                                                         {"rem", lower_div, 1},
+                                                         {"neg", lower_neg, 1},
+                                                         {"abs", lower_abs, 1},
+                                                         {"min", lower_minmax, 1},
+                                                         {"max", lower_minmax, 1},
+                                                         {"sad", lower_sad, 1},
+                                                         {NULL, NULL, 0}};

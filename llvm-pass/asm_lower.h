@@ -1,0 +1,121 @@
+/* Shared by the parts that turn inline assembly into IR.
+ *
+ * The body is built into fresh blocks behind the function; only when all of it is understood do they take the
+ * call's place. Every register of the asm and every output is one stack slot (an integer of its width), which
+ * LLVM's SROA turns into SSA values. Handlers return 0, or -1 after mt_asm_fail. */
+#ifndef MT_PASS_ASM_LOWER_H
+#define MT_PASS_ASM_LOWER_H
+#include "asm.h"
+#include <llvm-c/Target.h>
+
+/* ---- constraints: what $n stands for (asm_ties.c) -------------------------------------------------------
+ */
+
+#define MT_ASM_MAX_OPERANDS 512
+struct mt_asm_tie {
+    int output;   /* index among the results, or -1: an input */
+    int argument; /* operand of the call: an input's value, an output's first value ("+r"); -1: none */
+};
+struct mt_asm_ties {
+    struct mt_asm_tie operands[MT_ASM_MAX_OPERANDS]; /* outputs first, as $n counts */
+    unsigned noperands, noutputs;
+};
+int mt_asm_ties_read(LLVMValueRef call, struct mt_asm_ties *t, struct mt_asm_error *error);
+
+/* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2 and bf16x2. */
+struct mt_asm_type {
+    char kind;
+    unsigned bits, lanes; /* bits of one lane */
+};
+/* 0 when the word is no type. */
+int mt_asm_type(const char *word, struct mt_asm_type *t);
+unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
+
+/* ---- the body being lowered -----------------------------------------------------------------------------
+ */
+
+struct mt_asm_label {
+    const char *name;
+    LLVMBasicBlockRef block;
+    int passed; /* stands before the statement being lowered */
+};
+
+struct mt_asm_body {
+    LLVMModuleRef m;
+    LLVMContextRef c;
+    LLVMBuilderRef b;
+    LLVMTargetDataRef layout;
+    LLVMValueRef call, function;
+    LLVMTypeRef i1, i8, i16, i32, i64, ptr, none;
+    const struct mt_asm *a;
+    const struct mt_asm_ties *ties;
+    const struct mt_asm_builtins *builtins;
+    struct mt_asm_error *error;
+    const struct mt_asm_statement *s; /* the statement under way */
+    LLVMValueRef *regs, *outputs;     /* slots */
+    unsigned *output_bits;
+    LLVMValueRef guard;      /* i1 that register writes depend on, or NULL */
+    LLVMBasicBlockRef first; /* first of the fresh blocks; they are the last of the function */
+    struct mt_asm_label *labels;
+    unsigned nlabels;
+    LLVMValueRef *allocas; /* made here, for undoing */
+    unsigned nallocas, allocas_cap;
+};
+
+int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* asm_value.c: operands. Values are integers; floats are bit-cast where they are computed with. */
+LLVMTypeRef mt_asm_int(struct mt_asm_body *l, unsigned bits);
+LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value);
+LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name);
+/* The operand as an integer of `bits` bits (wider registers are cut, narrower ones zero-extended); NULL on
+ * error. */
+LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
+LLVMValueRef mt_asm_in_float(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
+/* Writes an integer to a register, extending (signed if wanted) or cutting it to the register's width. */
+int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value, int is_signed);
+int mt_asm_out_float(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value);
+/* Width of a register operand, 0 for anything else. */
+unsigned mt_asm_width(struct mt_asm_body *l, const struct mt_asm_operand *o);
+/* Address of a memory operand as a plain pointer; `shared`: resolve 32-bit shared addresses. */
+LLVMValueRef mt_asm_address(struct mt_asm_body *l, const struct mt_asm_operand *o, int shared);
+/* A 32-bit or small 64-bit shared address as a plain 64-bit address. */
+LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address);
+LLVMValueRef mt_asm_float_of(struct mt_asm_body *l, LLVMValueRef bits); /* i16 is half */
+LLVMValueRef mt_asm_bits_of(struct mt_asm_body *l, LLVMValueRef value);
+/* Call of an LLVM intrinsic overloaded on one type, or on none (NULL). */
+LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeRef overload,
+                              LLVMValueRef *args, unsigned n);
+
+/* asm_call.c */
+/* Calls a function by name; declared from the arguments' types when there is no builtin of that name. */
+LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTypeRef result,
+                                 LLVMValueRef *args, unsigned n);
+LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name); /* special register; NULL on error */
+/* The builtin that does the whole statement, or NULL. */
+LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type);
+int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRef type);
+/* For handlers that meet a form they do not know, before they have built anything: the builtin, or an error.
+ */
+int mt_asm_fallback(struct mt_asm_body *l);
+/* Does the statement name shared memory? */
+int mt_asm_is_shared(const struct mt_asm_statement *s);
+
+/* Fresh block that follows the current one; the builder is not moved. */
+LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
+
+/* Handlers by first word of the opcode. `pure`: only writes registers, so that a predicate becomes a select.
+ */
+struct mt_asm_handler {
+    const char *op;
+    int (*lower)(struct mt_asm_body *l);
+    int pure;
+};
+extern const struct mt_asm_handler mt_asm_integer_handlers[], mt_asm_bit_handlers[], mt_asm_float_handlers[],
+    mt_asm_convert_handlers[], mt_asm_memory_handlers[], mt_asm_warp_handlers[]; /* ended by op == NULL */
+
+/* Type that the opcode ends in; fails when there is none. */
+int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);
+/* Fails unless the statement has between min and max operands. */
+int mt_asm_count(struct mt_asm_body *l, unsigned min, unsigned max);
+#endif

@@ -1,0 +1,369 @@
+/* Memory instructions of PTX as plain loads, stores, atomics and copies: every space is ordinary memory here.
+ */
+#include "asm_lower.h"
+#include <string.h>
+
+static unsigned lanes_of(const struct mt_asm_statement *s)
+{
+    return mt_asm_has(s, "v2") ? 2 : mt_asm_has(s, "v4") ? 4 : mt_asm_has(s, "v8") ? 8 : 1;
+}
+
+/* .relaxed, .acquire and so on; not atomic when there is none. .volatile is relaxed with volatile. */
+static LLVMAtomicOrdering ordering_of(const struct mt_asm_statement *s, LLVMAtomicOrdering otherwise)
+{
+    static const struct {
+        const char *word;
+        LLVMAtomicOrdering ordering;
+    } table[] = {{"relaxed", LLVMAtomicOrderingMonotonic},
+                 {"acquire", LLVMAtomicOrderingAcquire},
+                 {"release", LLVMAtomicOrderingRelease},
+                 {"acq_rel", LLVMAtomicOrderingAcquireRelease},
+                 {"sc", LLVMAtomicOrderingSequentiallyConsistent},
+                 {"volatile", LLVMAtomicOrderingMonotonic},
+                 {"mmio", LLVMAtomicOrderingMonotonic}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (mt_asm_has(s, table[i].word))
+            return table[i].ordering;
+    return otherwise;
+}
+
+static LLVMValueRef element(struct mt_asm_body *l, LLVMValueRef p, LLVMTypeRef type, unsigned i)
+{
+    LLVMValueRef index = mt_asm_const(l, 64, i);
+    return i ? LLVMBuildGEP2(l->b, type, p, &index, 1, "") : p;
+}
+
+static void qualify(struct mt_asm_body *l, LLVMValueRef access, unsigned bytes)
+{
+    LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingNotAtomic);
+    LLVMSetAlignment(access, bytes);
+    if (ordering != LLVMAtomicOrderingNotAtomic)
+        LLVMSetOrdering(access, ordering);
+    if (mt_asm_has(l->s, "volatile"))
+        LLVMSetVolatile(access, 1);
+}
+
+/* Element i of a vector operand, or the operand itself when there is one lane. */
+static const struct mt_asm_operand *lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
+                                         unsigned lanes, unsigned i)
+{
+    if (o->kind == MT_ASM_VECTOR && o->nitems == lanes)
+        return &o->items[i];
+    if (lanes == 1 && o->kind != MT_ASM_VECTOR)
+        return o;
+    mt_asm_fail(l, "%s: vector operand expected", l->s->opcode);
+    return NULL;
+}
+
+static int lower_ld(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    unsigned n = lanes_of(l->s);
+    if (mt_asm_last_type(l, &t) || mt_asm_count(l, 2, 3))
+        return -1;
+    LLVMValueRef p = mt_asm_address(l, &l->s->operands[1], mt_asm_is_shared(l->s));
+    LLVMTypeRef type = mt_asm_int(l, t.bits * t.lanes);
+    LLVMValueRef loaded[8];
+    if (!p)
+        return -1;
+    for (unsigned i = 0; i < n; i++) {
+        loaded[i] = LLVMBuildLoad2(l->b, type, element(l, p, type, i), "");
+        qualify(l, loaded[i], t.bits * t.lanes / 8);
+    }
+    for (unsigned i = 0; i < n; i++) { /* after all loads: the address may be a destination too */
+        const struct mt_asm_operand *d = lane(l, &l->s->operands[0], n, i);
+        if (!d || mt_asm_out(l, d, loaded[i], t.kind == 's'))
+            return -1;
+    }
+    return 0;
+}
+
+static int lower_st(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    unsigned n = lanes_of(l->s);
+    if (mt_asm_has(l->s, "async") || mt_asm_has(l->s, "bulk"))
+        return mt_asm_fallback(l);
+    if (mt_asm_last_type(l, &t) || mt_asm_count(l, 2, 3))
+        return -1;
+    LLVMValueRef p = mt_asm_address(l, &l->s->operands[0], mt_asm_is_shared(l->s));
+    unsigned bits = t.bits * t.lanes;
+    for (unsigned i = 0; p && i < n; i++) {
+        const struct mt_asm_operand *from = lane(l, &l->s->operands[1], n, i);
+        LLVMValueRef v = NULL;
+        if (from && from->kind == MT_ASM_F64 && t.kind == 'f') {
+            v = mt_asm_in_float(l, from, bits);
+            v = v ? mt_asm_bits_of(l, v) : NULL;
+        } else if (from) {
+            v = mt_asm_in(l, from, bits);
+        }
+        if (!v)
+            return -1;
+        qualify(l, LLVMBuildStore(l->b, v, element(l, p, LLVMTypeOf(v), i)), bits / 8);
+    }
+    return p ? 0 : -1;
+}
+
+/* ---- atomics --------------------------------------------------------------------------------------------
+ */
+
+struct atomic_op {
+    const char *word;
+    LLVMAtomicRMWBinOp is_unsigned, is_signed, is_float;
+};
+#define NO_FLOAT LLVMAtomicRMWBinOpXchg
+static const struct atomic_op atomic_ops[] = {
+    {"add", LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpFAdd},
+    {"min", LLVMAtomicRMWBinOpUMin, LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpFMin},
+    {"max", LLVMAtomicRMWBinOpUMax, LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpFMax},
+    {"inc", LLVMAtomicRMWBinOpUIncWrap, LLVMAtomicRMWBinOpUIncWrap, NO_FLOAT},
+    {"dec", LLVMAtomicRMWBinOpUDecWrap, LLVMAtomicRMWBinOpUDecWrap, NO_FLOAT},
+    {"and", LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd, NO_FLOAT},
+    {"or", LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr, NO_FLOAT},
+    {"xor", LLVMAtomicRMWBinOpXor, LLVMAtomicRMWBinOpXor, NO_FLOAT},
+    {"exch", LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg, NO_FLOAT},
+};
+
+/* half or bfloat bits as float. */
+static LLVMValueRef widen16(struct mt_asm_body *l, LLVMValueRef bits, char kind)
+{
+    LLVMTypeRef single = LLVMFloatTypeInContext(l->c);
+    if (kind == 'f')
+        return LLVMBuildFPExt(l->b, mt_asm_float_of(l, bits), single, "");
+    LLVMValueRef wide =
+        LLVMBuildShl(l->b, LLVMBuildZExt(l->b, bits, l->i32, ""), mt_asm_const(l, 32, 16), "");
+    return LLVMBuildBitCast(l->b, wide, single, "");
+}
+
+/* float as half or bfloat bits, rounded to nearest even. */
+static LLVMValueRef narrow16(struct mt_asm_body *l, LLVMValueRef value, char kind)
+{
+    if (kind == 'f')
+        return mt_asm_bits_of(l, LLVMBuildFPTrunc(l->b, value, LLVMHalfTypeInContext(l->c), ""));
+    LLVMValueRef u = mt_asm_bits_of(l, value), sixteen = mt_asm_const(l, 32, 16);
+    LLVMValueRef odd = LLVMBuildAnd(l->b, LLVMBuildLShr(l->b, u, sixteen, ""), mt_asm_const(l, 32, 1), "");
+    LLVMValueRef up = LLVMBuildAdd(l->b, LLVMBuildAdd(l->b, u, mt_asm_const(l, 32, 0x7fff), ""), odd, "");
+    LLVMValueRef nan = LLVMBuildFCmp(l->b, LLVMRealUNO, value, value, "");
+    up = LLVMBuildSelect(l->b, nan, mt_asm_const(l, 32, 0x7fff0000), up, "");
+    return LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, up, sixteen, ""), l->i16, "");
+}
+
+static LLVMValueRef combine16(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b,
+                              const struct atomic_op *op, struct mt_asm_type t)
+{
+    LLVMValueRef x = widen16(l, a, t.kind), y = widen16(l, b, t.kind), args[] = {x, y};
+    LLVMTypeRef single = LLVMFloatTypeInContext(l->c);
+    LLVMValueRef r = op->is_float == LLVMAtomicRMWBinOpFAdd ? LLVMBuildFAdd(l->b, x, y, "")
+                     : op->is_float == LLVMAtomicRMWBinOpFMin
+                         ? mt_asm_intrinsic(l, "llvm.minnum", single, args, 2)
+                         : mt_asm_intrinsic(l, "llvm.maxnum", single, args, 2);
+    return narrow16(l, r, t.kind);
+}
+
+/* Compare-and-swap loop for one word of 16-bit floats (one or two). Returns the old word. */
+static LLVMValueRef loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, const struct atomic_op *op,
+                           struct mt_asm_type t)
+{
+    unsigned bits = t.bits * t.lanes;
+    LLVMTypeRef word = mt_asm_int(l, bits);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b), loop = mt_asm_block(l), done = mt_asm_block(l);
+    LLVMValueRef seen = LLVMBuildLoad2(l->b, word, p, ""), fresh = mt_asm_const(l, bits, 0);
+    LLVMSetAlignment(seen, bits / 8);
+    LLVMSetOrdering(seen, LLVMAtomicOrderingMonotonic);
+    LLVMBuildBr(l->b, loop);
+    LLVMPositionBuilderAtEnd(l->b, loop);
+    LLVMValueRef old = LLVMBuildPhi(l->b, word, "");
+    for (unsigned i = 0; i < t.lanes; i++) {
+        LLVMValueRef by = mt_asm_const(l, bits, 16 * i);
+        LLVMValueRef a = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, old, by, ""), l->i16, "");
+        LLVMValueRef b = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, v, by, ""), l->i16, "");
+        LLVMValueRef r = LLVMBuildZExt(l->b, combine16(l, a, b, op, t), word, "");
+        fresh = LLVMBuildOr(l->b, fresh, LLVMBuildShl(l->b, r, by, ""), "");
+    }
+    LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->b, p, old, fresh, LLVMAtomicOrderingAcquireRelease,
+                                               LLVMAtomicOrderingMonotonic, 0);
+    LLVMValueRef values[] = {seen, LLVMBuildExtractValue(l->b, pair, 0, "")};
+    LLVMBuildCondBr(l->b, LLVMBuildExtractValue(l->b, pair, 1, ""), done, loop);
+    LLVMAddIncoming(old, values, (LLVMBasicBlockRef[]){from, loop}, 2);
+    LLVMPositionBuilderAtEnd(l->b, done);
+    return old;
+}
+
+static const struct atomic_op *atomic_op_of(const struct mt_asm_statement *s)
+{
+    for (unsigned i = 0; i < sizeof atomic_ops / sizeof *atomic_ops; i++)
+        if (mt_asm_has(s, atomic_ops[i].word))
+            return &atomic_ops[i];
+    return NULL;
+}
+
+/* One atomic read-modify-write of one element; the old value's bits, NULL on error. */
+static LLVMValueRef one_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t)
+{
+    const struct atomic_op *op = atomic_op_of(l->s);
+    LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingMonotonic);
+    int real = t.kind == 'f' || t.kind == 'g';
+    if (!op || (real && op->is_float == NO_FLOAT && strcmp(op->word, "exch"))) {
+        mt_asm_fail(l, "%s", l->s->opcode);
+        return NULL;
+    }
+    if (!strcmp(op->word, "exch"))
+        return LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpXchg, p, v, ordering, 0);
+    if (real && t.bits == 16)
+        return loop16(l, p, v, op, t);
+    if (t.lanes > 1) {
+        mt_asm_fail(l, "%s", l->s->opcode);
+        return NULL;
+    }
+    if (real)
+        return mt_asm_bits_of(l,
+                              LLVMBuildAtomicRMW(l->b, op->is_float, p, mt_asm_float_of(l, v), ordering, 0));
+    return LLVMBuildAtomicRMW(l->b, t.kind == 's' ? op->is_signed : op->is_unsigned, p, v, ordering, 0);
+}
+
+static int lower_cas(struct mt_asm_body *l, LLVMValueRef p, struct mt_asm_type t)
+{
+    LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingMonotonic);
+    LLVMAtomicOrdering failure = ordering == LLVMAtomicOrderingAcquireRelease ? LLVMAtomicOrderingAcquire
+                                 : ordering == LLVMAtomicOrderingRelease      ? LLVMAtomicOrderingMonotonic
+                                                                              : ordering;
+    LLVMValueRef expected = mt_asm_in(l, &l->s->operands[2], t.bits);
+    LLVMValueRef desired = mt_asm_in(l, &l->s->operands[3], t.bits);
+    if (!expected || !desired)
+        return -1;
+    LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->b, p, expected, desired, ordering, failure, 0);
+    return mt_asm_out(l, &l->s->operands[0], LLVMBuildExtractValue(l->b, pair, 0, ""), t.kind == 's');
+}
+
+static int lower_atom(struct mt_asm_body *l)
+{
+    struct mt_asm_type t;
+    int returns = !strcmp(l->s->parts[0], "atom"), cas = mt_asm_has(l->s, "cas");
+    unsigned n = lanes_of(l->s), bits, at = (unsigned)returns;
+    LLVMValueRef old[8];
+    if (mt_asm_has(l->s, "async"))
+        return mt_asm_fallback(l);
+    if (mt_asm_last_type(l, &t) || mt_asm_count(l, at + 2 + (unsigned)cas, at + 3 + (unsigned)cas))
+        return -1;
+    LLVMValueRef p = mt_asm_address(l, &l->s->operands[at], mt_asm_is_shared(l->s));
+    bits = t.bits * t.lanes;
+    if (!p)
+        return -1;
+    if (cas && returns)
+        return lower_cas(l, p, t);
+    for (unsigned i = 0; i < n; i++) {
+        const struct mt_asm_operand *from = &l->s->operands[at + 1];
+        if ((n > 1 && !(from = lane(l, from, n, i))))
+            return -1;
+        LLVMValueRef v = mt_asm_in(l, from, bits);
+        if (!v || !(old[i] = one_atomic(l, element(l, p, mt_asm_int(l, bits), i), v, t)))
+            return -1;
+    }
+    for (unsigned i = 0; returns && i < n; i++) {
+        const struct mt_asm_operand *d = &l->s->operands[0];
+        if (n > 1 && d->kind != MT_ASM_SINK && !(d = lane(l, d, n, i)))
+            return -1;
+        if (mt_asm_out(l, d, old[i], t.kind == 's'))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- copies, fences, hints ------------------------------------------------------------------------------
+ */
+
+/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: the copy is done at once, the rest zeroed.
+ */
+static int cp_async(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *s = l->s;
+    unsigned hint = strstr(s->opcode, "::cache_hint") != NULL;
+    if (mt_asm_count(l, 3, 5))
+        return -1;
+    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64);
+    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 1);
+    if (!n || !dst)
+        return -1;
+    if (s->noperands - hint == 4) {
+        const struct mt_asm_operand *o = &s->operands[3];
+        LLVMBuildMemSet(l->b, dst, mt_asm_const(l, 8, 0), n, 1);
+        LLVMValueRef less;
+        if (mt_asm_width(l, o) == 1) {
+            LLVMValueRef ignore = mt_asm_in(l, o, 1);
+            less = ignore ? LLVMBuildSelect(l->b, ignore, mt_asm_const(l, 64, 0), n, "") : NULL;
+        } else {
+            less = mt_asm_in(l, o, 64);
+        }
+        if (!less)
+            return -1;
+        LLVMValueRef args[] = {n, less};
+        n = mt_asm_intrinsic(l, "llvm.umin", l->i64, args, 2);
+    }
+    LLVMValueRef src = mt_asm_address(l, &s->operands[1], 0);
+    if (!src)
+        return -1;
+    LLVMBuildMemCpy(l->b, dst, 1, src, 1, n);
+    return 0;
+}
+
+static int lower_cp(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *s = l->s;
+    static const char *const done[] = {"commit_group", "wait_group", "wait_all", "prefetch"};
+    LLVMTypeRef type;
+    LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
+    if (builtin)
+        return mt_asm_call_builtin(l, builtin, type);
+    for (unsigned i = 0; i < sizeof done / sizeof *done; i++)
+        if (mt_asm_has(s, done[i]))
+            return 0; /* copies are done when they are issued */
+    if (mt_asm_has(s, "mbarrier") || mt_asm_has(s, "tensor") || mt_asm_has(s, "reduce"))
+        return mt_asm_fallback(l);
+    if (!mt_asm_has(s, "bulk"))
+        return cp_async(l);
+    if (s->nparts < 5 || strcmp(s->parts[3], "global") || mt_asm_has(s, "cp_mask"))
+        return mt_asm_fallback(l);
+    if (mt_asm_count(l, 3, 4))
+        return -1;
+    /* to global memory: [dst], [src], size */
+    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64);
+    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 0), src = mt_asm_address(l, &s->operands[1], 1);
+    if (!n || !dst || !src)
+        return -1;
+    LLVMBuildMemCpy(l->b, dst, 1, src, 1, n);
+    return 0;
+}
+
+static int lower_fence(struct mt_asm_body *l)
+{
+    int light = mt_asm_has(l->s, "acq_rel") || mt_asm_has(l->s, "acquire") || mt_asm_has(l->s, "release");
+    LLVMBuildFence(l->b, light ? LLVMAtomicOrderingAcquireRelease : LLVMAtomicOrderingSequentiallyConsistent,
+                   0, "");
+    return 0;
+}
+
+static int lower_nothing(struct mt_asm_body *l)
+{
+    (void)l;
+    return 0;
+}
+
+static int lower_createpolicy(struct mt_asm_body *l)
+{
+    return mt_asm_count(l, 1, 5) ? -1 : mt_asm_out(l, &l->s->operands[0], mt_asm_const(l, 64, 0), 0);
+}
+
+const struct mt_asm_handler mt_asm_memory_handlers[] = {{"ld", lower_ld, 0},
+                                                        {"ldu", lower_ld, 0},
+                                                        {"st", lower_st, 0},
+                                                        {"atom", lower_atom, 0},
+                                                        {"red", lower_atom, 0},
+                                                        {"cp", lower_cp, 0},
+                                                        {"fence", lower_fence, 0},
+                                                        {"membar", lower_fence, 0},
+                                                        {"prefetch", lower_nothing, 1},
+                                                        {"prefetchu", lower_nothing, 1},
+                                                        {"discard", lower_nothing, 1},
+                                                        {"applypriority", lower_nothing, 1},
+                                                        {"createpolicy", lower_createpolicy, 1},
+                                                        {NULL, NULL, 0}};

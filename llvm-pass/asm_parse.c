@@ -1,0 +1,233 @@
+/* Parser of PTX inline assembly as LLVM IR holds it: blocks, declarations, labels, statements. One pass over
+ * the text by recursive descent; all results live in the arena of the struct mt_asm. Operands are read by
+ * asm_operand.c. */
+#include "asm_parser.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- statements -----------------------------------------------------------------------------------------
+ */
+
+static int add_reg(struct mt_parser *p, const char *text, char type, unsigned bits)
+{
+    struct mt_asm *a = p->a;
+    if (a->nregs >= MT_PARSE_REGS)
+        return mt_parse_fail(p, "too many registers");
+    a->regs = mt_parse_grow(p, a->regs, a->nregs, &p->regs_cap, sizeof *a->regs);
+    p->visible = mt_parse_grow(p, p->visible, p->nvisible, &p->visible_cap, sizeof *p->visible);
+    if (!a->regs || !p->visible)
+        return -1;
+    a->regs[a->nregs] = (struct mt_asm_reg){text, type, bits};
+    p->visible[p->nvisible++] = a->nregs++;
+    return 0;
+}
+
+/* h<4>: h0, h1, h2, h3 */
+static int add_range(struct mt_parser *p, const char *stem, char type, unsigned bits)
+{
+    struct mt_asm_operand count = {0};
+    mt_parse_space(p);
+    if (mt_parse_number(p, &count) || mt_parse_expect(p, '>'))
+        return -1;
+    if (count.kind != MT_ASM_INT || count.bits > MT_PARSE_REGS)
+        return mt_parse_fail(p, "too many registers");
+    for (unsigned i = 0; i < count.bits; i++) {
+        size_t n = strlen(stem) + 12;
+        char *text = mt_parse_alloc(p, n);
+        if (!text)
+            return mt_parse_no_memory(p);
+        snprintf(text, n, "%s%u", stem, i);
+        if (add_reg(p, text, type, bits))
+            return -1;
+    }
+    return 0;
+}
+
+/* ".reg" is read; type and names follow. `type` is what stood glued to it (".reg.b32") or NULL. */
+static int declaration(struct mt_parser *p, const char *type)
+{
+    unsigned bits = 0;
+    if (!type) {
+        mt_parse_space(p);
+        if (!(type = mt_parse_name(p, 1)))
+            return -1;
+    }
+    if (*type == '.')
+        type++;
+    if (!strcmp(type, "pred"))
+        bits = 1;
+    else if (strchr("bsuf", *type) && isdigit((unsigned char)type[1]))
+        bits = !strcmp(type + 1, "16x2") ? 32 : (unsigned)atoi(type + 1);
+    if (bits != 1 && bits != 8 && bits != 16 && bits != 32 && bits != 64 && bits != 128)
+        return mt_parse_fail(p, "register type .%.20s is not supported", type);
+    do {
+        mt_parse_space(p);
+        const char *text = mt_parse_name(p, 0);
+        if (!text ||
+            (mt_parse_accept(p, '<') ? add_range(p, text, *type, bits) : add_reg(p, text, *type, bits)))
+            return -1;
+    } while (mt_parse_accept(p, ','));
+    return mt_parse_accept(p, ';') || p->at == p->end ? 0 : mt_parse_expect(p, ';');
+}
+
+static int directive(struct mt_parser *p, const char *word)
+{
+    if (!strcmp(word, ".reg"))
+        return declaration(p, NULL);
+    if (!strncmp(word, ".reg.", 5))
+        return declaration(p, word + 4);
+    if (strcmp(word, ".pragma"))
+        return mt_parse_fail(p, "directive %.40s is not supported", word);
+    while (p->at < p->end && *p->at != ';')
+        p->at++;
+    return mt_parse_accept(p, ';') ? 0 : 0;
+}
+
+static int split(struct mt_parser *p, struct mt_asm_statement *s)
+{
+    size_t n = strlen(s->opcode) + 1;
+    char *copy = mt_parse_alloc(p, n);
+    if (!copy)
+        return mt_parse_no_memory(p);
+    memcpy(copy, s->opcode, n);
+    for (char *at = copy;;) {
+        char *dot = strchr(at, '.');
+        if (s->nparts == MT_ASM_MAX_PARTS)
+            return mt_parse_fail(p, "too many modifiers in %.40s", s->opcode);
+        s->parts[s->nparts++] = at;
+        if (!dot)
+            return 0;
+        *dot = 0;
+        at = dot + 1;
+    }
+}
+
+static struct mt_asm_statement *add_statement(struct mt_parser *p)
+{
+    struct mt_asm *a = p->a;
+    a->statements =
+        mt_parse_grow(p, a->statements, a->nstatements, &p->statements_cap, sizeof *a->statements);
+    if (!a->statements)
+        return NULL;
+    struct mt_asm_statement *s = &a->statements[a->nstatements];
+    memset(s, 0, sizeof *s);
+    s->offset = (size_t)(p->at - p->text);
+    return s;
+}
+
+static int instruction(struct mt_parser *p)
+{
+    struct mt_asm_statement *s = add_statement(p);
+    struct mt_asm_operand all = {0};
+    if (!s)
+        return -1;
+    if (mt_parse_accept(p, '@')) {
+        s->predicate = mt_parse_alloc(p, sizeof *s->predicate);
+        if (!s->predicate)
+            return mt_parse_no_memory(p);
+        if (mt_parse_operand(p, s->predicate))
+            return -1;
+        mt_parse_space(p);
+    }
+    const char *word = mt_parse_name(p, 1);
+    if (!word)
+        return -1;
+    if (*word == '.' && !s->predicate)
+        return directive(p, word);
+    mt_parse_space(p);
+    if (mt_parse_peek(p, 0) == ':' && !s->predicate) {
+        p->at++;
+        s->label = word;
+        p->a->nstatements++;
+        return 0;
+    }
+    s->opcode = word;
+    if (split(p, s))
+        return -1;
+    mt_parse_space(p);
+    if (p->at < p->end && mt_parse_peek(p, 0) != ';' && mt_parse_peek(p, 0) != '}') {
+        unsigned cap = 0;
+        do {
+            all.items = mt_parse_grow(p, all.items, all.nitems, &cap, sizeof *all.items);
+            if (!all.items)
+                return -1;
+            memset(&all.items[all.nitems], 0, sizeof *all.items);
+            if (mt_parse_operand(p, &all.items[all.nitems]))
+                return -1;
+            all.nitems++;
+        } while (mt_parse_accept(p, ','));
+    }
+    s->operands = all.items;
+    s->noperands = all.nitems;
+    p->a->nstatements++;
+    mt_parse_space(p);
+    return p->at == p->end || mt_parse_peek(p, 0) == '}' ? 0 : mt_parse_expect(p, ';');
+}
+
+static int body(struct mt_parser *p, int inner)
+{
+    unsigned outer = p->nvisible;
+    if (++p->depth > MT_PARSE_DEPTH)
+        return mt_parse_fail(p, "nested too deep");
+    for (;;) {
+        if (mt_parse_accept(p, ';'))
+            continue;
+        if (p->at == p->end) {
+            if (inner)
+                return mt_parse_fail(p, "'}' missing at the end");
+            return 0;
+        }
+        if (mt_parse_accept(p, '{')) {
+            if (body(p, 1))
+                return -1;
+        } else if (mt_parse_accept(p, '}')) {
+            if (!inner)
+                return mt_parse_fail(p, "'}' without '{'");
+            p->nvisible = outer;
+            p->depth--;
+            return 0;
+        } else if (instruction(p)) {
+            return -1;
+        }
+    }
+}
+
+struct mt_asm *mt_asm_parse(const char *text, size_t length, struct mt_asm_error *error)
+{
+    struct mt_parser p = {.error = error, .a = calloc(1, sizeof *p.a)};
+    *error = (struct mt_asm_error){0};
+    char *copy = p.a ? mt_parse_alloc(&p, length + 1) : NULL; /* ended by a NUL, unlike the caller's */
+    if (!copy) {
+        mt_parse_no_memory(&p);
+        mt_asm_free(p.a);
+        return NULL;
+    }
+    memcpy(copy, text, length);
+    p.text = p.at = copy;
+    p.end = copy + length;
+    if (!body(&p, 0) && !p.failed)
+        return p.a;
+    mt_asm_free(p.a);
+    return NULL;
+}
+
+void mt_asm_free(struct mt_asm *a)
+{
+    if (!a)
+        return;
+    for (struct mt_asm_chunk *c = a->arena, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+int mt_asm_has(const struct mt_asm_statement *s, const char *modifier)
+{
+    for (unsigned i = 1; i < s->nparts; i++)
+        if (!strcmp(s->parts[i], modifier))
+            return 1;
+    return 0;
+}
