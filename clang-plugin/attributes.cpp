@@ -12,6 +12,14 @@ static bool has_annotation(const Decl *decl, StringRef text)
     return false;
 }
 
+static bool wrong_place(Sema &sema, const ParsedAttr &attribute)
+{
+    sema.Diag(attribute.getLoc(), diag::warn_attribute_wrong_decl_type_str)
+        << "'" + attribute.getNormalizedFullName() + "'" << attribute.isRegularKeywordAttribute()
+        << "functions";
+    return false;
+}
+
 namespace
 {
 struct Choice : ParsedAttrInfo {
@@ -26,21 +34,18 @@ struct Choice : ParsedAttrInfo {
     {
         if (decl->getAsFunction())
             return true;
-        sema.Diag(attribute.getLoc(), diag::warn_attribute_wrong_decl_type_str)
-            << attribute << attribute.isRegularKeywordAttribute() << "functions";
-        return false;
+        return wrong_place(sema, attribute);
     }
     bool diagAppertainsToStmt(Sema &sema, const ParsedAttr &attribute, const Stmt *) const override
     {
-        sema.Diag(attribute.getLoc(), diag::warn_attribute_wrong_decl_type_str)
-            << attribute << attribute.isRegularKeywordAttribute() << "functions";
-        return false;
+        return wrong_place(sema, attribute);
     }
     AttrHandling handleDeclAttribute(Sema &sema, Decl *decl, const ParsedAttr &attribute) const override
     {
         if (has_annotation(decl, other)) {
             sema.Diag(attribute.getLoc(), diag::err_attributes_are_not_compatible)
-                << attribute << other_name << attribute.isRegularKeywordAttribute();
+                << "'" + attribute.getNormalizedFullName() + "'" << other_name
+                << attribute.isRegularKeywordAttribute();
             return AttributeNotApplied;
         }
         if (!has_annotation(decl, own))

@@ -44,7 +44,7 @@ class Augmenter : public RecursiveASTVisitor<Augmenter>
 
   private:
     bool explicit_device_code(const FunctionDecl *function) const;
-    SourceLocation start_in_main_file(const Decl *decl) const;
+    SourceLocation start_in_main_file(const DeclaratorDecl *decl) const;
     void mend_include(const Token &name, StringRef from, bool here);
 
     CompilerInstance &compiler;
@@ -65,9 +65,9 @@ bool Augmenter::explicit_device_code(const FunctionDecl *function) const
 
 /* Where an attribute can be put in front of the declaration; invalid if it begins in the middle of a macro,
  * in another file or in a macro that makes a whole template. */
-SourceLocation Augmenter::start_in_main_file(const Decl *decl) const
+SourceLocation Augmenter::start_in_main_file(const DeclaratorDecl *decl) const
 {
-    SourceLocation at = decl->getBeginLoc();
+    SourceLocation at = decl->getInnerLocStart(); /* behind template <> */
     if (at.isMacroID() && !Lexer::isAtStartOfMacroExpansion(at, sources, compiler.getLangOpts(), &at))
         return SourceLocation();
     return at.isFileID() && sources.isWrittenInMainFile(at) ? at : SourceLocation();
@@ -163,18 +163,30 @@ namespace
 class Writer : public ASTConsumer
 {
   public:
-    Writer(CompilerInstance &c, std::string o) : compiler(c), output(std::move(o))
+    Writer(CompilerInstance &c, std::string o) : compiler(c), output(std::move(o)), augmenter(c)
     {
     }
-    void HandleTranslationUnit(ASTContext &context) override;
+    bool HandleTopLevelDecl(DeclGroupRef group) override;
+    void HandleTranslationUnit(ASTContext &) override;
 
   private:
     CompilerInstance &compiler;
     std::string output;
+    Augmenter augmenter;
 };
 } // namespace
 
-void Writer::HandleTranslationUnit(ASTContext &context)
+bool Writer::HandleTopLevelDecl(DeclGroupRef group)
+{
+    for (Decl *decl : group) {
+        const FunctionDecl *function = decl->getAsFunction();
+        if (!function || !function->isTemplateInstantiation()) /* instances have no text of their own */
+            augmenter.TraverseDecl(decl);
+    }
+    return true;
+}
+
+void Writer::HandleTranslationUnit(ASTContext &)
 {
     DiagnosticsEngine &diags = compiler.getDiagnostics();
     if (compiler.getLangOpts().CUDAIsDevice || diags.hasErrorOccurred())
@@ -187,8 +199,6 @@ void Writer::HandleTranslationUnit(ASTContext &context)
                        " is the source itself; name another file after -plugin-arg-cuda-aug -f");
         return;
     }
-    Augmenter augmenter(compiler);
-    augmenter.TraverseDecl(context.getTranslationUnitDecl());
     augmenter.mend_includes(output);
     llvm::Error error = llvm::writeToOutput(output, [&](raw_ostream &out) {
         augmenter.print(out);

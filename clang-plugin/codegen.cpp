@@ -36,6 +36,11 @@ static bool exists_in(llvm::StringRef root, llvm::StringRef file)
     return fs::exists(name);
 }
 
+static bool is_system_root(llvm::StringRef root)
+{
+    return root == "/usr" || root == "/usr/local";
+}
+
 /* The overlay that belongs to this plugin's build, or a placeholder. */
 static std::string suggested_overlay()
 {
@@ -56,7 +61,8 @@ static void check_overlay(const clang::CompilerInstance &compiler)
             continue;
         if (exists_in(root, "bin/.memtrace-overlay"))
             return;
-        toolkit = root;
+        if (toolkit.empty() || is_system_root(toolkit)) /* these are searched in any case */
+            toolkit = root;
     }
     if (toolkit.empty() || !mt_pass_options.cpu_image)
         return;
@@ -79,6 +85,7 @@ void mt::prepare_codegen(clang::CompilerInstance &compiler)
         return;
     clang::CodeGenOptions &options = compiler.getCodeGenOpts();
     add_pass(options);
+    run_passes_here(options);
     mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice);
     if (lang.CUDA)
         check_overlay(compiler);

@@ -78,6 +78,14 @@ inline bool enable_line_tables(clang::CodeGenOptions &options, bool device)
     return ours;
 }
 
+/* -save-temps cuts a compilation into one cc1 that makes unoptimised IR, where plugins run, and one that
+ * reads IR, where they do not. So the passes have to run in the first. */
+inline void run_passes_here(clang::CodeGenOptions &options)
+{
+    if (!options.SaveTempsFilePrefix.empty())
+        options.DisableLLVMPasses = 0;
+}
+
 /* Adds an annotation that no source text stands for. */
 inline void add_annotation(clang::Decl *decl, llvm::StringRef text)
 {

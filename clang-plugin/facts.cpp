@@ -66,6 +66,16 @@ static bool is_facts(const clang::Attr *attribute)
                           annotation->getAnnotation().starts_with(device_word));
 }
 
+/* What the source says about this very function. What came from another declaration of it, or from the
+ * template it was made of (which has no name), does not fit. */
+static bool is_own_facts(const clang::Attr *attribute)
+{
+    if (!is_facts(attribute) || attribute->isImplicit() || attribute->isInherited())
+        return false;
+    llvm::StringRef name = llvm::cast<clang::AnnotateAttr>(attribute)->getAnnotation().split('\t').second;
+    return !name.starts_with("\t");
+}
+
 void mt::annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
 {
     bool instance = function->isTemplateInstantiation();
@@ -75,16 +85,28 @@ void mt::annotate_function(const clang::CompilerInstance &compiler, clang::Funct
         return;
     std::string text = facts_text(compiler, function);
     if (function->hasAttrs()) {
-        /* What the source says about this very function stays. What came from another declaration of it, or
-         * from the template it was made of, does not fit. */
-        for (const clang::Attr *attribute : function->attrs())
-            if (is_facts(attribute) && !attribute->isImplicit() && !attribute->isInherited() && !instance)
-                return;
-        llvm::erase_if(function->getAttrs(), is_facts);
+        auto own = llvm::find_if(function->attrs(), is_own_facts);
+        const clang::Attr *kept = own != function->attr_end() && !instance ? *own : nullptr;
+        llvm::erase_if(function->getAttrs(), [=](const clang::Attr *a) { return is_facts(a) && a != kept; });
         if (function->getAttrs().empty())
             function->dropAttrs();
+        if (kept)
+            return;
     }
     add_annotation(function, text);
+}
+
+/* A choice that nothing will follow is said, once per command. */
+static void warn_host_only(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function)
+{
+    if (compiler.getLangOpts().CUDAIsDevice || mt::is_device_code(function) ||
+        function->isTemplateInstantiation())
+        return;
+    for (const auto *annotation : function->specific_attrs<clang::AnnotateAttr>())
+        if (annotation->getAnnotation().starts_with(MT_ANNOTATION) && !annotation->isInherited())
+            mt::report(compiler.getDiagnostics(), clang::DiagnosticsEngine::Warning,
+                       annotation->getLocation(),
+                       "this has no effect on host code: it is for kernels and __device__ functions");
 }
 
 namespace
@@ -98,6 +120,7 @@ class Annotator : public clang::RecursiveASTVisitor<Annotator>
     bool VisitFunctionDecl(clang::FunctionDecl *function)
     {
         mt::annotate_function(compiler, function);
+        warn_host_only(compiler, function);
         return true;
     }
     /* The call operator is implicit code, which is not visited. */

@@ -29,9 +29,6 @@ class Handler : public PragmaHandler
     {
     }
     void HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token &name) override;
-
-  private:
-    void print(Preprocessor &pp, PragmaIntroducer introducer, Token &name);
 };
 } // namespace
 
@@ -41,33 +38,26 @@ static void warn(Preprocessor &pp, SourceLocation at, StringRef text)
         mt::report(pp.getDiagnostics(), DiagnosticsEngine::Warning, at, text);
 }
 
-/* -E: the pragma has to stand in the output, for the compiler that reads it. */
-void Handler::print(Preprocessor &pp, PragmaIntroducer introducer, Token &name)
+/* -E: the pragma has to stand in the output as it is, for the compiler that reads it. The printer knows no
+ * pragma of ours, but writes whatever name a diagnostics pragma has, and takes care of lines; its own words
+ * become a comment. */
+static void print(Preprocessor &pp, PragmaIntroducer introducer)
 {
-    SmallVector<Token, 8> tokens(2);
-    tokens[0].startToken();
-    tokens[0].setKind(tok::hash);
-    tokens[0].setFlag(Token::StartOfLine);
-    tokens[0].setLocation(introducer.Loc);
-    tokens[1].startToken();
-    tokens[1].setKind(tok::identifier);
-    tokens[1].setIdentifierInfo(pp.getIdentifierInfo("pragma"));
-    tokens[1].setLocation(introducer.Loc);
-    tokens.push_back(name);
-    tokens.back().setFlag(Token::LeadingSpace);
+    std::string text = "memtrace ";
     for (Token token;;) {
         pp.LexUnexpandedToken(token);
         if (token.is(tok::eod))
             break;
-        tokens.push_back(token);
+        text += pp.getSpelling(token) + " ";
     }
-    pp.EnterTokenStream(tokens, /*DisableMacroExpansion=*/true, /*IsReinject=*/false);
+    if (PPCallbacks *callbacks = pp.getPPCallbacks())
+        callbacks->PragmaDiagnosticPush(introducer.Loc, text + "//");
 }
 
 void Handler::HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token &name)
 {
     if (pp.isPreprocessedOutput())
-        return print(pp, introducer, name);
+        return print(pp, introducer);
     Token word, rest;
     pp.LexUnexpandedToken(word);
     const IdentifierInfo *id = word.getIdentifierInfo();
