@@ -157,9 +157,22 @@ static void publish_runtime(void)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
+/* The loader takes two files of one path for the same library, and descriptors are reused: a path of its own
+ * for each image, by redundant components. */
+static void unique_path(char *path, size_t size, int fd)
+{
+    static _Atomic unsigned counter;
+    unsigned n = counter++;
+    char turns[2 * 20 + 1];
+    for (int i = 0; i < 20; i++)
+        memcpy(turns + 2 * i, n >> i & 1 ? "/." : "//", 2);
+    turns[2 * 20] = 0;
+    snprintf(path, size, "/proc/self%s/fd/%d", turns, fd);
+}
+
 static void *load_object(const void *object, uint64_t size, const char **why)
 {
-    char path[64];
+    char path[96];
     void *handle = NULL;
     int fd = memfd_create("memtrace-cpu-image", MFD_CLOEXEC);
     if (fd < 0) {
@@ -174,7 +187,7 @@ static void *load_object(const void *object, uint64_t size, const char **why)
         }
         done += (uint64_t)n;
     }
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    unique_path(path, sizeof path, fd);
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         *why = sentence("its CPU image cannot be loaded: %s", dlerror());
@@ -209,9 +222,7 @@ struct mt_image *mt_image_load(const void *wrapper, const char **why)
     else if (head->version != MT_IMAGE_VERSION)
         *why = "its CPU image was made by another version of memtrace: compile it again";
     else if (!cpu_supports(head->cpu))
-        *why = sentence(
-            "its CPU image was compiled for %s processors, and this one is older",
-            head->cpu);
+        *why = sentence("its CPU image was compiled for %s processors, and this one is older", head->cpu);
     else
         image = calloc(1, sizeof *image);
     if (!image) {

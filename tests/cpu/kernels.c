@@ -300,7 +300,7 @@ static void recurse(void **args)
 static void divide(void **args)
 {
     volatile int zero = 0;
-    volatile int r = 1 / zero;
+    volatile int r = (int)TID / zero;
     (void)r;
 }
 
@@ -345,6 +345,7 @@ static void by_value_loop(void **args)
 static void lockstep(void **args)
 {
     SHARED[TID] = TID;
+    mt_cpu_lockstep();
     for (uint32_t s = 16; s > 0; s /= 2) {
         uint32_t v = SHARED[TID] + SHARED[TID + s];
         mt_cpu_lockstep();
