@@ -8,3 +8,6 @@ execute_process(COMMAND ${MEMTRACE_LLVM_CONFIG} --libdir OUTPUT_VARIABLE MEMTRAC
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(MEMTRACE_CLANG ${MEMTRACE_LLVM_BIN}/clang)
 set(MEMTRACE_CLANGXX ${MEMTRACE_LLVM_BIN}/clang++)
+set(MEMTRACE_CLANG_FORMAT ${MEMTRACE_LLVM_BIN}/clang-format)
+# Test tools of llvm-19-tools: FileCheck lies in MEMTRACE_LLVM_BIN, lit beside LLVM's own build tree.
+set(MEMTRACE_LIT ${MEMTRACE_LLVM_BIN}/../build/utils/lit/lit.py)

@@ -1,0 +1,77 @@
+/* The wrappers of NVIDIA's ptxas and fatbinary: carry the CPU image from the PTX, where the compiler pass
+ * leaves it as a comment line, to the place behind the fatbin where the runtime looks for it
+ * (runtime/cpu/abi.h).
+ *
+ * Two stations, since clang runs two programs and may keep the PTX from the second one:
+ *   ptxas      takes the line out, assembles the rest, and puts the object (decoded) at the end of the cubin
+ *   fatbinary  takes line or object out of its inputs, links the object, and puts the payload behind the
+ * fatbin
+ *
+ * Exit codes are those of the real tools; 1 when the wrapper itself fails. Messages: "memtrace: ptxas: …" on
+ * stderr. Signals: temporary files are removed, the child is ended, then the signal takes its default course.
+ */
+#ifndef MT_TOOLS_CUDABIN_H
+#define MT_TOOLS_CUDABIN_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- file.c: whole files, temporary files
+ * ------------------------------------------------------------------ */
+
+/* Bytes on the heap; data is NULL when size is 0. Zero-initialise; bytes_free is safe to repeat. */
+struct bytes {
+    unsigned char *data;
+    size_t size;
+};
+void bytes_free(struct bytes *b);
+/* 0, or -1 with errno. */
+int file_read(const char *path, struct bytes *out);
+int file_append(const char *path, const void *data, size_t size);
+int file_is_regular(const char *path);
+
+/* A new temporary file with these contents in TMPDIR (or /tmp); NULL with errno. The name lives until
+ * temp_remove. */
+const char *temp_write(const char *suffix, const void *data, size_t size);
+/* Removes all temporary files. Safe in a signal handler. */
+void temp_remove(void);
+
+/* ---- process.c
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Installs the handlers that clean up. Call before the first temp_write. */
+void process_guard(void);
+/* Runs argv[0] (searched in PATH when it has no '/') and waits. Returns the exit code, 128 + signal when a
+ * signal ended it, or -1 with errno when it could not be started. */
+int process_run(char *const argv[]);
+/* Ends with a code of process_run: by the same signal, if it was one, so that the caller sees what it would
+ * see. */
+int process_exit_code(int code);
+
+/* ---- tool.c: which overlay this is, and where the real tools are
+ * -------------------------------------------- */
+
+struct tool {
+    const char *name; /* "ptxas" or "fatbinary" */
+    char *real;       /* the real tool, resolved */
+    unsigned cuda;    /* CUDA_VERSION of the toolkit, e.g. 13000 */
+};
+/* Fills `tool` from the overlay that this executable lies in; 0, or -1 after a message. */
+int tool_find(struct tool *tool);
+/* Message on stderr: "memtrace: NAME: …". Returns 1, the exit code for it. */
+int tool_error(const struct tool *tool, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- image.c
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Takes the CPU image out of the contents of a PTX file (comment lines) or of a cubin (trailer) in place.
+ * `image` gets the relocatable object, empty when there is none; the last one when a PTX has several.
+ * 0, or -1 with *why (static) when an image is there but damaged. PTX keeps its line count. */
+int image_take(struct bytes *contents, struct bytes *image, const char **why);
+/* Appends `object` to the cubin at path in the form that image_take finds; 0, or -1 with errno. */
+int image_append(const char *path, const struct bytes *object);
+
+/* ---- the two tools: take main's arguments, return the exit code
+ * --------------------------------------------- */
+int ptxas_main(const struct tool *tool, int argc, char **argv);
+int fatbinary_main(const struct tool *tool, int argc, char **argv);
+#endif

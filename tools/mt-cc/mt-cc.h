@@ -1,0 +1,65 @@
+/* mt-cc: clang++-19 with memtrace's flags filled in, and nvcc's spellings understood.
+ * Strings that outlive a call are never freed: the program lives for one command line. */
+#ifndef MT_TOOLS_MT_CC_H
+#define MT_TOOLS_MT_CC_H
+#include <stddef.h>
+
+/* ---- words.c: a growing list of words, NULL-terminated
+ * ------------------------------------------------------ */
+struct words {
+    char **word;
+    size_t count, room;
+};
+void words_add(struct words *w, const char *word);
+void words_addf(struct words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void words_append(struct words *w, const struct words *more);
+/* On stdout as a line that a shell reads back to the same words. */
+void words_print(const struct words *w);
+/* A string on the heap; ends the program (exit 1) when there is no memory. */
+char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- places.c: where memtrace's own files are, relative to this executable
+ * ---------------------------------- */
+struct places {
+    char *overlay; /* --cuda-path */
+    char *plugin;  /* libMemtrace-AA.so */
+    char *runtime; /* libmemtrace.so */
+    char *include; /* holds memtrace/ */
+    unsigned cuda; /* CUDA_VERSION of the toolkit behind the overlay, e.g. 13000 */
+    char *toolkit; /* and its path */
+};
+/* Build tree or install tree, whichever this executable lies in. 0, or -1 after a message. */
+int places_find(struct places *places);
+
+/* ---- request.c: what the command line asks for
+ * ------------------------------------------------------------- */
+struct request {
+    struct words user;   /* for clang, in the user's order, nvcc's spellings translated */
+    struct words archs;  /* sm_NN without repetition; empty: the default */
+    struct words plugin; /* -fplugin-arg-memtrace-… */
+    struct words notes;  /* what was translated or dropped; shown by --show */
+    int show, plain;
+    int compiles;         /* there is C, C++ or CUDA source */
+    int cuda;             /* there is CUDA source */
+    int inputs;           /* files of any kind */
+    int links;            /* no -c, -S, -E, … */
+    const char *language; /* of -x in force, NULL: by suffix */
+    unsigned toolkit;     /* CUDA_VERSION: sets the lowest architecture */
+};
+/* 0, or 2 after a message about a wrong option. */
+int request_read(struct request *r, int argc, char **argv);
+
+/* ---- nvcc.c: spellings that are nvcc's and not clang's
+ * ------------------------------------------------------ */
+/* If argv[i] is one: appends its translation to r and returns how many arguments it took; 0: not nvcc's;
+ * -1 after a message (a value is missing). */
+int nvcc_option(struct request *r, int argc, char **argv, int i);
+/* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2). NULL: another
+ * option. */
+char *option_value(int argc, char **argv, int i, const char *name, int *used);
+/* A source language by clang's or nvcc's name (-x). */
+void request_language(struct request *r, const char *name);
+/* An architecture as sm_80, compute_80, 80 or 8.0. */
+void request_arch(struct request *r, const char *name);
+void request_note(struct request *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#endif

@@ -1,0 +1,67 @@
+/* Finds memtrace's files from /proc/self/exe, so that a build tree or an installed tree can be moved.
+ *   build tree:   bin/mt-cc  lib/*.so  cuda-overlay/                  include/ (a link to the sources')
+ *   install tree: bin/mt-cc  LIBDIR/*.so  LIBDIR/memtrace/cuda-overlay  include/ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "mt-cc.h"
+
+/* Reads key=value lines of the overlay's marker; 0, or -1 when it is not there. */
+static int read_marker(struct places *p)
+{
+    char line[PATH_MAX + 16];
+    FILE *f = fopen(text("%s/bin/.memtrace-overlay", p->overlay), "re");
+    if (!f) {
+        return -1;
+    }
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, "cuda=", 5) == 0) {
+            p->toolkit = text("%s", line + 5);
+        }
+        sscanf(line, "version=%u", &p->cuda);
+    }
+    fclose(f);
+    return p->toolkit && p->cuda ? 0 : -1;
+}
+
+static void set(struct places *p, const char *root, const char *libdir, const char *overlay)
+{
+    p->overlay = text("%s/%s", root, overlay);
+    p->plugin = text("%s/%s/libMemtrace-AA.so", root, libdir);
+    p->runtime = text("%s/%s/libmemtrace.so", root, libdir);
+    p->include = text("%s/include", root);
+}
+
+int places_find(struct places *p)
+{
+    char root[PATH_MAX];
+    memset(p, 0, sizeof *p);
+    ssize_t n = readlink("/proc/self/exe", root, sizeof root - 1);
+    if (n <= 0) {
+        fputs("mt-cc: cannot read /proc/self/exe\n", stderr);
+        return -1;
+    }
+    root[n] = 0;
+    for (int up = 0; up < 2; up++) { /* root/bin/mt-cc */
+        char *slash = strrchr(root, '/');
+        if (slash) {
+            *slash = 0;
+        }
+    }
+    set(p, root, "lib", "cuda-overlay");
+    if (read_marker(p) == 0) {
+        return 0;
+    }
+    set(p, root, MT_INSTALL_LIBDIR, MT_INSTALL_LIBDIR "/memtrace/cuda-overlay");
+    if (read_marker(p) == 0) {
+        return 0;
+    }
+    fprintf(stderr,
+            "mt-cc: no CUDA overlay: neither %s/cuda-overlay nor %s\n"
+            "mt-cc: build memtrace (./setup build), or make one: mt-overlay --cuda /usr/local/cuda --out %s "
+            "--runtime %s\n",
+            root, p->overlay, p->overlay, p->runtime);
+    return -1;
+}

@@ -1,0 +1,249 @@
+/* Reads the command line: mt-cc's own options, nvcc's spellings (nvcc.c), clang's options, files. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mt-cc.h"
+
+/* Clang options whose value is the next argument: it must not pass for a file. */
+static const char *const takes_value[] = {
+    "-o",
+    "-I",
+    "-L",
+    "-l",
+    "-D",
+    "-U",
+    "-F",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-B",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-isysroot",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-Xclang",
+    "-Xpreprocessor",
+    "-Xassembler",
+    "-Xarch_host",
+    "-Xarch_device",
+    "-Xcuda-ptxas",
+    "-Xcuda-fatbinary",
+    "-Xopenmp-target",
+    "-mllvm",
+    "-target",
+    "--target",
+    "--param",
+    "--config",
+    "-arch_only",
+    "-rpath",
+    "-soname",
+    "-working-directory",
+    "--sysroot",
+    "--cuda-path",
+    "-dumpdir",
+    "-serialize-diagnostics",
+};
+
+/* Clang options after which nothing is linked. */
+static const char *const no_link[] = {"-c",        "-S",           "-E",       "-M", "-MM", "-fsyntax-only",
+                                      "-emit-ast", "--precompile", "--analyze"};
+
+/* Options of ours that go to the plugin as key=value. */
+static const char *const plugin_keys[] = {"kernels",   "exclude",  "only",    "cpu-image",
+                                          "gpu-trace", "lockstep", "verbose", "cpu"};
+
+static int is_one_of(const char *word, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(word, list[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+#define IS_ONE_OF(word, list) is_one_of(word, list, sizeof(list) / sizeof *(list))
+
+void request_note(struct request *r, const char *format, ...)
+{
+    char *note = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&note, format, args) >= 0) {
+        words_add(&r->notes, note);
+        free(note);
+    }
+    va_end(args);
+}
+
+void request_language(struct request *r, const char *name)
+{
+    if (strcmp(name, "cu") == 0) {
+        name = "cuda";
+    }
+    words_add(&r->user, "-x");
+    words_add(&r->user, name);
+    r->language = strcmp(name, "none") == 0 ? NULL : text("%s", name);
+}
+
+/* ---- architectures
+ * ------------------------------------------------------------------------------------------ */
+
+static const int known_archs[] = {35, 37, 50, 52, 53, 60, 61, 62,
+                                  70, 72, 75, 80, 86, 87, 89, 90}; /* clang 19's */
+#define LAST_ARCH 90
+
+static int lowest_arch(unsigned toolkit)
+{
+    return toolkit >= 13000 ? 75 : toolkit >= 12000 ? 50 : 35;
+}
+
+/* The nearest architecture that both clang and the toolkit know: raised to the lowest, else the next one
+ * below (its PTX serves the newer GPU). */
+static int usable_arch(const struct request *r, int sm)
+{
+    int best = lowest_arch(r->toolkit);
+    for (size_t i = 0; i < sizeof known_archs / sizeof *known_archs; i++) {
+        if (known_archs[i] > best && known_archs[i] <= sm) {
+            best = known_archs[i];
+        }
+    }
+    return best;
+}
+
+void request_arch(struct request *r, const char *name)
+{
+    const char *digits = strncmp(name, "sm_", 3) == 0        ? name + 3
+                         : strncmp(name, "compute_", 8) == 0 ? name + 8
+                         : strncmp(name, "lto_", 4) == 0     ? name + 4
+                                                             : name;
+    char *end;
+    int sm = (int)strtol(digits, &end, 10);
+    if (end != digits && *end == '.') { /* 8.0 */
+        sm = sm * 10 + (int)strtol(end + 1, &end, 10);
+    }
+    if (end == digits) {
+        request_note(r, "architecture '%s' left out: the default serves", name);
+        return;
+    }
+    int use = usable_arch(r, sm);
+    const char *suffix = use == sm && sm == LAST_ARCH && *end == 'a' ? "a" : "";
+    if (use != sm) {
+        fprintf(stderr, "mt-cc: note: %s is not for clang 19 with CUDA %u.%u: taking sm_%d\n", name,
+                r->toolkit / 1000, r->toolkit % 1000 / 10, use);
+    }
+    char *arch = text("sm_%d%s", use, suffix);
+    for (size_t i = 0; i < r->archs.count; i++) {
+        if (strcmp(r->archs.word[i], arch) == 0) {
+            return;
+        }
+    }
+    words_add(&r->archs, arch);
+}
+
+/* ---- files
+ * -------------------------------------------------------------------------------------------------- */
+
+static void add_file(struct request *r, const char *file)
+{
+    static const char *const cxx[] = {".cpp", ".cc", ".cxx", ".C",  ".c++", ".cp",
+                                      ".CPP", ".ii", ".hpp", ".hh", ".h"};
+    const char *suffix = strrchr(file, '.');
+    r->inputs++;
+    if (r->language) {
+        r->compiles = 1;
+        r->cuda |= strncmp(r->language, "cuda", 4) == 0;
+    } else if (suffix && (strcmp(suffix, ".cu") == 0 || strcmp(suffix, ".cui") == 0)) {
+        r->compiles = r->cuda = 1;
+    } else if (suffix && (strcmp(suffix, ".c") == 0 || strcmp(suffix, ".i") == 0)) {
+        /* As nvcc does: C stays C, although clang++ would take it for C++. */
+        r->compiles = 1;
+        words_add(&r->user, "-x");
+        words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
+        words_add(&r->user, file);
+        words_add(&r->user, "-x");
+        words_add(&r->user, "none");
+        return;
+    } else if (suffix && IS_ONE_OF(suffix, cxx)) {
+        r->compiles = 1;
+    }
+    words_add(&r->user, file);
+}
+
+/* ---- options
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Options that are mt-cc's own; 1 if argv[i] was one, 0, or -1 after a message. */
+static int own_option(struct request *r, const char *arg)
+{
+    if (strcmp(arg, "--show") == 0 || strcmp(arg, "-dryrun") == 0 || strcmp(arg, "--dryrun") == 0) {
+        r->show = 1;
+        return 1;
+    }
+    if (strcmp(arg, "--plain") == 0) {
+        r->plain = 1;
+        return 1;
+    }
+    if (strncmp(arg, "--mt-", 5) != 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof plugin_keys / sizeof *plugin_keys; i++) {
+        size_t n = strlen(plugin_keys[i]);
+        if (strncmp(arg + 5, plugin_keys[i], n) == 0 && arg[5 + n] == '=') {
+            words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
+            return 1;
+        }
+    }
+    fprintf(stderr, "mt-cc: unknown option %s; there are:", arg);
+    for (size_t i = 0; i < sizeof plugin_keys / sizeof *plugin_keys; i++) {
+        fprintf(stderr, " --mt-%s=", plugin_keys[i]);
+    }
+    fputc('\n', stderr);
+    return -1;
+}
+
+int request_read(struct request *r, int argc, char **argv)
+{
+    r->links = 1;
+    for (int i = 1; i < argc; i++) {
+        int used = own_option(r, argv[i]);
+        if (used == 0) {
+            char *arch = option_value(argc, argv, i, "--cuda-gpu-arch", &used);
+            if (!arch) {
+                arch = option_value(argc, argv, i, "--offload-arch", &used);
+            }
+            if (arch) {
+                request_arch(r, arch);
+            } else {
+                used = nvcc_option(r, argc, argv, i);
+            }
+        }
+        if (used < 0) {
+            return 2;
+        }
+        if (used > 0) {
+            i += used - 1;
+        } else if (argv[i][0] != '-' || argv[i][1] == 0) {
+            add_file(r, argv[i]);
+        } else {
+            words_add(&r->user, argv[i]);
+            if (IS_ONE_OF(argv[i], takes_value) && i + 1 < argc) {
+                words_add(&r->user, argv[++i]);
+            }
+        }
+    }
+    for (size_t i = 0; i < r->user.count; i++) {
+        r->links &= !IS_ONE_OF(r->user.word[i], no_link);
+    }
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* Lists of words. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mt-cc.h"
+
+static void no_memory(void)
+{
+    fputs("mt-cc: out of memory\n", stderr);
+    exit(1);
+}
+
+static char *vtext(const char *format, va_list args)
+{
+    char *s = NULL;
+    if (vasprintf(&s, format, args) < 0) {
+        no_memory();
+    }
+    return s;
+}
+
+char *text(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *s = vtext(format, args);
+    va_end(args);
+    return s;
+}
+
+static void push(struct words *w, char *word)
+{
+    if (w->count + 1 >= w->room) {
+        w->room = w->room ? 2 * w->room : 32;
+        w->word = realloc(w->word, w->room * sizeof *w->word);
+        if (!w->word) {
+            no_memory();
+        }
+    }
+    w->word[w->count++] = word;
+    w->word[w->count] = NULL;
+}
+
+void words_add(struct words *w, const char *word)
+{
+    push(w, text("%s", word));
+}
+
+void words_addf(struct words *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    push(w, vtext(format, args));
+    va_end(args);
+}
+
+void words_append(struct words *w, const struct words *more)
+{
+    for (size_t i = 0; i < more->count; i++) {
+        push(w, more->word[i]);
+    }
+}
+
+static void print_quoted(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%^";
+    if (*word && word[strspn(word, plain)] == 0) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++) {
+        if (*word == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            putchar(*word);
+        }
+    }
+    putchar('\'');
+}
+
+void words_print(const struct words *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        if (i > 0) {
+            putchar(' ');
+        }
+        print_quoted(w->word[i]);
+    }
+    putchar('\n');
+}
