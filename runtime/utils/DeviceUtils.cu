@@ -1,9 +1,9 @@
-/* Device utilities of the build in steps: compiled to dutils.o and linked into the program. The recording
- * code comes with the plugin, into each device module; what is left for this file is to say which version the
- * program's device side was built for, where tools that look into it (cuobjdump) find it. */
+/* Device utilities of the build in steps: compiled to dutils.o and linked into the program. The plugin brings
+ * the recording code into each device module, so device code needs no more from here than to be asked which
+ * version of the runtime it was built for. There is no kernel and no variable in this file on purpose: the
+ * object then registers nothing, and the trace of a program is the same with and without it. */
 #include "version.h"
 
-/* A function, because the runtime hears of every variable and would list it among the program's. */
 extern "C" __device__ unsigned mt_device_utils_version()
 {
     return MT_UTILS_VERSION;
