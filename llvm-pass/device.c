@@ -25,16 +25,20 @@ static char *base64(const char *data, size_t n, size_t *length)
     return text;
 }
 
-/* Puts the object into the module as a comment line of its PTX. */
+/* Puts the object into the module as one comment line of its PTX. (One append: LLVM ends each with a line
+ * feed.) */
 static void attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
 {
-    size_t n;
+    size_t n, prefix = strlen(MT_PTX_PREFIX);
     char *text = base64(LLVMGetBufferStart(object), LLVMGetBufferSize(object), &n);
-    if (!text)
-        return;
-    LLVMAppendModuleInlineAsm(carrier, MT_PTX_PREFIX, strlen(MT_PTX_PREFIX));
-    LLVMAppendModuleInlineAsm(carrier, text, n);
-    LLVMAppendModuleInlineAsm(carrier, "\n", 1);
+    char *line = text ? malloc(prefix + n + 2) : NULL;
+    if (line) {
+        memcpy(line, MT_PTX_PREFIX, prefix);
+        memcpy(line + prefix, text, n);
+        memcpy(line + prefix + n, "\n", 2);
+        LLVMAppendModuleInlineAsm(carrier, line, prefix + n + 1);
+    }
+    free(line);
     free(text);
 }
 
