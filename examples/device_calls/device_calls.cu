@@ -63,7 +63,10 @@ __global__ void through_pointers(const int *in, int *out)
 }
 
 struct Shape {
-    __device__ virtual int area() const = 0;
+    __device__ virtual int area() const // not pure: clang's -O0 code for that asks for a function that no device has
+    {
+        return 0;
+    }
 };
 
 struct Square : Shape {
