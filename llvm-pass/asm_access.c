@@ -113,10 +113,12 @@ static void follow(struct scan *s, const struct mt_asm_statement *st)
 /* ---- accesses -------------------------------------------------------------------------------------------
  */
 
-/* Bytes of the element type that an opcode ends in, times its vector length; 0 when there is none. */
+/* Bytes of the last element type that an opcode names, times its vector length; 0 when there is none. */
 static unsigned bytes_of(const struct mt_asm_statement *st)
 {
-    unsigned bits = mt_asm_type_bits(st->parts[st->nparts - 1]), n = 1;
+    unsigned bits = 0, n = 1;
+    for (unsigned i = st->nparts; i-- > 1 && !bits;)
+        bits = mt_asm_type_bits(st->parts[i]);
     if (mt_asm_has(st, "v2"))
         n = 2;
     else if (mt_asm_has(st, "v4"))

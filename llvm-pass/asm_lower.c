@@ -20,8 +20,9 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
 
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t)
 {
-    if (mt_asm_type(l->s->parts[l->s->nparts - 1], t))
-        return 0;
+    for (unsigned i = l->s->nparts; i-- > 1;) /* mostly the last word; "atom.v4.f32.add" has more behind it */
+        if (mt_asm_type(l->s->parts[i], t))
+            return 0;
     return mt_asm_fail(l, "%s", l->s->opcode);
 }
 
