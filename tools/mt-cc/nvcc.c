@@ -45,8 +45,8 @@ static const struct rule rules[] = {
     {"-G", WORDS, "-g --cuda-noopt-device-debug", NULL},
     {"-device-debug", WORDS, "-g --cuda-noopt-device-debug", NULL},
     {"-debug", WORDS, "-g", NULL},
-    {"-lineinfo", WORDS, "-gline-tables-only", NULL},
-    {"-generate-line-info", WORDS, "-gline-tables-only", NULL},
+    {"-lineinfo", WORDS, "-Xarch_device -gline-tables-only", NULL},
+    {"-generate-line-info", WORDS, "-Xarch_device -gline-tables-only", NULL},
     {"-use_fast_math", WORDS, "-Xarch_device -ffast-math", NULL},
     {"-fmad", BOOL, "-Xarch_device -ffp-contract=fast", "-Xarch_device -ffp-contract=off"},
     {"-ftz", BOOL, "-Xarch_device -fgpu-flush-denormals-to-zero", ""},
@@ -67,7 +67,6 @@ static const struct rule rules[] = {
     {"-output-file", VALUE, "-o", NULL},
     {"-include-path", VALUE, "-I", NULL},
     {"-system-include", VALUE, "-isystem", NULL},
-    {"-isystem=", VALUE, "-isystem", NULL},
     {"-library-path", VALUE, "-L", NULL},
     {"-library", VALUE, "-l", NULL},
     {"-define-macro", VALUE, "-D", NULL},
@@ -87,7 +86,6 @@ static const struct rule rules[] = {
     {"-no-display-error-number", DROP, NULL, NULL},
     {"-Wno-deprecated-gpu-targets", DROP, NULL, NULL},
     {"-Wext-lambda-captures-this", DROP, NULL, NULL},
-    {"-Wreorder", DROP, NULL, NULL},
     {"-source-in-ptx", DROP, NULL, NULL},
     {"-src-in-ptx", DROP, NULL, NULL},
     {"-keep", DROP, NULL, NULL},
@@ -129,9 +127,9 @@ char *option_value(int argc, char **argv, int i, const char *name, int *used)
     if (strncmp(arg, name, n) != 0) {
         return NULL;
     }
-    if (name[n - 1] == '=' || arg[n] == '=') {
+    if (arg[n] == '=') {
         *used = 1;
-        return text("%s", arg + n + (arg[n] == '='));
+        return text("%s", arg + n + 1);
     }
     if (arg[n] != 0) {
         return NULL;
@@ -203,8 +201,7 @@ static const struct rule *find(const char *arg)
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         size_t n = strlen(rules[i].name);
         int list = rules[i].action != DROP && rules[i].action != WORDS && rules[i].action != REFUSE;
-        if (strncmp(arg, rules[i].name, n) == 0 &&
-            (arg[n] == 0 || (list && (arg[n] == '=' || rules[i].name[n - 1] == '=')))) {
+        if (strncmp(arg, rules[i].name, n) == 0 && (arg[n] == 0 || (list && arg[n] == '='))) {
             return &rules[i];
         }
     }
@@ -256,6 +253,23 @@ static void apply(struct request *r, const struct rule *rule, const char *value)
     }
 }
 
+/* Says what became of `arg`: the words of r->user from `words` on and its architectures from `archs` on. */
+static void note(struct request *r, const struct rule *rule, const char *arg, size_t words, size_t archs)
+{
+    char *made = text("%s", "");
+    for (size_t i = words; i < r->user.count; i++) {
+        made = text("%s%s%s", made, *made ? " " : "", r->user.word[i]);
+    }
+    for (size_t i = archs; i < r->archs.count; i++) {
+        made = text("%s%s--cuda-gpu-arch=%s", made, *made ? " " : "", r->archs.word[i]);
+    }
+    if (*made && strcmp(made, arg) != 0) {
+        request_note(r, "%s became %s", arg, made);
+    } else if (rule->action == DROP || rule->action == DROP_VALUE) {
+        request_note(r, "%s dropped: clang has no such option, and needs none", arg);
+    }
+}
+
 int nvcc_option(struct request *r, int argc, char **argv, int i)
 {
     const struct rule *rule = find(argv[i]);
@@ -277,16 +291,6 @@ int nvcc_option(struct request *r, int argc, char **argv, int i)
     }
     size_t before = r->user.count, archs = r->archs.count;
     apply(r, rule, value);
-    if (rule->action == DROP || rule->action == DROP_VALUE) {
-        request_note(r, "%s%s%s dropped: clang needs or has no such option", argv[i], used == 2 ? " " : "",
-                     used == 2 ? value : "");
-    } else if (r->user.count > before) {
-        request_note(r, "%s%s%s became %s%s%s", argv[i], used == 2 ? " " : "", used == 2 ? value : "",
-                     r->user.word[before], r->user.count > before + 1 ? " " : "",
-                     r->user.count > before + 1 ? r->user.word[before + 1] : "");
-    } else if (r->archs.count > archs) {
-        request_note(r, "%s%s%s became --cuda-gpu-arch=%s", argv[i], used == 2 ? " " : "",
-                     used == 2 ? value : "", r->archs.word[archs]);
-    }
+    note(r, rule, used == 2 ? text("%s %s", argv[i], value) : argv[i], before, archs);
     return used;
 }

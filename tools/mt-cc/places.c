@@ -1,6 +1,6 @@
 /* Finds memtrace's files from /proc/self/exe, so that a build tree or an installed tree can be moved.
- *   build tree:   bin/mt-cc  lib/*.so  cuda-overlay/                  include/ (a link to the sources')
- *   install tree: bin/mt-cc  LIBDIR/*.so  LIBDIR/memtrace/cuda-overlay  include/ */
+ *   build tree:   bin/mt-cc  lib     cuda-overlay                  include (a link to the sources')
+ *   install tree: bin/mt-cc  LIBDIR  LIBDIR/memtrace/cuda-overlay  include */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -45,7 +45,7 @@ static const char *const takes_value[] = {
     "--target",
     "--param",
     "--config",
-    "-arch_only",
+
     "-rpath",
     "-soname",
     "-working-directory",
