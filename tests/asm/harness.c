@@ -139,6 +139,29 @@ static LLVMValueRef lookup(void *ctx, const char *name, LLVMTypeRef *type)
     return NULL;
 }
 
+/* Everything compiled lives until the process ends. */
+static LLVMExecutionEngineRef *engines;
+static unsigned nengines;
+static void stop_llvm(void)
+{
+    for (unsigned i = 0; i < nengines; i++)
+        LLVMDisposeExecutionEngine(engines[i]);
+    free(engines);
+    LLVMDisposeTargetMachine(machine);
+    LLVMContextDispose(asm_context());
+}
+
+static void keep(LLVMExecutionEngineRef engine)
+{
+    if (!engines)
+        atexit(stop_llvm);
+    LLVMExecutionEngineRef *more = realloc(engines, (nengines + 1) * sizeof *more);
+    if (!more)
+        exit(1);
+    engines = more;
+    engines[nengines++] = engine;
+}
+
 void *asm_jit(LLVMModuleRef m, const char *name, struct mt_asm_error *error)
 {
     LLVMExecutionEngineRef engine;
@@ -156,6 +179,7 @@ void *asm_jit(LLVMModuleRef m, const char *name, struct mt_asm_error *error)
         snprintf(error->message, sizeof error->message, "jit: %s", message);
         return NULL;
     }
+    keep(engine);
     for (const struct asm_symbol *s = asm_symbols; s->name; s++) {
         LLVMValueRef f = LLVMGetNamedFunction(m, s->name);
         if (f)
