@@ -134,8 +134,8 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
     k->function = new;
 }
 
-/* A function that records writes memory, whatever LLVM had found out about it and its calls: without this, two calls
- * of a pure helper could still be merged into one behind us. */
+/* A function that records writes memory, whatever LLVM had found out about it and its calls: without this,
+ * two calls of a pure helper could still be merged into one behind us. */
 static void forget_purity(LLVMModuleRef module)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
@@ -155,6 +155,49 @@ static void forget_purity(LLVMModuleRef module)
     }
 }
 
+static int small_and_accessing(struct mt_unit *u, LLVMValueRef f)
+{
+    unsigned n;
+    int accesses = 0;
+    const char *what;
+    struct mt_access access[MT_MAX_ACCESSES];
+    LLVMValueRef *list = mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n && !accesses; i++)
+        accesses = mt_access_of(u, list[i], access, &what) != 0;
+    free(list);
+    return accesses && n <= 200;
+}
+
+static int inline_calls_of(LLVMValueRef f)
+{
+    int done = 0;
+    for (LLVMUseRef use = LLVMGetFirstUse(f), next; use; use = next) {
+        next = LLVMGetNextUse(use);
+        LLVMValueRef call = LLVMIsACallInst(LLVMGetUser(use));
+        if (call && LLVMGetCalledValue(call) == f && LLVMInstructionGetDebugLoc(call) &&
+            LLVMGetBasicBlockParent(LLVMGetInstructionParent(call)) != f)
+            done += mt_shim_inline(call);
+    }
+    return done;
+}
+
+/* In unoptimised code atomicAdd and its like are functions of the toolchain's headers, some calling others:
+ * inlined here, their accesses have the place of the user's call. */
+static void inline_wrappers(struct mt_unit *u)
+{
+    for (int round = 0, changed = 1; changed && round < 8; round++) {
+        changed = 0;
+        for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
+            next = LLVMGetNextFunction(f);
+            if (LLVMIsDeclaration(f) || !mt_shim_from_toolchain(f) || !small_and_accessing(u, f))
+                continue;
+            changed += inline_calls_of(f);
+            if (!LLVMGetFirstUse(f) && LLVMGetLinkage(f) == LLVMInternalLinkage)
+                LLVMDeleteFunction(f);
+        }
+    }
+}
+
 void mt_unit_instrument(struct mt_unit *u)
 {
     struct tracer t = {.u = u, .builder = LLVMCreateBuilderInContext(u->context), .ptr = mt_type_ptr(u)};
@@ -164,6 +207,7 @@ void mt_unit_instrument(struct mt_unit *u)
     t.fixed_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i32, t.i32}, 3, 0);
     t.block_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i64, t.i32, t.i32}, 4, 0);
     t.note_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.i32}, 1, 0);
+    inline_wrappers(u);
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         struct mt_kernel *k = mt_unit_kernel(u, f);
         if (!LLVMIsDeclaration(f) && (!k || k->traced))

@@ -21,6 +21,17 @@
 #include <string>
 using namespace llvm;
 
+static SmallString<256> fullPath(StringRef file, StringRef directory)
+{
+    SmallString<256> path(file);
+    if (sys::path::is_relative(path) && !directory.empty()) {
+        path = directory;
+        sys::path::append(path, file);
+        sys::path::remove_dots(path, true);
+    }
+    return path;
+}
+
 void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
 {
     place->file = place->function = "";
@@ -29,21 +40,28 @@ void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
     auto *I = dyn_cast<Instruction>(unwrap(inst));
     if (!I || !I->getDebugLoc())
         return;
+    // Where the user wrote it: out of the toolchain's own headers (atomicAdd, cooperative groups, CUB).
     DILocation *L = I->getDebugLoc().get();
+    for (DILocation *O = L; O; O = O->getInlinedAt())
+        if (!mt_is_toolchain_file(fullPath(O->getFilename(), O->getDirectory()).c_str())) {
+            L = O;
+            break;
+        }
     place->line = L->getLine();
     place->column = L->getColumn();
-    SmallString<256> path(L->getFilename());
-    if (sys::path::is_relative(path) && !L->getDirectory().empty()) {
-        path = L->getDirectory();
-        sys::path::append(path, L->getFilename());
-        sys::path::remove_dots(path, true);
-    }
+    SmallString<256> path = fullPath(L->getFilename(), L->getDirectory());
     size_t n = std::min(path.size(), sizeof place->path - 1);
     memcpy(place->path, path.data(), n);
     place->path[n] = 0;
     place->file = place->path;
     if (DISubprogram *S = L->getScope()->getSubprogram())
         place->function = (S->getLinkageName().empty() ? S->getName() : S->getLinkageName()).data();
+}
+
+int mt_shim_from_toolchain(LLVMValueRef function)
+{
+    DISubprogram *S = unwrap<Function>(function)->getSubprogram();
+    return S && mt_is_toolchain_file(fullPath(S->getFilename(), S->getDirectory()).c_str());
 }
 
 namespace

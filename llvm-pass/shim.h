@@ -6,16 +6,19 @@
 extern "C" {
 #endif
 
-/* Where an instruction comes from. Strings are owned by LLVM's context; "" and 0 when unknown. `function` is
- * the linkage name of the source function (that of the inlined callee, not of the caller it went into). */
+/* Where an instruction comes from: the innermost place outside the toolchain's headers, of those it was
+ * inlined through. Strings are owned by LLVM's context (file: by the structure); "" and 0 when unknown.
+ * `function` is the linkage name of the source function at that place. */
 struct mt_place {
     const char *file, *function;
     char path[1024]; /* file with its directory, when the file is relative */
     unsigned line, column;
 };
 void mt_shim_place(LLVMValueRef inst, struct mt_place *place);
-/* The place of the call that an inlined instruction came from, outermost first, is not needed: what the user
- * wrote is the innermost place. */
+/* Is this function's source one of the toolchain's headers? (Debug information needed.) */
+int mt_shim_from_toolchain(LLVMValueRef function);
+/* util.c: a header of clang or of the CUDA toolkit. */
+int mt_is_toolchain_file(const char *path);
 
 /* Reports through the compiler's own diagnostics, at the instruction's place if it has one (NULL: no place).
  */

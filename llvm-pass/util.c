@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <llvm-c/BitReader.h>
 
 int mt_starts(const char *text, const char *prefix)
@@ -16,6 +17,34 @@ int mt_ends(const char *text, const char *suffix)
 {
     size_t a = strlen(text), b = strlen(suffix);
     return a >= b && !strcmp(text + a - b, suffix);
+}
+
+int mt_is_toolchain_file(const char *path)
+{
+    static char last[PATH_MAX];
+    static int answer;
+    char probe[PATH_MAX + 32];
+    if (strstr(path, "/lib/clang/"))
+        return 1;
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (!n || n >= sizeof last)
+        return 0;
+    if (strlen(last) == n && !memcmp(last, path, n))
+        return answer;
+    memcpy(last, path, n);
+    last[n] = 0;
+    answer = 0;
+    /* a folder above it that holds cuda_runtime.h is a CUDA include folder */
+    for (int level = 0; level < 8 && n && !answer; level++) {
+        snprintf(probe, sizeof probe, "%.*s/cuda_runtime.h", (int)n, path);
+        answer = !access(probe, F_OK);
+        while (n && path[n - 1] != '/')
+            n--;
+        while (n && path[n - 1] == '/')
+            n--;
+    }
+    return answer;
 }
 
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count)
