@@ -1,7 +1,11 @@
 """Where traces go: folders, patterns, planted links, folders that cannot be written, file modes."""
+import json
 import os
+import resource
 import shutil
+import signal
 import stat
+import subprocess
 
 import trace
 from world import case, holds, same
@@ -62,12 +66,29 @@ def unwritable(world):
 
 @case("sink.full")
 def full(world):
-    """A full disk (/dev/full stands for it behind the pattern): the program ends well and is told once."""
+    """No more room (a limit on file size stands for a full disk): the program ends well and is told once; what was
+    written is whole up to the limit, and the companion, where there was room for it, does not say complete."""
     app, folder = app_of(world), world.folder("full")
-    result = world.run_ok(app, folder=folder, MEMTRACE_PATTERN="/dev/full")
     plain = world.run_ok(app, traced=False)
-    same("output", result.out, plain.out)
-    holds(f"a message: {result.err!r}", result.err.startswith("memtrace: "))
+    limit = 1 << 20
+
+    def little_room():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    process = subprocess.run([app], capture_output=True, text=True, preexec_fn=little_room,
+                             env=dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu"))
+    same("exit code and output", (process.returncode, process.stdout), (0, plain.out))
+    holds(f"one message that names the file: {process.stderr!r}",
+          process.stderr.startswith("memtrace: ") and "MemTrace-pipe-0" in process.stderr)
+    same("lines said", len(process.stderr.splitlines()), 1)
+    holds("the file is not longer than there was room", os.path.getsize(os.path.join(folder, "MemTrace-pipe-0")) <= limit)
+    meta = trace.Companion(os.path.join(folder, "MemTrace-pipe-0.meta"))
+    same("the companion says that the trace is not complete", meta.one("end")["complete"], False)
+    holds("and how much is lost", meta.all("lost"))
+    truncated = world.call([world.tool("mt-extract"), os.path.join(folder, "MemTrace-pipe-0")], code=3)
+    holds(f"mt-extract names the offset: {truncated.stderr!r}", "offset" in truncated.stderr)
+    same("and says so in its output", json.loads(truncated.stdout)["complete"], False)
 
 
 @case("sink.pattern")
