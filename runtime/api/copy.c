@@ -1,0 +1,316 @@
+/* cudaMemcpy in all its forms, on the CPU device. */
+#include "box.h"
+#include "entry.h"
+#include "error.h"
+#include "heap.h"
+#include "stream.h"
+#include "sync.h"
+#include <stdint.h>
+#include <string.h>
+
+/* Bytes from the first to the last byte of one side. */
+static int span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)
+{
+    uint64_t rows, planes;
+    return __builtin_mul_overflow(b->height - 1, s->pitch, &rows) ||
+           __builtin_mul_overflow(b->depth - 1, s->slice, &planes) ||
+           __builtin_add_overflow(rows, planes, out) || __builtin_add_overflow(*out, b->width, out);
+}
+
+/* A pointer the device can reach, with all of the span inside one allocation. */
+static cudaError_t check_device(const struct mt_side *s, uint64_t bytes)
+{
+    struct mt_block b;
+    if (!mt_heap_find(s->p, &b) || bytes > b.base + b.bytes - (uint64_t)(uintptr_t)s->p)
+        return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
+/* A pointer the host can reach; the program's own memory is in no table. */
+static cudaError_t check_host(const struct mt_side *s, uint64_t bytes)
+{
+    struct mt_block b;
+    if (!s->p)
+        return cudaErrorInvalidValue;
+    if (!mt_heap_find(s->p, &b))
+        return cudaSuccess;
+    if (b.kind == MT_HEAP_DEVICE || b.kind == MT_HEAP_SYMBOL)
+        return cudaErrorInvalidValue;
+    return b.kind != MT_HEAP_REGISTERED && bytes > b.base + b.bytes - (uint64_t)(uintptr_t)s->p
+               ? cudaErrorInvalidValue
+               : cudaSuccess;
+}
+
+static cudaError_t check_any(const struct mt_side *s, uint64_t bytes)
+{
+    struct mt_block b;
+    return s->p && mt_heap_find(s->p, &b) ? check_device(s, bytes) : check_host(s, bytes);
+}
+
+/* skip: bit 0 the destination, bit 1 the source was checked by whoever made the box (arrays, symbols). */
+static cudaError_t check(const struct mt_box *b, int skip)
+{
+    uint64_t dst, src;
+    cudaError_t e = cudaSuccess;
+    if ((unsigned)b->kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
+    if (b->height * b->depth > 1 && (b->width > b->dst.pitch || b->width > b->src.pitch))
+        return cudaErrorInvalidPitchValue;
+    if (span(b, &b->dst, &dst) || span(b, &b->src, &src))
+        return cudaErrorInvalidValue;
+    int to_device = b->kind == cudaMemcpyHostToDevice || b->kind == cudaMemcpyDeviceToDevice;
+    int from_device = b->kind == cudaMemcpyDeviceToHost || b->kind == cudaMemcpyDeviceToDevice;
+    if (b->kind == cudaMemcpyDefault) {
+        e = skip & 1 ? e : check_any(&b->dst, dst);
+        return e || skip & 2 ? e : check_any(&b->src, src);
+    }
+    if (!(skip & 1))
+        e = to_device ? check_device(&b->dst, dst) : check_host(&b->dst, dst);
+    if (!e && !(skip & 2))
+        e = from_device ? check_device(&b->src, src) : check_host(&b->src, src);
+    return e;
+}
+
+static void move(const struct mt_box *b)
+{
+    if (b->dst.pitch == b->width && b->src.pitch == b->width && b->depth == 1) {
+        memmove(b->dst.p, b->src.p, b->width * b->height);
+        return;
+    }
+    for (size_t z = 0; z < b->depth; z++)
+        for (size_t y = 0; y < b->height; y++)
+            memmove(b->dst.p + z * b->dst.slice + y * b->dst.pitch,
+                    b->src.p + z * b->src.slice + y * b->src.pitch, b->width);
+}
+
+static cudaError_t copy(const struct mt_box *b, int skip, cudaStream_t stream, int async)
+{
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    int empty = !b->width || !b->height || !b->depth;
+    cudaError_t e = empty ? cudaSuccess : check(b, skip);
+    if (e)
+        return mt_fail(e);
+    mt_stream_wait(s);
+    if (!empty)
+        move(b);
+    if (async)
+        return cudaSuccess;
+    mt_synced();
+    return mt_failed_sync();
+}
+
+/* ---- linear ---- */
+
+cudaError_t IMPL(cudaMemcpy)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, kind);
+    return copy(&b, 0, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpyAsync)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+                                  cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, kind);
+    return copy(&b, 0, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpyPeer)(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
+    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy(&b, 0, NULL, 1);
+}
+
+cudaError_t IMPL(cudaMemcpyPeerAsync)(void *dst, int dst_device, const void *src, int src_device,
+                                      size_t bytes, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
+    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy(&b, 0, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpy2D)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                               size_t height, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
+    return copy(&b, 0, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpy2DAsync)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                    size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
+    return copy(&b, 0, stream, 1);
+}
+
+/* ---- symbols ---- */
+
+static cudaError_t symbol_copy(const void *symbol, size_t offset, const void *other, size_t bytes, int to,
+                               enum cudaMemcpyKind kind, cudaStream_t stream, int async)
+{
+    struct mt_box b = mt_box_1d((void *)(uintptr_t)other, other, bytes, kind);
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_side_symbol(to ? &b.dst : &b.src, symbol, offset, bytes);
+    if (!e &&
+        (kind == cudaMemcpyHostToHost || kind == (to ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice)))
+        e = cudaErrorInvalidMemcpyDirection;
+    return e ? mt_fail(e) : copy(&b, to ? 1 : 2, stream, async);
+}
+
+cudaError_t IMPL(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                     enum cudaMemcpyKind kind)
+{
+    return symbol_copy(symbol, offset, src, bytes, 1, kind, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpyToSymbolAsync)(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                          enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return symbol_copy(symbol, offset, src, bytes, 1, kind, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                       enum cudaMemcpyKind kind)
+{
+    return symbol_copy(symbol, offset, dst, bytes, 0, kind, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                            enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return symbol_copy(symbol, offset, dst, bytes, 0, kind, stream, 1);
+}
+
+/* ---- 3-D ---- */
+
+static cudaError_t copy_3d(const struct cudaMemcpy3DParms *p, cudaStream_t stream, int async)
+{
+    struct mt_box b;
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = p ? mt_box_3d(&b, p) : cudaErrorInvalidValue;
+    return e ? mt_fail(e) : copy(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, async);
+}
+
+static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+    struct mt_box b;
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = p ? mt_box_3d_peer(&b, p) : cudaErrorInvalidValue;
+    if (!e && (p->srcDevice || p->dstDevice))
+        e = cudaErrorInvalidDevice;
+    return e ? mt_fail(e) : copy(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpy3D)(const struct cudaMemcpy3DParms *p)
+{
+    return copy_3d(p, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpy3DAsync)(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+    return copy_3d(p, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpy3DPeer)(const struct cudaMemcpy3DPeerParms *p)
+{
+    return copy_3d_peer(p, NULL);
+}
+
+cudaError_t IMPL(cudaMemcpy3DPeerAsync)(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+    return copy_3d_peer(p, stream);
+}
+
+/* ---- arrays ---- */
+
+static cudaError_t array_copy(struct mt_box *b, cudaArray_const_t array, size_t x, size_t y, int to,
+                              cudaStream_t stream, int async)
+{
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_side_array(to ? &b->dst : &b->src, array, x, y, b->width, b->height);
+    return e ? mt_fail(e) : copy(b, to ? 1 : 2, stream, async);
+}
+
+cudaError_t IMPL(cudaMemcpy2DToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src,
+                                           size_t spitch, size_t width, size_t height,
+                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_2d(NULL, width, src, spitch, width, height, kind);
+    return array_copy(&b, dst, x, y, 1, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpy2DToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                      size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(NULL, width, src, spitch, width, height, kind);
+    return array_copy(&b, dst, x, y, 1, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpy2DFromArrayAsync)(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
+                                             size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
+                                             cudaStream_t stream)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, NULL, width, width, height, kind);
+    return array_copy(&b, src, x, y, 0, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpy2DFromArray)(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
+                                        size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, NULL, width, width, height, kind);
+    return array_copy(&b, src, x, y, 0, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpyToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                    enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(NULL, src, bytes, kind);
+    return array_copy(&b, dst, x, y, 1, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpyToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                         enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(NULL, src, bytes, kind);
+    return array_copy(&b, dst, x, y, 1, stream, 1);
+}
+
+cudaError_t IMPL(cudaMemcpyFromArray)(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                      enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(dst, NULL, bytes, kind);
+    return array_copy(&b, src, x, y, 0, NULL, 0);
+}
+
+cudaError_t IMPL(cudaMemcpyFromArrayAsync)(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(dst, NULL, bytes, kind);
+    return array_copy(&b, src, x, y, 0, stream, 1);
+}
+
+static cudaError_t array_to_array(struct mt_box *b, cudaArray_t dst, size_t dx, size_t dy,
+                                  cudaArray_const_t src, size_t sx, size_t sy)
+{
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_side_array(&b->dst, dst, dx, dy, b->width, b->height);
+    if (!e)
+        e = mt_side_array(&b->src, src, sx, sy, b->width, b->height);
+    return e ? mt_fail(e) : copy(b, 3, NULL, 1);
+}
+
+cudaError_t IMPL(cudaMemcpy2DArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                           size_t sx, size_t sy, size_t width, size_t height,
+                                           enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(NULL, width, NULL, width, width, height, kind);
+    return array_to_array(&b, dst, dx, dy, src, sx, sy);
+}
+
+cudaError_t IMPL(cudaMemcpyArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                         size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(NULL, NULL, bytes, kind);
+    return array_to_array(&b, dst, dx, dy, src, sx, sy);
+}

@@ -1,0 +1,75 @@
+#define _GNU_SOURCE
+#include "entry.h"
+#include "device.h"
+#include "error.h"
+#include "common/report.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+static _Thread_local int per_thread;
+
+int mt_per_thread(void)
+{
+    return per_thread;
+}
+
+int mt_per_thread_enter(void)
+{
+    int outer = per_thread;
+    per_thread = 1;
+    return outer;
+}
+
+void mt_per_thread_leave(int outer)
+{
+    per_thread = outer;
+}
+
+static cudaError_t unsupported(void)
+{
+    return mt_fail(cudaErrorNotSupported);
+}
+
+static void say(struct mt_entry *e, const char *why)
+{
+    if (!__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
+        mt_report("%s: %s; it returns cudaErrorNotSupported", e->name, why);
+}
+
+static void *real(struct mt_entry *e)
+{
+    void **at = per_thread && e->per_thread ? &e->real_per_thread : &e->real;
+    void *f = __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (!f && mt_device_cudart()) {
+        f = dlsym(mt_device_cudart(), at == &e->real ? e->name : e->per_thread);
+        __atomic_store_n(at, f, __ATOMIC_RELAXED);
+    }
+    return f;
+}
+
+/* NULL: nothing is there, and that was said. */
+static void *find(struct mt_entry *e)
+{
+    void *f = mt_device_is_gpu() ? real(e) : (void *)e->impl;
+    if (!f)
+        say(e, mt_device_is_gpu() ? "not in the CUDA runtime in use"
+                                  : "the CPU device does not have this function");
+    return f;
+}
+
+void *mt_entry_next(enum mt_entry_index index)
+{
+    void *f = find(&mt_entries[index]);
+    return f ? f : (void *)unsupported;
+}
+
+void *mt_entry_resolve(uint32_t index)
+{
+    struct mt_entry *e = &mt_entries[index];
+    void *f = e->rec ? (void *)e->rec : find(e);
+    /* Per-thread variants come through the same slot and must stay with the real runtime's own variant. */
+    int fixed = f && (e->rec || !mt_device_is_gpu() || !e->per_thread);
+    if (fixed)
+        __atomic_store_n(&mt_entry_slots[index], f, __ATOMIC_RELEASE);
+    return f ? f : (void *)unsupported;
+}

@@ -1,0 +1,41 @@
+/* The entry layer. Every cuda* function that CUDA's header declares is an exported jump through a slot. At
+ * its first call the slot is set to, in this order, rec_<name>   records what the call means for the trace
+ * and calls MT_NEXT(name); the same code on both devices impl_<name>  the CPU device's own function, or, on a
+ * GPU, the real CUDA runtime's function, arguments untouched and what has neither returns
+ * cudaErrorNotSupported and says its name once. gen_entries.py makes table and jumps from the header; a file
+ * of this folder adds a function by defining IMPL(name) or REC(name) with the header's own signature. */
+#ifndef MT_API_ENTRY_H
+#define MT_API_ENTRY_H
+#include <stdint.h>
+#include <cuda_runtime_api.h>
+#include <cuda_profiler_api.h>
+#include "crt.h"
+#include "entries.h"
+
+struct mt_entry {
+    const char *name,
+        *per_thread; /* per_thread: name of the variant for per-thread default streams, or NULL */
+    void (*impl)(void), (*rec)(void);
+    void *real, *real_per_thread; /* the real runtime's, when looked up */
+    int said;
+};
+extern struct mt_entry mt_entries[MT_ENTRIES];
+extern void *mt_entry_slots[MT_ENTRIES];
+
+/* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow. */
+#define MT_PASTE_(a, b) a##b
+#define MT_PASTE(a, b) MT_PASTE_(a, b)
+#define IMPL(name) MT_PASTE(impl_, name)
+#define REC(name) MT_PASTE(rec_, name)
+#define MT_NEXT(name) ((__typeof__(&name))mt_entry_next(MT_PASTE(MT_I_, name)))
+
+/* What stands behind the recorder of entry `index`. Never NULL. */
+void *mt_entry_next(enum mt_entry_index index);
+/* The slot's target; called by the jumps' first use (first.S). */
+void *mt_entry_resolve(uint32_t index);
+
+/* Within a *_ptds or *_ptsz call of this thread stream 0 is the thread's own default stream. */
+int mt_per_thread(void);
+int mt_per_thread_enter(void);
+void mt_per_thread_leave(int outer);
+#endif

@@ -1,0 +1,26 @@
+/* Error state of the CPU device: the last error of each thread, and errors of kernels that stay until the
+ * device is reset. */
+#ifndef MT_API_ERROR_H
+#define MT_API_ERROR_H
+#include <cuda_runtime_api.h>
+
+/* Keeps `e` as the thread's last error (cudaSuccess changes nothing) and returns it. */
+cudaError_t mt_fail(cudaError_t e);
+/* A kernel went wrong: every later call returns `e` until cudaDeviceReset. */
+void mt_fail_sticky(cudaError_t e);
+/* A launch failed without harm: the next synchronising call returns `e`, once. */
+void mt_fail_later(cudaError_t e);
+/* Error left by kernels (and made the thread's last error), or cudaSuccess. Every call on the device starts
+ * with it. */
+cudaError_t mt_failed(void);
+/* The same for synchronising calls, which also take what mt_fail_later left. */
+cudaError_t mt_failed_sync(void);
+void mt_fail_reset(void);
+
+#define MT_RETURN_IF_FAILED()                                                                                \
+    do {                                                                                                     \
+        cudaError_t failed_ = mt_failed();                                                                   \
+        if (failed_)                                                                                         \
+            return failed_;                                                                                  \
+    } while (0)
+#endif

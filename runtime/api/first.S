@@ -1,0 +1,53 @@
+/* First call of an entry point: %r11d is its index. Finds the target with all argument registers kept, and jumps. */
+	.text
+	.globl mt_entry_first
+	.hidden mt_entry_first
+	.type mt_entry_first, @function
+mt_entry_first:
+	.cfi_startproc
+	pushq %rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq %rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	andq $-16, %rsp
+	subq $192, %rsp
+	movq %rdi, 0(%rsp)
+	movq %rsi, 8(%rsp)
+	movq %rdx, 16(%rsp)
+	movq %rcx, 24(%rsp)
+	movq %r8, 32(%rsp)
+	movq %r9, 40(%rsp)
+	movq %rax, 48(%rsp)
+	movups %xmm0, 64(%rsp)
+	movups %xmm1, 80(%rsp)
+	movups %xmm2, 96(%rsp)
+	movups %xmm3, 112(%rsp)
+	movups %xmm4, 128(%rsp)
+	movups %xmm5, 144(%rsp)
+	movups %xmm6, 160(%rsp)
+	movups %xmm7, 176(%rsp)
+	movl %r11d, %edi
+	call mt_entry_resolve
+	movq %rax, %r11
+	movq 0(%rsp), %rdi
+	movq 8(%rsp), %rsi
+	movq 16(%rsp), %rdx
+	movq 24(%rsp), %rcx
+	movq 32(%rsp), %r8
+	movq 40(%rsp), %r9
+	movq 48(%rsp), %rax
+	movups 64(%rsp), %xmm0
+	movups 80(%rsp), %xmm1
+	movups 96(%rsp), %xmm2
+	movups 112(%rsp), %xmm3
+	movups 128(%rsp), %xmm4
+	movups 144(%rsp), %xmm5
+	movups 160(%rsp), %xmm6
+	movups 176(%rsp), %xmm7
+	leave
+	.cfi_def_cfa %rsp, 8
+	jmp *%r11
+	.cfi_endproc
+	.size mt_entry_first, . - mt_entry_first
+	.section .note.GNU-stack,"",@progbits

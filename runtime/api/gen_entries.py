@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Makes the entry layer of libmemtrace.so from CUDA's own header.
+
+usage: gen_entries.py --cc CC --include DIR --crt crt.h --out DIR
+
+Reads the declarations of cuda_runtime_api.h and cuda_profiler_api.h as the preprocessor shows them, once plainly and
+once with per-thread default streams (names ending in _ptds, _ptsz), and writes into --out:
+  entries.h   an index per entry point
+  entries.c   the table, with weak references to impl_<name> (CPU device) and rec_<name> (recording, both devices),
+              and the per-thread-stream variants
+  entries.S   one jump per exported name
+  errors.inc  MT_ERROR(code, name), ascending
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+DECL = re.compile(r"extern\s+(?P<type>[\w\s*]+?[\s*])(?P<name>(?:__)?cuda\w+)\s*\((?P<args>.*)\)\s*$")
+
+
+def preprocess(cc, include, crt, defines):
+    text = '#include <cuda_runtime_api.h>\n#include <cuda_profiler_api.h>\n'
+    if crt:
+        text += '#include "%s"\n' % os.path.abspath(crt)
+    cmd = [cc, "-E", "-P", "-x", "c", "-I", include, *defines, "-"]
+    return subprocess.run(cmd, input=text, text=True, check=True, capture_output=True).stdout
+
+
+def declarations(text):
+    """name -> (return type, [parameter]) in order of appearance."""
+    out = {}
+    text = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", text, flags=re.S)
+    for statement in re.split(r"[;{}]", text):
+        m = DECL.search(" ".join(statement.split()))
+        if m:
+            args = m["args"].strip()
+            out.setdefault(m["name"], (m["type"].strip(), [] if args in ("", "void") else args.split(",")))
+    return out
+
+
+def argument(parameter):
+    name = re.search(r"(\w+)\s*(\[\s*\])?\s*$", parameter)
+    return name[1]
+
+
+def per_thread(name, base, kind, args):
+    call = ", ".join(argument(a) for a in args)
+    return (f"{base[0]} {name}({', '.join(args) or 'void'}) __attribute__((visibility(\"default\")));\n"
+            f"{base[0]} {name}({', '.join(args) or 'void'})\n{{\n"
+            f"    int outer = mt_per_thread_enter();\n"
+            f"    {base[0]} rc = ((__typeof__(&{kind}))mt_entry_slots[MT_I_{kind}])({call});\n"
+            f"    mt_per_thread_leave(outer);\n    return rc;\n}}\n")
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    for o in ("--cc", "--include", "--crt", "--out"):
+        ap.add_argument(o, required=True)
+    o = ap.parse_args()
+    plain_text = preprocess(o.cc, o.include, o.crt, [])
+    plain = declarations(plain_text)
+    thread = declarations(preprocess(o.cc, o.include, None, ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]))
+    variants = {n: re.sub(r"_pt[ds][sz]$", "", n) for n in thread if re.search(r"_pt(ds|sz)$", n)}
+    variants["__cudaLaunchKernel_ptsz"] = "__cudaLaunchKernel"
+    names = [n for n in plain if n not in variants]
+    errors = sorted({(int(v, 0), n) for n, v in re.findall(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\w+)", plain_text)})
+    if len(names) < 150 or len(variants) < 30 or len(errors) < 80:
+        sys.exit(f"gen_entries.py: only {len(names)} functions, {len(variants)} per-thread variants and {len(errors)} "
+                 f"errors found in {o.include}/cuda_runtime_api.h: its layout is not understood")
+    missing = [v for v, b in variants.items() if b not in plain]
+    if missing:
+        sys.exit("gen_entries.py: no plain declaration for " + " ".join(missing))
+    pt_of = {b: v for v, b in variants.items()}
+
+    with open(os.path.join(o.out, "entries.h"), "w") as f:
+        f.write("/* Made by gen_entries.py. */\nenum mt_entry_index {\n")
+        f.writelines(f"    MT_I_{n},\n" for n in names)
+        f.write("    MT_ENTRIES\n};\n")
+        # With the header's own types, so that a definition which differs does not compile.
+        f.write("#pragma GCC visibility push(hidden)\n")
+        f.writelines(f"__typeof__({n}) impl_{n}, rec_{n};\n" for n in names)
+        f.write("#pragma GCC visibility pop\n")
+
+    with open(os.path.join(o.out, "entries.c"), "w") as f:
+        f.write('/* Made by gen_entries.py. */\n#include "entry.h"\n'
+                "#pragma GCC visibility push(hidden)\n")
+        for n in names:
+            # What cannot say "not supported" must be there.
+            needed = plain[n][0].split()[-1] != "cudaError_t" and not n.startswith("__")
+            weak = "" if needed else " __attribute__((weak))"
+            f.write(f"extern __typeof__({n}) impl_{n}{weak};\nextern __typeof__({n}) rec_{n} __attribute__((weak));\n")
+        f.write("struct mt_entry mt_entries[MT_ENTRIES] = {\n")
+        for n in names:
+            pt = f'"{pt_of[n]}"' if n in pt_of else "0"
+            f.write(f'    {{"{n}", {pt}, (void (*)(void))impl_{n}, (void (*)(void))rec_{n}, 0, 0, 0}},\n')
+        f.write("};\n#pragma GCC visibility pop\n")
+        for v, b in variants.items():
+            f.write(per_thread(v, plain[b], b, plain[b][1]))
+
+    with open(os.path.join(o.out, "entries.S"), "w") as f:
+        f.write("/* Made by gen_entries.py. */\n\t.text\n")
+        for i, n in enumerate(names):
+            f.write(f"\t.globl {n}\n\t.type {n}, @function\n\t.p2align 4\n{n}:\n\t.cfi_startproc\n"
+                    f"\tendbr64\n\tjmp *mt_entry_slots+{8 * i}(%rip)\n"
+                    f"{n}.first:\n\tmovl ${i}, %r11d\n\tjmp mt_entry_first\n\t.cfi_endproc\n"
+                    f"\t.size {n}, . - {n}\n")
+        f.write('\t.section .data.rel,"aw",@progbits\n\t.p2align 3\n\t.globl mt_entry_slots\n'
+                "\t.hidden mt_entry_slots\n\t.type mt_entry_slots, @object\nmt_entry_slots:\n")
+        f.writelines(f"\t.quad {n}.first\n" for n in names)
+        f.write("\t.size mt_entry_slots, . - mt_entry_slots\n"
+                '\t.section .note.GNU-stack,"",@progbits\n')
+
+    with open(os.path.join(o.out, "errors.inc"), "w") as f:
+        f.write("/* Made by gen_entries.py. */\n")
+        seen = set()
+        for code, n in errors:
+            if code not in seen:
+                f.write(f"MT_ERROR({code}, {n})\n")
+            seen.add(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+/* Memory of the CPU device: what kernels may touch and what cudaMemcpy may name. All of it lies in the
+ * process's own address space, so device pointers are host pointers. Thread-safe. */
+#ifndef MT_API_HEAP_H
+#define MT_API_HEAP_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum mt_heap_kind {
+    MT_HEAP_DEVICE, /* cudaMalloc and its kind */
+    MT_HEAP_MANAGED,
+    MT_HEAP_HOST,       /* cudaMallocHost, cudaHostAlloc */
+    MT_HEAP_REGISTERED, /* the program's own, cudaHostRegister */
+    MT_HEAP_SYMBOL,     /* device variables */
+};
+
+struct mt_block {
+    uint64_t base, bytes;
+    enum mt_heap_kind kind;
+    unsigned flags;       /* as given to the API */
+    uint64_t mapped_base; /* mapping behind it, 0: from malloc or not ours */
+    uint64_t mapped_bytes;
+};
+
+/* `bytes` > 0 of fresh memory, aligned to 256. NULL: the device's memory is used up. */
+void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags);
+/* Puts memory that is not ours into the table. 0, EEXIST when part of it is there, ENOMEM. */
+int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags);
+/* Frees the block that begins at `base` when its kind is in `kinds` (bits 1 << kind). 1, or 0: no such block.
+ */
+int mt_heap_free(void *base, unsigned kinds);
+/* The block that holds `p`. 1 and *out, or 0. */
+int mt_heap_find(const void *p, struct mt_block *out);
+uint64_t mt_heap_used(void);
+/* Frees all blocks but symbols and registered memory. */
+void mt_heap_reset(void);
+#endif

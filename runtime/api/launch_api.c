@@ -1,0 +1,207 @@
+/* The launch entry points, for both devices: each has its own way to say the configuration and the same way
+ * on. */
+#include "launch.h"
+#include "device.h"
+#include "entry.h"
+#include "error.h"
+#include "gpu.h"
+#include "stream.h"
+#include "common/events.h"
+#include "common/report.h"
+#include "common/site.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- <<<>>>: the configuration waits on a stack of the thread until the host stub takes it ---- */
+
+static _Thread_local struct mt_launch_config *pushed;
+static _Thread_local size_t npushed, capacity;
+
+unsigned REC(__cudaPushCallConfiguration)(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+{
+    if (npushed == capacity) {
+        size_t more = capacity ? 2 * capacity : 8;
+        struct mt_launch_config *p = realloc(pushed, more * sizeof *p);
+        if (!p)
+            return (unsigned)mt_fail(cudaErrorMemoryAllocation); /* not 0: the call is skipped */
+        pushed = p;
+        capacity = more;
+    }
+    pushed[npushed++] = (struct mt_launch_config){grid, block, shared, stream, 0};
+    return 0;
+}
+
+cudaError_t REC(__cudaPopCallConfiguration)(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+{
+    if (!npushed)
+        return mt_fail(cudaErrorMissingConfiguration);
+    struct mt_launch_config c = pushed[--npushed];
+    if (!npushed) { /* nothing is kept for threads that end */
+        free(pushed);
+        pushed = NULL;
+        capacity = 0;
+    }
+    *grid = c.grid;
+    *block = c.block;
+    *shared = c.shared;
+    *(cudaStream_t *)stream = c.stream;
+    return cudaSuccess;
+}
+
+/* ---- a real GPU ---- */
+
+struct gpu_call {
+    struct mt_gpu_launch launch;
+    int ours; /* an instrumented kernel */
+    void *context, **args, *few[64];
+};
+
+/* The argument array for the real runtime: instrumented kernels get their launch context behind the program's
+ * own arguments, others go as they are. */
+static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
+{
+    const struct mt_gpu_ops *ops = mt_gpu();
+    struct mt_function *f = mt_function_find(func);
+    struct mt_stream *s = mt_stream_get(c->stream);
+    const struct mt_image_kernel *k = f ? f->kernel : NULL;
+    g->ours = k != NULL;
+    g->args = args;
+    const struct mt_host_site *site = mt_host_site_take();
+    if (!k)
+        return args;
+    mt_modules_log_symbols();
+    g->launch = (struct mt_gpu_launch){
+        .image = f->module->image,
+        .kernel = k,
+        .stream = c->stream,
+        .cooperative = c->cooperative,
+        .line = {.kernel = k->pretty,
+                 .mangled = k->name,
+                 .signature = k->signature,
+                 .grid = {c->grid.x, c->grid.y, c->grid.z},
+                 .block = {c->block.x, c->block.y, c->block.z},
+                 .shared = c->shared,
+                 .site = site},
+    };
+    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing()) {
+        pthread_mutex_lock(&s->launching);
+        g->launch.trace = mt_stream_trace(s);
+        pthread_mutex_unlock(&s->launching);
+    }
+    g->context = ops ? ops->launch(&g->launch) : NULL;
+    g->args = g->few;
+    if (k->nparams >= sizeof g->few / sizeof *g->few &&
+        !(g->args = malloc((k->nparams + 1) * sizeof *g->args))) {
+        mt_report("out of memory: kernel %s is not launched", (const char *)k->pretty);
+        return NULL;
+    }
+    if (k->nparams)
+        memcpy(g->args, args, k->nparams * sizeof *args);
+    g->args[k->nparams] = &g->context;
+    return g->args;
+}
+
+static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
+{
+    if (!g->ours)
+        return e;
+    if (mt_gpu()) {
+        mt_gpu()->issued(&g->launch, e);
+    } else {
+        mt_trace_begin(NULL, &g->launch.line);
+        g->launch.line.status = (int)e;
+        mt_trace_end(NULL, &g->launch.line);
+    }
+    if (g->args != g->few)
+        free(g->args);
+    return e;
+}
+
+/* ---- entry points ---- */
+
+cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                  cudaStream_t stream)
+{
+    struct mt_launch_config c = {grid, block, shared, stream, 0};
+    struct gpu_call g;
+    if (!mt_device_is_gpu())
+        return mt_launch_cpu(func, &c, args);
+    void **all = gpu_begin(&g, func, &c, args);
+    return gpu_end(&g, MT_NEXT(cudaLaunchKernel)(func, grid, block, all, shared, stream));
+}
+
+cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
+                                             size_t shared, cudaStream_t stream)
+{
+    struct mt_launch_config c = {grid, block, shared, stream, 1};
+    struct gpu_call g;
+    if (!mt_device_is_gpu())
+        return mt_launch_cpu(func, &c, args);
+    void **all = gpu_begin(&g, func, &c, args);
+    return gpu_end(&g, MT_NEXT(cudaLaunchCooperativeKernel)(func, grid, block, all, shared, stream));
+}
+
+cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                                    cudaStream_t stream)
+{
+    struct mt_launch_config c = {grid, block, shared, stream, 0};
+    struct gpu_call g;
+    if (!mt_device_is_gpu())
+        return mt_launch_cpu(kernel, &c, args);
+    void **all = gpu_begin(&g, kernel, &c, args);
+    return gpu_end(&g, MT_NEXT(__cudaLaunchKernel)(kernel, grid, block, all, shared, stream));
+}
+
+/* What a launch attribute asks of the CPU device. */
+static cudaError_t attribute(const cudaLaunchAttribute *a, struct mt_launch_config *c)
+{
+    switch ((int)a->id) {
+    case cudaLaunchAttributeCooperative:
+        c->cooperative = a->val.cooperative != 0;
+        return cudaSuccess;
+    case cudaLaunchAttributeClusterDimension:
+        if (a->val.clusterDim.x * a->val.clusterDim.y * a->val.clusterDim.z <= 1)
+            return cudaSuccess;
+        mt_report("a launch asks for a cluster of %u CTAs: the CPU device has no clusters",
+                  a->val.clusterDim.x * a->val.clusterDim.y * a->val.clusterDim.z);
+        return cudaErrorNotSupported;
+    default:
+        return cudaSuccess; /* scheduling hints */
+    }
+}
+
+cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const void *func, void **args)
+{
+    struct gpu_call g;
+    if (!config)
+        return mt_fail(cudaErrorInvalidValue);
+    struct mt_launch_config c = {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream,
+                                 0};
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        cudaError_t e = mt_device_is_gpu() ? cudaSuccess : attribute(&config->attrs[i], &c);
+        if (e)
+            return mt_fail(e);
+        if (config->attrs[i].id == cudaLaunchAttributeCooperative)
+            c.cooperative = config->attrs[i].val.cooperative != 0;
+    }
+    if (!mt_device_is_gpu())
+        return mt_launch_cpu(func, &c, args);
+    void **all = gpu_begin(&g, func, &c, args);
+    return gpu_end(&g, MT_NEXT(cudaLaunchKernelExC)(config, func, all));
+}
+
+/* A launch by handle and a launch by host address are the same kernel. */
+cudaError_t REC(__cudaGetKernel)(cudaKernel_t *kernel, const void *host)
+{
+    struct mt_function *f = mt_function_find(host);
+    if (mt_device_is_gpu()) {
+        cudaError_t e = MT_NEXT(__cudaGetKernel)(kernel, host);
+        if (!e && f)
+            mt_function_alias(*kernel, f);
+        return e;
+    }
+    if (!f || !kernel)
+        return mt_fail(f ? cudaErrorInvalidValue : cudaErrorInvalidDeviceFunction);
+    *kernel = mt_function_handle(f);
+    return cudaSuccess;
+}

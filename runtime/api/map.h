@@ -1,0 +1,20 @@
+/* A map from a pointer to a pointer. Thread-safe; values are not owned. */
+#ifndef MT_API_MAP_H
+#define MT_API_MAP_H
+#include <pthread.h>
+#include <stddef.h>
+
+struct mt_map_node;
+struct mt_map {
+    pthread_rwlock_t lock;
+    struct mt_map_node *nodes;
+};
+#define MT_MAP_INIT {PTHREAD_RWLOCK_INITIALIZER, NULL}
+
+/* Sets or replaces. 0, or ENOMEM. */
+int mt_map_set(struct mt_map *m, const void *key, void *value);
+void *mt_map_get(struct mt_map *m, const void *key); /* NULL: absent */
+void *mt_map_take(struct mt_map *m, const void *key);
+/* Calls f for each value while the map is locked for reading. */
+void mt_map_each(struct mt_map *m, void (*f)(void *value, void *ctx), void *ctx);
+#endif

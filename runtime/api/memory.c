@@ -1,0 +1,204 @@
+/* Allocation on the CPU device. */
+#include "entry.h"
+#include "array.h"
+#include "device.h"
+#include "error.h"
+#include "heap.h"
+#include "stream.h"
+#include "sync.h"
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BIT(kind) (1u << (kind))
+
+static cudaError_t alloc(void **out, size_t bytes, enum mt_heap_kind kind, unsigned flags)
+{
+    MT_RETURN_IF_FAILED();
+    if (!out)
+        return mt_fail(cudaErrorInvalidValue);
+    *out = NULL;
+    if (!bytes)
+        return cudaSuccess;
+    *out = mt_heap_alloc(bytes, kind, flags);
+    return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t IMPL(cudaMalloc)(void **out, size_t bytes)
+{
+    return alloc(out, bytes, MT_HEAP_DEVICE, 0);
+}
+
+cudaError_t IMPL(cudaMallocHost)(void **out, size_t bytes)
+{
+    return alloc(out, bytes, MT_HEAP_HOST, cudaHostAllocDefault);
+}
+
+cudaError_t IMPL(cudaHostAlloc)(void **out, size_t bytes, unsigned flags)
+{
+    if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
+        return mt_fail(cudaErrorInvalidValue);
+    return alloc(out, bytes, MT_HEAP_HOST, flags);
+}
+
+cudaError_t IMPL(cudaMallocManaged)(void **out, size_t bytes, unsigned flags)
+{
+    if ((flags != cudaMemAttachGlobal && flags != cudaMemAttachHost) || !bytes)
+        return mt_fail(cudaErrorInvalidValue);
+    return alloc(out, bytes, MT_HEAP_MANAGED, flags);
+}
+
+cudaError_t IMPL(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_t height)
+{
+    size_t p = (width + MT_DEV_PITCH - 1) / MT_DEV_PITCH * MT_DEV_PITCH, bytes;
+    if (!pitch || width > SIZE_MAX - MT_DEV_PITCH || __builtin_mul_overflow(p, height, &bytes))
+        return mt_fail(cudaErrorInvalidValue);
+    *pitch = p;
+    return alloc(out, bytes, MT_HEAP_DEVICE, 0);
+}
+
+cudaError_t IMPL(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent extent)
+{
+    size_t rows;
+    if (!out || __builtin_mul_overflow(extent.height, extent.depth, &rows))
+        return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = IMPL(cudaMallocPitch)(&out->ptr, &out->pitch, extent.width, rows);
+    out->xsize = extent.width;
+    out->ysize = extent.height;
+    return e;
+}
+
+cudaError_t IMPL(cudaFree)(void *p)
+{
+    MT_RETURN_IF_FAILED();
+    mt_stream_wait_all();
+    mt_synced();
+    if (!p || mt_heap_free(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED)))
+        return mt_failed_sync();
+    return mt_fail(cudaErrorInvalidValue);
+}
+
+cudaError_t IMPL(cudaFreeHost)(void *p)
+{
+    MT_RETURN_IF_FAILED();
+    mt_stream_wait_all();
+    return !p || mt_heap_free(p, BIT(MT_HEAP_HOST)) ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
+}
+
+/* ---- the program's own memory ---- */
+
+cudaError_t IMPL(cudaHostRegister)(void *p, size_t bytes, unsigned flags)
+{
+    MT_RETURN_IF_FAILED();
+    if (!p || !bytes)
+        return mt_fail(cudaErrorInvalidValue);
+    int rc = mt_heap_adopt(p, bytes, MT_HEAP_REGISTERED, flags);
+    return mt_fail(rc == EEXIST ? cudaErrorHostMemoryAlreadyRegistered
+                   : rc         ? cudaErrorMemoryAllocation
+                                : cudaSuccess);
+}
+
+cudaError_t IMPL(cudaHostUnregister)(void *p)
+{
+    MT_RETURN_IF_FAILED();
+    if (!p)
+        return mt_fail(cudaErrorInvalidValue);
+    return mt_heap_free(p, BIT(MT_HEAP_REGISTERED)) ? cudaSuccess : mt_fail(cudaErrorHostMemoryNotRegistered);
+}
+
+static int is_host(const struct mt_block *b)
+{
+    return b->kind == MT_HEAP_HOST || b->kind == MT_HEAP_REGISTERED;
+}
+
+cudaError_t IMPL(cudaHostGetDevicePointer)(void **out, void *host, unsigned flags)
+{
+    struct mt_block b;
+    MT_RETURN_IF_FAILED();
+    if (!out || flags || !mt_heap_find(host, &b) || !is_host(&b))
+        return mt_fail(cudaErrorInvalidValue);
+    *out = host;
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaHostGetFlags)(unsigned *flags, void *host)
+{
+    struct mt_block b;
+    MT_RETURN_IF_FAILED();
+    if (!flags || !mt_heap_find(host, &b) || !is_host(&b))
+        return mt_fail(cudaErrorInvalidValue);
+    *flags = b.flags | cudaHostAllocMapped; /* all host memory is reachable for the device */
+    return cudaSuccess;
+}
+
+/* ---- questions ---- */
+
+cudaError_t IMPL(cudaMemGetInfo)(size_t *free_bytes, size_t *total)
+{
+    MT_RETURN_IF_FAILED();
+    if (!free_bytes || !total)
+        return mt_fail(cudaErrorInvalidValue);
+    uint64_t all = mt_device_memory(), used = mt_heap_used();
+    *total = all;
+    *free_bytes = used < all ? all - used : 0;
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaPointerGetAttributes)(struct cudaPointerAttributes *a, const void *p)
+{
+    static const enum cudaMemoryType types[] = {
+        [MT_HEAP_DEVICE] = cudaMemoryTypeDevice, [MT_HEAP_MANAGED] = cudaMemoryTypeManaged,
+        [MT_HEAP_HOST] = cudaMemoryTypeHost,     [MT_HEAP_REGISTERED] = cudaMemoryTypeHost,
+        [MT_HEAP_SYMBOL] = cudaMemoryTypeDevice,
+    };
+    struct mt_block b;
+    MT_RETURN_IF_FAILED();
+    if (!a || !p)
+        return mt_fail(cudaErrorInvalidValue);
+    memset(a, 0, sizeof *a);
+    if (!mt_heap_find(p, &b)) {
+        a->type = cudaMemoryTypeUnregistered;
+        a->device = cudaInvalidDeviceId;
+        a->hostPointer = (void *)(uintptr_t)p;
+        return cudaSuccess;
+    }
+    a->type = types[b.kind];
+    a->devicePointer = (void *)(uintptr_t)p;
+    a->hostPointer = a->type == cudaMemoryTypeDevice ? NULL : (void *)(uintptr_t)p;
+    return cudaSuccess;
+}
+
+/* ---- hints: nothing to do where host and device share memory ---- */
+
+static cudaError_t hint(const void *p, size_t bytes)
+{
+    struct mt_block b;
+    MT_RETURN_IF_FAILED();
+    if (!bytes || !mt_heap_find(p, &b) || bytes > b.base + b.bytes - (uint64_t)(uintptr_t)p)
+        return mt_fail(cudaErrorInvalidValue);
+    return cudaSuccess;
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, struct cudaMemLocation where,
+                                       unsigned flags, cudaStream_t stream)
+{
+    return hint(p, bytes);
+}
+
+cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
+                                struct cudaMemLocation where)
+{
+    return hint(p, bytes);
+}
+#else
+cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, int device, cudaStream_t stream)
+{
+    return hint(p, bytes);
+}
+
+cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int device)
+{
+    return hint(p, bytes);
+}
+#endif

@@ -1,0 +1,314 @@
+#include "module.h"
+#include "device.h"
+#include "entry.h"
+#include "heap.h"
+#include "map.h"
+#include "common/events.h"
+#include "common/report.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock; /* recursive: loading runs an image's constructors */
+static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
+static struct mt_module *modules, **modules_end = &modules;
+static _Atomic unsigned unloaded;
+static int to_gpu, symbols_logged;
+static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
+
+static void make_lock(void)
+{
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &a);
+    pthread_mutexattr_destroy(&a);
+}
+
+static void enter(void)
+{
+    pthread_once(&lock_once, make_lock);
+    pthread_mutex_lock(&lock);
+}
+
+static void leave(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- loading ---- */
+
+static void bind_functions(struct mt_module *m)
+{
+    for (struct mt_function *f = m->functions; f; f = f->next)
+        f->kernel = m->image ? mt_image_find_kernel(m->image, f->name) : NULL;
+}
+
+static void bind_variables(struct mt_module *m)
+{
+    for (struct mt_variable *v = m->variables; v; v = v->next) {
+        const struct mt_image_var *iv = m->image ? mt_image_find_var(m->image, v->name) : NULL;
+        v->address = iv ? (void *)(uintptr_t)iv->address : NULL;
+        if (v->managed && v->address)
+            *v->managed = v->address;
+    }
+}
+
+/* All variables of the image, registered or not, are memory that kernels may touch. */
+static void list_variables(const struct mt_image *image)
+{
+    const struct mt_image_var *v = image->head->vars;
+    for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
+        mt_heap_adopt((void *)(uintptr_t)v->address, v->size, MT_HEAP_SYMBOL, v->kind);
+        mt_event_alloc((uint64_t)(uintptr_t)v->address, v->size, "symbol", v->name, NULL);
+    }
+}
+
+static void load(struct mt_module *m)
+{
+    m->loaded = 1;
+    unloaded--;
+    m->image = mt_image_load(m->wrapper, &m->why);
+    if (!m->image && m->why)
+        m->why = strdup(m->why);
+    if (m->image)
+        mt_event_sites(m->image);
+    bind_functions(m);
+    if (mt_device_is_gpu())
+        return; /* names and sites are the image's, addresses are not */
+    bind_variables(m);
+    if (m->image)
+        list_variables(m->image);
+}
+
+void mt_modules_load(void)
+{
+    if (!unloaded)
+        return;
+    enter();
+    for (struct mt_module *m = modules; m; m = m->next)
+        if (!m->loaded)
+            load(m);
+    leave();
+}
+
+void mt_module_complain(struct mt_module *m, const char *kernel)
+{
+    enter();
+    int said = m->said;
+    m->said = 1;
+    leave();
+    if (!said)
+        mt_report("kernel %s cannot run on the CPU device: %s; compile its file with mt-cc, or with clang++ "
+                  "-fplugin=libMemtrace-AA.so and --cuda-path=<build>/cuda-overlay",
+                  kernel, m->why ? m->why : "its file has no CPU image");
+}
+
+/* ---- lookup ---- */
+
+struct mt_function *mt_function_find(const void *host)
+{
+    mt_modules_load();
+    return host ? mt_map_get(&functions, host) : NULL;
+}
+
+cudaKernel_t mt_function_handle(struct mt_function *f)
+{
+    return (cudaKernel_t)f;
+}
+
+void mt_function_alias(const void *alias, struct mt_function *f)
+{
+    mt_map_set(&functions, alias, f);
+}
+
+struct mt_variable *mt_variable_find(const void *host)
+{
+    mt_modules_load();
+    return host ? mt_map_get(&variables, host) : NULL;
+}
+
+/* ---- the real runtime ---- */
+
+static void register_real(struct mt_module *m)
+{
+    m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
+    for (struct mt_function *f = m->functions; f; f = f->next)
+        MT_NEXT(__cudaRegisterFunction)
+    (m->real, f->host, f->device, f->name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
+    for (struct mt_variable *v = m->variables; v; v = v->next)
+        if (v->managed)
+            MT_NEXT(__cudaRegisterManagedVar)
+    (m->real, v->managed, v->device, v->name, v->ext, v->size, v->constant, v->global);
+    else MT_NEXT(__cudaRegisterVar)(m->real, (char *)(uintptr_t)v->host, v->device, v->name, v->ext, v->size,
+                                    v->constant, v->global);
+    MT_NEXT(__cudaRegisterFatBinaryEnd)(m->real);
+}
+
+void mt_modules_to_gpu(void)
+{
+    enter();
+    to_gpu = 1;
+    for (struct mt_module *m = modules; m; m = m->next)
+        register_real(m);
+    leave();
+}
+
+void mt_modules_log_symbols(void)
+{
+    if (symbols_logged)
+        return;
+    enter();
+    for (struct mt_module *m = modules; m && !symbols_logged; m = m->next)
+        for (struct mt_variable *v = m->variables; v; v = v->next) {
+            void *p;
+            const void *symbol = v->managed ? (const void *)v->managed : v->host;
+            if (!MT_NEXT(cudaGetSymbolAddress)(&p, symbol))
+                mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, NULL);
+        }
+    symbols_logged = 1;
+    leave();
+}
+
+/* ---- registration, as compiled code calls it ---- */
+
+void **REC(__cudaRegisterFatBinary)(void *wrapper)
+{
+    struct mt_module *m = calloc(1, sizeof *m);
+    if (!m) {
+        mt_report("out of memory: a fat binary is not registered");
+        return NULL;
+    }
+    m->wrapper = wrapper;
+    enter();
+    *modules_end = m;
+    modules_end = &m->next;
+    unloaded++;
+    leave();
+    return (void **)m;
+}
+
+void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, const char *name,
+                                 int thread_limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *warp)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    struct mt_function *f = m ? calloc(1, sizeof *f) : NULL;
+    if (!f || !(f->name = strdup(name)) || mt_map_set(&functions, host, f) || mt_map_set(&functions, f, f)) {
+        mt_report("out of memory: kernel %s is not registered", name);
+        return;
+    }
+    f->host = host;
+    f->device = device;
+    f->thread_limit = thread_limit;
+    f->module = m;
+    f->dynamic_shared_max = f->carveout = -1;
+    enter();
+    f->next = m->functions;
+    m->functions = f;
+    if (m->image)
+        f->kernel = mt_image_find_kernel(m->image, f->name);
+    leave();
+}
+
+static void add_variable(void **handle, const void *host, void **managed, char *device, const char *name,
+                         int ext, size_t size, int constant, int global)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    struct mt_variable *v = m ? calloc(1, sizeof *v) : NULL;
+    if (!v || !(v->name = strdup(name)) || mt_map_set(&variables, host, v)) {
+        mt_report("out of memory: device variable %s is not registered", name);
+        return;
+    }
+    v->host = host;
+    v->managed = managed;
+    v->device = device;
+    v->ext = ext;
+    v->size = size;
+    v->constant = constant;
+    v->global = global;
+    v->module = m;
+    enter();
+    v->next = m->variables;
+    m->variables = v;
+    leave();
+}
+
+void REC(__cudaRegisterVar)(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                            int constant, int global)
+{
+    add_variable(handle, host, NULL, device, name, ext, size, constant, global);
+}
+
+void REC(__cudaRegisterManagedVar)(void **handle, void **host, char *device, const char *name, int ext,
+                                   size_t size, int constant, int global)
+{
+    add_variable(handle, host, host, device, name, ext, size, constant, global);
+}
+
+void REC(__cudaRegisterHostVar)(void **handle, const char *name, char *host, size_t size)
+{
+    add_variable(handle, host, NULL, host, name, 0, size, 0, 1);
+}
+
+/* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
+void REC(__cudaRegisterTexture)(void **handle, const void *host, const void **device, const char *name,
+                                int dim, int norm, int ext)
+{
+    mt_say("texture reference %s is not registered: texture references are not supported", name);
+}
+
+void REC(__cudaRegisterSurface)(void **handle, const void *host, const void **device, const char *name,
+                                int dim, int ext)
+{
+    mt_say("surface reference %s is not registered: surface references are not supported", name);
+}
+
+/* A __managed__ variable's pointer must be right before main. */
+static int has_managed(const struct mt_module *m)
+{
+    for (const struct mt_variable *v = m->variables; v; v = v->next)
+        if (v->managed)
+            return 1;
+    return 0;
+}
+
+void REC(__cudaRegisterFatBinaryEnd)(void **handle)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    if (!m)
+        return;
+    enter();
+    if (to_gpu)
+        register_real(m);
+    leave();
+    if (has_managed(m) && !mt_device_is_gpu())
+        mt_modules_load();
+}
+
+char REC(__cudaInitModule)(void **handle)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    if (mt_device_is_gpu())
+        return m && m->real ? MT_NEXT(__cudaInitModule)(m->real) : 0;
+    mt_modules_load();
+    return 1;
+}
+
+void REC(__cudaUnregisterFatBinary)(void **handle)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    if (m && m->real)
+        MT_NEXT(__cudaUnregisterFatBinary)(m->real);
+    if (m)
+        m->real = NULL;
+}
+
+/* What a file compiled with -fgpu-rdc calls: `callback` registers its kernels under the handle. */
+__attribute__((visibility("default"))) void
+__mt_register_linked_binary(void (*callback)(void **), void *wrapper, void *id, void (*unused)(void *))
+{
+    void **handle = __cudaRegisterFatBinary(wrapper);
+    callback(handle);
+    __cudaRegisterFatBinaryEnd(handle);
+}

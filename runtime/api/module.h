@@ -1,0 +1,61 @@
+/* What the program registered: fat binaries with their kernels and variables. Kept for both devices; on the
+ * CPU device a module's image is loaded when something of any module is first needed. Never freed: kernels
+ * may run until the process ends. Thread-safe. */
+#ifndef MT_API_MODULE_H
+#define MT_API_MODULE_H
+#include <cuda_runtime_api.h>
+#include "cpu/cpu.h"
+
+struct mt_module {
+    const void *wrapper; /* what __cudaRegisterFatBinary got */
+    struct mt_image *image;
+    const char *why; /* why there is no image */
+    int loaded;      /* tried */
+    int said;        /* the missing image was reported */
+    void **real;     /* the real runtime's handle */
+    struct mt_function *functions;
+    struct mt_variable *variables;
+    struct mt_module *next;
+};
+
+struct mt_function {
+    const void *host; /* the address that the program launches */
+    char *name;       /* mangled */
+    char *device;     /* as registered */
+    int thread_limit;
+    struct mt_module *module;
+    const struct mt_image_kernel *kernel; /* NULL: not in the image; valid once the module is loaded */
+    int dynamic_shared_max;               /* attribute; -1: the default */
+    int carveout;
+    struct mt_function *next; /* of the module */
+};
+
+struct mt_variable {
+    const void *host;
+    void **managed; /* pointer to set to the variable's address, or NULL */
+    char *name, *device;
+    size_t size;
+    int ext, constant, global;
+    void *address; /* on the CPU device, once loaded; NULL: not in the image */
+    struct mt_module *module;
+    struct mt_variable *next;
+};
+
+/* The function launched as `f`: a host stub's address or a handle from mt_function_handle. NULL: not
+ * registered. Its module is loaded. */
+struct mt_function *mt_function_find(const void *f);
+cudaKernel_t mt_function_handle(struct mt_function *f);
+/* Another name for a function: the real runtime's kernel handle. */
+void mt_function_alias(const void *alias, struct mt_function *f);
+/* The variable whose host shadow is at `host`; loaded. NULL: none. */
+struct mt_variable *mt_variable_find(const void *host);
+
+/* Says once per module why its kernels cannot run. */
+void mt_module_complain(struct mt_module *m, const char *kernel);
+/* Loads what is registered and not loaded yet. */
+void mt_modules_load(void);
+/* Registers everything with the real runtime, and what comes later as it comes. */
+void mt_modules_to_gpu(void);
+/* Logs the addresses of device variables on a GPU, once. */
+void mt_modules_log_symbols(void);
+#endif

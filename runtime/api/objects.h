@@ -1,0 +1,20 @@
+/* Allocations as the trace knows them, on both devices: an id per allocation, found by address. Thread-safe.
+ */
+#ifndef MT_API_OBJECTS_H
+#define MT_API_OBJECTS_H
+#include <stdint.h>
+#include "common/site.h"
+
+/* kind as in companions ("cudaMalloc", "managed", "host", "array", "async"). Nothing happens when p is NULL.
+ */
+void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site);
+struct mt_object;
+/* Before a free: takes the object out, so that the address can be given out again. NULL: unknown. */
+struct mt_object *mt_object_take(const void *p);
+/* After it: logs the free, or puts the object back when the free failed. */
+void mt_object_done(struct mt_object *o, int freed);
+/* 1 when kernels see the memory at p as theirs (not host memory). */
+int mt_object_is_device(const void *p);
+/* cudaDeviceReset freed everything but registered memory. */
+void mt_objects_reset(void);
+#endif

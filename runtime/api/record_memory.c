@@ -1,0 +1,128 @@
+/* Recorders of allocations and frees: each calls the device's function and writes down what came of it. */
+#include "array.h"
+#include "device.h"
+#include "entry.h"
+#include "objects.h"
+#include "common/site.h"
+#include <stdint.h>
+
+/* Evaluates `call`; when it succeeds notes `p` of `bytes`. */
+#define ALLOC(call, p, bytes, kind)                                                                          \
+    const struct mt_host_site *site = mt_host_site_take();                                                   \
+    cudaError_t e = (call);                                                                                  \
+    if (!e)                                                                                                  \
+        mt_object_add((p), (bytes), (kind), site);                                                           \
+    return e
+
+cudaError_t REC(cudaMalloc)(void **out, size_t bytes)
+{
+    ALLOC(MT_NEXT(cudaMalloc)(out, bytes), *out, bytes, "cudaMalloc");
+}
+
+cudaError_t REC(cudaMallocHost)(void **out, size_t bytes)
+{
+    ALLOC(MT_NEXT(cudaMallocHost)(out, bytes), *out, bytes, "host");
+}
+
+cudaError_t REC(cudaHostAlloc)(void **out, size_t bytes, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaHostAlloc)(out, bytes, flags), *out, bytes, "host");
+}
+
+cudaError_t REC(cudaHostRegister)(void *p, size_t bytes, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaHostRegister)(p, bytes, flags), p, bytes, "host");
+}
+
+cudaError_t REC(cudaMallocManaged)(void **out, size_t bytes, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMallocManaged)(out, bytes, flags), *out, bytes, "managed");
+}
+
+cudaError_t REC(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_t height)
+{
+    ALLOC(MT_NEXT(cudaMallocPitch)(out, pitch, width, height), *out, *pitch * height, "cudaMalloc");
+}
+
+cudaError_t REC(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent extent)
+{
+    ALLOC(MT_NEXT(cudaMalloc3D)(out, extent), out->ptr, out->pitch * extent.height * extent.depth,
+          "cudaMalloc");
+}
+
+cudaError_t REC(cudaMallocAsync)(void **out, size_t bytes, cudaStream_t stream)
+{
+    ALLOC(MT_NEXT(cudaMallocAsync)(out, bytes, stream), *out, bytes, "async");
+}
+
+cudaError_t REC(cudaMallocFromPoolAsync)(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+{
+    ALLOC(MT_NEXT(cudaMallocFromPoolAsync)(out, bytes, pool, stream), *out, bytes, "async");
+}
+
+/* A GPU's arrays have no address: their handle stands for it, with no bytes. */
+static const void *array_base(cudaArray_t a)
+{
+    struct mt_array *known = mt_array_get(a);
+    return known ? (const void *)known->data : (const void *)a;
+}
+
+static uint64_t array_bytes(cudaArray_t a)
+{
+    struct mt_array *known = mt_array_get(a);
+    return known ? (uint64_t)known->slice * known->planes : 0;
+}
+
+cudaError_t REC(cudaMallocArray)(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
+                                 size_t height, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMallocArray)(out, desc, width, height, flags), array_base(*out), array_bytes(*out),
+          "array");
+}
+
+cudaError_t REC(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                   struct cudaExtent extent, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMalloc3DArray)(out, desc, extent, flags), array_base(*out), array_bytes(*out), "array");
+}
+
+#define FREE(p, call)                                                                                        \
+    mt_host_site_take();                                                                                     \
+    struct mt_object *o = mt_object_take(p);                                                                 \
+    cudaError_t e = (call);                                                                                  \
+    mt_object_done(o, !e);                                                                                   \
+    return e
+
+cudaError_t REC(cudaFree)(void *p)
+{
+    FREE(p, MT_NEXT(cudaFree)(p));
+}
+
+cudaError_t REC(cudaFreeHost)(void *p)
+{
+    FREE(p, MT_NEXT(cudaFreeHost)(p));
+}
+
+cudaError_t REC(cudaHostUnregister)(void *p)
+{
+    FREE(p, MT_NEXT(cudaHostUnregister)(p));
+}
+
+cudaError_t REC(cudaFreeAsync)(void *p, cudaStream_t stream)
+{
+    FREE(p, MT_NEXT(cudaFreeAsync)(p, stream));
+}
+
+cudaError_t REC(cudaFreeArray)(cudaArray_t a)
+{
+    FREE(a ? array_base(a) : NULL, MT_NEXT(cudaFreeArray)(a));
+}
+
+cudaError_t REC(cudaDeviceReset)(void)
+{
+    mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaDeviceReset)();
+    if (!e)
+        mt_objects_reset();
+    return e;
+}

@@ -1,0 +1,134 @@
+/* Recorders of streams, events and synchronisation. On a GPU they also make streams and events known. */
+#include "device.h"
+#include "entry.h"
+#include "event.h"
+#include "gpu.h"
+#include "stream.h"
+#include "common/events.h"
+#include "common/site.h"
+#include "common/trace.h"
+
+/* ---- streams ---- */
+
+static cudaError_t created(cudaError_t e, cudaStream_t *out, unsigned flags, int priority)
+{
+    mt_host_site_take();
+    if (!e && !mt_stream_get(*out))
+        mt_stream_add(*out, flags, priority);
+    return e;
+}
+
+cudaError_t REC(cudaStreamCreate)(cudaStream_t *out)
+{
+    return created(MT_NEXT(cudaStreamCreate)(out), out, 0, 0);
+}
+
+cudaError_t REC(cudaStreamCreateWithFlags)(cudaStream_t *out, unsigned flags)
+{
+    return created(MT_NEXT(cudaStreamCreateWithFlags)(out, flags), out, flags, 0);
+}
+
+cudaError_t REC(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags, int priority)
+{
+    return created(MT_NEXT(cudaStreamCreateWithPriority)(out, flags, priority), out, flags, priority);
+}
+
+cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
+{
+    mt_host_site_take();
+    if (!mt_device_is_gpu())
+        return MT_NEXT(cudaStreamDestroy)(stream);
+    struct mt_stream *s = mt_stream_get(stream);
+    int own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    if (own && s && s->trace && mt_gpu())
+        mt_gpu()->stream_ends(stream, s->trace);
+    cudaError_t e = MT_NEXT(cudaStreamDestroy)(stream);
+    if (!e && own)
+        mt_stream_remove(s);
+    return e;
+}
+
+/* ---- synchronisation ---- */
+
+static cudaError_t synced(cudaError_t e, const char *what, int64_t id, cudaStream_t stream, int all)
+{
+    mt_host_site_take();
+    if (e)
+        return e;
+    if (mt_device_is_gpu() && mt_gpu())
+        mt_gpu()->synced(stream, all);
+    mt_event_sync(what, id);
+    if (mt_device_is_gpu())
+        mt_trace_flush();
+    return e;
+}
+
+cudaError_t REC(cudaDeviceSynchronize)(void)
+{
+    return synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, NULL, 1);
+}
+
+cudaError_t REC(cudaStreamSynchronize)(cudaStream_t stream)
+{
+    return synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), stream, 0);
+}
+
+cudaError_t REC(cudaEventSynchronize)(cudaEvent_t event)
+{
+    struct mt_event *e = mt_event_get(event);
+    return synced(MT_NEXT(cudaEventSynchronize)(event), "event", e ? (int64_t)e->id : -1, NULL, 1);
+}
+
+/* ---- events ---- */
+
+static cudaError_t event_created(cudaError_t e, cudaEvent_t *out, unsigned flags)
+{
+    mt_host_site_take();
+    if (!e && !mt_event_get(*out))
+        mt_event_add(*out, flags);
+    return e;
+}
+
+cudaError_t REC(cudaEventCreate)(cudaEvent_t *out)
+{
+    return event_created(MT_NEXT(cudaEventCreate)(out), out, 0);
+}
+
+cudaError_t REC(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)
+{
+    return event_created(MT_NEXT(cudaEventCreateWithFlags)(out, flags), out, flags);
+}
+
+cudaError_t REC(cudaEventDestroy)(cudaEvent_t event)
+{
+    struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL;
+    mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaEventDestroy)(event);
+    if (!e)
+        mt_event_remove(known);
+    return e;
+}
+
+static cudaError_t note(cudaError_t e, const char *op, cudaEvent_t event, cudaStream_t stream)
+{
+    struct mt_event *known = mt_event_get(event);
+    mt_host_site_take();
+    if (!e && known)
+        mt_event_event(op, known->id, mt_stream_number(stream));
+    return e;
+}
+
+cudaError_t REC(cudaEventRecord)(cudaEvent_t event, cudaStream_t stream)
+{
+    return note(MT_NEXT(cudaEventRecord)(event, stream), "record", event, stream);
+}
+
+cudaError_t REC(cudaEventRecordWithFlags)(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+    return note(MT_NEXT(cudaEventRecordWithFlags)(event, stream, flags), "record", event, stream);
+}
+
+cudaError_t REC(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    return note(MT_NEXT(cudaStreamWaitEvent)(stream, event, flags), "wait", event, stream);
+}

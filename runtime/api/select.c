@@ -1,0 +1,159 @@
+/* GPU or CPU device, and where the real CUDA runtime is. */
+#define _GNU_SOURCE
+#include "device.h"
+#include "entry.h"
+#include "gpu.h"
+#include "module.h"
+#include "common/options.h"
+#include "common/report.h"
+#include "common/trace.h"
+#include "cpu/cpu.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STR_(x) #x
+#define STR(x) STR_(x)
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int is_gpu;
+static void *cudart;
+
+/* Devices the driver sees; -1 with *why when there is no driver. */
+static int count_devices(const char **why)
+{
+    int n = 0;
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!cuda) {
+        *why = "libcuda.so.1, NVIDIA's driver, is not installed";
+        return -1;
+    }
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(cuda, "cuInit");
+    int (*count)(int *) = (int (*)(int *))dlsym(cuda, "cuDeviceGetCount");
+    if (!init || !count || init(0)) {
+        *why = "the driver (libcuda.so.1) does not start";
+        return -1;
+    }
+    if (count(&n) || n <= 0) {
+        *why = "the driver sees no device";
+        return 0;
+    }
+    return n;
+}
+
+/* Our own library may stand in libcudart's place: only one that is not us will do. */
+static void *open_one(const char *name)
+{
+    void *h = *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND) : NULL;
+    if (h && (dlsym(h, "__mt_host_site") || !dlsym(h, "cudaRuntimeGetVersion"))) {
+        dlclose(h);
+        h = NULL;
+    }
+    return h;
+}
+
+static void *open_cudart(void)
+{
+    const char *given = mt_options()->cudart;
+    if (*given) {
+        void *h = open_one(given);
+        if (!h)
+            mt_report("MEMTRACE_CUDART=%s is not a CUDA runtime library", given);
+        return h;
+    }
+    char names[3][512];
+    int major = CUDART_VERSION / 1000;
+    snprintf(names[0], sizeof names[0], major < 12 ? "libcudart.so.%d.0" : "libcudart.so.%d", major);
+    snprintf(names[1], sizeof names[1], "%s/lib64/%.64s", MEMTRACE_CUDA_ROOT, names[0]);
+    snprintf(names[2], sizeof names[2], "%s/lib/%.64s", MEMTRACE_CUDA_ROOT, names[0]);
+    for (int i = 0; i < 3; i++) {
+        void *h = open_one(names[i]);
+        if (h)
+            return h;
+    }
+    return NULL;
+}
+
+/* Prefers the GPU unless told otherwise; says why when it cannot have what was asked for. */
+static void choose(void)
+{
+    const char *why = "";
+    unsigned want = mt_options()->device;
+    int n = want == MT_DEVICE_CPU ? 0 : count_devices(&why);
+    if (want == MT_DEVICE_GPU && n <= 0)
+        mt_report("MEMTRACE_DEVICE=gpu, but %s", why);
+    if (want == MT_DEVICE_GPU || (want == MT_DEVICE_AUTO && n > 0)) {
+        cudart = open_cudart();
+        is_gpu = cudart || want == MT_DEVICE_GPU;
+        if (!cudart)
+            mt_report(
+                "the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",
+                CUDART_VERSION / 1000, is_gpu ? "" : "; running on the CPU device");
+    }
+    if (is_gpu) {
+        mt_say("running on the GPU");
+        mt_trace_device("gpu", "NVIDIA GPU", 0);
+    } else {
+        mt_say("running on the CPU device%s%s", *why ? ": " : "", why);
+        mt_trace_device("cpu", MT_DEV_NAME, mt_device_sms());
+    }
+}
+
+int mt_device_is_gpu(void)
+{
+    pthread_once(&once, choose);
+    if (is_gpu) {
+        /* Outside of choose(): registration calls the real runtime through the entry table. */
+        static pthread_once_t told = PTHREAD_ONCE_INIT;
+        static _Thread_local int inside;
+        if (!inside) {
+            inside = 1;
+            pthread_once(&told, mt_modules_to_gpu);
+            inside = 0;
+        }
+    }
+    return is_gpu;
+}
+
+void *mt_device_cudart(void)
+{
+    return cudart;
+}
+
+unsigned mt_device_sms(void)
+{
+    return (unsigned)mt_options()->cpu_sms;
+}
+
+uint64_t mt_device_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : (uint64_t)8 << 30;
+}
+
+static int start_error;
+
+static void start(void)
+{
+    start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
+    if (start_error)
+        mt_report("the CPU device cannot start: %s", strerror(start_error));
+}
+
+int mt_device_start(void)
+{
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
+    pthread_once(&started, start);
+    return start_error;
+}
+
+/* Last of all, after the program's own exit handlers: the files get their ends. */
+__attribute__((destructor)) static void finish(void)
+{
+    if (is_gpu && mt_gpu() && mt_gpu()->finish)
+        mt_gpu()->finish();
+    mt_trace_finish();
+}

@@ -1,0 +1,178 @@
+/* Streams and host functions on the CPU device. A launch or copy is complete when its call returns, so a
+ * stream only ever has host functions pending. */
+#include "entry.h"
+#include "error.h"
+#include "stream.h"
+#include "sync.h"
+#include <stdlib.h>
+
+#define LEAST 0
+#define GREATEST (-5)
+
+static struct mt_stream *get(cudaStream_t handle, cudaError_t *e)
+{
+    *e = mt_failed();
+    struct mt_stream *s = *e ? NULL : mt_stream_get(handle);
+    if (!s && !*e)
+        *e = mt_fail(cudaErrorInvalidResourceHandle);
+    return s;
+}
+
+cudaError_t IMPL(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags, int priority)
+{
+    MT_RETURN_IF_FAILED();
+    if (!out || flags & ~(unsigned)cudaStreamNonBlocking)
+        return mt_fail(cudaErrorInvalidValue);
+    priority = priority < GREATEST ? GREATEST : priority > LEAST ? LEAST : priority;
+    struct mt_stream *s = mt_stream_add(NULL, flags, priority);
+    if (!s)
+        return mt_fail(cudaErrorMemoryAllocation);
+    *out = s->handle;
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaStreamCreate)(cudaStream_t *out)
+{
+    return IMPL(cudaStreamCreateWithPriority)(out, cudaStreamDefault, 0);
+}
+
+cudaError_t IMPL(cudaStreamCreateWithFlags)(cudaStream_t *out, unsigned flags)
+{
+    return IMPL(cudaStreamCreateWithPriority)(out, flags, 0);
+}
+
+cudaError_t IMPL(cudaStreamDestroy)(cudaStream_t handle)
+{
+    if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    struct mt_stream *s = mt_stream_get(handle);
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    mt_stream_remove(s);
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaStreamSynchronize)(cudaStream_t handle)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (!s)
+        return e;
+    mt_stream_wait(s);
+    mt_synced();
+    return mt_failed_sync();
+}
+
+cudaError_t IMPL(cudaStreamQuery)(cudaStream_t handle)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (!s)
+        return e;
+    return mt_stream_idle(s) ? mt_failed_sync() : cudaErrorNotReady;
+}
+
+cudaError_t IMPL(cudaStreamGetPriority)(cudaStream_t handle, int *priority)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (s && priority)
+        *priority = s->priority;
+    return s && !priority ? mt_fail(cudaErrorInvalidValue) : e;
+}
+
+cudaError_t IMPL(cudaStreamGetFlags)(cudaStream_t handle, unsigned *flags)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (s && flags)
+        *flags = s->flags;
+    return s && !flags ? mt_fail(cudaErrorInvalidValue) : e;
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t IMPL(cudaStreamGetId)(cudaStream_t handle, unsigned long long *id)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (s && id)
+        *id = s->id;
+    return s && !id ? mt_fail(cudaErrorInvalidValue) : e;
+}
+#endif
+
+#if CUDART_VERSION >= 12080
+cudaError_t IMPL(cudaStreamGetDevice)(cudaStream_t handle, int *device)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (s && device)
+        *device = 0;
+    return s && !device ? mt_fail(cudaErrorInvalidValue) : e;
+}
+#endif
+
+cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t bytes, unsigned flags)
+{
+    cudaError_t e;
+    get(handle, &e);
+    return e;
+}
+
+cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (s && status)
+        *status = cudaStreamCaptureStatusNone;
+    return s && !status ? mt_fail(cudaErrorInvalidValue) : e;
+}
+
+/* ---- host functions ---- */
+
+struct host_call {
+    cudaStream_t stream;
+    cudaStreamCallback_t callback; /* or */
+    cudaHostFn_t fn;
+    void *data;
+};
+
+static void run_host_call(void *p)
+{
+    struct host_call *c = p;
+    if (c->fn)
+        c->fn(c->data);
+    else
+        c->callback(c->stream, mt_failed(), c->data);
+    free(c);
+}
+
+static cudaError_t host_call(cudaStream_t handle, cudaStreamCallback_t callback, cudaHostFn_t fn, void *data)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (!s)
+        return e;
+    if (!callback && !fn)
+        return mt_fail(cudaErrorInvalidValue);
+    struct host_call *c = malloc(sizeof *c);
+    if (!c)
+        return mt_fail(cudaErrorMemoryAllocation);
+    *c = (struct host_call){handle, callback, fn, data};
+    if (mt_stream_call(s, run_host_call, c)) {
+        free(c);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaStreamAddCallback)(cudaStream_t handle, cudaStreamCallback_t callback, void *data,
+                                        unsigned flags)
+{
+    return flags ? mt_fail(cudaErrorInvalidValue) : host_call(handle, callback, NULL, data);
+}
+
+cudaError_t IMPL(cudaLaunchHostFunc)(cudaStream_t handle, cudaHostFn_t fn, void *data)
+{
+    return host_call(handle, NULL, fn, data);
+}

@@ -1,0 +1,18 @@
+#include "sync.h"
+#include "common/trace.h"
+#include <stdatomic.h>
+#include <stdio.h>
+
+static _Atomic int printed;
+
+void mt_printed(void)
+{
+    printed = 1;
+}
+
+void mt_synced(void)
+{
+    if (atomic_exchange(&printed, 0))
+        fflush(stdout);
+    mt_trace_flush();
+}

@@ -1,0 +1,293 @@
+#define _GNU_SOURCE
+#include "companion.h"
+#include "events.h"
+#include "file.h"
+#include "json.h"
+#include "report.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK 65536u               /* bytes gathered before a write */
+#define HELD (16u << 20)           /* bytes that may wait for a FIFO's reader */
+#define FLUSH_NS 50000000u         /* at most this old in memory when a launch ends */
+#define LAST_WAIT_NS 2000000000ull /* for a FIFO's reader at the end */
+
+struct mt_companion {
+    pthread_mutex_t lock;
+    struct mt_file file;
+    char *path;
+    int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
+    char *out;
+    size_t n, capacity;
+    uint64_t log_at;   /* how far the log is copied */
+    uint64_t ended_at; /* log_at when `end` was written */
+    int ended;
+    uint64_t flushed_ns;
+    struct mt_json line;
+};
+
+static void turn_off(struct mt_companion *c, const char *why)
+{
+    if (!c->off)
+        mt_report("%s; this companion is incomplete", why);
+    c->off = 1;
+    c->n = 0;
+    mt_file_close(&c->file);
+}
+
+/* Makes the descriptor usable: a parked file, or a FIFO whose reader may have come. 0, or EAGAIN. */
+static int wake(struct mt_companion *c)
+{
+    char why[512];
+    if (!c->parked && !c->waiting)
+        return 0;
+    int rc = mt_file_open(&c->file, c->path, c->parked ? MT_FILE_RESUME : MT_FILE_TRY, why, sizeof why);
+    if (!rc)
+        c->parked = c->waiting = 0;
+    else if (rc != EAGAIN)
+        turn_off(c, why);
+    return rc;
+}
+
+static void write_out(struct mt_companion *c)
+{
+    size_t done;
+    if (c->off || c->n == 0 || mt_forked())
+        return;
+    if (wake(c)) {
+        if (c->n > HELD)
+            turn_off(c, "a companion's FIFO has no reader and its lines fill the memory set aside");
+        return;
+    }
+    int rc = mt_file_write(&c->file, c->out, c->n, -1, &done);
+    if (rc) {
+        char why[512];
+        snprintf(why, sizeof why, "%s: %s", c->path,
+                 rc == EPIPE ? "its reader closed the FIFO" : strerror(rc));
+        turn_off(c, why);
+        return;
+    }
+    c->n = 0;
+    c->flushed_ns = mt_now_ns();
+}
+
+/* Room for `bytes` more, or NULL. */
+static char *room(struct mt_companion *c, size_t bytes)
+{
+    if (c->n + bytes > CHUNK)
+        write_out(c);
+    if (c->n + bytes > c->capacity) {
+        size_t capacity = c->n + bytes + CHUNK;
+        char *p = realloc(c->out, capacity);
+        if (!p) {
+            turn_off(c, "a companion's lines do not fit into memory");
+            return NULL;
+        }
+        c->out = p;
+        c->capacity = capacity;
+    }
+    return c->off ? NULL : c->out + c->n;
+}
+
+static void catch_up(struct mt_companion *c)
+{
+    char *p;
+    size_t got;
+    while (!c->off && c->log_at < mt_log_size() && (p = room(c, CHUNK / 2))) {
+        got = mt_log_read(c->log_at, p, CHUNK / 2);
+        if (!got) {
+            turn_off(c, "a companion cannot read back the process's events");
+            return;
+        }
+        c->n += got;
+        c->log_at += got;
+    }
+}
+
+static void put_line(struct mt_companion *c)
+{
+    mt_json_end(&c->line);
+    if (c->line.failed) {
+        turn_off(c, "a companion's line does not fit into memory");
+        return;
+    }
+    char *p = room(c, c->line.n);
+    if (p) {
+        memcpy(p, c->line.text, c->line.n);
+        c->n += c->line.n;
+    }
+}
+
+static void put_header(struct mt_companion *c, const struct mt_companion_head *h)
+{
+    char program[4096];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = 0;
+    mt_json_begin(&c->line, "header");
+    mt_json_u64(&c->line, "version", 1);
+    mt_json_string(&c->line, "tool", "memtrace " MEMTRACE_VERSION);
+    mt_json_u64(&c->line, "pid", (uint64_t)getpid());
+    mt_json_string(&c->line, "program", program);
+    mt_json_string(&c->line, "device", h->device);
+    mt_json_string(&c->line, "device_name", h->device_name);
+    mt_json_u64(&c->line, "sms", h->sms);
+    mt_json_string(&c->line, "clock", "CLOCK_MONOTONIC");
+    mt_json_u64(&c->line, "start_ns", mt_now_ns());
+    mt_json_string(&c->line, "trace", h->trace);
+    mt_json_string(&c->line, "format", "raw");
+    mt_json_u64(&c->line, "stream", h->stream);
+    put_line(c);
+}
+
+struct mt_companion *mt_companion_open(const char *path, const struct mt_companion_head *head, char *why,
+                                       size_t size)
+{
+    struct mt_companion *c = calloc(1, sizeof *c);
+    if (!c || !(c->path = strdup(path))) {
+        snprintf(why, size, "%s: out of memory", path);
+        free(c);
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    int rc = mt_file_open(&c->file, path, MT_FILE_TRY, why, size);
+    if (rc && rc != EAGAIN) {
+        mt_companion_close(c);
+        return NULL;
+    }
+    c->waiting = rc == EAGAIN;
+    put_header(c, head);
+    write_out(c);
+    if (c->off) {
+        snprintf(why, size, "%s: the first line cannot be written", path);
+        mt_companion_close(c);
+        return NULL;
+    }
+    return c;
+}
+
+void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
+{
+    mt_json_begin(j, "launch");
+    mt_json_u64(j, "seq", l->seq);
+    mt_json_i64(j, "stream", l->stream);
+    mt_json_string(j, "kernel", l->kernel);
+    mt_json_string(j, "mangled", l->mangled);
+    mt_json_string(j, "signature", l->signature);
+    mt_json_u32x3(j, "grid", l->grid);
+    mt_json_u32x3(j, "block", l->block);
+    mt_json_u64(j, "shared", l->shared);
+    mt_json_string(j, "file", l->site ? l->site->file : "");
+    mt_json_u64(j, "line", l->site ? l->site->line : 0);
+    mt_json_u64(j, "begin_ns", l->begin_ns);
+    mt_json_u64(j, "end_ns", l->end_ns);
+    mt_json_u64(j, "records", l->records);
+    mt_json_u64(j, "untraced", l->untraced);
+    mt_json_bool(j, "traced", l->traced);
+    mt_json_i64(j, "status", l->status);
+}
+
+/* 1, with the lock held, when there is something to write to. */
+static int enter(struct mt_companion *c)
+{
+    if (!c || mt_forked())
+        return 0;
+    pthread_mutex_lock(&c->lock);
+    if (!c->off)
+        return 1;
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+static void leave(struct mt_companion *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l)
+{
+    if (!enter(c))
+        return;
+    catch_up(c);
+    mt_launch_text(&c->line, l);
+    put_line(c);
+    if (mt_now_ns() - c->flushed_ns > FLUSH_NS)
+        write_out(c);
+    leave(c);
+}
+
+void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why)
+{
+    if (!enter(c))
+        return;
+    mt_json_begin(&c->line, "lost");
+    mt_json_u64(&c->line, "count", count);
+    mt_json_string(&c->line, "why", why);
+    put_line(c);
+    leave(c);
+}
+
+void mt_companion_flush(struct mt_companion *c, int force)
+{
+    if (!enter(c))
+        return;
+    if (force || mt_now_ns() - c->flushed_ns > FLUSH_NS)
+        write_out(c);
+    leave(c);
+}
+
+void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e)
+{
+    if (!enter(c))
+        return;
+    catch_up(c);
+    if (!c->ended || c->ended_at != c->log_at) {
+        mt_json_begin(&c->line, "end");
+        mt_json_u64(&c->line, "records_written", e->written);
+        mt_json_u64(&c->line, "records_counted", e->counted);
+        mt_json_u64(&c->line, "launches", e->launches);
+        mt_json_bool(&c->line, "complete", e->complete);
+        put_line(c);
+        c->ended = 1;
+        c->ended_at = c->log_at;
+    }
+    write_out(c);
+    leave(c);
+}
+
+void mt_companion_park(struct mt_companion *c)
+{
+    if (!enter(c))
+        return;
+    write_out(c);
+    if (!c->off && !c->waiting && !c->file.fifo) {
+        mt_file_close(&c->file);
+        c->parked = 1;
+        free(c->out);
+        c->out = NULL;
+        c->n = c->capacity = 0;
+    }
+    leave(c);
+}
+
+void mt_companion_close(struct mt_companion *c)
+{
+    if (!c)
+        return;
+    for (uint64_t until = mt_now_ns() + LAST_WAIT_NS; c->waiting && c->n && !c->off && mt_now_ns() < until;) {
+        write_out(c);
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    }
+    if (c->waiting && c->n && !c->off)
+        mt_report("%s: nobody read this FIFO; its lines are lost", c->path);
+    mt_file_close(&c->file);
+    pthread_mutex_destroy(&c->lock);
+    mt_json_free(&c->line);
+    free(c->out);
+    free(c->path);
+    free(c);
+}

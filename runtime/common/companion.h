@@ -1,0 +1,56 @@
+/* Writes one companion, MemTrace-pipe-N.meta: JSON lines as docs/trace-format.md says. Lines of the process's
+ * log (events.h) are copied in before each line of its own, so a companion that begins late has them all.
+ * Regular file or FIFO; a FIFO without reader holds nothing up: lines wait in memory until one comes.
+ * Calls on one companion may come from many threads. When writing fails the reason is reported once and the
+ * companion is off. */
+#ifndef MT_COMMON_COMPANION_H
+#define MT_COMMON_COMPANION_H
+#include <stddef.h>
+#include <stdint.h>
+#include "site.h"
+
+struct mt_companion;
+
+struct mt_companion_head {
+    const char *device, *device_name; /* "cpu" or "gpu"; its name */
+    unsigned sms;
+    const char *trace; /* file name of the trace, without folder */
+    uint64_t stream;
+};
+
+struct mt_launch_line {
+    uint64_t seq;
+    int64_t stream; /* trace number, -1: none */
+    const char *kernel, *mangled, *signature;
+    uint32_t grid[3], block[3];
+    uint64_t shared; /* dynamic bytes */
+    const struct mt_host_site *site;
+    uint64_t begin_ns, end_ns;
+    uint64_t records; /* of this launch, as the device counted them */
+    uint64_t untraced;
+    int traced; /* 1: name, records and EOT stand in the trace */
+    int status; /* cudaError_t */
+};
+
+struct mt_companion_end {
+    uint64_t written, counted, launches;
+    int complete;
+};
+
+/* NULL: *why is a sentence for the user. */
+struct mt_companion *mt_companion_open(const char *path, const struct mt_companion_head *head, char *why,
+                                       size_t size);
+void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l);
+void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why);
+/* Writes what waits in memory. force 0: only if the last time is a while ago. */
+void mt_companion_flush(struct mt_companion *c, int force);
+/* Catches up with the log and writes an `end` line, unless nothing came since the last one. */
+void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e);
+/* Gives the file descriptor back (regular files); a later flush opens the same file again. */
+void mt_companion_park(struct mt_companion *c);
+void mt_companion_close(struct mt_companion *c);
+
+struct mt_json;
+/* The text of a `launch` line. */
+void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l);
+#endif

@@ -1,0 +1,273 @@
+#define _GNU_SOURCE
+#include "events.h"
+#include "file.h"
+#include "json.h"
+#include "options.h"
+#include "report.h"
+#include "cpu/cpu.h"
+#include "memtrace/record.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOG_MEMORY (1u << 20) /* the log's tail in memory; what is older moves to an unnamed file */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the log, the line buffer, alloc ids */
+static char *tail;
+static size_t tail_bytes;
+static uint64_t spilled, dropped;
+static int spill_fd = -1;
+static struct mt_json line;
+static _Atomic uint64_t seq;
+static uint64_t alloc_id;
+
+uint64_t mt_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int mt_tracing(void)
+{
+    return mt_options()->enable && !mt_forked();
+}
+
+uint64_t mt_event_seq(void)
+{
+    return atomic_fetch_add(&seq, 1);
+}
+
+/* ---- the log ---- */
+
+/* Moves the tail to the file. 0, or -1: it stays. */
+static int spill(void)
+{
+    if (spill_fd < 0) {
+        spill_fd = open(mt_options()->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (spill_fd < 0)
+            spill_fd = memfd_create("memtrace-log", MFD_CLOEXEC);
+        if (spill_fd < 0)
+            return -1;
+    }
+    for (size_t done = 0; done < tail_bytes;) {
+        ssize_t n = pwrite(spill_fd, tail + done, tail_bytes - done, (off_t)(spilled + done));
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            return -1;
+    }
+    spilled += tail_bytes;
+    tail_bytes = 0;
+    return 0;
+}
+
+static void lose(size_t bytes, const char *why)
+{
+    if (!dropped)
+        mt_report("companion: %s; allocations, copies and events from here on are missing", why);
+    dropped += bytes;
+}
+
+static void append_locked(const struct mt_json *j)
+{
+    if (!tail)
+        tail = malloc(LOG_MEMORY);
+    if (!tail || j->failed || j->n > LOG_MEMORY)
+        lose(j->n, "out of memory");
+    else if (dropped || (tail_bytes + j->n > LOG_MEMORY && spill()))
+        lose(j->n, "no space for its lines");
+    else {
+        memcpy(tail + tail_bytes, j->text, j->n);
+        tail_bytes += j->n;
+    }
+}
+
+void mt_log_line(const struct mt_json *j)
+{
+    if (!mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    append_locked(j);
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t mt_log_size(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = spilled + tail_bytes;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+uint64_t mt_log_dropped(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = dropped;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+size_t mt_log_read(uint64_t from, void *out, size_t bytes)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&lock);
+    if (from < spilled) {
+        uint64_t there = spilled - from;
+        ssize_t got;
+        do
+            got = pread(spill_fd, out, there < bytes ? (size_t)there : bytes, (off_t)from);
+        while (got < 0 && errno == EINTR);
+        n = got > 0 ? (size_t)got : 0;
+    } else if (from - spilled < tail_bytes) {
+        n = tail_bytes - (size_t)(from - spilled);
+        n = n < bytes ? n : bytes;
+        memcpy(out, tail + (from - spilled), n);
+    }
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* ---- lines ---- */
+
+/* Between begin and end the lock is held, so that the log is in the order of the sequence numbers. */
+static int begin(const char *ev)
+{
+    if (!mt_tracing())
+        return 0;
+    pthread_mutex_lock(&lock);
+    mt_json_begin(&line, ev);
+    mt_json_u64(&line, "seq", mt_event_seq());
+    return 1;
+}
+
+static void end(void)
+{
+    mt_json_end(&line);
+    append_locked(&line);
+    pthread_mutex_unlock(&lock);
+}
+
+static void put_site(const struct mt_host_site *site)
+{
+    mt_json_string(&line, "file", site ? site->file : "");
+    mt_json_u64(&line, "line", site ? site->line : 0);
+}
+
+uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
+                        const struct mt_host_site *site)
+{
+    if (!begin("alloc"))
+        return 0;
+    uint64_t id = alloc_id++;
+    mt_json_u64(&line, "id", id);
+    mt_json_address(&line, "base", base);
+    mt_json_u64(&line, "bytes", bytes);
+    mt_json_string(&line, "kind", kind);
+    mt_json_string(&line, "name", name);
+    put_site(site);
+    end();
+    return id;
+}
+
+void mt_event_free(uint64_t id, uint64_t base)
+{
+    if (!begin("free"))
+        return;
+    mt_json_u64(&line, "id", id);
+    mt_json_address(&line, "base", base);
+    end();
+}
+
+void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site)
+{
+    if (!begin("memcpy"))
+        return;
+    mt_json_string(&line, "kind", c->kind);
+    mt_json_address(&line, "dst", c->dst);
+    mt_json_address(&line, "src", c->src);
+    mt_json_u64(&line, "bytes", c->bytes);
+    if (c->height) {
+        mt_json_u64(&line, "width", c->width);
+        mt_json_u64(&line, "height", c->height);
+        mt_json_u64(&line, "dpitch", c->dpitch);
+        mt_json_u64(&line, "spitch", c->spitch);
+    }
+    mt_json_i64(&line, "stream", c->stream);
+    put_site(site);
+    end();
+}
+
+void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *site)
+{
+    if (!begin("memset"))
+        return;
+    mt_json_address(&line, "dst", f->dst);
+    mt_json_u64(&line, "value", f->value);
+    mt_json_u64(&line, "bytes", f->bytes);
+    if (f->height) {
+        mt_json_u64(&line, "width", f->width);
+        mt_json_u64(&line, "height", f->height);
+        mt_json_u64(&line, "pitch", f->pitch);
+    }
+    mt_json_i64(&line, "stream", f->stream);
+    put_site(site);
+    end();
+}
+
+void mt_event_sync(const char *what, int64_t id)
+{
+    if (!begin("sync"))
+        return;
+    mt_json_string(&line, "what", what);
+    if (strcmp(what, "device"))
+        mt_json_i64(&line, what, id); /* "stream": N or "event": id */
+    end();
+}
+
+void mt_event_event(const char *op, uint64_t event, int64_t stream)
+{
+    if (!begin("event"))
+        return;
+    mt_json_string(&line, "op", op);
+    mt_json_u64(&line, "event", event);
+    mt_json_i64(&line, "stream", stream);
+    end();
+}
+
+static const char *op_name(uint32_t op)
+{
+    switch (op) {
+#define MT_ACCESS_TYPE(name, code, text)                                                                     \
+    case code:                                                                                               \
+        return text;
+#include "memtrace/record.def"
+    }
+    return "unknown";
+}
+
+void mt_event_sites(const struct mt_image *image)
+{
+    const struct mt_image_site *site = image->head->sites;
+    struct mt_json j = {0};
+    for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
+        mt_json_begin(&j, "site");
+        mt_json_u64(&j, "id", (uint64_t)image->site_base + i);
+        mt_json_string(&j, "file", site->file);
+        mt_json_u64(&j, "line", site->line);
+        mt_json_u64(&j, "column", site->column);
+        mt_json_string(&j, "function", site->function);
+        mt_json_string(&j, "op", op_name(site->op));
+        mt_json_u64(&j, "size", site->size);
+        mt_json_string(&j, "var", site->variable);
+        mt_json_end(&j);
+        mt_log_line(&j);
+    }
+    mt_json_free(&j);
+}

@@ -1,0 +1,54 @@
+/* What happens in the process besides launches: the lines that stand in every companion. They are gathered in
+ * one log, once; companions copy from it (docs/trace-format.md says which keys). Thread-safe. Nothing is
+ * logged while tracing is off (MEMTRACE_ENABLE=0, or in a forked child). */
+#ifndef MT_COMMON_EVENTS_H
+#define MT_COMMON_EVENTS_H
+#include <stddef.h>
+#include <stdint.h>
+#include "site.h"
+
+uint64_t mt_now_ns(void); /* CLOCK_MONOTONIC */
+/* 1 when this process is traced. */
+int mt_tracing(void);
+
+/* The next sequence number, for an event whose line is written later. */
+uint64_t mt_event_seq(void);
+/* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. */
+uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
+                        const struct mt_host_site *site);
+void mt_event_free(uint64_t id, uint64_t base);
+
+struct mt_event_copy {
+    const char *kind; /* h2h h2d d2h d2d */
+    uint64_t dst, src, bytes;
+    uint64_t width, height, dpitch, spitch; /* height 0: one block of `bytes` */
+    int64_t stream;                         /* -1: has no trace */
+};
+void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site);
+
+struct mt_event_fill {
+    uint64_t dst, value, bytes;
+    uint64_t width, height, pitch; /* height 0: one block of `bytes` */
+    int64_t stream;
+};
+void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *site);
+/* what: "device" (id unused), "stream" (id: trace number or -1), "event" (id of the event). */
+void mt_event_sync(const char *what, int64_t id);
+/* op: "record" or "wait". */
+void mt_event_event(const char *op, uint64_t event, int64_t stream);
+
+struct mt_image;
+/* The site lines of an image. */
+void mt_event_sites(const struct mt_image *image);
+
+/* ---- for companions ---- */
+struct mt_json;
+/* Appends a finished line to the log. */
+void mt_log_line(const struct mt_json *j);
+/* Bytes in the log so far. */
+uint64_t mt_log_size(void);
+/* Copies up to `bytes` from position `from`; returns the number copied (0: end, or it cannot be read). */
+size_t mt_log_read(uint64_t from, void *out, size_t bytes);
+/* Bytes that never came into the log because memory or disk ran out. */
+uint64_t mt_log_dropped(void);
+#endif

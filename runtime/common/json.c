@@ -1,0 +1,135 @@
+#include "json.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put(struct mt_json *j, const char *s, size_t n)
+{
+    if (j->failed)
+        return;
+    if (j->n + n > j->capacity) {
+        size_t capacity = 2 * (j->n + n) + 256;
+        char *p = realloc(j->text, capacity);
+        if (!p) {
+            j->failed = 1;
+            return;
+        }
+        j->text = p;
+        j->capacity = capacity;
+    }
+    memcpy(j->text + j->n, s, n);
+    j->n += n;
+}
+
+static void put_key(struct mt_json *j, const char *key)
+{
+    put(j, ",\"", 2);
+    put(j, key, strlen(key));
+    put(j, "\":", 2);
+}
+
+/* Length of the UTF-8 sequence at s (shortest form, no surrogates), 0 if there is none. */
+static size_t sequence(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+static void put_string(struct mt_json *j, const char *text)
+{
+    put(j, "\"", 1);
+    for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
+        char esc[8];
+        size_t n = sequence(s);
+        if (n == 0) {
+            put(j, "\xef\xbf\xbd", 3);
+            n = 1;
+        } else if (*s == '"' || *s == '\\') {
+            esc[0] = '\\';
+            esc[1] = (char)*s;
+            put(j, esc, 2);
+        } else if (*s < 0x20 || *s == 0x7f) {
+            put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", *s));
+        } else {
+            put(j, (const char *)s, n);
+        }
+        s += n;
+    }
+    put(j, "\"", 1);
+}
+
+static void put_format(struct mt_json *j, const char *format, uint64_t value)
+{
+    char text[32];
+    put(j, text, (size_t)snprintf(text, sizeof text, format, value));
+}
+
+void mt_json_begin(struct mt_json *j, const char *ev)
+{
+    j->n = 0;
+    j->failed = 0;
+    put(j, "{\"ev\":", 6);
+    put_string(j, ev);
+}
+
+void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
+{
+    put_key(j, key);
+    put_format(j, "%" PRIu64, value);
+}
+
+void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
+{
+    put_key(j, key);
+    if (value < 0)
+        put(j, "-", 1);
+    put_format(j, "%" PRIu64, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void mt_json_bool(struct mt_json *j, const char *key, int value)
+{
+    put_key(j, key);
+    put(j, value ? "true" : "false", value ? 4 : 5);
+}
+
+void mt_json_address(struct mt_json *j, const char *key, uint64_t value)
+{
+    put_key(j, key);
+    put_format(j, "\"0x%" PRIx64 "\"", value);
+}
+
+void mt_json_string(struct mt_json *j, const char *key, const char *value)
+{
+    put_key(j, key);
+    put_string(j, value);
+}
+
+void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3])
+{
+    char text[48];
+    put_key(j, key);
+    put(j, text,
+        (size_t)snprintf(text, sizeof text, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", v[0], v[1], v[2]));
+}
+
+void mt_json_end(struct mt_json *j)
+{
+    put(j, "}\n", 2);
+}
+
+void mt_json_free(struct mt_json *j)
+{
+    free(j->text);
+    *j = (struct mt_json){0};
+}

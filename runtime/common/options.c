@@ -1,0 +1,153 @@
+#include "options.h"
+#include "report.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct parse {
+    const char *(*get)(const char *, void *);
+    void (*complain)(const char *, void *);
+    void *ctx;
+};
+
+/* "64K" -> 65536. -1: not a number or too large. */
+static int number(const char *s, uint64_t *out)
+{
+    if (*s < '0' || *s > '9')
+        return -1;
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(s, &end, 10);
+    unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                     : *end == 'M' || *end == 'm' ? 20
+                     : *end == 'G' || *end == 'g' ? 30
+                                                  : 0;
+    if (errno || end[shift ? 1 : 0] || v > UINT64_MAX >> shift)
+        return -1;
+    *out = v << shift;
+    return 0;
+}
+
+static int in_range(const char *s, const char *values, uint64_t *out)
+{
+    char low[32];
+    const char *dots = strstr(values, "..");
+    uint64_t lo = 0, hi = 0;
+    snprintf(low, sizeof low, "%.*s", (int)(dots - values), values);
+    number(low, &lo);
+    number(dots + 2, &hi);
+    return number(s, out) || *out < lo || *out > hi ? -1 : 0;
+}
+
+/* Index of `s` among words separated by '|'. */
+static int choice(const char *s, const char *values, unsigned *out)
+{
+    size_t n = strlen(s);
+    for (unsigned i = 0;; i++) {
+        size_t len = strcspn(values, "|");
+        if (len == n && !memcmp(s, values, n)) {
+            *out = i;
+            return 0;
+        }
+        if (!values[len])
+            return -1;
+        values += len + 1;
+    }
+}
+
+static const char *given(const struct parse *p, const char *name)
+{
+    const char *s = p->get(name, p->ctx);
+    return s && *s ? s : NULL;
+}
+
+static void refuse(const struct parse *p, const char *name, const char *value, const char *values,
+                   const char *def)
+{
+    char line[512];
+    snprintf(line, sizeof line, "%s=%.200s is not understood (wanted: %s); using %s", name, value, values,
+             *def ? def : "nothing");
+    p->complain(line, p->ctx);
+}
+
+static void take_STRING(const struct parse *p, const char **out, const char *name, const char *def,
+                        const char *values)
+{
+    const char *s = given(p, name);
+    *out = s ? s : def;
+}
+
+static void take_NUMBER(const struct parse *p, uint64_t *out, const char *name, const char *def,
+                        const char *values)
+{
+    const char *s = given(p, name);
+    if (s && !in_range(s, values, out))
+        return;
+    if (s)
+        refuse(p, name, s, values, def);
+    in_range(def, values, out);
+}
+
+static void take_CHOICE(const struct parse *p, unsigned *out, const char *name, const char *def,
+                        const char *values)
+{
+    const char *s = given(p, name);
+    if (s && !choice(s, values, out))
+        return;
+    if (s)
+        refuse(p, name, s, values, def);
+    choice(def, values, out);
+}
+
+static void take_SWITCH(const struct parse *p, unsigned *out, const char *name, const char *def,
+                        const char *values)
+{
+    take_CHOICE(p, out, name, def, values);
+}
+
+/* A pattern must name one file in the folder for each stream. */
+static void check_pattern(const struct parse *p, struct mt_options *o)
+{
+    static const char def[] = "MemTrace-pipe-?";
+    if (strchr(o->pattern, '?') && !strchr(o->pattern, '/'))
+        return;
+    refuse(p, "MEMTRACE_PATTERN", o->pattern, "a file name with a `?` for the stream number and no `/`", def);
+    o->pattern = def;
+}
+
+void mt_options_parse(struct mt_options *o, const char *(*get)(const char *, void *),
+                      void (*complain)(const char *, void *), void *ctx)
+{
+    struct parse p = {get, complain, ctx};
+#define MT_OPTION(kind, field, name, def, values, help) take_##kind(&p, &o->field, name, def, values);
+#include "options.def"
+    check_pattern(&p, o);
+}
+
+static struct mt_options options;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const char *from_environment(const char *name, void *ctx)
+{
+    /* Copied: the program may change its environment later. */
+    const char *s = getenv(name);
+    return s ? strdup(s) : NULL;
+}
+
+static void to_stderr(const char *line, void *ctx)
+{
+    mt_report("%s", line);
+}
+
+static void read_once(void)
+{
+    mt_options_parse(&options, from_environment, to_stderr, NULL);
+}
+
+const struct mt_options *mt_options(void)
+{
+    pthread_once(&once, read_once);
+    return &options;
+}

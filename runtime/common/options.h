@@ -1,0 +1,25 @@
+/* The runtime's settings: environment variables, read once at first use. The table is options.def. */
+#ifndef MT_COMMON_OPTIONS_H
+#define MT_COMMON_OPTIONS_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum mt_option_device { MT_DEVICE_AUTO, MT_DEVICE_GPU, MT_DEVICE_CPU };
+
+struct mt_options {
+#define MT_FIELD_STRING(f) const char *f;
+#define MT_FIELD_NUMBER(f) uint64_t f;
+#define MT_FIELD_CHOICE(f) unsigned f;
+#define MT_FIELD_SWITCH(f) unsigned f;
+#define MT_OPTION(kind, field, name, def, values, help) MT_FIELD_##kind(field)
+#include "options.def"
+};
+
+/* The settings of this process; strings live as long as it does. Thread-safe. A bad value is reported in one
+ * line on stderr and the default is taken. */
+const struct mt_options *mt_options(void);
+
+/* The parser behind it. `get` stands for getenv; `complain` is called with one sentence per bad value. */
+void mt_options_parse(struct mt_options *o, const char *(*get)(const char *name, void *ctx),
+                      void (*complain)(const char *line, void *ctx), void *ctx);
+#endif

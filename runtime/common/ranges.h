@@ -1,0 +1,29 @@
+/* An ordered table of disjoint address ranges, each with a pointer of its user. Thread-safe. A lookup hands
+ * out the user's pointer; its life is the user's business. */
+#ifndef MT_COMMON_RANGES_H
+#define MT_COMMON_RANGES_H
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_range {
+    uint64_t base, bytes;
+    void *data;
+};
+
+struct mt_ranges {
+    pthread_rwlock_t lock;
+    struct mt_range *at; /* ascending base */
+    size_t n, capacity;
+};
+#define MT_RANGES_INIT {PTHREAD_RWLOCK_INITIALIZER, NULL, 0, 0}
+
+/* 0; EEXIST when it overlaps another range; ENOMEM. Empty ranges count as one byte. */
+int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data);
+/* Removes the range that begins at `base`. 1 and *out, or 0. */
+int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out);
+/* The range that holds `address`. 1 and *out, or 0. */
+int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out);
+/* Removes any range (to empty the table). 1 and *out, or 0 when empty. */
+int mt_ranges_pop(struct mt_ranges *t, struct mt_range *out);
+#endif

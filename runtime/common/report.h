@@ -1,0 +1,12 @@
+/* Words to the user: one line on stderr, "memtrace: …". Thread-safe; a line is written in one piece; errno
+ * and the program's stdio buffers are left alone. */
+#ifndef MT_COMMON_REPORT_H
+#define MT_COMMON_REPORT_H
+
+/* Something is wrong and the user must know. */
+void mt_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Good to know; silent under MEMTRACE_QUIET=1. */
+void mt_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Only under MEMTRACE_VERBOSE=1. */
+void mt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#endif

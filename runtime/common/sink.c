@@ -1,0 +1,191 @@
+#include "sink.h"
+#include "file.h"
+#include "report.h"
+#include "memtrace/record.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mt_sink {
+    struct mt_file file;
+    char *path;
+    pthread_mutex_t lock;    /* FIFO: one block after the other; failure state */
+    _Atomic uint64_t offset; /* regular: where the next block goes */
+    _Atomic int off;
+    uint64_t fail_offset;     /* first byte that is not in the file, when off */
+    uint64_t launch;          /* offset of this launch's name */
+    uint64_t first;           /* offset of this launch's first record */
+    _Atomic uint64_t dropped; /* records of this launch that came while off */
+    uint64_t written, lost;
+    int in_launch;
+    char error[256];
+};
+
+static const char *reason(int error)
+{
+    if (error == EPIPE)
+        return "its reader closed the FIFO";
+    if (error == EFBIG)
+        return "the file size limit is reached (ulimit -f)";
+    return strerror(error);
+}
+
+static void fail(struct mt_sink *s, uint64_t at, int error)
+{
+    pthread_mutex_lock(&s->lock);
+    if (at < s->fail_offset)
+        s->fail_offset = at;
+    if (!s->off)
+        snprintf(s->error, sizeof s->error, "%s after %llu bytes", reason(error), (unsigned long long)at);
+    s->off = 1;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. */
+static void put(struct mt_sink *s, const void *data, size_t bytes)
+{
+    size_t done;
+    if (s->file.fifo)
+        pthread_mutex_lock(&s->lock);
+    uint64_t at = atomic_fetch_add(&s->offset, bytes);
+    int off = s->off;
+    int rc = off ? 0 : mt_file_write(&s->file, data, bytes, s->file.fifo ? -1 : (int64_t)at, &done);
+    if (s->file.fifo)
+        pthread_mutex_unlock(&s->lock);
+    if (off || rc)
+        fail(s, off ? at : at + done, rc);
+}
+
+struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
+{
+    static const unsigned char header = MT_RAW_RECORD_SIZE;
+    struct mt_sink *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        snprintf(why, size, "%s: out of memory", path);
+        free(s);
+        return NULL;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    s->fail_offset = UINT64_MAX;
+    if (mt_file_open(&s->file, path, MT_FILE_WAIT, why, size)) {
+        mt_sink_close(s);
+        return NULL;
+    }
+    put(s, &header, 1);
+    if (s->off) {
+        snprintf(why, size, "%s: %s", path, s->error);
+        mt_sink_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* Cuts the file back to whole records and says why, once. */
+static void stop(struct mt_sink *s)
+{
+    uint64_t keep = s->fail_offset;
+    if (s->in_launch && keep >= s->first)
+        keep -= (keep - s->first) % MT_RAW_RECORD_SIZE;
+    else
+        keep = s->launch;
+    int rc = s->file.fifo ? 0 : mt_file_cut(&s->file, keep);
+    if (rc == EBADF) /* a forked child */
+        return;
+    s->fail_offset = keep;
+    mt_report("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
+    if (rc)
+        mt_report("%s: cannot be cut to its last whole record: %s", s->path, strerror(rc));
+    mt_file_close(&s->file);
+}
+
+int mt_sink_begin(struct mt_sink *s, const char *kernel)
+{
+    size_t n = strlen(kernel);
+    if (s->off)
+        return -1;
+    char *line = malloc(n + 1);
+    if (!line) {
+        fail(s, s->offset, ENOMEM);
+        s->launch = s->offset;
+        stop(s);
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++)
+        line[i] = kernel[i] == '\n' ? ' ' : kernel[i];
+    line[n] = '\n';
+    s->launch = s->offset;
+    put(s, line, n + 1);
+    free(line);
+    if (s->off) {
+        stop(s);
+        return -1;
+    }
+    s->first = s->offset;
+    s->dropped = 0;
+    s->in_launch = 1;
+    return 0;
+}
+
+void mt_sink_append(struct mt_sink *s, const void *records, size_t count)
+{
+    if (s->off)
+        atomic_fetch_add(&s->dropped, count);
+    else
+        put(s, records, count * MT_RAW_RECORD_SIZE);
+}
+
+uint64_t mt_sink_end(struct mt_sink *s)
+{
+    static const struct mt_raw_record eot;
+    if (!s->in_launch)
+        return 0;
+    uint64_t came = (s->offset - s->first) / MT_RAW_RECORD_SIZE, kept = came;
+    if (!s->off)
+        put(s, &eot, sizeof eot);
+    if (s->off) {
+        stop(s);
+        kept = s->fail_offset > s->first ? (s->fail_offset - s->first) / MT_RAW_RECORD_SIZE : 0;
+    }
+    s->in_launch = 0;
+    s->written += kept;
+    s->lost += came - kept + s->dropped;
+    return kept;
+}
+
+int mt_sink_on(const struct mt_sink *s)
+{
+    return !s->off;
+}
+
+int mt_sink_is_fifo(const struct mt_sink *s)
+{
+    return s->file.fifo;
+}
+
+uint64_t mt_sink_written(const struct mt_sink *s)
+{
+    return s->written;
+}
+
+uint64_t mt_sink_lost(const struct mt_sink *s)
+{
+    return s->lost;
+}
+
+const char *mt_sink_error(const struct mt_sink *s)
+{
+    return s->error;
+}
+
+void mt_sink_close(struct mt_sink *s)
+{
+    if (!s)
+        return;
+    mt_file_close(&s->file);
+    pthread_mutex_destroy(&s->lock);
+    free(s->path);
+    free(s);
+}

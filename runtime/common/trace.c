@@ -1,0 +1,205 @@
+#include "trace.h"
+#include "events.h"
+#include "file.h"
+#include "json.h"
+#include "options.h"
+#include "report.h"
+#include "sink.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct mt_trace {
+    uint64_t n;
+    struct mt_sink *sink; /* NULL: could not be opened, or closed */
+    struct mt_companion *companion;
+    struct mt_trace *next;
+    _Atomic int busy; /* a launch is under way */
+    uint64_t written, counted, lost, launches;
+    char why[512];     /* why something is lost */
+    int told;          /* the lost line is written */
+    int closed, whole; /* closed, and nothing was missing then */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+static struct mt_trace *traces;
+static uint64_t count;
+static struct mt_companion_head head = {"cpu", "", 0, NULL, 0};
+
+void mt_trace_device(const char *kind, const char *name, unsigned sms)
+{
+    head.device = kind;
+    head.device_name = name;
+    head.sms = sms;
+}
+
+int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, size_t size)
+{
+    size_t at = (size_t)snprintf(out, size, "%s/", dir);
+    for (; *pattern && at < size; pattern++) {
+        if (*pattern == '?')
+            at += (size_t)snprintf(out + at, size - at, "%llu", (unsigned long long)n);
+        else if (pattern[0] == '%' && pattern[1] == 'p' && pattern++)
+            at += (size_t)snprintf(out + at, size - at, "%ld", (long)getpid());
+        else
+            out[at++] = *pattern;
+    }
+    if (at >= size)
+        return -1;
+    out[at] = 0;
+    return 0;
+}
+
+static void open_files(struct mt_trace *t)
+{
+    char path[PATH_MAX - 8], meta[PATH_MAX];
+    const struct mt_options *o = mt_options();
+    if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path)) {
+        snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
+        mt_report("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+        return;
+    }
+    snprintf(meta, sizeof meta, "%s.meta", path);
+    struct mt_companion_head h = head;
+    h.trace = strrchr(path, '/') + 1;
+    h.stream = t->n;
+    t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
+    if (!t->companion)
+        mt_report("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
+    t->sink = mt_sink_open(path, t->why, sizeof t->why);
+    if (!t->sink)
+        mt_report("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+    else
+        mt_say("stream %llu is traced into %s", (unsigned long long)t->n, path);
+}
+
+struct mt_trace *mt_trace_open(void)
+{
+    if (!mt_tracing())
+        return NULL;
+    struct mt_trace *t = calloc(1, sizeof *t);
+    if (!t) {
+        mt_report("out of memory: a stream is not traced");
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    t->n = count++;
+    pthread_mutex_unlock(&lock);
+    open_files(t); /* may wait for a FIFO's reader: others go on */
+    pthread_mutex_lock(&lock);
+    t->next = traces;
+    traces = t;
+    pthread_mutex_unlock(&lock);
+    return t;
+}
+
+int64_t mt_trace_number(const struct mt_trace *t)
+{
+    return t ? (int64_t)t->n : -1;
+}
+
+void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
+{
+    l->seq = mt_event_seq();
+    l->stream = mt_trace_number(t);
+    l->begin_ns = mt_now_ns();
+    l->traced = 0;
+    if (!t || mt_forked())
+        return;
+    t->busy = 1;
+    l->traced = t->sink && !mt_sink_begin(t->sink, l->kernel);
+}
+
+void mt_trace_append(void *trace, const void *records, size_t n)
+{
+    struct mt_trace *t = trace;
+    if (t->sink)
+        mt_sink_append(t->sink, records, n);
+}
+
+void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
+{
+    if (!mt_tracing())
+        return;
+    l->end_ns = mt_now_ns();
+    if (!t) {
+        struct mt_json j = {0};
+        mt_launch_text(&j, l);
+        mt_json_end(&j);
+        mt_log_line(&j);
+        mt_json_free(&j);
+        return;
+    }
+    uint64_t written = l->traced ? mt_sink_end(t->sink) : 0;
+    t->written += written;
+    t->counted += l->records;
+    t->launches++;
+    if (l->records != written) {
+        t->lost += l->records > written ? l->records - written : 0;
+        if (!t->why[0] || t->sink)
+            snprintf(t->why, sizeof t->why, "%s",
+                     t->sink && *mt_sink_error(t->sink) ? mt_sink_error(t->sink)
+                                                        : "the device counted other records than arrived");
+    }
+    mt_companion_launch(t->companion, l);
+    t->busy = 0;
+}
+
+/* Companion first: whoever reads the trace to its end shall find it whole. */
+static void end_companion(struct mt_trace *t)
+{
+    int whole = t->closed ? t->whole : t->sink && mt_sink_on(t->sink) && t->written == t->counted && !t->busy;
+    t->whole = whole;
+    if (t->busy)
+        snprintf(t->why, sizeof t->why, "the program ended during a launch");
+    if (!t->told && !whole) {
+        if (t->sink && !mt_sink_on(t->sink))
+            snprintf(t->why, sizeof t->why, "%s", mt_sink_error(t->sink));
+        mt_companion_lost(t->companion, t->lost, t->why);
+        t->told = 1;
+    }
+    struct mt_companion_end e = {t->written, t->counted, t->launches, whole && !mt_log_dropped()};
+    mt_companion_end(t->companion, &e);
+}
+
+void mt_trace_close(struct mt_trace *t)
+{
+    if (!t || mt_forked())
+        return;
+    end_companion(t);
+    mt_companion_park(t->companion);
+    t->closed = 1;
+    mt_sink_close(t->sink);
+    t->sink = NULL;
+}
+
+void mt_trace_flush(void)
+{
+    if (!mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct mt_trace *t = traces; t; t = t->next)
+        mt_companion_flush(t->companion, 0);
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_trace_finish(void)
+{
+    if (!mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct mt_trace *t = traces; t; t = t->next) {
+        end_companion(t);
+        if (t->busy)
+            continue; /* a thread still writes; the process is about to end */
+        mt_companion_close(t->companion);
+        t->companion = NULL;
+        mt_sink_close(t->sink);
+        t->sink = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+}
