@@ -67,14 +67,6 @@ BINARY(div, a / b)
     {                                                                                                        \
         return mt_##op##_d(a, rc);                                                                           \
     }
-static MT_INLINE float mt_rcp_f(float a, uint32_t rc)
-{
-    return mt_div_f(1, a, rc);
-}
-static MT_INLINE double mt_rcp_d(double a, uint32_t rc)
-{
-    return mt_div_d(1, a, rc);
-}
 UNARY(rcp, 1 / a, 1 / a)
 UNARY(sqrt, __builtin_sqrtf(a), __builtin_sqrt(a))
 

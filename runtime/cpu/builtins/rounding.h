@@ -70,6 +70,15 @@
 MT_DIRECTED(double, d, "d")
 MT_DIRECTED(float, f, "s")
 
+static MT_INLINE float mt_rcp_f(float a, uint32_t rc)
+{
+    return mt_div_f(1, a, rc);
+}
+static MT_INLINE double mt_rcp_d(double a, uint32_t rc)
+{
+    return mt_div_d(1, a, rc);
+}
+
 static MT_INLINE float mt_narrow(double a, uint32_t rc)
 {
     float r;

@@ -103,11 +103,11 @@ MT_BUILTIN void mtb_nvvm_membar_cta(void) /* a CTA stays on one OS thread */
         out[0] = (uint32_t)r;                                                                                \
         out[1] = r >> 32;                                                                                    \
     }                                                                                                        \
-    MT_INLINED uint32_t mtb_nvvm_shfl_##name##_i32(uint32_t v, uint32_t lane, uint32_t c)          \
+    MT_INLINED uint32_t mtb_nvvm_shfl_##name##_i32(uint32_t v, uint32_t lane, uint32_t c)                    \
     {                                                                                                        \
         return (uint32_t)mt_cpu_shfl(mt_cpu_activemask(), v, lane, c, mode);                                 \
     }                                                                                                        \
-    MT_INLINED float mtb_nvvm_shfl_##name##_f32(float v, uint32_t lane, uint32_t c)                \
+    MT_INLINED float mtb_nvvm_shfl_##name##_f32(float v, uint32_t lane, uint32_t c)                          \
     {                                                                                                        \
         return mt_f32((uint32_t)mt_cpu_shfl(mt_cpu_activemask(), mt_u32(v), lane, c, mode));                 \
     }

@@ -1,0 +1,181 @@
+/* mbarrier objects: 64-bit words in shared memory on which threads and asynchronous copies synchronise. A
+ * phase ends when nobody is pending and no bytes are expected. Copies are done when the instruction that
+ * starts them returns here; those that report to an mbarrier then subtract their bytes. A word holds, from
+ * the top: the phase (1 bit), spare (2), bytes expected (21, signed), threads expected in each phase (20),
+ * threads that have not arrived in this one (20). */
+#include "builtin.h"
+
+#define COUNT 0xfffffull
+#define PHASE(w) ((w) >> 63)
+#define BYTES(w) ((int64_t)((w) << 3) >> 43)
+#define EXPECTED(w) ((w) >> 20 & COUNT)
+#define PENDING(w) ((w) & COUNT)
+
+/* Writes the state, going on to the next phase when this one is complete. A CTA stays on one OS thread, so
+ * plain reads and writes do. */
+static MT_INLINE void update(uint64_t *bar, uint64_t expected, uint64_t pending, int64_t bytes)
+{
+    uint64_t phase = PHASE(*bar);
+    if (pending == 0 && bytes == 0) {
+        phase ^= 1;
+        pending = expected;
+    }
+    *bar = phase << 63 | ((uint64_t)bytes & 0x1fffff) << 40 | (expected & COUNT) << 20 | (pending & COUNT);
+}
+
+static MT_INLINE void init(uint64_t *bar, uint32_t count)
+{
+    *bar = (count & COUNT) << 20 | (count & COUNT);
+}
+
+/* `count` threads arrive, `drop` of them for good, and announce `bytes`. Returns the state before. */
+static MT_INLINE uint64_t arrive(uint64_t *bar, uint64_t count, uint64_t drop, int64_t bytes)
+{
+    uint64_t old = *bar, pending = PENDING(old);
+    update(bar, EXPECTED(old) - drop, count < pending ? pending - count : 0, BYTES(old) + bytes);
+    return old;
+}
+
+static MT_INLINE void expect(uint64_t *bar, int64_t bytes)
+{
+    uint64_t old = *bar;
+    update(bar, EXPECTED(old), PENDING(old), BYTES(old) + bytes);
+}
+
+static MT_INLINE bool over(const uint64_t *bar, uint64_t phase)
+{
+    if (PHASE(*bar) == (phase & 1))
+        mt_cpu_yield(); /* a waiting loop comes back here: others must get their turn */
+    return PHASE(*bar) != (phase & 1);
+}
+
+/* ---- intrinsics, on generic and on shared pointers ---- */
+#define NVVM(suffix)                                                                                         \
+    MT_BUILTIN void mtb_nvvm_mbarrier_init##suffix(uint64_t *bar, uint32_t count)                            \
+    {                                                                                                        \
+        init(bar, count);                                                                                    \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_nvvm_mbarrier_inval##suffix(uint64_t *bar)                                           \
+    {                                                                                                        \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive##suffix(uint64_t *bar)                                      \
+    {                                                                                                        \
+        return arrive(bar, 1, 0, 0);                                                                         \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_noComplete##suffix(uint64_t *bar, uint32_t count)           \
+    {                                                                                                        \
+        return arrive(bar, count, 0, 0);                                                                     \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_drop##suffix(uint64_t *bar)                                 \
+    {                                                                                                        \
+        return arrive(bar, 1, 1, 0);                                                                         \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_drop_noComplete##suffix(uint64_t *bar, uint32_t count)      \
+    {                                                                                                        \
+        return arrive(bar, count, count, 0);                                                                 \
+    }                                                                                                        \
+    MT_BUILTIN bool mtb_nvvm_mbarrier_test_wait##suffix(uint64_t *bar, uint64_t state)                       \
+    {                                                                                                        \
+        return over(bar, PHASE(state));                                                                      \
+    }                                                                                                        \
+    CP_ASYNC(mtb_nvvm_cp_async_mbarrier_arrive_noinc##suffix, mtb_nvvm_cp_async_mbarrier_arrive##suffix)
+/* This thread's copies are complete: an arrival (noinc); without noinc the arrival was first added to those
+ * pending. */
+#define CP_ASYNC(noinc, inc)                                                                                 \
+    MT_BUILTIN void noinc(uint64_t *bar)                                                                     \
+    {                                                                                                        \
+        arrive(bar, 1, 0, 0);                                                                                \
+    }                                                                                                        \
+    MT_BUILTIN void inc(uint64_t *bar)                                                                       \
+    {                                                                                                        \
+    }
+NVVM()
+NVVM(_shared)
+MT_BUILTIN uint32_t mtb_nvvm_mbarrier_pending_count(uint64_t state)
+{
+    return (uint32_t)PENDING(state);
+}
+
+/* ---- inline PTX: addresses come as pointers ---- */
+MT_BUILTIN uint32_t mtb_ptx_mbarrier_pending_count_b64(uint64_t state)
+{
+    return (uint32_t)PENDING(state);
+}
+CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_b64, mtb_ptx_cp_async_mbarrier_arrive_b64)
+CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mbarrier_arrive_shared_b64)
+
+#define PTX(space)                                                                                           \
+    MT_BUILTIN void mtb_ptx_mbarrier_init##space##_b64(uint64_t *bar, uint32_t count)                        \
+    {                                                                                                        \
+        init(bar, count);                                                                                    \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_ptx_mbarrier_inval##space##_b64(uint64_t *bar)                                       \
+    {                                                                                                        \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_noComplete##space##_b64(uint64_t *bar, uint32_t count)       \
+    {                                                                                                        \
+        return arrive(bar, count, 0, 0);                                                                     \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop##space##_b64(uint64_t *bar)                             \
+    {                                                                                                        \
+        return arrive(bar, 1, 1, 0);                                                                         \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop_noComplete##space##_b64(uint64_t *bar, uint32_t count)  \
+    {                                                                                                        \
+        return arrive(bar, count, count, 0);                                                                 \
+    }                                                                                                        \
+    WAITS(space)                                                                                             \
+    ARRIVES(space)
+#define WAITS(form)                                                                                          \
+    WAIT(test_wait, form)                                                                                    \
+    WAIT(try_wait, form)
+#define WAIT(word, form)                                                                                     \
+    MT_BUILTIN bool mtb_ptx_mbarrier_##word##form##_b64(uint64_t *bar, uint64_t state)                       \
+    {                                                                                                        \
+        return over(bar, PHASE(state));                                                                      \
+    }                                                                                                        \
+    MT_BUILTIN bool mtb_ptx_mbarrier_##word##_parity##form##_b64(uint64_t *bar, uint32_t parity)             \
+    {                                                                                                        \
+        return over(bar, parity);                                                                            \
+    }
+#define ARRIVES(form)                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar)                                   \
+    {                                                                                                        \
+        return arrive(bar, 1, 0, 0);                                                                         \
+    }                                                                                                        \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)         \
+    {                                                                                                        \
+        return arrive(bar, 1, 0, bytes);                                                                     \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_ptx_mbarrier_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)                    \
+    {                                                                                                        \
+        expect(bar, bytes);                                                                                  \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_ptx_mbarrier_complete_tx##form##_b64(uint64_t *bar, uint32_t bytes)                  \
+    {                                                                                                        \
+        expect(bar, -(int64_t)bytes);                                                                        \
+    }
+PTX()
+PTX(_shared)
+PTX(_shared__cta)
+#define SCOPED(scope, space)                                                                                 \
+    WAITS(_acquire_##scope##space)                                                                           \
+    WAITS(_relaxed_##scope##space)                                                                           \
+    ARRIVES(_release_##scope##space)                                                                         \
+    ARRIVES(_relaxed_##scope##space)
+SCOPED(cta, _shared__cta)
+SCOPED(cluster, _shared__cta)
+SCOPED(cta, _shared__cluster)
+SCOPED(cluster, _shared__cluster)
+
+/* ---- bulk copies that report to an mbarrier ---- */
+#define BULK(to, from)                                                                                       \
+    MT_BUILTIN void mtb_ptx_cp_async_bulk_##to##_##from##_mbarrier__complete_tx__bytes(                      \
+        void *dst, const void *src, uint32_t bytes, uint64_t *bar)                                           \
+    {                                                                                                        \
+        __builtin_memcpy(dst, src, bytes);                                                                   \
+        expect(bar, -(int64_t)bytes);                                                                        \
+    }
+BULK(shared__cluster, global)
+BULK(shared__cta, global)
+BULK(shared__cluster, shared__cta)
