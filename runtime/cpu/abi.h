@@ -88,6 +88,8 @@ struct mt_cpu_tls {
     void *launch;    /* the launch's */
     /* Hull of all __constant__ variables of all images: outside it nothing is constant. */
     uint64_t const_base, const_bytes;
+    void *
+        grid_workspace; /* cooperative launches: what %envreg1 (high half) and %envreg2 (low half) point to */
 };
 
 #pragma GCC visibility push(default)

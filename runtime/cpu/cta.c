@@ -32,6 +32,7 @@ static void bind(struct mt_cta *cta)
     t->launch = (void *)run->launch;
     t->const_base = run->const_base;
     t->const_bytes = run->const_bytes;
+    t->grid_workspace = run->cooperative ? run->workspace : NULL;
 }
 
 static inline void enter(struct mt_cta *cta, struct mt_fiber *f)

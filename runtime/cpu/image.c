@@ -271,7 +271,7 @@ const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const
 static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER;
 static void **free_args;
 
-void **mt_image_args_copy(const struct mt_cpu_launch *launch)
+void **mt_image_args_copy(const struct mt_cpu_launch *launch, void **workspace)
 {
     const struct mt_image_param *param = launch->kernel->params;
     uint32_t n = launch->kernel->nparams;
@@ -281,7 +281,7 @@ void **mt_image_args_copy(const struct mt_cpu_launch *launch)
         uint64_t align = param[i].align ? param[i].align : 1;
         need = (need + align - 1) / align * align + param[i].size;
     }
-    if (need > ARGS_BLOCK)
+    if (need > ARGS_BLOCK - MT_WORKSPACE)
         return NULL;
     pthread_mutex_lock(&args_lock);
     block = free_args;
@@ -300,6 +300,8 @@ void **mt_image_args_copy(const struct mt_cpu_launch *launch)
         at += param[i].size;
     }
     block[n] = launch->args[n];
+    *workspace = (char *)block + ARGS_BLOCK - MT_WORKSPACE;
+    memset(*workspace, 0, MT_WORKSPACE);
     return block;
 }
 

@@ -477,7 +477,7 @@ int mt_cpu_run(struct mt_cpu_launch *l)
         run.loop = l->kernel->loop;
     if (!run.loop && !run.entry)
         return reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
-    run.args = mt_image_args_copy(l);
+    run.args = mt_image_args_copy(l, &run.workspace);
     if (!run.args)
         return reject(l, MT_ERR_MEMORY, "no memory for its arguments");
     pthread_cond_init(&run.done, NULL);

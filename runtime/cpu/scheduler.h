@@ -32,7 +32,8 @@ enum {
 
 struct mt_run {
     struct mt_cpu_launch *launch;
-    void **args; /* copy in the local range */
+    void **args;     /* copy in the local range */
+    void *workspace; /* of grid barriers, in the local range: its accesses are not the program's */
     void (*entry)(void **);
     void (*loop)(void **); /* NULL: fibers */
     uint64_t total;        /* CTAs */

@@ -59,3 +59,65 @@ SREG(nclusterid_x, mt_cpu_tls.nctaid[0])
 SREG(nclusterid_y, mt_cpu_tls.nctaid[1])
 SREG(nclusterid_z, mt_cpu_tls.nctaid[2])
 SREG(nclusterid_w, 0)
+
+/* What the driver passes to cooperative groups: the grid barrier's address, high half first. Absent
+ * otherwise. */
+SREG(envreg1, (uint64_t)mt_cpu_tls.grid_workspace >> 32)
+SREG(envreg2, (uint64_t)mt_cpu_tls.grid_workspace)
+#define ENVREG(n) SREG(envreg##n, 0)
+ENVREG(0)
+ENVREG(3)
+ENVREG(4)
+ENVREG(5)
+ENVREG(6)
+ENVREG(7)
+ENVREG(8)
+ENVREG(9)
+ENVREG(10)
+ENVREG(11)
+ENVREG(12)
+ENVREG(13)
+ENVREG(14)
+ENVREG(15)
+ENVREG(16)
+ENVREG(17)
+ENVREG(18)
+ENVREG(19)
+ENVREG(20)
+ENVREG(21)
+ENVREG(22)
+ENVREG(23)
+ENVREG(24)
+ENVREG(25)
+ENVREG(26)
+ENVREG(27)
+ENVREG(28)
+ENVREG(29)
+ENVREG(30)
+ENVREG(31)
+
+/* Names that only inline PTX has. */
+MT_BUILTIN uint32_t mtb_ptx_sreg_dynamic_smem_size(void)
+{
+    return mt_cpu_tls.dyn_shared;
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_total_smem_size(void)
+{
+    return (uint32_t)mt_cpu_tls.shared_bytes;
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_clock_hi(void)
+{
+    return (uint32_t)(__builtin_readcyclecounter() >> 32);
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_globaltimer_lo(void)
+{
+    return (uint32_t)mt_cpu_globaltimer();
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_globaltimer_hi(void)
+{
+    return (uint32_t)(mt_cpu_globaltimer() >> 32);
+}
+MT_BUILTIN uint32_t mtb_ptx_sreg_is_explicit_cluster(void)
+{
+    return 0;
+}

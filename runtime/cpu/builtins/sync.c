@@ -103,6 +103,16 @@ MT_BUILTIN void mtb_nvvm_membar_cta(void) /* a CTA stays on one OS thread */
         out[0] = (uint32_t)r;                                                                                \
         out[1] = r >> 32;                                                                                    \
     }                                                                                                        \
+    MT_INLINED void mtb_nvvm_shfl_##name##_i32p(uint32_t v, uint32_t lane, uint32_t c, uint64_t *out)        \
+    {                                                                                                        \
+        uint64_t r = mt_cpu_shfl(mt_cpu_activemask(), v, lane, c, mode);                                     \
+        out[0] = (uint32_t)r;                                                                                \
+        out[1] = r >> 32;                                                                                    \
+    }                                                                                                        \
+    MT_INLINED void mtb_nvvm_shfl_##name##_f32p(float v, uint32_t lane, uint32_t c, uint64_t *out)           \
+    {                                                                                                        \
+        mtb_nvvm_shfl_##name##_i32p(mt_u32(v), lane, c, out);                                                \
+    }                                                                                                        \
     MT_INLINED uint32_t mtb_nvvm_shfl_##name##_i32(uint32_t v, uint32_t lane, uint32_t c)                    \
     {                                                                                                        \
         return (uint32_t)mt_cpu_shfl(mt_cpu_activemask(), v, lane, c, mode);                                 \

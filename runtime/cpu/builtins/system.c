@@ -22,3 +22,14 @@ MT_BUILTIN void mtb___assert_fail(const char *message, const char *file, uint32_
 {
     mt_cpu_assertfail(message, file, line, function);
 }
+
+/* Questions of libdevice about the compilation that were not answered at compile time: no flushing, exact
+ * division and square roots. */
+MT_BUILTIN int32_t mtb___nvvm_reflect(const char *what)
+{
+    return !__builtin_strcmp(what, "__CUDA_PREC_DIV") || !__builtin_strcmp(what, "__CUDA_PREC_SQRT");
+}
+MT_BUILTIN int32_t mtb_nvvm_reflect(const char *what)
+{
+    return mtb___nvvm_reflect(what);
+}
