@@ -7,8 +7,10 @@
 /* Smallest range that holds all __constant__ variables of all images; bytes = 0 when there is none. */
 void mt_image_constant_hull(uint64_t *base, uint64_t *bytes);
 /* Copies a launch's arguments into the local range: nparams + 1 pointers and what they point to (the last
- * pointer, the hidden context, as it is). NULL when memory is exhausted. */
-void **mt_image_args_copy(const struct mt_cpu_launch *launch);
+ * pointer, the hidden context, as it is). *workspace gets MT_WORKSPACE zero bytes beside them. NULL when
+ * memory is exhausted. */
+#define MT_WORKSPACE 64
+void **mt_image_args_copy(const struct mt_cpu_launch *launch, void **workspace);
 void mt_image_args_free(void **args);
 void mt_image_args_reset(void); /* in a forked child: nothing is in use */
 #endif
