@@ -1,0 +1,80 @@
+/* The communication analysis: data volumes, communication volumes and transfers of a stream of launches.
+ * Definitions: docs/definitions.md. Knows no file format and no output; fed in launch order by its user:
+ *   for each launch: mt_comm_launch, mt_comm_records any number of times; between launches: mt_comm_copy.
+ * Volumes are kept per actor, an actor being (superstep, CTA, SM): a CTA instance has one as a rule, and outputs add
+ * up the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit (mt_comm_why). */
+#ifndef MT_ANALYSIS_COMM_H
+#define MT_ANALYSIS_COMM_H
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/trace.h"
+#include "u64set.h"
+
+struct mt_comm_options {
+    int local;     /* a CTA id is one CTA in all supersteps */
+    int strict;    /* what is read in the superstep of its writing does not count */
+    int transfers; /* keep them */
+    int addresses; /* collect mt_comm.keys */
+};
+
+struct mt_actor {
+    uint64_t cta; /* word 2 of its records */
+    uint32_t smid, launch;
+    uint32_t instance; /* the first actor of its CTA instance (itself as a rule) */
+    uint64_t load, store, comm_load, comm_store; /* bytes */
+};
+
+struct mt_comm_launch {
+    const char *kernel; /* the caller's, kept */
+    uint32_t first, end; /* its actors: [first, end) */
+    int selected;        /* to be reported */
+};
+
+/* Bytes that instance `dst` loaded of those that instance `src` wrote; src may be a host write (MT_ENTRY_HOST | i). */
+struct mt_transfer {
+    uint32_t src, dst;
+    uint64_t size, count;
+    uint64_t last; /* number of the record counted last */
+};
+
+/* A hash index whose entries vanish when `epoch` moves on. */
+struct mt_index {
+    struct {
+        uint32_t epoch, value;
+    } *slot;
+    unsigned bits;
+    uint32_t used, epoch;
+};
+
+struct mt_shadow;
+
+struct mt_comm {
+    struct mt_comm_options options;
+    /* results */
+    struct mt_comm_launch *launches; /* index = superstep */
+    size_t nlaunches;
+    struct mt_actor *actors; /* from 1; of a launch together, in order of appearance */
+    size_t nactors;
+    struct mt_transfer *transfers; /* into selected launches, by launch */
+    size_t ntransfers;
+    uint32_t *hosts; /* superstep of host write i */
+    size_t nhosts;
+    uint64_t records, unknown;
+    struct mt_u64set keys; /* addresses involved in communication into selected launches */
+    /* state */
+    struct mt_shadow *shadow;
+    struct mt_index actor_index, instance_index, transfer_index;
+    size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
+    uint32_t last_actor;
+    const char *why; /* of a failure */
+};
+
+int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options);
+void mt_comm_free(struct mt_comm *c);
+/* A launch begins. `kernel` must live as long as `c`. */
+int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected);
+/* Records of the launch under way, in file order. */
+int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *records, size_t count);
+/* A host copy or fill, after the launches so far. */
+int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *copy);
+#endif

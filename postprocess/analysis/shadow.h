@@ -1,0 +1,83 @@
+/* Who wrote each byte last: a shadow of the traced program's memory, exact to the byte.
+ *
+ * A page covers 4096 bytes of the program's memory in one of three forms, told apart by `mask`:
+ *   0     uniform: one entry for all bytes (host copies and fills of whole pages)
+ *   1023  words: one entry per aligned 4 bytes, all written by the same access
+ *   4095  bytes: one entry per byte; a page becomes so when a narrower access makes a difference, and stays so
+ * Pages exist where something was written; memory is sized by the bytes written, not by the records.
+ *
+ * An entry is 0 (never written) or the writer: an actor (comm.h) or, with MT_ENTRY_HOST, a host write. MT_ENTRY_READ
+ * marks bytes that already counted as communicated. With starts, each entry also keeps the address at which the
+ * access began that wrote it. Not thread-safe. Out of memory: `failed` is set, the state is no longer exact. */
+#ifndef MT_ANALYSIS_SHADOW_H
+#define MT_ANALYSIS_SHADOW_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define MT_ENTRY_READ 0x80000000u
+#define MT_ENTRY_HOST 0x40000000u
+#define MT_ENTRY_MAX 0x3fffffffu /* the largest actor or host number */
+
+enum { MT_PAGE_BITS = 12, MT_PAGE_BYTES = 1 << MT_PAGE_BITS, MT_PAGE_WORDS = MT_PAGE_BYTES / 4 };
+
+struct mt_page {
+    uint32_t *entry; /* [mask + 1]; points to `uniform` in a uniform page */
+    uint64_t *start; /* [mask + 1]; NULL without starts; means nothing in a uniform page */
+    uint32_t mask;
+    uint32_t uniform;
+};
+
+struct mt_arena {
+    char *chunk;       /* chunks are linked by their first word */
+    size_t used, size; /* of the chunk */
+    void *free_words;  /* word arrays given back, linked by their first word */
+};
+
+struct mt_shadow {
+    struct {
+        uint64_t number;
+        struct mt_page *page; /* NULL: this page does not exist */
+    } recent[1024]; /* direct-mapped by page number */
+    struct {
+        uint64_t number;
+        struct mt_page *page; /* NULL: free slot */
+    } *table;
+    unsigned table_bits;
+    size_t pages;
+    int starts, failed;
+    struct mt_arena arena;
+};
+
+/* 0, or -1 without memory. */
+int mt_shadow_init(struct mt_shadow *s, int starts);
+void mt_shadow_free(struct mt_shadow *s);
+
+struct mt_page *mt_shadow_find_slow(struct mt_shadow *s, uint64_t number);
+struct mt_page *mt_shadow_make_slow(struct mt_shadow *s, uint64_t number);
+/* Form changes. 0, or -1 without memory (the page is as it was). */
+int mt_page_to_words(struct mt_shadow *s, struct mt_page *p);
+int mt_page_to_bytes(struct mt_shadow *s, struct mt_page *p);
+
+/* The page with this number (address >> 12), NULL if nothing was written there. */
+static inline struct mt_page *mt_shadow_find(struct mt_shadow *s, uint64_t number)
+{
+    unsigned i = number & 1023;
+    if (__builtin_expect(s->recent[i].number == number, 1))
+        return s->recent[i].page;
+    return mt_shadow_find_slow(s, number);
+}
+
+/* The same, made if need be, in word or byte form; NULL without memory. */
+static inline struct mt_page *mt_shadow_make(struct mt_shadow *s, uint64_t number)
+{
+    struct mt_page *p = mt_shadow_find(s, number);
+    if (__builtin_expect(p != NULL && p->mask != 0, 1))
+        return p;
+    return mt_shadow_make_slow(s, number);
+}
+
+/* Bytes [address, address + length) were written by `entry` in an access that began at `start`. Entry 0 forgets. */
+void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
+/* Bytes keep their writers (and starts) when copied; as memmove. The copies have not been read. */
+void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length);
+#endif

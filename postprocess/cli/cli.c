@@ -1,0 +1,267 @@
+#define _GNU_SOURCE
+#include "cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *mt_cli_name = "mt";
+volatile sig_atomic_t mt_cli_stop;
+
+static void on_signal(int number)
+{
+    (void)number;
+    __atomic_store_n(&mt_cli_stop, 1, __ATOMIC_RELAXED);
+}
+
+void mt_cli_start(const char *name)
+{
+    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    mt_cli_name = name;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old;
+        /* nohup and background jobs of a script have these ignored: so they stay. */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &sa, NULL);
+    }
+}
+
+void mt_cli_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    flockfile(stderr);
+    fprintf(stderr, "%s: ", mt_cli_name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+    va_end(args);
+}
+
+void mt_cli_version(void)
+{
+    printf("%s (memtrace) %s\n", mt_cli_name, MEMTRACE_VERSION);
+}
+
+int mt_cli_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "%s: ", mt_cli_name);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, " (see %s --help)\n", mt_cli_name);
+    va_end(args);
+    return MT_EXIT_USAGE;
+}
+
+int mt_cli_exit_code(const struct mt_error *err)
+{
+    switch (err->code) {
+    case MT_E_INPUT:
+        return MT_EXIT_USAGE;
+    case MT_E_TRUNCATED:
+    case MT_E_CORRUPT:
+    case MT_E_STOPPED:
+        return MT_EXIT_INPUT;
+    default:
+        return MT_EXIT_FAILURE;
+    }
+}
+
+/* ---- filters ---- */
+
+void mt_filter_init(struct mt_filter *f)
+{
+    memset(f, 0, sizeof *f);
+    f->end = UINT64_MAX;
+}
+
+int mt_filter_kernels(struct mt_filter *f, const char *text)
+{
+    if (f->has_kernels)
+        regfree(&f->kernels);
+    int e = regcomp(&f->kernels, text, REG_EXTENDED | REG_NOSUB);
+    f->has_kernels = e == 0;
+    if (e) {
+        char why[200];
+        regerror(e, &f->kernels, why, sizeof why);
+        return mt_cli_usage("'%s' is no regular expression: %s", text, why);
+    }
+    f->kernels_text = text;
+    return 0;
+}
+
+static int number(const char *text, const char **end, uint64_t *n)
+{
+    if (*text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    *n = strtoull(text, (char **)end, 10);
+    return errno ? -1 : 0;
+}
+
+int mt_filter_supersteps(struct mt_filter *f, const char *text)
+{
+    const char *p = text;
+    f->first = 0;
+    f->end = UINT64_MAX;
+    int bad = *p != ':' && number(p, &p, &f->first) != 0;
+    if (!bad && *p == 0 && p != text)
+        f->end = f->first + 1;
+    else if (!bad && *p++ == ':')
+        bad = *p && (number(p, &p, &f->end) != 0 || *p);
+    else
+        bad = 1;
+    if (bad || f->first > f->end)
+        return mt_cli_usage("'%s' is no range of supersteps: give A:B (A included, B not), A:, :B or A", text);
+    f->supersteps_text = text;
+    return 0;
+}
+
+int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep)
+{
+    return superstep >= f->first && superstep < f->end &&
+           (!f->has_kernels || regexec(&f->kernels, kernel, 0, NULL, 0) == 0);
+}
+
+void mt_filter_free(struct mt_filter *f)
+{
+    if (f->has_kernels)
+        regfree(&f->kernels);
+    f->has_kernels = 0;
+}
+
+/* ---- inputs ---- */
+
+int mt_inputs_companion(struct mt_inputs *in, const char *path)
+{
+    const char **more = realloc(in->companions, (in->ncompanions + 1) * sizeof *more);
+    if (!more) {
+        mt_cli_say("no memory");
+        return MT_EXIT_FAILURE;
+    }
+    in->companions = more;
+    in->companions[in->ncompanions++] = path;
+    return 0;
+}
+
+struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
+{
+    in->paths = (const char *const *)argv + optind;
+    in->npaths = (size_t)(argc - optind);
+    if (in->npaths == 0 || in->ncompanions > in->npaths) {
+        *code = in->npaths == 0 ? mt_cli_usage("no trace given")
+                                : mt_cli_usage("%zu companions for %zu traces", in->ncompanions, in->npaths);
+        return NULL;
+    }
+    struct mt_source_options o = {.flags = in->flags,
+                                  .companions = in->companions,
+                                  .ncompanions = in->ncompanions,
+                                  .stop = &mt_cli_stop};
+    struct mt_error err;
+    struct mt_source *s = mt_source_open(in->paths, in->npaths, &o, &err);
+    if (!s) {
+        mt_cli_say("%s", err.message);
+        *code = mt_cli_exit_code(&err);
+    }
+    return s;
+}
+
+int mt_inputs_finish(struct mt_source *s, int *complete)
+{
+    size_t notes, problems;
+    const char *const *note = mt_source_notes(s, &notes, complete);
+    const struct mt_error *problem = mt_source_problems(s, &problems);
+    for (size_t i = 0; i < notes; i++)
+        mt_cli_say("%s", note[i]);
+    for (size_t i = 0; i < problems; i++)
+        if (problem[i].code == MT_E_SYSTEM)
+            return MT_EXIT_FAILURE;
+    return *complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+}
+
+/* ---- output ---- */
+
+int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in)
+{
+    struct stat st, other;
+    *o = (struct mt_output){.path = path, .fd = STDOUT_FILENO};
+    if (!path || strcmp(path, "-") == 0)
+        return 0;
+    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    o->created = o->fd >= 0;
+    if (o->fd < 0 && errno == EEXIST)
+        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (o->fd < 0 || fstat(o->fd, &st) != 0) {
+        mt_cli_say("%s: cannot write: %s", path, strerror(errno));
+        return MT_EXIT_USAGE;
+    }
+    for (size_t i = 0; i < in->npaths; i++)
+        if (stat(in->paths[i], &other) == 0 && other.st_dev == st.st_dev && other.st_ino == st.st_ino) {
+            close(o->fd);
+            return mt_cli_usage("the output %s is one of the inputs", path);
+        }
+    return 0;
+}
+
+int mt_output_ready(struct mt_output *o)
+{
+    struct stat st;
+    o->created = 0;
+    if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) || ftruncate(o->fd, 0) == 0)
+        return 0;
+    mt_cli_say("%s: cannot write: %s", o->path, strerror(errno));
+    return MT_EXIT_FAILURE;
+}
+
+void mt_output_abandon(struct mt_output *o)
+{
+    if (o->created)
+        unlink(o->path);
+    o->created = 0;
+}
+
+/* ---- progress ---- */
+
+static double seconds(const struct timespec *a, const struct timespec *b)
+{
+    return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_nsec - a->tv_nsec) * 1e-9;
+}
+
+void mt_progress_init(struct mt_progress *p)
+{
+    memset(p, 0, sizeof *p);
+    p->on = isatty(STDERR_FILENO);
+    clock_gettime(CLOCK_MONOTONIC, &p->begin);
+    p->last = p->begin;
+}
+
+void mt_progress_step(struct mt_progress *p, struct mt_source *s, uint64_t records)
+{
+    struct timespec now;
+    if (!p->on || ++p->calls % 64 != 0)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (seconds(&p->begin, &now) < 2 || seconds(&p->last, &now) < 0.2)
+        return;
+    uint64_t done, total;
+    mt_source_progress(s, &done, &total);
+    fprintf(stderr, "\r%s: %.1f million records, %.1f million/s", mt_cli_name, (double)records * 1e-6,
+            (double)records * 1e-6 / seconds(&p->begin, &now));
+    if (total)
+        fprintf(stderr, ", %.0f %%", 100.0 * (double)done / (double)total);
+    fputs("\033[K", stderr);
+    p->last = now;
+    p->shown = 1;
+}
+
+void mt_progress_end(struct mt_progress *p)
+{
+    if (p->shown)
+        fputs("\r\033[K", stderr);
+    p->shown = 0;
+}

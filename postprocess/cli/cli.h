@@ -1,0 +1,74 @@
+/* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress.
+ *
+ * Exit codes: 0 fine; 1 runtime failure (system, memory, output); 2 usage (options, inputs that cannot be opened);
+ * 3 the input is truncated, corrupt or incomplete, or reading was interrupted: what was whole is reported. */
+#ifndef MT_CLI_CLI_H
+#define MT_CLI_CLI_H
+#include <getopt.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+#include "memtrace/trace.h"
+
+enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
+
+extern const char *mt_cli_name; /* for messages; set by mt_cli_start */
+/* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program. */
+extern volatile sig_atomic_t mt_cli_stop;
+
+void mt_cli_start(const char *name);
+__attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
+void mt_cli_version(void);
+/* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */
+__attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);
+/* Exit code of an error of the reader. */
+int mt_cli_exit_code(const struct mt_error *err);
+
+/* Which launches are reported. */
+struct mt_filter {
+    regex_t kernels;
+    int has_kernels;
+    const char *kernels_text, *supersteps_text; /* NULL: all */
+    uint64_t first, end;                        /* supersteps [first, end) */
+};
+void mt_filter_init(struct mt_filter *f);
+int mt_filter_kernels(struct mt_filter *f, const char *text);    /* 0, or MT_EXIT_USAGE after saying why */
+int mt_filter_supersteps(struct mt_filter *f, const char *text); /* "A:B", "A:", ":B", "A" */
+int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep);
+void mt_filter_free(struct mt_filter *f);
+
+/* The inputs on the command line and the options that go with them. */
+struct mt_inputs {
+    const char *const *paths;
+    size_t npaths;
+    const char **companions;
+    size_t ncompanions;
+    unsigned flags; /* enum mt_source_flags */
+};
+int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
+/* NULL after saying why, with the exit code in *code. Takes the paths from argv[optind…]; none is a usage error. */
+struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
+/* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes. */
+int mt_inputs_finish(struct mt_source *s, int *complete);
+
+/* Where results go: FILE, or standard output for NULL and "-". The file is not touched before mt_output_ready. */
+struct mt_output {
+    const char *path;
+    int fd, created;
+};
+int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in); /* 0, or an exit code */
+int mt_output_ready(struct mt_output *o);
+/* Removes a file that was made and never became ready. */
+void mt_output_abandon(struct mt_output *o);
+
+/* A line on stderr, when it is a terminal and reading takes more than two seconds. */
+struct mt_progress {
+    int on, shown;
+    unsigned calls;
+    struct timespec begin, last;
+};
+void mt_progress_init(struct mt_progress *p);
+void mt_progress_step(struct mt_progress *p, struct mt_source *s, uint64_t records);
+void mt_progress_end(struct mt_progress *p);
+#endif

@@ -1,0 +1,369 @@
+/* mt-extract: traces in, comm.json out. */
+#define _GNU_SOURCE
+#include "cli.h"
+#include "../analysis/addresses.h"
+#include "../analysis/comm.h"
+#include "../output/comm_json.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPERATIONS_AT_A_TIME = 24 << 20 }; /* of the section addresses; 32 bytes each */
+
+static const char help[] =
+    "Usage: mt-extract [OPTION]... TRACE...\n"
+    "Extracts from memory traces who communicated with whom: bytes that one CTA wrote and another one read.\n"
+    "\n"
+    "  mt-extract /tmp/MemTrace-pipe-0 > comm.json        one CUDA stream\n"
+    "  mt-extract -o comm.json /tmp/MemTrace-pipe-?       all streams of a program, in launch order\n"
+    "  mkfifo /tmp/MemTrace-pipe-0; ./app & mt-extract /tmp/MemTrace-pipe-0 > comm.json    while it runs\n"
+    "  zstd -dc trace.zst | mt-extract - > comm.json      from a pipe\n"
+    "  jq '.KCV' comm.json                                loads and stores per kernel and superstep\n"
+    "\n"
+    "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program wrote, is\n"
+    "read when it is there: it orders the launches of several streams and tells what the host copied.\n"
+    "\n"
+    "What comes out:\n"
+    "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep (launch)\n"
+    "  KCV CCV SCV   communication volume: of these, the bytes that a CTA read and another CTA had written\n"
+    "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and accesses\n"
+    "  addresses     each address involved in communication with all operations on it (only when asked for)\n"
+    "\n"
+    "Options:\n"
+    "  -o, --output=FILE       write to FILE instead of standard output\n"
+    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses, or all; default: all but addresses\n"
+    "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
+    "                          Both filters choose what is reported. Every record is still read, because any of\n"
+    "                          them may be the last writer of what a reported kernel loads. Transfers are reported\n"
+    "                          by their reader.\n"
+    "      --same-cta=local    the same CTA of different supersteps is one CTA: what it reads of itself is no\n"
+    "                          communication (default: instance, each launch has its own CTAs)\n"
+    "      --strict            leave out what is written and read in one superstep: CUDA does not order its CTAs,\n"
+    "                          so such a pair depends on the order of the trace (it is marked \"unordered\")\n"
+    "      --no-host           do not read host copies from the companion; a FIFO is then read without a spool file\n"
+    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
+    "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and why.\n"
+    "Definitions with a worked example: docs/definitions.md.\n";
+
+struct extract {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    struct mt_comm_options options;
+    unsigned sections; /* a bit per enum mt_section */
+    struct mt_output out;
+    struct mt_source *source;
+    struct mt_comm comm;
+    struct mt_json json;
+    struct mt_progress progress;
+    uint64_t *keys;
+    struct mt_addresses addresses;
+    int no_addresses; /* reading was interrupted */
+};
+
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_COMPANION, OPT_NO_COMPANION };
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"sections", required_argument, NULL, 's'},
+                                        {"kernels", required_argument, NULL, 'k'},
+                                        {"supersteps", required_argument, NULL, 't'},
+                                        {"same-cta", required_argument, NULL, OPT_SAME},
+                                        {"strict", no_argument, NULL, OPT_STRICT},
+                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        {"companion", required_argument, NULL, OPT_COMPANION},
+                                        {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"version", no_argument, NULL, 'V'},
+                                        {NULL, 0, NULL, 0}};
+
+static int parse_sections(struct extract *x, const char *text)
+{
+    x->sections = 0;
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        unsigned i = 0;
+        while (i < MT_SECTIONS &&
+               (strlen(mt_section_names[i]) != n || strncasecmp(text, mt_section_names[i], n) != 0))
+            i++;
+        if (i < MT_SECTIONS)
+            x->sections |= 1u << i;
+        else if (n == 3 && strncasecmp(text, "all", 3) == 0)
+            x->sections |= (1u << MT_SECTIONS) - 1;
+        else
+            return mt_cli_usage("'%.*s' is no section", (int)n, text);
+        text += n + (text[n] == ',');
+    }
+    return x->sections ? 0 : mt_cli_usage("no section chosen");
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int parse(struct extract *x, int argc, char **argv, const char **output)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:s:k:t:hV", options, NULL)) != -1) {
+        switch (o) {
+        case 'o':
+            *output = optarg;
+            break;
+        case 's':
+            rc = parse_sections(x, optarg);
+            break;
+        case 'k':
+            rc = mt_filter_kernels(&x->filter, optarg);
+            break;
+        case 't':
+            rc = mt_filter_supersteps(&x->filter, optarg);
+            break;
+        case OPT_SAME:
+            x->options.local = strcmp(optarg, "local") == 0;
+            if (!x->options.local && strcmp(optarg, "instance") != 0)
+                rc = mt_cli_usage("--same-cta is local or instance, not '%s'", optarg);
+            break;
+        case OPT_STRICT:
+            x->options.strict = 1;
+            break;
+        case OPT_NO_HOST:
+            x->inputs.flags |= MT_SOURCE_NO_HOST;
+            break;
+        case OPT_COMPANION:
+            rc = mt_inputs_companion(&x->inputs, optarg);
+            break;
+        case OPT_NO_COMPANION:
+            x->inputs.flags |= MT_SOURCE_NO_COMPANION;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return -1;
+        case 'V':
+            mt_cli_version();
+            return -1;
+        default:
+            rc = mt_cli_usage("unknown or incomplete option");
+        }
+    }
+    return rc;
+}
+
+/* ---- reading ---- */
+
+static int read_failed(const struct mt_error *err)
+{
+    mt_cli_say("%s", err->message);
+    return mt_cli_exit_code(err);
+}
+
+static int analyse(struct extract *x)
+{
+    struct mt_item item;
+    struct mt_error err;
+    int rc, ok = 0;
+    while ((rc = mt_source_next(x->source, &item, &err)) > 0 && ok == 0) {
+        if (item.kind == MT_ITEM_COPY) {
+            ok = mt_comm_copy(&x->comm, item.copy);
+            continue;
+        }
+        if (item.flags & MT_BATCH_BEGIN)
+            ok = mt_comm_launch(&x->comm, item.kernel, mt_filter_match(&x->filter, item.kernel, item.superstep));
+        if (ok == 0)
+            ok = mt_comm_records(&x->comm, item.records, item.count);
+        mt_progress_step(&x->progress, x->source, x->comm.records);
+    }
+    mt_progress_end(&x->progress);
+    if (ok != 0) {
+        mt_cli_say("%s", x->comm.why);
+        return MT_EXIT_FAILURE;
+    }
+    return rc < 0 ? read_failed(&err) : 0;
+}
+
+/* One more pass over all records, for the section addresses. */
+static int address_pass(struct extract *x, int collect)
+{
+    struct mt_item item;
+    struct mt_error err;
+    int rc;
+    uint64_t records = 0;
+    if (mt_source_rewind(x->source, &err) != 0)
+        return read_failed(&err);
+    while ((rc = mt_source_next(x->source, &item, &err)) > 0) {
+        if (item.kind != MT_ITEM_BATCH)
+            continue;
+        if (collect)
+            mt_addresses_collect(&x->addresses, item.records, item.count, item.superstep);
+        else
+            mt_addresses_count(&x->addresses, item.records, item.count);
+        mt_progress_step(&x->progress, x->source, records += item.count);
+    }
+    mt_progress_end(&x->progress);
+    if (rc < 0)
+        return read_failed(&err);
+    if (collect && !mt_cli_stop && !mt_addresses_full(&x->addresses)) {
+        mt_cli_say("the input changed while it was read");
+        return MT_EXIT_FAILURE;
+    }
+    return 0;
+}
+
+/* The next window of keys: 1 there is one, 0 no more, -1 failed with *code. */
+static int next_window(struct extract *x, int *code)
+{
+    int more = mt_addresses_window(&x->addresses);
+    if (more < 0)
+        mt_cli_say("no memory for the operations on an address");
+    *code = more < 0 ? MT_EXIT_FAILURE : more ? address_pass(x, 1) : 0;
+    return *code ? -1 : more;
+}
+
+/* Finds the keys and the first window: 1, 0 or -1 as next_window. */
+static int first_window(struct extract *x, int *code)
+{
+    x->keys = mt_u64set_sorted(&x->comm.keys);
+    if (!x->keys ||
+        mt_addresses_init(&x->addresses, x->keys, x->comm.keys.count, OPERATIONS_AT_A_TIME) != 0) {
+        mt_cli_say("no memory for the addresses");
+        *code = MT_EXIT_FAILURE;
+        return -1;
+    }
+    if (x->comm.keys.count == 0)
+        return 0;
+    *code = address_pass(x, 0);
+    return *code ? -1 : next_window(x, code);
+}
+
+/* ---- writing ---- */
+
+static void write_head(struct extract *x, int complete, uint64_t untraced, uint64_t untraced_launches)
+{
+    struct mt_json *j = &x->json;
+    size_t notes;
+    int ignored;
+    const char *const *note = mt_source_notes(x->source, &notes, &ignored);
+    mt_json_text(j, "format", "memtrace-comm");
+    mt_json_u64(j, "version", 1);
+    mt_json_array(j, "inputs", 1);
+    for (size_t i = 0; i < x->inputs.npaths; i++)
+        mt_json_text(j, NULL, x->inputs.paths[i]);
+    mt_json_end(j);
+    mt_json_bool(j, "complete", complete);
+    mt_json_array(j, "notes", 0);
+    for (size_t i = 0; i < notes; i++)
+        mt_json_text(j, NULL, note[i]);
+    if (x->no_addresses)
+        mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
+    mt_json_end(j);
+    mt_json_object(j, "options", 1);
+    mt_json_text(j, "same-cta", x->options.local ? "local" : "instance");
+    mt_json_bool(j, "strict", x->options.strict);
+    mt_json_bool(j, "host", !(x->inputs.flags & MT_SOURCE_NO_HOST));
+    mt_json_text(j, "kernels", x->filter.kernels_text);
+    mt_json_text(j, "supersteps", x->filter.supersteps_text);
+    mt_json_end(j);
+    mt_json_u64(j, "launches", x->comm.nlaunches);
+    mt_json_u64(j, "records", x->comm.records);
+    mt_json_u64(j, "unknown", x->comm.unknown);
+    mt_json_u64(j, "untraced", untraced);
+    mt_json_u64(j, "untraced_launches", untraced_launches);
+}
+
+/* All but the addresses, which `more` says are ready in part. Returns the exit code. */
+static int write_all(struct extract *x, int complete, int more)
+{
+    struct mt_json *j = &x->json;
+    uint64_t untraced, untraced_launches;
+    int code = mt_output_ready(&x->out);
+    if (code)
+        return code;
+    mt_source_untraced(x->source, &untraced, &untraced_launches);
+    mt_json_open(j, x->out.fd);
+    mt_json_object(j, NULL, 0);
+    write_head(x, complete, untraced, untraced_launches);
+    if (mt_comm_write(j, &x->comm, x->sections) != 0) {
+        mt_cli_say("no memory to sort the results");
+        return MT_EXIT_FAILURE;
+    }
+    int cut = 0;
+    if (x->sections & 1u << MT_ADDRESSES) {
+        mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
+        while (more > 0) {
+            mt_addresses_write(j, &x->addresses, &x->comm);
+            more = next_window(x, &code);
+            if (more > 0 && mt_cli_stop) {
+                cut = 1;
+                break;
+            }
+        }
+        mt_json_end(j);
+        if (cut) { /* the head stands already */
+            mt_cli_say("interrupted: not all addresses are in the output");
+            mt_json_bool(j, "interrupted", 1);
+        }
+    }
+    mt_json_end(j);
+    if (mt_json_close(j) != 0) {
+        mt_cli_say("%s: cannot write: %s", x->out.path ? x->out.path : "standard output", strerror(j->error));
+        return MT_EXIT_FAILURE;
+    }
+    return code ? code : cut ? MT_EXIT_INPUT : 0;
+}
+
+static int run(struct extract *x)
+{
+    int complete, more = 0, code = analyse(x);
+    if (code)
+        return code;
+    int input = mt_inputs_finish(x->source, &complete);
+    if (x->sections & 1u << MT_ADDRESSES) {
+        if (!mt_cli_stop)
+            more = first_window(x, &code);
+        if (more < 0)
+            return code;
+        if (mt_cli_stop) {
+            mt_cli_say("interrupted: addresses are left out");
+            x->no_addresses = 1;
+            complete = more = 0;
+        }
+    }
+    code = write_all(x, complete, more);
+    return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+}
+
+int main(int argc, char **argv)
+{
+    static struct extract x; /* holds the output buffer */
+    const char *output = NULL;
+    mt_cli_start("mt-extract");
+    mt_filter_init(&x.filter);
+    x.sections = (1u << MT_ADDRESSES) - 1;
+    int code = parse(&x, argc, argv, &output);
+    if (code == 0) {
+        x.options.transfers = (x.sections & 1u << MT_TRANSFERS) != 0;
+        x.options.addresses = (x.sections & 1u << MT_ADDRESSES) != 0;
+        if (x.options.addresses)
+            x.inputs.flags |= MT_SOURCE_REWIND;
+        x.inputs.paths = (const char *const *)argv + optind;
+        x.inputs.npaths = (size_t)(argc - optind);
+        code = mt_output_open(&x.out, output, &x.inputs);
+    }
+    if (code == 0 && (x.source = mt_inputs_open(&x.inputs, argc, argv, &code))) {
+        mt_progress_init(&x.progress);
+        if (mt_comm_init(&x.comm, &x.options) == 0) {
+            code = run(&x);
+        } else {
+            mt_cli_say("%s", x.comm.why);
+            code = MT_EXIT_FAILURE;
+        }
+    }
+    mt_output_abandon(&x.out);
+    mt_addresses_free(&x.addresses);
+    free(x.keys);
+    mt_comm_free(&x.comm);
+    mt_source_close(x.source);
+    mt_filter_free(&x.filter);
+    free(x.inputs.companions);
+    return code < 0 ? MT_EXIT_OK : code;
+}

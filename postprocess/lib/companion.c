@@ -1,0 +1,356 @@
+/* The companion reader: JSON lines to arrays of events. One handler per event kind, found by name. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <fcntl.h>
+#include <jansson.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct loader {
+    struct mt_companion pub; /* first: the public pointer is the loader's */
+    struct mt_intern strings;
+    struct release {
+        uint64_t id, seq;
+    } *frees; /* matched with the allocations at the end */
+    size_t nfrees, free_room;
+    size_t launch_room, alloc_room, copy_room, site_room;
+    int out_of_memory;
+};
+
+/* ---- values ---- */
+
+static const char *get_text(struct loader *l, const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    const char *s = v ? mt_intern_add(&l->strings, json_string_value(v) ? json_string_value(v) : "",
+                                      json_string_length(v))
+                      : "";
+    if (!s)
+        l->out_of_memory = 1;
+    return s ? s : "";
+}
+
+/* Integers, and addresses as "0x…" strings. */
+static uint64_t get_u64(const json_t *o, const char *key, uint64_t absent)
+{
+    const json_t *v = json_object_get(o, key);
+    if (json_is_integer(v))
+        return (uint64_t)json_integer_value(v);
+    if (json_is_string(v)) {
+        char *end;
+        uint64_t n = strtoull(json_string_value(v), &end, 0);
+        return *end || end == json_string_value(v) ? absent : n;
+    }
+    return absent;
+}
+
+static int get_bool(const json_t *o, const char *key, int absent)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_boolean(v) ? json_is_true(v) : absent;
+}
+
+static void get_dim(const json_t *o, const char *key, uint64_t out[3])
+{
+    const json_t *v = json_object_get(o, key);
+    for (size_t i = 0; i < 3; i++)
+        out[i] = json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
+}
+
+/* One more element of an array of the companion; NULL: no memory. */
+static void *append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
+{
+    if (*n == *room) {
+        size_t more = *room ? *room * 2 : 64;
+        void *p = realloc(*array, more * size);
+        if (!p) {
+            l->out_of_memory = 1;
+            return NULL;
+        }
+        *array = p;
+        *room = more;
+    }
+    char *e = (char *)*array + (*n)++ * size;
+    memset(e, 0, size);
+    return e;
+}
+#define APPEND(l, what, room) append((l), (void **)&(l)->pub.what, &(l)->pub.n##what, &(l)->room, sizeof *(l)->pub.what)
+
+/* ---- events: 0, or -1 when a needed key is missing ---- */
+
+static int on_header(struct loader *l, const json_t *o)
+{
+    struct mt_companion *c = &l->pub;
+    c->has_header = 1;
+    c->pid = get_u64(o, "pid", 0);
+    c->start_ns = get_u64(o, "start_ns", 0);
+    c->stream = get_u64(o, "stream", 0);
+    c->sms = get_u64(o, "sms", 0);
+    c->tool = get_text(l, o, "tool");
+    c->program = get_text(l, o, "program");
+    c->device = get_text(l, o, "device");
+    c->device_name = get_text(l, o, "device_name");
+    c->trace = get_text(l, o, "trace");
+    return 0;
+}
+
+static int on_site(struct loader *l, const json_t *o)
+{
+    struct mt_site_event *s = APPEND(l, sites, site_room);
+    if (!s)
+        return 0;
+    s->id = get_u64(o, "id", 0);
+    s->line = get_u64(o, "line", 0);
+    s->column = get_u64(o, "column", 0);
+    s->size = get_u64(o, "size", 0);
+    s->file = get_text(l, o, "file");
+    s->function = get_text(l, o, "function");
+    s->op = get_text(l, o, "op");
+    s->var = get_text(l, o, "var");
+    return 0;
+}
+
+static int on_launch(struct loader *l, const json_t *o)
+{
+    if (get_u64(o, "seq", MT_SEQ_NONE) == MT_SEQ_NONE)
+        return -1;
+    struct mt_launch_event *e = APPEND(l, launches, launch_room);
+    if (!e)
+        return 0;
+    e->seq = get_u64(o, "seq", 0);
+    e->stream = get_u64(o, "stream", 0);
+    e->kernel = get_text(l, o, "kernel");
+    e->mangled = get_text(l, o, "mangled");
+    e->signature = get_text(l, o, "signature");
+    e->file = get_text(l, o, "file");
+    get_dim(o, "grid", e->grid);
+    get_dim(o, "block", e->block);
+    e->shared = get_u64(o, "shared", 0);
+    e->line = get_u64(o, "line", 0);
+    e->begin_ns = get_u64(o, "begin_ns", 0);
+    e->end_ns = get_u64(o, "end_ns", 0);
+    e->has_records = json_is_integer(json_object_get(o, "records"));
+    e->records = get_u64(o, "records", 0);
+    e->untraced = get_u64(o, "untraced", 0);
+    e->traced = get_bool(o, "traced", 1);
+    e->status = (int)get_u64(o, "status", 0);
+    return 0;
+}
+
+static int on_alloc(struct loader *l, const json_t *o)
+{
+    uint64_t seq = get_u64(o, "seq", MT_SEQ_NONE), id = get_u64(o, "id", MT_SEQ_NONE);
+    if (seq == MT_SEQ_NONE || id == MT_SEQ_NONE || !json_object_get(o, "base"))
+        return -1;
+    struct mt_alloc_event *a = APPEND(l, allocs, alloc_room);
+    if (!a)
+        return 0;
+    a->seq = seq;
+    a->free_seq = MT_SEQ_NONE;
+    a->id = id;
+    a->base = get_u64(o, "base", 0);
+    a->bytes = get_u64(o, "bytes", 0);
+    a->line = get_u64(o, "line", 0);
+    a->kind = get_text(l, o, "kind");
+    a->name = get_text(l, o, "name");
+    a->file = get_text(l, o, "file");
+    return 0;
+}
+
+static int on_free(struct loader *l, const json_t *o)
+{
+    uint64_t seq = get_u64(o, "seq", MT_SEQ_NONE), id = get_u64(o, "id", MT_SEQ_NONE);
+    if (seq == MT_SEQ_NONE || id == MT_SEQ_NONE)
+        return -1;
+    struct release *r = append(l, (void **)&l->frees, &l->nfrees, &l->free_room, sizeof *r);
+    if (r)
+        *r = (struct release){id, seq};
+    return 0;
+}
+
+static int on_copy(struct loader *l, const json_t *o, int set)
+{
+    static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
+    uint64_t seq = get_u64(o, "seq", MT_SEQ_NONE);
+    if (seq == MT_SEQ_NONE || !json_object_get(o, "dst"))
+        return -1;
+    int kind = MT_COPY_SET;
+    if (!set) {
+        const char *name = json_string_value(json_object_get(o, "kind"));
+        for (kind = 0; kind < MT_COPY_SET && (!name || strcmp(name, kinds[kind]) != 0);)
+            kind++;
+        if (kind == MT_COPY_SET)
+            return -1;
+    }
+    struct mt_copy_event *e = APPEND(l, copies, copy_room);
+    if (!e)
+        return 0;
+    e->seq = seq;
+    e->kind = (enum mt_copy_kind)kind;
+    e->dst = get_u64(o, "dst", 0);
+    e->src = get_u64(o, "src", 0);
+    e->width = get_u64(o, "bytes", 0);
+    e->height = 1;
+    if (json_object_get(o, "height")) {
+        e->height = get_u64(o, "height", 1);
+        e->width = get_u64(o, "width", 0);
+        e->dpitch = get_u64(o, set ? "pitch" : "dpitch", e->width);
+        e->spitch = get_u64(o, "spitch", e->width);
+    }
+    return 0;
+}
+
+static int on_memcpy(struct loader *l, const json_t *o)
+{
+    return on_copy(l, o, 0);
+}
+
+static int on_memset(struct loader *l, const json_t *o)
+{
+    return on_copy(l, o, 1);
+}
+
+static int on_lost(struct loader *l, const json_t *o)
+{
+    l->pub.lost += get_u64(o, "count", 1);
+    l->pub.lost_why = get_text(l, o, "why");
+    return 0;
+}
+
+static int on_end(struct loader *l, const json_t *o)
+{
+    struct mt_companion *c = &l->pub;
+    c->has_end = 1;
+    c->has_written = json_is_integer(json_object_get(o, "records_written"));
+    c->records_written = get_u64(o, "records_written", 0);
+    c->records_counted = get_u64(o, "records_counted", c->records_written);
+    c->complete = get_bool(o, "complete", 1);
+    return 0;
+}
+
+static const struct handler {
+    const char *ev;
+    int (*fn)(struct loader *, const json_t *);
+} handlers[] = {{"header", on_header}, {"site", on_site},     {"launch", on_launch}, {"alloc", on_alloc},
+                {"free", on_free},     {"memcpy", on_memcpy}, {"memset", on_memset}, {"lost", on_lost},
+                {"end", on_end}};
+
+/* ---- lines ---- */
+
+static void bad_line(struct loader *l, uint64_t offset, const char *what)
+{
+    if (l->pub.bad_lines++ == 0)
+        mt_error_set(&l->pub.bad, MT_E_CORRUPT, 0, offset, l->pub.path, "%s", what);
+}
+
+static void take_line(struct loader *l, const char *line, size_t n, uint64_t offset)
+{
+    json_error_t je;
+    json_t *o = json_loadb(line, n, JSON_ALLOW_NUL, &je);
+    const char *ev = json_string_value(json_object_get(o, "ev"));
+    if (!o)
+        bad_line(l, offset + (uint64_t)(je.position > 0 ? je.position : 0), je.text);
+    else if (!ev)
+        bad_line(l, offset, "not an object with a key \"ev\"");
+    else
+        for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++)
+            if (strcmp(ev, handlers[i].ev) == 0 && handlers[i].fn(l, o) != 0)
+                bad_line(l, offset, "an event lacks a key that it must have");
+    json_decref(o);
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_copy_event *)a)->seq, y = ((const struct mt_copy_event *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_alloc_event *)a)->id, y = ((const struct mt_alloc_event *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+/* Puts copies and allocations in order and tells allocations when they were freed. */
+static void settle(struct loader *l)
+{
+    struct mt_companion *c = &l->pub;
+    if (c->ncopies)
+        qsort(c->copies, c->ncopies, sizeof *c->copies, by_seq);
+    if (c->nallocs)
+        qsort(c->allocs, c->nallocs, sizeof *c->allocs, by_id);
+    for (size_t i = 0; i < l->nfrees; i++) {
+        struct mt_alloc_event key = {.id = l->frees[i].id};
+        struct mt_alloc_event *a =
+            c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id) : NULL;
+        if (a)
+            a->free_seq = l->frees[i].seq;
+    }
+}
+
+struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
+{
+    struct loader *l = calloc(1, sizeof *l);
+    char *line = NULL;
+    size_t room = 0;
+    FILE *f = NULL;
+    if (!l)
+        goto memory;
+    struct mt_companion *c = &l->pub;
+    if (!(c->path = mt_intern_add(&l->strings, path, strlen(path))))
+        goto memory;
+    c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = "";
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !(f = fdopen(fd, "r"))) {
+        int e = fd >= 0 ? EINVAL : errno;
+        if (fd >= 0)
+            close(fd);
+        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open the companion: %s",
+                     e == EINVAL ? "not a regular file" : strerror(e));
+        goto fail;
+    }
+    uint64_t offset = 0;
+    ssize_t n;
+    while ((n = getline(&line, &room, f)) > 0) {
+        size_t text = line[n - 1] == '\n' ? (size_t)n - 1 : (size_t)n;
+        if (text > 0)
+            take_line(l, line, text, offset);
+        offset += (uint64_t)n;
+    }
+    if (ferror(f)) {
+        int e = errno;
+        mt_error_set(err, MT_E_SYSTEM, e, offset, path, "read error at byte %llu: %s", (unsigned long long)offset,
+                     strerror(e));
+        goto fail;
+    }
+    if (l->out_of_memory)
+        goto memory;
+    settle(l);
+    free(line);
+    fclose(f);
+    return c;
+memory:
+    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for the companion");
+fail:
+    free(line);
+    if (f)
+        fclose(f);
+    if (l)
+        mt_companion_free(&l->pub);
+    return NULL;
+}
+
+void mt_companion_free(struct mt_companion *c)
+{
+    if (!c)
+        return;
+    struct loader *l = (struct loader *)c;
+    mt_intern_free(&l->strings);
+    free(l->frees);
+    free(c->launches);
+    free(c->allocs);
+    free(c->copies);
+    free(c->sites);
+    free(l);
+}

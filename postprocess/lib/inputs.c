@@ -1,0 +1,83 @@
+/* One input of a source: descriptor, identity, companion. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+int mt_input_open(struct mt_input *in, const char *path, const char *meta, struct mt_error *err)
+{
+    int standard = strcmp(path, "-") == 0;
+    struct stat st;
+    in->path = path;
+    in->owned = !standard;
+    in->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (in->fd < 0 || fstat(in->fd, &st) != 0) {
+        int e = errno;
+        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open: %s", strerror(e));
+        return -1;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        mt_error_set(err, MT_E_INPUT, EISDIR, 0, path, "is a directory, not a trace");
+        return -1;
+    }
+    in->device = st.st_dev;
+    in->inode = st.st_ino;
+    off_t at = lseek(in->fd, 0, SEEK_CUR);
+    in->live = !S_ISREG(st.st_mode) || at < 0;
+    in->start = in->live ? 0 : at;
+    in->size = in->live || st.st_size < at ? 0 : (uint64_t)(st.st_size - at);
+    in->meta_optional = meta == NULL;
+    if (meta ? !(in->meta = strdup(meta)) : !standard && asprintf(&in->meta, "%s.meta", path) < 0) {
+        in->meta = NULL;
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
+        return -1;
+    }
+    return 0;
+}
+
+int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err)
+{
+    if (!in->meta)
+        return 0;
+    for (int tries = 0;; tries++) {
+        in->companion = mt_companion_load(in->meta, err);
+        if (!in->companion)
+            return in->meta_optional && err->code == MT_E_INPUT && err->sys == ENOENT ? 0 : -1;
+        const struct mt_companion *c = in->companion;
+        if (!wait || c->has_end || c->pid == 0 || tries == 60 || kill((pid_t)c->pid, 0) != 0 || mt_stopped(stop))
+            return 0;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        mt_companion_free(in->companion);
+        in->companion = NULL;
+    }
+}
+
+int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    mt_reader_close(in->reader);
+    in->reader = NULL;
+    in->finished = in->mismatch = 0;
+    in->next_launch = 0;
+    in->launches = in->records = in->in_launch = 0;
+    if (!in->live && lseek(in->fd, in->start, SEEK_SET) < 0) {
+        int e = errno;
+        mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s", strerror(e));
+        return -1;
+    }
+    in->reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err);
+    if (!in->reader)
+        return -1;
+    mt_reader_set_stop(in->reader, stop);
+    return 0;
+}
+
+void mt_input_close(struct mt_input *in)
+{
+    mt_reader_close(in->reader);
+    mt_companion_free(in->companion);
+    free(in->meta);
+    if (in->owned && in->fd >= 0)
+        close(in->fd);
+}

@@ -1,0 +1,129 @@
+/* Shared by the files of postprocess/lib only. */
+#ifndef MT_LIB_INTERNAL_H
+#define MT_LIB_INTERNAL_H
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "memtrace/trace.h"
+
+/* Sets *err; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or "NAME: text". */
+__attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, enum mt_code code, int sys,
+                                                        uint64_t offset, const char *name, const char *format,
+                                                        ...);
+
+/* A set of strings: equal content, equal pointer. Zero-initialised is empty. */
+struct mt_intern {
+    struct mt_intern_entry *head;
+};
+/* NULL: no memory. */
+const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
+void mt_intern_free(struct mt_intern *set);
+
+/* Two flags end reading: the user's and, when a source is closed or asked early, its own. Either may be NULL. */
+struct mt_stop {
+    const volatile sig_atomic_t *user, *own;
+};
+static inline int mt_stopped(const struct mt_stop *s)
+{
+    return (s->user && __atomic_load_n(s->user, __ATOMIC_RELAXED)) ||
+           (s->own && __atomic_load_n(s->own, __ATOMIC_RELAXED));
+}
+/* Waits until `fd` can be read: 1 yes, 0 stopped. Regular files never wait. */
+int mt_wait_readable(int fd, const struct mt_stop *stop);
+void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop);
+
+/* An unnamed file in $TMPDIR (or /tmp): a descriptor, or -1 with *err. */
+int mt_spool_create(struct mt_error *err);
+/* Copies n non-seekable descriptors, all at once, each to the end, into spool[i]. 0; -1 with *err (spool files only;
+ * a read error ends that input as a truncation does). *read counts bytes as they come. */
+int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read,
+                  struct mt_error *err);
+
+/* One input of a source. */
+struct mt_input {
+    const char *path;
+    char *meta;        /* companion path, or NULL: none */
+    int meta_optional; /* its absence is no error */
+    int fd, owned;     /* the trace, or its spool file */
+    int live;          /* cannot be read twice */
+    uint64_t device, inode;
+    int64_t start;     /* file position at which the trace begins */
+    uint64_t size;     /* bytes, 0 if not known */
+    struct mt_companion *companion;
+    /* per pass */
+    struct mt_reader *reader;
+    int finished;          /* no further launch */
+    size_t next_launch;    /* index into companion->launches of the next traced launch */
+    uint64_t launches;     /* handed out */
+    uint64_t records;      /* handed out, all launches */
+    uint64_t in_launch;    /* handed out, launch under way */
+    int mismatch;          /* a note on a launch that differs from the companion's was made */
+};
+
+/* inputs.c. 0, or -1 with *err. */
+int mt_input_open(struct mt_input *in, const char *path, const char *meta, struct mt_error *err);
+/* Loads the companion, if there is one; `wait`: a living program may still be about to write its end. */
+int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err);
+/* Opens the reader at the beginning of the trace. */
+int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
+void mt_input_close(struct mt_input *in);
+
+/* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
+struct mt_merge {
+    struct mt_input *inputs;
+    size_t ninputs;
+    int ordered; /* launches by seq; else by input */
+    struct mt_copy_event *copies; /* to hand out, ascending seq */
+    size_t ncopies, next_copy;
+    size_t current; /* input whose launch is under way, or ninputs */
+    uint64_t superstep;
+    const char *kernel;
+    const struct mt_launch_event *launch;
+    struct mt_intern names;
+    struct mt_stop stop;
+    uint64_t done; /* bytes read; atomic */
+    struct mt_error *problems;
+    size_t nproblems;
+    char **notes;
+    size_t nnotes;
+    int incomplete, stopped, finished, out_of_memory;
+    int again; /* a further pass: it finds the same damage, which is told once */
+};
+int mt_merge_start(struct mt_merge *m, struct mt_error *err); /* (re)opens the readers at the beginning */
+/* As mt_source_next, records into `room`. */
+int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacity, struct mt_item *item,
+                  struct mt_error *err);
+/* Notes, once, on what the companions say is missing. After the end. */
+void mt_merge_finish(struct mt_merge *m);
+__attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_merge *m, int incomplete, const char *format,
+                                                         ...);
+/* Adds to the problems and, as its note, to the notes. */
+void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem);
+
+/* Runs mt_merge_next on a thread of its own (readahead.c). */
+struct mt_ahead;
+struct mt_ahead *mt_ahead_start(struct mt_merge *m, struct mt_error *err);
+int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err);
+/* Ends the thread: after the end, or with `own` stop flag raised before. Frees it. */
+void mt_ahead_stop(struct mt_ahead *a);
+
+/* Length of the valid UTF-8 sequence at s (n bytes left), 0 if there is none. */
+static inline size_t mt_utf8_length(const unsigned char *s, size_t n)
+{
+    unsigned char c = s[0];
+    if (c < 0x80)
+        return 1;
+    size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || n < want)
+        return 0;
+    for (size_t i = 1; i < want; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((c == 0xe0 && s[1] < 0xa0) || (c == 0xed && s[1] > 0x9f) || (c == 0xf0 && s[1] < 0x90) ||
+        (c == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return want;
+}
+#endif

@@ -1,0 +1,231 @@
+/* Several readers, one order of launches; host copies come before the launch that they precede. */
+#define _GNU_SOURCE
+#include "internal.h"
+
+void mt_merge_note(struct mt_merge *m, int incomplete, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    if (m->again)
+        return;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    m->incomplete |= incomplete;
+    char **more = n < 0 ? NULL : realloc(m->notes, (m->nnotes + 1) * sizeof *more);
+    if (!more) {
+        if (n >= 0)
+            free(text);
+        m->out_of_memory = 1;
+        return;
+    }
+    m->notes = more;
+    m->notes[m->nnotes++] = text;
+}
+
+void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem)
+{
+    if (problem->code == MT_E_STOPPED)
+        m->stopped = 1;
+    if (m->again)
+        return;
+    struct mt_error *more = realloc(m->problems, (m->nproblems + 1) * sizeof *more);
+    mt_merge_note(m, 1, "%s", problem->message);
+    if (!more) {
+        m->out_of_memory = 1;
+        return;
+    }
+    m->problems = more;
+    m->problems[m->nproblems++] = *problem;
+}
+
+/* The companion's line of the next launch of this input, or NULL. */
+static const struct mt_launch_event *next_launch(struct mt_input *in)
+{
+    const struct mt_companion *c = in->companion;
+    if (!c)
+        return NULL;
+    while (in->next_launch < c->nlaunches && !c->launches[in->next_launch].traced)
+        in->next_launch++;
+    return in->next_launch < c->nlaunches ? &c->launches[in->next_launch] : NULL;
+}
+
+/* The input that has the next launch and that launch's seq; ninputs at the end. */
+static size_t choose(struct mt_merge *m, uint64_t *seq)
+{
+    size_t best = m->ninputs;
+    *seq = MT_SEQ_NONE;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        struct mt_input *in = &m->inputs[i];
+        if (in->finished)
+            continue;
+        const struct mt_launch_event *e = next_launch(in);
+        uint64_t s = e ? e->seq : MT_SEQ_NONE;
+        if (best == m->ninputs || s < *seq) {
+            best = i;
+            *seq = s;
+        }
+        if (!m->ordered)
+            break;
+    }
+    return best;
+}
+
+static void check_launch(struct mt_merge *m, struct mt_input *in)
+{
+    const struct mt_launch_event *e = m->launch;
+    if (e && e->has_records && e->records != in->in_launch && !in->mismatch) {
+        in->mismatch = 1;
+        mt_merge_note(m, 1, "%s: launch %llu of the trace has %llu records, its companion says %llu", in->path,
+                      (unsigned long long)in->launches, (unsigned long long)in->in_launch,
+                      (unsigned long long)e->records);
+    }
+}
+
+static void launch_begins(struct mt_merge *m, struct mt_input *in, const struct mt_batch *b)
+{
+    m->launch = next_launch(in);
+    in->in_launch = 0;
+    m->kernel = mt_intern_add(&m->names, b->kernel, strlen(b->kernel));
+    if (!m->kernel) {
+        m->kernel = "";
+        m->out_of_memory = 1;
+    }
+    if (m->launch && strcmp(m->launch->kernel, b->kernel) != 0) {
+        if (!in->mismatch)
+            mt_merge_note(m, 1, "%s: launch %llu is of '%s', its companion says '%s': the two do not belong together",
+                          in->path, (unsigned long long)in->launches, b->kernel, m->launch->kernel);
+        in->mismatch = 1;
+        m->launch = NULL;
+    }
+    if (in->companion && in->next_launch < in->companion->nlaunches)
+        in->next_launch++;
+}
+
+static void launch_ends(struct mt_merge *m, struct mt_input *in)
+{
+    if (!m->stopped)
+        check_launch(m, in);
+    in->launches++;
+    m->superstep++;
+    m->current = m->ninputs;
+}
+
+int mt_merge_start(struct mt_merge *m, struct mt_error *err)
+{
+    for (size_t i = 0; i < m->ninputs; i++)
+        if (mt_input_start(&m->inputs[i], &m->stop, err) != 0)
+            return -1;
+    m->next_copy = 0;
+    m->current = m->ninputs;
+    m->superstep = 0;
+    __atomic_store_n(&m->done, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* The next batch of input i: 1; 0: it has none, it is finished. */
+static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, size_t capacity, struct mt_item *item)
+{
+    struct mt_input *in = &m->inputs[i];
+    struct mt_batch b;
+    struct mt_error problem;
+    uint64_t before = mt_reader_offset(in->reader);
+    int rc = mt_reader_fill(in->reader, room, capacity, &b, &problem);
+    __atomic_fetch_add(&m->done, mt_reader_offset(in->reader) - before, __ATOMIC_RELAXED);
+    if (rc <= 0) {
+        in->finished = 1;
+        if (rc < 0)
+            mt_merge_problem(m, &problem);
+        if (m->current == i)
+            launch_ends(m, in);
+        return 0;
+    }
+    if (b.flags & MT_BATCH_BEGIN)
+        launch_begins(m, in, &b);
+    in->in_launch += b.count;
+    in->records += b.count;
+    *item = (struct mt_item){.kind = MT_ITEM_BATCH,
+                             .superstep = m->superstep,
+                             .kernel = m->kernel,
+                             .records = b.records,
+                             .count = b.count,
+                             .flags = b.flags,
+                             .input = i,
+                             .launch = m->launch};
+    m->current = i;
+    if (b.flags & MT_BATCH_END)
+        launch_ends(m, in);
+    return 1;
+}
+
+int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacity, struct mt_item *item,
+                  struct mt_error *err)
+{
+    while (!m->stopped) {
+        size_t i = m->current;
+        if (i == m->ninputs) {
+            uint64_t seq;
+            i = choose(m, &seq);
+            if (i == m->ninputs)
+                break;
+            if (m->next_copy < m->ncopies && m->copies[m->next_copy].seq < seq) {
+                *item = (struct mt_item){.kind = MT_ITEM_COPY,
+                                         .superstep = m->superstep,
+                                         .input = i,
+                                         .copy = &m->copies[m->next_copy++]};
+                return 1;
+            }
+        }
+        int got = pull(m, i, room, capacity, item);
+        if (m->out_of_memory) {
+            mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[i].path, "no memory while reading");
+            return -1;
+        }
+        if (got)
+            return 1;
+    }
+    return 0;
+}
+
+static void check_end(struct mt_merge *m, const struct mt_input *in)
+{
+    const struct mt_companion *c = in->companion;
+    uint64_t traced = 0;
+    for (size_t i = 0; i < c->nlaunches; i++)
+        traced += (uint64_t)c->launches[i].traced;
+    if (c->bad_lines)
+        mt_merge_note(m, 1, "%s (%llu line%s of the companion left out)", c->bad.message,
+                      (unsigned long long)c->bad_lines, c->bad_lines == 1 ? "" : "s");
+    if (c->lost)
+        mt_merge_note(m, 1, "%s: %llu records were lost: %s", c->path, (unsigned long long)c->lost, c->lost_why);
+    if (!c->has_end) {
+        mt_merge_note(m, 1, "%s: has no end: the program was killed or still runs", c->path);
+        return;
+    }
+    if (!c->complete && !c->lost)
+        mt_merge_note(m, 1, "%s: says that the trace is incomplete", c->path);
+    if (c->records_counted != c->records_written)
+        mt_merge_note(m, 1, "%s: the device counted %llu records, %llu were written", c->path,
+                      (unsigned long long)c->records_counted, (unsigned long long)c->records_written);
+    if (c->has_written && c->records_written != in->records)
+        mt_merge_note(m, 1, "%s: has %llu records, its companion says %llu", in->path,
+                      (unsigned long long)in->records, (unsigned long long)c->records_written);
+    if (traced != in->launches)
+        mt_merge_note(m, 1, "%s: has %llu launches, its companion says %llu", in->path,
+                      (unsigned long long)in->launches, (unsigned long long)traced);
+}
+
+void mt_merge_finish(struct mt_merge *m)
+{
+    if (m->finished)
+        return;
+    m->finished = 1;
+    for (size_t i = 0; i < m->ninputs && !m->stopped; i++) {
+        struct mt_input *in = &m->inputs[i];
+        struct mt_error err;
+        if (in->live && !in->companion && mt_input_load_companion(in, 1, &m->stop, &err) != 0)
+            mt_merge_note(m, 1, "%s", err.message);
+        if (in->companion)
+            check_end(m, in);
+    }
+}

@@ -1,0 +1,114 @@
+/* Reads ahead on a thread: a ring of slots, each an item with room for its records. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <pthread.h>
+
+enum { SLOTS = 8, SLOT_RECORDS = 1 << 14 };
+
+struct slot {
+    struct mt_item item;
+    struct mt_raw_record *room;
+    int rc; /* of mt_merge_next */
+};
+
+struct mt_ahead {
+    struct mt_merge *merge;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t filled, emptied;
+    size_t head, tail; /* slots filled and slots given back so far */
+    int holding;       /* the consumer uses slot `tail` */
+    int quit;
+    struct mt_error error;
+    struct slot slots[SLOTS];
+    struct mt_raw_record *rooms;
+};
+
+static void *reader_thread(void *arg)
+{
+    struct mt_ahead *a = arg;
+    for (int rc = 1; rc > 0;) {
+        pthread_mutex_lock(&a->lock);
+        while (a->head - a->tail == SLOTS && !a->quit)
+            pthread_cond_wait(&a->emptied, &a->lock);
+        int quit = a->quit;
+        struct slot *s = &a->slots[a->head % SLOTS];
+        pthread_mutex_unlock(&a->lock);
+        if (quit)
+            break;
+        rc = s->rc = mt_merge_next(a->merge, s->room, SLOT_RECORDS, &s->item, &a->error);
+        pthread_mutex_lock(&a->lock);
+        a->head++;
+        pthread_cond_signal(&a->filled);
+        pthread_mutex_unlock(&a->lock);
+    }
+    return NULL;
+}
+
+struct mt_ahead *mt_ahead_start(struct mt_merge *m, struct mt_error *err)
+{
+    struct mt_ahead *a = calloc(1, sizeof *a);
+    if (a)
+        a->rooms = malloc(sizeof *a->rooms * SLOTS * SLOT_RECORDS);
+    if (!a || !a->rooms) {
+        free(a);
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory for reading ahead");
+        return NULL;
+    }
+    a->merge = m;
+    for (size_t i = 0; i < SLOTS; i++)
+        a->slots[i].room = a->rooms + i * SLOT_RECORDS;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->filled, NULL);
+    pthread_cond_init(&a->emptied, NULL);
+    /* Signals are the business of the program's own threads. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(&a->thread, NULL, reader_thread, a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e) {
+        mt_error_set(err, MT_E_SYSTEM, e, 0, "reader", "cannot start a thread: %s", strerror(e));
+        free(a->rooms);
+        free(a);
+        return NULL;
+    }
+    return a;
+}
+
+int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err)
+{
+    pthread_mutex_lock(&a->lock);
+    if (a->holding) {
+        a->tail++;
+        a->holding = 0;
+        pthread_cond_signal(&a->emptied);
+    }
+    while (a->head == a->tail)
+        pthread_cond_wait(&a->filled, &a->lock);
+    struct slot *s = &a->slots[a->tail % SLOTS];
+    pthread_mutex_unlock(&a->lock);
+    if (s->rc > 0) {
+        a->holding = 1;
+        *item = s->item;
+    } else if (s->rc < 0) {
+        *err = a->error;
+    }
+    return s->rc; /* an end or error is never given back: it is met again */
+}
+
+void mt_ahead_stop(struct mt_ahead *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->quit = 1;
+    pthread_cond_signal(&a->emptied);
+    pthread_mutex_unlock(&a->lock);
+    pthread_join(a->thread, NULL);
+    pthread_mutex_destroy(&a->lock);
+    pthread_cond_destroy(&a->filled);
+    pthread_cond_destroy(&a->emptied);
+    free(a->rooms);
+    free(a);
+}

@@ -1,0 +1,321 @@
+/* The raw trace reader: bytes in, batches of checked, aligned records out. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 20, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
+enum state { AT_SIZE, AT_NAME, AT_RECORDS, AT_END, AT_ERROR };
+
+struct mt_reader {
+    int fd, owned, regular;
+    char *name;
+    struct mt_stop stop;
+    enum state state;
+    int eof;
+    struct mt_error error; /* valid in AT_ERROR */
+    unsigned char *buffer;
+    size_t pos, end;      /* unread bytes of buffer */
+    uint64_t base;        /* offset in the trace of buffer[0] */
+    uint64_t launch;      /* of the launch under way, or of the next one */
+    uint64_t name_offset; /* of the launch under way */
+    const char *kernel;
+    int begun; /* a batch of the launch under way was handed out */
+    struct mt_intern names;
+    struct mt_raw_record *own;
+};
+
+struct mt_reader *mt_reader_open_fd(int fd, const char *name, int owned, const volatile sig_atomic_t *stop,
+                                    struct mt_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        int e = S_ISDIR(st.st_mode) ? EISDIR : errno;
+        mt_error_set(err, MT_E_INPUT, e, 0, name, "cannot read: %s", strerror(e));
+        goto fail;
+    }
+    struct mt_reader *r = calloc(1, sizeof *r);
+    if (r) {
+        r->name = strdup(name);
+        r->buffer = malloc(BUFFER);
+    }
+    if (!r || !r->name || !r->buffer) {
+        if (r) {
+            r->owned = 0;
+            mt_reader_close(r);
+        }
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, name, "no memory for a reader");
+        goto fail;
+    }
+    r->fd = fd;
+    r->owned = owned;
+    r->regular = S_ISREG(st.st_mode);
+    r->stop.user = stop;
+    return r;
+fail:
+    if (owned)
+        close(fd);
+    return NULL;
+}
+
+struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        return mt_reader_open_fd(STDIN_FILENO, "-", 0, stop, err);
+    /* Non-blocking, so that a FIFO without writer can be waited for with an eye on `stop`. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        int e = errno;
+        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open: %s", strerror(e));
+        return NULL;
+    }
+    return mt_reader_open_fd(fd, path, 1, stop, err);
+}
+
+void mt_reader_close(struct mt_reader *r)
+{
+    if (!r)
+        return;
+    if (r->owned)
+        close(r->fd);
+    mt_intern_free(&r->names);
+    free(r->name);
+    free(r->buffer);
+    free(r->own);
+    free(r);
+}
+
+void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop)
+{
+    r->stop = *stop;
+}
+
+uint64_t mt_reader_offset(const struct mt_reader *r)
+{
+    return r->base + r->pos;
+}
+
+/* Gets more bytes behind the unread ones. 1: got some; 0: end of file; -1: error set. */
+static int refill(struct mt_reader *r)
+{
+    if (r->eof)
+        return 0;
+    memmove(r->buffer, r->buffer + r->pos, r->end - r->pos);
+    r->base += r->pos;
+    r->end -= r->pos;
+    r->pos = 0;
+    for (;;) {
+        if (mt_stopped(&r->stop) || (!r->regular && !mt_wait_readable(r->fd, &r->stop))) {
+            mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name, "stopped while reading");
+            return -1;
+        }
+        ssize_t n = read(r->fd, r->buffer + r->end, BUFFER - r->end);
+        if (n > 0) {
+            r->end += (size_t)n;
+            return 1;
+        }
+        if (n == 0) {
+            r->eof = 1;
+            return 0;
+        }
+        if (errno != EINTR && errno != EAGAIN) {
+            int e = errno;
+            mt_error_set(&r->error, MT_E_SYSTEM, e, r->base + r->end, r->name, "read error at byte %llu: %s",
+                         (unsigned long long)(r->base + r->end), strerror(e));
+            return -1;
+        }
+    }
+}
+
+static int read_size(struct mt_reader *r)
+{
+    int got = r->pos < r->end ? 1 : refill(r);
+    if (got < 0)
+        return -1;
+    if (got == 0) {
+        mt_error_set(&r->error, MT_E_TRUNCATED, 0, 0, r->name, "the trace is empty, not even a record size");
+        return -1;
+    }
+    unsigned size = r->buffer[r->pos];
+    if (size != MT_RAW_RECORD_SIZE) {
+        mt_error_set(&r->error, MT_E_CORRUPT, 0, 0, r->name,
+                     "record size is %u, not %u: not a raw memory trace", size, MT_RAW_RECORD_SIZE);
+        return -1;
+    }
+    r->pos++;
+    r->state = AT_NAME;
+    return 1;
+}
+
+static int check_name(struct mt_reader *r, const unsigned char *s, size_t n, uint64_t offset)
+{
+    for (size_t i = 0; i < n;) {
+        size_t step = s[i] ? mt_utf8_length(s + i, n - i) : 0;
+        if (step == 0) {
+            mt_error_set(&r->error, MT_E_CORRUPT, 0, offset + i, r->name,
+                         "kernel name (launch %llu) is not UTF-8 text", (unsigned long long)r->launch);
+            return -1;
+        }
+        i += step;
+    }
+    return 0;
+}
+
+/* 1: a launch begins; 0: the clean end; -1: error set. */
+static int read_name(struct mt_reader *r)
+{
+    size_t seen = 0;
+    unsigned char *lf;
+    while (!(lf = memchr(r->buffer + r->pos + seen, '\n', r->end - r->pos - seen))) {
+        seen = r->end - r->pos;
+        if (seen > NAME_MAX_BYTES) {
+            mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                         "kernel name (launch %llu) has no LF within %d bytes", (unsigned long long)r->launch,
+                         (int)NAME_MAX_BYTES);
+            return -1;
+        }
+        int got = refill(r);
+        if (got < 0)
+            return -1;
+        if (got == 0 && seen == 0)
+            return 0;
+        if (got == 0) {
+            if (check_name(r, r->buffer + r->pos, seen, r->base + r->pos) == 0)
+                mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                             "the trace ends inside a kernel name (launch %llu, no LF)",
+                             (unsigned long long)r->launch);
+            return -1;
+        }
+    }
+    size_t n = (size_t)(lf - (r->buffer + r->pos));
+    if (check_name(r, r->buffer + r->pos, n, r->base + r->pos) != 0)
+        return -1;
+    r->kernel = mt_intern_add(&r->names, (char *)r->buffer + r->pos, n);
+    if (!r->kernel) {
+        mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name, "no memory for a kernel name");
+        return -1;
+    }
+    r->name_offset = r->base + r->pos;
+    r->pos += n + 1;
+    r->begun = 0;
+    r->state = AT_RECORDS;
+    return 1;
+}
+
+/* Records from p on that are no end mark and make sense; at most n. */
+static size_t plain_records(const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) {
+        uint32_t meta;
+        memcpy(&meta, p + i * MT_RAW_RECORD_SIZE, sizeof meta);
+        if (meta >= 4u << 28 || (meta & MT_RAW_MAX_SIZE) == 0)
+            break;
+    }
+    return i;
+}
+
+/* The record at p is not a plain one: 1 the end mark, -1 error set. */
+static int read_special(struct mt_reader *r, const unsigned char *p)
+{
+    struct mt_raw_record rec;
+    memcpy(&rec, p, sizeof rec);
+    if (mt_rec_is_eot(&rec))
+        return 1;
+    if (mt_rec_type(&rec) > MT_UNKNOWN)
+        mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                     "record of kernel '%.100s' has the reserved access type %u", r->kernel,
+                     (unsigned)mt_rec_type(&rec));
+    else
+        mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                     "record of kernel '%.100s' says 0 bytes and is no end mark", r->kernel);
+    return -1;
+}
+
+static void ends_inside(struct mt_reader *r)
+{
+    size_t rest = r->end - r->pos;
+    if (rest)
+        mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                     "the trace ends inside a record (%zu of %u bytes) of kernel '%.100s' (launch %llu)", rest,
+                     MT_RAW_RECORD_SIZE, r->kernel, (unsigned long long)r->launch);
+    else
+        mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                     "the trace ends inside kernel '%.100s' (launch %llu, begun at byte %llu): no end mark",
+                     r->kernel, (unsigned long long)r->launch, (unsigned long long)r->name_offset);
+}
+
+/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count > 0 or a first batch). */
+static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
+{
+    size_t count = 0;
+    b->offset = r->base + r->pos;
+    while (count < capacity) {
+        size_t whole = (r->end - r->pos) / MT_RAW_RECORD_SIZE;
+        if (whole == 0) {
+            if (count > 0 && !r->eof)
+                break; /* hand out what is here before waiting for more */
+            int got = refill(r);
+            if (got > 0)
+                continue;
+            if (got == 0)
+                ends_inside(r);
+            r->state = AT_ERROR;
+            break;
+        }
+        const unsigned char *p = r->buffer + r->pos;
+        size_t n = plain_records(p, whole < capacity - count ? whole : capacity - count);
+        memcpy(room + count, p, n * MT_RAW_RECORD_SIZE);
+        count += n;
+        r->pos += n * MT_RAW_RECORD_SIZE;
+        if (n == whole || count == capacity)
+            continue;
+        if (read_special(r, r->buffer + r->pos) < 0) {
+            r->state = AT_ERROR;
+            break;
+        }
+        r->pos += MT_RAW_RECORD_SIZE;
+        b->flags |= MT_BATCH_END;
+        r->state = AT_NAME;
+        break;
+    }
+    b->records = room;
+    b->count = count;
+    b->kernel = r->kernel;
+    b->launch = r->launch;
+    if (!r->begun)
+        b->flags |= MT_BATCH_BEGIN;
+    r->begun = 1;
+    if (b->flags & MT_BATCH_END)
+        r->launch++;
+    return count || b->flags ? 1 : -1;
+}
+
+int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *batch,
+                   struct mt_error *err)
+{
+    memset(batch, 0, sizeof *batch);
+    int rc = 1;
+    if (r->state == AT_SIZE)
+        rc = read_size(r);
+    if (rc > 0 && r->state == AT_NAME && (rc = read_name(r)) == 0)
+        r->state = AT_END;
+    if (rc < 0)
+        r->state = AT_ERROR;
+    if (r->state == AT_RECORDS && (rc = read_records(r, room, capacity, batch)) > 0)
+        return 1;
+    if (r->state == AT_END)
+        return 0;
+    *err = r->error;
+    return -1;
+}
+
+int mt_reader_next(struct mt_reader *r, struct mt_batch *batch, struct mt_error *err)
+{
+    if (!r->own && !(r->own = malloc(OWN_BATCH * sizeof *r->own))) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->name, "no memory for a batch");
+        return -1;
+    }
+    return mt_reader_fill(r, r->own, OWN_BATCH, batch, err);
+}

@@ -1,0 +1,338 @@
+/* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct mt_source {
+    struct mt_merge merge; /* belongs to the thread while `ahead` runs */
+    unsigned flags;
+    struct mt_ahead *ahead;
+    struct mt_error error; /* of the thread, met again at each call */
+    int ended, rc;
+    volatile sig_atomic_t halt;
+    uint64_t total, spooled;
+    struct mt_alloc_event *allocs;
+    size_t nallocs;
+};
+
+static int open_inputs(struct mt_source *s, const char *const *paths, const struct mt_source_options *o,
+                       struct mt_error *err)
+{
+    struct mt_merge *m = &s->merge;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        struct mt_input *in = &m->inputs[i];
+        const char *meta = i < o->ncompanions ? o->companions[i] : NULL;
+        if (mt_input_open(in, paths[i], meta, err) != 0)
+            return -1;
+        for (size_t k = 0; k < i; k++)
+            if (m->inputs[k].device == in->device && m->inputs[k].inode == in->inode) {
+                mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s", m->inputs[k].path);
+                return -1;
+            }
+    }
+    return 0;
+}
+
+/* A live input can be analysed as it comes if nothing needs to be known before its end. */
+static int must_spool(const struct mt_source *s, const struct mt_input *in)
+{
+    if (s->merge.ninputs > 1 || (s->flags & MT_SOURCE_REWIND))
+        return 1;
+    return in->meta && !(s->flags & (MT_SOURCE_NO_HOST | MT_SOURCE_NO_COMPANION));
+}
+
+static int spool_live(struct mt_source *s, struct mt_error *err)
+{
+    struct mt_merge *m = &s->merge;
+    size_t n = 0;
+    int rc = -1;
+    int *from = calloc(m->ninputs, sizeof *from), *to = calloc(m->ninputs, sizeof *to);
+    size_t *which = calloc(m->ninputs, sizeof *which);
+    if (!from || !to || !which) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "spool file", "no memory");
+        goto out;
+    }
+    for (size_t i = 0; i < m->ninputs; i++) {
+        if (!m->inputs[i].live || !must_spool(s, &m->inputs[i]))
+            continue;
+        which[n] = i;
+        from[n] = m->inputs[i].fd;
+        if ((to[n] = mt_spool_create(err)) < 0)
+            goto out;
+        n++;
+    }
+    if (n > 0 && mt_spool_fill(from, to, n, &m->stop, &s->spooled, err) != 0)
+        goto out;
+    if (n > 0 && mt_stopped(&m->stop)) {
+        struct mt_error stopped;
+        mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[which[0]].path, "stopped while reading");
+        mt_merge_problem(m, &stopped);
+        m->stopped = 0;      /* what was spooled is analysed all the same */
+        m->stop.user = NULL; /* a second signal ends the program */
+    }
+    for (size_t k = 0; k < n; k++) {
+        struct mt_input *in = &m->inputs[which[k]];
+        struct stat st;
+        if (in->owned)
+            close(in->fd);
+        in->fd = to[k];
+        in->owned = 1;
+        in->live = 0;
+        in->size = fstat(to[k], &st) == 0 ? (uint64_t)st.st_size : 0;
+        to[k] = -1;
+        if (mt_input_load_companion(in, 1, &m->stop, err) != 0)
+            goto out;
+    }
+    rc = 0;
+out:
+    for (size_t k = 0; to && k < n; k++)
+        if (to[k] >= 0)
+            close(to[k]);
+    free(from);
+    free(to);
+    free(which);
+    return rc;
+}
+
+static int one_process(struct mt_merge *m, struct mt_error *err)
+{
+    const struct mt_input *first = NULL;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_input *in = &m->inputs[i];
+        if (!in->companion || !in->companion->has_header)
+            continue;
+        if (first && (first->companion->pid != in->companion->pid ||
+                      first->companion->start_ns != in->companion->start_ns)) {
+            mt_error_set(err, MT_E_INPUT, 0, 0, in->path,
+                         "is of another process than %s (pid %llu, not %llu): their addresses have nothing in "
+                         "common, extract them apart",
+                         first->path, (unsigned long long)in->companion->pid,
+                         (unsigned long long)first->companion->pid);
+            return -1;
+        }
+        if (!first)
+            first = in;
+    }
+    return 0;
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_copy_event *)a)->seq, y = ((const struct mt_copy_event *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_alloc_event *)a)->id, y = ((const struct mt_alloc_event *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+/* Events of no stream stand in every companion: each once. */
+static int collect_events(struct mt_source *s, struct mt_error *err)
+{
+    struct mt_merge *m = &s->merge;
+    size_t copies = 0, allocs = 0;
+    for (size_t i = 0; i < m->ninputs; i++)
+        if (m->inputs[i].companion) {
+            copies += m->inputs[i].companion->ncopies;
+            allocs += m->inputs[i].companion->nallocs;
+        }
+    m->copies = malloc((copies + 1) * sizeof *m->copies);
+    s->allocs = malloc((allocs + 1) * sizeof *s->allocs);
+    if (!m->copies || !s->allocs) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for the companion's events");
+        return -1;
+    }
+    copies = allocs = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = m->inputs[i].companion;
+        if (c && c->ncopies)
+            memcpy(m->copies + copies, c->copies, c->ncopies * sizeof *c->copies);
+        if (c && c->nallocs)
+            memcpy(s->allocs + allocs, c->allocs, c->nallocs * sizeof *c->allocs);
+        copies += c ? c->ncopies : 0;
+        allocs += c ? c->nallocs : 0;
+    }
+    qsort(m->copies, copies, sizeof *m->copies, by_seq);
+    qsort(s->allocs, allocs, sizeof *s->allocs, by_id);
+    for (size_t i = 0; i < copies; i++)
+        if (m->ncopies == 0 || m->copies[m->ncopies - 1].seq != m->copies[i].seq)
+            m->copies[m->ncopies++] = m->copies[i];
+    for (size_t i = 0; i < allocs; i++) {
+        struct mt_alloc_event *last = s->nallocs ? &s->allocs[s->nallocs - 1] : NULL;
+        if (!last || last->id != s->allocs[i].id)
+            s->allocs[s->nallocs++] = s->allocs[i];
+        else if (s->allocs[i].free_seq < last->free_seq)
+            last->free_seq = s->allocs[i].free_seq;
+    }
+    if (!m->ordered || (s->flags & MT_SOURCE_NO_HOST))
+        m->ncopies = 0;
+    return 0;
+}
+
+struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const struct mt_source_options *o,
+                                 struct mt_error *err)
+{
+    static const struct mt_source_options none;
+    struct mt_source *s = calloc(1, sizeof *s);
+    if (s && npaths)
+        s->merge.inputs = calloc(npaths, sizeof *s->merge.inputs);
+    if (!s || !s->merge.inputs) {
+        free(s);
+        mt_error_set(err, npaths ? MT_E_SYSTEM : MT_E_INPUT, ENOMEM, 0, "reader",
+                     npaths ? "no memory" : "no input given");
+        return NULL;
+    }
+    if (!o)
+        o = &none;
+    struct mt_merge *m = &s->merge;
+    s->flags = o->flags;
+    m->ninputs = npaths;
+    m->stop = (struct mt_stop){o->stop, &s->halt};
+    for (size_t i = 0; i < npaths; i++)
+        m->inputs[i].fd = -1;
+    if (open_inputs(s, paths, o, err) != 0)
+        goto fail;
+    m->ordered = 1;
+    for (size_t i = 0; i < npaths; i++) {
+        struct mt_input *in = &m->inputs[i];
+        if (s->flags & MT_SOURCE_NO_COMPANION) {
+            free(in->meta);
+            in->meta = NULL;
+        }
+        if (!in->live && mt_input_load_companion(in, 0, &m->stop, err) != 0)
+            goto fail;
+    }
+    if (spool_live(s, err) != 0)
+        goto fail;
+    for (size_t i = 0; i < npaths; i++) {
+        m->ordered &= m->inputs[i].companion != NULL || npaths == 1;
+        s->total += m->inputs[i].size;
+    }
+    if (!m->ordered)
+        mt_merge_note(m, 0, "not every input has a companion: launches are taken in the order of the inputs%s",
+                      s->flags & MT_SOURCE_NO_HOST ? "" : ", host copies are not known");
+    if (one_process(m, err) != 0 || collect_events(s, err) != 0 || mt_merge_start(m, err) != 0)
+        goto fail;
+    return s;
+fail:
+    mt_source_close(s);
+    return NULL;
+}
+
+/* Ends the thread; from here on the merge is ours. */
+static void settle(struct mt_source *s)
+{
+    if (!s->ended) {
+        __atomic_store_n(&s->halt, 1, __ATOMIC_RELAXED);
+        s->ended = 1;
+        s->rc = 0;
+    }
+    mt_ahead_stop(s->ahead);
+    s->ahead = NULL;
+}
+
+int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err)
+{
+    if (!s->ended && !s->ahead && !(s->ahead = mt_ahead_start(&s->merge, &s->error))) {
+        s->ended = 1;
+        s->rc = -1;
+    }
+    int rc = s->ended ? s->rc : mt_ahead_next(s->ahead, item, &s->error);
+    if (rc > 0)
+        return 1;
+    s->ended = 1;
+    s->rc = rc;
+    if (rc < 0)
+        *err = s->error;
+    return rc;
+}
+
+int mt_source_rewind(struct mt_source *s, struct mt_error *err)
+{
+    settle(s);
+    __atomic_store_n(&s->halt, 0, __ATOMIC_RELAXED);
+    s->ended = 0;
+    struct mt_merge *m = &s->merge;
+    mt_merge_finish(m);
+    m->again = 1;
+    for (size_t i = 0; i < m->ninputs; i++)
+        if (m->inputs[i].live) {
+            mt_error_set(err, MT_E_SYSTEM, ESPIPE, 0, m->inputs[i].path, "cannot be read twice");
+            return -1;
+        }
+    return mt_merge_start(m, err);
+}
+
+void mt_source_close(struct mt_source *s)
+{
+    if (!s)
+        return;
+    settle(s);
+    struct mt_merge *m = &s->merge;
+    for (size_t i = 0; i < m->ninputs; i++)
+        mt_input_close(&m->inputs[i]);
+    for (size_t i = 0; i < m->nnotes; i++)
+        free(m->notes[i]);
+    free(m->notes);
+    free(m->problems);
+    free(m->inputs);
+    free(m->copies);
+    free(s->allocs);
+    mt_intern_free(&m->names);
+    free(s);
+}
+
+const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count)
+{
+    settle(s);
+    *count = s->merge.nproblems;
+    return s->merge.problems;
+}
+
+const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete)
+{
+    settle(s);
+    mt_merge_finish(&s->merge);
+    *count = s->merge.nnotes;
+    *complete = !s->merge.incomplete;
+    return (const char *const *)s->merge.notes;
+}
+
+void mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches)
+{
+    settle(s);
+    mt_merge_finish(&s->merge);
+    *accesses = *launches = 0;
+    for (size_t i = 0; i < s->merge.ninputs; i++) {
+        const struct mt_companion *c = s->merge.inputs[i].companion;
+        for (size_t k = 0; c && k < c->nlaunches; k++) {
+            *accesses += c->launches[k].untraced;
+            *launches += !c->launches[k].traced;
+        }
+    }
+}
+
+int mt_source_ordered(const struct mt_source *s)
+{
+    return s->merge.ordered;
+}
+
+const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count)
+{
+    *count = s->nallocs;
+    return s->allocs;
+}
+
+const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t input)
+{
+    return input < s->merge.ninputs ? s->merge.inputs[input].companion : NULL;
+}
+
+void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total)
+{
+    *done = __atomic_load_n(&s->merge.done, __ATOMIC_RELAXED);
+    *total = s->total;
+}

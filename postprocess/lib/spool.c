@@ -1,0 +1,82 @@
+/* Inputs that cannot be read twice are copied to unnamed files. All at once: the program that writes them may have
+ * several streams, and one that is not read blocks it. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+int mt_spool_create(struct mt_error *err)
+{
+    const char *dir = getenv("TMPDIR");
+    if (!dir || !*dir)
+        dir = "/tmp";
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT || errno == EINVAL)) {
+        char name[4096];
+        if ((size_t)snprintf(name, sizeof name, "%s/memtrace-spool-XXXXXX", dir) < sizeof name &&
+            (fd = mkostemp(name, O_CLOEXEC)) >= 0)
+            unlink(name);
+    }
+    if (fd < 0) {
+        int e = errno;
+        mt_error_set(err, MT_E_SYSTEM, e, 0, dir, "cannot make a spool file: %s (TMPDIR names another place)",
+                     strerror(e));
+    }
+    return fd;
+}
+
+static int write_all(int fd, const char *p, size_t n, struct mt_error *err)
+{
+    while (n > 0) {
+        ssize_t w = write(fd, p, n);
+        if (w < 0 && errno != EINTR) {
+            int e = errno;
+            mt_error_set(err, MT_E_SYSTEM, e, 0, "spool file",
+                         "%s (TMPDIR names another place; --no-host reads one input without spool file)", strerror(e));
+            return -1;
+        }
+        if (w > 0) {
+            p += w;
+            n -= (size_t)w;
+        }
+    }
+    return 0;
+}
+
+int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read_bytes,
+                  struct mt_error *err)
+{
+    enum { ROOM = 1 << 20 };
+    struct pollfd *p = calloc(n, sizeof *p);
+    char *buffer = malloc(ROOM);
+    int rc = -1;
+    if (!p || !buffer) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "spool file", "no memory");
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++)
+        p[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+    for (size_t open_inputs = n; open_inputs > 0 && !mt_stopped(stop);) {
+        if (poll(p, n, 100) <= 0)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            if (p[i].fd < 0 || !p[i].revents)
+                continue;
+            ssize_t got = read(p[i].fd, buffer, ROOM);
+            if (got > 0) {
+                if (write_all(spool[i], buffer, (size_t)got, err) != 0)
+                    goto out;
+                __atomic_fetch_add(read_bytes, (uint64_t)got, __ATOMIC_RELAXED);
+            } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+                p[i].fd = -1;
+                open_inputs--;
+            }
+        }
+    }
+    rc = 0;
+out:
+    free(p);
+    free(buffer);
+    return rc;
+}

@@ -1,0 +1,66 @@
+/* Error texts, interned strings, waiting for input. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <poll.h>
+#include <unistd.h>
+#include <uthash.h>
+
+void mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t offset, const char *name,
+                  const char *format, ...)
+{
+    char text[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    err->code = code;
+    err->sys = sys;
+    err->offset = offset;
+    if (code == MT_E_TRUNCATED || code == MT_E_CORRUPT)
+        snprintf(err->message, sizeof err->message, "%.170s: byte %llu: %s", name, (unsigned long long)offset,
+                 text);
+    else
+        snprintf(err->message, sizeof err->message, "%.170s: %s", name, text);
+}
+
+struct mt_intern_entry {
+    UT_hash_handle hh;
+    char text[];
+};
+
+const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length)
+{
+    struct mt_intern_entry *e;
+    HASH_FIND(hh, set->head, text, length, e);
+    if (e)
+        return e->text;
+    e = malloc(sizeof *e + length + 1);
+    if (!e)
+        return NULL;
+    memcpy(e->text, text, length);
+    e->text[length] = 0;
+    HASH_ADD_KEYPTR(hh, set->head, e->text, length, e);
+    return e->text;
+}
+
+void mt_intern_free(struct mt_intern *set)
+{
+    struct mt_intern_entry *e, *next;
+    HASH_ITER(hh, set->head, e, next)
+    {
+        HASH_DEL(set->head, e);
+        free(e);
+    }
+}
+
+int mt_wait_readable(int fd, const struct mt_stop *stop)
+{
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (mt_stopped(stop))
+            return 0;
+        int n = poll(&p, 1, 100);
+        if (n > 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+            return 1;
+    }
+}

@@ -1,0 +1,219 @@
+#define _GNU_SOURCE
+#include "json.h"
+#include "../lib/internal.h"
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static void flush(struct mt_json *j)
+{
+    for (size_t done = 0; done < j->used && !j->error;) {
+        ssize_t n = write(j->fd, j->buffer + done, j->used - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno != EINTR)
+            j->error = errno;
+    }
+    j->used = 0;
+}
+
+static void put(struct mt_json *j, const char *s, size_t n)
+{
+    if (j->used + n > sizeof j->buffer)
+        flush(j);
+    if (n > sizeof j->buffer) {
+        for (; n > sizeof j->buffer; s += sizeof j->buffer, n -= sizeof j->buffer) {
+            memcpy(j->buffer, s, j->used = sizeof j->buffer);
+            flush(j);
+        }
+    }
+    memcpy(j->buffer + j->used, s, n);
+    j->used += n;
+}
+
+static void put_char(struct mt_json *j, char c)
+{
+    put(j, &c, 1);
+}
+
+static char *digits(char *end, uint64_t v)
+{
+    do
+        *--end = (char)('0' + v % 10);
+    while (v /= 10);
+    return end;
+}
+
+static void put_u64(struct mt_json *j, uint64_t v)
+{
+    char d[20], *s = digits(d + sizeof d, v);
+    put(j, s, (size_t)(d + sizeof d - s));
+}
+
+static void put_string(struct mt_json *j, const char *s)
+{
+    size_t n = strlen(s), plain = 0;
+    put_char(j, '"');
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)s[i];
+        size_t step = mt_utf8_length((const unsigned char *)s + i, n - i);
+        if (step && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+            i += step;
+            continue;
+        }
+        put(j, s + plain, i - plain);
+        if (step == 0) {
+            put(j, "\xef\xbf\xbd", 3);
+        } else if (c == '"' || c == '\\') {
+            put_char(j, '\\');
+            put_char(j, (char)c);
+        } else {
+            static const char hex[] = "0123456789abcdef";
+            char e[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+            put(j, e, sizeof e);
+        }
+        plain = ++i;
+    }
+    put(j, s + plain, n - plain);
+    put_char(j, '"');
+}
+
+/* What stands before a member. */
+static void member(struct mt_json *j, const char *key)
+{
+    static const char blanks[] = "\n                                ";
+    if (j->depth > 0) {
+        if (!j->first)
+            put_char(j, ',');
+        if (!j->flat)
+            put(j, blanks, 1 + (j->depth < 32 ? j->depth : 32));
+        else if (!j->first)
+            put_char(j, ' ');
+    }
+    j->first = 0;
+    if (key) {
+        put_string(j, key);
+        put(j, ": ", 2);
+    }
+}
+
+static void begin(struct mt_json *j, const char *key, int flat, char open, char close)
+{
+    member(j, key);
+    put_char(j, open);
+    j->kind[j->depth++] = close;
+    if (flat && !j->flat)
+        j->flat = (int)j->depth;
+    j->first = 1;
+}
+
+void mt_json_open(struct mt_json *j, int fd)
+{
+    j->fd = fd;
+    j->error = 0;
+    j->depth = 0;
+    j->flat = 0;
+    j->first = 1;
+    j->used = 0;
+}
+
+int mt_json_close(struct mt_json *j)
+{
+    put_char(j, '\n');
+    flush(j);
+    return j->error ? -1 : 0;
+}
+
+void mt_json_object(struct mt_json *j, const char *key, int flat)
+{
+    begin(j, key, flat, '{', '}');
+}
+
+void mt_json_array(struct mt_json *j, const char *key, int flat)
+{
+    begin(j, key, flat, '[', ']');
+}
+
+void mt_json_end(struct mt_json *j)
+{
+    int flat = j->flat;
+    if (j->flat == (int)j->depth)
+        j->flat = 0;
+    char close = j->kind[--j->depth];
+    if (!flat && !j->first) {
+        put_char(j, '\n');
+        for (unsigned i = 0; i < j->depth; i++)
+            put_char(j, ' ');
+    }
+    put_char(j, close);
+    j->first = 0;
+}
+
+void mt_json_text(struct mt_json *j, const char *key, const char *value)
+{
+    member(j, key);
+    if (value)
+        put_string(j, value);
+    else
+        put(j, "null", 4);
+}
+
+void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
+{
+    member(j, key);
+    put_u64(j, value);
+}
+
+void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
+{
+    member(j, key);
+    if (value < 0)
+        put_char(j, '-');
+    put_u64(j, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+void mt_json_bool(struct mt_json *j, const char *key, int value)
+{
+    member(j, key);
+    put(j, value ? "true" : "false", value ? 4 : 5);
+}
+
+void mt_json_hex(struct mt_json *j, const char *key, uint64_t value)
+{
+    char text[64];
+    mt_json_text(j, key, mt_key_hex(text, value));
+}
+
+const char *mt_key_u64(char *out, uint64_t value)
+{
+    char d[20], *s = digits(d + sizeof d, value);
+    size_t n = (size_t)(d + sizeof d - s);
+    memcpy(out, s, n);
+    out[n] = 0;
+    return out;
+}
+
+const char *mt_key_hex(char *out, uint64_t value)
+{
+    int shift = 60;
+    size_t n = 2;
+    memcpy(out, "0x", 2);
+    while (shift > 0 && value >> shift == 0)
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        out[n++] = "0123456789abcdef"[value >> shift & 15];
+    out[n] = 0;
+    return out;
+}
+
+const char *mt_key_cta(char *out, uint64_t x, uint64_t y, uint64_t z)
+{
+    mt_key_u64(out, x);
+    size_t n = strlen(out);
+    out[n++] = ',';
+    mt_key_u64(out + n, y);
+    n += strlen(out + n);
+    out[n++] = ',';
+    mt_key_u64(out + n, z);
+    return out;
+}
