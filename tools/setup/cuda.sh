@@ -18,6 +18,7 @@ cuda_find() {
 }
 
 # What of CUDA is needed: assembler and fatbinary, runtime headers, compiler headers, libdevice, Thrust/CUB headers.
+# CUDA_EXTRA names more for programs that use them, e.g. CUDA_EXTRA="nvidia-curand==10.4.*".
 cuda_wheels="nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl"
 cuda_release="13.0.*"
 
@@ -36,6 +37,9 @@ cuda_install() {
     local specs=() name
     for name in $cuda_wheels; do
         specs+=("$name==$cuda_release")
+    done
+    for name in ${CUDA_EXTRA-}; do
+        specs+=("$name")
     done
     python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$wheels" \
         "${specs[@]}" </dev/null || fail "could not download the CUDA packages: set CUDA_PATH to a toolkit instead"

@@ -1,0 +1,69 @@
+"""Other ways to the same program: clang by itself, clang's configuration file, CMake's find_package."""
+import os
+
+import world
+from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM, overlay
+
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES {languages})
+find_package(memtrace 0.1 REQUIRED)
+add_executable(app kernel.cu main.cpp)
+memtrace_target(app {arguments})
+"""
+
+
+class Builds(Case):
+    def setUp(self):
+        super().setUp()
+        world.need_runtime(self)
+        self.write("k.cu", PROGRAM)
+
+    def check_program(self, app="./app", records=PROGRAM_RECORDS):
+        self.assertEqual(self.run_(app).stdout, PROGRAM_SUM)
+        data = self.read("MemTrace-pipe-0")
+        self.assertEqual((len(data) - data.index(b"\n") - 1) // 24 - 1, records)
+
+    def test_clang_alone(self):
+        for link in (["-lcudart"], ["-lcudart_static", "-ldl", "-lrt", "-pthread"]):
+            self.run_("clang++-19", f"-fplugin={world.build}/lib/libMemtrace-AA.so", f"--cuda-path={overlay()}",
+                      "--cuda-gpu-arch=sm_90", "k.cu", "-o", "app", f"-L{overlay('lib64')}", *link)
+            self.check_program()
+
+    def test_configuration_file(self):
+        done = self.run_("clang++-19", f"--config={world.build}/memtrace.cfg", "-Wno-unknown-cuda-version", "k.cu", "-o",
+                         "app")
+        self.assertEqual(done.stderr, "")
+        self.check_program()
+        done = self.run_("clang++-19", f"--config={world.build}/memtrace.cfg", "-Wno-unknown-cuda-version", "-c", "k.cu")
+        self.assertEqual(done.stderr, "")
+        self.run_("clang++-19", f"--config={world.build}/memtrace.cfg", "k.o", "-o", "app")
+        self.check_program()
+
+    def cmake(self, languages, arguments="", *options):
+        self.write("kernel.cu", PROGRAM.replace("int main()", 'extern "C" int run()'))
+        self.write("main.cpp", '#include <cuda_runtime.h>\nextern "C" int run();\nint main() { return run() + cudaGetLastError(); }\n')
+        self.write("CMakeLists.txt", PROJECT.format(languages=languages, arguments=arguments))
+        self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-Dmemtrace_DIR={world.build}/cmake",
+                  "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_BUILD_TYPE=Release", *options)
+        self.run_("ninja", "-C", "b")
+
+    def test_cmake_without_cuda_language(self):
+        self.cmake("CXX")
+        self.check_program("b/app")
+
+    def test_cmake_arguments(self):
+        self.cmake("CXX", "ONLY loads ARCHITECTURES 80 90 KERNELS ^twice$")
+        self.check_program("b/app", PROGRAM_RECORDS // 2)
+
+    def test_cmake_with_cuda_language(self):
+        self.cmake("CXX CUDA", "ARCHITECTURES 90", "-DCMAKE_CUDA_COMPILER=clang++-19", "-DCMAKE_CUDA_ARCHITECTURES=90",
+                   f"-DCMAKE_CUDA_FLAGS=--cuda-path={overlay()} -Wno-unknown-cuda-version")
+        self.check_program("b/app")
+
+    def test_cmake_names_the_wrong_compiler(self):
+        self.write("CMakeLists.txt", PROJECT.format(languages="CXX", arguments=""))
+        self.write("kernel.cu", "")
+        self.write("main.cpp", "")
+        done = self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-Dmemtrace_DIR={world.build}/cmake",
+                         "-DCMAKE_CXX_COMPILER=g++", code=1)
+        self.assertIn("-DCMAKE_CXX_COMPILER=clang++-19", done.stderr)

@@ -1,0 +1,64 @@
+"""cmake --install into a folder with a blank in its name, and staged with DESTDIR."""
+import os
+import re
+
+import world
+from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM
+
+
+class Install(Case):
+    def setUp(self):
+        super().setUp()
+        world.need_runtime(self)
+
+    def install(self, prefix, **env):
+        self.run_("cmake", "--install", world.build, "--prefix", prefix, **env)
+
+    def test_installed_tree_works(self):
+        prefix = self.path("in stalled")
+        self.install(prefix)
+        for name in ("bin/mt-cc", "bin/mt-extract", "include/memtrace/record.h", "share/man/man1/mt-cc.1",
+                     "libexec/memtrace/mt-overlay"):
+            self.assertTrue(os.path.exists(os.path.join(prefix, name)), name)
+        self.write("k.cu", PROGRAM)
+        self.run_(f"{prefix}/bin/mt-cc", "-O2", "k.cu", "-o", "app")
+        line = self.run_(f"{prefix}/bin/mt-cc", "--show", "k.cu").stdout
+        self.assertNotIn(world.build, line, "nothing of the build tree is used")
+        needed = self.run_("readelf", "-d", "app").stdout
+        self.assertRegex(needed, re.escape(os.path.realpath(prefix)) + r"/lib[^]]*/libmemtrace\.so\]")
+        self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+        data = self.read("MemTrace-pipe-0")
+        self.assertEqual((len(data) - data.index(b"\n") - 1) // 24 - 1, PROGRAM_RECORDS)
+        comm = self.run_(f"{prefix}/bin/mt-extract", "MemTrace-pipe-0").stdout
+        self.assertIn('"memtrace-comm"', comm)
+        # clang's configuration file and the usual flags
+        libdir = os.path.dirname(self.only(prefix, "libmemtrace.so"))
+        self.run_("clang++-19", f"--config={libdir}/memtrace/memtrace.cfg", "-Wno-unknown-cuda-version", "k.cu", "-o", "app2")
+        self.assertEqual(self.run_("./app2").stdout, PROGRAM_SUM)
+        self.cmake_package(prefix)
+
+    def only(self, folder, name):
+        found = [os.path.join(d, name) for d, _, files in os.walk(folder) if name in files and "cuda-overlay" not in d]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def cmake_package(self, prefix):
+        self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(user CXX)\n"
+                                     "find_package(memtrace REQUIRED)\nadd_executable(app3 k.cu)\nmemtrace_target(app3)\n")
+        self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-DCMAKE_PREFIX_PATH={prefix}",
+                  "-DCMAKE_CXX_COMPILER=clang++-19")
+        self.run_("ninja", "-C", "b")
+        self.assertEqual(self.run_("b/app3").stdout, PROGRAM_SUM)
+
+    def test_staged(self):
+        stage = self.path("stage")
+        self.install("/opt/memtrace", DESTDIR=stage)
+        script = self.only_in_overlay(stage, "libcudart.so")
+        self.assertRegex(script, r'INPUT\("/opt/memtrace/lib[^"]*/libmemtrace\.so"\)')
+        self.assertFalse(os.path.exists("/opt/memtrace"))
+
+    def only_in_overlay(self, folder, name):
+        found = [os.path.join(d, name) for d, _, files in os.walk(folder) if name in files and "cuda-overlay" in d]
+        self.assertEqual(len(found), 1, found)
+        with open(found[0], encoding="utf-8") as f:
+            return f.read()

@@ -1,0 +1,204 @@
+"""mt-cc: what command it makes (--show), and that the command works."""
+import os
+import shlex
+
+import world
+from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM
+
+
+def mt_cc():
+    return os.path.join(world.build, "bin", "mt-cc")
+
+
+class Lines(Case):
+    def show(self, *arguments, code=0):
+        done = self.run_(mt_cc(), "--show", *arguments, code=code)
+        return shlex.split(done.stdout), done.stderr
+
+    def middle(self, *arguments):
+        """What stands between mt-cc's own flags in front and behind, for link-only and compile-only calls."""
+        words, _ = self.show(*arguments)
+        end = words.index("-idirafter") if "-idirafter" in words else len(words)
+        return [w for w in words[1:end] if not w.startswith(("-Wno-unknown-cuda", "--cuda-path=", "-fplugin=",
+                                                             "--cuda-gpu-arch="))]
+
+    def archs(self, *arguments):
+        return [w.removeprefix("--cuda-gpu-arch=") for w in self.show(*arguments, "k.cu")[0] if "gpu-arch" in w]
+
+    def test_compile_and_link(self):
+        words, notes = self.show("k.cu", "-o", "my app")
+        self.assertEqual(words[0], "clang++-19")
+        for word in (f"--cuda-path={world.overlay().rstrip('/')}", "--cuda-gpu-arch=sm_90", "-Wno-unknown-cuda-version",
+                     f"-fplugin={world.build}/lib/libMemtrace-AA.so", f"{world.build}/lib/libmemtrace.so", "my app"):
+            self.assertIn(os.path.realpath(word) if word.startswith("/") else word, words)
+        self.assertEqual(notes, "")
+
+    def test_no_link_flags_without_link(self):
+        for option in ("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-dc", "--ptx", "-cubin"):
+            self.assertFalse([w for w in self.show(option, "k.cu")[0] if w.endswith("libmemtrace.so")], option)
+        self.assertTrue([w for w in self.show("-MD", "k.cu")[0] if w.endswith("libmemtrace.so")])
+
+    def test_no_compile_flags_for_links(self):
+        words, _ = self.show("a.o", "b.a", "-lcublas", "-o", "app.cu")
+        self.assertFalse([w for w in words if w.startswith(("-fplugin", "--cuda", "-idirafter"))])
+        self.assertIn(f"{os.path.realpath(world.build)}/lib/libmemtrace.so", words)
+
+    def test_values_are_no_files(self):
+        words, _ = self.show("-c", "-MF", "x.cu", "-include", "y.cu", "-D", "z.cu", "main.cpp")
+        self.assertFalse([w for w in words if w.startswith("--cuda")])
+
+    def test_c_stays_c(self):
+        self.assertEqual(self.middle("-c", "a.c", "b.cpp"), ["-c", "-x", "c", "a.c", "-x", "none", "b.cpp"])
+        self.assertEqual(self.middle("-c", "-x", "cu", "a.c", "b.txt"), ["-c", "-x", "cuda", "a.c", "b.txt"])
+
+    def test_language_ends_before_the_runtime(self):
+        words, _ = self.show("-x", "cu", "a.txt")
+        self.assertEqual(words[words.index(f"{os.path.realpath(world.build)}/lib/libmemtrace.so") - 2 :][:2], ["-x", "none"])
+
+    def test_architectures(self):
+        self.assertEqual(self.archs(), ["sm_90"])
+        self.assertEqual(self.archs("-arch=sm_80"), ["sm_80"])
+        self.assertEqual(self.archs("-arch", "compute_86"), ["sm_86"])
+        self.assertEqual(self.archs("--gpu-architecture=sm_90a"), ["sm_90a"])
+        self.assertEqual(self.archs("--cuda-gpu-arch=sm_80", "--offload-arch=sm_89"), ["sm_80", "sm_89"])
+        self.assertEqual(self.archs("-gencode", "arch=compute_80,code=sm_80", "-gencode=arch=compute_86,code=sm_86",
+                                    "--generate-code=arch=compute_86,code=compute_86"), ["sm_80", "sm_86"])
+        self.assertEqual(self.archs("-gencode", 'arch=compute_80,code="sm_80,compute_80"'), ["sm_80"])
+        self.assertEqual(self.archs("-gencode", "arch=compute_80,code=[sm_80,sm_87]"), ["sm_80", "sm_87"])
+        self.assertEqual(self.archs("--compute-capability", "8.6"), ["sm_86"])
+        self.assertEqual(self.archs("--compute-capability=80"), ["sm_80"])
+        self.assertEqual(self.archs("-arch=native"), ["sm_90"])
+
+    def test_unknown_architectures_are_replaced_aloud(self):
+        words, notes = self.show("-arch=sm_120", "k.cu")
+        self.assertIn("--cuda-gpu-arch=sm_90", words)
+        self.assertIn("sm_120", notes)
+        lowest = self.archs("-arch=sm_20")
+        self.assertIn(lowest, (["sm_75"], ["sm_50"], ["sm_35"]))  # CUDA 13, 12, 11
+
+    def test_nvcc_options(self):
+        for given, made in {
+            "-Xcompiler -fPIC": ["-fPIC"],
+            "-Xcompiler=-Wall,-fPIC": ["-Wall", "-fPIC"],
+            "--compiler-options '-O2 -march=native'": ["-O2", "-Xarch_host", "-march=native"],
+            "-Xcompiler '\"-Wl,-rpath,/a b\"'": ["-Wl,-rpath,/a b"],
+            "-Xcompiler -DX=1\\\\,2": ["-DX=1,2"],
+            "-Xlinker -rpath,/x": ["-Xlinker", "-rpath", "-Xlinker", "/x"],
+            "-Xptxas -v,-O3": ["-Xcuda-ptxas", "-v", "-Xcuda-ptxas", "-O3"],
+            "--ptxas-options=-v": ["-Xcuda-ptxas", "-v"],
+            "-maxrregcount=32": ["-Xcuda-ptxas", "-maxrregcount=32"],
+            "-G": ["-g", "--cuda-noopt-device-debug"],
+            "-lineinfo": ["-Xarch_device", "-gline-tables-only"],
+            "--use_fast_math": ["-Xarch_device", "-ffast-math"],
+            "-fmad=false": ["-Xarch_device", "-ffp-contract=off"],
+            "-rdc=true": ["-fgpu-rdc"],
+            "-rdc=false": [],
+            "--relocatable-device-code true": ["-fgpu-rdc"],
+            "-std c++17": ["-std=c++17"],
+            "-std=c++17": ["-std=c++17"],
+            "--expt-relaxed-constexpr --expt-extended-lambda --extended-lambda": [],
+            "-ccbin g++-12": [],
+            "-ccbin=g++": [],
+            "-cudart shared": [],
+            "-Xcudafe --diag_suppress=1": [],
+            "--threads 4": [],
+            "--default-stream per-thread": ["-fgpu-default-stream=per-thread"],
+            "-O3 -g -Wall -Iinc -lfoo": ["-O3", "-g", "-Wall", "-Iinc", "-lfoo"],
+        }.items():
+            with self.subTest(given=given):
+                self.assertEqual(self.middle("-c", *shlex.split(given), "k.cu"), ["-c", *made, "k.cu"])
+
+    def test_notes_on_what_was_dropped(self):
+        _, notes = self.show("-ccbin", "g++", "--expt-extended-lambda", "-std=c++14", "-c", "k.cu")
+        self.assertIn("-ccbin g++ dropped", notes)
+        self.assertIn("--expt-extended-lambda dropped", notes)
+        self.assertNotIn("c++14", notes)
+
+    def test_plugin_options(self):
+        words, _ = self.show("--mt-kernels=^a|b c$", "--mt-only=loads,stores", "--mt-exclude=x", "-c", "k.cu")
+        for word in ("-fplugin-arg-memtrace-kernels=^a|b c$", "-fplugin-arg-memtrace-only=loads,stores",
+                     "-fplugin-arg-memtrace-exclude=x"):
+            self.assertIn(word, words)
+        self.assertFalse([w for w in self.show("--plain", "--mt-only=loads", "-c", "k.cu")[0] if "-fplugin" in w])
+
+    def test_wrong_usage(self):
+        self.assertIn("--mt-kernels=", self.run_(mt_cc(), "--mt-kernel=x", "k.cu", code=2).stderr)
+        self.assertIn("-c", self.run_(mt_cc(), "-fatbin", "k.cu", code=2).stderr)
+        self.assertIn("needs a value", self.run_(mt_cc(), "k.cu", "-arch", code=2).stderr)
+        self.assertIn("--help", self.run_(mt_cc(), code=2).stderr)
+
+    def test_help_and_version(self):
+        text = self.run_(mt_cc(), "--help").stdout
+        with open(os.path.join(world.source, "docs", "man", "mt-cc.md"), encoding="utf-8") as f:
+            manual = f.read()
+        for word in text.split():
+            if word.startswith("--"):
+                self.assertIn(word.split("=")[0].rstrip(","), manual)
+        self.assertIn("CUDA", self.run_(mt_cc(), "--version").stdout)
+
+    def test_no_overlay(self):
+        import shutil
+
+        os.makedirs(self.path("tree/bin"))
+        shutil.copy(mt_cc(), self.path("tree/bin/mt-cc"))
+        done = self.run_(self.path("tree/bin/mt-cc"), "k.cu", code=1)
+        self.assertIn("mt-overlay", done.stderr)
+
+    def test_compiler_missing(self):
+        self.write("a.cpp", "int main() {}\n")
+        done = self.run_(mt_cc(), "--plain", "-c", "a.cpp", code=1, MEMTRACE_CLANG="/no/clang")
+        self.assertIn("MEMTRACE_CLANG", done.stderr)
+
+
+class Programs(Case):
+    def setUp(self):
+        super().setUp()
+        world.need_runtime(self)
+
+    def mt_cc(self, *arguments, **more):
+        done = self.run_(mt_cc(), *arguments, **more)
+        self.assertNotIn("warning", done.stderr)
+        return done
+
+    def records(self, name="MemTrace-pipe-0"):
+        """Records of a trace with one kernel, the closing zeros not counted."""
+        data = self.read(name)
+        self.assertEqual(data[0], 24)
+        return (len(data) - data.index(b"\n") - 1) // 24 - 1
+
+    def test_one_command(self):
+        self.write("k.cu", PROGRAM)
+        self.mt_cc("-O2", "k.cu", "-o", "app")
+        self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+        self.assertEqual(self.records(), PROGRAM_RECORDS)
+        self.check_no_temporaries()
+
+    def test_plain_is_untraced(self):
+        self.write("k.cu", PROGRAM)
+        self.mt_cc("--plain", "-O2", "-c", "k.cu")
+        self.assertNotIn(b"MTCPUIM1", self.read("k.o"))
+        self.mt_cc("k.o", "-o", "app")
+
+    def test_mixture_of_languages(self):
+        self.write("k.cu", PROGRAM.replace("int main()", 'extern "C" int run()'))
+        self.write("b.c", "int run(void); int helper(void); int main(void) { int class = helper(); return run() + class - 1; }\n")
+        self.write("c.cpp", '#include <cuda_runtime.h>\nextern "C" int helper() { return cudaSuccess + 1; }\n')
+        self.mt_cc("-O1", "-g", "k.cu", "b.c", "c.cpp", "-o", "app")
+        self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+        self.assertEqual(self.records(), PROGRAM_RECORDS)
+
+    def test_objects_then_link(self):
+        self.write("k.cu", PROGRAM)
+        self.mt_cc("-O2", "-c", "-arch=sm_80", "-lineinfo", "--expt-relaxed-constexpr", "k.cu", "-o", "k.o")
+        for cudart in ([], ["-lcudart"], ["-lcudart_static", "-ldl", "-lrt", "-lpthread"]):
+            self.mt_cc("k.o", *cudart, "-o", "app")
+            needed = self.run_("readelf", "-d", "app").stdout
+            self.assertEqual(needed.count("libmemtrace.so]"), 1)
+            self.assertNotIn("libcudart", needed)
+            self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+
+    def test_filter(self):
+        self.write("k.cu", PROGRAM)
+        self.mt_cc("--mt-only=stores", "k.cu", "-o", "app")
+        self.run_("./app")
+        self.assertEqual(self.records(), PROGRAM_RECORDS // 2)

@@ -1,0 +1,160 @@
+"""./setup: how it counts a suite, what it does about packages and CUDA wheels; on copies of its scripts with made-up
+ctest, apt and pip."""
+import os
+import shutil
+import zipfile
+
+import world
+from world import Case
+
+CTEST = """#!/bin/sh
+case "$*" in *" -N"*) echo "Total Tests: $TOTAL"; exit 0;; esac
+cat "$LINES_FILE"
+exit $CODE
+"""
+
+
+class Suite(Case):
+    def suite(self, total, lines, ctest_code, code):
+        """Last line that suite_run prints for what a ctest said."""
+        self.write("bin/ctest", CTEST, 0o755)
+        self.write("lines", "".join(line + "\n" for line in lines))
+        script = self.write("go", "build=b log=.\n. " + os.path.join(world.source, "tools/setup/suite.sh") + "\nsuite_run\n")
+        done = self.run_("bash", script, code=code, PATH=self.path("bin") + os.pathsep + os.environ["PATH"],
+                         TOTAL=str(total), CODE=str(ctest_code), LINES_FILE=self.path("lines"))
+        return done.stdout.splitlines()[-1]
+
+    def test_all_pass(self):
+        lines = ["1/2 Test #1: a.b ......   Passed    0.01 sec", " 2/2 Test  #12: c ...   Passed   10.00 sec"]
+        self.assertEqual(self.suite(2, lines, 0, 0), "2 passed, 0 failed, 0 skipped")
+
+    def test_each_kind(self):
+        lines = ["1/6 Test #1: a ......   Passed    0.01 sec", "2/6 Test #2: b ......***Failed    0.01 sec",
+                 "3/6 Test #3: c ......***Skipped   0.01 sec", "4/6 Test #4: d ......***Exception: SegFault  0.2 sec",
+                 "5/6 Test #5: e ......***Timeout  1.00 sec", "6/6 Test #6: f ......***Not Run   0.00 sec"]
+        self.assertEqual(self.suite(6, lines, 8, 1), "1 passed, 4 failed, 1 skipped")
+
+    def test_words_of_a_test_do_not_count(self):
+        lines = ["1/1 Test #1: a ......***Failed    0.01 sec", "Test said: Passed  1 sec", "   b Passed 0.1 sec"]
+        self.assertEqual(self.suite(1, lines, 8, 1), "0 passed, 1 failed, 0 skipped")
+
+    def test_ended_early(self):
+        self.assertEqual(self.suite(3, ["1/3 Test #1: a ....   Passed    0.01 sec"], 8, 1), "1 passed, 2 failed, 0 skipped")
+
+    def test_failure_without_a_test(self):
+        self.assertEqual(self.suite(1, ["1/1 Test #1: a ....   Passed    0.01 sec"], 8, 1), "1 passed, 1 failed, 0 skipped")
+
+    def test_nothing_ran(self):
+        self.assertEqual(self.suite(0, [], 0, 1), "0 passed, 0 failed, 0 skipped")
+        self.assertEqual(self.suite(1, ["1/1 Test #1: a ....***Skipped  0.01 sec"], 0, 1), "0 passed, 0 failed, 1 skipped")
+
+    def test_real_ctest(self):
+        """The counting understands the ctest that is here."""
+        self.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.25)
+project(t NONE)
+enable_testing()
+add_test(NAME good.one COMMAND true)
+add_test(NAME good.two COMMAND echo "1/1 Test #1: x ....   Passed    0.01 sec")
+add_test(NAME bad COMMAND false)
+add_test(NAME absent COMMAND /no/such/program)
+add_test(NAME crash COMMAND sh -c "kill -SEGV $$")
+add_test(NAME skips COMMAND sh -c "exit 77")
+set_tests_properties(skips PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME slow COMMAND sleep 30)
+set_tests_properties(slow PROPERTIES TIMEOUT 1)
+""")
+        self.run_("cmake", "-S", ".", "-B", "b")
+        script = self.write("go", "build=b log=.\n. " + os.path.join(world.source, "tools/setup/suite.sh") + "\nsuite_run\n")
+        done = self.run_("bash", script, code=1)
+        self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 4 failed, 1 skipped")
+
+
+class Packages(Case):
+    def tree(self, packages):
+        shutil.copytree(os.path.join(world.source, "tools/setup"), self.path("tools/setup"))
+        self.write("tools/setup/packages", packages)
+        self.write("bin/dpkg-query", '#!/bin/sh\nfor p; do :; done\ngrep -qx "$p" installed 2>/dev/null && printf installed\n',
+                   0o755)
+        self.write("bin/apt-cache", '#!/bin/sh\ngrep -qx "$2" known 2>/dev/null && echo "$2 | 1"\n', 0o755)
+        self.write("bin/apt-get", """#!/bin/sh
+printf 'apt-get %s\\n' "$*" >>log
+case " $* " in
+*" update "*) cp all known ;;
+*" install "*) for p; do grep -qx "$p" known && echo "$p" >>installed; done; [ -z "${APT_FAILS-}" ] ;;
+esac
+""", 0o755)
+        self.write("bin/sudo", '#!/bin/sh\n"$@"\n', 0o755)
+        self.write("all", "one\ntwo\nthree\n")
+        self.write("log", "")
+
+    def install(self, code=0, **env):
+        script = self.write("go", "log=.\nsay() { echo \"setup: $*\"; }\nfail() { echo \"setup: $*\" >&2; exit 1; }\n"
+                                  ". tools/setup/apt.sh\npackages_install\n")
+        done = self.run_("bash", script, code=code, PATH=self.path("bin") + os.pathsep + os.environ["PATH"], **env)
+        return done, self.read("log").decode()
+
+    def test_nothing_missing(self):
+        self.tree("# list\none  a reason\n")
+        self.write("installed", "one\n")
+        done, log = self.install()
+        self.assertEqual((done.stdout, log), ("", ""))
+
+    def test_missing_ones_are_named_and_installed(self):
+        self.tree("one  a reason\ntwo  another reason\nthree  and one more\n")
+        self.write("installed", "two\n")
+        self.write("known", "one\ntwo\nthree\n")
+        done, log = self.install()
+        self.assertEqual(done.stdout, "setup: installing one: a reason\nsetup: installing three: and one more\n")
+        self.assertEqual(log.count("apt-get"), 1, "no update when the lists know them")
+        self.assertRegex(log, r"--no-install-recommends one three\n$")
+        self.assertEqual(self.install()[0].stdout, "", "the second time there is nothing to do")
+
+    def test_update_when_the_lists_are_empty(self):
+        self.tree("one  a reason\n")
+        done, log = self.install()
+        self.assertIn("update", log.splitlines()[0])
+        self.assertIn("install", log.splitlines()[1])
+
+    def test_failure_is_one(self):
+        self.tree("one  a reason\n")
+        done, _ = self.install(code=1, APT_FAILS="yes")
+        self.assertIn("could not install: one", done.stderr)
+
+    def test_reasons(self):
+        """Each package of the real list has one."""
+        with open(os.path.join(world.source, "tools/setup/packages"), encoding="utf-8") as f:
+            for line in f:
+                if line.strip() and not line.startswith("#"):
+                    self.assertGreaterEqual(len(line.split()), 2, line)
+
+
+class Wheels(Case):
+    def test_unpacked_to_a_toolkit(self):
+        os.mkdir(self.path("wheels"))
+        with zipfile.ZipFile(self.path("wheels/nvidia_cuda_nvcc-13.0.1-py3-none-any.whl"), "w") as z:
+            z.writestr("nvidia/cu13/bin/ptxas", "#!/bin/sh\n")
+            z.writestr("nvidia/cu13/bin/fatbinary", "#!/bin/sh\n")
+            z.writestr("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "")
+            z.writestr("nvidia_cuda_nvcc-13.0.1.dist-info/License.txt", "words")
+            z.writestr("../evil", "")
+        with zipfile.ZipFile(self.path("wheels/nvidia_cuda_runtime_cu12-12.4-py3-none-any.whl"), "w") as z:
+            z.writestr("nvidia/cuda_runtime/include/cuda_runtime_api.h", "")
+            z.writestr("nvidia/cuda_runtime/lib/libcudart.so.12", "")
+        self.write("cuda/old", "")
+        self.run_("python3", os.path.join(world.source, "tools/setup/unpack_wheels.py"), "wheels", self.path("cuda"))
+        for name in ("nvvm/libdevice/libdevice.10.bc", "include/cuda_runtime_api.h", "lib64/libcudart.so",
+                     "lib/libcudart.so.12", "dist-info/nvidia_cuda_nvcc-13.0.1.dist-info/License.txt"):
+            self.assertTrue(os.path.exists(self.path("cuda", name)), name)
+        self.assertTrue(os.access(self.path("cuda/bin/ptxas"), os.X_OK))
+        self.assertFalse(os.path.exists(self.path("cuda/old")))
+        self.assertFalse(os.path.exists(self.path("evil")))
+
+    def test_search_order(self):
+        shutil.copytree(os.path.join(world.source, "tools/setup"), self.path("tools/setup"))
+        for root in ("mine", "b/cuda"):
+            for name in ("include/cuda_runtime_api.h", "bin/ptxas", "bin/fatbinary"):
+                self.write(f"{root}/{name}", "")
+        script = self.write("go", "build=b\n. tools/setup/cuda.sh\ncuda_find\n")
+        self.assertEqual(self.run_("bash", script, CUDA_PATH="mine").stdout, "mine\n")
+        os.unlink(self.path("mine/bin/ptxas"))
+        self.assertNotEqual(self.run_("bash", script, CUDA_PATH="mine").stdout, "mine\n")
