@@ -161,14 +161,16 @@ static long long whole(const struct format *f, uint32_t c, int round, long long 
     return l <= (long double)min ? min : l >= (long double)max ? max : (long long)l;
 }
 
-/* a + b, moved by one unit in the 113th bit towards what the addition lost: rounds as the exact sum does. */
+/* a + b; when the addition loses something, the neighbour with an odd last (113th) bit: rounds as the exact
+ * sum does. */
 static exact sum_of(exact a, exact b)
 {
     exact s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
     if (e != 0 && e == e) {
         unsigned __int128 u;
         memcpy(&u, &s, sizeof u);
-        u = (e > 0) == (s > 0) ? u + 1 : u - 1;
+        if (u % 2 == 0)
+            u = (e > 0) == (s > 0) ? u + 1 : u - 1;
         memcpy(&s, &u, sizeof s);
     }
     return s;
