@@ -4,6 +4,7 @@
 #include "entry.h"
 #include "gpu.h"
 #include "module.h"
+#include "objects.h"
 #include "common/options.h"
 #include "common/report.h"
 #include "common/trace.h"
@@ -136,8 +137,20 @@ uint64_t mt_device_memory(void)
 
 static int start_error;
 
+/* malloc and free in kernels. */
+static void device_heap(void *base, uint64_t bytes)
+{
+    if (bytes)
+        mt_object_add(base, bytes, "device", NULL);
+    else
+        mt_object_done(mt_object_take(base), 1);
+}
+
 static void start(void)
 {
+    mt_cpu_set_buffer(mt_options()->buffer);
+    mt_cpu_set_stack(mt_options()->cpu_stack);
+    mt_cpu_set_heap_hook(device_heap);
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (start_error)
         mt_report("the CPU device cannot start: %s", strerror(start_error));

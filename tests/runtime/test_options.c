@@ -1,0 +1,114 @@
+/* options.def: defaults, values, and what is said about bad ones. */
+#include "util.h"
+#include "common/options.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct fake {
+    const char *pairs[16];
+    char complaints[1024];
+    int n;
+};
+
+static const char *get(const char *name, void *ctx)
+{
+    struct fake *f = ctx;
+    for (int i = 0; f->pairs[i]; i += 2)
+        if (!strcmp(f->pairs[i], name))
+            return f->pairs[i + 1];
+    return NULL;
+}
+
+static void complain(const char *line, void *ctx)
+{
+    struct fake *f = ctx;
+    f->n++;
+    strncat(f->complaints, line, sizeof f->complaints - strlen(f->complaints) - 1);
+}
+
+static struct mt_options parse(struct fake *f)
+{
+    struct mt_options o;
+    mt_options_parse(&o, get, complain, f);
+    return o;
+}
+
+static void defaults(void **state)
+{
+    struct fake f = {{0}};
+    struct mt_options o = parse(&f);
+    assert_int_equal(f.n, 0);
+    assert_string_equal(o.dir, "/tmp");
+    assert_string_equal(o.pattern, "MemTrace-pipe-?");
+    assert_int_equal(o.device, MT_DEVICE_AUTO);
+    assert_int_equal(o.enable, 1);
+    assert_int_equal(o.format, 0);
+    assert_int_equal(o.cpu_threads, 0);
+    assert_int_equal(o.cpu_sms, 4);
+    assert_int_equal(o.buffer, 65536);
+    assert_int_equal(o.verbose, 0);
+    assert_int_equal(o.quiet, 0);
+}
+
+static void values(void **state)
+{
+    struct fake f = {{"MEMTRACE_DEVICE", "cpu", "MEMTRACE_CPU_SMS", "132", "MEMTRACE_BUFFER", "2M",
+                      "MEMTRACE_ENABLE", "0", "MEMTRACE_DIR", "/x y", "MEMTRACE_PATTERN", "t.%p.?.bin"}};
+    struct mt_options o = parse(&f);
+    assert_int_equal(f.n, 0);
+    assert_int_equal(o.device, MT_DEVICE_CPU);
+    assert_int_equal(o.cpu_sms, 132);
+    assert_int_equal(o.buffer, 2 << 20);
+    assert_int_equal(o.enable, 0);
+    assert_string_equal(o.dir, "/x y");
+    assert_string_equal(o.pattern, "t.%p.?.bin");
+}
+
+static void empty_is_unset(void **state)
+{
+    struct fake f = {{"MEMTRACE_DEVICE", "", "MEMTRACE_CPU_SMS", "", "MEMTRACE_DIR", ""}};
+    struct mt_options o = parse(&f);
+    assert_int_equal(f.n, 0);
+    assert_int_equal(o.cpu_sms, 4);
+    assert_string_equal(o.dir, "/tmp");
+}
+
+static void bad(void **state)
+{
+    static const char *const cases[][2] = {
+        {"MEMTRACE_DEVICE", "tpu"},      {"MEMTRACE_DEVICE", "cp"},           {"MEMTRACE_ENABLE", "yes"},
+        {"MEMTRACE_CPU_SMS", "0"},       {"MEMTRACE_CPU_SMS", "1025"},        {"MEMTRACE_CPU_SMS", "-1"},
+        {"MEMTRACE_CPU_SMS", "4x"},      {"MEMTRACE_CPU_SMS", " 4"},          {"MEMTRACE_BUFFER", "1Q"},
+        {"MEMTRACE_BUFFER", "64KB"},     {"MEMTRACE_BUFFER", "99999999999G"}, {"MEMTRACE_BUFFER", "1"},
+        {"MEMTRACE_PATTERN", "noqmark"}, {"MEMTRACE_PATTERN", "a/?"},         {"MEMTRACE_FORMAT", "xml"},
+    };
+    struct fake none = {{0}};
+    struct mt_options def = parse(&none);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fake f = {{cases[i][0], cases[i][1]}};
+        struct mt_options o = parse(&f);
+        assert_int_equal(f.n, 1);
+        assert_non_null(strstr(f.complaints, cases[i][0]));
+        assert_non_null(strstr(f.complaints, cases[i][1]));
+        assert_int_equal(o.device, def.device);
+        assert_int_equal(o.enable, def.enable);
+        assert_int_equal(o.cpu_sms, def.cpu_sms);
+        assert_int_equal(o.buffer, def.buffer);
+        assert_int_equal(o.format, def.format);
+        assert_string_equal(o.pattern, def.pattern);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(values),
+        cmocka_unit_test(empty_is_unset),
+        cmocka_unit_test(bad),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
