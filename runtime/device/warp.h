@@ -1,0 +1,139 @@
+/* What record.c needs of the machine, in the words of PTX 6.3 (sm_70 and later). Memory that the host shares
+ * is ordered at system scope, counters and rings at device scope. tests/gpu has the same names for host
+ * threads. */
+#ifndef MT_DEVICE_WARP_H
+#define MT_DEVICE_WARP_H
+#include <stdint.h>
+#include "packet.h"
+
+#define MT_SHARED __attribute__((address_space(3)))
+#define MT_SHARED_WORD(name)                                                                                 \
+    MT_SHARED volatile uint64_t name __attribute__((weak, loader_uninitialized, aligned(8)))
+
+static inline uint64_t mt_shared_load(const MT_SHARED volatile uint64_t *p)
+{
+    return *p;
+}
+
+/* ---- the warp -------------------------------------------------------------------------------------------
+ */
+
+static inline uint32_t mt_active(void)
+{
+    uint32_t mask;
+    __asm__ volatile("activemask.b32 %0;" : "=r"(mask));
+    return mask;
+}
+static inline uint32_t mt_lane(void)
+{
+    uint32_t lane;
+    __asm__("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+}
+/* Index of the warp within its CTA, from the thread's own index: %warpid may change. */
+static inline uint32_t mt_warp(void)
+{
+    uint32_t x = __nvvm_read_ptx_sreg_tid_x(), y = __nvvm_read_ptx_sreg_tid_y(),
+             z = __nvvm_read_ptx_sreg_tid_z();
+    return (x + __nvvm_read_ptx_sreg_ntid_x() * (y + __nvvm_read_ptx_sreg_ntid_y() * z)) / 32;
+}
+static inline uint32_t mt_sm(void)
+{
+    uint32_t sm;
+    __asm__ volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    return sm;
+}
+static inline uint32_t mt_cta_x(void)
+{
+    return __nvvm_read_ptx_sreg_ctaid_x();
+}
+static inline uint32_t mt_cta_y(void)
+{
+    return __nvvm_read_ptx_sreg_ctaid_y();
+}
+static inline uint32_t mt_cta_z(void)
+{
+    return __nvvm_read_ptx_sreg_ctaid_z();
+}
+static inline uint32_t mt_grid_x(void)
+{
+    return __nvvm_read_ptx_sreg_nctaid_x();
+}
+static inline uint32_t mt_grid_y(void)
+{
+    return __nvvm_read_ptx_sreg_nctaid_y();
+}
+static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
+{
+    uint32_t low, high;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %2, %4, 0x1f, %5;\n\t"
+                     "shfl.sync.idx.b32 %1, %3, %4, 0x1f, %5;"
+                     : "=&r"(low), "=r"(high)
+                     : "r"((uint32_t)value), "r"((uint32_t)(value >> 32)), "r"(lane), "r"(mask));
+    return (uint64_t)high << 32 | low;
+}
+static inline int mt_all(uint32_t mask, int condition)
+{
+    uint32_t all;
+    __asm__ volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.all.pred q, p, %2;\n\t"
+                     "selp.u32 %0, 1, 0, q;\n\t}"
+                     : "=r"(all)
+                     : "r"((uint32_t)condition), "r"(mask));
+    return (int)all;
+}
+/* What the lanes of the mask wrote before, each of them sees after. */
+static inline void mt_sync(uint32_t mask)
+{
+    __asm__ volatile("bar.warp.sync %0;" ::"r"(mask) : "memory");
+}
+static inline int mt_is_global(const void *p)
+{
+    return __nvvm_isspacep_global(p);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------
+ */
+
+static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
+{
+    uint64_t old;
+    __asm__ volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    return old;
+}
+static inline void mt_atomic_max(uint64_t *p, uint64_t v)
+{
+    __asm__ volatile("red.release.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+static inline void mt_count(uint64_t *p, uint64_t v)
+{
+    __asm__ volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+static inline uint64_t mt_load_acquire(const uint64_t *p)
+{
+    uint64_t v;
+    __asm__ volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+static inline uint64_t mt_load_acquire_system(const uint64_t *p)
+{
+    uint64_t v;
+    __asm__ volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+static inline void mt_store(uint64_t *p, uint64_t v)
+{
+    __asm__ volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+static inline void mt_store_slot(struct mt_slot *p, uint64_t a, uint64_t b)
+{
+    __asm__ volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
+}
+static inline void mt_store_release_system(uint64_t *p, uint64_t v)
+{
+    __asm__ volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+static inline void mt_sleep(uint32_t ns)
+{
+    __asm__ volatile("nanosleep.u32 %0;" ::"r"(ns));
+}
+#endif

@@ -1,0 +1,26 @@
+/* The functions of the real CUDA runtime and driver that the GPU path itself calls. Tests put their own in.
+ */
+#ifndef MT_GPU_CUDA_H
+#define MT_GPU_CUDA_H
+#include <cuda_runtime_api.h>
+
+/* F(name): a function of the runtime, called as mt_cuda()->name, without the prefix. */
+#define MT_CUDA_FUNCTIONS(F)                                                                                 \
+    F(GetDevice)                                                                                             \
+    F(DeviceGetAttribute)                                                                                    \
+    F(HostAlloc) F(FreeHost) F(HostGetDevicePointer) F(Malloc) F(Free) F(MemcpyAsync)                        \
+        F(StreamCreateWithFlags) F(StreamDestroy) F(StreamSynchronize) F(StreamQuery) F(StreamIsCapturing)   \
+            F(ThreadExchangeStreamCaptureMode) F(LaunchHostFunc) F(PeekAtLastError) F(GetLastError)          \
+                F(GetErrorString)
+
+struct mt_cuda {
+#define F(name) __typeof__(&cuda##name) name;
+    MT_CUDA_FUNCTIONS(F)
+#undef F
+    /* The driver's cuStreamWriteValue32, cuDeviceGetName; NULL when it has none. */
+    int (*WriteValue)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
+    int (*DeviceName)(char *name, int size, int device);
+};
+/* NULL with a report when something is missing. The same in each call. */
+const struct mt_cuda *mt_cuda(void);
+#endif

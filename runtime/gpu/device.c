@@ -1,0 +1,260 @@
+#include "device.h"
+#include "cuda.h"
+#include "common/report.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, and the free contexts of all */
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static struct mt_gpu_device *_Atomic devices;
+#define MAX_DEVICES 64
+static int failed[MAX_DEVICES];
+
+/* ---- setting up ------------------------------------------------------------------------------------------
+ */
+
+/* Host memory that the device writes, zeroed; *address gets the device's address of it. */
+static void *shared_memory(const struct mt_cuda *cu, size_t bytes, uint64_t *address, cudaError_t *e)
+{
+    void *host = NULL, *device = NULL;
+    if (*e || (*e = cu->HostAlloc(&host, bytes, cudaHostAllocMapped | cudaHostAllocPortable)))
+        return NULL;
+    memset(host, 0, bytes);
+    if ((*e = cu->HostGetDevicePointer(&device, host, 0)))
+        return NULL;
+    *address = (uint64_t)(uintptr_t)device;
+    return host;
+}
+
+static cudaError_t to_device(const struct mt_cuda *cu, void *to, const void *from, size_t bytes)
+{
+    cudaStream_t s;
+    cudaError_t e = cu->StreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    if (e)
+        return e;
+    e = cu->MemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s);
+    cudaError_t done = cu->StreamSynchronize(s);
+    cu->StreamDestroy(s);
+    return e ? e : done;
+}
+
+static cudaError_t make_rings(const struct mt_cuda *cu, struct mt_gpu_device *d, struct mt_gpu_ring *device)
+{
+    struct mt_gpu_ring image[MT_GPU_RINGS] = {0};
+    size_t bytes = MT_GPU_RING_SLOTS * sizeof(struct mt_slot);
+    uint64_t slots_at = 0, tails_at = 0;
+    cudaError_t e = cudaSuccess;
+    char *slots = shared_memory(cu, MT_GPU_RINGS * bytes, &slots_at, &e);
+    char *tails = shared_memory(cu, MT_GPU_RINGS * 64, &tails_at, &e); /* a line each */
+    if (e)
+        return e;
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+        image[i].slots = slots_at + i * bytes;
+        image[i].tail = tails_at + i * 64;
+        image[i].mask = MT_GPU_RING_SLOTS - 1;
+        d->rings[i].slots = (struct mt_slot *)(slots + i * bytes);
+        d->rings[i].tail = (uint64_t *)(tails + i * 64);
+        d->rings[i].mask = MT_GPU_RING_SLOTS - 1;
+    }
+    return to_device(cu, device, image, sizeof image);
+}
+
+static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device *d, struct mt_gpu_ring *rings)
+{
+    uint64_t nothing = 0;
+    cudaError_t e = cudaSuccess;
+    d->mirror = shared_memory(cu, MT_GPU_CONTEXTS * sizeof *d->mirror, &nothing, &e);
+    d->ends = shared_memory(cu, MT_GPU_CONTEXTS * sizeof *d->ends, &d->ends_device, &e);
+    if (e)
+        return e;
+    for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
+        d->before[i].rings = (uint64_t)(uintptr_t)rings;
+        d->before[i].ring_mask = MT_GPU_RINGS - 1;
+        d->before[i].id = i;
+        d->free[d->nfree++] = MT_GPU_CONTEXTS - 1 - i;
+    }
+    memcpy(d->mirror, d->before, sizeof d->before);
+    return to_device(cu, d->contexts, d->before, sizeof d->before);
+}
+
+/* What is half made when this fails is kept: it happens once per device and process. */
+static struct mt_gpu_device *make(const struct mt_cuda *cu, int ordinal)
+{
+    struct mt_gpu_device *d = calloc(1, sizeof *d);
+    void *rings = NULL, *contexts = NULL;
+    cudaError_t e = d ? cudaSuccess : cudaErrorMemoryAllocation;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (!e)
+        e = cu->Malloc(&rings, MT_GPU_RINGS * sizeof(struct mt_gpu_ring));
+    if (!e)
+        e = cu->Malloc(&contexts, MT_GPU_CONTEXTS * sizeof(struct mt_gpu_context));
+    if (!e) {
+        d->ordinal = ordinal;
+        d->contexts = contexts;
+        e = make_rings(cu, d, rings);
+    }
+    if (!e)
+        e = make_contexts(cu, d, rings);
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (!e)
+        return d;
+    mt_report("GPU %d cannot be traced: %s", ordinal, cu->GetErrorString(e));
+    cu->GetLastError();
+    free(d);
+    return NULL;
+}
+
+struct mt_gpu_device *mt_gpu_device(void)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    int ordinal;
+    if (!cu || cu->GetDevice(&ordinal) || ordinal < 0 || ordinal >= MAX_DEVICES)
+        return NULL;
+    struct mt_gpu_device *d = devices;
+    while (d && d->ordinal != ordinal)
+        d = d->next;
+    if (d)
+        return d;
+    pthread_mutex_lock(&lock);
+    for (d = devices; d && d->ordinal != ordinal;)
+        d = d->next;
+    if (!d && !failed[ordinal]) {
+        d = make(cu, ordinal);
+        failed[ordinal] = !d;
+        if (d) {
+            d->next = devices;
+            devices = d;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return d;
+}
+
+/* ---- contexts --------------------------------------------------------------------------------------------
+ */
+
+void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms)
+{
+    struct timespec end;
+    void *address = NULL;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += ms / 1000;
+    pthread_mutex_lock(&lock);
+    while (!d->nfree && pthread_cond_timedwait(&returned, &lock, &end) != ETIMEDOUT)
+        ;
+    if (d->nfree) {
+        uint32_t i = d->free[--d->nfree];
+        f->device = d;
+        f->context = i;
+        f->generation = ++d->generation[i];
+        if (!f->generation) /* 0 is what memory begins with */
+            f->generation = ++d->generation[i];
+        atomic_store(&d->flight[i], f);
+        address = d->contexts + i;
+    }
+    pthread_mutex_unlock(&lock);
+    return address;
+}
+
+void mt_gpu_return(struct mt_flight *f)
+{
+    struct mt_gpu_device *d = f->device;
+    if (!d)
+        return;
+    pthread_mutex_lock(&lock);
+    atomic_store(&d->flight[f->context], NULL);
+    if (!f->gone) { /* what a dead device may still do to it is not known */
+        d->free[d->nfree++] = f->context;
+        pthread_cond_broadcast(&returned);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Where the driver cannot write a value in stream order: its thread calls this. */
+static void CUDART_CB write_mark(void *data)
+{
+    struct mt_flight *f = data;
+    __atomic_store_n(&f->device->ends[f->context], f->generation, __ATOMIC_RELEASE);
+}
+
+cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    uint32_t i = f->context;
+    cudaError_t e =
+        cu->MemcpyAsync(&d->mirror[i], &d->contexts[i], sizeof d->mirror[i], cudaMemcpyDeviceToHost, stream);
+    if (!e && cu->WriteValue &&
+        !cu->WriteValue(stream, d->ends_device + i * sizeof *d->ends, f->generation, 0))
+        return cudaSuccess;
+    return e ? e : cu->LaunchHostFunc(stream, write_mark, f);
+}
+
+/* ---- the reader's side -----------------------------------------------------------------------------------
+ */
+
+static uint64_t records_of(const struct mt_gpu_context *c)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < MT_GPU_COUNTERS; i++)
+        n += c->records[i];
+    return n;
+}
+
+/* Launches whose mark is there: their counters are, too. */
+static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
+        struct mt_flight *f = atomic_load(&d->flight[i]);
+        if (!f || f->ended || __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) != f->generation)
+            continue;
+        f->counted = records_of(&d->mirror[i]) - records_of(&d->before[i]);
+        f->untraced = d->mirror[i].untraced - d->before[i].untraced;
+        d->before[i] = d->mirror[i];
+        ended[n++] = f;
+    }
+    return n;
+}
+
+static unsigned drain(struct mt_gpu_device *d, struct mt_ring *r, unsigned max)
+{
+    struct mt_packet p;
+    unsigned n = 0;
+    int got = 0;
+    while (n < max && (got = mt_ring_take(r, &p)) > 0) {
+        struct mt_flight *f = p.context < MT_GPU_CONTEXTS ? atomic_load(&d->flight[p.context]) : NULL;
+        if (f)
+            mt_flight_packet(f, &p);
+        n++;
+        if (n % 64 == 0)
+            mt_ring_publish(r);
+    }
+    if (n % 64)
+        mt_ring_publish(r);
+    if (got < 0 && !d->told) {
+        d->told = 1;
+        mt_report(
+            "GPU %d wrote something that is no record into a ring (did the program write out of bounds?); "
+            "traces of its kernels are incomplete from here on",
+            d->ordinal);
+    }
+    return n;
+}
+
+unsigned mt_gpu_poll(unsigned max)
+{
+    static struct mt_flight *ended[MT_GPU_CONTEXTS];
+    unsigned packets = 0;
+    for (struct mt_gpu_device *d = devices; d; d = d->next) {
+        unsigned n = read_marks(d, ended);
+        for (unsigned i = 0; i < MT_GPU_RINGS; i++)
+            packets += drain(d, &d->rings[i], max);
+        for (unsigned i = 0; i < n; i++)
+            ended[i]->ended = 1;
+    }
+    return packets;
+}

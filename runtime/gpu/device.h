@@ -1,0 +1,45 @@
+/* One GPU: its rings, its launch contexts, and the marks by which it says that a launch has ended.
+ *
+ * Contexts are made once and lent to launches. Behind each launch, in its stream, the context's counters are
+ * copied to host memory and then the lending's number is written beside them. So a reader that sees the
+ * number has in its rings all that the launch wrote. The reader makes no CUDA call: such a call may wait for
+ * a launch that waits for the reader to make room. */
+#ifndef MT_GPU_DEVICE_H
+#define MT_GPU_DEVICE_H
+#include <pthread.h>
+#include "flight.h"
+
+#ifndef MT_GPU_RINGS /* tests have less of everything */
+#define MT_GPU_RINGS 32u
+#define MT_GPU_RING_SLOTS (1u << 16) /* 1 MiB */
+#define MT_GPU_CONTEXTS 1024u        /* launches in flight */
+#endif
+
+struct mt_gpu_device {
+    int ordinal;
+    struct mt_ring rings[MT_GPU_RINGS];
+    struct mt_gpu_context *contexts; /* on the device */
+    struct mt_gpu_context *mirror;   /* counters of each context as of its last end, in host memory */
+    uint32_t *ends;                  /* number of the lending that ended last, by context, in host memory */
+    uint64_t ends_device;            /* the same, as the device addresses it */
+    struct mt_gpu_context before[MT_GPU_CONTEXTS];     /* counters when it was lent */
+    uint32_t generation[MT_GPU_CONTEXTS];              /* number of its present or last lending */
+    struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* who has it */
+    uint32_t free[MT_GPU_CONTEXTS], nfree;
+    int told; /* a damaged ring was reported */
+    struct mt_gpu_device *next;
+};
+
+/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
+struct mt_gpu_device *mt_gpu_device(void);
+/* Lends f a context; waits up to `ms` for one. The address to hand to the kernel, NULL: none is free. */
+void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);
+/* Behind the launch, in its stream: the copy and the mark. */
+cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream);
+/* Gives the context back. */
+void mt_gpu_return(struct mt_flight *f);
+
+/* Reader only: takes up to `max` packets from each ring of each device and hands them to their launches; sets
+ * `ended` of launches whose mark was there before that. Returns packets taken. */
+unsigned mt_gpu_poll(unsigned max);
+#endif

@@ -1,0 +1,295 @@
+#include "flight.h"
+#include "common/events.h"
+#include "common/report.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPAND 256          /* records expanded at a time */
+#define HELD_MAX (1u << 30) /* bytes one waiting launch may hold */
+#define PATIENCE_NS 5000000000ull
+
+struct mt_queue {
+    struct mt_trace *trace;
+    pthread_mutex_t order; /* held while a launch is being issued */
+    struct mt_flight *first, **last;
+    struct mt_flight *open; /* mt_trace_begin was called for it */
+    struct mt_queue *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* queues, and the lists in them */
+static pthread_cond_t left;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct mt_queue *queues;
+static uint64_t issued;
+
+static void make_cond(void)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(&left, &a);
+    pthread_condattr_destroy(&a);
+}
+
+/* ---- queues ----------------------------------------------------------------------------------------------
+ */
+
+struct mt_queue *mt_queue_enter(struct mt_trace *trace)
+{
+    pthread_mutex_lock(&lock);
+    struct mt_queue *q = queues;
+    while (q && q->trace != trace)
+        q = q->next;
+    if (!q && (q = calloc(1, sizeof *q))) {
+        q->trace = trace;
+        q->last = &q->first;
+        pthread_mutex_init(&q->order, NULL);
+        q->next = queues;
+        queues = q;
+    }
+    pthread_mutex_unlock(&lock);
+    if (q)
+        pthread_mutex_lock(&q->order);
+    return q;
+}
+
+void mt_queue_leave(struct mt_queue *q)
+{
+    pthread_mutex_unlock(&q->order);
+}
+
+void mt_queue_forget(struct mt_trace *trace)
+{
+    pthread_mutex_lock(&lock);
+    struct mt_queue **at = &queues;
+    while (*at && (*at)->trace != trace)
+        at = &(*at)->next;
+    struct mt_queue *q = *at;
+    if (q && !q->first)
+        *at = q->next;
+    else
+        q = NULL;
+    pthread_mutex_unlock(&lock);
+    if (q)
+        pthread_mutex_destroy(&q->order);
+    free(q);
+}
+
+void mt_flight_add(struct mt_queue *q, struct mt_flight *f)
+{
+    f->queue = q;
+    f->next = NULL;
+    f->issuing = 1;
+    pthread_mutex_lock(&lock);
+    f->number = issued++;
+    *q->last = f;
+    q->last = &f->next;
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_flight_issued(struct mt_flight *f, int status)
+{
+    pthread_mutex_lock(&lock);
+    f->issuing = 0;
+    if (status) {
+        f->cancelled = 1;
+        f->status = status;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- records ---------------------------------------------------------------------------------------------
+ */
+
+static int is_open(struct mt_flight *f)
+{
+    return f->queue->open == f;
+}
+
+static void hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
+{
+    if (f->nheld + n > f->held_cap) {
+        size_t cap = f->held_cap ? 2 * f->held_cap : 4096;
+        struct mt_raw_record *more =
+            cap * sizeof *more > HELD_MAX ? NULL : realloc(f->held, cap * sizeof *more);
+        if (!more) {
+            if (!f->dropped)
+                mt_report("kernel %s: no memory for records that wait for an earlier launch; its trace is "
+                          "incomplete",
+                          f->launch.line.kernel);
+            f->dropped += n;
+            return;
+        }
+        f->held = more;
+        f->held_cap = cap;
+    }
+    memcpy(f->held + f->nheld, records, n * sizeof *records);
+    f->nheld += n;
+}
+
+/* The first of a queue becomes open: what it held goes out. Reader only. */
+static void open_first(struct mt_queue *q, struct mt_flight *f)
+{
+    struct mt_launch_line *l = &f->launch.line;
+    uint64_t seq = l->seq, begin = l->begin_ns;
+    q->open = f;
+    mt_trace_begin(q->trace, l);
+    l->seq = seq; /* of the call, not of now */
+    l->begin_ns = begin;
+    if (f->nheld)
+        mt_trace_append(q->trace, f->held, f->nheld);
+    free(f->held);
+    f->held = NULL;
+    f->nheld = f->held_cap = 0;
+}
+
+void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
+{
+    struct mt_raw_record records[EXPAND];
+    uint64_t total = mt_packet_count(p), from = 0;
+    pthread_mutex_lock(&lock);
+    int first = f->queue->first == f;
+    pthread_mutex_unlock(&lock);
+    if (first && !is_open(f))
+        open_first(f->queue, f);
+    while (from < total) {
+        size_t n = mt_packet_expand(p, from, records, EXPAND);
+        if (first)
+            mt_trace_append(f->queue->trace, records, n);
+        else
+            hold(f, records, n);
+        from += n;
+    }
+    f->taken += total;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------------------
+ */
+
+static int is_complete(struct mt_flight *f)
+{
+    if (f->issuing)
+        return 0;
+    if (f->gone || f->cancelled)
+        return 1;
+    if (!f->ended)
+        return 0;
+    if (f->taken >= f->counted)
+        return 1;
+    uint64_t now = mt_now_ns();
+    if (!f->missing_ns)
+        f->missing_ns = now;
+    return now - f->missing_ns > PATIENCE_NS;
+}
+
+static void finish(struct mt_queue *q, struct mt_flight *f)
+{
+    struct mt_launch_line *l = &f->launch.line;
+    if (f->cancelled) {
+        l->status = f->status;
+        mt_trace_begin(NULL, l);
+        mt_trace_end(NULL, l);
+        return;
+    }
+    if (!is_open(f))
+        open_first(q, f);
+    l->records = f->counted > f->taken ? f->counted : f->taken;
+    if (f->gone)
+        l->records++; /* how many are missing is not known; one stands for them */
+    l->untraced = f->untraced;
+    l->status = f->status;
+    if (f->taken < f->counted)
+        mt_report("kernel %s: the GPU made %llu records, %llu arrived", l->kernel,
+                  (unsigned long long)l->records, (unsigned long long)f->taken);
+    q->open = NULL;
+    mt_trace_end(q->trace, l);
+}
+
+/* The first flight that can be finished; its queue in *in. */
+static struct mt_flight *next_complete(struct mt_queue **in)
+{
+    struct mt_flight *f = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct mt_queue *q = queues; q && !f; q = q->next)
+        if (q->first && is_complete(q->first)) {
+            *in = q;
+            f = q->first;
+        }
+    pthread_mutex_unlock(&lock);
+    return f;
+}
+
+unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
+{
+    struct mt_queue *q;
+    struct mt_flight *f;
+    unsigned n = 0;
+    pthread_once(&once, make_cond);
+    while ((f = next_complete(&q))) {
+        finish(q, f);
+        done(f);
+        pthread_mutex_lock(&lock);
+        q->first = f->next;
+        if (!q->first)
+            q->last = &q->first;
+        pthread_cond_broadcast(&left);
+        pthread_mutex_unlock(&lock);
+        free(f->held);
+        free(f);
+        n++;
+    }
+    return n;
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------
+ */
+
+static unsigned count(const struct mt_flight_filter *filter, uint64_t before)
+{
+    unsigned n = 0;
+    for (struct mt_queue *q = queues; q; q = q->next)
+        for (struct mt_flight *f = q->first; f; f = f->next)
+            n += f->number < before && (!filter->trace || filter->trace == q->trace) &&
+                 (!filter->stream || *filter->stream == f->launch.stream);
+    return n;
+}
+
+unsigned mt_flight_count(const struct mt_flight_filter *filter)
+{
+    pthread_mutex_lock(&lock);
+    unsigned n = count(filter, UINT64_MAX);
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms)
+{
+    struct timespec end;
+    unsigned n;
+    pthread_once(&once, make_cond);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += ms / 1000;
+    end.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (end.tv_nsec >= 1000000000) {
+        end.tv_sec++;
+        end.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&lock);
+    uint64_t before = issued;
+    while ((n = count(filter, before)) && pthread_cond_timedwait(&left, &lock, &end) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data)
+{
+    pthread_mutex_lock(&lock);
+    for (struct mt_queue *q = queues; q; q = q->next)
+        for (struct mt_flight *i = q->first; i; i = i->next)
+            f(i, data);
+    pthread_mutex_unlock(&lock);
+}

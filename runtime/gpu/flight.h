@@ -1,0 +1,67 @@
+/* Launches in flight on GPUs: which context belongs to which launch, and the order in which launches of one
+ * stream reach its trace. Knows no CUDA; the caller says what happens on the device.
+ *
+ * Each trace has a queue of its launches in the order in which they were issued. The first one is open: its
+ * records go to the trace. Records of a later one (they may overtake those of its predecessor, from another
+ * ring) wait in memory until it is first. A launch leaves the queue when the device has ended it and all
+ * records that the device counted have come.
+ *
+ * mt_flight_packet and mt_flight_settle are called by one thread, the reader; the rest by any. */
+#ifndef MT_GPU_FLIGHT_H
+#define MT_GPU_FLIGHT_H
+#include "api/gpu.h"
+#include "ring.h"
+
+struct mt_gpu_device;
+struct mt_queue; /* of one trace */
+
+struct mt_flight {
+    struct mt_gpu_launch launch; /* our copy */
+    struct mt_gpu_device *device;
+    uint32_t context, generation; /* of the device, and which lending of it */
+    uint64_t taken;               /* records that came */
+    uint64_t counted;             /* that the device made; valid when ended */
+    uint64_t untraced;
+    int ended;           /* the device has ended it; nothing more is written for it */
+    int status;          /* cudaError_t it ends with */
+    int gone;            /* the device died: what has come is all there is */
+    int issuing;         /* between launch and issued: not to be freed */
+    int cancelled;       /* it was not issued after all: it has no place in the trace */
+    uint64_t missing_ns; /* ended, but records are missing: since when */
+    uint64_t number;     /* counts launches of the process */
+    struct mt_queue *queue;
+    struct mt_flight *next; /* of the queue */
+    struct mt_raw_record *held;
+    size_t nheld, held_cap;
+    uint64_t dropped; /* records for which there was no memory */
+};
+
+/* Locks the order of a trace's launches, from before one is added until it is issued or cancelled. NULL: no
+ * memory. */
+struct mt_queue *mt_queue_enter(struct mt_trace *trace);
+void mt_queue_leave(struct mt_queue *q);
+/* The trace is about to be closed; its queue is empty. */
+void mt_queue_forget(struct mt_trace *trace);
+
+/* Behind the launches of its queue, before the device can begin it. The flight is the queue's from here on,
+ * but stays at least until mt_flight_issued. */
+void mt_flight_add(struct mt_queue *q, struct mt_flight *f);
+/* It was issued (0), or will never run: status says why. */
+void mt_flight_issued(struct mt_flight *f, int status);
+/* Records of a launch. */
+void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
+/* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how
+ * many. */
+unsigned mt_flight_settle(void (*done)(struct mt_flight *f));
+/* Which launches are meant: NULL means any. */
+struct mt_flight_filter {
+    const struct mt_trace *trace;
+    const cudaStream_t *stream;
+};
+unsigned mt_flight_count(const struct mt_flight_filter *filter);
+/* Waits until those that are under way now have left, or `ms` have passed; returns how many of them are left.
+ */
+unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms);
+/* Calls f for each flight, with the list locked. */
+void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data);
+#endif

@@ -1,0 +1,284 @@
+/* The GPU path's part in a launch, and the thread that reads the rings. */
+#include "cuda.h"
+#include "device.h"
+#include "api/entry.h"
+#include "common/events.h"
+#include "common/report.h"
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define LEND_MS 10000
+#define STALL_MS 500
+#define PATIENCE_SYNCED 20 /* times STALL_MS without a packet, after the device said that it is done */
+#define PATIENCE_EXIT 4
+
+/* ---- the reader ------------------------------------------------------------------------------------------
+ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static int running;
+static unsigned under_way;                /* launches; under `lock` */
+static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
+
+static void left(struct mt_flight *f)
+{
+    mt_gpu_return(f);
+    pthread_mutex_lock(&lock);
+    under_way--;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Longer and longer, as long as nothing comes. */
+static void rest(unsigned idle)
+{
+    struct timespec t = {0, idle < 2000 ? 20000 : 200000};
+    if (idle < 200)
+        sched_yield();
+    else
+        nanosleep(&t, NULL);
+}
+
+static void *reader(void *unused)
+{
+    unsigned idle = 0;
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (!under_way)
+            pthread_cond_wait(&work, &lock);
+        pthread_mutex_unlock(&lock);
+        unsigned moved = mt_gpu_poll(4096);
+        moved += mt_flight_settle(left);
+        progress += moved;
+        rounds++;
+        idle = moved ? 0 : idle + 1;
+        if (idle)
+            rest(idle);
+    }
+    return unused;
+}
+
+/* A launch is under way: the reader reads. 0, or -1 when there is no thread. */
+static int wake(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!running) {
+        pthread_t t;
+        pthread_attr_t a;
+        sigset_t all, old;
+        pthread_attr_init(&a);
+        pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's signals are for the program's threads */
+        running = !pthread_create(&t, &a, reader, NULL);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        pthread_attr_destroy(&a);
+    }
+    int ok = running;
+    under_way += (unsigned)ok;
+    pthread_cond_signal(&work);
+    pthread_mutex_unlock(&lock);
+    return ok ? 0 : -1;
+}
+
+/* ---- launches --------------------------------------------------------------------------------------------
+ */
+
+/* NULL means different streams in different programs; these do not. */
+static cudaStream_t plain(cudaStream_t s)
+{
+    return s ? s : mt_per_thread() ? cudaStreamPerThread : cudaStreamLegacy;
+}
+
+/* Calls of our own leave the program's error state alone. */
+static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    int clean = cu->PeekAtLastError() == cudaSuccess;
+    cudaError_t e = cu->StreamIsCapturing(stream, &status);
+    if (e && clean)
+        cu->GetLastError();
+    return e || status != cudaStreamCaptureStatusNone;
+}
+
+static void say_once(const char *kernel, const char *why)
+{
+    static atomic_int said;
+    if (!atomic_exchange(&said, 1))
+        mt_report("kernel %s is not traced: %s (said once)", kernel, why);
+}
+
+/* What is needed to trace a launch; NULL when it must go untraced. Leaves the queue's order locked. */
+static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    const char *kernel = l->line.kernel;
+    if (!cu)
+        return NULL;
+    if (is_capturing(cu, plain(l->stream))) {
+        say_once(kernel, "it is launched into a graph");
+        return NULL;
+    }
+    struct mt_gpu_device *d = mt_gpu_device();
+    struct mt_flight *f = d ? calloc(1, sizeof *f) : NULL;
+    if (!f)
+        return NULL;
+    f->launch = *l;
+    f->launch.stream = plain(l->stream);
+    f->launch.line.seq = mt_event_seq();
+    f->launch.line.begin_ns = mt_now_ns();
+    *context = mt_gpu_lend(d, f, LEND_MS);
+    struct mt_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
+    if (q && !wake()) {
+        mt_flight_add(q, f);
+        return f;
+    }
+    say_once(kernel, *context ? "there is no memory or no thread for it" : "too many launches are waiting");
+    if (q)
+        mt_queue_leave(q);
+    mt_gpu_return(f);
+    free(f);
+    return NULL;
+}
+
+static void *launch(struct mt_gpu_launch *l)
+{
+    void *context = NULL;
+    l->state = l->trace ? prepare(l, &context) : NULL;
+    return l->state ? context : NULL;
+}
+
+static void issued(struct mt_gpu_launch *l, cudaError_t status)
+{
+    struct mt_flight *f = l->state;
+    if (!f) {
+        mt_trace_begin(NULL, &l->line);
+        l->line.status = (int)status;
+        mt_trace_end(NULL, &l->line);
+        return;
+    }
+    struct mt_queue *q = f->queue;
+    cudaError_t e = status ? cudaSuccess : mt_gpu_mark(f->device, f, f->launch.stream);
+    if (e) { /* no end can be seen: what comes until the next look is taken, and the program sees its own
+                errors */
+        mt_report("the end of kernel %s cannot be seen (%s); its trace may be incomplete",
+                  f->launch.line.kernel, mt_cuda()->GetErrorString(e));
+        f->gone = 1;
+        f->status = (int)e;
+    }
+    mt_flight_issued(f, (int)status);
+    mt_queue_leave(q);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------
+ */
+
+struct verdict {
+    const cudaStream_t *stream;
+    cudaError_t status;
+};
+
+static void give_up(struct mt_flight *f, void *data)
+{
+    struct verdict *v = data;
+    if (v->stream && *v->stream != f->launch.stream)
+        return;
+    f->gone = 1;
+    f->status = (int)v->status;
+}
+
+/* What is wrong with the device, if anything. The program's error state stays as it is. */
+static cudaError_t ask(const struct mt_flight_filter *filter)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    if (!cu)
+        return cudaErrorInitializationError;
+    int clean = cu->PeekAtLastError() == cudaSuccess;
+    cudaError_t e = cu->StreamQuery(filter->stream ? *filter->stream : cudaStreamLegacy);
+    if (e && clean)
+        cu->GetLastError();
+    return e == cudaErrorNotReady ? cudaSuccess : e;
+}
+
+/* Waits until the launches of a filter have ended. A device that has failed will never end them; nor is there
+ * hope when the reader turns and turns and nothing comes. (A reader that does not turn is writing to a FIFO
+ * that nobody reads: that is waited for.) */
+static void wait_for(const struct mt_flight_filter *filter, int may_ask, unsigned patience)
+{
+    uint64_t seen = progress, turn = rounds;
+    unsigned quiet = 0;
+    while (mt_flight_wait(filter, STALL_MS)) {
+        uint64_t now = progress, turns = rounds;
+        quiet = now != seen ? 0 : turns > turn + 1 ? quiet + 1 : quiet;
+        seen = now;
+        turn = turns;
+        cudaError_t e = may_ask ? ask(filter) : cudaSuccess;
+        if (!e && quiet >= patience)
+            e = cudaErrorTimeout;
+        if (e) {
+            struct verdict v = {filter->stream, e};
+            mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
+                      mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
+            mt_flight_each(give_up, &v);
+            mt_flight_wait(filter, STALL_MS);
+            return;
+        }
+    }
+}
+
+static void synced(cudaStream_t stream, int all)
+{
+    cudaStream_t s = plain(stream);
+    struct mt_flight_filter filter = {NULL, all ? NULL : &s};
+    if (mt_flight_count(&filter))
+        wait_for(&filter, 1, PATIENCE_SYNCED);
+}
+
+static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    struct mt_flight_filter filter = {trace, NULL};
+    if (!trace)
+        return;
+    if (cu && mt_flight_count(&filter))
+        cu->StreamSynchronize(plain(stream)); /* destroying it would let its work go on without us */
+    wait_for(&filter, 1, PATIENCE_SYNCED);
+    mt_queue_forget(trace);
+}
+
+static void finish(void)
+{
+    struct mt_flight_filter any = {NULL, NULL};
+    if (mt_flight_count(&any))
+        wait_for(&any, 0, PATIENCE_EXIT);
+}
+
+static void start(void)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    static char name[128] = "NVIDIA GPU";
+    int device = 0, sms = 0;
+    if (!cu || cu->GetDevice(&device))
+        return;
+    cu->DeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    if (cu->DeviceName)
+        cu->DeviceName(name, sizeof name, device);
+    mt_trace_device("gpu", name, sms > 0 ? (unsigned)sms : 0);
+}
+
+static const struct mt_gpu_ops ops = {
+    .start = start,
+    .launch = launch,
+    .issued = issued,
+    .synced = synced,
+    .stream_ends = stream_ends,
+    .finish = finish,
+};
+
+const struct mt_gpu_ops *mt_gpu(void)
+{
+    return &ops;
+}

@@ -1,0 +1,33 @@
+/* Reading end of the rings that a GPU writes (runtime/device/packet.h), and the expansion of packets to raw
+ * records. No CUDA, no threads: one reader per ring. */
+#ifndef MT_GPU_RING_H
+#define MT_GPU_RING_H
+#include <stddef.h>
+#include <stdint.h>
+#include "device/packet.h"
+#include "memtrace/record.h"
+
+struct mt_ring {
+    struct mt_slot *slots; /* mask + 1 of them, zeroed at the start */
+    uint64_t *tail;        /* what the GPU reads */
+    uint64_t mask;
+    uint64_t at; /* slots taken */
+    int damaged; /* a packet made no sense: the ring is not read any more */
+};
+
+struct mt_packet {
+    uint32_t kind, context, smid, mask, meta, site, warp;
+    uint64_t cta;
+    uint64_t words[2 * MT_PACKET_MAX_SLOTS]; /* what follows the head */
+};
+
+/* Takes the next whole packet. 1: *p holds it; 0: there is none yet; -1: the ring is damaged. The GPU gets
+ * the room back with mt_ring_publish. */
+int mt_ring_take(struct mt_ring *r, struct mt_packet *p);
+void mt_ring_publish(struct mt_ring *r);
+
+/* Raw records that a packet stands for. */
+uint64_t mt_packet_count(const struct mt_packet *p);
+/* Writes the records from number `from` on, at most `cap` of them, lanes ascending; returns how many. */
+size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap);
+#endif
