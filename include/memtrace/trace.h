@@ -111,6 +111,7 @@ struct mt_site_event {
 
 struct mt_companion {
     const char *path;
+    int regular; /* a regular file: may be loaded again for more */
     /* header */
     uint64_t pid, start_ns, stream, sms;
     const char *tool, *program, *device, *device_name, *trace;
@@ -131,8 +132,8 @@ struct mt_companion {
     struct mt_error bad;
 };
 
-/* NULL: *err says why (MT_E_INPUT with sys = ENOENT when there is none). Lines that are no JSON are skipped and
- * counted; unknown events and keys are ignored. */
+/* Reads to the end of the file or FIFO. NULL: *err says why (MT_E_INPUT with sys = ENOENT when there is none). Lines that are no JSON are skipped and
+ * counted; unknown events and keys are ignored. Of several `end` lines the last one counts. */
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
 MT_API void mt_companion_free(struct mt_companion *c);
 
@@ -189,8 +190,8 @@ MT_API const struct mt_error *mt_source_problems(struct mt_source *s, size_t *co
 /* Sentences on what is missing or was assumed. `complete` becomes 0 if something is missing. The
  * strings are the source's. */
 MT_API const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete);
-/* Accesses without record and launches without trace, as the companions tell. */
-MT_API void mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches);
+/* Accesses without record and launches without trace, as the companions tell. 0, or -1 with *err. */
+MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err);
 /* 0 if the order of launches is that of the inputs for want of companions (always 1 for a single input). */
 MT_API int mt_source_ordered(const struct mt_source *s);
 /* Allocations of all inputs by ascending id; a shared array of the source. Empty without companions. */

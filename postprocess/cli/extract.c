@@ -275,10 +275,12 @@ static int write_all(struct extract *x, int complete, int more)
 {
     struct mt_json *j = &x->json;
     uint64_t untraced, untraced_launches;
+    struct mt_error err;
     int code = mt_output_ready(&x->out);
     if (code)
         return code;
-    mt_source_untraced(x->source, &untraced, &untraced_launches);
+    if (mt_source_untraced(x->source, &untraced, &untraced_launches, &err) != 0)
+        return read_failed(&err);
     mt_json_open(j, x->out.fd);
     mt_json_object(j, NULL, 0);
     write_head(x, complete, untraced, untraced_launches);

@@ -302,14 +302,15 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
     c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = "";
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !(f = fdopen(fd, "r"))) {
-        int e = fd >= 0 ? EINVAL : errno;
+    if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode) || fcntl(fd, F_SETFL, 0) != 0 ||
+        !(f = fdopen(fd, "r"))) {
+        int e = fd >= 0 && S_ISDIR(st.st_mode) ? EISDIR : errno;
         if (fd >= 0)
             close(fd);
-        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open the companion: %s",
-                     e == EINVAL ? "not a regular file" : strerror(e));
+        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open the companion: %s", strerror(e));
         goto fail;
     }
+    c->regular = S_ISREG(st.st_mode);
     uint64_t offset = 0;
     ssize_t n;
     while ((n = getline(&line, &room, f)) > 0) {

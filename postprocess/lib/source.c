@@ -301,18 +301,40 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
     return (const char *const *)s->merge.notes;
 }
 
-void mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches)
+static int launch_by_seq(const void *a, const void *b)
+{
+    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq, y = (*(const struct mt_launch_event *const *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+/* Launches of streams without trace stand in every companion: each once. */
+int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
 {
     settle(s);
     mt_merge_finish(&s->merge);
     *accesses = *launches = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < s->merge.ninputs; i++)
+        n += s->merge.inputs[i].companion ? s->merge.inputs[i].companion->nlaunches : 0;
+    const struct mt_launch_event **all = malloc((n + 1) * sizeof *all);
+    if (!all) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, s->merge.inputs[0].path, "no memory to sort launches");
+        return -1;
+    }
+    n = 0;
     for (size_t i = 0; i < s->merge.ninputs; i++) {
         const struct mt_companion *c = s->merge.inputs[i].companion;
-        for (size_t k = 0; c && k < c->nlaunches; k++) {
-            *accesses += c->launches[k].untraced;
-            *launches += !c->launches[k].traced;
-        }
+        for (size_t k = 0; c && k < c->nlaunches; k++)
+            all[n++] = &c->launches[k];
     }
+    qsort(all, n, sizeof *all, launch_by_seq);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || all[i]->seq != all[i - 1]->seq) {
+            *accesses += all[i]->untraced;
+            *launches += !all[i]->traced;
+        }
+    free(all);
+    return 0;
 }
 
 int mt_source_ordered(const struct mt_source *s)

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""mt-extract against the brute-force extractor on random small traces.
+
+usage: property_test.py MT_EXTRACT [CASES] [SEED]     a failing case is kept and its command printed
+"""
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from multiprocessing import Pool
+
+import brute
+import traces
+
+SECTIONS = ["KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "transfers", "addresses"]
+KERNELS = ["a", "b<int, 3>", "ns::c", "a2", '"q\\uote"', "\u00e9t\u00e9", ""]
+
+
+def make_records(rng, style):
+    base = rng.choice([0x7F0000000000, 0x7F0000000FC0, 0x10, 0xFFFFFFFFFFFFFFC0 if style == "any" else 0x2000])
+    span = rng.choice([16, 64, 200, 5000])
+    ctas = [
+        (rng.choice([0, 1, 2, 3, 10, 2**32 - 1]), rng.choice([0, 0, 1, 65535]), rng.choice([0, 0, 0, 2, 65535]))
+        for _ in range(rng.randint(1, 5))
+    ]
+    sms = [rng.choice([0, 1, 7, 131, 2**32 - 1]) for _ in range(rng.randint(1, 3))]
+    pinned = rng.random() < 0.5  # one SM per CTA, as on a device
+    kinds = rng.choices([0, 1, 2, 3], weights=[10, 8, 2, rng.choice([0, 1])], k=400)
+
+    def one(kind):
+        if style == "words":
+            size = rng.choice([4, 4, 4, 8, 16])
+            address = base + rng.randrange(0, span, 4)
+        elif style == "vectors":
+            size = rng.choice([4, 8, 16, 32, 4096])
+            address = base + rng.randrange(0, span, size if size < 64 else 4)
+        elif style == "bytes":
+            size = rng.choice([1, 1, 2, 4])
+            address = base + rng.randrange(0, span)
+        else:
+            size = rng.choice([1, 2, 3, 4, 5, 8, 12, 16, 33, 100] + ([9000] if rng.random() < 0.01 else []))
+            address = base + rng.randrange(0, span)
+        cta = rng.choice(ctas)
+        sm = sms[hash(cta) % len(sms)] if pinned else rng.choice(sms)
+        return traces.record(sm, kind, size, address % 2**64, cta), base, span
+
+    return [one(k) for k in kinds]
+
+
+def hexadecimal(rng, n):
+    return hex(n) if rng.random() < 0.9 else n
+
+
+def make_copy(rng, seq, base, span):
+    at = lambda: (base + rng.randrange(0, span, rng.choice([1, 4]))) % 2**62
+    n = rng.choice([1, 3, 4, 16, 64, 200] + ([4096, 9000] if rng.random() < 0.2 else []))
+    if rng.random() < 0.3:
+        e = {"ev": "memset", "seq": seq, "dst": at(), "value": 7, "bytes": n, "stream": -1}
+        pitch = "pitch"
+    else:
+        e = {"ev": "memcpy", "seq": seq, "kind": rng.choice(["h2d", "h2d", "h2h", "d2d", "d2d", "d2h"])}
+        e.update(dst=at(), src=at(), bytes=n, stream=0)
+        pitch = "dpitch"
+    if rng.random() < 0.2:
+        width, height = rng.randint(1, 20), rng.randint(1, 4)
+        e.update(width=width, height=height, bytes=width * height)
+        e[pitch] = width + rng.randint(0, 20)
+        if e["ev"] == "memcpy":
+            e["spitch"] = width + rng.randint(0, 9)
+    for key in ("dst", "src"):
+        if key in e:
+            e[key] = hexadecimal(rng, e[key])
+    return e
+
+
+def make_case(rng):
+    """Traces, companions (text or None) and options."""
+    style = rng.choice(["words", "vectors", "bytes", "any", "any"])
+    pool = make_records(rng, style)
+    base, span = pool[0][1:]
+    nfiles = rng.choice([1, 1, 1, 2, 3])
+    files = [[] for _ in range(nfiles)]
+    seqs = [[] for _ in range(nfiles)]
+    shared, seq = [], 0
+    for _ in range(rng.randint(0, 6)):
+        while rng.random() < 0.4:
+            shared.append(make_copy(rng, seq, base, span))
+            seq += 1
+        i = rng.randrange(nfiles)
+        files[i].append((rng.choice(KERNELS), [r[0] for r in rng.sample(pool, rng.choice([0, 1, 5, 20, 40]))]))
+        seqs[i].append(seq)
+        seq += rng.randint(1, 3)
+    data = [traces.trace(f) for f in files]
+    metas = []
+    for i in range(nfiles):
+        events = [
+            {"ev": "launch", "seq": s, "kernel": n, "traced": True, "records": len(r), "untraced": 2}
+            for s, (n, r) in zip(seqs[i], files[i])
+        ]
+        if rng.random() < 0.3:
+            events.append({"ev": "launch", "seq": seq + i, "kernel": "z", "traced": False, "records": 0})
+        events = sorted(events + shared, key=lambda e: e["seq"])
+        total = sum(len(r) for _, r in files[i])
+        end = {"records_written": total, "records_counted": total}
+        metas.append(traces.companion(events, {"stream": i}, end))
+    whole = True
+    if rng.random() < 0.1:
+        i = rng.randrange(nfiles)
+        cut = rng.randint(0, len(data[i]))
+        data[i] = data[i][:cut]
+        whole = all(brute.parse(d)[1] for d in data)
+    if rng.random() < 0.25:
+        if rng.random() < 0.5:
+            metas = [None] * nfiles
+        else:
+            metas[rng.randrange(nfiles)] = None
+    options = {
+        "local": rng.random() < 0.3,
+        "strict": rng.random() < 0.3,
+        "host": rng.random() < 0.8,
+        "kernels": rng.choice([None, None, None, "^a", "b|c"]),
+        "supersteps": rng.choice([None, None, None, (1, 3), (2, None), (0, 1)]),
+        "sections": rng.choice([SECTIONS, SECTIONS, SECTIONS[:7], SECTIONS[7:], rng.sample(SECTIONS, 3)]),
+    }
+    return data, metas, options, whole
+
+
+def command(program, paths, o):
+    args = [program, "--sections", ",".join(o["sections"])]
+    args += ["--same-cta=local"] if o["local"] else []
+    args += ["--strict"] if o["strict"] else []
+    args += [] if o["host"] else ["--no-host"]
+    args += ["--kernels", o["kernels"]] if o["kernels"] is not None else []
+    if o["supersteps"]:
+        a, b = o["supersteps"]
+        args += ["--supersteps", "%d:%s" % (a, "" if b is None else b)]
+    return args + paths
+
+
+def check_invariants(out):
+    for k, steps in out.get("KCV", {}).items():
+        for s, v in steps.items():
+            for what in ("Load", "Store"):
+                for part in ("CCV", "SCV"):
+                    if part in out and sum(x[what] for x in out[part][k][s].values()) != v[what]:
+                        return "%s does not add up to KCV" % part
+            if "transfers" in out:
+                into = 0
+                for source, t in out["transfers"].items():
+                    if source != "<host>":
+                        for per_step in t.values():
+                            for per_kernel in per_step.values():
+                                for per_cta in per_kernel.get(k, {}).values():
+                                    into += per_cta.get(s, {"Size": 0})["Size"]
+                if into != v["Load"]:
+                    return "transfers into %s/%s are %d bytes, KCV says %d" % (k, s, into, v["Load"])
+    return None
+
+
+def run_case(job):
+    program, seed = job
+    rng = random.Random(seed)
+    data, metas, options, whole = make_case(rng)
+    folder = tempfile.mkdtemp(prefix="mt-property-", dir=os.environ.get("MT_TEST_TMP"))
+    paths = []
+    for i, (d, m) in enumerate(zip(data, metas)):
+        paths.append(os.path.join(folder, "t%d" % i))
+        with open(paths[-1], "wb") as f:
+            f.write(d)
+        if m is not None:
+            with open(paths[-1] + ".meta", "w") as f:
+                f.write(m)
+    piped = len(paths) == 1 and metas[0] is None and rng.random() < 0.3
+    args = command(program, ["-"] if piped else paths, options)
+    r = subprocess.run(args, input=data[0] if piped else None, stdin=None if piped else subprocess.DEVNULL,
+                       capture_output=True)
+    problem = None
+    try:
+        got = json.loads(r.stdout, parse_float=None)
+        expected = brute.extract(data, metas, **options)
+        shown = {k: got[k] for k in got if k in expected}
+        if json.dumps(shown) != json.dumps(expected):
+            problem = "output differs\n got      %s\n expected %s" % (json.dumps(shown), json.dumps(expected))
+        elif [k for k in got if k in SECTIONS] != [s for s in SECTIONS if s in options["sections"]]:
+            problem = "sections are %s" % list(got)
+        elif got["complete"] != whole or r.returncode != (0 if whole else 3):
+            problem = "complete %s, exit code %d, trace whole %s" % (got["complete"], r.returncode, whole)
+        else:
+            problem = check_invariants(got)
+    except (ValueError, KeyError) as e:
+        problem = "no proper output (exit code %d): %r" % (r.returncode, e)
+    if problem is None:
+        shutil.rmtree(folder)
+        return None
+    return "seed %d: %s\n%s\n%s" % (seed, " ".join(args), problem, r.stderr.decode(errors="replace"))
+
+
+def main():
+    program = sys.argv[1]
+    cases = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    failed = 0
+    os.environ["PYTHONHASHSEED"] = "0"
+    with Pool(min(4, os.cpu_count() or 1)) as pool:
+        for problem in pool.imap_unordered(run_case, [(program, first + i) for i in range(cases)], chunksize=50):
+            if problem:
+                failed += 1
+                if failed <= 3:
+                    print(problem)
+    print("%d of %d random traces agree with the brute-force extractor" % (cases - failed, cases))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
