@@ -68,8 +68,7 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
         release(cta, id);
     else if (MT_UNLIKELY(w->parked != 0))
         mt_warp_parked_check(cta, w, self->warp);
-    mt_cta_block(cta, self);
-    return (uint32_t)self->result;
+    return (uint32_t)mt_cta_block(cta, self);
 }
 
 void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)

@@ -58,7 +58,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     cta->smid = (uint32_t)(linear % mt_cpu_tls.nsmid);
     if (run->shared_bytes > cta->shared_capacity) {
         uint64_t want = run->shared_bytes < 16384 ? 16384 : run->shared_bytes;
-        char *p = mt_local_alloc(want, 1, NULL);
+        char *p = mt_local_alloc(want, 1, NULL, NULL);
         if (!p)
             return MT_ERR_MEMORY;
         cta->shared = p;
@@ -91,7 +91,7 @@ static struct mt_fiber *start(struct mt_cta *cta, struct mt_stack *stack)
     const uint32_t *block = cta->run->launch->block;
     struct mt_fiber *f = &cta->fiber[i];
     if (!stack) {
-        stack = mt_worker_stack(cta->worker);
+        stack = mt_stack_take(cta->worker);
         if (!stack)
             mt_fault_fail(MT_ERR_MEMORY, "no memory for the stacks of the device threads");
         f->sp = mt_fiber_prepare(stack);
@@ -139,19 +139,21 @@ static __attribute__((noinline)) struct mt_fiber *idle(struct mt_cta *cta)
 static void to_worker(struct mt_cta *cta, void **save, enum mt_status status)
 {
     cta->worker->status = status;
-    mt_fiber_switch(save, cta->worker->sched_sp);
+    mt_fiber_switch(save, cta->worker->sched_sp, 0);
 }
 
-void mt_cta_block(struct mt_cta *cta, struct mt_fiber *self)
+uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self)
 {
     struct mt_fiber *f = pick(cta);
     cta->yields = 0;
     if (MT_UNLIKELY(!f))
         f = idle(cta);
-    if (f != self) {
-        enter(cta, f);
-        mt_fiber_switch(&self->sp, f->sp);
-    }
+    if (f == self)
+        return self->result;
+    enter(cta, f);
+    if (cta->ready.head) /* the one after it: its stack is seldom in the nearest cache */
+        __builtin_prefetch(cta->ready.head->sp);
+    return mt_fiber_switch(&self->sp, f->sp, f->result);
 }
 
 struct mt_cta *mt_cta_waiting(const char *what)
@@ -174,7 +176,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
 {
     struct mt_fiber *self = cta->current, *f;
     void *dead;
-    if (MT_UNLIKELY(*self->stack->canary != MT_CANARY)) {
+    if (MT_UNLIKELY(self->stack->canary && *self->stack->canary != MT_CANARY)) {
         *self->stack->canary = MT_CANARY;
         mt_fault_fail(MT_ERR_LAUNCH,
                       "stack overflow of a device thread (%zu bytes; MEMTRACE_CPU_STACK sets more)",
@@ -199,7 +201,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     if (!f)
         f = idle(cta);
     enter(cta, f);
-    mt_fiber_switch(&dead, f->sp);
+    mt_fiber_switch(&dead, f->sp, f->result);
     __builtin_unreachable();
 }
 
@@ -230,7 +232,7 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
     bind(cta);
     /* start() may have to report that memory is exhausted, and there is no fiber yet to leave. */
     if (!cta->ready.head && !w->free_stacks) {
-        struct mt_stack *s = mt_worker_stack(w);
+        struct mt_stack *s = mt_stack_take(w);
         if (!s) {
             mt_fault_record(cta->run, MT_ERR_MEMORY, "no memory for the stacks of the device threads");
             return MT_CTA_FAILED;
@@ -241,7 +243,7 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
     struct mt_fiber *f = pick(cta);
     enter(cta, f);
     w->in_device = 1;
-    mt_fiber_switch(&w->sched_sp, f->sp);
+    mt_fiber_switch(&w->sched_sp, f->sp, f->result);
     w->in_device = 0;
     mt_cpu_tls.cta_state = NULL;
     return w->status;
@@ -253,7 +255,7 @@ enum mt_status mt_cta_loop(struct mt_cta *cta)
     bind(cta);
     enter(cta, &w->loop_fiber);
     w->in_device = 1;
-    mt_fiber_switch(&w->sched_sp, w->loop_fiber.sp);
+    mt_fiber_switch(&w->sched_sp, w->loop_fiber.sp, 0);
     w->in_device = 0;
     mt_cpu_tls.cta_state = NULL;
     if (w->status == MT_CTA_FAILED)
@@ -303,7 +305,7 @@ void mt_cpu_yield(void)
     mt_queue_append(&cta->ready, self);
     cta->nready++;
     enter(cta, f);
-    mt_fiber_switch(&self->sp, f->sp);
+    mt_fiber_switch(&self->sp, f->sp, f->result);
 }
 
 void mt_cpu_nanosleep(uint32_t ns)

@@ -36,7 +36,7 @@ static _Noreturn void leave(void)
     struct mt_worker *w = mt_worker_self;
     void *dead;
     w->status = MT_CTA_FAILED;
-    mt_fiber_switch(&dead, w->sched_sp);
+    mt_fiber_switch(&dead, w->sched_sp, 0);
     __builtin_unreachable();
 }
 
@@ -87,7 +87,7 @@ static void describe(char *text, size_t size, int sig, const siginfo_t *info)
     const struct mt_cta *cta = mt_cta_current();
     const struct mt_fiber *f = w && cta ? cta->current : NULL;
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
-    uint64_t low = f && f->stack ? (uint64_t)(uintptr_t)f->stack->canary : 0;
+    uint64_t low = f && f->stack ? (uint64_t)(uintptr_t)f->stack->low : 0;
     if (sig == SIGFPE)
         snprintf(text, size, "integer division by zero or overflow");
     else if (sig == SIGILL)

@@ -289,7 +289,7 @@ void **mt_image_args_copy(const struct mt_cpu_launch *launch, void **workspace)
         free_args = *block;
     pthread_mutex_unlock(&args_lock);
     if (!block)
-        block = mt_local_alloc(ARGS_BLOCK, 1, NULL);
+        block = mt_local_alloc(ARGS_BLOCK, 1, NULL, NULL);
     if (!block)
         return NULL;
     for (uint32_t i = 0; i < n; i++) {

@@ -42,10 +42,11 @@ uint64_t mt_local_bytes(void)
     return bytes_reserved;
 }
 
-void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride)
+void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded)
 {
     char *first = NULL;
     size_t step;
+    int whole = 0;
     if (!base || bytes == 0 || bytes > bytes_reserved || count == 0)
         return NULL;
     bytes = (bytes + page - 1) & ~(page - 1);
@@ -54,7 +55,7 @@ void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride)
     if (step > (bytes_reserved - used) / count)
         goto out;
     char *p = base + used;
-    int whole = guards + count > GUARD_MAX; /* too many mappings: no guards in between */
+    whole = guards + count > GUARD_MAX; /* too many mappings: no guards in between */
     if (whole) {
         if (mprotect(p + page, count * step - page, PROT_READ | PROT_WRITE))
             goto out;
@@ -70,6 +71,8 @@ out:
     pthread_mutex_unlock(&lock);
     if (stride)
         *stride = step;
+    if (guarded)
+        *guarded = !whole;
     return first;
 }
 

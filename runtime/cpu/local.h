@@ -12,9 +12,9 @@ int mt_local_init(void);
 uint64_t mt_local_base(void);
 uint64_t mt_local_bytes(void);
 /* `count` blocks of `bytes` each (rounded up to pages), readable and writable, each with an unmapped guard
- * page below it while the process can afford the mappings. *stride gets the distance of the blocks. NULL when
- * the range or memory is exhausted. */
-void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride);
+ * page below it while the process can afford the mappings (*guarded says). *stride gets the distance of the
+ * blocks. NULL when the range or memory is exhausted. The last two may be NULL. */
+void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded);
 /* In a forked child, where no owner is left: all blocks are free again. */
 void mt_local_reset(void);
 #endif

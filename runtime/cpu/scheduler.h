@@ -57,14 +57,15 @@ struct mt_run {
 /* Stands at the top of a device stack. */
 struct mt_stack {
     struct mt_stack *next; /* free list */
-    uint64_t *canary;      /* lowest word: MT_CANARY, or the stack overflowed */
+    uint64_t *canary;      /* lowest word: MT_CANARY, or the stack overflowed; NULL when a guard page tells */
+    char *low;
     void *top; /* first stack pointer, 16-byte aligned; differs in cache colour from stack to stack */
 };
 #define MT_CANARY 0x6d656d7472616365ull
 
 /* Saves the callee-saved registers on the running stack, its pointer in *save, and continues where `to`
- * stopped. */
-void mt_fiber_switch(void **save, void *to);
+ * stopped: that call of mt_fiber_switch returns `result`. */
+uint64_t mt_fiber_switch(void **save, void *to, uint64_t result);
 /* Makes `stack` start in mt_fiber_main when switched to. */
 void *mt_fiber_prepare(struct mt_stack *stack);
 _Noreturn void mt_fiber_main(void); /* cta.c */
@@ -145,32 +146,48 @@ struct mt_cta {
 /* Why a fiber gave control back to its worker. */
 enum mt_status { MT_CTA_DONE, MT_CTA_SPINS, MT_CTA_FAILED };
 
+struct mt_claim {
+    struct mt_run *run;
+    uint64_t next, end; /* CTAs, linear */
+};
+
 struct mt_worker {
     void *sched_sp; /* the worker's own stack while device code runs */
     enum mt_status status;
     int in_device; /* a fault now is the kernel's */
     unsigned id;
     struct mt_stack *free_stacks;
+    unsigned colours; /* stacks made, for their offsets */
     struct mt_fiber loop_fiber;
     struct mt_cta *resident, *free_ctas, *loop_cta;
     uint32_t nresident;
     uint64_t resident_threads;
-    struct mt_run *claim_run;
-    uint64_t claim_next, claim_end; /* CTAs of claim_run claimed but not begun */
-    struct mt_run *run;             /* whose records are in the buffer */
-    uint64_t settled_pending;       /* CTAs of `run` finished but not yet reported */
+    struct mt_claim claim; /* CTAs claimed but not begun */
+    struct mt_run *run;    /* whose records are in the buffer */
+    uint64_t finished;     /* CTAs of `run`, not yet reported */
     uint64_t *buffer;
     uint64_t buffer_words;
     char *fault_stack; /* signal handlers run here */
-    pthread_t thread;
 };
 
 extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
-/* pool.c */
-struct mt_stack *mt_worker_stack(struct mt_worker *w);
-void mt_worker_flush(struct mt_worker *w);
+/* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
+struct mt_stack *mt_stack_take(struct mt_worker *w);
+struct mt_stack *mt_stack_for_loops(void);
 size_t mt_stack_bytes(void);
+
+/* worker.c */
+int mt_worker_init(struct mt_worker *w); /* memory; 0 or an errno */
+void *mt_worker_main(void *worker);
+
+/* pool.c */
+/* Blocks until there is something to claim. Returns the number of SMs. */
+unsigned mt_pool_wait(const struct mt_worker *w);
+/* The next CTAs, of `preferred` if it has any. 0 when there are none. */
+int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim);
+/* `finished` CTAs of a run have ended and their records are flushed; the run may be gone afterwards. */
+void mt_pool_report(struct mt_run *run, uint64_t finished);
 
 /* cta.c */
 /* Gives `cta` the CTA `linear` of a run, with shared memory. 0, or MT_ERR_MEMORY. */
@@ -181,8 +198,10 @@ enum mt_status mt_cta_resume(struct mt_cta *cta);
 enum mt_status mt_cta_loop(struct mt_cta *cta);
 /* Drops the fibers of a CTA that will not be resumed. */
 void mt_cta_abandon(struct mt_cta *cta);
-/* The running fiber `self` waits for others (its state and queue are set): continues in another one. */
-void mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
+/* The running fiber `self` waits for others (its state and queue are set): continues in another one. Returns
+ * self->result when it is resumed. To be called last: a waiting fiber then has no frames but its own on its
+ * stack. */
+uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
 /* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
 struct mt_cta *mt_cta_waiting(const char *what);
 

@@ -212,8 +212,7 @@ static uint64_t collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t
         if (MT_UNLIKELY(w->parked != 0))
             mt_warp_parked_check(cta, w, self->warp);
     }
-    mt_cta_block(cta, self);
-    return self->result;
+    return mt_cta_block(cta, self);
 }
 
 void mt_cpu_syncwarp(uint32_t mask)
@@ -296,8 +295,7 @@ static uint32_t park(const void *site)
     cta->parked++;
     self->state = MT_PARKED;
     mt_warp_parked_check(cta, w, self->warp);
-    mt_cta_block(cta, self);
-    return (uint32_t)self->result;
+    return (uint32_t)mt_cta_block(cta, self);
 }
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)

@@ -1,0 +1,234 @@
+/* A worker thread: claims CTAs, runs them, hands their records on. It keeps several CTAs in flight only when
+ * those it has do nothing but spin: what they wait for may be a CTA that has not begun. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include "local.h"
+#include "scheduler.h"
+
+#define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker */
+#define SPINS_BEFORE_MORE                                                                                    \
+    32 /* times a plain launch's CTA may spin before the next CTA is begun beside it                         \
+        */
+
+_Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
+
+static size_t buffer_bytes = (size_t)1 << 20;
+
+void mt_cpu_set_buffer(size_t bytes)
+{
+    if (bytes >= 24)
+        buffer_bytes = bytes;
+}
+
+int mt_cpu_is_worker(void)
+{
+    return mt_worker_self != NULL;
+}
+
+/* ---- records ---- */
+
+/* Hands the buffer's records to the launch they belong to. */
+static void flush(struct mt_worker *w)
+{
+    struct mt_run *run = w->run;
+    uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer);
+    mt_cpu_tls.cur = w->buffer;
+    if (!words || !run || !run->launch->flush)
+        return;
+    int in_device = w->in_device;
+    w->in_device = 0; /* a fault in there is not the kernel's */
+    atomic_fetch_add_explicit(&run->records, words / 3, memory_order_relaxed);
+    run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
+    w->in_device = in_device;
+}
+
+uint64_t *mt_cpu_trace_flush(void)
+{
+    flush(mt_worker_self);
+    return mt_cpu_tls.cur;
+}
+
+void mt_cpu_untraced(const char *what)
+{
+    struct mt_cta *cta = mt_cta_current();
+    if (cta)
+        atomic_fetch_add_explicit(&cta->run->untraced, 1, memory_order_relaxed);
+}
+
+/* ---- claiming and reporting ---- */
+
+/* Flushes, and reports the finished CTAs of the run that the worker is at. */
+static void settle(struct mt_worker *w)
+{
+    struct mt_run *run = w->run;
+    uint64_t finished = w->finished;
+    if (!run)
+        return;
+    flush(w);
+    w->run = NULL;
+    w->finished = 0;
+    mt_pool_report(run, finished);
+}
+
+static void attach(struct mt_worker *w, struct mt_run *run)
+{
+    if (w->run != run) {
+        settle(w);
+        w->run = run;
+    }
+}
+
+static int has_failed(struct mt_run *run)
+{
+    return atomic_load_explicit(&run->failed, memory_order_relaxed) != 0;
+}
+
+/* Takes the next CTA; the worker is attached to its run then. 0 when there is none. */
+static int claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+{
+    struct mt_claim *c = &w->claim;
+    if (c->next < c->end && has_failed(c->run)) {
+        attach(w, c->run);
+        w->finished += c->end - c->next; /* never begun */
+        c->next = c->end;
+    }
+    if (c->next == c->end && !mt_pool_claim(w->run, c))
+        return 0;
+    *run = c->run;
+    *linear = c->next++;
+    attach(w, *run);
+    return 1;
+}
+
+/* ---- running CTAs ---- */
+
+static struct mt_cta *take_cta(struct mt_worker *w)
+{
+    struct mt_cta *cta = w->free_ctas;
+    if (cta)
+        w->free_ctas = cta->next;
+    else
+        cta = calloc(1, sizeof *cta);
+    return cta;
+}
+
+static void give_cta(struct mt_worker *w, struct mt_cta *cta)
+{
+    cta->next = w->free_ctas;
+    w->free_ctas = cta;
+}
+
+/* Begins a CTA: kernels without waits run to their end here, others become resident. */
+static void begin(struct mt_worker *w, struct mt_run *run, uint64_t linear)
+{
+    struct mt_cta *cta = run->loop ? w->loop_cta : take_cta(w);
+    int rc = cta ? mt_cta_begin(cta, w, run, linear) : MT_ERR_MEMORY;
+    if (rc)
+        mt_fault_record(run, rc, "no memory for a CTA and its shared memory");
+    else if (run->loop)
+        mt_cta_loop(cta);
+    if (rc || run->loop) {
+        w->finished++;
+        if (cta && !run->loop)
+            give_cta(w, cta);
+        return;
+    }
+    if (w->resident) {
+        cta->next = w->resident->next;
+        w->resident->next = cta;
+    } else {
+        cta->next = cta;
+    }
+    w->resident = cta; /* its turn is now */
+    w->nresident++;
+    w->resident_threads += run->nthreads;
+}
+
+static void remove_resident(struct mt_worker *w, struct mt_cta *cta)
+{
+    struct mt_cta *p = cta;
+    while (p->next != cta)
+        p = p->next;
+    p->next = cta->next;
+    w->resident = p == cta ? NULL : p->next;
+    w->nresident--;
+    w->resident_threads -= cta->run->nthreads;
+    give_cta(w, cta);
+}
+
+/* Runs the resident CTA whose turn it is until it ends or spins. */
+static void step(struct mt_worker *w)
+{
+    struct mt_cta *cta = w->resident;
+    struct mt_run *run = cta->run, *next;
+    enum mt_status status;
+    uint64_t linear;
+    attach(w, run);
+    status = has_failed(run) ? MT_CTA_FAILED : mt_cta_resume(cta);
+    if (status == MT_CTA_FAILED)
+        mt_cta_abandon(cta);
+    if (status != MT_CTA_SPINS) {
+        remove_resident(w, cta);
+        w->finished++;
+        return;
+    }
+    cta->spins++;
+    if ((run->cooperative || cta->spins > SPINS_BEFORE_MORE) &&
+        w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX && claim(w, &next, &linear)) {
+        begin(w, next, linear);
+        return;
+    }
+    w->resident = cta->next;
+    if (w->nresident == 1 || cta->spins % 64 == 0)
+        sched_yield();
+}
+
+static void drain(struct mt_worker *w)
+{
+    struct mt_run *run;
+    uint64_t linear;
+    for (;;) {
+        if (w->resident)
+            step(w);
+        else if (claim(w, &run, &linear))
+            begin(w, run, linear);
+        else
+            break;
+    }
+    settle(w);
+}
+
+/* ---- the thread ---- */
+
+int mt_worker_init(struct mt_worker *w)
+{
+    uint64_t records = buffer_bytes / 24;
+    w->buffer_words = records * 3;
+    w->buffer = aligned_alloc(64, (w->buffer_words * 8 + 63) & ~63ull);
+    w->loop_cta = calloc(1, sizeof *w->loop_cta);
+    w->fault_stack = malloc(4 * MT_FAULT_STACK);
+    w->loop_fiber.stack = mt_stack_for_loops();
+    if (!w->buffer || !w->loop_cta || !w->fault_stack || !w->loop_fiber.stack)
+        return ENOMEM;
+    w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
+    return 0;
+}
+
+void *mt_worker_main(void *worker)
+{
+    struct mt_worker *w = worker;
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    mt_worker_self = w;
+    t->local_base = mt_local_base();
+    t->local_bytes = mt_local_bytes();
+    t->cur = w->buffer;
+    t->end = w->buffer + w->buffer_words;
+    mt_fault_thread(w);
+    for (;;) {
+        t->nsmid = mt_pool_wait(w);
+        drain(w);
+    }
+    return NULL;
+}
