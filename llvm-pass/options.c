@@ -131,7 +131,8 @@ void mt_pass_options_from_environment(void)
         size_t n = strcspn(text, ";");
         char *one = strndup(text, n);
         const char *why = "";
-        int bad = one && *one && (!strncmp(one, "off=", 4) ? set_off(one + 4, &why) : mt_pass_option_set(one, &why));
+        int bad = one && *one &&
+                  (!strncmp(one, "off=", 4) ? set_off(one + 4, &why) : mt_pass_option_set(one, &why));
         if (bad)
             fprintf(stderr, "memtrace: MEMTRACE_PASS_OPTIONS: %s: %s\n", one, why);
         free(one);

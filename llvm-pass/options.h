@@ -35,7 +35,8 @@ extern struct mt_pass_options mt_pass_options;
  */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);
-/* Reads MEMTRACE_PASS_OPTIONS: key=value separated by ';', and off=FILE:FIRST-LAST. For opt, where no AST side runs. */
+/* Reads MEMTRACE_PASS_OPTIONS: key=value separated by ';', and off=FILE:FIRST-LAST. For opt, where no AST
+ * side runs. */
 void mt_pass_options_from_environment(void);
 
 /* Annotations (llvm.global.annotations, from __attribute__((annotate(...)))) that the AST side writes and the

@@ -8,7 +8,7 @@ config.suffixes = [".ll"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(lit_config.params["build"], "tests", "pass", "Output")
 llvm_bin = lit_config.params["llvm_bin"]
-plugin = os.path.join(lit_config.params["build"], "lib", "libMemtrace-AA.so")
+plugin = os.path.join(lit_config.params["build"], "lib", "libMemtrace-Pass.so")
 config.environment["PATH"] = llvm_bin + os.pathsep + os.environ["PATH"]
 config.substitutions += [
     ("%instrument", f"opt -load-pass-plugin={plugin} -passes=memtrace-instrument -S"),

@@ -1,0 +1,88 @@
+; Loops that wait for another thread yield; loops that make progress by themselves do not.
+; RUN: %lower %s | FileCheck %s
+target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
+target triple = "nvptx64-nvidia-cuda"
+
+; CHECK-LABEL: define internal void @flag(
+; CHECK: load volatile i32
+; CHECK-NEXT: call void @mt_cpu_yield()
+define void @flag(ptr %p) {
+entry:
+  br label %loop
+loop:
+  %x = load volatile i32, ptr %p
+  %c = icmp eq i32 %x, 0
+  br i1 %c, label %loop, label %done
+done:
+  ret void
+}
+; CHECK-LABEL: define internal void @lock(
+; CHECK: cmpxchg
+; CHECK-NEXT: call void @mt_cpu_yield()
+define void @lock(ptr %p) {
+entry:
+  br label %loop
+loop:
+  %r = cmpxchg ptr %p, i32 0, i32 1 seq_cst seq_cst
+  %x = extractvalue { i32, i1 } %r, 0
+  %c = icmp ne i32 %x, 0
+  br i1 %c, label %loop, label %done
+done:
+  ret void
+}
+; CHECK-LABEL: define internal void @retry(
+; CHECK-NOT: mt_cpu_yield
+; CHECK: ret void
+define void @retry(ptr %p) {
+entry:
+  %first = load i32, ptr %p
+  br label %loop
+loop:
+  %old = phi i32 [ %first, %entry ], [ %x, %loop ]
+  %new = add i32 %old, 5
+  %r = cmpxchg ptr %p, i32 %old, i32 %new seq_cst seq_cst
+  %x = extractvalue { i32, i1 } %r, 0
+  %c = icmp ne i32 %x, %old
+  br i1 %c, label %loop, label %done
+done:
+  ret void
+}
+; A volatile read in a loop that counts: no spinning.
+; CHECK-LABEL: define internal void @count(
+; CHECK-NOT: mt_cpu_yield
+; CHECK: ret void
+define void @count(ptr %p, i32 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %j, %loop ]
+  %x = load volatile i32, ptr %p
+  %y = atomicrmw add ptr %p, i32 1 monotonic
+  %j = add i32 %i, 1
+  %c = icmp ult i32 %j, %n
+  br i1 %c, label %loop, label %done
+done:
+  ret void
+}
+; Unoptimised: the value goes through a stack slot, the poll is in a helper.
+; CHECK-LABEL: define internal i32 @read(
+define i32 @read(ptr %p) {
+  %x = load atomic i32, ptr %p acquire, align 4
+  ret i32 %x
+}
+; CHECK-LABEL: define internal void @slot(
+; CHECK: call i32 @read(
+; CHECK-NEXT: call void @mt_cpu_yield()
+define void @slot(ptr %p) {
+entry:
+  %s = alloca i32
+  br label %loop
+loop:
+  %x = call i32 @read(ptr %p)
+  store i32 %x, ptr %s
+  %y = load i32, ptr %s
+  %c = icmp eq i32 %y, 0
+  br i1 %c, label %loop, label %done
+done:
+  ret void
+}
