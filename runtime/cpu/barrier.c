@@ -59,8 +59,6 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
     struct mt_warp *w = &cta->warp[self->warp];
     id %= MT_BARRIERS;
     struct mt_barrier *b = arrive(cta, kind, id, count, value);
-    self->state = MT_AT_BARRIER;
-    self->barrier = id;
     w->blocked |= 1u << self->lane;
     mt_queue_append(&b->waiters, self);
     b->nwaiters++;

@@ -110,7 +110,6 @@ static struct mt_fiber *start(struct mt_cta *cta, struct mt_stack *stack)
     }
     f->lane = i % MT_WARP;
     f->warp = (uint16_t)(i / MT_WARP);
-    f->state = MT_READY;
     return f;
 }
 
@@ -164,43 +163,39 @@ struct mt_cta *mt_cta_waiting(const char *what)
     return cta;
 }
 
-static void give_stack(struct mt_worker *w, struct mt_fiber *f)
-{
-    f->stack->next = w->free_stacks;
-    w->free_stacks = f->stack;
-    f->stack = NULL;
-}
-
 /* The running thread has ended. Returns when its stack was handed to the next thread (only if `reuse`). */
 static void thread_exit(struct mt_cta *cta, int reuse)
 {
     struct mt_fiber *self = cta->current, *f;
+    struct mt_stack *stack = self->stack;
     void *dead;
-    if (MT_UNLIKELY(self->stack->canary && *self->stack->canary != MT_CANARY)) {
-        *self->stack->canary = MT_CANARY;
+    if (MT_UNLIKELY(mt_stack_unguarded) && stack->canary && *stack->canary != MT_CANARY) {
+        *stack->canary = MT_CANARY;
         mt_fault_fail(MT_ERR_LAUNCH,
                       "stack overflow of a device thread (%zu bytes; MEMTRACE_CPU_STACK sets more)",
                       mt_stack_bytes());
     }
     cta->yields = 0;
     cta->alive--;
-    self->state = MT_EXITED;
     mt_warp_exited(cta, self);
     if (cta->active_barriers)
         mt_barrier_exited(cta);
+    f = NULL;
     if (!cta->ready.head && cta->unstarted < cta->nthreads && reuse) {
-        f = start(cta, self->stack);
         self->stack = NULL;
-        enter(cta, f);
+        enter(cta, start(cta, stack));
         return;
     }
-    give_stack(cta->worker, self);
-    if (!cta->alive)
-        to_worker(cta, &dead, MT_CTA_DONE);
-    f = pick(cta);
+    if (cta->alive) { /* before the stack is given away: f must not be prepared on it */
+        f = pick(cta);
+        if (!f)
+            f = idle(cta);
+        enter(cta, f);
+    }
+    self->stack = NULL;
+    mt_stack_give(cta->worker, stack);
     if (!f)
-        f = idle(cta);
-    enter(cta, f);
+        to_worker(cta, &dead, MT_CTA_DONE);
     mt_fiber_switch(&dead, f->sp, f->result);
     __builtin_unreachable();
 }
@@ -231,14 +226,13 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
     struct mt_worker *w = cta->worker;
     bind(cta);
     /* start() may have to report that memory is exhausted, and there is no fiber yet to leave. */
-    if (!cta->ready.head && !w->free_stacks) {
+    if (!cta->ready.head && !w->nfree) {
         struct mt_stack *s = mt_stack_take(w);
         if (!s) {
             mt_fault_record(cta->run, MT_ERR_MEMORY, "no memory for the stacks of the device threads");
             return MT_CTA_FAILED;
         }
-        s->next = NULL;
-        w->free_stacks = s;
+        mt_stack_give(w, s);
     }
     struct mt_fiber *f = pick(cta);
     enter(cta, f);
@@ -269,7 +263,7 @@ void mt_cta_abandon(struct mt_cta *cta)
         return;
     for (uint32_t i = 0; i < cta->unstarted; i++)
         if (cta->fiber[i].stack)
-            give_stack(cta->worker, &cta->fiber[i]);
+            mt_stack_give(cta->worker, cta->fiber[i].stack);
     cta->active_barriers = (1u << MT_BARRIERS) - 1;
 }
 

@@ -37,8 +37,6 @@ __asm__(".text\n"
         "    .cfi_startproc\n"
         "    .cfi_undefined rip\n"
         "    xorl %ebp, %ebp\n"
-        "    subq $128, %rsp\n" /* a thread that exits prepares its own stack for the next one: stay clear of
-                                   it */
         "    andq $-16, %rsp\n"
         "    call mt_fiber_main\n"
         "    ud2\n"
@@ -49,7 +47,7 @@ extern const char mt_fiber_boot[] __attribute__((visibility("hidden")));
 
 void *mt_fiber_prepare(struct mt_stack *stack)
 {
-    void **sp = stack->top;
+    void **sp = (void **)stack;
     *--sp = NULL; /* end of the chain for unwinders */
     *--sp = (void *)(uintptr_t)mt_fiber_boot;
     for (int i = 0; i < 6; i++)

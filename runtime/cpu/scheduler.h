@@ -54,12 +54,11 @@ struct mt_run {
 /* ---- fibers
  * --------------------------------------------------------------------------------------------------- */
 
-/* Stands at the top of a device stack. */
+/* Stands at the top of a device stack; the first stack pointer is its own address, 64-byte aligned, at an
+ * offset that differs from stack to stack. */
 struct mt_stack {
-    struct mt_stack *next; /* free list */
-    uint64_t *canary;      /* lowest word: MT_CANARY, or the stack overflowed; NULL when a guard page tells */
-    char *low;
-    void *top; /* first stack pointer, 16-byte aligned; differs in cache colour from stack to stack */
+    char *low;        /* lowest address */
+    uint64_t *canary; /* lowest word: MT_CANARY, or the stack overflowed; NULL when a guard page tells */
 };
 #define MT_CANARY 0x6d656d7472616365ull
 
@@ -70,8 +69,6 @@ uint64_t mt_fiber_switch(void **save, void *to, uint64_t result);
 void *mt_fiber_prepare(struct mt_stack *stack);
 _Noreturn void mt_fiber_main(void); /* cta.c */
 
-enum mt_fiber_state { MT_READY, MT_AT_BARRIER, MT_AT_COLLECTIVE, MT_PARKED, MT_EXITED };
-
 struct mt_fiber {
     void *sp;
     struct mt_fiber *next; /* of the ready queue or a barrier's waiters */
@@ -79,10 +76,7 @@ struct mt_fiber {
     uint16_t lane, warp;
     uint64_t result; /* of the wait it is in */
     struct mt_stack *stack;
-    uint32_t state;   /* enum mt_fiber_state; while its bit in mt_warp.blocked is clear it is ready, whatever
-                         this says */
-    uint32_t barrier; /* where it waits when state is MT_AT_BARRIER */
-    uint64_t pad;
+    uint64_t pad[2];
 };
 _Static_assert(sizeof(struct mt_fiber) == 64, "one cache line per fiber");
 
@@ -156,8 +150,9 @@ struct mt_worker {
     enum mt_status status;
     int in_device; /* a fault now is the kernel's */
     unsigned id;
-    struct mt_stack *free_stacks;
-    unsigned colours; /* stacks made, for their offsets */
+    struct mt_stack **free_stacks; /* the last one first: its top is still in the cache */
+    unsigned nfree;
+    unsigned stacks; /* made so far */
     struct mt_fiber loop_fiber;
     struct mt_cta *resident, *free_ctas, *loop_cta;
     uint32_t nresident;
@@ -174,6 +169,11 @@ extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("
 
 /* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
 struct mt_stack *mt_stack_take(struct mt_worker *w);
+static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
+{
+    w->free_stacks[w->nfree++] = stack;
+}
+extern int mt_stack_unguarded; /* some stacks have a canary */
 struct mt_stack *mt_stack_for_loops(void);
 size_t mt_stack_bytes(void);
 

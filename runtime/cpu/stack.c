@@ -1,5 +1,6 @@
 /* Stacks of device threads, in the local range. A worker takes them in slabs and keeps them; a stack whose
  * guard page could not be had carries a word at its low end that tells an overflow when the thread ends. */
+#include <stdlib.h>
 #include "local.h"
 #include "scheduler.h"
 
@@ -19,40 +20,44 @@ size_t mt_stack_bytes(void)
     return stack_bytes;
 }
 
+int mt_stack_unguarded;
+
 static struct mt_stack *make(char *low, size_t bytes, unsigned colour, int guarded)
 {
     /* Stacks lie a multiple of the page size apart; without an offset their tops would share a few cache
      * sets. */
     struct mt_stack *s = (struct mt_stack *)(low + bytes - 64 - colour % 61 * 64);
-    s->top = s;
     s->low = low;
     s->canary = NULL;
-    s->next = NULL;
     if (!guarded) {
         s->canary = (uint64_t *)low;
         *s->canary = MT_CANARY;
+        mt_stack_unguarded = 1;
     }
     return s;
 }
 
+static int add_slab(struct mt_worker *w)
+{
+    size_t stride;
+    int guarded;
+    struct mt_stack **list = realloc(w->free_stacks, (w->stacks + SLAB) * sizeof *list);
+    if (!list)
+        return -1;
+    w->free_stacks = list; /* room for all there are */
+    char *p = mt_local_alloc(stack_bytes, SLAB, &stride, &guarded);
+    if (!p)
+        return -1;
+    for (unsigned i = SLAB; i-- > 0;)
+        mt_stack_give(w, make(p + i * stride, stack_bytes, w->stacks++ * 7, guarded));
+    return 0;
+}
+
 struct mt_stack *mt_stack_take(struct mt_worker *w)
 {
-    struct mt_stack *s = w->free_stacks;
-    if (!s) {
-        size_t stride;
-        int guarded;
-        char *p = mt_local_alloc(stack_bytes, SLAB, &stride, &guarded);
-        if (!p)
-            return NULL;
-        for (unsigned i = SLAB; i-- > 0;) {
-            struct mt_stack *n = make(p + i * stride, stack_bytes, w->colours++ * 7, guarded);
-            n->next = w->free_stacks;
-            w->free_stacks = n;
-        }
-        s = w->free_stacks;
-    }
-    w->free_stacks = s->next;
-    return s;
+    if (MT_UNLIKELY(!w->nfree) && add_slab(w))
+        return NULL;
+    return w->free_stacks[--w->nfree];
 }
 
 struct mt_stack *mt_stack_for_loops(void)

@@ -207,7 +207,6 @@ static uint64_t collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t
         }
         complete(cta, self->warp, g);
     } else {
-        self->state = MT_AT_COLLECTIVE;
         w->blocked |= bit;
         if (MT_UNLIKELY(w->parked != 0))
             mt_warp_parked_check(cta, w, self->warp);
@@ -293,7 +292,6 @@ static uint32_t park(const void *site)
     w->parked |= bit;
     w->blocked |= bit;
     cta->parked++;
-    self->state = MT_PARKED;
     mt_warp_parked_check(cta, w, self->warp);
     return (uint32_t)mt_cta_block(cta, self);
 }
