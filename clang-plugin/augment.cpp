@@ -206,7 +206,7 @@ void Writer::HandleTranslationUnit(ASTContext &)
     });
     if (error)
         mt::report(diags, DiagnosticsEngine::Error, SourceLocation(),
-                   "cuda-aug: cannot write " + output + ": " + llvm::toString(std::move(error)));
+                   "cuda-aug: cannot write " + llvm::toString(std::move(error)));
 }
 
 namespace

@@ -24,14 +24,18 @@
 namespace mt
 {
 
-/* Reports through Clang's own diagnostics; text may hold no '%'. An invalid location gives a line without
- * place. */
-inline clang::DiagnosticBuilder report(clang::DiagnosticsEngine &diags, clang::DiagnosticsEngine::Level level,
-                                       clang::SourceLocation at, llvm::StringRef text)
+/* Reports through Clang's own diagnostics. An invalid location gives a line without place. Clang 19 leaves
+ * the level of plugins' diagnostics as it is: -w and -Werror are obeyed here. */
+inline void report(clang::DiagnosticsEngine &diags, clang::DiagnosticsEngine::Level level,
+                   clang::SourceLocation at, llvm::StringRef text)
 {
+    if (level == clang::DiagnosticsEngine::Warning && diags.getIgnoreAllWarnings())
+        return;
+    if (level == clang::DiagnosticsEngine::Warning && diags.getWarningsAsErrors())
+        level = clang::DiagnosticsEngine::Error;
     unsigned id =
         diags.getDiagnosticIDs()->getCustomDiagID((clang::DiagnosticIDs::Level)level, "memtrace: %0");
-    return diags.Report(at, id) << text;
+    diags.Report(at, id) << text;
 }
 
 /* What the compiler will make. Only these actions run a code generator and so the pass. */

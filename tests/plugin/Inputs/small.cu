@@ -1,0 +1,8 @@
+__global__ void small(int *p)
+{
+    p[threadIdx.x] = 1;
+}
+int main()
+{
+    small<<<1, 1>>>(nullptr);
+}
