@@ -38,7 +38,7 @@ static struct mt_options parse(struct fake *f)
 
 static void defaults(void **state)
 {
-    struct fake f = {{0}};
+    struct fake f = {.n = 0};
     struct mt_options o = parse(&f);
     assert_int_equal(f.n, 0);
     assert_string_equal(o.dir, "/tmp");
@@ -55,8 +55,9 @@ static void defaults(void **state)
 
 static void values(void **state)
 {
-    struct fake f = {{"MEMTRACE_DEVICE", "cpu", "MEMTRACE_CPU_SMS", "132", "MEMTRACE_BUFFER", "2M",
-                      "MEMTRACE_ENABLE", "0", "MEMTRACE_DIR", "/x y", "MEMTRACE_PATTERN", "t.%p.?.bin"}};
+    struct fake f = {.pairs = {"MEMTRACE_DEVICE", "cpu", "MEMTRACE_CPU_SMS", "132", "MEMTRACE_BUFFER", "2M",
+                               "MEMTRACE_ENABLE", "0", "MEMTRACE_DIR", "/x y", "MEMTRACE_PATTERN",
+                               "t.%p.?.bin"}};
     struct mt_options o = parse(&f);
     assert_int_equal(f.n, 0);
     assert_int_equal(o.device, MT_DEVICE_CPU);
@@ -69,7 +70,7 @@ static void values(void **state)
 
 static void empty_is_unset(void **state)
 {
-    struct fake f = {{"MEMTRACE_DEVICE", "", "MEMTRACE_CPU_SMS", "", "MEMTRACE_DIR", ""}};
+    struct fake f = {.pairs = {"MEMTRACE_DEVICE", "", "MEMTRACE_CPU_SMS", "", "MEMTRACE_DIR", ""}};
     struct mt_options o = parse(&f);
     assert_int_equal(f.n, 0);
     assert_int_equal(o.cpu_sms, 4);
@@ -85,10 +86,10 @@ static void bad(void **state)
         {"MEMTRACE_BUFFER", "64KB"},     {"MEMTRACE_BUFFER", "99999999999G"}, {"MEMTRACE_BUFFER", "1"},
         {"MEMTRACE_PATTERN", "noqmark"}, {"MEMTRACE_PATTERN", "a/?"},         {"MEMTRACE_FORMAT", "xml"},
     };
-    struct fake none = {{0}};
+    struct fake none = {.n = 0};
     struct mt_options def = parse(&none);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct fake f = {{cases[i][0], cases[i][1]}};
+        struct fake f = {.pairs = {cases[i][0], cases[i][1]}};
         struct mt_options o = parse(&f);
         assert_int_equal(f.n, 1);
         assert_non_null(strstr(f.complaints, cases[i][0]));

@@ -26,9 +26,11 @@ static void clean(void)
 
 const char *fresh_dir(void)
 {
-    if (!owner) {
+    if (owner != getpid()) { /* a child cleans up what it makes itself */
+        if (!owner)
+            atexit(clean);
         owner = getpid();
-        atexit(clean);
+        ndirs = 0;
     }
     char *d = dirs[ndirs++ % 64];
     strcpy(d, "/tmp/mt-test-XXXXXX");

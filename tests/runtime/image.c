@@ -1,0 +1,53 @@
+/* A CPU image written by hand for the launch tests.
+ */
+#include "access.c"
+
+static uint32_t counter[4];
+static const uint32_t konst[4] = {1, 2, 3, 4};
+
+/* out[i] = i + base, one recorded store per thread */
+static void fill_thread(void **args)
+{
+    uint32_t *out = *(uint32_t **)args[0], n = *(uint32_t *)args[1];
+    uint32_t i = mt_cpu_tls.ctaid[0] * mt_cpu_tls.ntid[0] + mt_cpu_tls.tid[0];
+    if (i < n) {
+        __mt_access_global(&out[i], 1u << 28 | 4, 0);
+        out[i] = i + counter[0];
+    }
+}
+
+static void fill(void **args)
+{
+    for (mt_cpu_tls.tid[0] = 0; mt_cpu_tls.tid[0] < mt_cpu_tls.ntid[0]; mt_cpu_tls.tid[0]++)
+        fill_thread(args);
+}
+
+static void nothing(void **args)
+{
+}
+
+static void trap(void **args)
+{
+    mt_cpu_trap();
+}
+
+static void unsupported(void **args)
+{
+    mt_cpu_unsupported("asm frobnicate", "image.cu", 7);
+}
+
+static const struct mt_image_param fill_params[] = {{"out", 8, 8}, {"n", 4, 4}};
+#define KERNEL(f, entry, flags, params, n, shared, threads)                                                  \
+    {"_Z" #f, #f "<int>", "void " #f "<int>()", "image.cu", 1, flags, entry, f, params, n, shared, threads, 0}
+static const struct mt_image_kernel kernels[] = {
+    KERNEL(fill, fill_thread, MT_KERNEL_TRACED, fill_params, 2, 0, 0),
+    KERNEL(nothing, nothing, 0, 0, 0, 1024, 64),
+    KERNEL(trap, trap, MT_KERNEL_TRACED, 0, 0, 0, 0),
+    KERNEL(unsupported, unsupported, MT_KERNEL_TRACED, 0, 0, 0, 0),
+};
+static const struct mt_image_site sites[] = {{"image.cu", "fill", "out", 5, 6, 1, 4}};
+static const struct mt_image_var vars[] = {{"counter", counter, sizeof counter, MT_VAR_DEVICE, 0},
+                                           {"konst", konst, sizeof konst, MT_VAR_CONSTANT, 0}};
+__attribute__((visibility("default"))) const struct mt_image_head mt_image = {
+    MT_IMAGE_MAGIC, MT_IMAGE_VERSION, "x86-64-v3", "image.cu", kernels, sites, vars, 0, 4, 1, 2, 0, 0,
+};

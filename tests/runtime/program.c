@@ -1,0 +1,71 @@
+#include "program.h"
+#include "util.h"
+#include "cpu/abi.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void **__cudaRegisterFatBinary(void *wrapper);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
+                            uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *warp);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                       int constant, int global);
+
+#define STUB(name)                                                                                           \
+    void name(void)                                                                                          \
+    {                                                                                                        \
+        fputs(#name, stdout); /* stubs must differ */                                                        \
+    }
+STUB(stub_fill)
+STUB(stub_nothing)
+STUB(stub_trap)
+STUB(stub_unsupported)
+STUB(stub_foreign)
+unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
+
+struct wrapper {
+    int magic, version;
+    const void *data, *more;
+};
+
+/* A fatbin header with 8 bytes of nothing; behind it the image, when there is one. */
+static struct wrapper *make(const char *image)
+{
+    static const uint64_t head[] = {0xba55ed50u | 1ull << 32 | 16ull << 48, 8, 0};
+    size_t n = 0;
+    char *object = image ? slurp(image, &n) : NULL;
+    char *all = calloc(1, sizeof head + sizeof(struct mt_payload) + n + 64);
+    memcpy(all, head, sizeof head);
+    if (object) {
+        struct mt_payload p = {MT_PAYLOAD_MAGIC, n};
+        memcpy(all + sizeof head, &p, sizeof p);
+        memcpy(all + sizeof head + sizeof p, object, n);
+    }
+    free(object);
+    struct wrapper *w = malloc(sizeof *w);
+    *w = (struct wrapper){0x466243b1, 1, all, NULL};
+    return w;
+}
+
+static void add(void **h, void (*stub)(void), const char *name)
+{
+    __cudaRegisterFunction(h, (const char *)stub, (char *)name, name, -1, NULL, NULL, NULL, NULL, NULL);
+}
+
+void program_register(void)
+{
+    void **h = __cudaRegisterFatBinary(make(TEST_IMAGE));
+    add(h, stub_fill, "_Zfill");
+    add(h, stub_nothing, "_Znothing");
+    add(h, stub_trap, "_Ztrap");
+    add(h, stub_unsupported, "_Zunsupported");
+    __cudaRegisterVar(h, (char *)shadow_counter, "counter", "counter", 0, sizeof shadow_counter, 0, 0);
+    __cudaRegisterVar(h, (char *)shadow_konst, "konst", "konst", 0, sizeof shadow_konst, 1, 0);
+    __cudaRegisterFatBinaryEnd(h);
+    h = __cudaRegisterFatBinary(make(NULL));
+    add(h, stub_foreign, "_Zforeign");
+    __cudaRegisterVar(h, (char *)&shadow_foreign, "foreign", "foreign", 0, 4, 0, 0);
+    __cudaRegisterFatBinaryEnd(h);
+}

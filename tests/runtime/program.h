@@ -1,0 +1,20 @@
+/* Stands for a compiled CUDA program: a fat binary with the test image behind it, host stubs and shadows, and
+ * their registration as the compiler would emit it. */
+#ifndef TEST_RUNTIME_PROGRAM_H
+#define TEST_RUNTIME_PROGRAM_H
+#include <cuda_runtime_api.h>
+
+extern void stub_fill(void), stub_nothing(void), stub_trap(void), stub_unsupported(void), stub_foreign(void);
+extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
+/* Registers everything; `foreign` things come from a file without an image. */
+void program_register(void);
+
+/* What the compiler and nvcc's headers call. */
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t stream);
+cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                  cudaStream_t stream);
+#endif

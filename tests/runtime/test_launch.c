@@ -1,0 +1,337 @@
+/* Launches by every entry point, their checks, symbols, and what comes into traces and companions. */
+#define _GNU_SOURCE
+#include "api.h"
+#include "program.h"
+#include "util.h"
+#include <unistd.h>
+
+static const dim3 one = {1, 1, 1};
+
+static cudaError_t fill(unsigned *out, unsigned n, cudaStream_t s)
+{
+    void *args[] = {&out, &n};
+    return cudaLaunchKernel(stub_fill, (dim3){(n + 31) / 32, 1, 1}, (dim3){32, 1, 1}, args, 0, s);
+}
+
+static unsigned *device_words(unsigned n)
+{
+    void *p;
+    OK(cudaMalloc(&p, n * 4));
+    OK(cudaMemset(p, 0xff, n * 4));
+    return p;
+}
+
+/* Each test in a process of its own: streams are numbered from 0, errors stay there. */
+static const char *dir;
+#define TEST(name)                                                                                           \
+    static void name##_body(void);                                                                           \
+    static int name##_child(void *arg)                                                                       \
+    {                                                                                                        \
+        program_register();                                                                                  \
+        name##_body();                                                                                       \
+        return 0;                                                                                            \
+    }                                                                                                        \
+    static void name(void **state)                                                                           \
+    {                                                                                                        \
+        dir = fresh_dir();                                                                                   \
+        assert_int_equal(in_child(name##_child, NULL), 0);                                                   \
+    }                                                                                                        \
+    static void name##_body(void)
+
+/* cmocka's failures cannot leave the child: end it. */
+#undef fail_msg
+#define fail_msg(...) (fprintf(stderr, __VA_ARGS__), fputs("\n", stderr), _exit(3))
+#define WANT(x) ((x) ? (void)0 : fail_msg("%s:%d: %s", __FILE__, __LINE__, #x))
+#undef EXPECT
+#define EXPECT(code, call)                                                                                   \
+    do {                                                                                                     \
+        cudaError_t got_ = (call), want_ = (code);                                                           \
+        if (got_ != want_)                                                                                   \
+            fail_msg("%s:%d: %s: %s instead of %s", __FILE__, __LINE__, #call, cudaGetErrorName(got_),       \
+                     cudaGetErrorName(want_));                                                               \
+        if (want_)                                                                                           \
+            WANT(cudaGetLastError() == want_);                                                               \
+    } while (0)
+
+TEST(every_entry_point)
+{
+    enum { N = 100 };
+    unsigned *d = device_words(N), h[N], n = N;
+    void *args[] = {&d, &n};
+    cudaKernel_t kernel;
+    dim3 grid = {4, 1, 1}, block = {32, 1, 1}, g, b;
+    size_t shared;
+    cudaStream_t s;
+    OK(cudaLaunchKernel(stub_fill, grid, block, args, 0, 0));
+    OK(cudaLaunchCooperativeKernel(stub_fill, grid, block, args, 0, 0));
+    cudaLaunchAttribute attr = {.id = cudaLaunchAttributeCooperative, .val.cooperative = 1};
+    cudaLaunchConfig_t config = {.gridDim = grid, .blockDim = block, .attrs = &attr, .numAttrs = 1};
+    OK(cudaLaunchKernelExC(&config, stub_fill, args));
+    OK(__cudaGetKernel(&kernel, stub_fill));
+    OK(__cudaLaunchKernel(kernel, grid, block, args, 0, 0));
+    WANT(__cudaPushCallConfiguration((dim3){7, 1, 1}, one, 5, cudaStreamPerThread) == 0); /* they nest */
+    WANT(__cudaPushCallConfiguration(grid, block, 0, 0) == 0);
+    OK(__cudaPopCallConfiguration(&g, &b, &shared, &s));
+    WANT(g.x == 4 && b.x == 32 && shared == 0 && s == 0);
+    OK(cudaLaunchKernel(stub_fill, g, b, args, shared, s));
+    OK(__cudaPopCallConfiguration(&g, &b, &shared, &s));
+    WANT(g.x == 7 && b.x == 1 && shared == 5 && s == cudaStreamPerThread);
+    EXPECT(cudaErrorMissingConfiguration, __cudaPopCallConfiguration(&g, &b, &shared, &s));
+    OK(cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost));
+    for (unsigned i = 0; i < N; i++)
+        WANT(h[i] == i);
+    OK(cudaDeviceSynchronize());
+    struct raw r;
+    WANT(!raw_read(in_dir(dir, "MemTrace-pipe-0"), &r));
+    WANT(r.launches == 5 && r.whole == r.bytes);
+    for (int i = 0; i < 5; i++)
+        WANT(r.launch[i].records == N && r.launch[i].ended && !strcmp(r.launch[i].name, "fill<int>"));
+}
+
+TEST(streams_are_numbered_by_first_launch)
+{
+    unsigned *d = device_words(64), n = 64;
+    void *args[] = {&d, &n};
+    cudaStream_t a, b;
+    OK(cudaStreamCreate(&a));
+    OK(cudaStreamCreate(&b));
+    OK(fill(d, 10, b));
+    OK(fill(d, 20, a));
+    OK(fill(d, 30, b));
+    OK(cudaLaunchKernel_ptsz(stub_fill, (dim3){2, 1, 1}, (dim3){32, 1, 1}, args, 0, 0));
+    OK(fill(d, 40, cudaStreamPerThread)); /* the same stream */
+    OK(fill(d, 50, 0));
+    OK(fill(d, 60, cudaStreamLegacy));
+    OK(cudaStreamDestroy(b));
+    OK(cudaStreamCreate(&b));
+    OK(fill(d, 5, b)); /* a new stream, whatever its handle */
+    EXPECT(cudaErrorInvalidResourceHandle, fill(d, 5, (cudaStream_t)d));
+    OK(cudaDeviceSynchronize());
+    static const unsigned expect[5][3] = {{10, 30}, {20}, {64, 40}, {50, 60}, {5}};
+    for (int i = 0; i < 5; i++) {
+        char name[64];
+        struct raw r;
+        snprintf(name, sizeof name, "MemTrace-pipe-%d", i);
+        WANT(!raw_read(in_dir(dir, name), &r) && r.whole == r.bytes);
+        for (int k = 0; k < 3; k++)
+            WANT(k < r.launches ? r.launch[k].records == expect[i][k] : expect[i][k] == 0);
+    }
+}
+
+TEST(checks)
+{
+    unsigned *d = device_words(4), n = 4;
+    void *args[] = {&d, &n};
+    EXPECT(cudaErrorInvalidConfiguration, cudaLaunchKernel(stub_fill, (dim3){0, 1, 1}, one, args, 0, 0));
+    EXPECT(cudaErrorInvalidConfiguration, cudaLaunchKernel(stub_fill, (dim3){1, 65536, 1}, one, args, 0, 0));
+    EXPECT(cudaErrorInvalidConfiguration, cudaLaunchKernel(stub_fill, one, (dim3){1025, 1, 1}, args, 0, 0));
+    EXPECT(cudaErrorInvalidConfiguration, cudaLaunchKernel(stub_fill, one, (dim3){32, 33, 1}, args, 0, 0));
+    EXPECT(cudaErrorInvalidConfiguration, cudaLaunchKernel(stub_fill, one, (dim3){1, 1, 65}, args, 0, 0));
+    EXPECT(cudaErrorInvalidConfiguration, cudaLaunchKernel(stub_fill, one, (dim3){1, 0, 1}, args, 0, 0));
+    OK(cudaLaunchKernel(stub_fill, one, (dim3){1024, 1, 1}, args, 0, 0));
+    OK(cudaLaunchKernel(stub_nothing, one, (dim3){64, 1, 1}, NULL, 0, 0));
+    EXPECT(cudaErrorLaunchOutOfResources, cudaLaunchKernel(stub_nothing, one, (dim3){65, 1, 1}, NULL, 0, 0));
+    EXPECT(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(&n, one, one, args, 0, 0));
+    EXPECT(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(NULL, one, one, args, 0, 0));
+    EXPECT(cudaErrorInvalidValue, cudaLaunchKernel(stub_fill, one, one, NULL, 0, 0));
+    /* shared memory: 48 KiB in all unless the kernel opts in, 227 KiB at most */
+    OK(cudaLaunchKernel(stub_fill, one, one, args, 49152, 0));
+    EXPECT(cudaErrorInvalidValue, cudaLaunchKernel(stub_fill, one, one, args, 49153, 0));
+    EXPECT(cudaErrorInvalidValue, cudaLaunchKernel(stub_nothing, one, one, NULL, 49152 - 1023, 0));
+    EXPECT(cudaErrorInvalidValue,
+           cudaFuncSetAttribute(stub_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 232449));
+    OK(cudaFuncSetAttribute(stub_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448));
+    OK(cudaLaunchKernel(stub_fill, one, one, args, 232448, 0));
+    EXPECT(cudaErrorInvalidValue, cudaLaunchKernel(stub_fill, one, one, args, 232449, 0));
+    /* cooperative: 2048 threads an SM, 4 SMs */
+    OK(cudaLaunchCooperativeKernel(stub_fill, (dim3){8, 1, 1}, (dim3){1024, 1, 1}, args, 0, 0));
+    EXPECT(cudaErrorCooperativeLaunchTooLarge,
+           cudaLaunchCooperativeKernel(stub_fill, (dim3){9, 1, 1}, (dim3){1024, 1, 1}, args, 0, 0));
+}
+
+TEST(attributes_and_occupancy)
+{
+    struct cudaFuncAttributes a;
+    int n;
+    size_t bytes;
+    OK(cudaFuncGetAttributes(&a, stub_nothing));
+    WANT(a.sharedSizeBytes == 1024 && a.maxThreadsPerBlock == 64 &&
+         a.maxDynamicSharedSizeBytes == 48 * 1024 - 1024);
+    OK(cudaFuncGetAttributes(&a, stub_fill));
+    WANT(a.sharedSizeBytes == 0 && a.maxThreadsPerBlock == 1024);
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, stub_fill, 256, 0));
+    WANT(n == 8);
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, stub_fill, 33, 0)); /* two warps; 32 CTAs at most */
+    WANT(n == 32);
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, stub_fill, 32, 47 * 1024)); /* 228 KiB / (47 + 1) */
+    WANT(n == 4);
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, stub_nothing, 65, 0));
+    WANT(n == 0);
+    OK(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, stub_fill, 8, 256));
+    WANT(bytes == (228 / 8.0 - 1) * 1024);
+    EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&a, &n));
+}
+
+TEST(symbols)
+{
+    unsigned v[4] = {10, 20, 30, 40}, w[4];
+    void *p;
+    size_t n;
+    OK(cudaGetSymbolSize(&n, shadow_counter));
+    WANT(n == 16);
+    OK(cudaGetSymbolAddress(&p, shadow_counter));
+    OK(cudaMemcpyToSymbol(shadow_counter, v, 16, 0, cudaMemcpyHostToDevice));
+    OK(cudaMemcpy(w, p, 16, cudaMemcpyDeviceToHost));
+    WANT(!memcmp(v, w, 16));
+    OK(cudaMemcpyFromSymbol(w, shadow_konst, 8, 8, cudaMemcpyDeviceToHost));
+    WANT(w[0] == 3 && w[1] == 4);
+    EXPECT(cudaErrorInvalidValue, cudaMemcpyToSymbol(shadow_counter, v, 16, 4, cudaMemcpyHostToDevice));
+    EXPECT(cudaErrorInvalidSymbol, cudaMemcpyToSymbol(v, v, 16, 0, cudaMemcpyHostToDevice));
+    EXPECT(cudaErrorInvalidMemcpyDirection,
+           cudaMemcpyToSymbol(shadow_counter, v, 4, 0, cudaMemcpyDeviceToHost));
+    EXPECT(cudaErrorInvalidValue, cudaFree(p));
+    unsigned *d = device_words(8), h[8];
+    OK(fill(d, 8, 0)); /* the kernel sees what was copied */
+    OK(cudaMemcpy(h, d, 32, cudaMemcpyDeviceToHost));
+    WANT(h[5] == 15);
+}
+
+static void launch_foreign(void *arg)
+{
+    EXPECT(cudaErrorNoKernelImageForDevice, cudaLaunchKernel(stub_foreign, one, one, NULL, 0, 0));
+    EXPECT(cudaErrorNoKernelImageForDevice, cudaLaunchKernel(stub_foreign, one, one, NULL, 0, 0));
+    EXPECT(cudaErrorNoKernelImageForDevice,
+           cudaMemcpyToSymbol(&shadow_foreign, arg, 4, 0, cudaMemcpyHostToDevice));
+}
+
+TEST(no_image)
+{
+    int x = 0;
+    char *text = said(launch_foreign, &x);
+    WANT(count_lines(text, NULL) == 1);
+    WANT(count_lines(text, "_Zforeign", "mt-cc", "--cuda-path", NULL) == 1);
+    unsigned *d = device_words(4);
+    OK(fill(d, 4, 0)); /* the rest of the program works */
+}
+
+static void launch_trap(void *arg)
+{
+    OK(cudaLaunchKernel(stub_trap, one, one, NULL, 0, 0));
+}
+
+TEST(fault_stays)
+{
+    unsigned *d = device_words(4);
+    void *p;
+    char *text = said(launch_trap, NULL);
+    WANT(count_lines(text, "trap<int>", NULL) == 1);
+    EXPECT(cudaErrorLaunchFailure, cudaDeviceSynchronize());
+    EXPECT(cudaErrorLaunchFailure, cudaMalloc(&p, 4));
+    EXPECT(cudaErrorLaunchFailure, cudaMemcpy(d, d, 4, cudaMemcpyDeviceToDevice));
+    EXPECT(cudaErrorLaunchFailure, fill(d, 4, 0));
+    EXPECT(cudaErrorLaunchFailure, cudaDeviceSynchronize());
+    OK(cudaDeviceReset());
+    d = device_words(4);
+    OK(fill(d, 4, 0));
+    OK(cudaDeviceSynchronize());
+}
+
+static void launch_unsupported(void *arg)
+{
+    EXPECT(cudaErrorNotSupported, cudaLaunchKernel(stub_unsupported, one, one, NULL, 0, 0));
+}
+
+TEST(unsupported_is_not_silent)
+{
+    char *text = said(launch_unsupported, NULL);
+    WANT(count_lines(text, "unsupported<int>", "frobnicate", "image.cu", "7", NULL) == 1);
+    EXPECT(cudaErrorNotSupported, cudaDeviceSynchronize()); /* also for who looks only here */
+    OK(cudaDeviceSynchronize());
+}
+
+TEST(untraced_kernel)
+{
+    OK(cudaLaunchKernel(stub_nothing, one, one, NULL, 0, 0));
+    OK(cudaDeviceSynchronize());
+    WANT(access(in_dir(dir, "MemTrace-pipe-0"), F_OK) != 0); /* nothing traced: no stream has a number */
+    unsigned *d = device_words(4);
+    OK(fill(d, 4, 0));
+    OK(cudaLaunchKernel(stub_nothing, one, one, NULL, 0, 0));
+}
+
+/* ---- how the process ends ---- */
+
+static int ends(void *how)
+{
+    unsigned *d;
+    program_register();
+    if (cudaMalloc((void **)&d, 400) || fill(d, 100, 0))
+        return 9;
+    if (*(const char *)how == '_')
+        _exit(0);
+    if (*(const char *)how == 'f' && fork() == 0) {
+        fill(d, 50, 0);
+        exit(0); /* a child's end must not touch the parent's files */
+    }
+    usleep(*(const char *)how == 'f' ? 200000 : 0);
+    return 0;
+}
+
+static void check_end(const char *how, int complete)
+{
+    const char *d = fresh_dir();
+    struct raw r;
+    assert_int_equal(in_child(ends, (void *)how), 0);
+    assert_int_equal(raw_read(in_dir(d, "MemTrace-pipe-0"), &r), 0);
+    assert_int_equal(r.launches, 1);
+    assert_int_equal(r.launch[0].records, 100);
+    assert_int_equal(r.whole, r.bytes);
+    char *text = slurp(in_dir(d, "MemTrace-pipe-0.meta"), NULL);
+    assert_int_equal(count_lines(text, "\"ev\":\"end\"", "\"complete\":true", NULL), complete);
+    assert_int_equal(count_lines(text, "\"ev\":\"header\"", NULL), 1);
+    if (complete)
+        assert_int_equal(
+            count_lines(text, "\"ev\":\"launch\"", "\"kernel\":\"fill<int>\"", "\"records\":100", NULL), 1);
+    free(text);
+}
+
+static void exit_without_destroy(void **state)
+{
+    check_end("exit", 1);
+    check_end("_exit", 0);
+    check_end("fork", 1);
+}
+
+static int off(void *arg)
+{
+    unsigned *d, h[100];
+    setenv("MEMTRACE_ENABLE", "0", 1);
+    program_register();
+    return cudaMalloc((void **)&d, 400) || fill(d, 100, 0) || cudaMemcpy(h, d, 400, cudaMemcpyDeviceToHost) ||
+           h[99] != 99 || cudaFree(d);
+}
+
+static void tracing_off(void **state)
+{
+    const char *d = fresh_dir();
+    assert_int_equal(in_child(off, NULL), 0);
+    assert_int_equal(rmdir(d), 0); /* empty */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_entry_point),
+        cmocka_unit_test(streams_are_numbered_by_first_launch),
+        cmocka_unit_test(checks),
+        cmocka_unit_test(attributes_and_occupancy),
+        cmocka_unit_test(symbols),
+        cmocka_unit_test(no_image),
+        cmocka_unit_test(fault_stays),
+        cmocka_unit_test(unsupported_is_not_silent),
+        cmocka_unit_test(untraced_kernel),
+        cmocka_unit_test(exit_without_destroy),
+        cmocka_unit_test(tracing_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
