@@ -56,9 +56,21 @@ class Builds(Case):
         self.check_program("b/app", PROGRAM_RECORDS // 2)
 
     def test_cmake_with_cuda_language(self):
-        self.cmake("CXX CUDA", "ARCHITECTURES 90", "-DCMAKE_CUDA_COMPILER=clang++-19", "-DCMAKE_CUDA_ARCHITECTURES=90",
-                   f"-DCMAKE_CUDA_FLAGS=--cuda-path={overlay()} -Wno-unknown-cuda-version")
+        self.cmake("CXX CUDA", "ARCHITECTURES 90", f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc")
         self.check_program("b/app")
+
+    def test_cmake_with_cuda_language_alone(self):
+        """A project that knows nothing of memtrace."""
+        self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(user CUDA)\nadd_executable(app k.cu)\n")
+        self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc",
+                  "-DCMAKE_CUDA_ARCHITECTURES=80")
+        self.run_("ninja", "-C", "b")
+        self.check_program("b/app")
+
+    def test_cmake_plain(self):
+        self.cmake("CXX CUDA", "PLAIN", f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc")
+        with open(self.path("b/app"), "rb") as f:
+            self.assertNotIn(b"MTCPUIM1", f.read())
 
     def test_cmake_names_the_wrong_compiler(self):
         self.write("CMakeLists.txt", PROJECT.format(languages="CXX", arguments=""))

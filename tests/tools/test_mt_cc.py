@@ -121,6 +121,17 @@ class Lines(Case):
             self.assertIn(word, words)
         self.assertFalse([w for w in self.show("--plain", "--mt-only=loads", "-c", "k.cu")[0] if "-fplugin" in w])
 
+    def test_nvidias_runtime_is_left_out(self):
+        for library in ("-lcudart", "-lcudart_static", "-l cudart", "/x/libcudart.so", "/x/libcudart.so.13",
+                        "/x/libcudart_static.a"):
+            self.assertEqual(self.middle("a.o", *library.split(), "-lcudadevrt")[:2], ["a.o", "-lcudadevrt"], library)
+
+    def test_own_flags_given_by_others(self):
+        plugin = f"-fplugin={os.path.realpath(world.build)}/lib/libMemtrace-AA.so"
+        words, _ = self.show("--cuda-path=/usr/local/cuda", plugin, "-c", "k.cu")
+        self.assertEqual(words.count(plugin), 1)
+        self.assertNotIn("--cuda-path=/usr/local/cuda", words)
+
     def test_wrong_usage(self):
         self.assertIn("--mt-kernels=", self.run_(mt_cc(), "--mt-kernel=x", "k.cu", code=2).stderr)
         self.assertIn("-c", self.run_(mt_cc(), "-fatbin", "k.cu", code=2).stderr)

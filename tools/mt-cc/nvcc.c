@@ -1,4 +1,5 @@
-/* nvcc's options that clang does not have, as a table: what to match, and what to make of it. */
+/* Options that clang does not have (nvcc's) or must not see, as a table: what to match, and what to make of
+ * it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,7 @@ static const struct rule rules[] = {
     {"-clean-targets", DROP, NULL, NULL},
     {"-run", DROP, NULL, NULL},
     {"-dlto", DROP, NULL, NULL},
+    {"-cuda-path", DROP_VALUE, NULL, NULL}, /* clang's: the overlay leads to the toolkit that works */
     {"-ccbin", DROP_VALUE, NULL, NULL},
     {"-compiler-bindir", DROP_VALUE, NULL, NULL},
     {"-cudart", DROP_VALUE, NULL, NULL},
@@ -266,7 +268,7 @@ static void note(struct request *r, const struct rule *rule, const char *arg, si
     if (*made && strcmp(made, arg) != 0) {
         request_note(r, "%s became %s", arg, made);
     } else if (rule->action == DROP || rule->action == DROP_VALUE) {
-        request_note(r, "%s dropped: clang has no such option, and needs none", arg);
+        request_note(r, "%s dropped: not needed here", arg);
     }
 }
 

@@ -154,12 +154,27 @@ void request_arch(struct request *r, const char *name)
 /* ---- files
  * -------------------------------------------------------------------------------------------------- */
 
+/* NVIDIA's runtime, as a file or a library name: memtrace's stands in its place, and must not come second. */
+static int is_cudart(const char *name, int is_file)
+{
+    const char *base = strrchr(name, '/');
+    base = base ? base + 1 : name;
+    if (is_file) {
+        return strncmp(base, "libcudart.so", 12) == 0 || strcmp(base, "libcudart_static.a") == 0;
+    }
+    return strcmp(base, "cudart") == 0 || strcmp(base, "cudart_static") == 0;
+}
+
 static void add_file(struct request *r, const char *file)
 {
     static const char *const cxx[] = {".cpp", ".cc", ".cxx", ".C",  ".c++", ".cp",
                                       ".CPP", ".ii", ".hpp", ".hh", ".h"};
     const char *suffix = strrchr(file, '.');
     r->inputs++;
+    if (is_cudart(file, 1)) {
+        request_note(r, "%s dropped: libmemtrace.so is the CUDA runtime", file);
+        return;
+    }
     if (r->language) {
         r->compiles = 1;
         r->cuda |= strncmp(r->language, "cuda", 4) == 0;
@@ -212,6 +227,26 @@ static int own_option(struct request *r, const char *arg)
     return -1;
 }
 
+/* One of clang's options at argv[i]; how many arguments it took. */
+static int clang_option(struct request *r, int argc, char **argv, int i)
+{
+    int two = IS_ONE_OF(argv[i], takes_value) && i + 1 < argc;
+    const char *library = strncmp(argv[i], "-l", 2) != 0 ? NULL : two ? argv[i + 1] : argv[i] + 2;
+    if (library && is_cudart(library, 0)) {
+        request_note(r, "-l%s dropped: libmemtrace.so is the CUDA runtime", library);
+        return 1 + two;
+    }
+    if (strncmp(argv[i], "-fplugin=", 9) == 0 && strstr(argv[i], "/libMemtrace-AA.so")) {
+        request_note(r, "%s dropped: mt-cc adds it", argv[i]);
+        return 1;
+    }
+    words_add(&r->user, argv[i]);
+    if (two) {
+        words_add(&r->user, argv[i + 1]);
+    }
+    return 1 + two;
+}
+
 int request_read(struct request *r, int argc, char **argv)
 {
     r->links = 1;
@@ -231,16 +266,13 @@ int request_read(struct request *r, int argc, char **argv)
         if (used < 0) {
             return 2;
         }
-        if (used > 0) {
-            i += used - 1;
-        } else if (argv[i][0] != '-' || argv[i][1] == 0) {
+        if (used == 0 && (argv[i][0] != '-' || argv[i][1] == 0)) {
             add_file(r, argv[i]);
-        } else {
-            words_add(&r->user, argv[i]);
-            if (IS_ONE_OF(argv[i], takes_value) && i + 1 < argc) {
-                words_add(&r->user, argv[++i]);
-            }
+            used = 1;
+        } else if (used == 0) {
+            used = clang_option(r, argc, argv, i);
         }
+        i += used - 1;
     }
     for (size_t i = 0; i < r->user.count; i++) {
         r->links &= !IS_ONE_OF(r->user.word[i], no_link);
