@@ -1,1 +1,212 @@
-/* */
+#include "graph.h"
+#include <stdlib.h>
+#include <string.h>
+
+void mt_graph_init(struct mt_graph *g, unsigned key, struct mt_buffers *buffers)
+{
+    memset(g, 0, sizeof *g);
+    g->key = key;
+    g->buffers = buffers;
+}
+
+void mt_graph_free(struct mt_graph *g)
+{
+    free(g->nodes);
+    free(g->edges);
+    free(g->index);
+    mt_pairmap_free(&g->previous);
+    mt_pairmap_free(&g->current);
+    mt_pairmap_free(&g->links);
+    mt_pairmap_free(&g->seen);
+    memset(g, 0, sizeof *g);
+}
+
+void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq)
+{
+    g->kernel = kernel;
+    mt_pairmap_clear(&g->previous);
+    mt_pairmap_clear(&g->current);
+    if (g->buffers)
+        mt_buffers_launch(g->buffers, seq);
+}
+
+/* ---- nodes ---- */
+
+static int same_key(const struct mt_node *a, const struct mt_node *b)
+{
+    return a->buffer == b->buffer && a->stride == b->stride && a->type == b->type && a->size == b->size &&
+           a->site == b->site;
+}
+
+static size_t index_slot(const struct mt_graph *g, const struct mt_node *key)
+{
+    size_t mask = ((size_t)1 << g->index_bits) - 1;
+    uint64_t h = key->buffer * 0x9e3779b97f4a7c15ull;
+    h = (h ^ h >> 31 ^ (uint64_t)key->stride) * 0xd6e8feb86659fd93ull;
+    h = (h ^ h >> 31 ^ key->type ^ key->size << 2 ^ (uint64_t)(uintptr_t)key->site) * 0x9e3779b97f4a7c15ull;
+    size_t i = h >> (64 - g->index_bits);
+    while (g->index[i] && !same_key(&g->nodes[g->index[i] - 1], key))
+        i = (i + 1) & mask;
+    return i;
+}
+
+static int index_grow(struct mt_graph *g)
+{
+    unsigned bits = g->index ? g->index_bits + 1 : 8;
+    uint32_t *fresh = calloc((size_t)1 << bits, sizeof *fresh);
+    if (!fresh)
+        return -1;
+    free(g->index);
+    g->index = fresh;
+    g->index_bits = bits;
+    for (size_t i = 0; i < g->nnodes; i++)
+        g->index[index_slot(g, &g->nodes[i])] = (uint32_t)i + 1;
+    return 0;
+}
+
+/* The node with this key, made if need be; SIZE_MAX without memory. */
+static size_t node_get(struct mt_graph *g, const struct mt_node *key)
+{
+    if ((!g->index || (g->nnodes + 1) * 2 > (size_t)1 << g->index_bits) && index_grow(g) != 0)
+        return SIZE_MAX;
+    size_t slot = index_slot(g, key);
+    if (g->index[slot])
+        return g->index[slot] - 1;
+    if (g->nnodes == UINT32_MAX - 1)
+        return SIZE_MAX;
+    if (g->nnodes == g->node_room) {
+        size_t more = g->node_room ? g->node_room * 2 : 64;
+        void *p = realloc(g->nodes, more * sizeof *g->nodes);
+        if (!p)
+            return SIZE_MAX;
+        g->nodes = p;
+        g->node_room = more;
+    }
+    g->nodes[g->nnodes] = *key;
+    g->index[slot] = (uint32_t)g->nnodes + 1;
+    return g->nnodes++;
+}
+
+static int node_seen(struct mt_graph *g, size_t n, uint64_t bytes)
+{
+    struct mt_node *node = &g->nodes[n];
+    if (node->count++ == 0) {
+        node->kernel = g->kernel;
+        node->bytes = bytes;
+    }
+    if (node->last != g->kernel) {
+        uint64_t *seen = mt_pairmap_get(&g->seen, n, (uint64_t)(uintptr_t)g->kernel, 0);
+        if (!seen)
+            return -1;
+        node->kernels += *seen == 0;
+        *seen = 1;
+        node->last = g->kernel;
+    }
+    return 0;
+}
+
+/* ---- records ---- */
+
+static int one_record(struct mt_graph *g, const struct mt_raw_record *r)
+{
+    uint64_t cta = r->w[2], address = r->w[1];
+    const struct mt_alloc_event *a = g->buffers ? mt_buffers_find(g->buffers, address) : NULL;
+    uint64_t buffer = a ? a->id : g->buffers ? MT_BUFFER_NONE : 0, bytes = a ? a->bytes : 0;
+    size_t before = g->previous.count;
+    uint64_t *previous = mt_pairmap_get(&g->previous, cta, buffer, address);
+    if (!previous)
+        return -1;
+    if (g->previous.count != before)
+        return 0; /* the first access of this CTA in this buffer */
+    struct mt_node key = {.buffer = g->key & MT_NODE_BUFFER ? buffer : 0,
+                          .stride = g->key & MT_NODE_STRIDE ? (int64_t)(address - *previous) : 0,
+                          .type = g->key & MT_NODE_TYPE ? (uint32_t)mt_rec_type(r) : 0,
+                          .size = g->key & MT_NODE_SIZE ? bytes : 0,
+                          .site = g->key & MT_NODE_SITE ? g->kernel : NULL};
+    *previous = address;
+    size_t n = node_get(g, &key);
+    if (n == SIZE_MAX || node_seen(g, n, bytes) != 0)
+        return -1;
+    uint64_t *current = mt_pairmap_get(&g->current, cta, 0, 0);
+    if (!current)
+        return -1;
+    if (*current) {
+        uint64_t *link = mt_pairmap_get(&g->links, *current - 1, n, 0);
+        if (!link)
+            return -1;
+        ++*link;
+    }
+    *current = n + 1;
+    return 0;
+}
+
+int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count)
+{
+    g->records += count;
+    for (size_t i = 0; i < count; i++)
+        if (one_record(g, &records[i]) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- order ---- */
+
+static int node_order(const void *a, const void *b)
+{
+    const struct mt_node *x = a, *y = b;
+    if (x->buffer != y->buffer)
+        return x->buffer < y->buffer ? -1 : 1;
+    if (x->stride != y->stride)
+        return x->stride < y->stride ? -1 : 1;
+    if (x->type != y->type)
+        return x->type < y->type ? -1 : 1;
+    if (x->size != y->size)
+        return x->size < y->size ? -1 : 1;
+    return x->site == y->site ? 0 : strcmp(x->site, y->site);
+}
+
+static int edge_order(const void *a, const void *b)
+{
+    const struct mt_edge *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+struct collect {
+    struct mt_graph *g;
+    const uint32_t *place; /* new index + 1 of each node, 0: dropped */
+    uint64_t min_count;
+};
+
+static void collect_edge(void *arg, uint64_t from, uint64_t to, uint64_t count)
+{
+    struct collect *c = arg;
+    if (count >= c->min_count && c->place[from] && c->place[to])
+        c->g->edges[c->g->nedges++] = (struct mt_edge){c->place[from] - 1, c->place[to] - 1, count};
+}
+
+int mt_graph_finish(struct mt_graph *g, uint64_t min_count)
+{
+    uint32_t *place = calloc(g->nnodes + 1, sizeof *place);
+    g->edges = malloc((g->links.count + 1) * sizeof *g->edges);
+    if (!place || !g->edges) {
+        free(place);
+        return -1;
+    }
+    for (size_t i = 0; i < g->nnodes; i++)
+        g->nodes[i].rank = (uint32_t)i;
+    if (g->nnodes)
+        qsort(g->nodes, g->nnodes, sizeof *g->nodes, node_order);
+    size_t kept = 0;
+    for (size_t i = 0; i < g->nnodes; i++)
+        if (g->nodes[i].count >= min_count) {
+            place[g->nodes[i].rank] = (uint32_t)kept + 1;
+            g->nodes[kept++] = g->nodes[i];
+        }
+    g->nnodes = kept;
+    mt_pairmap_each(&g->links, collect_edge, &(struct collect){g, place, min_count});
+    qsort(g->edges, g->nedges, sizeof *g->edges, edge_order);
+    free(place);
+    return 0;
+}

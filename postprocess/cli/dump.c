@@ -1,1 +1,198 @@
-int main(void){return 0;}
+/* mt-dump: a trace as text. */
+#define _GNU_SOURCE
+#include "cli.h"
+#include "dump.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: mt-dump [OPTION]... TRACE...\n"
+    "Shows memory traces as text: a line per kernel launch and per record.\n"
+    "\n"
+    "  mt-dump --head 5 /tmp/MemTrace-pipe-0         the first five records of each launch\n"
+    "  mt-dump --stat /tmp/MemTrace-pipe-?           one line per kernel: launches, CTAs, records, bytes\n"
+    "  mt-dump --companion --head 0 /tmp/MemTrace-pipe-0     launches, allocations and copies only\n"
+    "\n"
+    "Launch lines:  launch SUPERSTEP KERNEL\n"
+    "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
+    "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell it.\n"
+    "\n"
+    "Options:\n"
+    "  -n, --head=N            at most N records of each launch\n"
+    "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    only launches A to B-1\n"
+    "  -s, --stat              sums per kernel instead of records\n"
+    "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, copies,\n"
+    "                          launches, what was lost, how it ended\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
+    "interrupted: what was whole is shown.\n";
+
+struct options {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    uint64_t head;
+    int stat, companion;
+};
+
+enum { OPT_NO_COMPANION = 256 };
+static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
+                                             {"kernel", required_argument, NULL, 'k'},
+                                             {"kernels", required_argument, NULL, 'k'},
+                                             {"supersteps", required_argument, NULL, 't'},
+                                             {"stat", no_argument, NULL, 's'},
+                                             {"companion", optional_argument, NULL, 'c'},
+                                             {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, 'V'},
+                                             {NULL, 0, NULL, 0}};
+
+static int parse_head(struct options *x, const char *text)
+{
+    char *end;
+    errno = 0;
+    x->head = strtoull(text, &end, 10);
+    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is no count", text) : 0;
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int parse(struct options *x, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "n:k:t:sc::hV", long_options, NULL)) != -1) {
+        switch (o) {
+        case 'n':
+            rc = parse_head(x, optarg);
+            break;
+        case 'k':
+            rc = mt_filter_kernels(&x->filter, optarg);
+            break;
+        case 't':
+            rc = mt_filter_supersteps(&x->filter, optarg);
+            break;
+        case 's':
+            x->stat = 1;
+            break;
+        case 'c':
+            x->companion = 1;
+            if (optarg)
+                rc = mt_inputs_companion(&x->inputs, optarg);
+            break;
+        case OPT_NO_COMPANION:
+            x->inputs.flags |= MT_SOURCE_NO_COMPANION;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return -1;
+        case 'V':
+            mt_cli_version();
+            return -1;
+        default:
+            rc = mt_cli_usage("unknown or incomplete option");
+        }
+    }
+    return rc;
+}
+
+static const char *const types[] = {
+#define MT_ACCESS_TYPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+};
+
+static void show_record(FILE *f, const struct mt_raw_record *r)
+{
+    fprintf(f, "%s %u 0x%" PRIx64 " cta %u,%u,%u sm %u\n", types[mt_rec_type(r)], (unsigned)mt_rec_size(r),
+            mt_rec_address(r), (unsigned)mt_rec_cta_x(r), (unsigned)mt_rec_cta_y(r), (unsigned)mt_rec_cta_z(r),
+            (unsigned)mt_rec_smid(r));
+}
+
+static void show_launch(FILE *f, const struct options *x, const struct mt_item *item)
+{
+    fprintf(f, "launch %" PRIu64 " %s\n", item->superstep, item->kernel);
+    if (x->inputs.npaths > 1)
+        fprintf(f, "# of %s\n", x->inputs.paths[item->input]);
+    const struct mt_launch_event *e = item->launch;
+    if (e)
+        fprintf(f, "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64 "%s%s:%" PRIu64 "\n",
+                e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],
+                *e->file ? " launched at " : " launch site unknown ", e->file, e->line);
+}
+
+/* One item of the trace as text; `shown` counts the records of the launch under way. */
+static void show_item(FILE *f, const struct options *x, const struct mt_item *item, uint64_t *shown)
+{
+    if (item->flags & MT_BATCH_BEGIN) {
+        show_launch(f, x, item);
+        *shown = 0;
+    }
+    for (size_t i = 0; i < item->count && *shown + i < x->head; i++)
+        show_record(f, &item->records[i]);
+    *shown += item->count;
+    if (item->flags & MT_BATCH_END && *shown > x->head)
+        fprintf(f, "# %" PRIu64 " more records\n", *shown - x->head);
+}
+
+static int run(struct options *x, struct mt_source *s)
+{
+    FILE *f = stdout;
+    struct mt_stat stat = {0};
+    struct mt_item item;
+    struct mt_error err;
+    struct mt_progress progress;
+    uint64_t shown = 0, records = 0;
+    int rc, selected = 0, ok = 0, complete;
+    mt_progress_init(&progress);
+    for (size_t i = 0; x->companion && i < x->inputs.npaths; i++)
+        mt_dump_companion(f, x->inputs.paths[i], mt_source_companion(s, i));
+    while (ok == 0 && (rc = mt_source_next(s, &item, &err)) > 0 && !ferror(f)) {
+        if (item.kind != MT_ITEM_BATCH)
+            continue;
+        if (item.flags & MT_BATCH_BEGIN)
+            selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
+        if (selected && x->stat)
+            ok = mt_stat_add(&stat, &item);
+        else if (selected)
+            show_item(f, x, &item, &shown);
+        records += item.count;
+        if (x->stat)
+            mt_progress_step(&progress, s, records);
+    }
+    mt_progress_end(&progress);
+    if (ok == 0 && x->stat)
+        mt_stat_show(f, &stat);
+    mt_stat_free(&stat);
+    int code = 0;
+    if (fflush(f) != 0 || ferror(f)) {
+        mt_cli_say("standard output: cannot write: %s", strerror(errno));
+        code = MT_EXIT_FAILURE;
+    } else if (ok != 0) {
+        mt_cli_say("no memory for the sums");
+        code = MT_EXIT_FAILURE;
+    } else if (rc < 0) {
+        mt_cli_say("%s", err.message);
+        code = mt_cli_exit_code(&err);
+    }
+    return code ? code : mt_inputs_finish(s, &complete);
+}
+
+int main(int argc, char **argv)
+{
+    struct options x = {.head = UINT64_MAX};
+    struct mt_source *s = NULL;
+    mt_cli_start("mt-dump");
+    mt_filter_init(&x.filter);
+    int code = parse(&x, argc, argv);
+    if (code == 0 && !x.companion)
+        x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
+    if (code == 0 && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
+        code = run(&x, s);
+    mt_source_close(s);
+    mt_filter_free(&x.filter);
+    free(x.inputs.companions);
+    return code < 0 ? MT_EXIT_OK : code;
+}

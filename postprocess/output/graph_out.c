@@ -1,1 +1,183 @@
-/* */
+#define _GNU_SOURCE
+#include "graph_out.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const mt_node_fields[5] = {"buffer", "stride", "type", "size", "site"};
+
+/* In a graph loads are reads and stores are writes. */
+static const char *const types[] = {[MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic",
+                                    [MT_UNKNOWN] = "unknown"};
+static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
+                                    [MT_STORE] = "fillcolor=gray",
+                                    [MT_ATOMIC] = "fillcolor=gray, shape=doubleoctagon",
+                                    [MT_UNKNOWN] = "fillcolor=white, style=\"filled,dashed\""};
+
+#define STRIDE_NOTE "stride: against the previous access of the same CTA in the same buffer (a raw trace has no threads)"
+#define BUFFER_NOTE "no companion: buffers are not known, all memory counts as buffer 0"
+
+/* ---- DOT ---- */
+
+static void dot_text(FILE *f, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            fputc('\\', f);
+        fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
+    }
+}
+
+/* ID stride size kernel - count; what is not in the key is a star. */
+static void dot_label(FILE *f, const struct mt_graph *g, const struct mt_node *n)
+{
+    unsigned key = g->key;
+    if (!(key & MT_NODE_BUFFER))
+        fputs("* ", f);
+    else if (n->buffer == MT_BUFFER_NONE)
+        fputs("- ", f);
+    else
+        fprintf(f, "%" PRIu64 " ", n->buffer);
+    if (key & MT_NODE_STRIDE)
+        fprintf(f, "%" PRId64 " ", n->stride);
+    else
+        fputs("* ", f);
+    if (key & (MT_NODE_BUFFER | MT_NODE_SIZE) && n->bytes)
+        fprintf(f, "%" PRIu64 " ", n->bytes);
+    else
+        fputs(key & (MT_NODE_BUFFER | MT_NODE_SIZE) ? "- " : "* ", f);
+    dot_text(f, n->kernel);
+    if (n->kernels > 1)
+        fprintf(f, " and %u more", n->kernels - 1);
+    fprintf(f, " - %" PRIu64, n->count);
+}
+
+void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w)
+{
+    fputs("digraph memtrace {\n", f);
+    for (size_t i = 0; i < w->ninputs; i++) {
+        fputs("  // input \"", f);
+        dot_text(f, w->inputs[i]);
+        fputs("\"\n", f);
+    }
+    fprintf(f, "  // %s\n", STRIDE_NOTE);
+    if (!g->buffers)
+        fprintf(f, "  // %s\n", BUFFER_NOTE);
+    fputs("  // label: buffer stride bytes-of-the-buffer kernel - count; writes gray, reads white, atomics octagons\n",
+          f);
+    for (size_t i = 0; i < w->nnotes; i++) {
+        fputs("  // ", f);
+        dot_text(f, w->notes[i]);
+        fputc('\n', f);
+    }
+    if (!w->complete)
+        fputs("  label=\"incomplete\";\n", f);
+    fputs("  node [style=filled, fillcolor=white];\n", f);
+    for (size_t i = 0; i < g->nnodes; i++) {
+        fprintf(f, "  n%zu [label=\"", i);
+        dot_label(f, g, &g->nodes[i]);
+        fprintf(f, "\", %s];\n", g->key & MT_NODE_TYPE ? looks[g->nodes[i].type] : "fillcolor=white");
+    }
+    for (size_t i = 0; i < g->nedges; i++)
+        fprintf(f, "  n%u -> n%u [label=\"%" PRIu64 "\"];\n", g->edges[i].from, g->edges[i].to, g->edges[i].count);
+    fputs("}\n", f);
+}
+
+/* ---- JSON ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The allocations that nodes name. Nodes are in order of buffers. */
+static void json_buffers(struct mt_json *j, const struct mt_graph *g)
+{
+    const struct mt_buffers *b = g->buffers;
+    mt_json_array(j, "buffers", 0);
+    size_t n = 0;
+    for (size_t i = 0; b && g->key & MT_NODE_BUFFER && i < b->nallocs; i++) {
+        const struct mt_alloc_event *a = &b->allocs[i]; /* by ascending id */
+        while (n < g->nnodes && by_number(&g->nodes[n].buffer, &a->id) < 0)
+            n++;
+        if (n == g->nnodes || g->nodes[n].buffer != a->id)
+            continue;
+        mt_json_object(j, NULL, 1);
+        mt_json_u64(j, "id", a->id);
+        mt_json_hex(j, "base", a->base);
+        mt_json_u64(j, "size", a->bytes);
+        mt_json_text(j, "kind", a->kind);
+        mt_json_text(j, "name", a->name);
+        mt_json_text(j, "file", a->file);
+        mt_json_u64(j, "line", a->line);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+}
+
+static void json_node(struct mt_json *j, const struct mt_graph *g, size_t i)
+{
+    const struct mt_node *n = &g->nodes[i];
+    mt_json_object(j, NULL, 1);
+    mt_json_u64(j, "id", i);
+    if (g->key & MT_NODE_BUFFER && n->buffer == MT_BUFFER_NONE)
+        mt_json_text(j, "buffer", NULL);
+    else if (g->key & MT_NODE_BUFFER)
+        mt_json_u64(j, "buffer", n->buffer);
+    if (g->key & MT_NODE_STRIDE)
+        mt_json_i64(j, "stride", n->stride);
+    if (g->key & MT_NODE_TYPE)
+        mt_json_text(j, "type", types[n->type]);
+    if (g->key & (MT_NODE_BUFFER | MT_NODE_SIZE)) {
+        if (n->bytes)
+            mt_json_u64(j, "size", n->bytes);
+        else
+            mt_json_text(j, "size", NULL);
+    }
+    mt_json_text(j, "site", n->kernel);
+    mt_json_u64(j, "sites", n->kernels);
+    mt_json_u64(j, "count", n->count);
+    mt_json_end(j);
+}
+
+void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w)
+{
+    mt_json_object(j, NULL, 0);
+    mt_json_text(j, "format", "memtrace-graph");
+    mt_json_u64(j, "version", 1);
+    mt_json_array(j, "inputs", 1);
+    for (size_t i = 0; i < w->ninputs; i++)
+        mt_json_text(j, NULL, w->inputs[i]);
+    mt_json_end(j);
+    mt_json_bool(j, "complete", w->complete);
+    mt_json_array(j, "notes", 0);
+    mt_json_text(j, NULL, STRIDE_NOTE);
+    if (!g->buffers)
+        mt_json_text(j, NULL, BUFFER_NOTE);
+    for (size_t i = 0; i < w->nnotes; i++)
+        mt_json_text(j, NULL, w->notes[i]);
+    mt_json_end(j);
+    mt_json_array(j, "node", 1);
+    for (unsigned i = 0; i < 5; i++)
+        if (g->key & 1u << i)
+            mt_json_text(j, NULL, mt_node_fields[i]);
+    mt_json_end(j);
+    mt_json_u64(j, "launches", w->launches);
+    mt_json_u64(j, "records", g->records);
+    json_buffers(j, g);
+    mt_json_array(j, "nodes", 0);
+    for (size_t i = 0; i < g->nnodes; i++)
+        json_node(j, g, i);
+    mt_json_end(j);
+    mt_json_array(j, "edges", 0);
+    for (size_t i = 0; i < g->nedges; i++) {
+        mt_json_object(j, NULL, 1);
+        mt_json_u64(j, "from", g->edges[i].from);
+        mt_json_u64(j, "to", g->edges[i].to);
+        mt_json_u64(j, "count", g->edges[i].count);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}

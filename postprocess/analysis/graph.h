@@ -1,0 +1,69 @@
+/* The memory (stride) graph of a stream of launches. A node is a kind of access: (buffer, stride, type), or what
+ * `key` says; stride = this address - the previous address of the same CTA instance in the same buffer, so that the
+ * first access there makes no node. An edge a -> b counts how often b was the next node of a CTA instance after a.
+ * Definitions: docs/man/mt-graph.md. Functions return 0, or -1 without memory. */
+#ifndef MT_ANALYSIS_GRAPH_H
+#define MT_ANALYSIS_GRAPH_H
+#include <stddef.h>
+#include <stdint.h>
+#include "buffers.h"
+#include "pairmap.h"
+
+enum mt_node_field {
+    MT_NODE_BUFFER = 1, /* which allocation */
+    MT_NODE_STRIDE = 2,
+    MT_NODE_TYPE = 4,
+    MT_NODE_SIZE = 8, /* bytes of the allocation */
+    MT_NODE_SITE = 16 /* the kernel: a raw trace has no finer one */
+};
+
+#define MT_BUFFER_NONE UINT64_MAX /* in no known allocation */
+
+struct mt_node {
+    /* the key; fields that are not in it are 0 or NULL */
+    uint64_t buffer; /* allocation id, or MT_BUFFER_NONE; 0 for all without allocations */
+    int64_t stride;
+    uint32_t type; /* enum mt_access_type */
+    uint64_t size;
+    const char *site;
+    /* what was seen */
+    uint64_t count;
+    uint64_t bytes;         /* of the buffer, of the first access */
+    const char *kernel;     /* of the first access */
+    const char *last;       /* kernel seen last */
+    uint32_t kernels;       /* how many different ones */
+    uint32_t rank;          /* number before mt_graph_finish put them in order */
+};
+
+struct mt_edge {
+    uint32_t from, to; /* nodes */
+    uint64_t count;
+};
+
+struct mt_graph {
+    unsigned key; /* mt_node_field bits */
+    struct mt_node *nodes;
+    size_t nnodes, node_room;
+    struct mt_edge *edges; /* after mt_graph_finish */
+    size_t nedges;
+    uint64_t records;
+    /* state */
+    struct mt_buffers *buffers; /* the caller's; NULL: all is buffer 0 */
+    const char *kernel;
+    struct mt_pairmap previous; /* (CTA, buffer) -> address, of the launch under way */
+    struct mt_pairmap current;  /* CTA -> node + 1, of the launch under way */
+    struct mt_pairmap links;    /* (from, to) -> count */
+    struct mt_pairmap seen;     /* (node, kernel) */
+    uint32_t *index;            /* node + 1 by hash of the key */
+    unsigned index_bits;
+};
+
+void mt_graph_init(struct mt_graph *g, unsigned key, struct mt_buffers *buffers);
+/* A launch begins; equal kernels have equal pointers. */
+void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq);
+int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count);
+/* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer, stride, type,
+ * size, site; edges by nodes. */
+int mt_graph_finish(struct mt_graph *g, uint64_t min_count);
+void mt_graph_free(struct mt_graph *g);
+#endif

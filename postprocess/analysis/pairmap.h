@@ -1,0 +1,26 @@
+/* A map from pairs of 64-bit numbers to a 64-bit number, emptied in constant time. Zero-initialised is empty. */
+#ifndef MT_ANALYSIS_PAIRMAP_H
+#define MT_ANALYSIS_PAIRMAP_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_pair {
+    uint64_t a, b, value;
+    uint64_t epoch; /* live if the map's */
+};
+
+struct mt_pairmap {
+    struct mt_pair *slot;
+    unsigned bits;
+    size_t count;
+    uint64_t epoch;
+};
+
+/* The value of (a, b), made with value `fresh` if it was not there; NULL without memory. Valid until the next call. */
+uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh);
+void mt_pairmap_clear(struct mt_pairmap *m);
+/* Calls for all pairs, in no order. */
+void mt_pairmap_each(const struct mt_pairmap *m, void (*f)(void *arg, uint64_t a, uint64_t b, uint64_t value),
+                     void *arg);
+void mt_pairmap_free(struct mt_pairmap *m);
+#endif

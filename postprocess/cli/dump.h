@@ -1,0 +1,30 @@
+/* Parts of mt-dump: sums per kernel, and the companion as text. */
+#ifndef MT_CLI_DUMP_H
+#define MT_CLI_DUMP_H
+#include <stdio.h>
+#include "memtrace/trace.h"
+#include "../analysis/pairmap.h"
+
+struct mt_stat_line {
+    const char *kernel; /* the source's */
+    uint64_t launches, ctas, records, of_type[4];
+    uint64_t load, store; /* bytes; atomics count in both, unknown ones in none */
+    uint64_t lowest, highest; /* address of the first and of the last byte */
+};
+
+/* Zero-initialised is empty. */
+struct mt_stat {
+    struct mt_stat_line *lines; /* in order of first launch */
+    size_t n, room;
+    size_t current;
+    struct mt_pairmap kernels; /* kernel -> line */
+    struct mt_pairmap ctas;    /* of the launch under way */
+};
+
+int mt_stat_add(struct mt_stat *s, const struct mt_item *item); /* 0, or -1 without memory */
+void mt_stat_show(FILE *f, const struct mt_stat *s);
+void mt_stat_free(struct mt_stat *s);
+
+/* NULL: says that there is none. */
+void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c);
+#endif

@@ -1,0 +1,158 @@
+#define _GNU_SOURCE
+#include "dump.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sums per kernel ---- */
+
+static int line_of(struct mt_stat *s, const char *kernel)
+{
+    uint64_t *at = mt_pairmap_get(&s->kernels, (uint64_t)(uintptr_t)kernel, 0, UINT64_MAX);
+    if (!at)
+        return -1;
+    if (*at == UINT64_MAX) {
+        if (s->n == s->room) {
+            size_t more = s->room ? s->room * 2 : 16;
+            void *p = realloc(s->lines, more * sizeof *s->lines);
+            if (!p)
+                return -1;
+            s->lines = p;
+            s->room = more;
+        }
+        s->lines[s->n] = (struct mt_stat_line){.kernel = kernel, .lowest = UINT64_MAX};
+        *at = s->n++;
+    }
+    s->current = *at;
+    return 0;
+}
+
+int mt_stat_add(struct mt_stat *s, const struct mt_item *item)
+{
+    if (item->flags & MT_BATCH_BEGIN) {
+        if (line_of(s, item->kernel) != 0)
+            return -1;
+        mt_pairmap_clear(&s->ctas);
+        s->lines[s->current].launches++;
+    }
+    struct mt_stat_line *l = &s->lines[s->current];
+    size_t before = item->flags & MT_BATCH_BEGIN ? 0 : s->ctas.count;
+    l->records += item->count;
+    for (size_t i = 0; i < item->count; i++) {
+        const struct mt_raw_record *r = &item->records[i];
+        uint64_t type = mt_rec_type(r), size = mt_rec_size(r), address = mt_rec_address(r);
+        l->of_type[type]++;
+        l->load += type == MT_LOAD || type == MT_ATOMIC ? size : 0;
+        l->store += type == MT_STORE || type == MT_ATOMIC ? size : 0;
+        l->lowest = address < l->lowest ? address : l->lowest;
+        l->highest = address + size - 1 > l->highest ? address + size - 1 : l->highest;
+        if ((i == 0 || r->w[2] != r[-1].w[2]) && !mt_pairmap_get(&s->ctas, r->w[2], 0, 0))
+            return -1;
+    }
+    l->ctas += s->ctas.count - before;
+    return 0;
+}
+
+void mt_stat_show(FILE *f, const struct mt_stat *s)
+{
+    fprintf(f, "# %8s %10s %12s %12s %12s %10s %8s %14s %14s %18s %18s  %s\n", "launches", "CTAs", "records", "loads",
+            "stores", "atomics", "unknown", "load-bytes", "store-bytes", "lowest", "highest", "kernel");
+    for (size_t i = 0; i < s->n; i++) {
+        const struct mt_stat_line *l = &s->lines[i];
+        fprintf(f, "%10" PRIu64 " %10" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10" PRIu64 " %8" PRIu64,
+                l->launches, l->ctas, l->records, l->of_type[MT_LOAD], l->of_type[MT_STORE], l->of_type[MT_ATOMIC],
+                l->of_type[MT_UNKNOWN]);
+        fprintf(f, " %14" PRIu64 " %14" PRIu64, l->load, l->store);
+        if (l->records)
+            fprintf(f, " %#18" PRIx64 " %#18" PRIx64, l->lowest, l->highest);
+        else
+            fprintf(f, " %18s %18s", "-", "-");
+        fprintf(f, "  %s\n", l->kernel);
+    }
+}
+
+void mt_stat_free(struct mt_stat *s)
+{
+    free(s->lines);
+    mt_pairmap_free(&s->kernels);
+    mt_pairmap_free(&s->ctas);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- the companion ---- */
+
+static void show_place(FILE *f, const char *file, uint64_t line)
+{
+    if (*file)
+        fprintf(f, " at %s:%" PRIu64, file, line);
+    fputc('\n', f);
+}
+
+static void show_alloc(FILE *f, const struct mt_alloc_event *a)
+{
+    fprintf(f, "alloc %" PRIu64 " 0x%" PRIx64 " %" PRIu64 " bytes %s seq %" PRIu64, a->id, a->base, a->bytes, a->kind,
+            a->seq);
+    if (*a->name)
+        fprintf(f, " '%s'", a->name);
+    if (a->free_seq != MT_SEQ_NONE)
+        fprintf(f, " freed %" PRIu64, a->free_seq);
+    show_place(f, a->file, a->line);
+}
+
+static void show_copy(FILE *f, const struct mt_copy_event *c)
+{
+    static const char *const kinds[] = {"memcpy h2h", "memcpy h2d", "memcpy d2h", "memcpy d2d", "memset"};
+    fprintf(f, "%s seq %" PRIu64 " to 0x%" PRIx64, kinds[c->kind], c->seq, c->dst);
+    if (c->kind != MT_COPY_SET)
+        fprintf(f, " from 0x%" PRIx64, c->src);
+    fprintf(f, " %" PRIu64 " bytes", c->width);
+    if (c->height != 1)
+        fprintf(f, " x %" PRIu64 " rows, pitch %" PRIu64 " %" PRIu64, c->height, c->dpitch, c->spitch);
+    fputc('\n', f);
+}
+
+static void show_launch(FILE *f, const struct mt_launch_event *e)
+{
+    fprintf(f, "launched %s seq %" PRIu64 " grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64
+               ",%" PRIu64 " records %" PRIu64 " untraced %" PRIu64 " ns %" PRIu64,
+            *e->signature ? e->signature : e->kernel, e->seq, e->grid[0], e->grid[1], e->grid[2], e->block[0],
+            e->block[1], e->block[2], e->records, e->untraced, e->end_ns - e->begin_ns);
+    if (!e->traced)
+        fputs(" not traced", f);
+    if (e->status)
+        fprintf(f, " failed with error %d", e->status);
+    show_place(f, e->file, e->line);
+}
+
+void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
+{
+    if (!c) {
+        fprintf(f, "# %s has no companion\n", trace);
+        return;
+    }
+    fprintf(f, "companion %s of stream %" PRIu64 ", program %s, pid %" PRIu64 ", device %s (%s), %" PRIu64
+               " SMs, tool %s\n",
+            c->path, c->stream, c->program, c->pid, c->device, c->device_name, c->sms, c->tool);
+    for (size_t i = 0; i < c->nsites; i++) {
+        const struct mt_site_event *e = &c->sites[i];
+        fprintf(f, "site %" PRIu64 " %s %" PRIu64 " bytes", e->id, e->op, e->size);
+        if (*e->var)
+            fprintf(f, " of %s", e->var);
+        fprintf(f, " in %s at %s:%" PRIu64 ":%" PRIu64 "\n", e->function, e->file, e->line, e->column);
+    }
+    for (size_t i = 0; i < c->nallocs; i++)
+        show_alloc(f, &c->allocs[i]);
+    for (size_t i = 0; i < c->ncopies; i++)
+        show_copy(f, &c->copies[i]);
+    for (size_t i = 0; i < c->nlaunches; i++)
+        show_launch(f, &c->launches[i]);
+    if (c->lost)
+        fprintf(f, "lost %" PRIu64 " records: %s\n", c->lost, c->lost_why);
+    if (c->bad_lines)
+        fprintf(f, "# %" PRIu64 " lines could not be read, the first: %s\n", c->bad_lines, c->bad.message);
+    if (c->has_end)
+        fprintf(f, "end %s: %" PRIu64 " records written, %" PRIu64 " counted\n",
+                c->complete ? "complete" : "incomplete", c->records_written, c->records_counted);
+    else
+        fputs("# no end: the program was killed or still runs\n", f);
+}

@@ -1,0 +1,25 @@
+/* The memory graph as DOT (Graphviz) and as JSON (docs/man/mt-graph.md). */
+#ifndef MT_OUTPUT_GRAPH_OUT_H
+#define MT_OUTPUT_GRAPH_OUT_H
+#include <stdio.h>
+#include "json.h"
+#include "../analysis/graph.h"
+
+/* Words that go with the graph. */
+struct mt_graph_words {
+    const char *const *inputs;
+    size_t ninputs;
+    const char *const *notes;
+    size_t nnotes;
+    int complete;
+    uint64_t launches;
+};
+
+/* A name per mt_node_field bit, in order. */
+extern const char *const mt_node_fields[5];
+
+/* To `f`, which keeps its error state. */
+void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w);
+/* One whole document. */
+void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w);
+#endif
