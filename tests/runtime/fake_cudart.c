@@ -1,0 +1,142 @@
+/* Stands for the real CUDA runtime: writes down who called it with what. */
+#include <cuda_runtime_api.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+char fake_log[65536]; /* a line per call */
+void *fake_context;   /* last launch: what args[nparams] points to */
+static char memory[4096], symbol[16];
+
+static void note(const char *format, ...)
+{
+    va_list ap;
+    size_t n = strlen(fake_log);
+    va_start(ap, format);
+    vsnprintf(fake_log + n, sizeof fake_log - n, format, ap);
+    va_end(ap);
+}
+#define NUM(x) ((unsigned long long)(uintptr_t)(x))
+
+cudaError_t cudaRuntimeGetVersion(int *v)
+{
+    note("cudaRuntimeGetVersion\n");
+    *v = 4711;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **p, size_t n)
+{
+    note("cudaMalloc %zu\n", n);
+    *p = memory;
+    return n > sizeof memory ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    note("cudaFree %d\n", p == memory);
+    return p == memory ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
+{
+    note("cudaMemcpy %zu %d\n", n, kind);
+    memcpy(dst, src, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
+{
+    note("cudaMemcpy_ptds %zu %d\n", n, kind);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    note("cudaStreamSynchronize %llu\n", NUM(s));
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureStatus *status)
+{
+    note("cudaStreamIsCapturing_ptsz %llu\n", NUM(s));
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
+{
+    note("cudaStreamIsCapturing %llu\n", NUM(s));
+    return cudaSuccess;
+}
+
+/* Eight arguments: two of them on the stack. */
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
+                                     size_t n, void *dst, const void *src, size_t count,
+                                     enum cudaMemcpyKind kind)
+{
+    note("cudaGraphAddMemcpyNode1D %llu %llu %llu %zu %llu %llu %zu %d\n", NUM(node), NUM(graph), NUM(deps),
+         n, NUM(dst), NUM(src), count, kind);
+    return (cudaError_t)333;
+}
+
+struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind f)
+{
+    return (struct cudaChannelFormatDesc){w, z, y, x, f}; /* backwards, so that it is surely this one */
+}
+
+const char *cudaGetErrorName(cudaError_t e)
+{
+    return "the fake's";
+}
+
+cudaError_t cudaGetSymbolAddress(void **p, const void *s)
+{
+    *p = symbol;
+    return cudaSuccess;
+}
+
+static void *handle;
+
+void **__cudaRegisterFatBinary(void *wrapper)
+{
+    note("__cudaRegisterFatBinary\n");
+    return &handle;
+}
+
+void __cudaRegisterFatBinaryEnd(void **h)
+{
+    note("__cudaRegisterFatBinaryEnd %d\n", h == &handle);
+}
+
+void __cudaUnregisterFatBinary(void **h)
+{
+}
+
+void __cudaRegisterFunction(void **h, const char *host, char *device, const char *name, int limit, uint3 *tid,
+                            uint3 *bid, dim3 *block, dim3 *grid, int *warp)
+{
+    note("__cudaRegisterFunction %d %s\n", h == &handle, name);
+}
+
+void __cudaRegisterVar(void **h, char *host, char *device, const char *name, int ext, size_t size,
+                       int constant, int global)
+{
+    note("__cudaRegisterVar %d %s %zu %d\n", h == &handle, name, size, constant);
+}
+
+cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                             cudaStream_t stream)
+{
+    fake_context = args ? *(void **)args[2] : (void *)-1;
+    note("cudaLaunchKernel %u %u %u %u %u %u %zu %llu args %u\n", grid.x, grid.y, grid.z, block.x, block.y,
+         block.z, shared, NUM(stream), args ? *(unsigned *)args[1] : 0);
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                  cudaStream_t stream)
+{
+    note("cudaLaunchKernel_ptsz %llu\n", NUM(stream));
+    return cudaSuccess;
+}

@@ -1,0 +1,95 @@
+/* MEMTRACE_DEVICE=gpu with a stand-in for the real runtime: every call gets there as it was made, kernels of
+ * ours with their launch context, and the companion has it. */
+#define _GNU_SOURCE
+#include "api.h"
+#include "program.h"
+#include "util.h"
+#include <dlfcn.h>
+
+cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind);
+cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureStatus *status);
+
+static char *fake_log;
+static void **fake_context;
+
+static void expect_log(const char *expect)
+{
+    if (strcmp(fake_log, expect))
+        fail_msg("the runtime saw\n%sinstead of\n%s", fake_log, expect);
+    fake_log[0] = 0;
+}
+
+static void forwards(void **state)
+{
+    char data[16] = "hello";
+    void *p;
+    int v;
+    assert_int_equal(cudaRuntimeGetVersion(&v), 0);
+    assert_int_equal(v, 4711);
+    expect_log("__cudaRegisterFatBinary\n"
+               "__cudaRegisterFunction 1 _Zunsupported\n"
+               "__cudaRegisterFunction 1 _Ztrap\n"
+               "__cudaRegisterFunction 1 _Znothing\n"
+               "__cudaRegisterFunction 1 _Zfill\n"
+               "__cudaRegisterVar 1 konst 16 1\n"
+               "__cudaRegisterVar 1 counter 16 0\n"
+               "__cudaRegisterFatBinaryEnd 1\n"
+               "__cudaRegisterFatBinary\n"
+               "__cudaRegisterFunction 1 _Zforeign\n"
+               "__cudaRegisterVar 1 foreign 4 0\n"
+               "__cudaRegisterFatBinaryEnd 1\n"
+               "cudaRuntimeGetVersion\n");
+    assert_int_equal(cudaMalloc(&p, 16), 0);
+    assert_int_equal(cudaMemcpy(p, data, 16, cudaMemcpyHostToDevice), 0);
+    assert_string_equal(p, "hello");
+    assert_int_equal(cudaMemcpy_ptds(p, data, 8, cudaMemcpyHostToDevice), 0);
+    assert_int_equal(cudaStreamIsCapturing(0, NULL), 0);
+    assert_int_equal(cudaStreamIsCapturing_ptsz(0, NULL), 0);
+    assert_int_equal(cudaStreamIsCapturing(0, NULL), 0);
+    assert_int_equal(cudaMalloc(&p, 100000), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaFree(&v), cudaErrorInvalidValue);
+    expect_log("cudaMalloc 16\ncudaMemcpy 16 1\ncudaMemcpy_ptds 8 1\ncudaStreamIsCapturing 0\n"
+               "cudaStreamIsCapturing_ptsz 0\ncudaStreamIsCapturing 0\ncudaMalloc 100000\ncudaFree 0\n");
+    for (int i = 0; i < 2; i++) {
+        cudaError_t e = cudaGraphAddMemcpyNode1D((void *)1, (void *)2, (void *)3, 4, (void *)5, (void *)6, 7,
+                                                 (enum cudaMemcpyKind)8);
+        assert_int_equal(e, 333);
+        expect_log("cudaGraphAddMemcpyNode1D 1 2 3 4 5 6 7 8\n");
+    }
+    struct cudaChannelFormatDesc d = cudaCreateChannelDesc(1, 2, 3, 4, cudaChannelFormatKindFloat);
+    assert_true(d.x == 4 && d.y == 3 && d.z == 2 && d.w == 1 && d.f == cudaChannelFormatKindFloat);
+    assert_string_equal(cudaGetErrorName(cudaSuccess), "the fake's");
+    assert_int_equal(cudaGraphCreate(NULL, 0), cudaErrorNotSupported); /* the fake has none */
+}
+
+static void launches(void **state)
+{
+    unsigned n = 77, *out = NULL;
+    void *untouched = NULL, *args[] = {&out, &n, &untouched};
+    *fake_context = (void *)1;
+    assert_int_equal(cudaLaunchKernel(stub_fill, (dim3){1, 2, 3}, (dim3){4, 5, 6}, args, 7, (cudaStream_t)8),
+                     0);
+    expect_log("cudaLaunchKernel 1 2 3 4 5 6 7 8 args 77\n");
+    assert_null(*fake_context); /* the hidden context: not traced */
+    untouched = (void *)1234;
+    assert_int_equal(cudaLaunchKernel(stub_foreign, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, 0), 0);
+    assert_ptr_equal(*fake_context, untouched); /* a kernel that is not ours */
+    fake_log[0] = 0;
+    assert_int_equal(cudaLaunchKernel_ptsz(stub_fill, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, 0), 0);
+    expect_log("cudaLaunchKernel_ptsz 0\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards), cmocka_unit_test(launches)};
+    void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
+    fresh_dir();
+    setenv("MEMTRACE_DEVICE", "gpu", 1);
+    setenv("MEMTRACE_CUDART", FAKE_CUDART, 1);
+    if (!fake)
+        return 1;
+    fake_log = dlsym(fake, "fake_log");
+    fake_context = dlsym(fake, "fake_context");
+    program_register();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
