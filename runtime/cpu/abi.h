@@ -64,13 +64,17 @@ struct mt_image_head {
 };
 #undef MT_F
 
+/* Behind a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*), zero when the CTA begins.
+ */
+#define MT_SHARED_RESERVED 1024
+
 /* State of the device thread that runs on this OS thread, and of its trace buffer. Device threads never move
  * between OS threads. The pass reads no field by offset: all access is through builtins. */
 struct mt_cpu_tls {
     uint32_t tid[3], ctaid[3], ntid[3], nctaid[3];
     uint32_t laneid, warpid, smid, nsmid;
     char *shared;          /* start of this CTA's shared memory: static part, then dynamic part */
-    uint64_t shared_bytes; /* static + dynamic */
+    uint64_t shared_bytes; /* static + dynamic, rounded up to 16, + MT_SHARED_RESERVED */
     /* Everything that is not global memory and has an address (stacks of OS threads and fibers, shared
      * memory, kernel arguments) lies in [local_base, local_base + local_bytes): one reserved range for the
      * whole process, so "is this generic pointer global?" is one comparison (constants apart, see

@@ -47,7 +47,7 @@ struct mt_cpu_launch {
     /* Results. */
     uint64_t records;  /* records made, counted independently of flush */
     uint64_t untraced; /* accesses executed that have no record */
-    char message[512]; /* why it failed; "" otherwise */
+    char message[512]; /* why it failed, where: a phrase without the kernel's name; "" otherwise */
 };
 /* Runs the launch to its end. Returns 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure,
  * 801 not supported). */

@@ -46,6 +46,22 @@ static inline void enter(struct mt_cta *cta, struct mt_fiber *f)
     t->warpid = f->warp;
 }
 
+/* Device code may keep the low half of a shared address, or an offset from the start. Both are below 1 MiB
+ * apart only where the low half is near 0 or 2^32: shared memory does not lie there. */
+static int more_shared(struct mt_cta *cta, uint64_t bytes)
+{
+    const uint32_t margin = 4u << 20;
+    char *p;
+    bytes = bytes < 16384 ? 16384 : bytes;
+    while ((p = mt_local_alloc(bytes, 1, NULL, NULL)) && (uint32_t)(uintptr_t)p + margin < 2 * margin)
+        mt_local_alloc(margin, 1, NULL, NULL);
+    if (!p)
+        return -1;
+    cta->shared = p;
+    cta->shared_capacity = bytes;
+    return 0;
+}
+
 int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear)
 {
     const struct mt_cpu_launch *launch = run->launch;
@@ -56,17 +72,12 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     cta->ctaid[1] = (uint32_t)(linear / gx % gy);
     cta->ctaid[2] = (uint32_t)(linear / gx / gy);
     cta->smid = (uint32_t)(linear % mt_cpu_tls.nsmid);
-    if (run->shared_bytes > cta->shared_capacity) {
-        uint64_t want = run->shared_bytes < 16384 ? 16384 : run->shared_bytes;
-        char *p = mt_local_alloc(want, 1, NULL, NULL);
-        if (!p)
-            return MT_ERR_MEMORY;
-        cta->shared = p;
-        cta->shared_capacity = want;
-    }
+    if (run->shared_bytes > cta->shared_capacity && more_shared(cta, run->shared_bytes))
+        return MT_ERR_MEMORY;
     cta->spins = 0;
     if (run->loop)
         return 0;
+    memset(cta->shared + run->shared_bytes - MT_SHARED_RESERVED, 0, MT_SHARED_RESERVED);
     cta->nthreads = cta->alive = run->nthreads;
     cta->nwarps = (run->nthreads + MT_WARP - 1) / MT_WARP;
     cta->unstarted = cta->nready = cta->yields = cta->parked = 0;

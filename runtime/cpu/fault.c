@@ -15,10 +15,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void mt_fault_where(char *text, size_t size)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
-    const struct mt_cta *cta = t->cta_state;
-    snprintf(text, size, "kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u)",
-             cta ? (const char *)cta->run->launch->kernel->pretty : "?", t->ctaid[0], t->ctaid[1],
-             t->ctaid[2], t->tid[0], t->tid[1], t->tid[2]);
+    snprintf(text, size, "CTA (%u,%u,%u), thread (%u,%u,%u)", t->ctaid[0], t->ctaid[1], t->ctaid[2],
+             t->tid[0], t->tid[1], t->tid[2]);
 }
 
 void mt_fault_record(struct mt_run *run, int code, const char *text)

@@ -181,7 +181,7 @@ static int start_workers(void)
 
 static int reject(struct mt_cpu_launch *l, int code, const char *why)
 {
-    snprintf(l->message, sizeof l->message, "kernel %s: %s", (const char *)l->kernel->pretty, why);
+    snprintf(l->message, sizeof l->message, "%s", why);
     return code;
 }
 
@@ -225,7 +225,7 @@ int mt_cpu_run(struct mt_cpu_launch *l)
     l->message[0] = 0;
     run.nthreads = l->block[0] * l->block[1] * l->block[2];
     run.total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-    run.shared_bytes = l->image->head->shared_size + l->dyn_shared;
+    run.shared_bytes = ((l->image->head->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run.const_base, &run.const_bytes);
     if (l->kernel->loop && !(l->kernel->flags & MT_KERNEL_SYNC) && (!l->cooperative || !l->kernel->entry))
         run.loop = l->kernel->loop;

@@ -101,10 +101,22 @@ MT_BUILTIN uint32_t mtb_ptx_sreg_dynamic_smem_size(void)
 {
     return mt_cpu_tls.dyn_shared;
 }
-MT_BUILTIN uint32_t mtb_ptx_sreg_total_smem_size(void)
+static MT_INLINE uint32_t reserved(void)
 {
-    return (uint32_t)mt_cpu_tls.shared_bytes;
+    return (uint32_t)mt_cpu_tls.shared_bytes - MT_SHARED_RESERVED;
 }
+#define PTX(name, expression)                                                                                \
+    MT_BUILTIN uint32_t mtb_ptx_sreg_##name(void)                                                            \
+    {                                                                                                        \
+        return (uint32_t)(expression);                                                                       \
+    }
+PTX(total_smem_size, reserved())
+PTX(aggr_smem_size, mt_cpu_tls.shared_bytes)
+PTX(reserved_smem_offset_begin, reserved())
+PTX(reserved_smem_offset_end, mt_cpu_tls.shared_bytes)
+PTX(reserved_smem_offset_cap, MT_SHARED_RESERVED)
+PTX(reserved_smem_offset_0, reserved())
+PTX(reserved_smem_offset_1, reserved() + 512)
 MT_BUILTIN uint32_t mtb_ptx_sreg_clock_hi(void)
 {
     return (uint32_t)(__builtin_readcyclecounter() >> 32);
