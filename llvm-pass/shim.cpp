@@ -54,7 +54,10 @@ void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
     memcpy(place->path, path.data(), n);
     place->path[n] = 0;
     place->file = place->path;
-    if (DISubprogram *S = L->getScope()->getSubprogram())
+    DISubprogram *S = L->getScope()->getSubprogram();
+    if (S && !place->line) // one instruction made from several lines: the function's own
+        place->line = S->getLine();
+    if (S)
         place->function = (S->getLinkageName().empty() ? S->getName() : S->getLinkageName()).data();
 }
 

@@ -123,6 +123,14 @@ static void put_line(struct mt_companion *c)
     }
 }
 
+/* When tracing began: the same in all companions of the process, so that readers know them for one run. */
+static uint64_t process_start(void)
+{
+    static uint64_t start;
+    uint64_t none = 0, now = mt_now_ns();
+    return __atomic_compare_exchange_n(&start, &none, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? now : none;
+}
+
 static void put_header(struct mt_companion *c, const struct mt_companion_head *h)
 {
     char program[4096];
@@ -137,7 +145,7 @@ static void put_header(struct mt_companion *c, const struct mt_companion_head *h
     mt_json_string(&c->line, "device_name", h->device_name);
     mt_json_u64(&c->line, "sms", h->sms);
     mt_json_string(&c->line, "clock", "CLOCK_MONOTONIC");
-    mt_json_u64(&c->line, "start_ns", mt_now_ns());
+    mt_json_u64(&c->line, "start_ns", process_start());
     mt_json_string(&c->line, "trace", h->trace);
     mt_json_string(&c->line, "format", "raw");
     mt_json_u64(&c->line, "stream", h->stream);
