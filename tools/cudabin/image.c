@@ -136,7 +136,7 @@ int image_take(struct bytes *contents, struct bytes *image, const char **why)
     }
     int status = take_trailer(contents, image, why);
     if (status == 0 && image->size == 0 &&
-        memcmp(contents->data, "\177ELF", contents->size < 4 ? contents->size : 4)) {
+        memcmp(contents->data, "\177ELF", contents->size < 4 ? contents->size : 4) != 0) {
         status = take_lines(contents, image, why);
     }
     return status;

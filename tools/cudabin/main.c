@@ -1,6 +1,6 @@
 /* Which of the two tools to be: the executable's own name says it (overlay/bin/ptxas, overlay/bin/fatbinary).
  */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cudabin.h"
 
@@ -14,5 +14,6 @@ int main(int argc, char **argv)
     int code =
         strcmp(tool.name, "ptxas") == 0 ? ptxas_main(&tool, argc, argv) : fatbinary_main(&tool, argc, argv);
     temp_remove();
+    free(tool.real);
     return process_exit_code(code);
 }

@@ -7,8 +7,6 @@
 #include <unistd.h>
 #include "cudabin.h"
 
-extern char **environ;
-
 static volatile sig_atomic_t child;
 static const int guarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGXCPU, SIGXFSZ};
 #define NGUARDED (sizeof guarded / sizeof *guarded)

@@ -33,10 +33,11 @@ static void push(struct words *w, char *word)
 {
     if (w->count + 1 >= w->room) {
         w->room = w->room ? 2 * w->room : 32;
-        w->word = realloc(w->word, w->room * sizeof *w->word);
-        if (!w->word) {
+        char **grown = realloc(w->word, w->room * sizeof *w->word);
+        if (!grown) {
             no_memory();
         }
+        w->word = grown;
     }
     w->word[w->count++] = word;
     w->word[w->count] = NULL;
