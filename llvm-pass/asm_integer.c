@@ -37,8 +37,7 @@ static LLVMValueRef high(struct mt_asm_body *l, LLVMValueRef wide, struct mt_asm
     return LLVMBuildTrunc(l->b, wide, mt_asm_int(l, t.bits), "");
 }
 
-/* ---- carry: one flag per function, as asm statements may hand it on to the next
- * ---------------------------- */
+/* ---- carry: one flag per function, as asm statements may hand it on to the next ----------------- */
 
 #define CARRY "mt.asm.carry"
 static LLVMValueRef carry_slot(struct mt_asm_body *l)

@@ -247,13 +247,18 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
 /* ---- waiting ---------------------------------------------------------------------------------------------
  */
 
+int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter)
+{
+    return (!filter->trace || filter->trace == f->queue->trace) &&
+           (!filter->stream || *filter->stream == f->launch.stream);
+}
+
 static unsigned count(const struct mt_flight_filter *filter, uint64_t before)
 {
     unsigned n = 0;
     for (struct mt_queue *q = queues; q; q = q->next)
         for (struct mt_flight *f = q->first; f; f = f->next)
-            n += f->number < before && (!filter->trace || filter->trace == q->trace) &&
-                 (!filter->stream || *filter->stream == f->launch.stream);
+            n += f->number < before && mt_flight_matches(f, filter);
     return n;
 }
 

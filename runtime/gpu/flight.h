@@ -58,6 +58,7 @@ struct mt_flight_filter {
     const struct mt_trace *trace;
     const cudaStream_t *stream;
 };
+int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter);
 unsigned mt_flight_count(const struct mt_flight_filter *filter);
 /* Waits until those that are under way now have left, or `ms` have passed; returns how many of them are left.
  */

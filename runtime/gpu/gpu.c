@@ -177,14 +177,14 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
  */
 
 struct verdict {
-    const cudaStream_t *stream;
+    const struct mt_flight_filter *filter;
     cudaError_t status;
 };
 
 static void give_up(struct mt_flight *f, void *data)
 {
     struct verdict *v = data;
-    if (v->stream && *v->stream != f->launch.stream)
+    if (!mt_flight_matches(f, v->filter))
         return;
     f->gone = 1;
     f->status = (int)v->status;
@@ -219,7 +219,7 @@ static void wait_for(const struct mt_flight_filter *filter, int may_ask, unsigne
         if (!e && quiet >= patience)
             e = cudaErrorTimeout;
         if (e) {
-            struct verdict v = {filter->stream, e};
+            struct verdict v = {filter, e};
             mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
                       mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
             mt_flight_each(give_up, &v);

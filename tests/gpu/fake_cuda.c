@@ -1,0 +1,351 @@
+#include "fake_cuda.h"
+#include "gpu/cuda.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int fake_no_write_value, fake_capturing, fake_drop_marks;
+cudaError_t fake_stream_error;
+
+/* ---- streams ---------------------------------------------------------------------------------------------
+ */
+
+struct work {
+    void (*f)(void *);
+    void *data;
+    struct work *next;
+};
+struct fake_stream {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct work *first, **last;
+    uint64_t put, done;
+    int end;
+};
+
+static void *stream_thread(void *data)
+{
+    struct fake_stream *s = data;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->first && !s->end)
+            pthread_cond_wait(&s->changed, &s->lock);
+        struct work *w = s->first;
+        if (!w)
+            break;
+        s->first = w->next;
+        if (!s->first)
+            s->last = &s->first;
+        pthread_mutex_unlock(&s->lock);
+        w->f(w->data);
+        free(w);
+        pthread_mutex_lock(&s->lock);
+        s->done++;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+struct fake_stream *fake_stream_new(void)
+{
+    struct fake_stream *s = calloc(1, sizeof *s);
+    s->last = &s->first;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    pthread_create(&s->thread, NULL, stream_thread, s);
+    return s;
+}
+
+void fake_stream_run(struct fake_stream *s, void (*f)(void *), void *data)
+{
+    struct work *w = malloc(sizeof *w);
+    *w = (struct work){f, data, NULL};
+    pthread_mutex_lock(&s->lock);
+    *s->last = w;
+    s->last = &w->next;
+    s->put++;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void fake_stream_wait(struct fake_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->done < s->put)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void fake_stream_free(struct fake_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->end = 1;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    free(s);
+}
+
+/* ---- functions -------------------------------------------------------------------------------------------
+ */
+
+static cudaError_t get_device(int *d)
+{
+    *d = 0;
+    return cudaSuccess;
+}
+static cudaError_t attribute(int *value, enum cudaDeviceAttr a, int device)
+{
+    *value = 7;
+    return cudaSuccess;
+}
+static cudaError_t host_alloc(void **p, size_t n, unsigned flags)
+{
+    *p = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
+    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+static cudaError_t device_alloc(void **p, size_t n)
+{
+    return host_alloc(p, n, 0);
+}
+static cudaError_t release(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+static cudaError_t same_pointer(void **device, void *host, unsigned flags)
+{
+    *device = host;
+    return cudaSuccess;
+}
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t n;
+};
+static void run_copy(void *data)
+{
+    struct copy *c = data;
+    memcpy(c->to, c->from, c->n);
+    free(c);
+}
+static cudaError_t copy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    if (fake_stream_error)
+        return fake_stream_error;
+    if (fake_drop_marks)
+        return cudaSuccess;
+    struct copy *c = malloc(sizeof *c);
+    *c = (struct copy){to, from, n};
+    fake_stream_run((struct fake_stream *)stream, run_copy, c);
+    return cudaSuccess;
+}
+struct value {
+    uint32_t *to, value;
+};
+static void run_value(void *data)
+{
+    struct value *v = data;
+    __atomic_store_n(v->to, v->value, __ATOMIC_RELEASE);
+    free(v);
+}
+static int write_value(cudaStream_t stream, unsigned long long to, unsigned value, unsigned flags)
+{
+    if (fake_no_write_value)
+        return 801;
+    if (fake_drop_marks)
+        return 0;
+    struct value *v = malloc(sizeof *v);
+    *v = (struct value){(uint32_t *)(uintptr_t)to, value};
+    fake_stream_run((struct fake_stream *)stream, run_value, v);
+    return 0;
+}
+static cudaError_t host_function(cudaStream_t stream, cudaHostFn_t f, void *data)
+{
+    fake_stream_run((struct fake_stream *)stream, f, data);
+    return cudaSuccess;
+}
+static cudaError_t stream_new(cudaStream_t *s, unsigned flags)
+{
+    *s = (cudaStream_t)fake_stream_new();
+    return cudaSuccess;
+}
+static cudaError_t stream_free(cudaStream_t s)
+{
+    fake_stream_free((struct fake_stream *)s);
+    return cudaSuccess;
+}
+static cudaError_t stream_wait(cudaStream_t s)
+{
+    fake_stream_wait((struct fake_stream *)s);
+    return cudaSuccess;
+}
+static cudaError_t stream_query(cudaStream_t s)
+{
+    return fake_stream_error;
+}
+static cudaError_t capturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
+{
+    *status = fake_capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+static cudaError_t exchange(enum cudaStreamCaptureMode *mode)
+{
+    return cudaSuccess;
+}
+static cudaError_t no_error(void)
+{
+    return cudaSuccess;
+}
+static const char *error_string(cudaError_t e)
+{
+    return "as the test wants it";
+}
+
+const struct mt_cuda *mt_cuda(void)
+{
+    static const struct mt_cuda table = {
+        .GetDevice = get_device,
+        .DeviceGetAttribute = attribute,
+        .HostAlloc = host_alloc,
+        .FreeHost = release,
+        .HostGetDevicePointer = same_pointer,
+        .Malloc = device_alloc,
+        .Free = release,
+        .MemcpyAsync = copy,
+        .StreamCreateWithFlags = stream_new,
+        .StreamDestroy = stream_free,
+        .StreamSynchronize = stream_wait,
+        .StreamQuery = stream_query,
+        .StreamIsCapturing = capturing,
+        .ThreadExchangeStreamCaptureMode = exchange,
+        .LaunchHostFunc = host_function,
+        .PeekAtLastError = no_error,
+        .GetLastError = no_error,
+        .GetErrorString = error_string,
+        .WriteValue = write_value,
+    };
+    return &table;
+}
+
+/* ---- the trace side --------------------------------------------------------------------------------------
+ */
+
+struct mt_trace {
+    struct fake_launch *launches;
+    size_t count;
+    int open;
+};
+static pthread_mutex_t untraced_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned nuntraced;
+unsigned fake_reports;
+char fake_report[512];
+
+struct mt_trace *fake_trace_new(void)
+{
+    return calloc(1, sizeof(struct mt_trace));
+}
+
+void fake_trace_free(struct mt_trace *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        free(t->launches[i].records);
+    free(t->launches);
+    free(t);
+}
+
+const struct fake_launch *fake_trace_launches(struct mt_trace *t, size_t *count)
+{
+    *count = t->count;
+    return t->launches;
+}
+
+unsigned fake_untraced(void)
+{
+    pthread_mutex_lock(&untraced_lock);
+    unsigned n = nuntraced;
+    pthread_mutex_unlock(&untraced_lock);
+    return n;
+}
+
+/* The order of calls that common/trace.h asks for is checked here. */
+static void must(int right, const char *what)
+{
+    if (!right) {
+        fprintf(stderr, "trace: %s\n", what);
+        abort();
+    }
+}
+
+void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
+{
+    if (!t)
+        return; /* any thread, at any time */
+    must(!t->open, "begin within a launch");
+    t->open = 1;
+    t->launches = realloc(t->launches, (t->count + 1) * sizeof *t->launches);
+    struct fake_launch *f = &t->launches[t->count++];
+    memset(f, 0, sizeof *f);
+    snprintf(f->kernel, sizeof f->kernel, "%s", l->kernel);
+}
+
+void mt_trace_append(void *trace, const void *records, size_t n)
+{
+    struct mt_trace *t = trace;
+    must(t->open, "append outside of a launch");
+    struct fake_launch *f = &t->launches[t->count - 1];
+    f->records = realloc(f->records, (f->count + n) * sizeof *f->records);
+    memcpy(f->records + f->count, records, n * sizeof *f->records);
+    f->count += n;
+}
+
+void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
+{
+    if (!t) {
+        pthread_mutex_lock(&untraced_lock);
+        nuntraced++;
+        pthread_mutex_unlock(&untraced_lock);
+        return;
+    }
+    must(t->open, "end without begin");
+    t->open = 0;
+    t->launches[t->count - 1].line = *l;
+}
+
+void mt_trace_device(const char *kind, const char *name, unsigned sms)
+{
+}
+
+uint64_t mt_event_seq(void)
+{
+    static _Atomic uint64_t seq;
+    return seq++;
+}
+
+uint64_t mt_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+int mt_per_thread(void)
+{
+    return 0;
+}
+
+void mt_report(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(fake_report, sizeof fake_report, format, list);
+    va_end(list);
+    fake_reports++;
+}

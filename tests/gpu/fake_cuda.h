@@ -1,0 +1,35 @@
+/* A CUDA runtime for the tests of runtime/gpu: memory is host memory, a stream is a thread that runs what is
+ * put into it in order. And the trace side: what reaches a trace is kept. */
+#ifndef MT_TEST_FAKE_CUDA_H
+#define MT_TEST_FAKE_CUDA_H
+#include <stddef.h>
+#include <stdint.h>
+#include <cuda_runtime_api.h>
+#include "common/trace.h"
+#include "memtrace/record.h"
+
+struct fake_stream;
+struct fake_stream *fake_stream_new(void);
+void fake_stream_free(struct fake_stream *s);
+/* Puts a piece of work into a stream. */
+void fake_stream_run(struct fake_stream *s, void (*f)(void *), void *data);
+void fake_stream_wait(struct fake_stream *s);
+extern int fake_no_write_value;       /* the driver has no stream-ordered write */
+extern int fake_capturing;            /* all streams are being captured */
+extern cudaError_t fake_stream_error; /* what StreamQuery and MemcpyAsync say from now on */
+extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
+
+struct fake_launch {
+    char kernel[64];
+    struct mt_launch_line line;
+    struct mt_raw_record *records;
+    size_t count;
+};
+/* What stands in a trace. Valid while nothing is under way. */
+struct mt_trace *fake_trace_new(void);
+const struct fake_launch *fake_trace_launches(struct mt_trace *t, size_t *count);
+void fake_trace_free(struct mt_trace *t);
+unsigned fake_untraced(void); /* launches that ended without a trace */
+extern unsigned fake_reports; /* lines for the user so far */
+extern char fake_report[512]; /* the last one */
+#endif
