@@ -17,9 +17,10 @@ cuda_find() {
     return 1
 }
 
-# What of CUDA is needed: assembler and fatbinary, runtime headers, compiler headers, libdevice, Thrust/CUB headers.
+# What of CUDA is needed: assembler and fatbinary, runtime headers, compiler headers, libdevice, Thrust/CUB,
+# the profiler calls' header.
 # CUDA_EXTRA names more for programs that use them, e.g. CUDA_EXTRA="nvidia-curand==10.4.*".
-cuda_wheels="nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl"
+cuda_wheels="nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-profiler-api"
 cuda_release="13.0.*"
 
 cuda_install() {
