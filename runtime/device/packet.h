@@ -39,8 +39,7 @@ static inline uint64_t mt_packet_first(uint32_t kind, uint32_t slots, uint32_t s
     return (uint64_t)context << 32 | (uint64_t)(smid & 0xffff) << 16 | slots << 8 | kind;
 }
 
-/* ---- in device memory -----------------------------------------------------------------------------------
- */
+/* ---- in device memory --------------------------------------------------------------------------- */
 
 struct mt_gpu_ring {
     uint64_t head;      /* slots reserved since the start */

@@ -20,8 +20,7 @@ static inline struct mt_gpu_context *context(void)
     return (struct mt_gpu_context *)mt_shared_load(&__mt_launch_ctx);
 }
 
-/* ---- rings ----------------------------------------------------------------------------------------------
- */
+/* ---- rings -------------------------------------------------------------------------------------- */
 
 static NOINLINE void wait_for_room(struct mt_gpu_ring *r, uint64_t end)
 {
@@ -60,8 +59,7 @@ static inline void commit(struct mt_gpu_ring *r, uint64_t at, uint64_t first, ui
     mt_store_release_system(&head->a, first);
 }
 
-/* ---- where we are ---------------------------------------------------------------------------------------
- */
+/* ---- where we are ------------------------------------------------------------------------------- */
 
 struct place {
     struct mt_gpu_context *context;
@@ -89,8 +87,7 @@ static inline uint64_t where(uint32_t site)
     return (uint64_t)mt_warp() << 32 | site;
 }
 
-/* ---- accesses of one size -------------------------------------------------------------------------------
- */
+/* ---- accesses of one size ----------------------------------------------------------------------- */
 
 static NOINLINE void access(struct mt_gpu_context *c, uint64_t address, uint32_t meta, uint32_t site)
 {
@@ -139,8 +136,7 @@ void __mt_access_generic(const void *address, uint32_t meta, uint32_t site)
         access(c, (uint64_t)address, meta, site);
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------------------
- */
+/* ---- blocks ------------------------------------------------------------------------------------- */
 
 static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t bytes, uint32_t type,
                            uint32_t site)

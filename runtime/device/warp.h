@@ -15,8 +15,7 @@ static inline uint64_t mt_shared_load(const MT_SHARED volatile uint64_t *p)
     return *p;
 }
 
-/* ---- the warp -------------------------------------------------------------------------------------------
- */
+/* ---- the warp ----------------------------------------------------------------------------------- */
 
 static inline uint32_t mt_active(void)
 {
@@ -91,8 +90,7 @@ static inline int mt_is_global(const void *p)
     return __nvvm_isspacep_global(p);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------- */
 
 static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
 {

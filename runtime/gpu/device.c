@@ -13,8 +13,7 @@ static struct mt_gpu_device *_Atomic devices;
 #define MAX_DEVICES 64
 static int failed[MAX_DEVICES];
 
-/* ---- setting up ------------------------------------------------------------------------------------------
- */
+/* ---- setting up --------------------------------------------------------------------------------- */
 
 /* Host memory that the device writes, zeroed; *address gets the device's address of it. */
 static void *shared_memory(const struct mt_cuda *cu, size_t bytes, uint64_t *address, cudaError_t *e)
@@ -134,8 +133,7 @@ struct mt_gpu_device *mt_gpu_device(void)
     return d;
 }
 
-/* ---- contexts --------------------------------------------------------------------------------------------
- */
+/* ---- contexts ----------------------------------------------------------------------------------- */
 
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms)
 {
@@ -193,8 +191,7 @@ cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream
     return e ? e : cu->LaunchHostFunc(stream, write_mark, f);
 }
 
-/* ---- the reader's side -----------------------------------------------------------------------------------
- */
+/* ---- the reader's side -------------------------------------------------------------------------- */
 
 static uint64_t records_of(const struct mt_gpu_context *c)
 {

@@ -34,8 +34,7 @@ static void make_cond(void)
     pthread_condattr_destroy(&a);
 }
 
-/* ---- queues ----------------------------------------------------------------------------------------------
- */
+/* ---- queues ------------------------------------------------------------------------------------- */
 
 struct mt_queue *mt_queue_enter(struct mt_trace *trace)
 {
@@ -101,8 +100,7 @@ void mt_flight_issued(struct mt_flight *f, int status)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- records ---------------------------------------------------------------------------------------------
- */
+/* ---- records ------------------------------------------------------------------------------------ */
 
 static int is_open(struct mt_flight *f)
 {
@@ -166,8 +164,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
     f->taken += total;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------
- */
+/* ---- ends --------------------------------------------------------------------------------------- */
 
 static int is_complete(struct mt_flight *f)
 {
@@ -244,8 +241,7 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
     return n;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------
- */
+/* ---- waiting ------------------------------------------------------------------------------------ */
 
 int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter)
 {

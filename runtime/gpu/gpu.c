@@ -15,8 +15,7 @@
 #define PATIENCE_SYNCED 20 /* times STALL_MS without a packet, after the device said that it is done */
 #define PATIENCE_EXIT 4
 
-/* ---- the reader ------------------------------------------------------------------------------------------
- */
+/* ---- the reader --------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
@@ -84,8 +83,7 @@ static int wake(void)
     return ok ? 0 : -1;
 }
 
-/* ---- launches --------------------------------------------------------------------------------------------
- */
+/* ---- launches ----------------------------------------------------------------------------------- */
 
 /* NULL means different streams in different programs; these do not. */
 static cudaStream_t plain(cudaStream_t s)
@@ -173,8 +171,7 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
     mt_queue_leave(q);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------
- */
+/* ---- waiting ------------------------------------------------------------------------------------ */
 
 struct verdict {
     const struct mt_flight_filter *filter;

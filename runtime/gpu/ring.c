@@ -57,8 +57,7 @@ void mt_ring_publish(struct mt_ring *r)
     __atomic_store_n(r->tail, r->at, __ATOMIC_RELEASE);
 }
 
-/* ---- expansion -------------------------------------------------------------------------------------------
- */
+/* ---- expansion ---------------------------------------------------------------------------------- */
 
 static uint64_t pieces(uint64_t bytes)
 {

@@ -11,8 +11,7 @@
 int fake_no_write_value, fake_capturing, fake_drop_marks;
 cudaError_t fake_stream_error;
 
-/* ---- streams ---------------------------------------------------------------------------------------------
- */
+/* ---- streams ------------------------------------------------------------------------------------ */
 
 struct work {
     void (*f)(void *);
@@ -92,8 +91,7 @@ void fake_stream_free(struct fake_stream *s)
     free(s);
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------
- */
+/* ---- functions ---------------------------------------------------------------------------------- */
 
 static cudaError_t get_device(int *d)
 {
@@ -235,8 +233,7 @@ const struct mt_cuda *mt_cuda(void)
     return &table;
 }
 
-/* ---- the trace side --------------------------------------------------------------------------------------
- */
+/* ---- the trace side ----------------------------------------------------------------------------- */
 
 struct mt_trace {
     struct fake_launch *launches;

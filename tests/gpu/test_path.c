@@ -22,8 +22,7 @@ void __mt_untraced(uint32_t note);
 
 _Thread_local struct host_thread host_thread;
 
-/* ---- kernels: what lane `lane` of CTA `cta` does as its i-th access ---------------------------------------
- */
+/* ---- kernels: what lane `lane` of CTA `cta` does as its i-th access ----------------------------- */
 
 #define LANES 6 /* 0 and 1, 5 to 8 of a warp of 32 */
 static const uint32_t lane_numbers[LANES] = {0, 1, 5, 6, 7, 8};

@@ -136,8 +136,7 @@ static void damaged(void **state)
     assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
 }
 
-/* ---- many writers, a small ring ---------------------------------------------------------------------------
- */
+/* ---- many writers, a small ring ----------------------------------------------------------------- */
 
 #define WRITERS 4
 #define PACKETS 20000

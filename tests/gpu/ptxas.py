@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""ptxas accepts an instrumented kernel with the GPU's record functions linked in, for each GPU that counts, and none of
+the functions spills registers. Prints registers and the version of ptxas.
+
+usage: ptxas.py --llvm BINDIR --cuda ROOT --bitcode gpu-device.bc --work DIR [ARCH...]
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+FUNCTIONS = {"kernel", "__mt_access_global", "__mt_access_generic", "__mt_access_global_n", "__mt_access_generic_n",
+             "__mt_untraced", "access", "block", "wait_for_room"}
+
+
+def run(*cmd):
+    done = subprocess.run(cmd, text=True, capture_output=True)
+    if done.returncode:
+        sys.exit("failed: %s\n%s%s" % (" ".join(cmd), done.stdout, done.stderr))
+    return done.stdout + done.stderr
+
+
+def check(o, arch):
+    here = os.path.dirname(os.path.abspath(__file__))
+    linked, ptx = (os.path.join(o.work, "kernel_%s.%s" % (arch, e)) for e in ("bc", "ptx"))
+    run(os.path.join(o.llvm, "llvm-link"), os.path.join(here, "kernel.ll"), o.bitcode, "-o", linked)
+    run(os.path.join(o.llvm, "llc"), "-mcpu=" + arch, linked, "-o", ptx)
+    said = run(os.path.join(o.cuda, "bin", "ptxas"), "-v", "-arch", arch, ptx, "-o", ptx[:-3] + "cubin")
+    spills = dict(re.findall(r"Function properties for (\S+)\n\s*(.*)", said))
+    missing = FUNCTIONS - set(spills)
+    if missing:
+        sys.exit("%s: ptxas says nothing of %s:\n%s" % (arch, ", ".join(sorted(missing)), said))
+    bad = {f: s for f, s in spills.items() if not re.match(r"0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", s)}
+    if bad:
+        sys.exit("%s: %s" % (arch, "; ".join("%s: %s" % b for b in bad.items())))
+    used = re.search(r"Used (\d+) registers.*?(\d+) bytes smem", said)
+    if not used or int(used[2]) != 8:
+        sys.exit("%s: the kernel should use 8 bytes of shared memory:\n%s" % (arch, said))
+    print("%s: %s registers with all record functions called, no spills, 8 bytes of shared memory" % (arch, used[1]))
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    for name in ("--llvm", "--cuda", "--bitcode", "--work"):
+        ap.add_argument(name, required=True)
+    ap.add_argument("arch", nargs="*", default=["sm_75", "sm_80", "sm_90"])
+    o = ap.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    print(run(os.path.join(o.cuda, "bin", "ptxas"), "--version").strip().splitlines()[-1])
+    for arch in o.arch:
+        check(o, arch)
+
+
+main()
