@@ -110,9 +110,9 @@ static void *run_call(void *p)
     c->fn(c->data);
     pthread_mutex_lock(&s->lock);
     s->done++;
-    pending--;
     pthread_cond_broadcast(&s->moved);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->lock); /* from here on the stream may be gone */
+    pending--;
     free(c);
     return NULL;
 }

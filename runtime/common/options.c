@@ -131,9 +131,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *from_environment(const char *name, void *ctx)
 {
-    /* Copied: the program may change its environment later. */
-    const char *s = getenv(name);
-    return s ? strdup(s) : NULL;
+    return getenv(name);
 }
 
 static void to_stderr(const char *line, void *ctx)
@@ -141,9 +139,22 @@ static void to_stderr(const char *line, void *ctx)
     mt_report("%s", line);
 }
 
+static const char *copy(const char *s)
+{
+    const char *p = strdup(s);
+    return p ? p : s;
+}
+
 static void read_once(void)
 {
     mt_options_parse(&options, from_environment, to_stderr, NULL);
+    /* Copies: the program may change its environment later. */
+#define KEEP_STRING(f) options.f = copy(options.f)
+#define KEEP_NUMBER(f) (void)0
+#define KEEP_CHOICE(f) (void)0
+#define KEEP_SWITCH(f) (void)0
+#define MT_OPTION(kind, field, name, def, values, help) KEEP_##kind(field);
+#include "options.def"
 }
 
 const struct mt_options *mt_options(void)

@@ -37,8 +37,11 @@ static int run(int (*fn)(void *))
 /* All lines of a companion as one array; NULL when one is no JSON object with "ev". */
 static json_t *load(const char *path)
 {
+    static json_t *loaded; /* nobody gives them back */
     char *text = slurp(path, NULL), *save = NULL;
     json_t *all = json_array();
+    loaded = loaded ? loaded : json_array();
+    json_array_append_new(loaded, all);
     for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
         json_error_t e;
         json_t *o = json_loads(line, 0, &e);
