@@ -16,8 +16,7 @@ struct mt_asm_error {
     size_t offset;     /* into the asm string */
 };
 
-/* ---- parsed form ----------------------------------------------------------------------------------------
- */
+/* ---- parsed form -------------------------------------------------------------------------------- */
 
 enum mt_asm_kind {
     MT_ASM_ARG,    /* $n: operand n of the asm, outputs first */
@@ -76,8 +75,7 @@ void mt_asm_free(struct mt_asm *a);
 /* Does the opcode have this modifier ("volatile", "v4")? The first part is not a modifier. */
 int mt_asm_has(const struct mt_asm_statement *s, const char *modifier);
 
-/* ---- accesses to global memory --------------------------------------------------------------------------
- */
+/* ---- accesses to global memory ------------------------------------------------------------------ */
 
 struct mt_asm_access {
     enum mt_access_type op;
@@ -97,8 +95,7 @@ struct mt_asm_access {
  */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
-/* ---- lowering for the CPU image -------------------------------------------------------------------------
- */
+/* ---- lowering for the CPU image ----------------------------------------------------------------- */
 
 /* Builtins by name (docs/internals.md). Conventions for instructions that the lowering does not do itself:
  *   op.mod d, a, b            T  mtb_ptx_op_mod(a, b)

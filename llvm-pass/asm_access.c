@@ -63,8 +63,7 @@ static int constant_of(struct scan *s, const struct mt_asm_operand *o, int64_t *
     return 1;
 }
 
-/* ---- following registers --------------------------------------------------------------------------------
- */
+/* ---- following registers ------------------------------------------------------------------------ */
 
 static void forget(struct scan *s, const struct mt_asm_operand *o)
 {
@@ -110,8 +109,7 @@ static void follow(struct scan *s, const struct mt_asm_statement *st)
     *at = k;
 }
 
-/* ---- accesses -------------------------------------------------------------------------------------------
- */
+/* ---- accesses ----------------------------------------------------------------------------------- */
 
 /* Bytes of the last element type that an opcode names, times its vector length; 0 when there is none. */
 static unsigned bytes_of(const struct mt_asm_statement *st)

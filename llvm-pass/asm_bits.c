@@ -14,8 +14,7 @@ static int begin(struct mt_asm_body *l, struct mt_asm_type *t, unsigned operands
     return mt_asm_last_type(l, t) || mt_asm_count(l, operands, operands) ? -1 : 0;
 }
 
-/* ---- moves and logic ------------------------------------------------------------------------------------
- */
+/* ---- moves and logic ---------------------------------------------------------------------------- */
 
 static int lower_mov(struct mt_asm_body *l)
 {
@@ -133,8 +132,7 @@ static int lower_lop3(struct mt_asm_body *l)
     return out(l, r, 0);
 }
 
-/* ---- fields ---------------------------------------------------------------------------------------------
- */
+/* ---- fields ------------------------------------------------------------------------------------- */
 
 static LLVMValueRef low_byte(struct mt_asm_body *l, LLVMValueRef v)
 {

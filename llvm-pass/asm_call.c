@@ -84,8 +84,7 @@ int mt_asm_is_shared(const struct mt_asm_statement *s)
     return 0;
 }
 
-/* ---- builtins of the whole statement --------------------------------------------------------------------
- */
+/* ---- builtins of the whole statement ------------------------------------------------------------ */
 
 static int optional_part(const char *part)
 {

@@ -9,8 +9,7 @@ static int is_float(struct mt_asm_type t)
     return t.kind == 'f' || t.kind == 'g' || t.kind == 't';
 }
 
-/* ---- comparisons ----------------------------------------------------------------------------------------
- */
+/* ---- comparisons -------------------------------------------------------------------------------- */
 
 static LLVMValueRef compare_ints(struct mt_asm_body *l, const char *word, LLVMValueRef a, LLVMValueRef b,
                                  int is_signed)
@@ -147,8 +146,7 @@ static int lower_selp(struct mt_asm_body *l)
              : -1;
 }
 
-/* ---- cvt ------------------------------------------------------------------------------------------------
- */
+/* ---- cvt ---------------------------------------------------------------------------------------- */
 
 static int int_to_int(struct mt_asm_body *l, struct mt_asm_type d, struct mt_asm_type s)
 {
@@ -249,8 +247,7 @@ static int lower_cvt(struct mt_asm_body *l)
     return d.kind == 'f' ? float_to_float(l, d, v) : float_to_int(l, d, v);
 }
 
-/* ---- address spaces -------------------------------------------------------------------------------------
- */
+/* ---- address spaces ----------------------------------------------------------------------------- */
 
 /* All spaces are one here, except that a shared address may have lost its high half. */
 static int lower_cvta(struct mt_asm_body *l)

@@ -91,8 +91,7 @@ static int carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int mi
     return out(l, LLVMBuildTrunc(l->b, x, mt_asm_int(l, t.bits), ""), t);
 }
 
-/* ---- arithmetic -----------------------------------------------------------------------------------------
- */
+/* ---- arithmetic --------------------------------------------------------------------------------- */
 
 static int lower_add(struct mt_asm_body *l)
 {

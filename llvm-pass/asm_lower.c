@@ -38,8 +38,7 @@ LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l)
     return LLVMAppendBasicBlockInContext(l->c, l->function, "asm");
 }
 
-/* ---- statements -----------------------------------------------------------------------------------------
- */
+/* ---- statements --------------------------------------------------------------------------------- */
 
 static const struct mt_asm_handler *find_in(const struct mt_asm_handler *table, const char *op)
 {
@@ -150,8 +149,7 @@ static int statement(struct mt_asm_body *l)
     return run(l, h, builtin, type);
 }
 
-/* ---- setting up, taking the call's place, undoing -------------------------------------------------------
- */
+/* ---- setting up, taking the call's place, undoing ----------------------------------------------- */
 
 static LLVMTypeRef result_type(struct mt_asm_body *l, unsigned i)
 {

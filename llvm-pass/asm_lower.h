@@ -8,8 +8,7 @@
 #include "asm.h"
 #include <llvm-c/Target.h>
 
-/* ---- constraints: what $n stands for (asm_ties.c) -------------------------------------------------------
- */
+/* ---- constraints: what $n stands for (asm_ties.c) ----------------------------------------------- */
 
 #define MT_ASM_MAX_OPERANDS 512
 struct mt_asm_tie {
@@ -31,8 +30,7 @@ struct mt_asm_type {
 int mt_asm_type(const char *word, struct mt_asm_type *t);
 unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
 
-/* ---- the body being lowered -----------------------------------------------------------------------------
- */
+/* ---- the body being lowered --------------------------------------------------------------------- */
 
 struct mt_asm_label {
     const char *name;

@@ -104,8 +104,7 @@ static int lower_st(struct mt_asm_body *l)
     return p ? 0 : -1;
 }
 
-/* ---- atomics --------------------------------------------------------------------------------------------
- */
+/* ---- atomics ------------------------------------------------------------------------------------ */
 
 struct atomic_op {
     const char *word;
@@ -269,8 +268,7 @@ static int lower_atom(struct mt_asm_body *l)
     return 0;
 }
 
-/* ---- copies, fences, hints ------------------------------------------------------------------------------
- */
+/* ---- copies, fences, hints ---------------------------------------------------------------------- */
 
 /* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: the copy is done at once, the rest zeroed.
  */

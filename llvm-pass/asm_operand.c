@@ -62,8 +62,7 @@ void *mt_parse_grow(struct mt_parser *p, void *array, unsigned count, unsigned *
     return bigger;
 }
 
-/* ---- characters -----------------------------------------------------------------------------------------
- */
+/* ---- characters --------------------------------------------------------------------------------- */
 
 int mt_parse_peek(const struct mt_parser *p, size_t i)
 {
@@ -164,8 +163,7 @@ const char *mt_parse_name(struct mt_parser *p, int opcode)
     return copy;
 }
 
-/* ---- operands -------------------------------------------------------------------------------------------
- */
+/* ---- operands ----------------------------------------------------------------------------------- */
 
 /* $n, ${n}, ${n:modifier} */
 static int argument(struct mt_parser *p, struct mt_asm_operand *o)

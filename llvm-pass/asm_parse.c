@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- statements -----------------------------------------------------------------------------------------
- */
+/* ---- statements --------------------------------------------------------------------------------- */
 
 static int add_reg(struct mt_parser *p, const char *text, char type, unsigned bits)
 {

@@ -215,8 +215,7 @@ LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeR
     return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &overload, overload != NULL), f, args, n, "");
 }
 
-/* ---- addresses ------------------------------------------------------------------------------------------
- */
+/* ---- addresses ---------------------------------------------------------------------------------- */
 
 /* A shared address that has lost its high half is either the low half of the full pointer (a cut pointer) or
  * an offset from the CTA's shared base (made by PTX alone). Shared memory is smaller than 1 MiB: what lies

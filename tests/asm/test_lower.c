@@ -10,8 +10,7 @@
 #include <string.h>
 #include "harness.h"
 
-/* ---- functions of the CPU device, as far as these tests need them ----------------------------------------
- */
+/* ---- functions of the CPU device, as far as these tests need them ------------------------------- */
 
 static char shared_memory[4096] __attribute__((aligned(64)));
 static uint64_t seen[8];
@@ -75,8 +74,7 @@ const struct asm_symbol asm_symbols[] = {{"mtb_shared_base", shared_base, "p"},
                                          {"mtb_ptx_mbarrier_peek_shared_b32", reads, "rp"},
                                          {NULL, NULL, NULL}};
 
-/* ---- running ---------------------------------------------------------------------------------------------
- */
+/* ---- running ------------------------------------------------------------------------------------ */
 
 static asm_function *compile(const char *text, const char *constraints, const char *outs, const char *ins,
                              int opt)
@@ -149,8 +147,7 @@ static void run_case(const struct op_case *c)
         out[0] = (uint64_t)(expression);                                                                     \
     }
 
-/* ---- integer arithmetic ----------------------------------------------------------------------------------
- */
+/* ---- integer arithmetic ------------------------------------------------------------------------- */
 
 R32(ref_add, a + b)
 R64(ref_sub64, a - b)
@@ -241,8 +238,7 @@ static void carry_across_calls(void **state)
     }
 }
 
-/* ---- bits ------------------------------------------------------------------------------------------------
- */
+/* ---- bits --------------------------------------------------------------------------------------- */
 
 R32(ref_shl, b > 31 ? 0 : a << b)
 R32(ref_shr_s, (int32_t)a >> (b > 31 ? 31 : b))
@@ -366,8 +362,7 @@ static void bit_operations(void **state)
         run_case(&cases[i]);
 }
 
-/* ---- moves, comparison, selection, conversion ------------------------------------------------------------
- */
+/* ---- moves, comparison, selection, conversion --------------------------------------------------- */
 
 static void ref_unpack(uint64_t *out, const uint64_t *in)
 {
@@ -483,8 +478,7 @@ static void floats(void **state)
         }
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------- */
 
 #define CALL(out, text, constraints, outs, ins, ...)                                                         \
     for (int opt = 0; opt < 2; opt++) {                                                                      \
@@ -597,8 +591,7 @@ static void copies(void **state)
     CALL(out, "prefetch.global.L2 [$0];", "l", "", "l", 8);
 }
 
-/* ---- calls and control -----------------------------------------------------------------------------------
- */
+/* ---- calls and control -------------------------------------------------------------------------- */
 
 static void builtins(void **state)
 {
