@@ -3,7 +3,7 @@
  * may run until the process ends. Thread-safe. */
 #ifndef MT_API_MODULE_H
 #define MT_API_MODULE_H
-#include <cuda_runtime_api.h>
+#include "crt.h"
 #include "cpu/cpu.h"
 
 struct mt_module {
