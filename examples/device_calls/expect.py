@@ -10,7 +10,7 @@ SITES = {
     "out[i] = sum_range(in, i * SEGMENT, (i + 1) * SEGMENT);": ["store 4"],
     "return a[i] - a[i + 1];": ["load 4"],
     "out[i] = operations[i % 3](in, i);": ["load 8", "store 4"],
-    "return side * side;": ["load 4"],
+    "int s = side; // -O0 would load it twice": ["load 4"],
     "return width * (int)height;": ["load 4", "load 8"],
     "out[i] = shapes[i]->area();": ["load 8", "store 4"],
 }

@@ -1,6 +1,7 @@
 """Where traces go: folders, patterns, planted links, folders that cannot be written, file modes."""
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -48,7 +49,7 @@ def planted_companion(world):
 
 @case("sink.unwritable")
 def unwritable(world):
-    """A folder that does not exist, or is a file: right result, one message, exit code 0."""
+    """A folder that does not exist, or is a file: right result, a message per file, exit code 0."""
     app = app_of(world)
     plain = world.run_ok(app, traced=False)
     folder = world.folder("unwritable")
@@ -58,9 +59,9 @@ def unwritable(world):
     for place in (os.path.join(folder, "missing", "deep"), blocker):
         result = world.run_ok(app, MEMTRACE_DIR=place)
         same("output", result.out, plain.out)
-        holds(f"one message that names the place: {result.err!r}",
+        holds(f"messages that name the place: {result.err!r}",
               result.err.startswith("memtrace: ") and place in result.err)
-        same("lines said", len(result.err.splitlines()), 1)
+        holds(f"each file is named once: {result.err!r}", len(result.err.splitlines()) == 2)
     same("nothing was written", sorted(os.listdir(folder)), ["file"])
 
 
@@ -87,7 +88,7 @@ def full(world):
     same("the companion says that the trace is not complete", meta.one("end")["complete"], False)
     holds("and how much is lost", meta.all("lost"))
     truncated = world.call([world.tool("mt-extract"), os.path.join(folder, "MemTrace-pipe-0")], code=3)
-    holds(f"mt-extract names the offset: {truncated.stderr!r}", "offset" in truncated.stderr)
+    holds(f"mt-extract names the offset: {truncated.stderr!r}", re.search(r"byte \d+", truncated.stderr))
     same("and says so in its output", json.loads(truncated.stdout)["complete"], False)
 
 

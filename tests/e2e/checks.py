@@ -108,18 +108,22 @@ def source_line(sources, file, line, pattern, what):
     return text.strip()
 
 
-def sites(result, sources, expected, left_out=()):
+def sites(result, sources, expected, left_out=(), silent={}):
     """The companion's sites are `expected` {text of the line: [what it does, bytes]}; sites in functions named in
-    `left_out` are only checked to lie on lines that exist."""
+    `left_out` are only checked to lie on lines that exist. `silent` ones may be there or not."""
     got = {}
     meta = result.companion(result.streams()[0])
     found = meta.all("site")
     same("site ids are different", len({s["id"] for s in found}), len(found))
     for s in found:
+        if s["line"] == 0 and any(name in s["function"] for name in left_out):
+            continue  # the optimizer made one access of several lines
         text = source_line(sources, s["file"], s["line"], r"\S", f"site {s['id']}")
         holds(f"site {s['id']} has a column on its line: {s}", 1 <= s["column"] <= 200)
         if not any(name in s["function"] for name in left_out):
-            got.setdefault(text, set()).add(f"{s['op']} {s['size']}")
+            what = f"{s['op']} {s['size']}"
+            if what not in silent.get(text, ()):
+                got.setdefault(text, set()).add(what)
     same("sites", {k: sorted(v) for k, v in got.items()}, {k: sorted(v) for k, v in expected.items()})
 
 

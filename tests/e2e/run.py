@@ -22,6 +22,7 @@ def main():
     parser.add_argument("--build", help="build folder with bin/ and lib/")
     parser.add_argument("--source", default=os.path.dirname(os.path.dirname(here)))
     parser.add_argument("--work", help="keep what the tests make here (default: a temporary folder, removed)")
+    parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
@@ -41,7 +42,8 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         try:
-            world.CASES[name](world.World(os.path.realpath(args.build), os.path.realpath(args.source), folder))
+            world.CASES[name](world.World(os.path.realpath(args.build), os.path.realpath(args.source), folder,
+                                          args.flag))
             verdict = "ok"
         except world.Failed as why:
             verdict = f"FAILED: {why}"

@@ -54,10 +54,11 @@ class Result:
 
 
 class World:
-    """`build`: build folder with bin/ and lib/; `source`: repository; `work`: private folder for what tests make."""
+    """`build`: build folder with bin/ and lib/; `source`: repository; `work`: private folder for what tests make;
+    `flags`: more words for mt-cc."""
 
-    def __init__(self, build, source, work):
-        self.build, self.source, self.work = build, source, work
+    def __init__(self, build, source, work, flags=()):
+        self.build, self.source, self.work, self.flags = build, source, work, list(flags)
         self.examples = os.path.join(source, "examples")
         self.src = os.path.join(source, "tests", "e2e", "src")
         self.counter = 0
@@ -84,7 +85,7 @@ class World:
         """mt-cc of one or more sources into a program; returns its path (or the process when code is not 0)."""
         sources = [sources] if isinstance(sources, str) else sources
         out = out or os.path.join(self.folder("build"), "app")
-        process = self.call([self.tool("mt-cc"), *flags, *sources, "-o", out], code)
+        process = self.call([self.tool("mt-cc"), *self.flags, *flags, *sources, "-o", out], code)
         return out if code == 0 else process
 
     def run(self, command, traced=True, folder=None, timeout=300, **variables):
