@@ -41,12 +41,18 @@ static bool is_system_root(llvm::StringRef root)
     return root == "/usr" || root == "/usr/local";
 }
 
-/* The overlay that belongs to this plugin's build, or a placeholder. */
+/* The overlay that belongs to this plugin, in the build tree or installed; else a placeholder. */
 static std::string suggested_overlay()
 {
-    llvm::SmallString<256> name(path::parent_path(path::parent_path(mt::own_path())));
-    path::append(name, "cuda-overlay");
-    return exists_in(name, "bin/.memtrace-overlay") ? name.str().str() : "<overlay>";
+    llvm::SmallString<256> folder(path::parent_path(mt::own_path()));
+    for (const char *place : {"../cuda-overlay", "memtrace/cuda-overlay"}) {
+        llvm::SmallString<256> name(folder);
+        path::append(name, place);
+        path::remove_dots(name, true);
+        if (exists_in(name, "bin/.memtrace-overlay"))
+            return name.str().str();
+    }
+    return "<overlay>";
 }
 
 /* The tools in the overlay's bin/ put the CPU image behind the fatbin; with NVIDIA's own it is lost. Said

@@ -1,7 +1,7 @@
 /* #pragma memtrace on|off: stretches of source lines that are not traced. A region belongs to the file it
  * stands in: what that file includes is not affected, and the end of the file ends it. */
 #include "plugin.h"
-#include "clang/Lex/LexDiagnostic.h"
+#include <map>
 
 using namespace clang;
 
@@ -13,7 +13,8 @@ struct Region {
 };
 struct Regions {
     std::vector<Region> closed;
-    llvm::DenseMap<FileID, Region> open;
+    /* By inclusion and name: preprocessed input is one inclusion with the text of many files. */
+    std::map<std::pair<FileID, std::string>, Region> open;
 };
 
 Regions &regions()
@@ -80,8 +81,8 @@ void Handler::HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token 
     PresumedLoc place = sources.getPresumedLoc(at);
     if (place.isInvalid())
         return;
-    FileID file = sources.getFileID(at);
     auto &open = regions().open;
+    auto file = std::make_pair(sources.getFileID(at), std::string(place.getFilename()));
     auto found = open.find(file);
     if (off && found != open.end()) {
         warn(pp, name.getLocation(),

@@ -32,7 +32,6 @@
 // In what comes out at the end there is none of it.
 // RUN: %cuda -fplugin=%plugin -O2 --cuda-device-only -S %s -o - | FileCheck %s --check-prefix=GONE
 // RUN: %cuda -fplugin=%plugin -O2 --cuda-host-only -S %s -o - | FileCheck %s --check-prefix=GONE
-// RUN: %cuda -fplugin=%plugin -O2 --cuda-host-only -S -emit-llvm %s -o - | FileCheck %s --check-prefix=GONE
 // GONE-NOT: {{\.loc|\.debug_|DISubprogram|DILocation|memtrace\.(kernel|device)}}
 #line 40
 template <class T> __device__ T helper(T *p) { return p[0] + (T)1 + p[1]; }
