@@ -33,6 +33,8 @@ static inline int mt_stopped(const struct mt_stop *s)
 /* Waits until `fd` can be read: 1 yes, 0 stopped. Regular files never wait. */
 int mt_wait_readable(int fd, const struct mt_stop *stop);
 void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop);
+/* Between launches: 0 if the trace has come to its clean end, 1 if there is more, damage included. May wait. */
+int mt_reader_more(struct mt_reader *r);
 
 /* An unnamed file in $TMPDIR (or /tmp): a descriptor, or -1 with *err. */
 int mt_spool_create(struct mt_error *err);

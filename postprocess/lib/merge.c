@@ -169,6 +169,10 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacit
             if (i == m->ninputs)
                 break;
             if (m->next_copy < m->ncopies && m->copies[m->next_copy].seq < seq) {
+                if (seq == MT_SEQ_NONE && !mt_reader_more(m->inputs[i].reader)) {
+                    m->inputs[i].finished = 1; /* copies after the last launch are nobody's business */
+                    continue;
+                }
                 *item = (struct mt_item){.kind = MT_ITEM_COPY,
                                          .superstep = m->superstep,
                                          .input = i,

@@ -311,6 +311,18 @@ int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capac
     return -1;
 }
 
+int mt_reader_more(struct mt_reader *r)
+{
+    int rc = 1;
+    if (r->state == AT_SIZE)
+        rc = read_size(r);
+    if (rc > 0 && r->state == AT_NAME && r->pos == r->end && (rc = refill(r)) == 0)
+        r->state = AT_END;
+    if (rc < 0)
+        r->state = AT_ERROR;
+    return r->state != AT_END;
+}
+
 int mt_reader_next(struct mt_reader *r, struct mt_batch *batch, struct mt_error *err)
 {
     if (!r->own && !(r->own = malloc(OWN_BATCH * sizeof *r->own))) {

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""mt-graph and mt-dump against a few lines of Python, on random traces. usage: graph_test.py BIN_FOLDER [CASES]"""
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import brute
+import traces
+
+TYPES = {"load": "read", "store": "write", "atomic": "atomic", "unknown": "unknown"}
+FIELDS = ["buffer", "stride", "type", "size", "site"]
+
+
+def make_case(rng):
+    """Launches [(seq, kernel, records)] of one stream and allocation events."""
+    events, launches, live, seq, ident = [], [], [], 0, rng.randint(0, 3)
+    for _ in range(rng.randint(1, 6)):
+        while rng.random() < 0.6:
+            if live and rng.random() < 0.4:
+                a = live.pop(rng.randrange(len(live)))
+                events.append({"ev": "free", "seq": seq, "id": a["id"], "base": a["base"]})
+            else:
+                free = [b for b in (0x1000, 0x1040, 0x1080, 0x2000) if b not in [int(a["base"], 16) for a in live]]
+                if free:
+                    a = {"ev": "alloc", "seq": seq, "id": ident, "base": hex(rng.choice(free)),
+                         "bytes": rng.choice([1, 32, 64]), "kind": "cudaMalloc", "name": "b%d" % ident}
+                    events.append(a)
+                    live.append(a)
+                    ident += 1
+            seq += 1
+        records = [
+            traces.record(rng.randint(0, 2), rng.choices([0, 1, 2, 3], [5, 4, 1, 0.2])[0], rng.choice([1, 4, 8]),
+                          rng.choice([0x1000, 0x1040, 0x1080, 0x2000, 0xFF0]) + rng.randrange(0, 64, 8),
+                          (rng.randint(0, 2), 0, rng.randint(0, 1)))
+            for _ in range(rng.choice([0, 3, 60, 200]))
+        ]
+        launches.append((seq, rng.choice(["walk", "run<int>", 'say "hi"\\']), records))
+        seq += 1
+    return launches, events
+
+
+def lives(events, seq, address):
+    found = None
+    for a in events:
+        if a["ev"] == "alloc" and a["seq"] < seq:
+            gone = [f for f in events if f["ev"] == "free" and f["id"] == a["id"]]
+            if (not gone or gone[0]["seq"] > seq) and 0 <= address - int(a["base"], 16) < a["bytes"]:
+                found = a
+    return found
+
+
+def graph(launches, events, fields, min_count):
+    """Nodes {key: count} and edges {(key, key): count}; events None: no companion."""
+    nodes, edges = {}, {}
+    for seq, kernel, records in launches:
+        before, last = {}, {}
+        for r in brute.parse(traces.trace([(kernel, records)]))[0][0][1]:
+            a = lives(events, seq, r["addr"]) if events is not None else None
+            buffer = a["id"] if a else 0 if events is None else None
+            place = (r["cta"], buffer)
+            if place in before:
+                key = {"buffer": buffer, "stride": r["addr"] - before[place], "type": TYPES[r["type"]],
+                       "size": a["bytes"] if a else None, "site": kernel}
+                key = tuple(key[f] for f in fields)
+                nodes[key] = nodes.get(key, 0) + 1
+                if r["cta"] in last:
+                    edge = (last[r["cta"]], key)
+                    edges[edge] = edges.get(edge, 0) + 1
+                last[r["cta"]] = key
+            before[place] = r["addr"]
+    nodes = {k: n for k, n in nodes.items() if n >= min_count}
+    return nodes, {e: n for e, n in edges.items() if n >= min_count and e[0] in nodes and e[1] in nodes}
+
+
+def check(binary, folder, rng):
+    launches, events = make_case(rng)
+    path = os.path.join(folder, "t")
+    with open(path, "wb") as f:
+        f.write(traces.trace([(k, r) for _, k, r in launches]))
+    with_meta = rng.random() < 0.8
+    if os.path.exists(path + ".meta"):
+        os.unlink(path + ".meta")
+    if with_meta:
+        n = sum(len(r) for _, _, r in launches)
+        all_events = events + [{"ev": "launch", "seq": s, "kernel": k, "records": len(r)} for s, k, r in launches]
+        with open(path + ".meta", "w") as f:
+            f.write(traces.companion(sorted(all_events, key=lambda e: e["seq"]), {},
+                                     {"records_written": n, "records_counted": n}))
+    fields = rng.choice([FIELDS[:3], FIELDS[:3], FIELDS, ["stride", "type"], ["size", "site"], ["buffer"]])
+    least = rng.choice([0, 0, 2, 5])
+    options = ["--node", ",".join(rng.sample(fields, len(fields))), "--min-count", str(least)]
+    r = subprocess.run([binary + "/mt-graph", "-f", "json", *options, path], capture_output=True, check=True)
+    got = json.loads(r.stdout)
+    expected = graph(launches, events if with_meta else None, fields, least)
+    keys = [tuple(n[f] for f in fields) for n in got["nodes"]]
+    nodes = {k: n["count"] for k, n in zip(keys, got["nodes"])}
+    edges = {(keys[e["from"]], keys[e["to"]]): e["count"] for e in got["edges"]}
+    assert (nodes, edges) == expected, "%s %s\n got %s\n expected %s" % (path, options, (nodes, edges), expected)
+    assert len(keys) == len(set(keys)) and got["node"] == fields
+    assert [n["id"] for n in got["nodes"]] == list(range(len(keys)))
+    assert [(e["from"], e["to"]) for e in got["edges"]] == sorted((e["from"], e["to"]) for e in got["edges"])
+    # DOT says the same
+    dot = subprocess.run([binary + "/mt-graph", *options, path], capture_output=True, check=True).stdout.decode()
+    assert re.findall(r"n(\d+) -> n(\d+) \[label=\"(\d+)\"", dot) == [
+        (str(e["from"]), str(e["to"]), str(e["count"])) for e in got["edges"]
+    ]
+    counts = re.findall(r"^  n\d+ \[label=\".* - (\d+)\"", dot, re.M)
+    assert counts == [str(n["count"]) for n in got["nodes"]], dot
+    # mt-dump says each record
+    text = subprocess.run([binary + "/mt-dump", path], capture_output=True, check=True).stdout.decode()
+    lines = []
+    for step, (_, kernel, records) in enumerate(launches):
+        lines.append("launch %d %s" % (step, kernel))
+        for r in brute.parse(traces.trace([(kernel, records)]))[0][0][1]:
+            lines.append("%s %d %s cta %d,%d,%d sm %d" % (r["type"], r["size"], hex(r["addr"]), *r["cta"], r["sm"]))
+    assert [x for x in text.splitlines() if not x.startswith("#")] == lines
+    return dot
+
+
+def main():
+    binary, cases = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300
+    folder = tempfile.mkdtemp(prefix="mt-graph-")
+    for seed in range(cases):
+        try:
+            dot = check(binary, folder, random.Random(seed))
+        except Exception:
+            print("seed %d, kept in %s" % (seed, folder))
+            raise
+    if shutil.which("dot"):  # Graphviz takes it
+        svg = subprocess.run(["dot", "-Tsvg"], input=dot.encode(), capture_output=True, check=True).stdout
+        assert svg.count(b'class="node"') == len(re.findall(r"^  n\d+ \[", dot, re.M))
+    shutil.rmtree(folder)
+    print("%d random traces: graph, DOT and dump as expected" % cases)
+
+
+if __name__ == "__main__":
+    main()
