@@ -99,6 +99,10 @@ int mt_asm_fallback(struct mt_asm_body *l);
 /* Does the statement name shared memory? */
 int mt_asm_is_shared(const struct mt_asm_statement *s);
 
+/* asm_memory.c: one atomic read-modify-write as the opcode says, of one element; the old bits, NULL on error.
+ */
+LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t);
+
 /* Fresh block that follows the current one; the builder is not moved. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
 
@@ -110,7 +114,8 @@ struct mt_asm_handler {
     int pure;
 };
 extern const struct mt_asm_handler mt_asm_integer_handlers[], mt_asm_bit_handlers[], mt_asm_float_handlers[],
-    mt_asm_convert_handlers[], mt_asm_memory_handlers[], mt_asm_warp_handlers[]; /* ended by op == NULL */
+    mt_asm_convert_handlers[], mt_asm_memory_handlers[], mt_asm_copy_handlers[],
+    mt_asm_warp_handlers[]; /* ended by op == NULL */
 
 /* Type that the opcode ends in; fails when there is none. */
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);

@@ -78,11 +78,26 @@ static int lower_ld(struct mt_asm_body *l)
     return 0;
 }
 
+/* st.bulk [a], size, 0 */
+static int st_bulk(struct mt_asm_body *l)
+{
+    if (mt_asm_count(l, 3, 3))
+        return -1;
+    LLVMValueRef p = mt_asm_address(l, &l->s->operands[0], mt_asm_is_shared(l->s));
+    LLVMValueRef n = mt_asm_in(l, &l->s->operands[1], 64), v = mt_asm_in(l, &l->s->operands[2], 8);
+    if (!p || !n || !v)
+        return -1;
+    LLVMBuildMemSet(l->b, p, v, n, 1);
+    return 0;
+}
+
 static int lower_st(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     unsigned n = lanes_of(l->s);
-    if (mt_asm_has(l->s, "async") || mt_asm_has(l->s, "bulk"))
+    if (mt_asm_has(l->s, "bulk"))
+        return st_bulk(l);
+    if (mt_asm_has(l->s, "async"))
         return mt_asm_fallback(l);
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, 2, 3))
         return -1;
@@ -196,8 +211,7 @@ static const struct atomic_op *atomic_op_of(const struct mt_asm_statement *s)
     return NULL;
 }
 
-/* One atomic read-modify-write of one element; the old value's bits, NULL on error. */
-static LLVMValueRef one_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t)
+LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t)
 {
     const struct atomic_op *op = atomic_op_of(l->s);
     LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingMonotonic);
@@ -255,7 +269,7 @@ static int lower_atom(struct mt_asm_body *l)
         if ((n > 1 && !(from = lane(l, from, n, i))))
             return -1;
         LLVMValueRef v = mt_asm_in(l, from, bits);
-        if (!v || !(old[i] = one_atomic(l, element(l, p, mt_asm_int(l, bits), i), v, t)))
+        if (!v || !(old[i] = mt_asm_atomic(l, element(l, p, mt_asm_int(l, bits), i), v, t)))
             return -1;
     }
     for (unsigned i = 0; returns && i < n; i++) {
@@ -268,69 +282,7 @@ static int lower_atom(struct mt_asm_body *l)
     return 0;
 }
 
-/* ---- copies, fences, hints ---------------------------------------------------------------------- */
-
-/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: the copy is done at once, the rest zeroed.
- */
-static int cp_async(struct mt_asm_body *l)
-{
-    const struct mt_asm_statement *s = l->s;
-    unsigned hint = strstr(s->opcode, "::cache_hint") != NULL;
-    if (mt_asm_count(l, 3, 5))
-        return -1;
-    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64);
-    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 1);
-    if (!n || !dst)
-        return -1;
-    if (s->noperands - hint == 4) {
-        const struct mt_asm_operand *o = &s->operands[3];
-        LLVMBuildMemSet(l->b, dst, mt_asm_const(l, 8, 0), n, 1);
-        LLVMValueRef less;
-        if (mt_asm_width(l, o) == 1) {
-            LLVMValueRef ignore = mt_asm_in(l, o, 1);
-            less = ignore ? LLVMBuildSelect(l->b, ignore, mt_asm_const(l, 64, 0), n, "") : NULL;
-        } else {
-            less = mt_asm_in(l, o, 64);
-        }
-        if (!less)
-            return -1;
-        LLVMValueRef args[] = {n, less};
-        n = mt_asm_intrinsic(l, "llvm.umin", l->i64, args, 2);
-    }
-    LLVMValueRef src = mt_asm_address(l, &s->operands[1], 0);
-    if (!src)
-        return -1;
-    LLVMBuildMemCpy(l->b, dst, 1, src, 1, n);
-    return 0;
-}
-
-static int lower_cp(struct mt_asm_body *l)
-{
-    const struct mt_asm_statement *s = l->s;
-    static const char *const done[] = {"commit_group", "wait_group", "wait_all", "prefetch"};
-    LLVMTypeRef type;
-    LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
-    if (builtin)
-        return mt_asm_call_builtin(l, builtin, type);
-    for (unsigned i = 0; i < sizeof done / sizeof *done; i++)
-        if (mt_asm_has(s, done[i]))
-            return 0; /* copies are done when they are issued */
-    if (mt_asm_has(s, "mbarrier") || mt_asm_has(s, "tensor") || mt_asm_has(s, "reduce"))
-        return mt_asm_fallback(l);
-    if (!mt_asm_has(s, "bulk"))
-        return cp_async(l);
-    if (s->nparts < 5 || strcmp(s->parts[3], "global") || mt_asm_has(s, "cp_mask"))
-        return mt_asm_fallback(l);
-    if (mt_asm_count(l, 3, 4))
-        return -1;
-    /* to global memory: [dst], [src], size */
-    LLVMValueRef n = mt_asm_in(l, &s->operands[2], 64);
-    LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 0), src = mt_asm_address(l, &s->operands[1], 1);
-    if (!n || !dst || !src)
-        return -1;
-    LLVMBuildMemCpy(l->b, dst, 1, src, 1, n);
-    return 0;
-}
+/* ---- fences, hints ------------------------------------------------------------------------------ */
 
 static int lower_fence(struct mt_asm_body *l)
 {
@@ -356,7 +308,7 @@ const struct mt_asm_handler mt_asm_memory_handlers[] = {{"ld", lower_ld, 0},
                                                         {"st", lower_st, 0},
                                                         {"atom", lower_atom, 0},
                                                         {"red", lower_atom, 0},
-                                                        {"cp", lower_cp, 0},
+
                                                         {"fence", lower_fence, 0},
                                                         {"membar", lower_fence, 0},
                                                         {"prefetch", lower_nothing, 1},

@@ -62,17 +62,30 @@ static uint32_t reads(void *p)
     return *(uint32_t *)p + 1;
 }
 
-const struct asm_symbol asm_symbols[] = {{"mtb_shared_base", shared_base, "p"},
-                                         {"mtb_ptx_sreg_laneid", laneid, "r"},
-                                         {"mtb_nvvm_read_ptx_sreg_clock64", clock64, "l"},
-                                         {"mt_cpu_shfl", shfl, "lrrrrr"},
-                                         {"mt_cpu_vote", vote, "rrrr"},
-                                         {"mt_cpu_barrier", barrier, "rrrrr"},
-                                         {"mt_cpu_yield", yield, "v"},
-                                         {"mtb_ptx_frob_f32", scaled, "ffr"},
-                                         {"mtb_ptx_split_x3_b32", split, "vlrp"},
-                                         {"mtb_ptx_mbarrier_peek_shared_b32", reads, "rp"},
-                                         {NULL, NULL, NULL}};
+static uint64_t arrive(void *p, uint32_t count)
+{
+    seen[0] = (uintptr_t)p;
+    return count;
+}
+static _Bool try_wait(void *p, uint64_t state)
+{
+    return p == shared_memory + 8 && state == 1;
+}
+
+const struct asm_symbol asm_symbols[] = {
+    {"mtb_shared_base", shared_base, "p"},
+    {"mtb_ptx_sreg_laneid", laneid, "r"},
+    {"mtb_nvvm_read_ptx_sreg_clock64", clock64, "l"},
+    {"mt_cpu_shfl", shfl, "lrrrrr"},
+    {"mt_cpu_vote", vote, "rrrr"},
+    {"mt_cpu_barrier", barrier, "rrrrr"},
+    {"mt_cpu_yield", yield, "v"},
+    {"mtb_ptx_frob_f32", scaled, "ffr"},
+    {"mtb_ptx_split_x3_b32", split, "vlrp"},
+    {"mtb_ptx_mbarrier_peek_shared_b32", reads, "rp"},
+    {"mtb_ptx_mbarrier_arrive_noComplete_shared__cta_b64", arrive, "lpr"},
+    {"mtb_ptx_mbarrier_try_wait_shared_b64", try_wait, "bpl"},
+    {NULL, NULL, NULL}};
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
@@ -607,6 +620,12 @@ static void builtins(void **state)
     CALL(out, "mbarrier.peek.shared.b32 $0, [$1+8];", "=r,r", "r", "r",
          (uint32_t)(uintptr_t)shared_memory + 32);
     assert_int_equal(out[0], 100);
+    seen[0] = 0;
+    CALL(out, "mbarrier.arrive.release.cta.shared::cta.b64 $0, [$1], $2;", "=l,r,r", "l", "rr", 8, 7);
+    assert_true(out[0] == 7 && seen[0] == (uintptr_t)shared_memory + 8);
+    CALL(out, "{ .reg .pred p; mbarrier.try_wait.shared.b64 p, [$1], $2, $3; selp.u32 $0, 1, 0, p; }",
+         "=r,r,l,r", "r", "rlr", 8, 1, 1000000);
+    assert_int_equal(out[0], 1);
     CALL(out, "shfl.sync.down.b32 $0, $1, 3, 0x1f, 0xff;", "=r,r", "r", "r", 0xf0f0f0f0);
     assert_int_equal(out[0], 0x0f0f0f0f);
     assert_true(seen[0] == 0xff && seen[1] == 0xf0f0f0f0 && seen[2] == 3 && seen[3] == 31 && seen[4] == 1);
