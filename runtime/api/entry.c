@@ -47,13 +47,23 @@ static void *real(struct mt_entry *e)
     return f;
 }
 
+/* MEMTRACE_DEVICE=gpu without a runtime to forward to, which was said. */
+static cudaError_t no_runtime(void)
+{
+    return mt_fail(cudaErrorInsufficientDriver);
+}
+
 /* NULL: nothing is there, and that was said. */
 static void *find(struct mt_entry *e)
 {
-    void *f = mt_device_is_gpu() ? real(e) : (void *)e->impl;
+    int gpu = mt_device_is_gpu();
+    void *f = gpu ? real(e) : (void *)e->impl;
+    if (!f && gpu && e->alone && e->impl)
+        return (void *)e->impl;
+    if (!f && gpu && !mt_device_cudart())
+        return (void *)no_runtime;
     if (!f)
-        say(e, mt_device_is_gpu() ? "not in the CUDA runtime in use"
-                                  : "the CPU device does not have this function");
+        say(e, gpu ? "not in the CUDA runtime in use" : "the CPU device does not have this function");
     return f;
 }
 

@@ -18,6 +18,7 @@ struct mt_entry {
     void (*impl)(void), (*rec)(void);
     void *real, *real_per_thread; /* the real runtime's, when looked up */
     int said;
+    int alone; /* impl works without any device: errors' names and the like */
 };
 extern struct mt_entry mt_entries[MT_ENTRIES];
 extern void *mt_entry_slots[MT_ENTRIES];

@@ -94,7 +94,8 @@ def main():
         f.write("struct mt_entry mt_entries[MT_ENTRIES] = {\n")
         for n in names:
             pt = f'"{pt_of[n]}"' if n in pt_of else "0"
-            f.write(f'    {{"{n}", {pt}, (void (*)(void))impl_{n}, (void (*)(void))rec_{n}, 0, 0, 0}},\n')
+            alone = plain[n][0].split()[-1] != "cudaError_t" or n.endswith("LastError")
+            f.write(f'    {{"{n}", {pt}, (void (*)(void))impl_{n}, (void (*)(void))rec_{n}, 0, 0, 0, {alone:d}}},\n')
         f.write("};\n#pragma GCC visibility pop\n")
         for v, b in variants.items():
             f.write(per_thread(v, plain[b], b, plain[b][1]))

@@ -11,6 +11,7 @@
 #include "common/trace.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ARGS_ON_STACK 64
 
@@ -102,6 +103,14 @@ static cudaError_t settle(const struct mt_cpu_launch *run, int status)
     }
 }
 
+/* A child of a traced program looks traced and is not. */
+static void say_forked(void)
+{
+    static _Atomic int said;
+    if (mt_options()->enable && !said++)
+        mt_note("process %d was forked by a traced program; its launches are not traced", (int)getpid());
+}
+
 static cudaError_t run(const struct mt_function *f, const struct mt_launch_config *c, struct mt_stream *s,
                        void **args, const struct mt_host_site *site)
 {
@@ -121,6 +130,8 @@ static cudaError_t run(const struct mt_function *f, const struct mt_launch_confi
     pthread_mutex_lock(&s->launching);
     if (f->kernel->flags & MT_KERNEL_TRACED && mt_tracing())
         trace = mt_stream_trace(s);
+    else if (f->kernel->flags & MT_KERNEL_TRACED)
+        say_forked();
     if (trace) {
         run.flush = mt_trace_append;
         run.flush_ctx = trace;

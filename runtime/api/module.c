@@ -86,6 +86,7 @@ void mt_modules_load(void)
 {
     if (!unloaded)
         return;
+    mt_device_is_gpu(); /* decided before the lock is taken: deciding takes it */
     enter();
     for (struct mt_module *m = modules; m; m = m->next)
         if (!m->loaded)
@@ -133,6 +134,8 @@ struct mt_variable *mt_variable_find(const void *host)
 
 static void register_real(struct mt_module *m)
 {
+    if (!mt_device_cudart())
+        return;
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
     for (struct mt_function *f = m->functions; f; f = f->next)
         MT_NEXT(__cudaRegisterFunction)
