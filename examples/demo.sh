@@ -18,6 +18,7 @@ one() {
     arguments= sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses
     case $name in
     stencil_1d) arguments="5 64 4" ;;
+    producer_consumer) arguments="4 64 2" ;;
     # 4 million records: without the list of every operation on every address.
     matrix_multiply) sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers ;;
     esac

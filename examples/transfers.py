@@ -34,6 +34,16 @@ def short(cta):
     return ",".join(parts)
 
 
+def arrow(source, start, target, end, size, colour, text, more=""):
+    """An arrow with its bytes on it, near its end and clear of the boxes, so that labels of crossing arrows do not
+    meet."""
+    near = 1 - 0.26 * COLUMN / max(abs(end[0] - start[0]), COLUMN)
+    at = [s + near * (e - s) for s, e in zip(start, end)]
+    print(f'  "{source}" -> "{target}" [color="{colour}", penwidth=1.4{more}];')
+    print(f'  "bytes {source} {target}" [shape=plain, style=filled, fillcolor=white, fontsize=10, fontcolor="{text}", '
+          f'label="{size} B", pos="{at[0]:.0f},{at[1]:.0f}"];')
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -54,7 +64,7 @@ def main():
     print('digraph transfers {\n  bgcolor="white"; splines=line; outputorder=edgesfirst;')
     print('  node [shape=box, style="rounded,filled", fillcolor="#f4f4f4", color="#555555", fontname="DejaVu Sans", '
           'fontsize=12, width=0.9, height=0.4];')
-    print('  edge [fontname="DejaVu Sans", fontsize=10, arrowsize=0.6];')
+    print('  edge [arrowsize=0.6];')
     for step, kernel in columns:
         print(f'  "head {kernel} {step}" [shape=plain, style="", fontsize=14, label="superstep {step}\\n{kernel}", '
               f'pos="{x[kernel, str(step)]},{ROW}"];')
@@ -62,22 +72,17 @@ def main():
         print(f'  "{kernel} {step} {cta}" [label="CTA {short(cta)}", pos="{x[kernel, step]},{y[cta]}"];')
     hosts = {}
     for a, b, size in found:
-        target = " ".join(b)
         if a[0] == "<host>":
-            hosts[target] = hosts.get(target, 0) + size
-            continue
-        own = (a[0], a[2]) == (b[0], b[2])
-        colour = "#bbbbbb" if own else "#d95f02"
-        weight = 1.0 if own else 1.6
-        # The label stands near its arrow's end, so that crossing arrows do not cover each other's labels.
-        print(f'  "{" ".join(a)}" -> "{target}" [color="{colour}", fontcolor="{colour if not own else "#777777"}", '
-              f'penwidth={weight}, headlabel="{size} B", labeldistance=5, labelangle={8 if own else 12}];')
+            hosts[b] = hosts.get(b, 0) + size
+        else:
+            own = (a[0], a[2]) == (b[0], b[2])
+            arrow(" ".join(a), (x[a[:2]], y[a[2]]), " ".join(b), (x[b[:2]], y[b[2]]), size,
+                  *(("#bbbbbb", "#777777") if own else ("#d95f02", "#d95f02")))
     if hosts:
-        middle = -(len(rows) - 1) * ROW // 2
-        print(f'  "<host>" [label="host", fillcolor="#e6f0fa", pos="0,{middle}"];')
-        for target, size in sorted(hosts.items()):
-            print(f'  "<host>" -> "{target}" [color="#3b7dbd", fontcolor="#3b7dbd", style=dashed, '
-                  f'headlabel="{size} B", labeldistance=5, labelangle=16];')
+        place = (0, -(len(rows) - 1) * ROW // 2)
+        print(f'  "<host>" [label="host", fillcolor="#e6f0fa", pos="{place[0]},{place[1]}"];')
+        for b, size in sorted(hosts.items()):
+            arrow("<host>", place, " ".join(b), (x[b[:2]], y[b[2]]), size, "#3b7dbd", "#3b7dbd", ", style=dashed")
     print("}")
 
 
