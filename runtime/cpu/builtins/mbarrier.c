@@ -138,11 +138,18 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
     {                                                                                                        \
         return over(bar, parity);                                                                            \
     }
-#define ARRIVES(form)                                                                                        \
+/* One name, one number of operands: with a count where libcu++ passes one. */
+#define ARRIVE(form)                                                                                         \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar)                                   \
     {                                                                                                        \
         return arrive(bar, 1, 0, 0);                                                                         \
-    }                                                                                                        \
+    }
+#define ARRIVE_COUNT(form)                                                                                   \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar, uint32_t count)                   \
+    {                                                                                                        \
+        return arrive(bar, count, 0, 0);                                                                     \
+    }
+#define ARRIVES(form)                                                                                        \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)         \
     {                                                                                                        \
         return arrive(bar, 1, 0, bytes);                                                                     \
@@ -158,9 +165,14 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
 PTX()
 PTX(_shared)
 PTX(_shared__cta)
+ARRIVE()
+ARRIVE(_shared)
+ARRIVE_COUNT(_shared__cta)
 #define SCOPED(scope, space)                                                                                 \
     WAITS(_acquire_##scope##space)                                                                           \
     WAITS(_relaxed_##scope##space)                                                                           \
+    ARRIVE(_release_##scope##space)                                                                          \
+    ARRIVE(_relaxed_##scope##space)                                                                          \
     ARRIVES(_release_##scope##space)                                                                         \
     ARRIVES(_relaxed_##scope##space)
 SCOPED(cta, _shared__cta)
