@@ -103,6 +103,14 @@ static void choose(void)
     }
 }
 
+/* The GPU is chosen and the real runtime open: modules that registered before go there, then tracing starts. */
+static void hand_over(void)
+{
+    mt_modules_to_gpu();
+    if (mt_gpu() && mt_gpu()->start)
+        mt_gpu()->start();
+}
+
 int mt_device_is_gpu(void)
 {
     pthread_once(&once, choose);
@@ -112,7 +120,7 @@ int mt_device_is_gpu(void)
         static _Thread_local int inside;
         if (!inside) {
             inside = 1;
-            pthread_once(&told, mt_modules_to_gpu);
+            pthread_once(&told, hand_over);
             inside = 0;
         }
     }
