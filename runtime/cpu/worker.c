@@ -7,7 +7,7 @@
 #include "local.h"
 #include "scheduler.h"
 
-#define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker */
+#define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
 #define SPINS_BEFORE_MORE                                                                                    \
     32 /* times a plain launch's CTA may spin before the next CTA is begun beside it                         \
         */
@@ -175,8 +175,9 @@ static void step(struct mt_worker *w)
         return;
     }
     cta->spins++;
-    if ((run->cooperative || cta->spins > SPINS_BEFORE_MORE) &&
-        w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX && claim(w, &next, &linear)) {
+    if ((run->cooperative ||
+         (cta->spins > SPINS_BEFORE_MORE && w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX)) &&
+        claim(w, &next, &linear)) {
         begin(w, next, linear);
         return;
     }

@@ -126,6 +126,30 @@ MT_BUILTIN uint32_t mtb_nvvm_getctarank_shared_cluster(const void *p)
 {
     return 0;
 }
+MT_BUILTIN uint32_t mtb_ptx_mapa_shared__cluster_u32(uint32_t p, uint32_t rank)
+{
+    return p;
+}
+MT_BUILTIN uint64_t mtb_ptx_mapa_shared__cluster_u64(uint64_t p, uint32_t rank)
+{
+    return p;
+}
+MT_BUILTIN uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank)
+{
+    return p;
+}
+MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u32(uint32_t p)
+{
+    return 0;
+}
+MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u64(uint64_t p)
+{
+    return 0;
+}
+MT_BUILTIN uint32_t mtb_ptx_getctarank_u64(uint64_t p)
+{
+    return 0;
+}
 MT_BUILTIN bool mtb_nvvm_is_explicit_cluster(void)
 {
     return false;

@@ -210,3 +210,7 @@ static MT_INLINE float xorsign_f(float a, float b, bool smaller, bool nan)
     }
 EXTREME(fmin, true)
 EXTREME(fmax, false)
+MT_BUILTIN float mtb_nvvm_tanh_approx_f32(float a)
+{
+    return __builtin_tanhf(a);
+}
