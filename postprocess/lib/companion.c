@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MOST_BYTES ((uint64_t)1 << 48)
+
 struct loader {
     struct mt_companion pub; /* first: the public pointer is the loader's */
     struct mt_intern strings;
@@ -76,7 +78,7 @@ static void *append(struct loader *l, void **array, size_t *n, size_t *room, siz
 }
 #define APPEND(l, what, room) append((l), (void **)&(l)->pub.what, &(l)->pub.n##what, &(l)->room, sizeof *(l)->pub.what)
 
-/* ---- events: 0, or -1 when a needed key is missing ---- */
+/* ---- events: 0, or -1 when a needed key is missing or impossible ---- */
 
 static int on_header(struct loader *l, const json_t *o)
 {
@@ -182,21 +184,25 @@ static int on_copy(struct loader *l, const json_t *o, int set)
         if (kind == MT_COPY_SET)
             return -1;
     }
-    struct mt_copy_event *e = APPEND(l, copies, copy_room);
-    if (!e)
-        return 0;
-    e->seq = seq;
-    e->kind = (enum mt_copy_kind)kind;
-    e->dst = get_u64(o, "dst", 0);
-    e->src = get_u64(o, "src", 0);
-    e->width = get_u64(o, "bytes", 0);
-    e->height = 1;
+    struct mt_copy_event copy = {.seq = seq,
+                                 .kind = (enum mt_copy_kind)kind,
+                                 .dst = get_u64(o, "dst", 0),
+                                 .src = get_u64(o, "src", 0),
+                                 .width = get_u64(o, "bytes", 0),
+                                 .height = 1};
     if (json_object_get(o, "height")) {
-        e->height = get_u64(o, "height", 1);
-        e->width = get_u64(o, "width", 0);
-        e->dpitch = get_u64(o, set ? "pitch" : "dpitch", e->width);
-        e->spitch = get_u64(o, "spitch", e->width);
+        copy.height = get_u64(o, "height", 1);
+        copy.width = get_u64(o, "width", 0);
+        copy.dpitch = get_u64(o, set ? "pitch" : "dpitch", copy.width);
+        copy.spitch = get_u64(o, "spitch", copy.width);
     }
+    if (copy.width == 0 || copy.height == 0)
+        return 0; /* nothing is copied */
+    if (copy.width > MOST_BYTES || copy.height > MOST_BYTES / copy.width)
+        return -1; /* more than any address space holds */
+    struct mt_copy_event *e = APPEND(l, copies, copy_room);
+    if (e)
+        *e = copy;
     return 0;
 }
 
@@ -255,7 +261,7 @@ static void take_line(struct loader *l, const char *line, size_t n, uint64_t off
     else
         for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++)
             if (strcmp(ev, handlers[i].ev) == 0 && handlers[i].fn(l, o) != 0)
-                bad_line(l, offset, "an event lacks a key that it must have");
+                bad_line(l, offset, "an event lacks a key that it must have, or has an impossible value");
     json_decref(o);
 }
 

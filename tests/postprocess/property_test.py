@@ -20,8 +20,10 @@ KERNELS = ["a", "b<int, 3>", "ns::c", "a2", '"q\\uote"', "\u00e9t\u00e9", ""]
 
 
 def make_records(rng, style):
-    base = rng.choice([0x7F0000000000, 0x7F0000000FC0, 0x10, 0xFFFFFFFFFFFFFFC0 if style == "any" else 0x2000])
+    base = rng.choice([0x7F0000000000, 0x7F0000000FC0, 0x10, 0x2000])
     span = rng.choice([16, 64, 200, 5000])
+    if style == "any" and rng.random() < 0.2:  # around the end of the address space
+        base, span = 0xFFFFFFFFFFFFFFF0, 24
     ctas = [
         (rng.choice([0, 1, 2, 3, 10, 2**32 - 1]), rng.choice([0, 0, 1, 65535]), rng.choice([0, 0, 0, 2, 65535]))
         for _ in range(rng.randint(1, 5))
@@ -31,14 +33,14 @@ def make_records(rng, style):
     kinds = rng.choices([0, 1, 2, 3], weights=[10, 8, 2, rng.choice([0, 1])], k=400)
 
     def one(kind):
-        if style == "words":
+        if style == "words" or (style == "parts" and kind != 0):
             size = rng.choice([4, 4, 4, 8, 16])
             address = base + rng.randrange(0, span, 4)
         elif style == "vectors":
             size = rng.choice([4, 8, 16, 32, 4096])
             address = base + rng.randrange(0, span, size if size < 64 else 4)
-        elif style == "bytes":
-            size = rng.choice([1, 1, 2, 4])
+        elif style in ("bytes", "parts"):
+            size = rng.choice([1, 1, 2, 3, 4, 6])
             address = base + rng.randrange(0, span)
         else:
             size = rng.choice([1, 2, 3, 4, 5, 8, 12, 16, 33, 100] + ([9000] if rng.random() < 0.01 else []))
@@ -55,7 +57,8 @@ def hexadecimal(rng, n):
 
 
 def make_copy(rng, seq, base, span):
-    at = lambda: (base + rng.randrange(0, span, rng.choice([1, 4]))) % 2**62
+    low = base if base < 2**62 else 0
+    at = lambda: low + rng.randrange(0, span, rng.choice([1, 4]))
     n = rng.choice([1, 3, 4, 16, 64, 200] + ([4096, 9000] if rng.random() < 0.2 else []))
     if rng.random() < 0.3:
         e = {"ev": "memset", "seq": seq, "dst": at(), "value": 7, "bytes": n, "stream": -1}
@@ -63,8 +66,10 @@ def make_copy(rng, seq, base, span):
     else:
         e = {"ev": "memcpy", "seq": seq, "kind": rng.choice(["h2d", "h2d", "h2h", "d2d", "d2d", "d2h"])}
         e.update(dst=at(), src=at(), bytes=n, stream=0)
+        if rng.random() < 0.3:  # overlapping itself
+            e["dst"] = max(0, e["src"] + rng.choice([-5, -4, 3, 4, 8, 60]))
         pitch = "dpitch"
-    if rng.random() < 0.2:
+    if rng.random() < 0.3:
         width, height = rng.randint(1, 20), rng.randint(1, 4)
         e.update(width=width, height=height, bytes=width * height)
         e[pitch] = width + rng.randint(0, 20)
@@ -78,7 +83,7 @@ def make_copy(rng, seq, base, span):
 
 def make_case(rng):
     """Traces, companions (text or None) and options."""
-    style = rng.choice(["words", "vectors", "bytes", "any", "any"])
+    style = rng.choice(["words", "vectors", "parts", "parts", "bytes", "any", "any"])
     pool = make_records(rng, style)
     base, span = pool[0][1:]
     nfiles = rng.choice([1, 1, 1, 2, 3])
@@ -86,7 +91,7 @@ def make_case(rng):
     seqs = [[] for _ in range(nfiles)]
     shared, seq = [], 0
     for _ in range(rng.randint(0, 6)):
-        while rng.random() < 0.4:
+        while rng.random() < 0.5:
             shared.append(make_copy(rng, seq, base, span))
             seq += 1
         i = rng.randrange(nfiles)
