@@ -26,3 +26,7 @@ config.substitutions += [
     ("%toolkit", p["toolkit"]),
     ("%source", p["source"]),
 ]
+
+# Programs can run when libmemtrace.so, to which the overlay's libcudart leads, is there.
+if os.path.exists(os.path.join(os.path.dirname(p["plugin"]), "libmemtrace.so")):
+    config.available_features.add("runtime")
