@@ -23,9 +23,9 @@ one() {
     matrix_multiply) sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers ;;
     esac
     if ! { "$build/bin/mt-cc" -O2 "$here/$name/$name.cu" -o "$folder/$name" &&
-        env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_DIR="$folder" MEMTRACE_DEVICE=cpu "$folder/$name" $arguments &&
-        "$build/bin/mt-extract" --sections $sections $(ls "$folder"/MemTrace-pipe-* | grep -v '\.meta$') \
-            >"$folder/comm.json"; } >"$folder/log.txt" 2>&1; then
+        env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_DIR="$folder" MEMTRACE_DEVICE=cpu \
+            "$folder/$name" $arguments &&
+        "$build/bin/mt-extract" --sections $sections "$folder"/MemTrace-pipe-? >"$folder/comm.json"; } >"$folder/log.txt" 2>&1; then
         echo "demo: $name failed:" >&2
         cat "$folder/log.txt" >&2
         return 1

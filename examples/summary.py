@@ -17,10 +17,10 @@ def main():
     for path in sorted(glob.glob(os.path.join(folder, "MemTrace-pipe-*.meta"))):
         with open(path, encoding="utf-8") as f:
             end = [e for e in map(json.loads, f) if e["ev"] == "end"]
-        if not end or not end[0]["complete"]:
+        if not end or not end[-1]["complete"]:
             sys.exit(f"{path}: the trace is not complete")
-        launches += end[0]["launches"]
-        records += end[0]["records_written"]
+        launches += end[-1]["launches"]
+        records += end[-1]["records_written"]
     with open(os.path.join(folder, "comm.json"), encoding="utf-8") as f:
         comm = json.load(f)
     communicated = sum(leaf["Size"] for source, ctas in comm["transfers"].items() if source != "<host>"

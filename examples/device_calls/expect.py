@@ -36,3 +36,14 @@ def launches(args, opt):
         per["through_virtual"][c, 0, 0] = {("load", 8): 3 * threads + odd, ("load", 4): threads,
                                            ("store", 4): threads}
     return [dict(shape, kernel=name, ctas=per[name]) for name in names]
+
+
+def transfers(args):
+    """through_virtual reads what make_shapes wrote, each CTA its own: the pointer, the object's table pointer and its
+    first member, odd threads one member more. (The table itself is the program's, nobody wrote it.)"""
+    count, threads = args
+    out = {}
+    for c in range(count):
+        odd = sum(i % 2 for i in range(c * threads, (c + 1) * threads))
+        out["make_shapes", (c, 0, 0), 3, "through_virtual", (c, 0, 0), 4] = (20 * threads + 8 * odd, 3 * threads + odd)
+    return out

@@ -15,3 +15,8 @@ def launches(args, opt):
         used = min(threads, n - x * threads)
         per_cta[x, 0, 0] = {("load", 4): 2 * used, ("store", 4): used}
     return [dict(kernel="vector_add", stream=0, grid=(ctas, 1, 1), block=(threads, 1, 1), ctas=per_cta)] * count
+
+
+def transfers(args):
+    """Nobody: all that the kernel reads, the host wrote."""
+    return {}

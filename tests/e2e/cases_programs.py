@@ -1,8 +1,11 @@
 """Programs of tests/e2e/src: address spaces, kinds of access, filters, streams, several files, failures, names."""
+import json
 import os
 import re
+import subprocess
 
 import checks
+import trace
 from world import OPT_LEVELS, Failed, case, holds, same
 
 
@@ -31,7 +34,7 @@ def every_level(world, name, wanted, flags=(), levels=OPT_LEVELS):
         for (kernel, counts), (_, want) in zip(got, wanted):
             same(f"{name} {level}: {kernel}", counts, want)
         holds(f"{name} {level}: the companion says that the trace is complete",
-              traced.companion().one("end")["complete"])
+              traced.companion().end()["complete"])
 
 
 @case("spaces")
@@ -174,6 +177,49 @@ def multi_file(world):
             "out[i] = twice(in, i) + 1;": ["store 4"],
             "out[i] = sum;": ["store 4"],
         })
+
+
+@case("host_threads")
+def host_threads(world):
+    """Four host threads launch on their own streams at once: each stream's file has its own launches, all of them."""
+    app = world.compile(source(world, "threads.cu"), "-O2")
+    for _ in range(5):
+        result = world.run_ok(app)
+        same("trace files", result.streams(), [0, 1, 2, 3])
+        rounds = []
+        for stream in result.streams():
+            launches = result.trace(stream)
+            same(f"launches of stream {stream}", len(launches), 20)
+            counts = {n for launch in launches for cta in launch.ctas().values() for n in cta.values()}
+            holds(f"stream {stream}: each CTA the same work: {counts}", len(counts) == 1)
+            rounds.append(counts.pop() // 32)
+            same("one array per stream", len({a for launch in launches for a, _ in launch.spans()}), 128)
+            holds("complete", result.companion(stream).end()["complete"])
+        same("all four amounts of work", sorted(rounds), [1, 2, 3, 4])
+
+
+@case("killed")
+def killed(world):
+    """A program that is killed: whole launches stay readable, the companion has no end, mt-extract says so (3)."""
+    app = world.compile(source(world, "endless.cu"), "-O2")
+    folder = world.folder("killed")
+    process = subprocess.Popen([app], stdout=subprocess.PIPE, text=True,
+                               env=dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu"))
+    try:
+        same("first line", process.stdout.readline(), "ready\n")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    meta = trace.Companion(os.path.join(folder, "MemTrace-pipe-0.meta"), cut=True)
+    same("no end", meta.all("end"), [])
+    extract = world.call([world.tool("mt-extract"), os.path.join(folder, "MemTrace-pipe-0")], code=3)
+    comm = json.loads(extract.stdout)
+    same("not complete", comm["complete"], False)
+    steps = comm["KDV"].get("touch", {})
+    holds(f"launches that were whole are there: {len(steps)}", len(steps) >= 1)
+    for step in list(steps)[:-1]:
+        same(f"superstep {step}", steps[step], {"Load": 0, "Store": 4096})
 
 
 @case("no_launch")

@@ -85,7 +85,7 @@ def full(world):
     same("lines said", len(process.stderr.splitlines()), 1)
     holds("the file is not longer than there was room", os.path.getsize(os.path.join(folder, "MemTrace-pipe-0")) <= limit)
     meta = trace.Companion(os.path.join(folder, "MemTrace-pipe-0.meta"))
-    same("the companion says that the trace is not complete", meta.one("end")["complete"], False)
+    same("the companion says that the trace is not complete", meta.end()["complete"], False)
     holds("and how much is lost", meta.all("lost"))
     truncated = world.call([world.tool("mt-extract"), os.path.join(folder, "MemTrace-pipe-0")], code=3)
     holds(f"mt-extract names the offset: {truncated.stderr!r}", re.search(r"byte \d+", truncated.stderr))

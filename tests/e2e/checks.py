@@ -87,7 +87,7 @@ def companions(result, expected, program_sources, sms=None):
                     raise Failed(f"{where}: {launch.kernel}: {size} bytes at {address:#x} lie in no allocation")
 
         total = sum(g.count for g in launches)
-        end = meta.one("end")
+        end = meta.end()
         same(f"{where}: end", {k: end[k] for k in ("records_written", "records_counted", "launches", "complete")},
              {"records_written": total, "records_counted": total, "launches": len(launches), "complete": True})
         same(f"{where}: last event", meta.events[-1]["ev"], "end")

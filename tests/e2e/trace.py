@@ -86,13 +86,15 @@ def read(path):
 
 
 class Companion:
-    """Events of one .meta file, in file order."""
+    """Events of one .meta file, in file order; with `cut` its last line may be broken off."""
 
-    def __init__(self, path):
+    def __init__(self, path, cut=False):
         self.path = path
         self.events = []
         with open(path, encoding="utf-8") as f:
             for number, line in enumerate(f, 1):
+                if cut and not line.endswith("\n"):
+                    break
                 try:
                     self.events.append(json.loads(line))
                 except ValueError as why:
@@ -106,6 +108,13 @@ class Companion:
         if len(found) != 1:
             raise Malformed(f"{self.path}: {len(found)} events \"{what}\", not one")
         return found[0]
+
+    def end(self):
+        """The last `end` counts: events of the process may follow an earlier one."""
+        found = self.all("end")
+        if not found:
+            raise Malformed(f"{self.path}: no event \"end\"")
+        return found[-1]
 
     def allocations(self):
         """[(base, bytes, id, first seq, last seq or None)] by id."""

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""examples/demo.sh from end to end: its table against the formulas, its pictures, its comm.json files.
+usage: test_demo.py BUILD_DIR"""
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+sys.dont_write_bytecode = True
+EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "examples")
+ARGUMENTS = {"stencil_1d": [5, 64, 4], "producer_consumer": [4, 64, 2]}  # the demo's; else the defaults
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def expectation(name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(EXAMPLES, name, "expect.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Demo(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="memtrace-demo-")
+        cls.out = os.path.join(cls.folder.name, "with a space")
+        process = subprocess.run([os.path.join(EXAMPLES, "demo.sh"), BUILD, cls.out], capture_output=True, text=True)
+        cls.text = process.stdout
+        if process.returncode:
+            raise AssertionError(f"demo.sh: exit code {process.returncode}\n{process.stdout}{process.stderr}")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def table(self):
+        rows = re.findall(r"^(\w+) +(\d+) +([\d,]+) +([\d,]+)  (\d) trace \+ \d companion$", self.text, re.M)
+        return {r[0]: tuple(int(n.replace(",", "")) for n in r[1:]) for r in rows}
+
+    def test_table(self):
+        table = self.table()
+        names = sorted(n for n in os.listdir(EXAMPLES) if os.path.exists(os.path.join(EXAMPLES, n, "expect.py")))
+        self.assertEqual(sorted(table), names)
+        for name in names:
+            module = expectation(name)
+            args = ARGUMENTS.get(name, module.DEFAULTS)
+            launches = module.launches(args, "-O2")
+            records = sum(n for launch in launches for cta in launch["ctas"].values() for n in cta.values())
+            streams = len({launch["stream"] for launch in launches})
+            self.assertEqual((table[name][0], table[name][1], table[name][3]), (len(launches), records, streams), name)
+            if name.startswith(("stencil", "producer")):
+                self.assertEqual(table[name][2], sum(size for size, _ in module.transfers(args).values()), name)
+
+    def test_pictures(self):
+        pictures = re.findall(r"^  (/.*)\.svg \(\.png, \.dot\)$", self.text, re.M)
+        self.assertEqual(len(pictures), 5, self.text)
+        for picture in pictures:
+            root = xml.parse(picture + ".svg").getroot()
+            classes = [g.get("class") for g in root.iter(SVG + "g")]
+            self.assertGreater(classes.count("node"), 2, picture)
+            self.assertGreater(classes.count("edge"), 2, picture)
+            with open(picture + ".png", "rb") as f:
+                self.assertEqual(f.read(8), b"\x89PNG\r\n\x1a\n")
+
+    def test_transfer_picture(self):
+        """One arrow per entry of the stencil's transfer map, and one from the host to each CTA."""
+        ctas, threads, steps = args = ARGUMENTS["stencil_1d"]
+        root = xml.parse(os.path.join(self.out, "stencil_1d", "transfers.svg")).getroot()
+        edges = [g for g in root.iter(SVG + "g") if g.get("class") == "edge"]
+        self.assertEqual(len(edges), len(expectation("stencil_1d").transfers(args)) + ctas)
+        words = [t.text for t in root.iter(SVG + "text")]
+        self.assertEqual(words.count("12 B"), 2 * (ctas - 1) * (steps - 1))
+        self.assertEqual(words.count(f"{4 * threads} B"), ctas * (steps - 1))
+
+    def test_comm(self):
+        for name in self.table():
+            with open(os.path.join(self.out, name, "comm.json"), encoding="utf-8") as f:
+                self.assertTrue(json.load(f)["complete"], name)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    BUILD = sys.argv.pop(1)
+    unittest.main()
