@@ -17,6 +17,7 @@ struct mt_stream {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     uint64_t issued, done;
+    cudaStreamAttrValue attribute[16]; /* hints: kept, not acted upon; by cudaStreamAttrID */
 };
 
 /* The stream behind a handle of this thread: NULL and cudaStreamLegacy are the legacy default stream (or, in

@@ -5,6 +5,7 @@
 #include "stream.h"
 #include "sync.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define LEAST 0
 #define GREATEST (-5)
@@ -126,6 +127,43 @@ cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCapt
     if (s && status)
         *status = cudaStreamCaptureStatusNone;
     return s && !status ? mt_fail(cudaErrorInvalidValue) : e;
+}
+
+static cudaStreamAttrValue *attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
+                                      cudaError_t *e)
+{
+    struct mt_stream *s = get(handle, e);
+    if (s && (!value || (unsigned)id >= sizeof s->attribute / sizeof *s->attribute))
+        *e = mt_fail(cudaErrorInvalidValue);
+    return *e ? NULL : &s->attribute[id];
+}
+
+cudaError_t IMPL(cudaStreamSetAttribute)(cudaStream_t handle, cudaStreamAttrID id,
+                                         const cudaStreamAttrValue *value)
+{
+    cudaError_t e;
+    cudaStreamAttrValue *at = attribute(handle, id, value, &e);
+    if (at)
+        *at = *value;
+    return e;
+}
+
+cudaError_t IMPL(cudaStreamGetAttribute)(cudaStream_t handle, cudaStreamAttrID id, cudaStreamAttrValue *value)
+{
+    cudaError_t e;
+    cudaStreamAttrValue *at = attribute(handle, id, value, &e);
+    if (at)
+        *value = *at;
+    return e;
+}
+
+cudaError_t IMPL(cudaStreamCopyAttributes)(cudaStream_t dst, cudaStream_t src)
+{
+    cudaError_t e;
+    struct mt_stream *to = get(dst, &e), *from = to ? get(src, &e) : NULL;
+    if (from)
+        memcpy(to->attribute, from->attribute, sizeof to->attribute);
+    return e;
 }
 
 /* ---- host functions ---- */

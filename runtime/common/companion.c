@@ -17,6 +17,12 @@
 #define FLUSH_NS 50000000u         /* at most this old in memory when a launch ends */
 #define LAST_WAIT_NS 2000000000ull /* for a FIFO's reader at the end */
 
+uint64_t mt_companion_repeats = 256u << 20;
+static _Atomic uint64_t repeated;
+static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mt_companion *_Atomic first; /* has every event; NULL: none yet, or it is off */
+static char first_name[256];               /* its file name */
+
 struct mt_companion {
     pthread_mutex_t lock;
     struct mt_file file;
@@ -24,6 +30,7 @@ struct mt_companion {
     int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
     char *out;
     size_t n, capacity;
+    int shared;        /* the log is left to the first companion */
     uint64_t log_at;   /* how far the log is copied */
     uint64_t ended_at; /* log_at when `end` was written */
     int ended;
@@ -34,7 +41,11 @@ struct mt_companion {
 static void turn_off(struct mt_companion *c, const char *why)
 {
     if (!c->off)
-        mt_report("%s; this companion is incomplete", why);
+        mt_report_file("%s; this companion is incomplete", why);
+    pthread_mutex_lock(&first_lock);
+    if (first == c)
+        first = NULL;
+    pthread_mutex_unlock(&first_lock);
     c->off = 1;
     c->n = 0;
     mt_file_close(&c->file);
@@ -94,21 +105,6 @@ static char *room(struct mt_companion *c, size_t bytes)
     return c->off ? NULL : c->out + c->n;
 }
 
-static void catch_up(struct mt_companion *c)
-{
-    char *p;
-    size_t got;
-    while (!c->off && c->log_at < mt_log_size() && (p = room(c, CHUNK / 2))) {
-        got = mt_log_read(c->log_at, p, CHUNK / 2);
-        if (!got) {
-            turn_off(c, "a companion cannot read back the process's events");
-            return;
-        }
-        c->n += got;
-        c->log_at += got;
-    }
-}
-
 static void put_line(struct mt_companion *c)
 {
     mt_json_end(&c->line);
@@ -128,7 +124,8 @@ static uint64_t process_start(void)
 {
     static uint64_t start;
     uint64_t none = 0, now = mt_now_ns();
-    return __atomic_compare_exchange_n(&start, &none, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? now : none;
+    return __atomic_compare_exchange_n(&start, &none, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? now
+                                                                                                  : none;
 }
 
 static void put_header(struct mt_companion *c, const struct mt_companion_head *h)
@@ -150,6 +147,43 @@ static void put_header(struct mt_companion *c, const struct mt_companion_head *h
     mt_json_string(&c->line, "format", "raw");
     mt_json_u64(&c->line, "stream", h->stream);
     put_line(c);
+}
+
+/* 1 when the process's events are not repeated in this companion any more. */
+static int leave_to_first(struct mt_companion *c)
+{
+    char name[sizeof first_name] = "";
+    if (c->shared || repeated <= mt_companion_repeats)
+        return c->shared;
+    pthread_mutex_lock(&first_lock);
+    if (first && first != c)
+        memcpy(name, first_name, sizeof name);
+    pthread_mutex_unlock(&first_lock);
+    if (!*name)
+        return 0;
+    c->shared = 1;
+    mt_json_begin(&c->line, "shared");
+    mt_json_string(&c->line, "file", name);
+    put_line(c);
+    return 1;
+}
+
+static void catch_up(struct mt_companion *c)
+{
+    char *p;
+    size_t got;
+    if (leave_to_first(c))
+        return;
+    while (!c->off && c->log_at < mt_log_size() && (p = room(c, CHUNK / 2))) {
+        got = mt_log_read(c->log_at, p, CHUNK / 2);
+        if (!got) {
+            turn_off(c, "a companion cannot read back the process's events");
+            return;
+        }
+        c->n += got;
+        c->log_at += got;
+        repeated += first == c ? 0 : got;
+    }
 }
 
 struct mt_companion *mt_companion_open(const char *path, const struct mt_companion_head *head, char *why,
@@ -175,6 +209,12 @@ struct mt_companion *mt_companion_open(const char *path, const struct mt_compani
         mt_companion_close(c);
         return NULL;
     }
+    pthread_mutex_lock(&first_lock);
+    if (!first && !*first_name) {
+        first = c;
+        snprintf(first_name, sizeof first_name, "%s", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+    }
+    pthread_mutex_unlock(&first_lock);
     return c;
 }
 

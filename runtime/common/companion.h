@@ -50,6 +50,11 @@ void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e);
 void mt_companion_park(struct mt_companion *c);
 void mt_companion_close(struct mt_companion *c);
 
+/* Bytes of the log that companions after the process's first one may repeat, all together (default 256 MiB).
+ * Beyond it they name the first one in a `shared` line and leave the process's events to it: many streams
+ * times many events would fill any disk. */
+extern uint64_t mt_companion_repeats;
+
 struct mt_json;
 /* The text of a `launch` line. */
 void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FILES_SAID 16
+
 static void line(const char *format, va_list ap)
 {
     int saved = errno;
@@ -30,6 +32,19 @@ void mt_report(const char *format, ...)
     va_start(ap, format);
     line(format, ap);
     va_end(ap);
+}
+
+void mt_report_file(const char *format, ...)
+{
+    static _Atomic unsigned said;
+    unsigned n = said++;
+    va_list ap;
+    va_start(ap, format);
+    if (n < FILES_SAID)
+        line(format, ap);
+    va_end(ap);
+    if (n == FILES_SAID)
+        mt_report("more files cannot be written; they are not named any more");
 }
 
 void mt_note(const char *format, ...)

@@ -5,6 +5,8 @@
 
 /* Something is wrong and the user must know. */
 void mt_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for files that cannot be written: after 16 of them only that there are more. */
+void mt_report_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Good to know; silent under MEMTRACE_QUIET=1. */
 void mt_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Only under MEMTRACE_VERBOSE=1. */

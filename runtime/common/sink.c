@@ -95,7 +95,7 @@ static void stop(struct mt_sink *s)
     if (rc == EBADF) /* a forked child */
         return;
     s->fail_offset = keep;
-    mt_report("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
+    mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
     if (rc)
         mt_report("%s: cannot be cut to its last whole record: %s", s->path, strerror(rc));
     mt_file_close(&s->file);

@@ -60,7 +60,7 @@ static void open_files(struct mt_trace *t)
     const struct mt_options *o = mt_options();
     if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path)) {
         snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
-        mt_report("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
         return;
     }
     snprintf(meta, sizeof meta, "%s.meta", path);
@@ -69,10 +69,10 @@ static void open_files(struct mt_trace *t)
     h.stream = t->n;
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
-        mt_report("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
+        mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
     t->sink = mt_sink_open(path, t->why, sizeof t->why);
     if (!t->sink)
-        mt_report("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
     else
         mt_say("stream %llu is traced into %s", (unsigned long long)t->n, path);
 }

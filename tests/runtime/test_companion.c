@@ -250,6 +250,41 @@ static int long_log(void *arg)
     return 0;
 }
 
+/* Many streams and many events: the first companion has all, the others stop repeating them and say where
+ * they are. */
+static int bounded(void *arg)
+{
+    const char *dir = fresh_dir();
+    enum { STREAMS = 40, EVENTS = 50 };
+    mt_companion_repeats = 100000;
+    size_t others = 0, n;
+    for (int i = 0; i < STREAMS; i++) {
+        for (int k = 0; k < EVENTS; k++)
+            mt_event_alloc(i * 1000u + k, 1, "cudaMalloc", NULL, &site);
+        struct mt_trace *t = mt_trace_open();
+        launch(t, 1, 1, 0);
+        mt_trace_close(t);
+    }
+    mt_trace_finish();
+    for (int i = 0; i < STREAMS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "MemTrace-pipe-%d.meta", i);
+        json_t *a = load(in_dir(dir, name));
+        CHECK(a && count(a, "launch") == 1);
+        CHECK(num(nth(a, "end", count(a, "end") - 1), "complete") == 1);
+        if (i == 0)
+            CHECK(count(a, "alloc") == STREAMS * EVENTS && count(a, "shared") == 0);
+        else
+            CHECK(count(a, "alloc") == STREAMS * EVENTS ||
+                  (count(a, "shared") == 1 &&
+                   !strcmp(str(nth(a, "shared", 0), "file"), "MemTrace-pipe-0.meta")));
+        free(slurp(in_dir(dir, name), &n));
+        others += i ? n : 0;
+    }
+    CHECK(others < 100000 + STREAMS * (1000 + 32768)); /* not 39 times 2000 lines: 10 MB */
+    return 0;
+}
+
 enum { THREADS = 4, EACH = 200 };
 
 static void *worker(void *arg)
@@ -402,6 +437,7 @@ IN_CHILD(lines)
 IN_CHILD(sites)
 IN_CHILD(everywhere)
 IN_CHILD(long_log)
+IN_CHILD(bounded)
 IN_CHILD(threads)
 IN_CHILD(counts_differ)
 IN_CHILD(no_trace_file)
@@ -415,10 +451,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),         cmocka_unit_test(test_sites),
         cmocka_unit_test(test_everywhere),    cmocka_unit_test(test_long_log),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_counts_differ),
-        cmocka_unit_test(test_no_trace_file), cmocka_unit_test(test_no_companion),
-        cmocka_unit_test(test_fifo),          cmocka_unit_test(test_forked),
-        cmocka_unit_test(test_pattern),
+        cmocka_unit_test(test_bounded),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_counts_differ), cmocka_unit_test(test_no_trace_file),
+        cmocka_unit_test(test_no_companion),  cmocka_unit_test(test_fifo),
+        cmocka_unit_test(test_forked),        cmocka_unit_test(test_pattern),
     };
     mt_trace_device("cpu", "test device", 4);
     return cmocka_run_group_tests(tests, NULL, NULL);
