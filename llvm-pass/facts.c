@@ -1,5 +1,6 @@
 /* Source facts: kernels from nvvm.annotations, what the AST side wrote from llvm.global.annotations. */
 #include "unit.h"
+#include "pass.h"
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,16 +43,17 @@ void mt_unit_free(struct mt_unit *u)
     free(u->notes);
 }
 
-static struct mt_facts *facts_for(struct mt_unit *u, LLVMValueRef function)
+/* `function` is NULL when optimisation has removed it. */
+static struct mt_facts *facts_for(struct mt_unit *u, const char *name, LLVMValueRef function)
 {
     for (unsigned i = 0; i < u->nfacts; i++)
-        if (u->facts[i].function == function)
+        if (function ? u->facts[i].function == function : !strcmp(u->facts[i].name, name))
             return &u->facts[i];
     struct mt_facts *grown = realloc(u->facts, (u->nfacts + 1) * sizeof *grown);
     if (!grown)
         return NULL;
     u->facts = grown;
-    u->facts[u->nfacts] = (struct mt_facts){.function = function, .name = strdup(mt_name(function))};
+    u->facts[u->nfacts] = (struct mt_facts){.function = function, .name = strdup(name)};
     return &u->facts[u->nfacts++];
 }
 
@@ -89,11 +91,12 @@ static char *field(const char **text, const char *end)
     return copy;
 }
 
-static void read_annotation(struct mt_unit *u, LLVMValueRef function, const char *text, size_t length)
+static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef function, const char *text,
+                       size_t length)
 {
     const char *end = text + length;
     char *word = field(&text, end);
-    struct mt_facts *f = facts_for(u, function);
+    struct mt_facts *f = facts_for(u, name, function);
     if (!word || !f) {
         free(word);
         return;
@@ -130,10 +133,12 @@ char *mt_facts_param(const struct mt_facts *f, unsigned i)
     return n ? strndup(p, n) : NULL;
 }
 
-/* Reads our entries and leaves those of others. */
-static void read_annotations(struct mt_unit *u)
+/* Takes our entries out, hands each to `taken`, and leaves those of others. Returns how many there were. */
+static int take_annotations(LLVMModuleRef module,
+                            void (*taken)(void *, LLVMValueRef function, const char *text, size_t length),
+                            void *arg)
 {
-    LLVMValueRef list = LLVMGetNamedGlobal(u->module, "llvm.global.annotations");
+    LLVMValueRef list = LLVMGetNamedGlobal(module, "llvm.global.annotations");
     LLVMValueRef init = list ? LLVMGetInitializer(list) : NULL;
     int n = init ? LLVMGetNumOperands(init) : 0, kept = 0;
     LLVMValueRef *keep = malloc((size_t)(n + 1) * sizeof *keep);
@@ -149,20 +154,73 @@ static void read_annotations(struct mt_unit *u)
         }
         LLVMValueRef function = LLVMIsAFunction(LLVMGetOperand(entry, 0));
         if (function)
-            read_annotation(u, function, text, length);
+            taken(arg, function, text, length);
     }
     if (keep && kept < n) {
         LLVMTypeRef type = LLVMGetElementType(LLVMGlobalGetValueType(list));
         LLVMDeleteGlobal(list);
         if (kept) {
             LLVMValueRef a = LLVMConstArray2(type, keep, (uint64_t)kept);
-            list = LLVMAddGlobal(u->module, LLVMTypeOf(a), "llvm.global.annotations");
+            list = LLVMAddGlobal(module, LLVMTypeOf(a), "llvm.global.annotations");
             LLVMSetInitializer(list, a);
             LLVMSetLinkage(list, LLVMAppendingLinkage);
             LLVMSetSection(list, "llvm.metadata");
         }
     }
     free(keep);
+    return n - kept;
+}
+
+/* llvm.global.annotations refers to functions: none of them could be inlined for good, lose an unused
+ * parameter or be removed, and the program would be compiled to other code than without us. So early in the
+ * pipeline they become metadata that names functions by text, and device code is optimised as if they had
+ * never been there. */
+#define FACTS_METADATA "memtrace.facts"
+
+static void keep_as_metadata(void *module, LLVMValueRef function, const char *text, size_t length)
+{
+    LLVMContextRef c = LLVMGetModuleContext(module);
+    const char *name = mt_name(function);
+    LLVMMetadataRef fields[2] = {LLVMMDStringInContext2(c, name, strlen(name)),
+                                 LLVMMDStringInContext2(c, text, length)};
+    LLVMAddNamedMetadataOperand(module, FACTS_METADATA,
+                                LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, fields, 2)));
+}
+
+int mt_pass_early(LLVMModuleRef module)
+{
+    if (!mt_shim_is_nvptx(module) || !take_annotations(module, keep_as_metadata, module))
+        return 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        mt_shim_drop_dead_users(f); /* the entries' constants */
+    return 1;
+}
+
+static void read_taken(void *unit, LLVMValueRef function, const char *text, size_t length)
+{
+    read_facts(unit, mt_name(function), function, text, length);
+}
+
+static void read_metadata(struct mt_unit *u)
+{
+    unsigned n = LLVMGetNamedMetadataNumOperands(u->module, FACTS_METADATA);
+    LLVMValueRef *nodes = malloc((n + 1) * sizeof *nodes), fields[2];
+    if (nodes)
+        LLVMGetNamedMetadataOperands(u->module, FACTS_METADATA, nodes);
+    for (unsigned i = 0; nodes && i < n; i++) {
+        unsigned name_length, length;
+        if (LLVMGetMDNodeNumOperands(nodes[i]) != 2)
+            continue;
+        LLVMGetMDNodeOperands(nodes[i], fields);
+        const char *name = LLVMGetMDString(fields[0], &name_length);
+        const char *text = LLVMGetMDString(fields[1], &length);
+        char *function = name && text ? strndup(name, name_length) : NULL;
+        if (function)
+            read_facts(u, function, LLVMGetNamedFunction(u->module, function), text, length);
+        free(function);
+    }
+    free(nodes);
+    mt_shim_erase_named_metadata(u->module, FACTS_METADATA);
 }
 
 /* Annotations held on to functions that inlining had made superfluous: remove those now. */
@@ -170,6 +228,8 @@ static void drop_unused(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nfacts; i++) {
         LLVMValueRef f = u->facts[i].function;
+        if (!f)
+            continue;
         mt_shim_drop_dead_users(f);
         LLVMLinkage l = LLVMGetLinkage(f);
         if (LLVMGetFirstUse(f) || !(l == LLVMInternalLinkage || l == LLVMPrivateLinkage ||
@@ -255,7 +315,8 @@ static void read_kernels(struct mt_unit *u)
 
 void mt_unit_read_facts(struct mt_unit *u)
 {
-    read_annotations(u);
+    read_metadata(u);
+    take_annotations(u->module, read_taken, u); /* of modules that no early pass has seen */
     drop_unused(u);
     read_kernels(u);
 }

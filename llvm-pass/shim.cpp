@@ -209,6 +209,12 @@ void mt_shim_drop_named_metadata(LLVMModuleRef module)
             N->eraseFromParent();
 }
 
+void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name)
+{
+    if (NamedMDNode *N = unwrap(module)->getNamedMetadata(name))
+        N->eraseFromParent();
+}
+
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length)
 {
     auto *G = dyn_cast<GlobalVariable>(unwrap(global)->stripPointerCasts());
@@ -251,8 +257,10 @@ template <int (*Run)(LLVMModuleRef)> struct CPass : PassInfoMixin<CPass<Run>> {
 void registerPasses(PassBuilder &PB)
 {
     mt_pass_options_from_environment();
-    PB.registerPipelineStartEPCallback(
-        [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(CPass<mt_pass_host>()); });
+    PB.registerPipelineStartEPCallback([](ModulePassManager &MPM, OptimizationLevel) {
+        MPM.addPass(CPass<mt_pass_early>());
+        MPM.addPass(CPass<mt_pass_host>());
+    });
     PB.registerOptimizerLastEPCallback(
         [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(CPass<mt_pass_device>()); });
     // Single steps by name, for opt and the tests.

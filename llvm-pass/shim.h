@@ -51,6 +51,7 @@ void mt_shim_set_pic(LLVMModuleRef module);
 void mt_shim_set_dso_local(LLVMValueRef global, int on);
 /* Drops nvvm.annotations, module flags and other named metadata that mean nothing to x86-64. */
 void mt_shim_drop_named_metadata(LLVMModuleRef module);
+void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 /* Contents of a constant byte array (annotation strings); 0 when it is not one. Without the final NUL. */
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
