@@ -20,8 +20,7 @@ class Builds(Case):
 
     def check_program(self, app="./app", records=PROGRAM_RECORDS):
         self.assertEqual(self.run_(app).stdout, PROGRAM_SUM)
-        data = self.read("MemTrace-pipe-0")
-        self.assertEqual((len(data) - data.index(b"\n") - 1) // 24 - 1, records)
+        self.assertEqual(self.records(), records)
 
     def test_clang_alone(self):
         for link in (["-lcudart"], ["-lcudart_static", "-ldl", "-lrt", "-pthread"]):
@@ -38,6 +37,9 @@ class Builds(Case):
         self.assertEqual(done.stderr, "")
         self.run_("clang++-19", f"--config={world.build}/memtrace.cfg", "k.o", "-o", "app")
         self.check_program()
+
+    def cuda(self):
+        return [f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc", f"-DCUDAToolkit_ROOT={overlay()}"]
 
     def cmake(self, languages, arguments="", *options):
         self.write("kernel.cu", PROGRAM.replace("int main()", 'extern "C" int run()'))
@@ -56,19 +58,19 @@ class Builds(Case):
         self.check_program("b/app", PROGRAM_RECORDS // 2)
 
     def test_cmake_with_cuda_language(self):
-        self.cmake("CXX CUDA", "ARCHITECTURES 90", f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc")
+        self.cmake("CXX CUDA", "ARCHITECTURES 90", *self.cuda())
         self.check_program("b/app")
 
     def test_cmake_with_cuda_language_alone(self):
         """A project that knows nothing of memtrace."""
         self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(user CUDA)\nadd_executable(app k.cu)\n")
-        self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc",
+        self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", *self.cuda(),
                   "-DCMAKE_CUDA_ARCHITECTURES=80")
         self.run_("ninja", "-C", "b")
         self.check_program("b/app")
 
     def test_cmake_plain(self):
-        self.cmake("CXX CUDA", "PLAIN", f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc")
+        self.cmake("CXX CUDA", "PLAIN", *self.cuda())
         with open(self.path("b/app"), "rb") as f:
             self.assertNotIn(b"MTCPUIM1", f.read())
 

@@ -27,8 +27,7 @@ class Install(Case):
         needed = self.run_("readelf", "-d", "app").stdout
         self.assertRegex(needed, re.escape(os.path.realpath(prefix)) + r"/lib[^]]*/libmemtrace\.so\]")
         self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
-        data = self.read("MemTrace-pipe-0")
-        self.assertEqual((len(data) - data.index(b"\n") - 1) // 24 - 1, PROGRAM_RECORDS)
+        self.assertEqual(self.records(), PROGRAM_RECORDS)
         comm = self.run_(f"{prefix}/bin/mt-extract", "MemTrace-pipe-0").stdout
         self.assertIn('"memtrace-comm"', comm)
         # clang's configuration file and the usual flags

@@ -171,12 +171,6 @@ class Programs(Case):
         self.assertNotIn("warning", done.stderr)
         return done
 
-    def records(self, name="MemTrace-pipe-0"):
-        """Records of a trace with one kernel, the closing zeros not counted."""
-        data = self.read(name)
-        self.assertEqual(data[0], 24)
-        return (len(data) - data.index(b"\n") - 1) // 24 - 1
-
     def test_one_command(self):
         self.write("k.cu", PROGRAM)
         self.mt_cc("-O2", "k.cu", "-o", "app")

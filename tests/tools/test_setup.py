@@ -1,6 +1,7 @@
 """./setup: how it counts a suite, what it does about packages and CUDA wheels; on copies of its scripts with made-up
 ctest, apt and pip."""
 import os
+import shlex
 import shutil
 import zipfile
 
@@ -14,12 +15,15 @@ exit $CODE
 """
 
 
+RUN_SUITE = "build=b log=.\n. {}/tools/setup/suite.sh\nsuite_run\n"
+
+
 class Suite(Case):
     def suite(self, total, lines, ctest_code, code):
         """Last line that suite_run prints for what a ctest said."""
         self.write("bin/ctest", CTEST, 0o755)
         self.write("lines", "".join(line + "\n" for line in lines))
-        script = self.write("go", "build=b log=.\n. " + os.path.join(world.source, "tools/setup/suite.sh") + "\nsuite_run\n")
+        script = self.write("go", RUN_SUITE.format(shlex.quote(world.source)))
         done = self.run_("bash", script, code=code, PATH=self.path("bin") + os.pathsep + os.environ["PATH"],
                          TOTAL=str(total), CODE=str(ctest_code), LINES_FILE=self.path("lines"))
         return done.stdout.splitlines()[-1]
@@ -64,7 +68,7 @@ add_test(NAME slow COMMAND sleep 30)
 set_tests_properties(slow PROPERTIES TIMEOUT 1)
 """)
         self.run_("cmake", "-S", ".", "-B", "b")
-        script = self.write("go", "build=b log=.\n. " + os.path.join(world.source, "tools/setup/suite.sh") + "\nsuite_run\n")
+        script = self.write("go", RUN_SUITE.format(shlex.quote(world.source)))
         done = self.run_("bash", script, code=1)
         self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 4 failed, 1 skipped")
 

@@ -90,6 +90,15 @@ class Case(unittest.TestCase):
             self.fail(f"{words}\nexit code {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
         return done
 
+    def records(self, name="MemTrace-pipe-0"):
+        """Records of a trace with one kernel, its end mark not counted; fails when that is not what the file is."""
+        data = self.read(name)
+        name_end = data.find(b"\n")
+        if data[:1] != b"\x18" or name_end < 0 or (len(data) - name_end - 1) % 24 or data[-24:] != bytes(24):
+            self.fail(f"{name}: no whole trace: {len(data)} bytes, {data[:60]!r}…; companion:\n"
+                      + self.read(name + ".meta").decode(errors="replace"))
+        return (len(data) - name_end - 1) // 24 - 1
+
     def check_no_temporaries(self):
         self.assertEqual(os.listdir(self.tmp), [], "temporary files were left behind")
 
