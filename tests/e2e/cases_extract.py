@@ -175,6 +175,18 @@ def addresses(world):
     same("addresses", got, involved)
 
 
+@case("extract.reuse")
+def reuse(world):
+    """An address that was freed and allocated again: its old contents are no communication."""
+    result = world.run_ok(world.compile(os.path.join(world.src, "reuse.cu"), "-O2"))
+    same("the program", result.out, "same address\n")
+    comm = world.extract(files(result))
+    invariants(comm)
+    same("from the host: the half that was cleared; from kernels: nothing",
+         {(k[0], k[3], k[5]): leaf["Size"] for k, leaf in flat_transfers(comm).items()},
+         {("<host>", "read_all", "1"): 128})
+
+
 @case("extract.fifo")
 def fifo(world):
     """Live extraction through a named pipe gives what the file gives."""

@@ -298,7 +298,8 @@ def plain_clang(world):
 
 @case("two_steps")
 def two_steps(world):
-    """Augment first (-plugin cuda-aug … -E), compile the augmented file with the pass, link: the same trace."""
+    """Augment first (-plugin cuda-aug … -E), compile the augmented file with the pass, link with the host and device
+    utilities: the same trace."""
     library = os.path.join(world.build, "lib", "libMemtrace-AA.so")
     for name in ("vector_add", "stencil_1d", "device_calls"):
         folder = world.folder("two-steps")
@@ -312,9 +313,12 @@ def two_steps(world):
         obj = os.path.join(folder, "kernel.o")
         world.call(["clang++-19", "-c", "-Xclang", "-load", "-Xclang", library, f"-fpass-plugin={library}", *common,
                     augmented, "-o", obj])
+        utils = os.path.join(world.source, "runtime", "utils")
+        for file, out in (("TraceUtils.cpp", "hutils.o"), ("DeviceUtils.cu", "dutils.o")):
+            world.call(["clang++-19", "-c", *common, os.path.join(utils, file), "-o", os.path.join(folder, out)])
         app = os.path.join(folder, "app")
-        world.call(["clang++-19", *common, obj, "-o", app, f"-L{world.build}/lib", "-lmemtrace",
-                    f"-Wl,-rpath,{world.build}/lib"])
+        world.call(["clang++-19", *common, "-o", app, os.path.join(folder, "dutils.o"),
+                    os.path.join(folder, "hutils.o"), obj, f"-L{world.build}/cuda-overlay/lib64", "-lcudart"])
         two = checks.placed(world.run_ok(app, MEMTRACE_CPU_THREADS=1))
         one = checks.placed(world.run_ok(world.compile(world.example(name), "-O1"), MEMTRACE_CPU_THREADS=1))
         holds(f"{name}: same trace as the one-flag way", two == one)
