@@ -23,8 +23,8 @@ static double seconds()
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static const int elements = 1 << 20;        // of the vectors
-static const int wide = 64, high = 128;     // tiles of the stencil: 1 Mi cells
+static const int elements = 1 << 20;         // of the vectors
+static const int wide = 64, high = 128;      // tiles of the stencil: 1 Mi cells
 static const int bytes = 1 << 20, ctas = 64; // of the histogram
 
 static void launch(const char *kernel, char *const *d, int step)
@@ -32,10 +32,11 @@ static void launch(const char *kernel, char *const *d, int step)
     if (!strcmp(kernel, "vector_add"))
         vector_add<<<elements / 256, 256>>>((float *)d[0], (float *)d[1], (float *)d[2], elements);
     else if (!strcmp(kernel, "matrix_multiply"))
-        matrix_multiply<<<dim3(20, 10), dim3(TILE, TILE)>>>((float *)d[2], (float *)d[0], (float *)d[1], 320, 640);
+        matrix_multiply<<<dim3(20, 10), dim3(TILE, TILE)>>>((float *)d[2], (float *)d[0], (float *)d[1], 320,
+                                                            640);
     else if (!strcmp(kernel, "stencil_2d"))
-        stencil_2d<<<dim3(wide, high), dim3(TX, TY)>>>((int *)d[step % 2], (int *)d[(step + 1) % 2], wide * TX,
-                                                      high * TY);
+        stencil_2d<<<dim3(wide, high), dim3(TX, TY)>>>((int *)d[step % 2], (int *)d[(step + 1) % 2],
+                                                       wide * TX, high * TY);
     else if (!strcmp(kernel, "histogram_global"))
         histogram_global<<<ctas, 256>>>((unsigned char *)d[0], (unsigned *)d[1], bytes);
     else if (!strcmp(kernel, "histogram_shared"))

@@ -1,8 +1,9 @@
 /* The floor of writing a trace: bytes into one file by plain write(2), from memory that is already there.
  *
  * Usage: mt-bench-write FILE BYTES THREADS [CHUNK]
- * Each thread appends chunks (default 1 MiB) to the file, which is opened with O_APPEND, until BYTES are written in
- * all. Prints the seconds from the first write to the last. Exit code 1: an error, named on stderr. */
+ * Each thread appends chunks (default 1 MiB) to the file, which is opened with O_APPEND, until BYTES are
+ * written in all. Prints the seconds from the first write to the last. Exit code 1: an error, named on
+ * stderr. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,8 +1,9 @@
 // What the examples share: checked CUDA calls, arguments, and the program's own count of accesses.
 //
-// Each example computes its result a second time on the host with the control flow of its kernels and tallies there
-// which accesses to global memory one GPU thread makes. That count knows nothing of the tracing tool; the tests
-// compare it with the trace. It is printed as one line per kernel, over all of the kernel's launches:
+// Each example computes its result a second time on the host with the control flow of its kernels and tallies
+// there which accesses to global memory one GPU thread makes. That count knows nothing of the tracing tool;
+// the tests compare it with the trace. It is printed as one line per kernel, over all of the kernel's
+// launches:
 //
 //   count <kernel> launches=<n> load:<bytes>=<accesses> store:<bytes>=<accesses> atomic:<bytes>=<accesses>
 #ifndef EXAMPLE_H
@@ -24,7 +25,8 @@
 #define CHECK_LAUNCH() CHECK(cudaGetLastError())
 
 // Argument `index` as a whole number in [low, high], or `standard` when it is not given.
-static inline int argument(int argc, char **argv, int index, const char *name, int standard, int low, int high)
+static inline int argument(int argc, char **argv, int index, const char *name, int standard, int low,
+                           int high)
 {
     if (index >= argc)
         return standard;
@@ -56,7 +58,8 @@ struct Tally {
 };
 
 // Prints the count line; `tally` is of one launch, or of all of them with `each` = false.
-static inline void print_count(const char *kernel, const Tally &tally, unsigned launches = 1, bool each = true)
+static inline void print_count(const char *kernel, const Tally &tally, unsigned launches = 1,
+                               bool each = true)
 {
     static const char *const kind[3] = {"load", "store", "atomic"};
     printf("count %s launches=%u", kernel, launches);

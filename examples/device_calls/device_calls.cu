@@ -63,7 +63,8 @@ __global__ void through_pointers(const int *in, int *out)
 }
 
 struct Shape {
-    __device__ virtual int area() const // not pure: clang's -O0 code for that asks for a function that no device has
+    __device__ virtual int
+    area() const // not pure: clang's -O0 code for that asks for a function that no device has
     {
         return 0;
     }
@@ -177,9 +178,9 @@ int main(int argc, char **argv)
         pointers.store(sizeof(int));
         wrong += out[2][i] != (i % 3 == 0 ? in[i] : i % 3 == 1 ? in[i] - in[i + 1] : i);
 
-        virtuals.load(sizeof(void *), 3);                 // shapes[i], its table, the table's entry
-        virtuals.load(sizeof(int));                       // side or width
-        virtuals.load(sizeof(long long), i % 2 ? 1 : 0);  // height
+        virtuals.load(sizeof(void *), 3);                // shapes[i], its table, the table's entry
+        virtuals.load(sizeof(int));                      // side or width
+        virtuals.load(sizeof(long long), i % 2 ? 1 : 0); // height
         virtuals.store(sizeof(int));
         wrong += out[3][i] != (i % 2 ? i * 3 : i * i);
     }

@@ -1,6 +1,5 @@
-// Histogram of bytes, with atomics on global memory only, and with one histogram per CTA in shared memory that is
-// added to the global one at the end.
-// Usage: histogram [bytes] [CTAs] [threads per CTA]
+// Histogram of bytes, with atomics on global memory only, and with one histogram per CTA in shared memory
+// that is added to the global one at the end. Usage: histogram [bytes] [CTAs] [threads per CTA]
 #include "../common/example.h"
 #include <vector>
 

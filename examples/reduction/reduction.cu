@@ -1,6 +1,5 @@
-// Sum of an array in two ways: shared memory and warp shuffles with one atomic per CTA, and in two launches through
-// an array of partial sums.
-// Usage: reduction [elements] [CTAs] [threads per CTA, a multiple of 32]
+// Sum of an array in two ways: shared memory and warp shuffles with one atomic per CTA, and in two launches
+// through an array of partial sums. Usage: reduction [elements] [CTAs] [threads per CTA, a multiple of 32]
 #include "../common/example.h"
 #include <vector>
 

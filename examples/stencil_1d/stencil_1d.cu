@@ -1,5 +1,5 @@
-// A 7-point stencil in one dimension over several launches. Each CTA stages its cells and RADIUS ghost cells from
-// either neighbour in shared memory, so the traffic between CTAs is the ghost cells, byte for byte.
+// A 7-point stencil in one dimension over several launches. Each CTA stages its cells and RADIUS ghost cells
+// from either neighbour in shared memory, so the traffic between CTAs is the ghost cells, byte for byte.
 // Usage: stencil_1d [CTAs] [threads per CTA] [steps]
 #include "../common/example.h"
 #include <vector>

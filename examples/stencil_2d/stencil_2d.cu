@@ -1,6 +1,6 @@
-// A 5-point stencil (each cell becomes the mean of its four neighbours) over several launches, straight from global
-// memory: a CTA loads the edge cells of the tiles west, east, north and south of its own.
-// Usage: stencil_2d [tiles in x] [tiles in y] [steps]
+// A 5-point stencil (each cell becomes the mean of its four neighbours) over several launches, straight from
+// global memory: a CTA loads the edge cells of the tiles west, east, north and south of its own. Usage:
+// stencil_2d [tiles in x] [tiles in y] [steps]
 #include "../common/example.h"
 #include <vector>
 

@@ -1,6 +1,5 @@
-// Templated kernels in namespaces, over several types: their names in the trace carry the template arguments, their
-// records the size of the type.
-// Usage: templated [CTAs] [threads per CTA]
+// Templated kernels in namespaces, over several types: their names in the trace carry the template arguments,
+// their records the size of the type. Usage: templated [CTAs] [threads per CTA]
 #include "../common/example.h"
 #include <vector>
 

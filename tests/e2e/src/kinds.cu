@@ -145,7 +145,7 @@ int main()
     CHECK(cudaMemcpy(back[1], a, bytes, cudaMemcpyDeviceToHost));
     int *ints = (int *)back[0];
     long wrong = 0;
-    wrong += ints[0] != 1 + 2 * N - N;                    // volatile_access, add, subtract
+    wrong += ints[0] != 1 + 2 * N - N; // volatile_access, add, subtract
     wrong += (ints[1] != 7) + (ints[2] != 0) + (ints[3] != N - 1);
     wrong += (ints[4] != 1 + N) + (ints[5] != 1001 - N + 1);
     for (int k = 0; k < 64 * N; k++)

@@ -9,12 +9,13 @@ int main()
     int in[n], mid[n], out[n], *a, *b, *c;
     for (int i = 0; i < n; i++)
         in[i] = i * i;
-    if (cudaMalloc((void **)&a, sizeof in) || cudaMalloc((void **)&b, sizeof in) || cudaMalloc((void **)&c, sizeof in) ||
-        cudaMemcpy(a, in, sizeof in, cudaMemcpyHostToDevice))
+    if (cudaMalloc((void **)&a, sizeof in) || cudaMalloc((void **)&b, sizeof in) ||
+        cudaMalloc((void **)&c, sizeof in) || cudaMemcpy(a, in, sizeof in, cudaMemcpyHostToDevice))
         return 1;
     run_first(a, b, n);
     run_second(b, c, n);
-    if (cudaMemcpy(mid, b, sizeof mid, cudaMemcpyDeviceToHost) || cudaMemcpy(out, c, sizeof out, cudaMemcpyDeviceToHost))
+    if (cudaMemcpy(mid, b, sizeof mid, cudaMemcpyDeviceToHost) ||
+        cudaMemcpy(out, c, sizeof out, cudaMemcpyDeviceToHost))
         return 1;
     long wrong = 0;
     for (int i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-// Kernel names: anonymous namespaces, overloads, non-type and template template arguments, extern "C", a lambda.
+// Kernel names: anonymous namespaces, overloads, non-type and template template arguments, extern "C", a
+// lambda.
 #include "../../../examples/common/example.h"
 
 namespace

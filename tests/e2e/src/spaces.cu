@@ -44,7 +44,8 @@ __global__ void all_spaces(Big big, const int *in, int *out)
         write_at(local, k, t + k);
     write_at(shared, t, t * 2);
     __syncthreads();
-    int sum = read_at(big.values, t % 16) + read_at(local, t % 4) + read_at(shared, 63 - t) + read_at(table, t % 16);
+    int sum = read_at(big.values, t % 16) + read_at(local, t % 4) + read_at(shared, 63 - t) +
+              read_at(table, t % 16);
     sum += read_at(in, t);
     sum += read_at(global_table, t % 16);
     write_at(out, t, sum);
@@ -124,7 +125,8 @@ int main()
     all_spaces<<<1, n>>>(big, d_in, d_out);
     CHECK(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int t = 0; t < n; t++)
-        wrong += out[t] != 100 * (t % 16) + t + t % 4 + (63 - t) * 2 + 10000 * (t % 16) - t + 10000 * (t % 16);
+        wrong +=
+            out[t] != 100 * (t % 16) + t + t % 4 + (63 - t) * 2 + 10000 * (t % 16) - t + 10000 * (t % 16);
     constants<<<1, n>>>(d_out);
     CHECK(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int t = 0; t < n; t++)
