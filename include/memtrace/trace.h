@@ -6,9 +6,10 @@
  *   mt_source     several traces with their companions: launches in launch order, host copies between them
  * Formats: docs/trace-format.md (normative).
  *
- * Errors: functions that can fail take a `struct mt_error *` (never NULL) and say in their comment what they return;
- * the message is one line that names the file and, where there is one, the byte offset. Nothing is printed.
- * Threads: objects are not shared between threads by their users; mt_source has one thread of its own. */
+ * Errors: functions that can fail take a `struct mt_error *` (never NULL) and say in their comment what they
+ * return; the message is one line that names the file and, where there is one, the byte offset. Nothing is
+ * printed. Threads: objects are not shared between threads by their users; mt_source has one thread of its
+ * own. */
 #ifndef MEMTRACE_TRACE_H
 #define MEMTRACE_TRACE_H
 #include <signal.h>
@@ -23,8 +24,8 @@ extern "C" {
 
 enum mt_code {
     MT_OK = 0,
-    MT_E_SYSTEM = 1,    /* the system said no in the middle: read error, no memory, no room for a spool file */
-    MT_E_INPUT = 2,     /* cannot be opened, a directory, given twice, does not go with the other inputs */
+    MT_E_SYSTEM = 1, /* the system said no in the middle: read error, no memory, no room for a spool file */
+    MT_E_INPUT = 2,  /* cannot be opened, a directory, given twice, does not go with the other inputs */
     MT_E_TRUNCATED = 3, /* ends inside a record or a kernel; what came before is whole */
     MT_E_CORRUPT = 4,   /* cannot be a trace from `offset` on; what came before is whole */
     MT_E_STOPPED = 5,   /* the stop flag was raised */
@@ -37,43 +38,48 @@ struct mt_error {
     char message[512];
 };
 
-/* ---- one raw trace -------------------------------------------------------------------------------------- */
+/* ---- one raw trace --------------------------------------------------------------------------------------
+ */
 
 enum mt_batch_flags {
     MT_BATCH_BEGIN = 1, /* first batch of its launch */
     MT_BATCH_END = 2,   /* last batch of its launch: the end mark was read */
 };
 
-/* Records of one launch. Each launch yields at least one batch, which may have no record. A launch that is cut off
- * yields what is whole and no MT_BATCH_END; then comes the error. */
+/* Records of one launch. Each launch yields at least one batch, which may have no record. A launch that is
+ * cut off yields what is whole and no MT_BATCH_END; then comes the error. */
 struct mt_batch {
     const struct mt_raw_record *records; /* types are 0..3 and sizes >= 1: checked */
     size_t count;
-    const char *kernel; /* UTF-8, valid until the reader is closed; equal names of one reader have equal pointers */
-    uint64_t launch;    /* 0-based in this trace */
-    uint64_t offset;    /* of records[0] in the trace */
-    unsigned flags;     /* enum mt_batch_flags */
+    const char
+        *kernel; /* UTF-8, valid until the reader is closed; equal names of one reader have equal pointers */
+    uint64_t launch; /* 0-based in this trace */
+    uint64_t offset; /* of records[0] in the trace */
+    unsigned flags;  /* enum mt_batch_flags */
 };
 
 struct mt_reader;
 
-/* Opens `path`; "-" is standard input. A FIFO waits for its writer at the first read. NULL: *err says why. `stop`
- * may be NULL; when it becomes non-zero, reading ends with MT_E_STOPPED within 0.1 s, waiting reads included. */
-MT_API struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err);
+/* Opens `path`; "-" is standard input. A FIFO waits for its writer at the first read. NULL: *err says why.
+ * `stop` may be NULL; when it becomes non-zero, reading ends with MT_E_STOPPED within 0.1 s, waiting reads
+ * included. */
+MT_API struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *stop,
+                                        struct mt_error *err);
 /* Reads from `fd`, which mt_reader_close closes if `owned`. `name` is for messages. */
-MT_API struct mt_reader *mt_reader_open_fd(int fd, const char *name, int owned, const volatile sig_atomic_t *stop,
-                                           struct mt_error *err);
-/* The next batch: 1; the end: 0; an error: -1, and again at each further call. The records are the reader's and
- * valid until the next call. */
+MT_API struct mt_reader *mt_reader_open_fd(int fd, const char *name, int owned,
+                                           const volatile sig_atomic_t *stop, struct mt_error *err);
+/* The next batch: 1; the end: 0; an error: -1, and again at each further call. The records are the reader's
+ * and valid until the next call. */
 MT_API int mt_reader_next(struct mt_reader *r, struct mt_batch *batch, struct mt_error *err);
 /* The same, with room for `capacity` (>= 1) records given by the caller. */
-MT_API int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *batch,
-                          struct mt_error *err);
+MT_API int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capacity,
+                          struct mt_batch *batch, struct mt_error *err);
 /* Bytes of the trace consumed so far. */
 MT_API uint64_t mt_reader_offset(const struct mt_reader *r);
 MT_API void mt_reader_close(struct mt_reader *r);
 
-/* ---- one companion -------------------------------------------------------------------------------------- */
+/* ---- one companion --------------------------------------------------------------------------------------
+ */
 
 #define MT_SEQ_NONE UINT64_MAX /* "never" or "not known" */
 
@@ -95,8 +101,8 @@ struct mt_alloc_event {
 
 enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET };
 
-/* memcpy and memset. Row i (0-based, `height` rows of `width` bytes) starts at dst + i * dpitch, src + i * spitch;
- * a plain copy has one row. */
+/* memcpy and memset. Row i (0-based, `height` rows of `width` bytes) starts at dst + i * dpitch, src + i *
+ * spitch; a plain copy has one row. */
 struct mt_copy_event {
     uint64_t seq;
     enum mt_copy_kind kind;
@@ -119,7 +125,7 @@ struct mt_companion {
     /* events, each array in the order of the file except where said */
     struct mt_launch_event *launches; /* traced and untraced ones */
     struct mt_alloc_event *allocs;    /* ascending id */
-    struct mt_copy_event *copies; /* ascending seq */
+    struct mt_copy_event *copies;     /* ascending seq */
     struct mt_site_event *sites;
     size_t nlaunches, nallocs, ncopies, nsites;
     uint64_t lost; /* sum of the counts of `lost` lines */
@@ -132,28 +138,33 @@ struct mt_companion {
     struct mt_error bad;
 };
 
-/* Reads to the end of the file or FIFO. NULL: *err says why (MT_E_INPUT with sys = ENOENT when there is none). Lines that are no JSON are skipped and
- * counted; unknown events and keys are ignored. Of several `end` lines the last one counts. */
+/* Reads to the end of the file or FIFO. NULL: *err says why (MT_E_INPUT with sys = ENOENT when there is
+ * none). Lines that are no JSON are skipped and counted; unknown events and keys are ignored. Of several
+ * `end` lines the last one counts. */
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
 MT_API void mt_companion_free(struct mt_companion *c);
 
-/* ---- several traces in launch order --------------------------------------------------------------------- */
+/* ---- several traces in launch order ---------------------------------------------------------------------
+ */
 
 enum mt_source_flags {
     MT_SOURCE_NO_COMPANION = 1, /* do as if there were none */
-    MT_SOURCE_NO_HOST = 2,      /* no MT_ITEM_COPY: a single FIFO or pipe is then read live, without a spool file */
-    MT_SOURCE_REWIND = 4,       /* mt_source_rewind will be called: spool what cannot be read twice */
+    MT_SOURCE_NO_HOST =
+        2,                /* no MT_ITEM_COPY: a single FIFO or pipe is then read live, without a spool file */
+    MT_SOURCE_REWIND = 4, /* mt_source_rewind will be called: spool what cannot be read twice */
 };
 
 struct mt_source_options {
     unsigned flags;
-    const char *const *companions; /* companions[i] belongs to paths[i]; NULL entries and NULL: path + ".meta" */
+    const char *const
+        *companions; /* companions[i] belongs to paths[i]; NULL entries and NULL: path + ".meta" */
     size_t ncompanions;
     const volatile sig_atomic_t *stop; /* may be NULL */
 };
 
 enum mt_item_kind {
-    MT_ITEM_BATCH, /* records; `superstep`, `kernel`, `records`, `count`, `flags`, `input`, `launch` are set */
+    MT_ITEM_BATCH, /* records; `superstep`, `kernel`, `records`, `count`, `flags`, `input`, `launch` are set
+                    */
     MT_ITEM_COPY,  /* a host copy or fill that precedes the next launch: `copy` */
 };
 
@@ -163,42 +174,44 @@ struct mt_item {
     const char *kernel; /* lives as long as the source; equal names have equal pointers */
     const struct mt_raw_record *records;
     size_t count;
-    unsigned flags; /* enum mt_batch_flags */
-    size_t input;   /* index into the paths */
+    unsigned flags;                       /* enum mt_batch_flags */
+    size_t input;                         /* index into the paths */
     const struct mt_launch_event *launch; /* NULL when no companion tells */
     const struct mt_copy_event *copy;
 };
 
 struct mt_source;
 
-/* Opens all inputs. An input that is damaged does not fail here nor in mt_source_next: what is whole is handed out,
- * the damage is in mt_source_problems. Without companions for all inputs the order is that of `paths`.
- * NULL: *err says why. Inputs that cannot be read twice (FIFO, pipe) are spooled to an unnamed file in $TMPDIR when
- * order, host copies or a rewind need it; then this call reads them to their end. */
-MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const struct mt_source_options *o,
-                                        struct mt_error *err);
-/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems); -1: *err (MT_E_SYSTEM). */
+/* Opens all inputs. An input that is damaged does not fail here nor in mt_source_next: what is whole is
+ * handed out, the damage is in mt_source_problems. Without companions for all inputs the order is that of
+ * `paths`. NULL: *err says why. Inputs that cannot be read twice (FIFO, pipe) are spooled to an unnamed file
+ * in $TMPDIR when order, host copies or a rewind need it; then this call reads them to their end. */
+MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths,
+                                        const struct mt_source_options *o, struct mt_error *err);
+/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems); -1: *err (MT_E_SYSTEM).
+ */
 MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err);
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);
 MT_API void mt_source_close(struct mt_source *s);
 
-/* The functions below that speak of the end may be asked after mt_source_next returned 0 or -1; earlier, they end
- * the reading.
- * Damage, in the order found: truncated, corrupt and unreadable inputs, MT_E_STOPPED. */
+/* The functions below that speak of the end may be asked after mt_source_next returned 0 or -1; earlier, they
+ * end the reading. Damage, in the order found: truncated, corrupt and unreadable inputs, MT_E_STOPPED. */
 MT_API const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count);
 /* Sentences on what is missing or was assumed. `complete` becomes 0 if something is missing. The
  * strings are the source's. */
 MT_API const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete);
 /* Accesses without record and launches without trace, as the companions tell. 0, or -1 with *err. */
-MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err);
+MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches,
+                              struct mt_error *err);
 /* 0 if the order of launches is that of the inputs for want of companions (always 1 for a single input). */
 MT_API int mt_source_ordered(const struct mt_source *s);
 /* Allocations of all inputs by ascending id; a shared array of the source. Empty without companions. */
 MT_API const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count);
 /* The companion of an input, NULL if there is none (for a live input: until its end). */
 MT_API const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t input);
-/* Bytes read so far and bytes in all (0 if not known), for progress displays. May be called while a read is on. */
+/* Bytes read so far and bytes in all (0 if not known), for progress displays. May be called while a read is
+ * on. */
 MT_API void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total);
 
 #ifdef __cplusplus

@@ -68,7 +68,8 @@ static size_t keys_of(struct mt_addresses *a, uint64_t from, uint64_t last, size
 static void each(struct mt_addresses *a, const struct mt_raw_record *r, uint64_t superstep, int collect)
 {
     uint64_t from = mt_rec_address(r), last = from + mt_rec_size(r) - 1;
-    for (int part = 0; part < 1 + (last < from); part++) { /* two parts when it wraps around the address space */
+    for (int part = 0; part < 1 + (last < from);
+         part++) { /* two parts when it wraps around the address space */
         size_t k, end = keys_of(a, part ? 0 : from, !part && last < from ? UINT64_MAX : last, &k);
         for (; k < end; k++) {
             if (!collect) {
@@ -108,7 +109,8 @@ int mt_addresses_window(struct mt_addresses *a)
     return 1;
 }
 
-void mt_addresses_collect(struct mt_addresses *a, const struct mt_raw_record *records, size_t n, uint64_t superstep)
+void mt_addresses_collect(struct mt_addresses *a, const struct mt_raw_record *records, size_t n,
+                          uint64_t superstep)
 {
     for (size_t i = 0; i < n; i++)
         each(a, &records[i], superstep, 1);

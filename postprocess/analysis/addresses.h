@@ -1,6 +1,7 @@
-/* All operations on given addresses, by address: further passes over the same records after the one that found the
- * keys. First mt_addresses_count over everything; then, as often as mt_addresses_window says so, mt_addresses_collect
- * over everything. Memory is bounded by the window, however many operations there are. */
+/* All operations on given addresses, by address: further passes over the same records after the one that
+ * found the keys. First mt_addresses_count over everything; then, as often as mt_addresses_window says so,
+ * mt_addresses_collect over everything. Memory is bounded by the window, however many operations there are.
+ */
 #ifndef MT_ANALYSIS_ADDRESSES_H
 #define MT_ANALYSIS_ADDRESSES_H
 #include <stddef.h>
@@ -15,9 +16,9 @@ struct mt_operation {
 struct mt_addresses {
     const uint64_t *keys; /* ascending; the caller's */
     size_t nkeys;
-    uint64_t *count;  /* operations on keys[i] */
-    uint64_t *filled; /* of these, collected in this window */
-    uint64_t *place;  /* index in `operations` of the first one on keys[i], inside the window */
+    uint64_t *count;   /* operations on keys[i] */
+    uint64_t *filled;  /* of these, collected in this window */
+    uint64_t *place;   /* index in `operations` of the first one on keys[i], inside the window */
     size_t first, end; /* keys of the window */
     struct mt_operation *operations; /* of the window, by key, then in order of the records */
     uint64_t budget, room;

@@ -83,8 +83,8 @@ static inline uint64_t hash_of(const struct mt_comm *c, enum which w, uint32_t v
 }
 
 /* The slot of the key (a, b), with `hash` = mix(a, b): live if its epoch is the index's. */
-static inline size_t index_slot(const struct mt_comm *c, const struct mt_index *x, enum which w, uint64_t hash,
-                                uint64_t a, uint64_t b)
+static inline size_t index_slot(const struct mt_comm *c, const struct mt_index *x, enum which w,
+                                uint64_t hash, uint64_t a, uint64_t b)
 {
     size_t mask = ((size_t)1 << x->bits) - 1, i = hash & mask;
     while (x->slot[i].epoch == x->epoch && !same(c, w, x->slot[i].value, a, b))
@@ -155,7 +155,8 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
 uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
 {
     uint64_t hash = mix(cta, smid);
-    if (index_reserve(c, &c->actor_index, ACTORS) != 0 || index_reserve(c, &c->instance_index, INSTANCES) != 0)
+    if (index_reserve(c, &c->actor_index, ACTORS) != 0 ||
+        index_reserve(c, &c->instance_index, INSTANCES) != 0)
         return 0;
     size_t slot = index_slot(c, &c->actor_index, ACTORS, hash, cta, smid);
     if (c->actor_index.slot[slot].epoch == c->actor_index.epoch)
@@ -167,8 +168,8 @@ uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
     if (mt_comm_reserve(c, (void **)&c->actors, c->nactors, &c->actor_room, sizeof *c->actors) != 0)
         return 0;
     uint32_t id = (uint32_t)c->nactors++;
-    c->actors[id] = (struct mt_actor){
-        .cta = cta, .smid = smid, .launch = (uint32_t)(c->nlaunches - 1), .instance = id};
+    c->actors[id] =
+        (struct mt_actor){.cta = cta, .smid = smid, .launch = (uint32_t)(c->nlaunches - 1), .instance = id};
     index_put(&c->actor_index, slot, id);
     slot = index_slot(c, &c->instance_index, INSTANCES, mix(cta, 0), cta, 0);
     if (c->instance_index.slot[slot].epoch == c->instance_index.epoch)
@@ -190,7 +191,8 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
         mt_comm_fail(c, "more than 2^32 - 1 transfers into one launch");
         return SIZE_MAX;
     }
-    if (mt_comm_reserve(c, (void **)&c->transfers, c->ntransfers, &c->transfer_room, sizeof *c->transfers) != 0)
+    if (mt_comm_reserve(c, (void **)&c->transfers, c->ntransfers, &c->transfer_room, sizeof *c->transfers) !=
+        0)
         return SIZE_MAX;
     index_put(&c->transfer_index, slot, (uint32_t)(c->ntransfers - c->first_transfer));
     c->transfers[c->ntransfers] = (struct mt_transfer){.src = src, .dst = dst, .last = UINT64_MAX};

@@ -1,8 +1,9 @@
 /* The communication analysis: data volumes, communication volumes and transfers of a stream of launches.
  * Definitions: docs/definitions.md. Knows no file format and no output; fed in launch order by its user:
  *   for each launch: mt_comm_launch, mt_comm_records any number of times; between launches: mt_comm_copy.
- * Volumes are kept per actor, an actor being (superstep, CTA, SM): a CTA instance has one as a rule, and outputs add
- * up the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit (mt_comm_why). */
+ * Volumes are kept per actor, an actor being (superstep, CTA, SM): a CTA instance has one as a rule, and
+ * outputs add up the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit
+ * (mt_comm_why). */
 #ifndef MT_ANALYSIS_COMM_H
 #define MT_ANALYSIS_COMM_H
 #include <stddef.h>
@@ -20,17 +21,18 @@ struct mt_comm_options {
 struct mt_actor {
     uint64_t cta; /* word 2 of its records */
     uint32_t smid, launch;
-    uint32_t instance; /* the first actor of its CTA instance (itself as a rule) */
+    uint32_t instance;                           /* the first actor of its CTA instance (itself as a rule) */
     uint64_t load, store, comm_load, comm_store; /* bytes */
 };
 
 struct mt_comm_launch {
-    const char *kernel; /* the caller's, kept */
+    const char *kernel;  /* the caller's, kept */
     uint32_t first, end; /* its actors: [first, end) */
     int selected;        /* to be reported */
 };
 
-/* Bytes that instance `dst` loaded of those that instance `src` wrote; src may be a host write (MT_ENTRY_HOST | i). */
+/* Bytes that instance `dst` loaded of those that instance `src` wrote; src may be a host write (MT_ENTRY_HOST
+ * | i). */
 struct mt_transfer {
     uint32_t src, dst;
     uint64_t size, count;

@@ -1,4 +1,5 @@
-/* The hot loop: each record's bytes against the shadow. Compiled twice from one text, once for the default options
+/* The hot loop: each record's bytes against the shadow. Compiled twice from one text, once for the default
+ * options
  * (`plain`) and once for all others. */
 #include "comm_internal.h"
 #include <stdbool.h>
@@ -8,12 +9,12 @@
 /* Consecutive records of one actor. */
 struct run {
     uint32_t self, instance;
-    uint32_t first;     /* first actor of the launch: older ones are of other supersteps */
-    uint32_t source;    /* actor or host whose transfer is `transfer` */
+    uint32_t first;  /* first actor of the launch: older ones are of other supersteps */
+    uint32_t source; /* actor or host whose transfer is `transfer` */
     size_t transfer;
     uint64_t cta, comm_load;
-    uint64_t record;    /* number of the record under way */
-    uint64_t address;   /* at which it begins */
+    uint64_t record;  /* number of the record under way */
+    uint64_t address; /* at which it begins */
     bool selected;
 };
 
@@ -32,8 +33,8 @@ INLINE bool counts(const struct mt_comm *c, const struct run *run, uint32_t src,
 }
 
 /* The run took `bytes` bytes of src; `fresh` of them had not been read by another before. */
-INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t bytes, uint64_t fresh, uint64_t start,
-                 const bool plain)
+INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t bytes, uint64_t fresh,
+                 uint64_t start, const bool plain)
 {
     if (!(src & MT_ENTRY_HOST)) {
         run->comm_load += bytes;
@@ -89,7 +90,8 @@ static void load_slow(struct mt_comm *c, struct run *run, struct mt_page *p, uns
     }
 }
 
-static __attribute__((noinline)) void load_span(struct mt_comm *c, struct run *run, uint64_t address, uint64_t size)
+static __attribute__((noinline)) void load_span(struct mt_comm *c, struct run *run, uint64_t address,
+                                                uint64_t size)
 {
     while (size > 0) {
         unsigned from = address & (MT_PAGE_BYTES - 1);

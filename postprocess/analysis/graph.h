@@ -1,7 +1,7 @@
-/* The memory (stride) graph of a stream of launches. A node is a kind of access: (buffer, stride, type), or what
- * `key` says; stride = this address - the previous address of the same CTA instance in the same buffer, so that the
- * first access there makes no node. An edge a -> b counts how often b was the next node of a CTA instance after a.
- * Definitions: docs/man/mt-graph.md. Functions return 0, or -1 without memory. */
+/* The memory (stride) graph of a stream of launches. A node is a kind of access: (buffer, stride, type), or
+ * what `key` says; stride = this address - the previous address of the same CTA instance in the same buffer,
+ * so that the first access there makes no node. An edge a -> b counts how often b was the next node of a CTA
+ * instance after a. Definitions: docs/man/mt-graph.md. Functions return 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_GRAPH_H
 #define MT_ANALYSIS_GRAPH_H
 #include <stddef.h>
@@ -28,11 +28,11 @@ struct mt_node {
     const char *site;
     /* what was seen */
     uint64_t count;
-    uint64_t bytes;         /* of the buffer, of the first access */
-    const char *kernel;     /* of the first access */
-    const char *last;       /* kernel seen last */
-    uint32_t kernels;       /* how many different ones */
-    uint32_t rank;          /* number before mt_graph_finish put them in order */
+    uint64_t bytes;     /* of the buffer, of the first access */
+    const char *kernel; /* of the first access */
+    const char *last;   /* kernel seen last */
+    uint32_t kernels;   /* how many different ones */
+    uint32_t rank;      /* number before mt_graph_finish put them in order */
 };
 
 struct mt_edge {
@@ -62,8 +62,8 @@ void mt_graph_init(struct mt_graph *g, unsigned key, struct mt_buffers *buffers)
 /* A launch begins; equal kernels have equal pointers. */
 void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq);
 int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count);
-/* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer, stride, type,
- * size, site; edges by nodes. */
+/* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
+ * stride, type, size, site; edges by nodes. */
 int mt_graph_finish(struct mt_graph *g, uint64_t min_count);
 void mt_graph_free(struct mt_graph *g);
 #endif

@@ -3,12 +3,13 @@
  * A page covers 4096 bytes of the program's memory in one of three forms, told apart by `mask`:
  *   0     uniform: one entry for all bytes (host copies and fills of whole pages)
  *   1023  words: one entry per aligned 4 bytes, all written by the same access
- *   4095  bytes: one entry per byte; a page becomes so when a narrower access makes a difference, and stays so
- * Pages exist where something was written; memory is sized by the bytes written, not by the records.
+ *   4095  bytes: one entry per byte; a page becomes so when a narrower access makes a difference, and stays
+ * so Pages exist where something was written; memory is sized by the bytes written, not by the records.
  *
- * An entry is 0 (never written) or the writer: an actor (comm.h) or, with MT_ENTRY_HOST, a host write. MT_ENTRY_READ
- * marks bytes that already counted as communicated. With starts, each entry also keeps the address at which the
- * access began that wrote it. Not thread-safe. Out of memory: `failed` is set, the state is no longer exact. */
+ * An entry is 0 (never written) or the writer: an actor (comm.h) or, with MT_ENTRY_HOST, a host write.
+ * MT_ENTRY_READ marks bytes that already counted as communicated. With starts, each entry also keeps the
+ * address at which the access began that wrote it. Not thread-safe. Out of memory: `failed` is set, the state
+ * is no longer exact. */
 #ifndef MT_ANALYSIS_SHADOW_H
 #define MT_ANALYSIS_SHADOW_H
 #include <stddef.h>
@@ -37,7 +38,7 @@ struct mt_shadow {
     struct {
         uint64_t number;
         struct mt_page *page; /* NULL: this page does not exist */
-    } recent[1024]; /* direct-mapped by page number */
+    } recent[1024];           /* direct-mapped by page number */
     struct {
         uint64_t number;
         struct mt_page *page; /* NULL: free slot */
@@ -76,7 +77,8 @@ static inline struct mt_page *mt_shadow_make(struct mt_shadow *s, uint64_t numbe
     return mt_shadow_make_slow(s, number);
 }
 
-/* Bytes [address, address + length) were written by `entry` in an access that began at `start`. Entry 0 forgets. */
+/* Bytes [address, address + length) were written by `entry` in an access that began at `start`. Entry 0
+ * forgets. */
 void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
 /* Bytes keep their writers (and starts) when copied; as memmove. The copies have not been read. */
 void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length);

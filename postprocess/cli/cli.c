@@ -117,7 +117,8 @@ int mt_filter_supersteps(struct mt_filter *f, const char *text)
     else
         bad = 1;
     if (bad || f->first > f->end)
-        return mt_cli_usage("'%s' is no range of supersteps: give A:B (A included, B not), A:, :B or A", text);
+        return mt_cli_usage("'%s' is no range of supersteps: give A:B (A included, B not), A:, :B or A",
+                            text);
     f->supersteps_text = text;
     return 0;
 }
@@ -212,7 +213,8 @@ int mt_output_ready(struct mt_output *o)
 {
     struct stat st;
     o->created = 0;
-    if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) || ftruncate(o->fd, 0) == 0)
+    if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) ||
+        ftruncate(o->fd, 0) == 0)
         return 0;
     mt_cli_say("%s: cannot write: %s", o->path, strerror(errno));
     return MT_EXIT_FAILURE;

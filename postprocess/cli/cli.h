@@ -1,7 +1,8 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress.
  *
- * Exit codes: 0 fine; 1 runtime failure (system, memory, output); 2 usage (options, inputs that cannot be opened);
- * 3 the input is truncated, corrupt or incomplete, or reading was interrupted: what was whole is reported. */
+ * Exit codes: 0 fine; 1 runtime failure (system, memory, output); 2 usage (options, inputs that cannot be
+ * opened); 3 the input is truncated, corrupt or incomplete, or reading was interrupted: what was whole is
+ * reported. */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 #include <getopt.h>
@@ -47,17 +48,20 @@ struct mt_inputs {
     unsigned flags; /* enum mt_source_flags */
 };
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
-/* NULL after saying why, with the exit code in *code. Takes the paths from argv[optind…]; none is a usage error. */
+/* NULL after saying why, with the exit code in *code. Takes the paths from argv[optind…]; none is a usage
+ * error. */
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
 /* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes. */
 int mt_inputs_finish(struct mt_source *s, int *complete);
 
-/* Where results go: FILE, or standard output for NULL and "-". The file is not touched before mt_output_ready. */
+/* Where results go: FILE, or standard output for NULL and "-". The file is not touched before
+ * mt_output_ready. */
 struct mt_output {
     const char *path;
     int fd, created;
 };
-int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in); /* 0, or an exit code */
+int mt_output_open(struct mt_output *o, const char *path,
+                   const struct mt_inputs *in); /* 0, or an exit code */
 int mt_output_ready(struct mt_output *o);
 /* Removes a file that was made and never became ready. */
 void mt_output_abandon(struct mt_output *o);

@@ -17,20 +17,23 @@ static const char help[] =
     "\n"
     "Launch lines:  launch SUPERSTEP KERNEL\n"
     "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
-    "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell it.\n"
+    "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell "
+    "it.\n"
     "\n"
     "Options:\n"
     "  -n, --head=N            at most N records of each launch\n"
     "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1\n"
     "  -s, --stat              sums per kernel instead of records\n"
-    "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, copies,\n"
+    "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, "
+    "copies,\n"
     "                          launches, what was lost, how it ended\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading was\n"
     "interrupted: what was whole is shown.\n";
 
 struct options {
@@ -107,8 +110,8 @@ static const char *const types[] = {
 static void show_record(FILE *f, const struct mt_raw_record *r)
 {
     fprintf(f, "%s %u 0x%" PRIx64 " cta %u,%u,%u sm %u\n", types[mt_rec_type(r)], (unsigned)mt_rec_size(r),
-            mt_rec_address(r), (unsigned)mt_rec_cta_x(r), (unsigned)mt_rec_cta_y(r), (unsigned)mt_rec_cta_z(r),
-            (unsigned)mt_rec_smid(r));
+            mt_rec_address(r), (unsigned)mt_rec_cta_x(r), (unsigned)mt_rec_cta_y(r),
+            (unsigned)mt_rec_cta_z(r), (unsigned)mt_rec_smid(r));
 }
 
 static void show_launch(FILE *f, const struct options *x, const struct mt_item *item)
@@ -118,7 +121,9 @@ static void show_launch(FILE *f, const struct options *x, const struct mt_item *
         fprintf(f, "# of %s\n", x->inputs.paths[item->input]);
     const struct mt_launch_event *e = item->launch;
     if (e)
-        fprintf(f, "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64 "%s%s:%" PRIu64 "\n",
+        fprintf(f,
+                "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64
+                "%s%s:%" PRIu64 "\n",
                 e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],
                 *e->file ? " launched at " : " launch site unknown ", e->file, e->line);
 }

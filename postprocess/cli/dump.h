@@ -8,7 +8,7 @@
 struct mt_stat_line {
     const char *kernel; /* the source's */
     uint64_t launches, ctas, records, of_type[4];
-    uint64_t load, store; /* bytes; atomics count in both, unknown ones in none */
+    uint64_t load, store;     /* bytes; atomics count in both, unknown ones in none */
     uint64_t lowest, highest; /* address of the first and of the last byte */
 };
 

@@ -55,13 +55,16 @@ int mt_stat_add(struct mt_stat *s, const struct mt_item *item)
 
 void mt_stat_show(FILE *f, const struct mt_stat *s)
 {
-    fprintf(f, "# %8s %10s %12s %12s %12s %10s %8s %14s %14s %18s %18s  %s\n", "launches", "CTAs", "records", "loads",
-            "stores", "atomics", "unknown", "load-bytes", "store-bytes", "lowest", "highest", "kernel");
+    fprintf(f, "# %8s %10s %12s %12s %12s %10s %8s %14s %14s %18s %18s  %s\n", "launches", "CTAs", "records",
+            "loads", "stores", "atomics", "unknown", "load-bytes", "store-bytes", "lowest", "highest",
+            "kernel");
     for (size_t i = 0; i < s->n; i++) {
         const struct mt_stat_line *l = &s->lines[i];
-        fprintf(f, "%10" PRIu64 " %10" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10" PRIu64 " %8" PRIu64,
-                l->launches, l->ctas, l->records, l->of_type[MT_LOAD], l->of_type[MT_STORE], l->of_type[MT_ATOMIC],
-                l->of_type[MT_UNKNOWN]);
+        fprintf(f,
+                "%10" PRIu64 " %10" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10" PRIu64
+                " %8" PRIu64,
+                l->launches, l->ctas, l->records, l->of_type[MT_LOAD], l->of_type[MT_STORE],
+                l->of_type[MT_ATOMIC], l->of_type[MT_UNKNOWN]);
         fprintf(f, " %14" PRIu64 " %14" PRIu64, l->load, l->store);
         if (l->records)
             fprintf(f, " %#18" PRIx64 " %#18" PRIx64, l->lowest, l->highest);
@@ -90,8 +93,8 @@ static void show_place(FILE *f, const char *file, uint64_t line)
 
 static void show_alloc(FILE *f, const struct mt_alloc_event *a)
 {
-    fprintf(f, "alloc %" PRIu64 " 0x%" PRIx64 " %" PRIu64 " bytes %s seq %" PRIu64, a->id, a->base, a->bytes, a->kind,
-            a->seq);
+    fprintf(f, "alloc %" PRIu64 " 0x%" PRIx64 " %" PRIu64 " bytes %s seq %" PRIu64, a->id, a->base, a->bytes,
+            a->kind, a->seq);
     if (*a->name)
         fprintf(f, " '%s'", a->name);
     if (a->free_seq != MT_SEQ_NONE)
@@ -113,8 +116,9 @@ static void show_copy(FILE *f, const struct mt_copy_event *c)
 
 static void show_launch(FILE *f, const struct mt_launch_event *e)
 {
-    fprintf(f, "launched %s seq %" PRIu64 " grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64
-               ",%" PRIu64 " records %" PRIu64 " untraced %" PRIu64 " ns %" PRIu64,
+    fprintf(f,
+            "launched %s seq %" PRIu64 " grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64
+            ",%" PRIu64 " records %" PRIu64 " untraced %" PRIu64 " ns %" PRIu64,
             *e->signature ? e->signature : e->kernel, e->seq, e->grid[0], e->grid[1], e->grid[2], e->block[0],
             e->block[1], e->block[2], e->records, e->untraced, e->end_ns - e->begin_ns);
     if (!e->traced)
@@ -130,8 +134,9 @@ void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
         fprintf(f, "# %s has no companion\n", trace);
         return;
     }
-    fprintf(f, "companion %s of stream %" PRIu64 ", program %s, pid %" PRIu64 ", device %s (%s), %" PRIu64
-               " SMs, tool %s\n",
+    fprintf(f,
+            "companion %s of stream %" PRIu64 ", program %s, pid %" PRIu64 ", device %s (%s), %" PRIu64
+            " SMs, tool %s\n",
             c->path, c->stream, c->program, c->pid, c->device, c->device_name, c->sms, c->tool);
     for (size_t i = 0; i < c->nsites; i++) {
         const struct mt_site_event *e = &c->sites[i];

@@ -21,34 +21,44 @@ static const char help[] =
     "  zstd -dc trace.zst | mt-extract - > comm.json      from a pipe\n"
     "  jq '.KCV' comm.json                                loads and stores per kernel and superstep\n"
     "\n"
-    "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program wrote, is\n"
+    "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program "
+    "wrote, is\n"
     "read when it is there: it orders the launches of several streams and tells what the host copied.\n"
     "\n"
     "What comes out:\n"
-    "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep (launch)\n"
+    "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep "
+    "(launch)\n"
     "  KCV CCV SCV   communication volume: of these, the bytes that a CTA read and another CTA had written\n"
     "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and accesses\n"
     "  addresses     each address involved in communication with all operations on it (only when asked for)\n"
     "\n"
     "Options:\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses, or all; default: all but addresses\n"
+    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses, or all; default: all but "
+    "addresses\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
-    "                          Both filters choose what is reported. Every record is still read, because any of\n"
-    "                          them may be the last writer of what a reported kernel loads. Transfers are reported\n"
+    "                          Both filters choose what is reported. Every record is still read, because any "
+    "of\n"
+    "                          them may be the last writer of what a reported kernel loads. Transfers are "
+    "reported\n"
     "                          by their reader.\n"
-    "      --same-cta=local    the same CTA of different supersteps is one CTA: what it reads of itself is no\n"
+    "      --same-cta=local    the same CTA of different supersteps is one CTA: what it reads of itself is "
+    "no\n"
     "                          communication (default: instance, each launch has its own CTAs)\n"
-    "      --strict            leave out what is written and read in one superstep: CUDA does not order its CTAs,\n"
-    "                          so such a pair depends on the order of the trace (it is marked \"unordered\")\n"
-    "      --no-host           do not read host copies from the companion; a FIFO is then read without a spool file\n"
+    "      --strict            leave out what is written and read in one superstep: CUDA does not order its "
+    "CTAs,\n"
+    "                          so such a pair depends on the order of the trace (it is marked "
+    "\"unordered\")\n"
+    "      --no-host           do not read host copies from the companion; a FIFO is then read without a "
+    "spool file\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading was\n"
     "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and why.\n"
     "Definitions with a worked example: docs/definitions.md.\n";
 
@@ -168,7 +178,8 @@ static int analyse(struct extract *x)
             continue;
         }
         if (item.flags & MT_BATCH_BEGIN)
-            ok = mt_comm_launch(&x->comm, item.kernel, mt_filter_match(&x->filter, item.kernel, item.superstep));
+            ok = mt_comm_launch(&x->comm, item.kernel,
+                                mt_filter_match(&x->filter, item.kernel, item.superstep));
         if (ok == 0)
             ok = mt_comm_records(&x->comm, item.records, item.count);
         mt_progress_step(&x->progress, x->source, x->comm.records);

@@ -15,16 +15,21 @@ static const char help[] =
     "  mt-graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
     "  mt-graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
     "\n"
-    "A node is (buffer, stride, type). stride = address - previous address of the same CTA in the same buffer; the\n"
-    "first access there has no stride and makes no node. Its label reads: buffer, stride, bytes of the buffer, kernel\n"
-    "- count. Writes are gray, reads white, atomics octagons. An edge a -> b says how often a CTA's next node after a\n"
-    "was b. Buffers are the allocations that the companion (TRACE.meta) tells, in order of allocation: an address that\n"
+    "A node is (buffer, stride, type). stride = address - previous address of the same CTA in the same "
+    "buffer; the\n"
+    "first access there has no stride and makes no node. Its label reads: buffer, stride, bytes of the "
+    "buffer, kernel\n"
+    "- count. Writes are gray, reads white, atomics octagons. An edge a -> b says how often a CTA's next "
+    "node after a\n"
+    "was b. Buffers are the allocations that the companion (TRACE.meta) tells, in order of allocation: an "
+    "address that\n"
     "is used again is another buffer. Without companion all memory is buffer 0.\n"
     "\n"
     "Options:\n"
     "  -f, --format=FORMAT     dot (default) or json\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -n, --node=LIST         what makes a node, of buffer,stride,type,size,site (default: buffer,stride,type);\n"
+    "  -n, --node=LIST         what makes a node, of buffer,stride,type,size,site (default: "
+    "buffer,stride,type);\n"
     "                          size: bytes of the buffer; site: the kernel\n"
     "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
     "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
@@ -34,7 +39,8 @@ static const char help[] =
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading was\n"
     "interrupted: what was whole is in the output.\n";
 
 struct options {
@@ -174,12 +180,15 @@ static int write_out(struct options *x, struct mt_source *s, struct mt_graph *g,
         mt_graph_write_json(&json, g, &words);
         error = mt_json_close(&json) != 0 ? json.error : 0;
     } else {
-        FILE *f = fdopen(dup(out->fd), "w");
+        int fd = dup(out->fd);
+        FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
         if (f)
             mt_graph_write_dot(f, g, &words);
         int bad = !f || ferror(f);
-        if ((f && fclose(f) != 0) || bad)
-            error = errno ? errno : EIO;
+        if (f && fclose(f) != 0)
+            error = errno;
+        else if (bad)
+            error = EIO;
     }
     if (error)
         mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));

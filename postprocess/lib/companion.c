@@ -56,7 +56,8 @@ static void get_dim(const json_t *o, const char *key, uint64_t out[3])
 {
     const json_t *v = json_object_get(o, key);
     for (size_t i = 0; i < 3; i++)
-        out[i] = json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
+        out[i] =
+            json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
 }
 
 /* One more element of an array of the companion; NULL: no memory. */
@@ -76,7 +77,8 @@ static void *append(struct loader *l, void **array, size_t *n, size_t *room, siz
     memset(e, 0, size);
     return e;
 }
-#define APPEND(l, what, room) append((l), (void **)&(l)->pub.what, &(l)->pub.n##what, &(l)->room, sizeof *(l)->pub.what)
+#define APPEND(l, what, room)                                                                                \
+    append((l), (void **)&(l)->pub.what, &(l)->pub.n##what, &(l)->room, sizeof *(l)->pub.what)
 
 /* ---- events: 0, or -1 when a needed key is missing or impossible ---- */
 
@@ -237,9 +239,9 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {{"header", on_header}, {"site", on_site},     {"launch", on_launch}, {"alloc", on_alloc},
-                {"free", on_free},     {"memcpy", on_memcpy}, {"memset", on_memset}, {"lost", on_lost},
-                {"end", on_end}};
+} handlers[] = {{"header", on_header}, {"site", on_site}, {"launch", on_launch},
+                {"alloc", on_alloc},   {"free", on_free}, {"memcpy", on_memcpy},
+                {"memset", on_memset}, {"lost", on_lost}, {"end", on_end}};
 
 /* ---- lines ---- */
 
@@ -327,8 +329,8 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
     }
     if (ferror(f)) {
         int e = errno;
-        mt_error_set(err, MT_E_SYSTEM, e, offset, path, "read error at byte %llu: %s", (unsigned long long)offset,
-                     strerror(e));
+        mt_error_set(err, MT_E_SYSTEM, e, offset, path, "read error at byte %llu: %s",
+                     (unsigned long long)offset, strerror(e));
         goto fail;
     }
     if (l->out_of_memory)

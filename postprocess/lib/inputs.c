@@ -46,7 +46,8 @@ int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop 
         if (!in->companion)
             return in->meta_optional && err->code == MT_E_INPUT && err->sys == ENOENT ? 0 : -1;
         const struct mt_companion *c = in->companion;
-        if (!wait || c->has_end || !c->regular || c->pid == 0 || tries == 60 || kill((pid_t)c->pid, 0) != 0 || mt_stopped(stop))
+        if (!wait || c->has_end || !c->regular || c->pid == 0 || tries == 60 || kill((pid_t)c->pid, 0) != 0 ||
+            mt_stopped(stop))
             return 0;
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
         mt_companion_free(in->companion);

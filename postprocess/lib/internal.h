@@ -21,7 +21,8 @@ struct mt_intern {
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
 void mt_intern_free(struct mt_intern *set);
 
-/* Two flags end reading: the user's and, when a source is closed or asked early, its own. Either may be NULL. */
+/* Two flags end reading: the user's and, when a source is closed or asked early, its own. Either may be NULL.
+ */
 struct mt_stop {
     const volatile sig_atomic_t *user, *own;
 };
@@ -33,13 +34,14 @@ static inline int mt_stopped(const struct mt_stop *s)
 /* Waits until `fd` can be read: 1 yes, 0 stopped. Regular files never wait. */
 int mt_wait_readable(int fd, const struct mt_stop *stop);
 void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop);
-/* Between launches: 0 if the trace has come to its clean end, 1 if there is more, damage included. May wait. */
+/* Between launches: 0 if the trace has come to its clean end, 1 if there is more, damage included. May wait.
+ */
 int mt_reader_more(struct mt_reader *r);
 
 /* An unnamed file in $TMPDIR (or /tmp): a descriptor, or -1 with *err. */
 int mt_spool_create(struct mt_error *err);
-/* Copies n non-seekable descriptors, all at once, each to the end, into spool[i]. 0; -1 with *err (spool files only;
- * a read error ends that input as a truncation does). *read counts bytes as they come. */
+/* Copies n non-seekable descriptors, all at once, each to the end, into spool[i]. 0; -1 with *err (spool
+ * files only; a read error ends that input as a truncation does). *read counts bytes as they come. */
 int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read,
                   struct mt_error *err);
 
@@ -51,17 +53,17 @@ struct mt_input {
     int fd, owned;     /* the trace, or its spool file */
     int live;          /* cannot be read twice */
     uint64_t device, inode;
-    int64_t start;     /* file position at which the trace begins */
-    uint64_t size;     /* bytes, 0 if not known */
+    int64_t start; /* file position at which the trace begins */
+    uint64_t size; /* bytes, 0 if not known */
     struct mt_companion *companion;
     /* per pass */
     struct mt_reader *reader;
-    int finished;          /* no further launch */
-    size_t next_launch;    /* index into companion->launches of the next traced launch */
-    uint64_t launches;     /* handed out */
-    uint64_t records;      /* handed out, all launches */
-    uint64_t in_launch;    /* handed out, launch under way */
-    int mismatch;          /* a note on a launch that differs from the companion's was made */
+    int finished;       /* no further launch */
+    size_t next_launch; /* index into companion->launches of the next traced launch */
+    uint64_t launches;  /* handed out */
+    uint64_t records;   /* handed out, all launches */
+    uint64_t in_launch; /* handed out, launch under way */
+    int mismatch;       /* a note on a launch that differs from the companion's was made */
 };
 
 /* inputs.c. 0, or -1 with *err. */
@@ -76,7 +78,7 @@ void mt_input_close(struct mt_input *in);
 struct mt_merge {
     struct mt_input *inputs;
     size_t ninputs;
-    int ordered; /* launches by seq; else by input */
+    int ordered;                  /* launches by seq; else by input */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
     size_t current; /* input whose launch is under way, or ninputs */
@@ -99,8 +101,8 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacit
                   struct mt_error *err);
 /* Notes, once, on what the companions say is missing. After the end. */
 void mt_merge_finish(struct mt_merge *m);
-__attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_merge *m, int incomplete, const char *format,
-                                                         ...);
+__attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_merge *m, int incomplete,
+                                                         const char *format, ...);
 /* Adds to the problems and, as its note, to the notes. */
 void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem);
 

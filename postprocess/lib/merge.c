@@ -76,8 +76,8 @@ static void check_launch(struct mt_merge *m, struct mt_input *in)
     const struct mt_launch_event *e = m->launch;
     if (e && e->has_records && e->records != in->in_launch && !in->mismatch) {
         in->mismatch = 1;
-        mt_merge_note(m, 1, "%s: launch %llu of the trace has %llu records, its companion says %llu", in->path,
-                      (unsigned long long)in->launches, (unsigned long long)in->in_launch,
+        mt_merge_note(m, 1, "%s: launch %llu of the trace has %llu records, its companion says %llu",
+                      in->path, (unsigned long long)in->launches, (unsigned long long)in->in_launch,
                       (unsigned long long)e->records);
     }
 }
@@ -93,8 +93,9 @@ static void launch_begins(struct mt_merge *m, struct mt_input *in, const struct 
     }
     if (m->launch && strcmp(m->launch->kernel, b->kernel) != 0) {
         if (!in->mismatch)
-            mt_merge_note(m, 1, "%s: launch %llu is of '%s', its companion says '%s': the two do not belong together",
-                          in->path, (unsigned long long)in->launches, b->kernel, m->launch->kernel);
+            mt_merge_note(
+                m, 1, "%s: launch %llu is of '%s', its companion says '%s': the two do not belong together",
+                in->path, (unsigned long long)in->launches, b->kernel, m->launch->kernel);
         in->mismatch = 1;
         m->launch = NULL;
     }
@@ -124,7 +125,8 @@ int mt_merge_start(struct mt_merge *m, struct mt_error *err)
 }
 
 /* The next batch of input i: 1; 0: it has none, it is finished. */
-static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, size_t capacity, struct mt_item *item)
+static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, size_t capacity,
+                struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     struct mt_batch b;
@@ -201,7 +203,8 @@ static void check_end(struct mt_merge *m, const struct mt_input *in)
         mt_merge_note(m, 1, "%s (%llu line%s of the companion left out)", c->bad.message,
                       (unsigned long long)c->bad_lines, c->bad_lines == 1 ? "" : "s");
     if (c->lost)
-        mt_merge_note(m, 1, "%s: %llu records were lost: %s", c->path, (unsigned long long)c->lost, c->lost_why);
+        mt_merge_note(m, 1, "%s: %llu records were lost: %s", c->path, (unsigned long long)c->lost,
+                      c->lost_why);
     if (!c->has_end) {
         mt_merge_note(m, 1, "%s: has no end: the program was killed or still runs", c->path);
         return;

@@ -121,8 +121,9 @@ static int refill(struct mt_reader *r)
         }
         if (errno != EINTR && errno != EAGAIN) {
             int e = errno;
-            mt_error_set(&r->error, MT_E_SYSTEM, e, r->base + r->end, r->name, "read error at byte %llu: %s",
-                         (unsigned long long)(r->base + r->end), strerror(e));
+            uint64_t at = r->base + r->end;
+            mt_error_set(&r->error, MT_E_SYSTEM, e, at, r->name, "read error at byte %llu: %s",
+                         (unsigned long long)at, strerror(e));
             return -1;
         }
     }
@@ -193,7 +194,8 @@ static int read_name(struct mt_reader *r)
         return -1;
     r->kernel = mt_intern_add(&r->names, (char *)r->buffer + r->pos, n);
     if (!r->kernel) {
-        mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name, "no memory for a kernel name");
+        mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name,
+                     "no memory for a kernel name");
         return -1;
     }
     r->name_offset = r->base + r->pos;
@@ -238,15 +240,16 @@ static void ends_inside(struct mt_reader *r)
     size_t rest = r->end - r->pos;
     if (rest)
         mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
-                     "the trace ends inside a record (%zu of %u bytes) of kernel '%.100s' (launch %llu)", rest,
-                     MT_RAW_RECORD_SIZE, r->kernel, (unsigned long long)r->launch);
+                     "the trace ends inside a record (%zu of %u bytes) of kernel '%.100s' (launch %llu)",
+                     rest, MT_RAW_RECORD_SIZE, r->kernel, (unsigned long long)r->launch);
     else
         mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
                      "the trace ends inside kernel '%.100s' (launch %llu, begun at byte %llu): no end mark",
                      r->kernel, (unsigned long long)r->launch, (unsigned long long)r->name_offset);
 }
 
-/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count > 0 or a first batch). */
+/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count > 0 or a first batch).
+ */
 static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
 {
     size_t count = 0;
@@ -303,7 +306,7 @@ int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capac
         r->state = AT_END;
     if (rc < 0)
         r->state = AT_ERROR;
-    if (r->state == AT_RECORDS && (rc = read_records(r, room, capacity, batch)) > 0)
+    if (r->state == AT_RECORDS && read_records(r, room, capacity, batch) > 0)
         return 1;
     if (r->state == AT_END)
         return 0;

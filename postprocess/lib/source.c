@@ -104,11 +104,12 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
             continue;
         if (first && (first->companion->pid != in->companion->pid ||
                       first->companion->start_ns != in->companion->start_ns)) {
-            mt_error_set(err, MT_E_INPUT, 0, 0, in->path,
-                         "is of another process than %s (pid %llu, not %llu): their addresses have nothing in "
-                         "common, extract them apart",
-                         first->path, (unsigned long long)in->companion->pid,
-                         (unsigned long long)first->companion->pid);
+            mt_error_set(
+                err, MT_E_INPUT, 0, 0, in->path,
+                "is of another process than %s (pid %llu, not %llu): their addresses have nothing in "
+                "common, extract them apart",
+                first->path, (unsigned long long)in->companion->pid,
+                (unsigned long long)first->companion->pid);
             return -1;
         }
         if (!first)
@@ -212,7 +213,8 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
         s->total += m->inputs[i].size;
     }
     if (!m->ordered)
-        mt_merge_note(m, 0, "not every input has a companion: launches are taken in the order of the inputs%s",
+        mt_merge_note(m, 0,
+                      "not every input has a companion: launches are taken in the order of the inputs%s",
                       s->flags & MT_SOURCE_NO_HOST ? "" : ", host copies are not known");
     if (one_process(m, err) != 0 || collect_events(s, err) != 0 || mt_merge_start(m, err) != 0)
         goto fail;
@@ -303,7 +305,8 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
 
 static int launch_by_seq(const void *a, const void *b)
 {
-    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq, y = (*(const struct mt_launch_event *const *)b)->seq;
+    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
+             y = (*(const struct mt_launch_event *const *)b)->seq;
     return x < y ? -1 : x > y;
 }
 

@@ -1,5 +1,5 @@
-/* Inputs that cannot be read twice are copied to unnamed files. All at once: the program that writes them may have
- * several streams, and one that is not read blocks it. */
+/* Inputs that cannot be read twice are copied to unnamed files. All at once: the program that writes them may
+ * have several streams, and one that is not read blocks it. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include <fcntl.h>
@@ -33,7 +33,8 @@ static int write_all(int fd, const char *p, size_t n, struct mt_error *err)
         if (w < 0 && errno != EINTR) {
             int e = errno;
             mt_error_set(err, MT_E_SYSTEM, e, 0, "spool file",
-                         "%s (TMPDIR names another place; --no-host reads one input without spool file)", strerror(e));
+                         "%s (TMPDIR names another place; --no-host reads one input without spool file)",
+                         strerror(e));
             return -1;
         }
         if (w > 0) {

@@ -40,8 +40,8 @@ static void write_volume(struct mt_json *j, const char *key, uint64_t load, uint
 }
 
 /* The volumes of one launch: by CTA, by SM, or in all. `cells` has room for one per actor. */
-static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t superstep, enum mt_section section,
-                         struct cell *cells)
+static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t superstep,
+                         enum mt_section section, struct cell *cells)
 {
     const struct mt_comm_launch *l = &c->launches[superstep];
     int comm = section == MT_KCV || section == MT_CCV || section == MT_SCV;
@@ -49,7 +49,9 @@ static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t supe
     size_t n = 0;
     for (uint32_t i = l->first; i < l->end; i++) {
         const struct mt_actor *a = &c->actors[i];
-        cells[n++] = (struct cell){.key = by_cta ? cta_order(a->cta) : by_sm ? a->smid : 0,
+        cells[n++] = (struct cell){.key = by_cta  ? cta_order(a->cta)
+                                          : by_sm ? a->smid
+                                                  : 0,
                                    .load = comm ? a->comm_load : a->load,
                                    .store = comm ? a->comm_store : a->store};
     }
@@ -216,7 +218,8 @@ static struct end *sort_ends(const struct mt_comm *c, const uint32_t *order, uin
         ends[n++] = (struct end){"<host>", 0, host_rank, c->hosts[i], MT_ENTRY_HOST | i};
     qsort(ends, n, sizeof *ends, end_order);
     for (size_t i = 0; i < n; i++)
-        rank[ends[i].id & MT_ENTRY_HOST ? c->nactors + (ends[i].id & MT_ENTRY_MAX) : ends[i].id] = (uint32_t)i;
+        rank[ends[i].id & MT_ENTRY_HOST ? c->nactors + (ends[i].id & MT_ENTRY_MAX) : ends[i].id] =
+            (uint32_t)i;
     *count = n;
 out:
     if (!kernel_rank) {

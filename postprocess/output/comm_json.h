@@ -8,8 +8,8 @@
 enum mt_section { MT_KCV, MT_KDV, MT_CCV, MT_CDV, MT_SCV, MT_SDV, MT_TRANSFERS, MT_ADDRESSES, MT_SECTIONS };
 extern const char *const mt_section_names[MT_SECTIONS]; /* in the order of the output */
 
-/* The volume sections and transfers chosen in `sections` (a bit per mt_section), as members of the object under way.
- * 0, or -1 without memory. */
+/* The volume sections and transfers chosen in `sections` (a bit per mt_section), as members of the object
+ * under way. 0, or -1 without memory. */
 int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections);
 /* The keys of one window and their operations, as members of the object under way. */
 void mt_addresses_write(struct mt_json *j, const struct mt_addresses *a, const struct mt_comm *c);

@@ -7,14 +7,15 @@
 const char *const mt_node_fields[5] = {"buffer", "stride", "type", "size", "site"};
 
 /* In a graph loads are reads and stores are writes. */
-static const char *const types[] = {[MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic",
-                                    [MT_UNKNOWN] = "unknown"};
+static const char *const types[] = {
+    [MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic", [MT_UNKNOWN] = "unknown"};
 static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
                                     [MT_STORE] = "fillcolor=gray",
                                     [MT_ATOMIC] = "fillcolor=gray, shape=doubleoctagon",
                                     [MT_UNKNOWN] = "fillcolor=white, style=\"filled,dashed\""};
 
-#define STRIDE_NOTE "stride: against the previous access of the same CTA in the same buffer (a raw trace has no threads)"
+#define STRIDE_NOTE                                                                                          \
+    "stride: against the previous access of the same CTA in the same buffer (a raw trace has no threads)"
 #define BUFFER_NOTE "no companion: buffers are not known, all memory counts as buffer 0"
 
 /* ---- DOT ---- */
@@ -63,7 +64,8 @@ void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph
     fprintf(f, "  // %s\n", STRIDE_NOTE);
     if (!g->buffers)
         fprintf(f, "  // %s\n", BUFFER_NOTE);
-    fputs("  // label: buffer stride bytes-of-the-buffer kernel - count; writes gray, reads white, atomics octagons\n",
+    fputs("  // label: buffer stride bytes-of-the-buffer kernel - count; writes gray, reads white, atomics "
+          "octagons\n",
           f);
     for (size_t i = 0; i < w->nnotes; i++) {
         fputs("  // ", f);
@@ -79,7 +81,8 @@ void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph
         fprintf(f, "\", %s];\n", g->key & MT_NODE_TYPE ? looks[g->nodes[i].type] : "fillcolor=white");
     }
     for (size_t i = 0; i < g->nedges; i++)
-        fprintf(f, "  n%u -> n%u [label=\"%" PRIu64 "\"];\n", g->edges[i].from, g->edges[i].to, g->edges[i].count);
+        fprintf(f, "  n%u -> n%u [label=\"%" PRIu64 "\"];\n", g->edges[i].from, g->edges[i].to,
+                g->edges[i].count);
     fputs("}\n", f);
 }
 

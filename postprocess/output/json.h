@@ -1,6 +1,6 @@
-/* A streaming JSON writer: nothing is kept but one buffer. Strings come out as valid UTF-8 (what is not becomes
- * U+FFFD); integers have 64 bits; containers stand one member a line, or all on one line when begun as `flat`.
- * Write errors are kept and met at mt_json_close. */
+/* A streaming JSON writer: nothing is kept but one buffer. Strings come out as valid UTF-8 (what is not
+ * becomes U+FFFD); integers have 64 bits; containers stand one member a line, or all on one line when begun
+ * as `flat`. Write errors are kept and met at mt_json_close. */
 #ifndef MT_OUTPUT_JSON_H
 #define MT_OUTPUT_JSON_H
 #include <stddef.h>
@@ -9,8 +9,8 @@
 struct mt_json {
     int fd, error; /* errno of the first failed write, or 0 */
     unsigned depth;
-    int flat; /* depth of the outermost flat container, 0: none */
-    int first; /* nothing stands in the container yet */
+    int flat;      /* depth of the outermost flat container, 0: none */
+    int first;     /* nothing stands in the container yet */
     char kind[64]; /* closing brackets by depth */
     size_t used;
     char buffer[1 << 16];
@@ -23,7 +23,7 @@ int mt_json_close(struct mt_json *j);
 /* `key` is NULL inside arrays and at the top. */
 void mt_json_object(struct mt_json *j, const char *key, int flat);
 void mt_json_array(struct mt_json *j, const char *key, int flat);
-void mt_json_end(struct mt_json *j); /* of the innermost container */
+void mt_json_end(struct mt_json *j);                                      /* of the innermost container */
 void mt_json_text(struct mt_json *j, const char *key, const char *value); /* NULL: null */
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value);
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value);

@@ -3,8 +3,8 @@
  *   matmul    tiled C = A * B, 32x32 threads per CTA: 2 loads per thread and tile, 1 store at the end
  *   bytes     like stencil with 1-byte elements
  *   random    loads and stores of 4 or 8 bytes anywhere in 256 MiB, CTAs interleaved by warps of 32 records
- * Records are made as the CPU device makes them: CTAs one after another, CTA -> SM round robin over 16. At least
- * RECORDS records, rounded up to whole launches (random: one launch of exactly RECORDS). */
+ * Records are made as the CPU device makes them: CTAs one after another, CTA -> SM round robin over 16. At
+ * least RECORDS records, rounded up to whole launches (random: one launch of exactly RECORDS). */
 #include "memtrace/record.h"
 #include <stdio.h>
 #include <stdlib.h>

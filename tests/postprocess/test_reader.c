@@ -24,7 +24,8 @@ static void put_u64(uint64_t v)
         bytes[length++] = (unsigned char)(v >> 8 * i);
 }
 
-static void put_record(uint32_t sm, uint32_t type, uint32_t size, uint64_t address, uint64_t x, uint64_t y, uint64_t z)
+static void put_record(uint32_t sm, uint32_t type, uint32_t size, uint64_t address, uint64_t x, uint64_t y,
+                       uint64_t z)
 {
     put_u64((uint64_t)sm << 32 | (uint64_t)type << 28 | size);
     put_u64(address);
@@ -153,7 +154,8 @@ static void capacities(void **state)
     }
 }
 
-/* Cut at every byte: what is whole comes, then truncation with an offset that is inside the file; or the clean end. */
+/* Cut at every byte: what is whole comes, then truncation with an offset that is inside the file; or the
+ * clean end. */
 static void cuts(void **state)
 {
     (void)state;

@@ -61,14 +61,21 @@ static void companion(void **state)
     (void)state;
     const char *path = write_text(
         "c",
-        "{\"ev\":\"header\",\"version\":1,\"pid\":77,\"start_ns\":123,\"stream\":2,\"sms\":16,\"device\":\"cpu\",\"trace\":\"x\"}\n"
-        "{\"ev\":\"site\",\"id\":5,\"file\":\"k.cu\",\"line\":3,\"column\":9,\"function\":\"f(int)\",\"op\":\"load\",\"size\":8,\"var\":\"p\"}\n"
-        "{\"ev\":\"alloc\",\"seq\":4,\"id\":9,\"base\":\"0xffffffffffff0000\",\"bytes\":65535,\"kind\":\"managed\"}\n"
-        "{\"ev\":\"alloc\",\"seq\":1,\"id\":8,\"base\":\"0x1000\",\"bytes\":16,\"kind\":\"cudaMalloc\",\"name\":\"a\\u00e9\"}\n"
+        "{\"ev\":\"header\",\"version\":1,\"pid\":77,\"start_ns\":123,\"stream\":2,\"sms\":16,\"device\":"
+        "\"cpu\",\"trace\":\"x\"}\n"
+        "{\"ev\":\"site\",\"id\":5,\"file\":\"k.cu\",\"line\":3,\"column\":9,\"function\":\"f(int)\",\"op\":"
+        "\"load\",\"size\":8,\"var\":\"p\"}\n"
+        "{\"ev\":\"alloc\",\"seq\":4,\"id\":9,\"base\":\"0xffffffffffff0000\",\"bytes\":65535,\"kind\":"
+        "\"managed\"}\n"
+        "{\"ev\":\"alloc\",\"seq\":1,\"id\":8,\"base\":\"0x1000\",\"bytes\":16,\"kind\":\"cudaMalloc\","
+        "\"name\":\"a\\u00e9\"}\n"
         "{\"ev\":\"free\",\"seq\":6,\"id\":8,\"base\":\"0x1000\"}\n"
-        "{\"ev\":\"memset\",\"seq\":8,\"dst\":\"0x10\",\"value\":0,\"bytes\":12,\"width\":4,\"height\":3,\"pitch\":16}\n"
-        "{\"ev\":\"memcpy\",\"seq\":7,\"kind\":\"d2d\",\"dst\":\"0x20\",\"src\":\"0x40\",\"bytes\":8,\"stream\":0}\n"
-        "{\"ev\":\"launch\",\"seq\":5,\"kernel\":\"f\",\"signature\":\"f(int)\",\"grid\":[4,3,2],\"block\":[32,1,1],\"records\":3,\"untraced\":1,\"traced\":true,\"status\":0}\n"
+        "{\"ev\":\"memset\",\"seq\":8,\"dst\":\"0x10\",\"value\":0,\"bytes\":12,\"width\":4,\"height\":3,"
+        "\"pitch\":16}\n"
+        "{\"ev\":\"memcpy\",\"seq\":7,\"kind\":\"d2d\",\"dst\":\"0x20\",\"src\":\"0x40\",\"bytes\":8,"
+        "\"stream\":0}\n"
+        "{\"ev\":\"launch\",\"seq\":5,\"kernel\":\"f\",\"signature\":\"f(int)\",\"grid\":[4,3,2],\"block\":["
+        "32,1,1],\"records\":3,\"untraced\":1,\"traced\":true,\"status\":0}\n"
         "{\"ev\":\"unheard-of\"}\n"
         "\n"
         "{\"ev\":\"lost\",\"count\":2,\"why\":\"a\"}\n"
@@ -123,7 +130,8 @@ static void read_all(struct mt_source *s, char *out, size_t size)
         if (item.kind == MT_ITEM_COPY)
             n += (size_t)snprintf(out + n, size - n, "=%d ", (int)item.copy->seq);
         else
-            n += (size_t)snprintf(out + n, size - n, "%s%d.%zu ", item.kernel, (int)item.superstep, item.input);
+            n += (size_t)snprintf(out + n, size - n, "%s%d.%zu ", item.kernel, (int)item.superstep,
+                                  item.input);
     }
     assert_int_equal(rc, 0);
 }
@@ -135,21 +143,25 @@ static void order(void **state)
     const char *paths[2];
     paths[0] = strdup(write_trace("one", p, 3));
     paths[1] = strdup(write_trace("two", x, 2));
-    const char *shared = "{\"ev\":\"memcpy\",\"seq\":1,\"kind\":\"h2d\",\"dst\":\"0x10\",\"src\":\"0x0\",\"bytes\":4}\n"
-                         "{\"ev\":\"memset\",\"seq\":6,\"dst\":\"0x10\",\"value\":1,\"bytes\":4}\n"
-                         "{\"ev\":\"alloc\",\"seq\":0,\"id\":1,\"base\":\"0x10\",\"bytes\":64,\"kind\":\"cudaMalloc\"}\n"
-                         "{\"ev\":\"memset\",\"seq\":9,\"dst\":\"0x10\",\"value\":1,\"bytes\":4}\n";
+    const char *shared =
+        "{\"ev\":\"memcpy\",\"seq\":1,\"kind\":\"h2d\",\"dst\":\"0x10\",\"src\":\"0x0\",\"bytes\":4}\n"
+        "{\"ev\":\"memset\",\"seq\":6,\"dst\":\"0x10\",\"value\":1,\"bytes\":4}\n"
+        "{\"ev\":\"alloc\",\"seq\":0,\"id\":1,\"base\":\"0x10\",\"bytes\":64,\"kind\":\"cudaMalloc\"}\n"
+        "{\"ev\":\"memset\",\"seq\":9,\"dst\":\"0x10\",\"value\":1,\"bytes\":4}\n";
     char text[2048];
-    snprintf(text, sizeof text,
-             "%s{\"ev\":\"launch\",\"seq\":2,\"kernel\":\"p\"}\n{\"ev\":\"launch\",\"seq\":3,\"kernel\":\"gone\",\"traced\":false}\n"
-             "{\"ev\":\"launch\",\"seq\":5,\"kernel\":\"q\"}\n{\"ev\":\"launch\",\"seq\":8,\"kernel\":\"r\"}\n"
-             "{\"ev\":\"end\",\"records_written\":3,\"complete\":true}\n",
-             shared);
+    snprintf(
+        text, sizeof text,
+        "%s{\"ev\":\"launch\",\"seq\":2,\"kernel\":\"p\"}\n{\"ev\":\"launch\",\"seq\":3,\"kernel\":\"gone\","
+        "\"traced\":false}\n"
+        "{\"ev\":\"launch\",\"seq\":5,\"kernel\":\"q\"}\n{\"ev\":\"launch\",\"seq\":8,\"kernel\":\"r\"}\n"
+        "{\"ev\":\"end\",\"records_written\":3,\"complete\":true}\n",
+        shared);
     write_text("one.meta", text);
-    snprintf(text, sizeof text,
-             "%s{\"ev\":\"launch\",\"seq\":4,\"kernel\":\"x\"}\n{\"ev\":\"launch\",\"seq\":7,\"kernel\":\"y\"}\n"
-             "{\"ev\":\"end\",\"records_written\":2,\"complete\":true}\n",
-             shared);
+    snprintf(
+        text, sizeof text,
+        "%s{\"ev\":\"launch\",\"seq\":4,\"kernel\":\"x\"}\n{\"ev\":\"launch\",\"seq\":7,\"kernel\":\"y\"}\n"
+        "{\"ev\":\"end\",\"records_written\":2,\"complete\":true}\n",
+        shared);
     write_text("two.meta", text);
     struct mt_error err;
     struct mt_source_options o = {.flags = MT_SOURCE_REWIND};
@@ -203,7 +215,8 @@ static void early_close(void **state)
     assert_non_null(s);
     mt_source_close(s); /* before the first read */
 
-    const char *kernels[16] = {"k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k", "k"};
+    const char *kernels[16] = {"k", "k", "k", "k", "k", "k", "k", "k",
+                               "k", "k", "k", "k", "k", "k", "k", "k"};
     const char *path = write_trace("many", kernels, 14);
     struct mt_item item;
     s = mt_source_open(&path, 1, NULL, &err);
@@ -289,7 +302,8 @@ static void shadow(void **state)
     unsigned seed = 1;
     for (int step = 0; step < 4000; step++) {
         unsigned unit = rand_r(&seed) % 3 ? 4 : 1;
-        uint32_t from = rand_r(&seed) % SPAN / unit * unit, n = (rand_r(&seed) % (rand_r(&seed) % 4 ? 40 : 9000)) / unit * unit;
+        uint32_t from = rand_r(&seed) % SPAN / unit * unit,
+                 n = (rand_r(&seed) % (rand_r(&seed) % 4 ? 40 : 9000)) / unit * unit;
         n = from + n > SPAN ? SPAN - from : n;
         if (rand_r(&seed) % 3 == 0) {
             uint32_t to = rand_r(&seed) % (SPAN - n + 1);
@@ -299,7 +313,8 @@ static void shadow(void **state)
             memcpy(plain + to, moved, n * sizeof *plain);
             mt_shadow_copy(&s, BASE + to, BASE + from, n);
         } else {
-            uint32_t entry = rand_r(&seed) % 5 == 0 ? MT_ENTRY_HOST | (unsigned)rand_r(&seed) % 3 : (unsigned)rand_r(&seed) % 50;
+            uint32_t entry = rand_r(&seed) % 5 == 0 ? MT_ENTRY_HOST | (unsigned)rand_r(&seed) % 3
+                                                    : (unsigned)rand_r(&seed) % 50;
             for (uint32_t i = 0; i < n; i++)
                 plain[from + i] = entry;
             mt_shadow_fill(&s, BASE + from, n, entry, 0);
