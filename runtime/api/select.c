@@ -103,7 +103,8 @@ static void choose(void)
     }
 }
 
-/* The GPU is chosen and the real runtime open: modules that registered before go there, then tracing starts. */
+/* The GPU is chosen and the real runtime open: modules that registered before go there, then tracing starts.
+ */
 static void hand_over(void)
 {
     mt_modules_to_gpu();

@@ -105,7 +105,8 @@ static NOINLINE void access(struct mt_gpu_context *c, uint64_t address, uint32_t
                    (uint64_t)meta << 32 | p.mask, p.cta, where(site));
             mt_count(p.counter, n);
         }
-        mt_sync(p.mask); /* no lane may reserve for its next access, in another group, before this is reserved */
+        mt_sync(
+            p.mask); /* no lane may reserve for its next access, in another group, before this is reserved */
         return;
     }
     uint32_t slots = MT_PACKET_HEAD + (n + 1) / 2;

@@ -8,8 +8,9 @@
 #define MT_CUDA_FUNCTIONS(F)                                                                                 \
     F(GetDevice)                                                                                             \
     F(DeviceGetAttribute)                                                                                    \
-    F(HostAlloc) F(FreeHost) F(HostGetDevicePointer) F(Malloc) F(Free) F(MemcpyAsync)                        \
-        F(StreamCreateWithFlags) F(StreamDestroy) F(StreamSynchronize) F(StreamQuery) F(StreamIsCapturing)   \
+    F(HostAlloc)                                                                                             \
+    F(FreeHost) F(HostGetDevicePointer) F(Malloc) F(Free) F(MemcpyAsync) F(StreamCreateWithFlags)            \
+        F(StreamDestroy) F(StreamSynchronize) F(StreamQuery) F(StreamIsCapturing)                            \
             F(ThreadExchangeStreamCaptureMode) F(LaunchHostFunc) F(PeekAtLastError) F(GetLastError)          \
                 F(GetErrorString)
 
