@@ -344,6 +344,37 @@ class Output(Case):
             self.assertEqual(self.run_tool(tool, self.path).stdout, self.run_tool(tool, self.path).stdout)
 
 
+class Progress(Case):
+    def feed(self, stderr, seconds):
+        """Runs mt-extract on a pipe that gets a launch every 5 ms; its standard error is `stderr`."""
+        p = subprocess.Popen([BIN + "/mt-extract", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
+        p.stdin.write(b"\x18")
+        end = time.time() + seconds
+        while time.time() < end:
+            p.stdin.write(trace([("w", WRITE)])[1:])
+            p.stdin.flush()
+            time.sleep(0.005)
+        p.stdin.close()
+        self.assertIs(json.loads(p.stdout.read())["complete"], True)
+        p.stdout.close()
+        self.assertEqual(p.wait(timeout=20), 0)
+
+    def test_on_a_terminal_after_two_seconds(self):
+        main, terminal = os.openpty()
+        self.feed(terminal, 3.5)
+        os.close(terminal)
+        shown = os.read(main, 65536).decode()
+        os.close(main)
+        self.assertIn("million records", shown)
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown[-20:])  # and wiped at the end
+
+    def test_not_in_a_file(self):
+        with open(os.path.join(self.dir, "err"), "wb+") as f:
+            self.feed(f, 2.5)
+            f.seek(0)
+            self.assertEqual(f.read(), b"")
+
+
 class Interruption(Case):
     def interrupted(self, tool, *args):
         path = os.path.join(self.dir, "f")
