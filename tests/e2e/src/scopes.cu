@@ -1,5 +1,5 @@
 // Kernel names: anonymous namespaces, overloads, non-type and template template arguments, extern "C", a
-// lambda.
+// functor.
 #include "../../../examples/common/example.h"
 
 namespace
