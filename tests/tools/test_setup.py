@@ -124,6 +124,19 @@ esac
         done, _ = self.install(code=1, APT_FAILS="yes")
         self.assertIn("could not install: one", done.stderr)
 
+    def test_as_a_user(self):
+        """Not root: with sudo; without it the command for the administrator is printed."""
+        self.tree("one  a reason\n")
+        self.write("known", "one\n")
+        self.write("bin/id", "#!/bin/sh\necho 1000\n", 0o755)
+        self.write("bin/sudo", '#!/bin/sh\necho sudo >>log\n"$@"\n', 0o755)
+        self.assertTrue(self.install()[1].startswith("sudo\napt-get "))
+        os.unlink(self.path("bin/sudo"))
+        os.unlink(self.path("installed"))
+        if shutil.which("sudo"):
+            self.skipTest("this machine has a sudo")
+        self.assertIn("apt-get install --no-install-recommends one", self.install(code=1)[0].stderr)
+
     def test_reasons(self):
         """Each package of the real list has one."""
         with open(os.path.join(world.source, "tools/setup/packages"), encoding="utf-8") as f:
