@@ -30,12 +30,13 @@ static const char help[] =
     "(launch)\n"
     "  KCV CCV SCV   communication volume: of these, the bytes that a CTA read and another CTA had written\n"
     "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and accesses\n"
-    "  addresses     each address involved in communication with all operations on it (only when asked for)\n"
+    "  addresses     each address involved in communication with all operations on it (a second pass: the "
+    "slow one)\n"
     "\n"
     "Options:\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses, or all; default: all but "
-    "addresses\n"
+    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses, or all (default), or "
+    "quick: all but addresses\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
     "                          Both filters choose what is reported. Every record is still read, because any "
@@ -104,6 +105,8 @@ static int parse_sections(struct extract *x, const char *text)
             x->sections |= 1u << i;
         else if (n == 3 && strncasecmp(text, "all", 3) == 0)
             x->sections |= (1u << MT_SECTIONS) - 1;
+        else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
+            x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
         else
             return mt_cli_usage("'%.*s' is no section", (int)n, text);
         text += n + (text[n] == ',');
@@ -351,7 +354,7 @@ int main(int argc, char **argv)
     const char *output = NULL;
     mt_cli_start("mt-extract");
     mt_filter_init(&x.filter);
-    x.sections = (1u << MT_ADDRESSES) - 1;
+    x.sections = (1u << MT_SECTIONS) - 1;
     int code = parse(&x, argc, argv, &output);
     if (code == 0) {
         x.options.transfers = (x.sections & 1u << MT_TRANSFERS) != 0;

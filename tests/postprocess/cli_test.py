@@ -297,8 +297,9 @@ class Filters(Case):
     def test_sections(self):
         got = self.extract("-s", "transfers,kcv", self.path)
         self.assertEqual([k for k in got if k in ("KCV", "KDV", "CCV", "transfers", "addresses")], ["KCV", "transfers"])
-        self.assertNotIn("addresses", self.extract(self.path))
+        self.assertIn("addresses", self.extract(self.path))
         self.assertIn("addresses", self.extract("-s", "all", self.path))
+        self.assertNotIn("addresses", self.extract("-s", "quick", self.path))
 
     def test_dump_stat(self):
         data = trace([("w", WRITE + [record(3, ATOMIC, 4, 0x20, C1)]), ("w", []), ("n", [])])
@@ -347,7 +348,7 @@ class Output(Case):
 class Progress(Case):
     def feed(self, stderr, seconds):
         """Runs mt-extract on a pipe that gets a launch every 5 ms; its standard error is `stderr`."""
-        p = subprocess.Popen([BIN + "/mt-extract", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
+        p = subprocess.Popen([BIN + "/mt-extract", "-s", "quick", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
         p.stdin.write(b"\x18")
         end = time.time() + seconds
         while time.time() < end:
@@ -392,7 +393,7 @@ class Interruption(Case):
         return out
 
     def test_live(self):
-        got = json.loads(self.interrupted("mt-extract", "--no-host"))
+        got = json.loads(self.interrupted("mt-extract", "-s", "quick", "--no-host"))
         self.assertIs(got["complete"], False)
         self.assertEqual((got["launches"], got["records"]), (2, 3))
         self.assertEqual(got["KCV"]["r"]["1"]["Load"], 8)
