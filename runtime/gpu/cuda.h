@@ -9,10 +9,10 @@
     F(GetDevice)                                                                                             \
     F(DeviceGetAttribute)                                                                                    \
     F(HostAlloc)                                                                                             \
-    F(FreeHost) F(HostGetDevicePointer) F(Malloc) F(Free) F(MemcpyAsync) F(StreamCreateWithFlags)            \
-        F(StreamDestroy) F(StreamSynchronize) F(StreamQuery) F(StreamIsCapturing)                            \
-            F(ThreadExchangeStreamCaptureMode) F(LaunchHostFunc) F(PeekAtLastError) F(GetLastError)          \
-                F(GetErrorString)
+    F(FreeHost)                                                                                              \
+    F(HostGetDevicePointer) F(Malloc) F(Free) F(MemcpyAsync) F(StreamCreateWithFlags) F(StreamDestroy)       \
+        F(StreamSynchronize) F(StreamQuery) F(StreamIsCapturing) F(ThreadExchangeStreamCaptureMode)          \
+            F(LaunchHostFunc) F(PeekAtLastError) F(GetLastError) F(GetErrorString)
 
 struct mt_cuda {
 #define F(name) __typeof__(&cuda##name) name;
