@@ -5,14 +5,27 @@
 #include <cuda_runtime_api.h>
 
 /* F(name): a function of the runtime, called as mt_cuda()->name, without the prefix. */
-#define MT_CUDA_FUNCTIONS(F)                                                                                 \
-    F(GetDevice)                                                                                             \
-    F(DeviceGetAttribute)                                                                                    \
-    F(HostAlloc)                                                                                             \
-    F(FreeHost)                                                                                              \
-    F(HostGetDevicePointer) F(Malloc) F(Free) F(MemcpyAsync) F(StreamCreateWithFlags) F(StreamDestroy)       \
-        F(StreamSynchronize) F(StreamQuery) F(StreamIsCapturing) F(ThreadExchangeStreamCaptureMode)          \
-            F(LaunchHostFunc) F(PeekAtLastError) F(GetLastError) F(GetErrorString)
+/* clang-format off */
+#define MT_CUDA_FUNCTIONS(F) \
+    F(GetDevice) \
+    F(DeviceGetAttribute) \
+    F(HostAlloc) \
+    F(FreeHost) \
+    F(HostGetDevicePointer) \
+    F(Malloc) \
+    F(Free) \
+    F(MemcpyAsync) \
+    F(StreamCreateWithFlags) \
+    F(StreamDestroy) \
+    F(StreamSynchronize) \
+    F(StreamQuery) \
+    F(StreamIsCapturing) \
+    F(ThreadExchangeStreamCaptureMode) \
+    F(LaunchHostFunc) \
+    F(PeekAtLastError) \
+    F(GetLastError) \
+    F(GetErrorString)
+/* clang-format on */
 
 struct mt_cuda {
 #define F(name) __typeof__(&cuda##name) name;
