@@ -66,9 +66,12 @@ void mt_cpu_unsupported(const char *what, const char *file, uint32_t line)
 void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, const char *function)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
+    char text[512]; /* made before stderr is locked: the strings are the kernel's, and may be bad pointers */
+    snprintf(text, sizeof text, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+             file, line, function, t->ctaid[0], t->ctaid[1], t->ctaid[2], t->tid[0], t->tid[1], t->tid[2],
+             message);
     fflush(stdout);
-    fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", file, line,
-            function, t->ctaid[0], t->ctaid[1], t->ctaid[2], t->tid[0], t->tid[1], t->tid[2], message);
+    fputs(text, stderr);
     mt_fault_fail(MT_ERR_ASSERT, "assertion `%s` failed (%s:%u)", message, file, line);
 }
 
