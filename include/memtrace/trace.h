@@ -99,14 +99,15 @@ struct mt_alloc_event {
     const char *kind, *name, *file;
 };
 
-enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET };
+enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET, MT_COPY_NEW };
 
-/* memcpy and memset. Row i (0-based, `height` rows of `width` bytes) starts at dst + i * dpitch, src + i *
- * spitch; a plain copy has one row. */
+/* memcpy and memset; NEW: memory that was just allocated, its bytes have no writer (a source hands these out
+ * between the launches; they stand in no companion's `copies`). Row i (0-based, `height` rows of `width`
+ * bytes) starts at dst + i * dpitch, src + i * spitch; a plain copy has one row. */
 struct mt_copy_event {
     uint64_t seq;
     enum mt_copy_kind kind;
-    uint64_t dst, src; /* src: 0 for a memset */
+    uint64_t dst, src; /* src: 0 for a memset and for new memory */
     uint64_t width, height, dpitch, spitch;
 };
 

@@ -204,8 +204,8 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
 int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
 {
     int moves = e->kind == MT_COPY_D2D || e->kind == MT_COPY_D2H;
-    uint32_t entry = 0;
-    if (!moves) {
+    uint32_t entry = 0; /* nobody */
+    if (!moves && e->kind != MT_COPY_NEW) {
         if (c->nhosts == 0 || c->hosts[c->nhosts - 1] != c->nlaunches) {
             if (c->nhosts > MT_ENTRY_MAX)
                 return mt_comm_fail(c, "more than 2^30 host writes");

@@ -219,7 +219,9 @@ void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint
     while (length > 0) {
         unsigned from = address & (MT_PAGE_BYTES - 1);
         uint64_t n = length < MT_PAGE_BYTES - from ? length : MT_PAGE_BYTES - from;
-        fill_page(s, address >> MT_PAGE_BITS, from, from + (unsigned)n, entry, start);
+        if (entry != 0 ||
+            mt_shadow_find(s, address >> MT_PAGE_BITS)) /* nobody: what was never written stays so */
+            fill_page(s, address >> MT_PAGE_BITS, from, from + (unsigned)n, entry, start);
         address += n;
         length -= n;
     }

@@ -130,6 +130,13 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What an address held before it was allocated anew is nobody's message to who reads it now. */
+static struct mt_copy_event new_memory(const struct mt_alloc_event *a)
+{
+    return (struct mt_copy_event){
+        .seq = a->seq, .kind = MT_COPY_NEW, .dst = a->base, .width = a->bytes, .height = a->bytes != 0};
+}
+
 /* Events of no stream stand in every companion: each once. */
 static int collect_events(struct mt_source *s, struct mt_error *err)
 {
@@ -140,7 +147,7 @@ static int collect_events(struct mt_source *s, struct mt_error *err)
             copies += m->inputs[i].companion->ncopies;
             allocs += m->inputs[i].companion->nallocs;
         }
-    m->copies = malloc((copies + 1) * sizeof *m->copies);
+    m->copies = malloc((copies + allocs + 1) * sizeof *m->copies);
     s->allocs = malloc((allocs + 1) * sizeof *s->allocs);
     if (!m->copies || !s->allocs) {
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for the companion's events");
@@ -154,6 +161,9 @@ static int collect_events(struct mt_source *s, struct mt_error *err)
         if (c && c->nallocs)
             memcpy(s->allocs + allocs, c->allocs, c->nallocs * sizeof *c->allocs);
         copies += c ? c->ncopies : 0;
+        for (size_t k = 0; c && k < c->nallocs; k++)
+            if (strcmp(c->allocs[k].kind, "symbol") != 0) /* these were there from the start */
+                m->copies[copies++] = new_memory(&c->allocs[k]);
         allocs += c ? c->nallocs : 0;
     }
     qsort(m->copies, copies, sizeof *m->copies, by_seq);

@@ -147,6 +147,22 @@ static void active(void **args)
     out[CTA * N + TID] = r;
 }
 
+/* The same question through a function that is not inlined, from two branches. */
+static __attribute__((noinline, convergent)) uint32_t who(uint32_t x)
+{
+    uint32_t r = mtb_nvvm_activemask();
+    return r + x * 0;
+}
+static void active_calls(void **args)
+{
+    volatile uint32_t r;
+    if (TID % 32 < 7)
+        r = who(1);
+    else
+        r = who(2);
+    ARG(uint32_t *, 0)[CTA * N + TID] = r;
+}
+
 /* Threads leave before a barrier; in the last warp before a full-mask collective. */
 static void early_exit(void **args)
 {
@@ -389,6 +405,8 @@ static const struct mt_image_kernel kernels[] = {
     K(spaces, 0, p_ptr, 1),
     K(by_value, by_value_loop, p_big, 3),
     K(lockstep, 0, p_ptr, 1),
+    {"active_calls", "active_calls", "", "", 1, MT_KERNEL_SYNC | MT_KERNEL_FRAMES, active_calls, 0, p_ptr, 1,
+     0, 0, 0},
     {"spin_coordinates", "spin_coordinates", "", "", 1, MT_KERNEL_SYNC, coordinates, 0, p_ptr, 1, 0, 0, 0},
 };
 static const struct mt_image_var vars[] = {

@@ -127,6 +127,9 @@ static void activemask_under_divergence(void **state)
         else
             assert_int_equal(out[t], t % N % 3 == 0 ? 0 : rest);
     }
+    assert_int_equal(go("active_calls", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
+    for (uint32_t t = 0; t < CTAS * N; t++)
+        assert_int_equal(out[t], t % 32 < 7 ? 0x7f : ~0x7fu);
     free(out);
 }
 

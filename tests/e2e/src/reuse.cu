@@ -1,6 +1,5 @@
-// An address that is freed and handed out again: its bytes keep their last writer until they are written
-// again, as a later read shows. The second buffer is cleared by the host in its first half and by nobody in
-// its second.
+// An address that is freed and handed out again: what a kernel wrote there before is nobody's message to a
+// later one. The second buffer is cleared by the host in its first half and by nobody in its second.
 #include "../../../examples/common/example.h"
 #include <vector>
 
