@@ -100,7 +100,7 @@ struct mt_warp {
     struct mt_group group[MT_WARP];
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];
-    const void *site[MT_WARP]; /* of parked lanes */
+    uint64_t site[MT_WARP]; /* of parked lanes: call site, or a hash of the chain of call sites */
 };
 
 struct mt_barrier {

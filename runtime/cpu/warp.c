@@ -251,7 +251,7 @@ static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
 {
     uint32_t parked = w->parked;
     for (uint32_t left = parked; left;) {
-        const void *site = w->site[__builtin_ctz(left)];
+        uint64_t site = w->site[__builtin_ctz(left)];
         uint32_t same = 0;
         for (uint32_t m = left; m; m &= m - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(m);
@@ -282,13 +282,30 @@ int mt_warp_release_parked(struct mt_cta *cta)
     return made;
 }
 
-static uint32_t park(const void *site)
+/* Where a call comes from: the return address and, if frame pointers are kept, those of all callers.
+ * Functions that are not inlined (-O0) are called from several places, which must not be taken for one.
+ * `frame` is the caller's. */
+static uint64_t call_site(const struct mt_cta *cta, const void *address, void **frame)
+{
+    uint64_t site = (uint64_t)(uintptr_t)address;
+    if (!(cta->run->launch->kernel->flags & MT_KERNEL_FRAMES))
+        return site;
+    char *low = __builtin_frame_address(0), *top = (char *)cta->current->stack;
+    while ((char *)frame > low && (char *)frame < top) {
+        site = site * 0x9e3779b97f4a7c15ull + (uint64_t)(uintptr_t)frame[1];
+        low = (char *)frame;
+        frame = *frame;
+    }
+    return site;
+}
+
+static uint32_t park(const void *address, void **frame)
 {
     struct mt_cta *cta = mt_cta_waiting("activemask");
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
     uint32_t bit = 1u << self->lane;
-    w->site[self->lane] = site;
+    w->site[self->lane] = call_site(cta, address, frame);
     w->parked |= bit;
     w->blocked |= bit;
     cta->parked++;
@@ -298,12 +315,12 @@ static uint32_t park(const void *site)
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)
 {
-    return park(__builtin_return_address(0));
+    return park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0));
 }
 
 __attribute__((noinline)) void mt_cpu_lockstep(void)
 {
-    park(__builtin_return_address(0));
+    park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0));
 }
 
 /* ---- exits and deadlocks

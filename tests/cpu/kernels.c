@@ -148,18 +148,18 @@ static void active(void **args)
 }
 
 /* The same question through a function that is not inlined, from two branches. */
-static __attribute__((noinline, convergent)) uint32_t who(uint32_t x)
+static __attribute__((noinline, convergent, nomerge)) uint32_t who(uint32_t x)
 {
     uint32_t r = mtb_nvvm_activemask();
-    return r + x * 0;
+    return r ^ x;
 }
 static void active_calls(void **args)
 {
     volatile uint32_t r;
     if (TID % 32 < 7)
-        r = who(1);
+        r = who(1) ^ 1;
     else
-        r = who(2);
+        r = who(2) ^ 2;
     ARG(uint32_t *, 0)[CTA * N + TID] = r;
 }
 
