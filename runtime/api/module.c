@@ -68,7 +68,6 @@ static void list_variables(const struct mt_image *image)
 static void load(struct mt_module *m)
 {
     m->loaded = 1;
-    unloaded--;
     m->image = mt_image_load(m->wrapper, &m->why);
     if (!m->image && m->why)
         m->why = strdup(m->why);
@@ -89,8 +88,10 @@ void mt_modules_load(void)
     mt_device_is_gpu(); /* decided before the lock is taken: deciding takes it */
     enter();
     for (struct mt_module *m = modules; m; m = m->next)
-        if (!m->loaded)
+        if (!m->loaded) {
             load(m);
+            unloaded--; /* at the end: other threads' lookups pass the lock by when nothing is left to load */
+        }
     leave();
 }
 
