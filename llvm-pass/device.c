@@ -2,6 +2,7 @@
 #include "unit.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <llvm-c/DebugInfo.h>
@@ -53,6 +54,28 @@ static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
     LLVMDisposeModule(clone);
 }
 
+/* verbose=on: what was found, and how each kernel will run. On stderr: clang drops notes that follow no
+ * warning, and remarks that no -R asks for. */
+static void tell(struct mt_unit *u)
+{
+    unsigned untraced = 0, unsupported = 0;
+    for (unsigned i = 0; i < u->nnotes; i++)
+        if (u->notes[i].kind == MT_NOTE_UNTRACED)
+            untraced++;
+        else
+            unsupported++;
+    fprintf(stderr,
+            "memtrace: %u kernels, %u sites, %u accesses without a record, %u places the CPU device "
+            "cannot run\n",
+            u->nkernels, u->nsites, untraced, unsupported);
+    for (unsigned i = 0; i < u->nkernels; i++)
+        fprintf(stderr, "memtrace: kernel %s: %s%s\n", u->kernels[i].pretty,
+                u->kernels[i].traced ? "traced" : "not traced",
+                !u->options->cpu_image ? ""
+                : u->kernels[i].sync   ? ", on the CPU device a fiber per thread"
+                                       : ", on the CPU device a loop over threads");
+}
+
 int mt_pass_device(LLVMModuleRef module)
 {
     const struct mt_pass_options *o = &mt_pass_options;
@@ -66,6 +89,8 @@ int mt_pass_device(LLVMModuleRef module)
     mt_unit_instrument(&u);
     if (o->cpu_image)
         make_cpu_image(&u, module);
+    if (o->verbose)
+        tell(&u);
     if (o->gpu_trace)
         mt_unit_link_gpu(&u);
     mt_unit_free(&u);
