@@ -1,0 +1,85 @@
+/* Reading compact containers (.mtc) with host chunks: libmemtrace-reader. C11 and C++. Conventions, error
+ * codes and thread rules as in trace.h. Format: docs/trace-format.md, "Compact container". */
+#ifndef MEMTRACE_HOST_H
+#define MEMTRACE_HOST_H
+#include "memtrace/container.h"
+#include "memtrace/trace.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A row of the site table (`site` lines of the meta chunks). Strings are never NULL. */
+struct mt_host_site_info {
+    uint32_t site; /* 0: there is no such site */
+    enum mt_host_op op;
+    uint32_t size; /* bytes; 0: every record says its own */
+    uint32_t line, column;
+    uint64_t ip; /* 0: not known (compile-time engine) */
+    const char *file, *function, *module, *variable, *text /* the instruction */;
+    const char *reads,
+        *writes; /* registers, separated by blanks, "*" behind floating-point and vector ones */
+};
+
+struct mt_host_record {
+    uint64_t address;
+    uint64_t time; /* 0 without MT_MTC_HAS_TIMES */
+    uint32_t site, size;
+};
+
+enum mt_host_item_kind { MT_HOST_ITEM_RECORDS, MT_HOST_ITEM_EVENT };
+
+struct mt_host_item {
+    enum mt_host_item_kind kind;
+    uint64_t thread; /* number of the thread in this trace: 0, 1, 2 … in order of start */
+    uint64_t seq;    /* in force for these records, or for the event */
+    const struct mt_host_record *records;
+    size_t count;
+    /* events */
+    enum mt_host_event event;
+    uint64_t time;
+    unsigned nargs;
+    uint64_t args[8];
+};
+
+struct mt_host_function {
+    uint64_t id;
+    const char *name;
+};
+
+struct mt_host_reader;
+
+/* Opens a container: a path, a FIFO or "-". Reads head, index (or scans when the tail is missing) and, for a
+ * regular file, all meta chunks. NULL: *err says why (MT_E_INPUT: no container; MT_E_CORRUPT: its head).
+ * `stop` as in mt_reader_open. */
+MT_API struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_atomic_t *stop,
+                                                  struct mt_error *err);
+MT_API void mt_host_reader_close(struct mt_host_reader *r);
+MT_API const struct mt_mtc_head *mt_host_reader_head(const struct mt_host_reader *r);
+
+enum mt_host_order {
+    MT_HOST_BY_FILE, /* chunks as they stand in the file: the only order of a FIFO */
+    MT_HOST_BY_SEQ,  /* by sequence number; threads by number within one: deterministic */
+    MT_HOST_BY_TIME, /* by time, then thread: needs MT_MTC_HAS_TIMES. One item holds one execution or event */
+};
+/* Must precede the first mt_host_next; default MT_HOST_BY_FILE. 0 or -1 with *err (not for a FIFO). */
+MT_API int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, struct mt_error *err);
+/* The next item: 1, valid until the next call; the end: 0; -1 with *err: damage (what was whole came before;
+ * a damaged chunk is skipped, calls may go on behind it) or MT_E_SYSTEM. */
+MT_API int mt_host_next(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err);
+/* Starts again. Regular files only. */
+MT_API int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err);
+
+/* NULL if there is none. Of a FIFO: as far as it was read. */
+MT_API const struct mt_host_site_info *mt_host_site(struct mt_host_reader *r, uint32_t site);
+MT_API const struct mt_host_function *mt_host_function(struct mt_host_reader *r, uint64_t id);
+/* Header, allocations, end, losses: the meta lines in the form of a companion. Owned by the reader. */
+MT_API const struct mt_companion *mt_host_companion(struct mt_host_reader *r);
+MT_API void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total);
+
+/* 1 if the file at `path` begins like a container, 0 if not or not readable. Does not touch FIFOs. */
+MT_API int mt_is_container(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

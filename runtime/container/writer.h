@@ -1,0 +1,48 @@
+/* Writes a compact container (.mtc). Used inside traced programs: never aborts, reports through `why`, keeps
+ * the file readable at every moment (each chunk is one write). Builds with glibc and, without zstd
+ * (MT_CONTAINER_STORED), with PinCRT; then chunks are stored and mt-convert packs them.
+ *
+ * Thread-safe: mt_mtc_write may be called from several threads; compression happens in the caller, only the
+ * append to the file is under a lock (a spin lock with yield: no pthread). */
+#ifndef MT_CONTAINER_WRITER_H
+#define MT_CONTAINER_WRITER_H
+#include "memtrace/container.h"
+
+struct mt_mtc_writer;
+
+/* How the writer reaches its file, so that the owner decides about FIFOs, O_NOFOLLOW and forks. Writes all
+ * `bytes`; 0 or an errno value. */
+struct mt_mtc_file {
+    int (*write)(void *self, const void *data, size_t bytes);
+    void *self;
+};
+
+/* Writes the file head. level: zstd level 1..19, 0 stores. NULL: *why is a sentence for the user. */
+struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_t features, int level,
+                                         char *why, size_t size);
+/* One chunk. 0, or an errno value: the writer is then off, later chunks are only counted
+ * (mt_mtc_writer_lost).
+ */
+int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
+                 uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);
+/* Items that came after the writer was off. */
+uint64_t mt_mtc_writer_lost(const struct mt_mtc_writer *w);
+/* Bytes written so far. */
+uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w);
+/* Writes index and tail and frees the writer (not the file). 0 or an errno value. */
+int mt_mtc_writer_close(struct mt_mtc_writer *w);
+
+/* ---- entries of a thread -> payload of a host chunk ---- */
+
+struct mt_mtc_encoder; /* one per thread of the program or per worker; keeps its tables between chunks */
+
+struct mt_mtc_encoder *mt_mtc_encoder_new(void); /* NULL: no memory */
+void mt_mtc_encoder_free(struct mt_mtc_encoder *e);
+/* Encodes `count` entries (whole events) as one self-contained payload; it is the encoder's and valid until
+ * the next call. *items counts accesses and events; *seq is the sequence number in force, updated by SEQ
+ * events on the way. Returns the bytes, 0 without memory. */
+size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
+                     uint64_t *items, uint64_t *seq, const void **payload);
+size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,
+                           uint64_t *items, uint64_t *seq, const void **payload);
+#endif

@@ -1,0 +1,204 @@
+/* The core of host tracing: what the three engines (compile-time, qemu, Pin) share. C11 without engine,
+ * without pthread, without <stdatomic.h>: builds with glibc and with PinCRT. It lives in other people's
+ * processes: never aborts, exits or waits without end; what it cannot trace is counted.
+ *
+ *   engine: mt_core_start, then for each thread mt_core_thread_start … mt_core_thread_end, then mt_core_stop
+ *
+ * One trace per process. Functions that take a `struct mt_core_thread *` are called by that thread only,
+ * except where said. Rules on locks (order: address locks by index, threads lock, thread locks by number,
+ * file lock) are in docs/design/host.md. */
+#ifndef MT_HOST_CORE_H
+#define MT_HOST_CORE_H
+#include <stdint.h>
+#include "memtrace/container.h"
+
+enum mt_core_mode { MT_CORE_MAT, MT_CORE_INSN, MT_CORE_ATOMIC };
+
+struct mt_core_list {
+    const char **item;
+    unsigned count;
+};
+
+struct mt_core_options {
+    enum mt_core_mode mode;
+    int container; /* output ends in .mtc */
+    /* fields of options.def: STRING const char *, NUMBER and POWER uint64_t, SWITCH int, LIST mt_core_list */
+#define MT_CORE_FIELD_STRING(f) const char *f;
+#define MT_CORE_FIELD_NUMBER(f) uint64_t f;
+#define MT_CORE_FIELD_POWER(f) uint64_t f;
+#define MT_CORE_FIELD_SWITCH(f) int f;
+#define MT_CORE_FIELD_LIST(f) struct mt_core_list f;
+#define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help) MT_CORE_FIELD_##kind(field)
+#include "options.def"
+};
+
+/* Parses "mat" "-o" "x" "--threshold=4096" "--routine" "main" … (no program name; the mode first; a SWITCH
+ * may stand without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
+ * names the option, what was given and what is wanted. */
+int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size);
+/* Frees the lists. */
+void mt_core_options_free(struct mt_core_options *o);
+
+/* ---- what an engine gives ---- */
+
+struct mt_core_place {
+    uint32_t line, column;
+    char file[512], function[256], module[512]; /* "" when not known */
+};
+
+struct mt_core_engine {
+    const char *name; /* "llvm", "qemu", "pin" */
+    /* Source place of an instruction; 0 if at least the module is known. May be NULL. Called once per new
+     * site or call site, under no lock of the core. */
+    int (*locate)(uint64_t ip, struct mt_core_place *place);
+    /* The process-wide sequence number that orders host accesses with CUDA calls: the engine returns the
+     * CUDA runtime's when it is there. `next` 1: takes a new one; 0: the number given last. NULL: the core
+     * counts its own. */
+    uint64_t (*sequence)(int next);
+    void (*yield)(void); /* gives the processor away; NULL: sched_yield */
+    /* A thread of the engine's own for compression and writing. 0 or an errno value; NULL: threads of the
+     * program do it themselves. join waits for its end. */
+    int (*spawn)(void (*run)(void *), void *arg, void **handle);
+    void (*join)(void *handle);
+    void (*report)(const char *line); /* one line for the user, without LF; NULL: stderr with "memtrace: " */
+    /* Addresses of an access are known only after it: atomic mode then uses one lock for all (says so). */
+    int addresses_late;
+};
+
+/* Opens the output and starts. 0, or -1: *why is a sentence for the user; everything below then does nothing.
+ * `options` and `engine` are kept. */
+int mt_core_start(const struct mt_core_options *options, const struct mt_core_engine *engine, char *why,
+                  unsigned size);
+/* Writes everything out (other threads may still run: what they do from here on is not in the trace), ends
+ * the file; `killed`: by a signal or a fault, the trace says so. Idempotent, callable from a signal handler's
+ * thread as long as that thread is not inside the core (then it gives up with the file readable). */
+void mt_core_stop(int killed);
+/* In the child of a fork: forgets files and locks; nothing is traced any more. exec needs no call. */
+void mt_core_forked(void);
+/* 1 between start and stop. */
+int mt_core_on(void);
+const struct mt_core_options *mt_core_options(void);
+
+/* ---- threads ---- */
+
+struct mt_core_thread {
+    /* Hot: the engine appends entries here (mat and insn mode). When cur == limit it calls mt_core_refill
+     * first. Others set limit to NULL to get the thread's attention (events, signals): written with
+     * __atomic_*. */
+    struct mt_host_entry *cur, *limit;
+    /* The core's own. */
+    struct mt_core_thread_state *state;
+    void *engine; /* the engine's */
+};
+
+/* NULL without memory or after 65535 threads (counted, reported once): the engine then traces nothing there.
+ */
+struct mt_core_thread *mt_core_thread_start(uint64_t native_id);
+/* May be called by another thread when the thread is dead already. */
+void mt_core_thread_end(struct mt_core_thread *t);
+/* Makes room for one entry and takes note of what happened elsewhere; on return t->cur is writable, whether
+ * tracing is on or not (off: it is thrown away later). */
+void mt_core_refill(struct mt_core_thread *t);
+
+/* ---- sites ---- */
+
+struct mt_core_site {
+    uint64_t ip;
+    enum mt_host_op op;
+    uint32_t size;                                   /* 0: says each access */
+    uint32_t line, column;                           /* 0: ask locate */
+    const char *file, *function, *module, *variable; /* NULL or "": ask locate */
+    const char *text, *reads, *writes;               /* insn mode: see memtrace/host.h */
+};
+/* Registers the operands (1..4) of one instruction; returns the site of operand 0; operand i has site + i.
+ * 0 without memory. Thread-safe. The strings are copied. */
+uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count);
+/* Room for `instructions` instructions at once (compile-time engine: a module's table): the first one's site.
+ */
+uint32_t mt_core_sites_reserve(uint32_t instructions);
+void mt_core_site_define(uint32_t site, const struct mt_core_site *s);
+
+/* ---- accesses: mat and insn mode ---- */
+
+/* One access. Engines may inline this. */
+static inline void mt_core_access(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size)
+{
+    if (__builtin_expect(t->cur >= __atomic_load_n(&t->limit, __ATOMIC_RELAXED), 0))
+        mt_core_refill(t);
+    t->cur->address = address;
+    t->cur->site = site;
+    t->cur->size = size;
+    t->cur++;
+}
+/* Insn mode: before an instruction executes; operands follow by mt_core_insn_operand as they are known. Takes
+ * the next order index. Order is over all threads; one lock-free counter. */
+void mt_core_insn(struct mt_core_thread *t, uint32_t site);
+void mt_core_insn_operand(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size);
+
+/* ---- accesses: atomic mode ---- */
+
+struct mt_core_operand {
+    uint64_t address;
+    uint32_t site, size; /* site: with its operand number; its op says what is done */
+};
+/* Before the instruction: takes the address locks of all operands (count <= 3; 0: all locks, the addresses
+ * are not known yet), after releasing what the thread still holds. Does nothing for a thread or a time that
+ * is not traced. The caller must end soon: no system call, no wait in between. */
+void mt_core_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count);
+/* After it (or at the next thing that the engine sees of this thread): gives the time, logs, releases. With
+ * operands (count > 0) they replace those of begin (addresses learnt late). failed: it was a compare-and-swap
+ * that did not write. Without a begin: nothing. */
+void mt_core_atomic_end(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count,
+                        int failed);
+/* Releases without logging: the instruction did not execute (fault, signal before it). */
+void mt_core_atomic_drop(struct mt_core_thread *t);
+/* The next access of this thread may not be atomic with its record. */
+void mt_core_context_change(struct mt_core_thread *t);
+
+/* ---- functions and annotations ---- */
+
+/* Number of a function that -f names, 0 if it is not one to trace. `name` undecorated ("ns::f", without
+ * parameters). The three of the annotation library are known without -f and give MT_CORE_FN_*. --routine
+ * names too. Thread-safe. */
+#define MT_CORE_FN_REGISTER 1u
+#define MT_CORE_FN_START_ROI 2u
+#define MT_CORE_FN_END_ROI 3u
+uint32_t mt_core_function(const char *name);
+/* Entry and return of a function with such a number. For the annotation functions: registers the thread under
+ * a[0], starts or ends the region. t may be NULL (a thread that is not known): logged with thread -1. */
+void mt_core_call(struct mt_core_thread *t, uint32_t function, uint64_t sp, const uint64_t a[3]);
+void mt_core_return(struct mt_core_thread *t, uint32_t function, uint64_t sp, uint64_t value);
+
+/* ---- allocations: all modes keep them, mat uses them ---- */
+
+enum mt_core_alloc_kind {
+    MT_CORE_MALLOC,
+    MT_CORE_CALLOC,
+    MT_CORE_REALLOC,
+    MT_CORE_MEMALIGN,
+    MT_CORE_MMAP,
+    MT_CORE_BRK,
+    MT_CORE_NEW
+};
+/* base 0 or bytes 0: nothing happened. A range that overlaps known ones of the same layer replaces them there
+ * (their owner freed them behind our back). mmap and brk ranges lie below the others: an access counts for
+ * the innermost. `ip`: call site. */
+void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
+                   uint64_t ip);
+void mt_core_free(struct mt_core_thread *t, uint64_t base);
+/* After a successful realloc (base != 0): the old buffer ends, a new one begins, also in place. */
+void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip);
+/* munmap, mremap and the program break, as the system call reported success. */
+void mt_core_unmap(struct mt_core_thread *t, uint64_t base, uint64_t bytes);
+void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, uint64_t base, uint64_t bytes,
+                   uint64_t ip);
+void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_break, uint64_t ip);
+
+/* ---- on and off ---- */
+
+/* From a signal handler (async-signal safe): all threads notice at their next access. */
+void mt_core_switch(int on);
+/* Inside --routine: depth counts per thread. */
+void mt_core_routine_enter(struct mt_core_thread *t);
+void mt_core_routine_leave(struct mt_core_thread *t);
+#endif
