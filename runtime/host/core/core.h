@@ -82,9 +82,9 @@ const struct mt_core_options *mt_core_options(void);
 /* ---- threads ---- */
 
 struct mt_core_thread {
-    /* Hot: the engine appends entries here (mat and insn mode). When cur == limit it calls mt_core_refill
-     * first. Others set limit to NULL to get the thread's attention (events, signals): written with
-     * __atomic_*. */
+    /* Hot: the engine appends entries here (mat mode). When cur >= limit it hands the access to
+     * mt_core_record instead. Others set limit to NULL to get the thread's attention (events, signals):
+     * written with __atomic_*. Never NULL themselves: an engine appends whether tracing is on or not. */
     struct mt_host_entry *cur, *limit;
     /* The core's own. */
     struct mt_core_thread_state *state;
@@ -96,9 +96,12 @@ struct mt_core_thread {
 struct mt_core_thread *mt_core_thread_start(uint64_t native_id);
 /* May be called by another thread when the thread is dead already. */
 void mt_core_thread_end(struct mt_core_thread *t);
-/* Makes room for one entry and takes note of what happened elsewhere; on return t->cur is writable, whether
- * tracing is on or not (off: it is thrown away later). */
-void mt_core_refill(struct mt_core_thread *t);
+/* The slow half of mt_core_access: hands over a full buffer, takes note of what happened elsewhere, and
+ * records this access (text output and --threshold look each access up here, while it is true). */
+void mt_core_record(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size);
+/* The sequence number has moved (a CUDA call of this thread has been made): this thread logs it now, the
+ * others at their next access. */
+void mt_core_moved(struct mt_core_thread *t);
 
 /* ---- sites ---- */
 
@@ -120,18 +123,24 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s);
 
 /* ---- accesses: mat and insn mode ---- */
 
-/* One access. Engines may inline this. */
+/* One access, before it is made. Engines may inline this, with these two branches and this order of stores:
+ * others read `cur` and what lies before it. */
 static inline void mt_core_access(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size)
 {
-    if (__builtin_expect(t->cur >= __atomic_load_n(&t->limit, __ATOMIC_RELAXED), 0))
-        mt_core_refill(t);
-    t->cur->address = address;
-    t->cur->site = site;
-    t->cur->size = size;
-    t->cur++;
+    struct mt_host_entry *e = t->cur;
+    if (__builtin_expect(e >= __atomic_load_n(&t->limit, __ATOMIC_RELAXED), 0)) {
+        mt_core_record(t, site, address, size);
+        return;
+    }
+    e->address = address;
+    e->site = site;
+    e->size = size;
+    __atomic_store_n(&t->cur, e + 1, __ATOMIC_RELEASE); /* a plain store on x86 */
 }
 /* Insn mode: before an instruction executes; operands follow by mt_core_insn_operand as they are known. Takes
- * the next order index. Order is over all threads; one lock-free counter. */
+ * the next order index. Order is over all threads; one lock-free counter. Operand 0 of its sites is the
+ * instruction itself (op EXEC; text, reads, writes), its memory operands are sites + 1 to + 3; an operand may
+ * come several times in one execution (gather). */
 void mt_core_insn(struct mt_core_thread *t, uint32_t site);
 void mt_core_insn_operand(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size);
 
@@ -185,7 +194,11 @@ enum mt_core_alloc_kind {
  * the innermost. `ip`: call site. */
 void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
                    uint64_t ip);
+/* Before the memory is given back. */
 void mt_core_free(struct mt_core_thread *t, uint64_t base);
+/* Before a realloc of `old`, where the engine can: another thread may be given the old memory before
+ * mt_core_realloc says that it is free; then the old buffer is the one that stood there now. */
+void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old);
 /* After a successful realloc (base != 0): the old buffer ends, a new one begins, also in place. */
 void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip);
 /* munmap, mremap and the program break, as the system call reported success. */
