@@ -1,0 +1,104 @@
+/* mt-host: what its files share. docs/man/mt-host.md is its manual.
+ *
+ * Exit status: that of the traced program (128 + number when a signal ended it); 2 when the command line is
+ * wrong or names a program that cannot be traced; 1 when the engine cannot run. Functions that return an int
+ * return 0 or one of these two, after saying on stderr what is wrong and what helps. */
+#ifndef MT_HOST_CLI_H
+#define MT_HOST_CLI_H
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
+
+/* One line on stderr, with "mt-host: " before it. */
+__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+/* The same for a wrong command line; returns EXIT_USAGE. `mode` may be NULL. */
+__attribute__((format(printf, 2, 3))) int usage(const char *mode, const char *format, ...);
+/* The same for a program that cannot be traced: without a hint at --help. */
+__attribute__((format(printf, 1, 2))) int refuse(const char *format, ...);
+
+/* A list of words that ends in NULL as argv does; it owns them. Without memory the program ends. */
+struct words {
+    char **word;
+    size_t count, room;
+};
+void words_add(struct words *w, const char *word);
+__attribute__((format(printf, 2, 3))) void words_addf(struct words *w, const char *format, ...);
+void words_free(struct words *w);
+/* As a line that a shell reads back as these words. */
+void words_print(const struct words *w);
+
+/* ---- the command line ---- */
+
+/* A row of runtime/host/core/options.def. */
+struct option_row {
+    char kind; /* S string, N number, P power of two, B switch (0|1), L list */
+    char letter;
+    const char *name, *modes /* of M A I */, *values, *standard /* default */, *help;
+};
+extern const struct option_row option_rows[];
+extern const size_t option_count;
+
+struct request {
+    const char *engine; /* auto, llvm, qemu, pin */
+    const char *mode;   /* mat, insn, atomic */
+    struct words given; /* the mode's options: "threshold", "4096", "signal", "1" … */
+    struct words core;  /* the same for mt_core_options_parse: "mat", "--threshold=4096" … */
+    const char *output; /* as given, or the mode's default */
+    int signals;        /* --signal 1 */
+    int show, verbose;
+    char **program; /* its argv */
+};
+/* Reads it. -1: nothing more to do, exit with 0. */
+int request_read(struct request *r, int argc, char **argv);
+void request_free(struct request *r);
+/* Help on one mode, or NULL: on the program; on stdout. */
+void help_print(const char *mode);
+
+/* ---- the program to trace ---- */
+
+struct program {
+    char path[PATH_MAX]; /* the ELF file that will run: for a script, its interpreter */
+    struct words argv;   /* argv[0] as the program will see it */
+    int instrumented;    /* built with mt-cc --host */
+    int script;
+};
+/* Looks for it in PATH as a shell does and makes sure that it can be traced. */
+int program_find(struct program *p, char *const *argv);
+void program_free(struct program *p);
+
+/* ---- engines ---- */
+
+struct command {
+    char path[PATH_MAX]; /* of what runs */
+    struct words argv;
+    struct words env; /* NAME=value */
+};
+/* Chooses (for "auto") and makes the command; *engine is its name. */
+int engine_command(const struct request *r, const struct program *p, struct command *c, const char **engine);
+int qemu_command(const struct request *r, const struct program *p, struct command *c);
+int pin_command(const struct request *r, const struct program *p, struct command *c);
+/* The full path of an executable file: `name` itself if it has a slash, else as in PATH. 0, or an errno
+ * value. */
+int find_executable(const char *name, char path[PATH_MAX]);
+/* A file that belongs to memtrace: `name` beside this program's folder, in ../lib and in the library folder
+ * it was installed to. 0, or -1 with the first place tried in `path`. */
+int find_part(const char *name, char path[PATH_MAX]);
+
+/* ---- run, and words on the trace ---- */
+
+/* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. */
+int command_run(const struct command *c);
+
+/* What the output was before the run, so that an old trace is not taken for the new one. */
+struct trace_before {
+    int there;
+    struct stat st;
+};
+void trace_before(struct trace_before *b, const char *path);
+/* Words on the trace: where it is, what it has, what to do next. Says always when there is none; the rest
+ * only with `talk`. */
+void trace_words(const struct request *r, const struct trace_before *before, int talk);
+#endif

@@ -1,0 +1,81 @@
+/* Which engine, and its command. */
+#include "cli.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MT_LIBRARY_PLACE "../" MT_INSTALL_LIBDIR
+
+int find_part(const char *name, char path[PATH_MAX])
+{
+    static const char *const places[] = {"../lib", MT_LIBRARY_PLACE, "../..", "."};
+    char self[PATH_MAX], first[PATH_MAX] = "";
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return -1;
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char try[2 * PATH_MAX], *real;
+        snprintf(try, sizeof try, "%s/%s/%s", self, places[i], name);
+        if (i == 0)
+            snprintf(first, sizeof first, "%.*s", PATH_MAX - 1, try);
+        if ((real = realpath(try, NULL)) != NULL && strlen(real) < PATH_MAX) {
+            strcpy(path, real);
+            free(real);
+            return 0;
+        }
+        free(real);
+    }
+    strcpy(path, first);
+    return -1;
+}
+
+/* The options in the environment: words of options.def with blanks between them; a backslash makes the next
+ * character an ordinary one. */
+static void add_environment(const struct request *r, struct command *c)
+{
+    char *text;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    for (size_t i = 0; f && i < r->core.count; i++) {
+        if (i)
+            fputc(' ', f);
+        for (const char *s = r->core.word[i]; *s; s++) {
+            if (strchr(" \t\n\\", *s))
+                fputc('\\', f);
+            fputc(*s, f);
+        }
+    }
+    if (!f || fclose(f) != 0) {
+        say("no memory");
+        exit(EXIT_ENGINE);
+    }
+    words_addf(&c->env, "MEMTRACE_HOST=%s", text);
+    free(text);
+}
+
+static int llvm_command(const struct request *r, const struct program *p, struct command *c)
+{
+    if (strcmp(r->mode, "insn") == 0)
+        return usage("insn", "the compile-time engine knows no machine instructions; use --engine=qemu");
+    if (!p->instrumented)
+        return refuse("%s was not built with mt-cc --host; build it so, or use --engine=qemu", p->path);
+    strcpy(c->path, p->path);
+    for (size_t i = 0; i < p->argv.count; i++)
+        words_add(&c->argv, p->argv.word[i]);
+    add_environment(r, c);
+    return 0;
+}
+
+int engine_command(const struct request *r, const struct program *p, struct command *c, const char **engine)
+{
+    *engine = r->engine;
+    if (strcmp(r->engine, "auto") == 0)
+        *engine = p->instrumented && strcmp(r->mode, "insn") != 0 ? "llvm" : "qemu";
+    if (strcmp(*engine, "llvm") == 0)
+        return llvm_command(r, p, c);
+    return strcmp(*engine, "pin") == 0 ? pin_command(r, p, c) : qemu_command(r, p, c);
+}

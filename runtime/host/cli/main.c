@@ -1,0 +1,60 @@
+/* mt-host: traces the memory accesses of a program; docs/man/mt-host.md is its manual. */
+#include "cli.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void show(const struct command *c)
+{
+    struct words path = {0}, rest = {0};
+    words_add(&path, c->path);
+    for (size_t i = 1; i < c->argv.count; i++)
+        words_add(&rest, c->argv.word[i]);
+    words_print(&c->env);
+    fputs(c->env.count ? " " : "", stdout);
+    words_print(&path);
+    fputs(rest.count ? " " : "", stdout);
+    words_print(&rest);
+    putchar('\n');
+    words_free(&path);
+    words_free(&rest);
+}
+
+static int trace(const struct request *r, const struct command *c, const char *engine)
+{
+    struct trace_before before;
+    int talk = r->verbose || isatty(STDERR_FILENO);
+    trace_before(&before, r->output);
+    if (r->verbose)
+        say("engine %s: %s", engine, c->path);
+    if (talk && r->signals)
+        say("silent until: kill -USR1 %d; until kill -USR2 %d", (int)getpid(), (int)getpid());
+    int code = command_run(c);
+    if (talk && code > 128)
+        say("the program was ended by signal %d (%s)", code - 128, strsignal(code - 128));
+    trace_words(r, &before, talk);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct request r;
+    struct program p = {.path = ""};
+    struct command c = {.path = ""};
+    const char *engine;
+    int code = request_read(&r, argc, argv);
+    if (code == 0)
+        code = program_find(&p, r.program);
+    if (code == 0)
+        code = engine_command(&r, &p, &c, &engine);
+    if (code == 0 && r.show)
+        show(&c);
+    else if (code == 0)
+        code = trace(&r, &c, engine);
+    words_free(&c.argv);
+    words_free(&c.env);
+    program_free(&p);
+    request_free(&r);
+    return code == -1 ? 0 : code;
+}

@@ -1,0 +1,153 @@
+/* Finds the program as a shell and the kernel would: PATH, #! lines, kind of ELF file. */
+#include "cli.h"
+#include "elf.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
+
+static int is_file(const char *path, int *why)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || access(path, X_OK) != 0)
+        *why = errno;
+    else if (S_ISDIR(st.st_mode))
+        *why = EISDIR;
+    else
+        return 1;
+    return 0;
+}
+
+int find_executable(const char *name, char path[PATH_MAX])
+{
+    const char *list = getenv("PATH");
+    int why = ENOENT, worst = ENOENT;
+    if (strlen(name) >= PATH_MAX)
+        return ENAMETOOLONG;
+    if (strchr(name, '/')) {
+        strcpy(path, name);
+        return is_file(path, &why) ? 0 : why;
+    }
+    for (list = list ? list : "/usr/bin:/bin"; *name; list++) {
+        int n = (int)strcspn(list, ":");
+        if (snprintf(path, PATH_MAX, "%.*s%s%s", n, list, n ? "/" : "./", name) < PATH_MAX) {
+            if (is_file(path, &why))
+                return 0;
+            if (why == EACCES)
+                worst = why;
+        }
+        list += n;
+        if (!*list)
+            break;
+    }
+    return worst;
+}
+
+/* Replaces the script in p->path by its interpreter, as the kernel does: interpreter, the rest of the line as
+ * one word, path of the script, its arguments. */
+static int unfold_script(struct program *p, const char *head)
+{
+    char line[HEAD + 1], interpreter[PATH_MAX], *name, *rest;
+    struct words argv = {0};
+    snprintf(line, sizeof line, "%s", head + 2);
+    line[strcspn(line, "\n")] = 0;
+    name = line + strspn(line, " \t");
+    rest = name + strcspn(name, " \t");
+    if (*rest)
+        *rest++ = 0;
+    rest += strspn(rest, " \t");
+    for (size_t n = strlen(rest); n && strchr(" \t\r", rest[n - 1]);)
+        rest[--n] = 0;
+    int why = *name ? (snprintf(interpreter, sizeof interpreter, "%s", name), 0) : ENOENT;
+    if (why == 0 && !is_file(interpreter, &why))
+        return refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
+    if (why)
+        return refuse("%s: its first line names no interpreter", p->path);
+    words_add(&argv, interpreter);
+    if (*rest)
+        words_add(&argv, rest);
+    words_add(&argv, p->path);
+    for (size_t i = 1; i < p->argv.count; i++)
+        words_add(&argv, p->argv.word[i]);
+    words_free(&p->argv);
+    p->argv = argv;
+    p->script = 1;
+    strcpy(p->path, interpreter);
+    return 0;
+}
+
+static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
+{
+    if (!f->traceable && f->machine[0] && strcmp(f->machine, "x86-64") != 0)
+        return refuse("%s is a program for %s; only x86-64 programs can be traced", p->path, f->machine);
+    if (!f->traceable)
+        return refuse("%s is an ELF file, but not a program that can be run", p->path);
+    if (mode & (S_ISUID | S_ISGID) && geteuid() != 0)
+        say("%s is set-user-id: traced, it runs with your own rights", p->path);
+    p->instrumented = f->instrumented;
+    return 0;
+}
+
+/* 0: an ELF program; 1: a script was unfolded, look again; less: an exit code, negative. */
+static int look(struct program *p)
+{
+    struct stat st;
+    struct elf_facts facts;
+    char head[HEAD + 1] = "";
+    int code, fd = open(p->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size < 4) {
+        code = -refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
+        goto out;
+    }
+    ssize_t got = pread(fd, head, HEAD, 0);
+    head[got > 0 ? got : 0] = 0;
+    if (strncmp(head, "#!", 2) == 0) {
+        code = unfold_script(p, head) ? -EXIT_USAGE : 1;
+        goto out;
+    }
+    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        code = -refuse("%s cannot be read: %s", p->path, strerror(errno));
+        goto out;
+    }
+    elf_read(data, (size_t)st.st_size, &facts);
+    if (facts.is_elf)
+        code = -check_elf(p, &facts, st.st_mode);
+    else
+        code = -usage(NULL,
+                      "%s is neither a program nor a script with a #! line; if it is a shell script: sh %s",
+                      p->path, p->path);
+    munmap(data, (size_t)st.st_size);
+out:
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+int program_find(struct program *p, char *const *argv)
+{
+    memset(p, 0, sizeof *p);
+    int why = find_executable(argv[0], p->path);
+    if (why)
+        return refuse("%s: %s", argv[0],
+                      why == ENOENT && !strchr(argv[0], '/') ? "there is no such program in PATH"
+                                                             : strerror(why));
+    for (; *argv; argv++)
+        words_add(&p->argv, *argv);
+    for (int depth = 0; depth <= NESTING; depth++) {
+        int code = look(p);
+        if (code <= 0)
+            return -code;
+    }
+    return refuse("%s: scripts that run scripts, too many levels of them", p->path);
+}
+
+void program_free(struct program *p)
+{
+    words_free(&p->argv);
+}

@@ -1,0 +1,113 @@
+/* The command for qemu-user with the plugin memtrace/mt-host-qemu.so. Its argument syntax:
+ * runtime/host/qemu/plugin.c. */
+#include "cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "qemu-x86_64"
+#define PLUGIN "memtrace/mt-host-qemu.so"
+enum { OLDEST_MAJOR = 7 }; /* older ones lack what the plugin stands on */
+
+static int find_qemu(char path[PATH_MAX])
+{
+    const char *given = getenv("MEMTRACE_QEMU");
+    int why = find_executable(given && *given ? given : PROGRAM, path);
+    if (why == 0)
+        return 0;
+    if (given && *given)
+        say("MEMTRACE_QEMU is %s: %s", given, strerror(why));
+    else
+        say(PROGRAM
+            " is not in PATH: install it (apt install qemu-user), set MEMTRACE_QEMU to it, or build the "
+            "program with mt-cc --host, which needs no qemu");
+    return EXIT_ENGINE;
+}
+
+/* The first `size` - 1 bytes that `path option` prints; -1 if it cannot be run. */
+static int output_of(const char *path, const char *option, char *text, size_t size)
+{
+    int out[2], status;
+    size_t have = 0;
+    if (pipe2(out, O_CLOEXEC) != 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 2);
+        dup2(out[1], 1);
+        execl(path, path, option, (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    while (pid > 0 && have + 1 < size) {
+        ssize_t n = read(out[0], text + have, size - 1 - have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        have += (size_t)n;
+    }
+    text[have] = 0;
+    close(out[0]);
+    if (pid < 0)
+        return -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+
+static int check_qemu(const char *path)
+{
+    char text[16384];
+    int major = 0, minor = 0;
+    const char *version;
+    if (output_of(path, "--version", text, sizeof text) != 0 ||
+        (version = strstr(text, "version ")) == NULL ||
+        sscanf(version, "version %d.%d", &major, &minor) != 2) {
+        say("%s does not say its version; is it qemu-x86_64? MEMTRACE_QEMU names another one", path);
+        return EXIT_ENGINE;
+    }
+    if (major < OLDEST_MAJOR) {
+        say("%s is QEMU %d.%d; tracing needs %d.0 or newer. MEMTRACE_QEMU names another one", path, major,
+            minor, OLDEST_MAJOR);
+        return EXIT_ENGINE;
+    }
+    if (output_of(path, "-h", text, sizeof text) != 0 || !strstr(text, "-plugin")) {
+        say("%s (QEMU %d.%d) was built without plugins, as static builds are; install qemu-user, or set "
+            "MEMTRACE_QEMU to another one",
+            path, major, minor);
+        return EXIT_ENGINE;
+    }
+    return 0;
+}
+
+int qemu_command(const struct request *r, const struct program *p, struct command *c)
+{
+    char plugin[PATH_MAX];
+    int code = find_qemu(c->path);
+    if (code == 0)
+        code = check_qemu(c->path);
+    if (code != 0)
+        return code;
+    if (find_part(PLUGIN, plugin) != 0) {
+        say("%s is missing: build or install memtrace whole (./setup build)", plugin);
+        return EXIT_ENGINE;
+    }
+    words_add(&c->argv, PROGRAM);
+    words_add(&c->argv, "-plugin");
+    words_add(&c->argv, plugin); /* options: see plugin.c */
+    words_add(&c->argv, "-0");
+    words_add(&c->argv, p->argv.word[0]);
+    words_add(&c->argv, p->path);
+    for (size_t i = 1; i < p->argv.count; i++)
+        words_add(&c->argv, p->argv.word[i]);
+    (void)r;
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* The command line: a getopt_long table made of runtime/host/core/options.def and mt-host's own options. */
+#include "cli.h"
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/core.h"
+
+#define ROW_STRING 'S'
+#define ROW_NUMBER 'N'
+#define ROW_POWER 'P'
+#define ROW_SWITCH 'B'
+#define ROW_LIST 'L'
+const struct option_row option_rows[] = {
+#define MT_HOST_OPTION(kind, field, letter, name, modes, def, values, help)                                  \
+    {ROW_##kind, letter, name, modes, values, def, help},
+#include "core/options.def"
+};
+const size_t option_count = sizeof option_rows / sizeof *option_rows;
+
+enum { OWN_ENGINE = 1000, OWN_SHOW, OWN_VERBOSE, OWN_HELP, OWN_VERSION, FIRST_ROW = 2000 };
+static const struct option own[] = {{"engine", required_argument, NULL, OWN_ENGINE},
+                                    {"show", no_argument, NULL, OWN_SHOW},
+                                    {"verbose", no_argument, NULL, OWN_VERBOSE},
+                                    {"help", no_argument, NULL, OWN_HELP},
+                                    {"version", no_argument, NULL, OWN_VERSION}};
+enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *option_rows };
+
+struct table {
+    struct option longs[OWN + ROWS + 1];
+    char shorts[4 + 3 * ROWS];
+};
+
+static void make_table(struct table *t)
+{
+    char *s = t->shorts;
+    memset(t, 0, sizeof *t);
+    s += sprintf(s, "+:h"); /* stop at the first word that is no option: the mode, then the program */
+    memcpy(t->longs, own, sizeof own);
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        int needs = row->kind == ROW_SWITCH ? optional_argument : required_argument;
+        t->longs[OWN + i] = (struct option){row->name, needs, NULL, FIRST_ROW + (int)i};
+        if (row->letter)
+            s += sprintf(s, "%c%s", row->letter, needs == optional_argument ? "::" : ":");
+    }
+}
+
+static const struct option_row *row_of(int code)
+{
+    if (code >= FIRST_ROW)
+        return &option_rows[code - FIRST_ROW];
+    for (size_t i = 0; i < option_count; i++)
+        if (option_rows[i].letter && option_rows[i].letter == code)
+            return &option_rows[i];
+    return NULL;
+}
+
+static char mode_letter(const char *mode)
+{
+    return strcmp(mode, "mat") == 0      ? 'M'
+           : strcmp(mode, "insn") == 0   ? 'I'
+           : strcmp(mode, "atomic") == 0 ? 'A'
+                                         : 0;
+}
+
+/* "mat", "mat and atomic" … of "MA". */
+static const char *mode_names(const char *letters, char text[64])
+{
+    size_t n = strlen(letters);
+    *text = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            strcat(text, i + 1 == n ? " and " : ", ");
+        strcat(text, letters[i] == 'M' ? "mat" : letters[i] == 'I' ? "insn" : "atomic");
+    }
+    return text;
+}
+
+static int wrong_option(const char *mode, int c, int argc, char **argv)
+{
+    const struct option_row *row = row_of(optopt);
+    const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+    if (c == ':' && row)
+        return row->letter
+                   ? usage(mode, "--%s or -%c needs a value (%s)", row->name, row->letter, row->values)
+                   : usage(mode, "--%s needs a value (%s)", row->name, row->values);
+    if (c == ':')
+        return usage(mode, "%s needs a value", word);
+    if (optopt && optopt < 256)
+        return usage(mode, "there is no option -%c", optopt);
+    if (optopt) /* a value for an option that takes none */
+        return usage(mode, "%s: this option takes no value", word);
+    return usage(mode, "there is no option %s, or it is short for several", word);
+}
+
+/* Keeps one option of the mode, in both spellings. */
+static void keep(struct request *r, const struct option_row *row, const char *value)
+{
+    words_add(&r->given, row->name);
+    words_add(&r->given, value);
+    if (strcmp(row->name, "output") == 0)
+        r->output = r->given.word[r->given.count - 1];
+    if (strcmp(row->name, "signal") == 0)
+        r->signals = strcmp(value, "0") != 0;
+}
+
+static int read_options(struct request *r, int argc, char **argv, int *wants_help)
+{
+    struct table t;
+    int c;
+    make_table(&t);
+    while ((c = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
+        const struct option_row *row = c == ':' || c == '?' ? NULL : row_of(c);
+        const char *value = optarg;
+        if (c == ':' || c == '?')
+            return wrong_option(r->mode, c, argc, argv);
+        if (row) {
+            /* The seed's spelling of switches: -r 1. Only 0 and 1 are taken as the value. */
+            if (!value && optind < argc && (!strcmp(argv[optind], "0") || !strcmp(argv[optind], "1")))
+                value = argv[optind++];
+            keep(r, row, value ? value : "1");
+        } else if (c == OWN_ENGINE) {
+            r->engine = optarg;
+        } else if (c == OWN_VERSION) {
+            printf("mt-host (memtrace) %s\n", MEMTRACE_VERSION);
+            return -1;
+        } else if (c == OWN_SHOW) {
+            r->show = 1;
+        } else if (c == OWN_VERBOSE) {
+            r->verbose = 1;
+        } else {
+            *wants_help = 1;
+        }
+    }
+    return 0;
+}
+
+static int check_engine(const struct request *r)
+{
+    static const char *const engines[] = {"auto", "llvm", "qemu", "pin"};
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+        if (strcmp(r->engine, engines[i]) == 0)
+            return 0;
+    return usage(r->mode, "there is no engine %s: auto, llvm, qemu or pin", r->engine);
+}
+
+/* The words as the core reads them, and what it thinks of their values. */
+static int check_options(struct request *r)
+{
+    struct mt_core_options o;
+    char why[400], modes[64];
+    words_add(&r->core, r->mode);
+    for (size_t i = 0; i + 1 < r->given.count; i += 2) {
+        const struct option_row *row = option_rows;
+        while (strcmp(row->name, r->given.word[i]) != 0)
+            row++;
+        if (!strchr(row->modes, mode_letter(r->mode)))
+            return usage(r->mode, "--%s goes with %s, not with %s", row->name, mode_names(row->modes, modes),
+                         r->mode);
+        words_addf(&r->core, "--%s=%s", row->name, r->given.word[i + 1]);
+    }
+    if (mt_core_options_parse(&o, (int)r->core.count, r->core.word, why, sizeof why) != 0)
+        return usage(r->mode, "%s", why);
+    mt_core_options_free(&o);
+    return 0;
+}
+
+int request_read(struct request *r, int argc, char **argv)
+{
+    int help = 0, code;
+    memset(r, 0, sizeof *r);
+    r->engine = "auto";
+    opterr = 0;
+    code = read_options(r, argc, argv, &help);
+    if (code == 0 && optind < argc && !(optind > 1 && strcmp(argv[optind - 1], "--") == 0)) {
+        r->mode = argv[optind++];
+        if (!mode_letter(r->mode)) {
+            const char *mode = r->mode;
+            r->mode = NULL;
+            return usage(NULL,
+                         "'%s' is no kind of trace: there are mat, insn and atomic, as in: mt-host mat -- ls",
+                         mode);
+        }
+        code = read_options(r, argc, argv, &help);
+    }
+    if (code != 0)
+        return code;
+    if (help) {
+        help_print(r->mode);
+        return -1;
+    }
+    if (!r->mode)
+        return usage(NULL, "no kind of trace given: mat, insn or atomic, as in: mt-host mat -- ls");
+    if ((code = check_engine(r)) != 0 || (code = check_options(r)) != 0)
+        return code;
+    if (optind >= argc)
+        return usage(r->mode, "no program given, as in: mt-host %s -- ls -l", r->mode);
+    r->program = argv + optind;
+    if (!r->output || !*r->output)
+        r->output = *r->mode == 'm'   ? "mat_trace.mtc"
+                    : *r->mode == 'i' ? "insn_trace.out"
+                                      : "memory_trace.out";
+    return 0;
+}
+
+void request_free(struct request *r)
+{
+    words_free(&r->given);
+    words_free(&r->core);
+}

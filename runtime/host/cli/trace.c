@@ -1,0 +1,117 @@
+/* What mt-host says about the trace after the run. */
+#include "cli.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#ifdef MT_HAVE_READER
+#include "memtrace/host.h"
+#endif
+
+void trace_before(struct trace_before *b, const char *path)
+{
+    b->there = stat(path, &b->st) == 0;
+}
+
+static int same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static const char *size_text(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes;
+    int unit = 0;
+    while (size >= 1024 && unit < 4) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+    return text;
+}
+
+#ifdef MT_HAVE_READER
+/* 1234567 as 1,234,567. */
+static const char *grouped(uint64_t n, char text[32])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), out = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            text[out++] = ',';
+        text[out++] = digits[i];
+    }
+    text[out] = 0;
+    return text;
+}
+
+/* How many accesses a container has, and whether it is whole: " 1,234 accesses, complete,". */
+static void contents(const char *path, char *text, size_t size)
+{
+    *text = 0;
+    struct mt_error err;
+    if (mt_is_container(path) != 1)
+        return;
+    struct mt_host_reader *reader = mt_host_reader_open(path, NULL, &err);
+    if (!reader) {
+        snprintf(text, size, ", but it cannot be read: %s", err.message);
+        return;
+    }
+    const struct mt_companion *c = mt_host_companion(reader);
+    char n[32], lost[32];
+    if (!c || !c->has_end)
+        snprintf(text, size, ", cut off: the program ended without ending it; what is whole can be read");
+    else if (c->complete)
+        snprintf(text, size, ", %s accesses, complete", grouped(c->records_written, n));
+    else
+        snprintf(text, size, ", %s accesses, not complete: %s lost (%s)", grouped(c->records_written, n),
+                 grouped(c->lost, lost), c->lost_why && *c->lost_why ? c->lost_why : "see mt-dump");
+    mt_host_reader_close(reader);
+}
+#else
+static void contents(const char *path, char *text, size_t size)
+{
+    (void)path;
+    (void)size;
+    *text = 0;
+}
+#endif
+
+static void next_step(const struct request *r)
+{
+    size_t n = strlen(r->output);
+    int container = n > 4 && strcmp(r->output + n - 4, ".mtc") == 0;
+    switch (*r->mode) {
+    case 'm':
+        say("next: mt-graph %s | dot -Tsvg > graph.svg", r->output);
+        break;
+    case 'i':
+        say("next: %s %s", container ? "mt-dump" : "less", r->output);
+        break;
+    default:
+        say("next: %s %s%s", container ? "mt-dump" : "mt-merge <", r->output, container ? "" : " | less");
+    }
+}
+
+void trace_words(const struct request *r, const struct trace_before *before, int talk)
+{
+    struct stat st;
+    char text[400], bytes[32];
+    if (stat(r->output, &st) != 0) {
+        say("no trace was written: %s: %s", r->output, strerror(errno));
+        return;
+    }
+    if (!S_ISREG(st.st_mode)) /* a FIFO or a device: its reader knows */
+        return;
+    if (before->there && before->st.st_ino == st.st_ino && before->st.st_dev == st.st_dev &&
+        before->st.st_size == st.st_size && same_time(&before->st.st_mtim, &st.st_mtim)) {
+        say("no trace was written: %s is from an earlier run", r->output);
+        return;
+    }
+    if (!talk)
+        return;
+    contents(r->output, text, sizeof text);
+    say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
+    next_step(r);
+}
