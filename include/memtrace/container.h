@@ -9,6 +9,9 @@
 #define MT_MTC_CHUNK_MAGIC 0x4b43544du          /* "MTCK" */
 #define MT_MTC_TAIL_MAGIC 0x0a0d444e4543544dull /* "MTCEND\r\n" */
 
+/* A payload has at most so many bytes when decoded; readers refuse more. */
+#define MT_MTC_MAX_PLAIN ((uint64_t)1 << 28)
+
 /* mt_mtc_head.features. Bits 0..31: a reader that does not know one cannot read the file. */
 #define MT_MTC_HAS_HOST 1u  /* host chunks */
 #define MT_MTC_HAS_TIMES 2u /* host records carry times: Lamport timestamps, or order of execution */

@@ -1,0 +1,99 @@
+/* Payloads to chunks. The only file here that knows zstd and XXH3. */
+#include "container/pack.h"
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#ifdef MT_CONTAINER_STORED
+#include <assert.h>
+#define XXH_VECTOR 0 /* scalar: the compiler's vector headers want a whole C library */
+#ifndef static_assert
+#define static_assert _Static_assert /* PinCRT's assert.h has none, and xxhash.h takes it for granted */
+#endif
+#endif
+#include <xxhash.h>
+#ifndef MT_CONTAINER_STORED
+#include <zstd.h>
+#endif
+
+enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8 };
+
+struct mt_packer *mt_packer_new(void)
+{
+    return calloc(1, sizeof(struct mt_packer));
+}
+
+void mt_packer_free(struct mt_packer *p)
+{
+    if (!p)
+        return;
+#ifndef MT_CONTAINER_STORED
+    ZSTD_freeCCtx(p->context);
+#endif
+    free(p->buffer);
+    free(p);
+}
+
+static int make_room(struct mt_packer *p, size_t payload)
+{
+    size_t want = HEAD + payload + ALIGN;
+    if (want <= p->room)
+        return 0;
+    free(p->buffer);
+    p->room = 0;
+    p->buffer = malloc(want);
+    if (!p->buffer)
+        return -1;
+    p->room = want;
+    return 0;
+}
+
+/* Stored bytes behind the head, 0: store it as it is. */
+static size_t compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
+{
+#ifdef MT_CONTAINER_STORED
+    (void)p, (void)level, (void)plain, (void)bytes;
+    return 0;
+#else
+    if (level <= 0 || bytes < 32)
+        return 0;
+    if (!p->context)
+        p->context = ZSTD_createCCtx();
+    if (!p->context)
+        return 0;
+    /* Room for `bytes` only: what does not fit got no smaller. */
+    size_t n = ZSTD_compressCCtx(p->context, p->buffer + HEAD, bytes, plain, bytes, level);
+    return ZSTD_isError(n) || n >= bytes ? 0 : n;
+#endif
+}
+
+size_t mt_pack(struct mt_packer *p, struct mt_mtc_chunk *head, int level, const void *plain, size_t bytes)
+{
+    if (make_room(p, bytes) != 0)
+        return 0;
+    size_t stored = compress(p, level, plain, bytes);
+    head->codec = stored ? MT_MTC_ZSTD : MT_MTC_STORED;
+    if (!stored) {
+        stored = bytes;
+        if (bytes)
+            memcpy(p->buffer + HEAD, plain, bytes);
+    }
+    head->stored_bytes = stored;
+    head->plain_bytes = bytes;
+    uint64_t seed = XXH3_64bits(head, offsetof(struct mt_mtc_chunk, check));
+    head->check = XXH3_64bits_withSeed(p->buffer + HEAD, stored, seed);
+    memcpy(p->buffer, head, HEAD);
+    size_t padded = (stored + ALIGN - 1) / ALIGN * ALIGN;
+    memset(p->buffer + HEAD + stored, 0, padded - stored);
+    return HEAD + padded;
+}
+
+void mt_pack_head(struct mt_mtc_head *head)
+{
+    head->check = XXH3_64bits(head, offsetof(struct mt_mtc_head, check));
+}
+
+void mt_pack_tail(struct mt_mtc_tail *tail)
+{
+    tail->check = XXH3_64bits(tail, offsetof(struct mt_mtc_tail, check));
+}

@@ -1,0 +1,24 @@
+/* What stands between a payload and its chunk: compression and checksums. With MT_CONTAINER_STORED there is
+ * no zstd. */
+#ifndef MT_CONTAINER_PACK_H
+#define MT_CONTAINER_PACK_H
+#include "memtrace/container.h"
+
+/* Room and context of one compression under way. One user at a time. */
+struct mt_packer {
+    struct mt_packer *next; /* the writer's list of idle ones */
+    unsigned char *buffer;  /* chunk head, payload, padding */
+    size_t room;
+    void *context; /* ZSTD_CCtx */
+};
+
+struct mt_packer *mt_packer_new(void); /* NULL: no memory */
+void mt_packer_free(struct mt_packer *p);
+/* Builds the whole chunk in p->buffer: fills in codec, stored_bytes, plain_bytes and check of *head, all else
+ * is the caller's. A payload that does not get smaller is stored. Bytes of the chunk, 0 without memory. */
+size_t mt_pack(struct mt_packer *p, struct mt_mtc_chunk *head, int level, const void *plain, size_t bytes);
+
+/* Fill in the checksums. */
+void mt_pack_head(struct mt_mtc_head *head);
+void mt_pack_tail(struct mt_mtc_tail *tail);
+#endif

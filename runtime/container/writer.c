@@ -1,0 +1,198 @@
+/* Appends chunks to a container, from any thread, and remembers where they are. */
+#define _GNU_SOURCE
+#include "container/writer.h"
+#include "container/pack.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct mt_mtc_writer {
+    struct mt_mtc_file file;
+    int level;
+    int lock;                  /* guards all below */
+    int off;                   /* errno value of the failure, 0: writing */
+    uint64_t lost;             /* items that came when it was off */
+    uint64_t bytes;            /* written */
+    struct mt_mtc_index *list; /* of the chunks written; NULL with chunks: no memory for an index */
+    uint64_t chunks, room;
+    int no_index;
+    struct mt_packer *idle;
+};
+
+/* The holder may be inside write(2), so waiting ones give the processor away. */
+static void lock(struct mt_mtc_writer *w)
+{
+    for (unsigned tries = 0; __atomic_exchange_n(&w->lock, 1, __ATOMIC_ACQUIRE);)
+        if (++tries % 64 == 0)
+            sched_yield();
+        else
+            __builtin_ia32_pause();
+}
+
+static void unlock(struct mt_mtc_writer *w)
+{
+    __atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE);
+}
+
+static uint64_t now(clockid_t clock)
+{
+    struct timespec t = {0, 0};
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Under the lock. */
+static int append(struct mt_mtc_writer *w, const void *data, size_t bytes)
+{
+    if (w->off)
+        return w->off;
+    w->off = w->file.write(w->file.self, data, bytes);
+    if (w->off == 0)
+        __atomic_store_n(&w->bytes, w->bytes + bytes, __ATOMIC_RELAXED);
+    return w->off;
+}
+
+struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_t features, int level,
+                                         char *why, size_t size)
+{
+    struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
+                               .head_bytes = sizeof head,
+                               .version = MT_MTC_VERSION,
+                               .features = features,
+                               .start_ns = now(CLOCK_MONOTONIC),
+                               .wall_ns = now(CLOCK_REALTIME),
+                               .pid = (uint32_t)getpid()};
+    struct mt_mtc_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        snprintf(why, size, "no memory for writing a container");
+        return NULL;
+    }
+    w->file = *file;
+    w->level = level;
+    mt_pack_head(&head);
+    int e = append(w, &head, sizeof head);
+    if (e) {
+        snprintf(why, size, "cannot write the head of the container: %s", strerror(e));
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+/* Under the lock: an entry for the chunk that is about to stand at w->bytes. */
+static void remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
+{
+    if (w->chunks == w->room && !w->no_index) {
+        uint64_t more = w->room ? w->room * 2 : 256;
+        struct mt_mtc_index *p = realloc(w->list, more * sizeof *p);
+        w->no_index = !p; /* readers find the chunks by scanning, too */
+        if (p) {
+            w->list = p;
+            w->room = more;
+        }
+    }
+    if (!w->no_index)
+        w->list[w->chunks] = (struct mt_mtc_index){.offset = w->bytes,
+                                                   .key = head->key,
+                                                   .first = head->first,
+                                                   .last = head->last,
+                                                   .items = head->items,
+                                                   .type = head->type};
+    w->chunks++;
+}
+
+/* One with room of its own for this caller; NULL: no memory. */
+static struct mt_packer *take_packer(struct mt_mtc_writer *w)
+{
+    lock(w);
+    struct mt_packer *p = w->idle;
+    if (p)
+        w->idle = p->next;
+    unlock(w);
+    return p ? p : mt_packer_new();
+}
+
+int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
+                 uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes)
+{
+    struct mt_mtc_chunk head = {.magic = MT_MTC_CHUNK_MAGIC,
+                                .type = (uint16_t)type,
+                                .flags = (uint8_t)flags,
+                                .items = items,
+                                .key = key,
+                                .first = first,
+                                .last = last};
+    int e = __atomic_load_n(&w->off, __ATOMIC_RELAXED);
+    struct mt_packer *p = NULL;
+    size_t n = 0;
+    if (e == 0 && bytes > MT_MTC_MAX_PLAIN)
+        e = EFBIG;
+    if (e == 0)
+        e = (p = take_packer(w)) && (n = mt_pack(p, &head, w->level, plain, bytes)) ? 0 : ENOMEM;
+    lock(w);
+    if (e && !w->off)
+        w->off = e;
+    if (!w->off) {
+        remember(w, &head);
+        append(w, p->buffer, n);
+    }
+    if (w->off)
+        __atomic_store_n(&w->lost, w->lost + (type == MT_MTC_HOST ? items : 0), __ATOMIC_RELAXED);
+    e = w->off;
+    if (p) {
+        p->next = w->idle;
+        w->idle = p;
+    }
+    unlock(w);
+    return e;
+}
+
+uint64_t mt_mtc_writer_lost(const struct mt_mtc_writer *w)
+{
+    return __atomic_load_n(&w->lost, __ATOMIC_RELAXED);
+}
+
+uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w)
+{
+    return __atomic_load_n(&w->bytes, __ATOMIC_RELAXED);
+}
+
+/* Index and tail, as far as the index fits into a chunk. */
+static void finish(struct mt_mtc_writer *w)
+{
+    struct mt_mtc_chunk head = {
+        .magic = MT_MTC_CHUNK_MAGIC, .type = MT_MTC_INDEX, .items = w->chunks, .last = 0};
+    struct mt_mtc_tail tail = {.index = w->bytes, .chunks = w->chunks, .magic = MT_MTC_TAIL_MAGIC};
+    size_t n, bytes = w->chunks * sizeof *w->list;
+    struct mt_packer *p;
+    if (w->off || w->no_index || bytes > MT_MTC_MAX_PLAIN || !(p = take_packer(w)))
+        return;
+    p->next = w->idle;
+    w->idle = p;
+    n = mt_pack(p, &head, w->level, w->list, bytes);
+    if (!n)
+        return; /* no memory: the file is as good without */
+    mt_pack_tail(&tail);
+    if (append(w, p->buffer, n) == 0)
+        append(w, &tail, sizeof tail);
+}
+
+int mt_mtc_writer_close(struct mt_mtc_writer *w)
+{
+    if (!w)
+        return 0;
+    finish(w);
+    int e = w->off;
+    while (w->idle) {
+        struct mt_packer *p = w->idle;
+        w->idle = p->next;
+        mt_packer_free(p);
+    }
+    free(w->list);
+    free(w);
+    return e;
+}
