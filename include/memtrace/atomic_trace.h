@@ -1,0 +1,34 @@
+/* Annotations for host tracing: what a program tells a tracer that may be watching. C and C++. Link with
+ * -lmemtrace-annotation (static or shared). All functions do nothing by themselves; the engines of mt-host
+ * see that they are called. Safe from any thread and from signal handlers, except special_malloc and
+ * special_free.
+ *
+ * Names in namespace atomic_trace are source-compatible with atomic-memory-trace's annotation.h. */
+#ifndef MEMTRACE_ATOMIC_TRACE_H
+#define MEMTRACE_ATOMIC_TRACE_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* This thread is called `number` in the trace from here on. With -r 1 (mt-host atomic) only threads that said
+ * so are traced. */
+void mt_register_thread(unsigned long number);
+/* Begin and end of the region of interest, for all threads; with -i 1 accesses outside are not traced. */
+void mt_start_roi(void);
+void mt_end_roi(void);
+
+#ifdef __cplusplus
+}
+namespace atomic_trace
+{
+void register_thread(int64_t thread_num);
+void start_roi();
+void end_roi();
+/* malloc and free under names that -f can trace: which memory is meant, and when it ends. */
+void *special_malloc(size_t size);
+void special_free(void *addr);
+} // namespace atomic_trace
+#endif
+#endif
