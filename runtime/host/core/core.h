@@ -81,6 +81,11 @@ const struct mt_core_options *mt_core_options(void);
 
 /* ---- threads ---- */
 
+/* There is room for so many entries at and behind limit: an engine that has seen cur < limit may append so
+ * many before it looks again (one comparison for all accesses of a basic block; cur is then moved once, when
+ * all of them are complete). */
+#define MT_CORE_SLACK 16
+
 struct mt_core_thread {
     /* Hot: the engine appends entries here (mat mode). When cur >= limit it hands the access to
      * mt_core_record instead. Others set limit to NULL to get the thread's attention (events, signals):
