@@ -97,6 +97,7 @@ struct mt_alloc_event {
     uint64_t seq, free_seq; /* free_seq: MT_SEQ_NONE while it lives */
     uint64_t id, base, bytes, line;
     const char *kind, *name, *file;
+    uint64_t ip; /* host: of the call */
 };
 
 enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET, MT_COPY_NEW };
@@ -114,6 +115,18 @@ struct mt_copy_event {
 struct mt_site_event {
     uint64_t id, line, column, size;
     const char *file, *function, *op, *var;
+    /* host traces: */
+    uint64_t ip;
+    const char *module, *text, *reads, *writes;
+};
+
+/* Of host traces. */
+struct mt_function_event {
+    uint64_t id;
+    const char *name;
+};
+struct mt_thread_event {
+    uint64_t number, native;
 };
 
 struct mt_companion {
@@ -122,13 +135,16 @@ struct mt_companion {
     /* header */
     uint64_t pid, start_ns, stream, sms;
     const char *tool, *program, *device, *device_name, *trace;
+    const char *engine, *mode; /* host traces */
     int has_header;
     /* events, each array in the order of the file except where said */
     struct mt_launch_event *launches; /* traced and untraced ones */
     struct mt_alloc_event *allocs;    /* ascending id */
     struct mt_copy_event *copies;     /* ascending seq */
     struct mt_site_event *sites;
-    size_t nlaunches, nallocs, ncopies, nsites;
+    struct mt_function_event *functions;
+    struct mt_thread_event *threads;
+    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads;
     uint64_t lost; /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */
@@ -150,9 +166,11 @@ MT_API void mt_companion_free(struct mt_companion *c);
 
 enum mt_source_flags {
     MT_SOURCE_NO_COMPANION = 1, /* do as if there were none */
-    MT_SOURCE_NO_HOST =
-        2,                /* no MT_ITEM_COPY: a single FIFO or pipe is then read live, without a spool file */
-    MT_SOURCE_REWIND = 4, /* mt_source_rewind will be called: spool what cannot be read twice */
+    MT_SOURCE_NO_HOST = 2,      /* no MT_ITEM_COPY, no MT_ITEM_HOST: a single FIFO or pipe is then read live,
+                                   without a spool file */
+    MT_SOURCE_REWIND = 4,       /* mt_source_rewind will be called: spool what cannot be read twice */
+    MT_SOURCE_HOST = 8, /* compact containers (host.h) may stand among the inputs: MT_ITEM_HOST; without it
+                           they are MT_E_INPUT */
 };
 
 struct mt_source_options {
@@ -167,6 +185,17 @@ enum mt_item_kind {
     MT_ITEM_BATCH, /* records; `superstep`, `kernel`, `records`, `count`, `flags`, `input`, `launch` are set
                     */
     MT_ITEM_COPY,  /* a host copy or fill that precedes the next launch: `copy` */
+    MT_ITEM_HOST,  /* accesses of host code: `host`, `count`, `thread`, `seq`, `input`; after all that the
+                      companions number up to `seq`, before all that has a higher number */
+};
+
+/* An access of host code. */
+struct mt_host_site_info;
+struct mt_host_access {
+    uint64_t address;
+    const struct mt_host_site_info *site; /* memtrace/host.h; never NULL, lives as long as the source */
+    uint32_t size;                        /* bytes; 0: an instruction that touches no memory */
+    uint32_t reserved;
 };
 
 struct mt_item {
@@ -179,6 +208,8 @@ struct mt_item {
     size_t input;                         /* index into the paths */
     const struct mt_launch_event *launch; /* NULL when no companion tells */
     const struct mt_copy_event *copy;
+    const struct mt_host_access *host;
+    uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
 };
 
 struct mt_source;
@@ -207,6 +238,8 @@ MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t 
                               struct mt_error *err);
 /* 0 if the order of launches is that of the inputs for want of companions (always 1 for a single input). */
 MT_API int mt_source_ordered(const struct mt_source *s);
+/* 1 if accesses of host code are handed out: there is a container and its accesses can be put in order. */
+MT_API int mt_source_host(const struct mt_source *s);
 /* Allocations of all inputs by ascending id; a shared array of the source. Empty without companions. */
 MT_API const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count);
 /* The companion of an input, NULL if there is none (for a live input: until its end). */

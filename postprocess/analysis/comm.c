@@ -1,4 +1,5 @@
-/* Launches, actors and host writes of the communication analysis; its hot loop is in comm_access.c. */
+/* Launches, actors and transfers of the communication analysis; its hot loop is in comm_access.c, the host in
+ * comm_host.c. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
 #include <stdlib.h>
@@ -36,7 +37,8 @@ int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options)
         return -1;
     memset(c->actors, 0, sizeof *c->actors);
     c->nactors = 1;
-    return 0;
+    c->transfer_index.epoch = 1; /* before the first launch there are only host readers */
+    return mt_comm_host_init(c);
 }
 
 void mt_comm_free(struct mt_comm *c)
@@ -47,7 +49,7 @@ void mt_comm_free(struct mt_comm *c)
     free(c->launches);
     free(c->actors);
     free(c->transfers);
-    free(c->hosts);
+    mt_comm_host_free(c);
     free(c->actor_index.slot);
     free(c->instance_index.slot);
     free(c->transfer_index.slot);
@@ -197,29 +199,4 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
     index_put(&c->transfer_index, slot, (uint32_t)(c->ntransfers - c->first_transfer));
     c->transfers[c->ntransfers] = (struct mt_transfer){.src = src, .dst = dst, .last = UINT64_MAX};
     return c->ntransfers++;
-}
-
-/* ---- the host ---- */
-
-int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
-{
-    int moves = e->kind == MT_COPY_D2D || e->kind == MT_COPY_D2H;
-    uint32_t entry = 0; /* nobody */
-    if (!moves && e->kind != MT_COPY_NEW) {
-        if (c->nhosts == 0 || c->hosts[c->nhosts - 1] != c->nlaunches) {
-            if (c->nhosts > MT_ENTRY_MAX)
-                return mt_comm_fail(c, "more than 2^30 host writes");
-            if (mt_comm_reserve(c, (void **)&c->hosts, c->nhosts, &c->host_room, sizeof *c->hosts) != 0)
-                return -1;
-            c->hosts[c->nhosts++] = (uint32_t)c->nlaunches;
-        }
-        entry = MT_ENTRY_HOST | (uint32_t)(c->nhosts - 1);
-    }
-    for (uint64_t row = 0; row < e->height && !c->shadow->failed; row++) {
-        if (moves)
-            mt_shadow_copy(c->shadow, e->dst + row * e->dpitch, e->src + row * e->spitch, e->width);
-        else
-            mt_shadow_fill(c->shadow, e->dst + row * e->dpitch, e->width, entry, 0);
-    }
-    return c->shadow->failed ? mt_comm_fail(c, "out of memory") : 0;
 }

@@ -1,6 +1,7 @@
 /* The communication analysis: data volumes, communication volumes and transfers of a stream of launches.
  * Definitions: docs/definitions.md. Knows no file format and no output; fed in launch order by its user:
- *   for each launch: mt_comm_launch, mt_comm_records any number of times; between launches: mt_comm_copy.
+ *   for each launch: mt_comm_launch, mt_comm_records any number of times; between launches: mt_comm_copy and,
+ *   with a host trace, mt_comm_host.
  * Volumes are kept per actor, an actor being (superstep, CTA, SM): a CTA instance has one as a rule, and
  * outputs add up the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit
  * (mt_comm_why). */
@@ -8,6 +9,7 @@
 #define MT_ANALYSIS_COMM_H
 #include <stddef.h>
 #include <stdint.h>
+#include "memtrace/host.h"
 #include "memtrace/trace.h"
 #include "u64set.h"
 
@@ -16,6 +18,8 @@ struct mt_comm_options {
     int strict;    /* what is read in the superstep of its writing does not count */
     int transfers; /* keep them */
     int addresses; /* collect mt_comm.keys */
+    int host;      /* host accesses are known: all copies carry writers along, host readers are reported */
+    uint64_t host_first, host_end; /* supersteps of which the host's part is to be reported: [first, end) */
 };
 
 struct mt_actor {
@@ -31,12 +35,20 @@ struct mt_comm_launch {
     int selected;        /* to be reported */
 };
 
-/* Bytes that instance `dst` loaded of those that instance `src` wrote; src may be a host write (MT_ENTRY_HOST
- * | i). */
+/* What the host did at one place between two launches: copied (place 0) or, as a host trace tells, accessed.
+ */
+struct mt_host_actor {
+    uint32_t superstep;                          /* launches before it */
+    uint32_t place;                              /* index into mt_comm.places */
+    uint64_t load, store, comm_load, comm_store; /* bytes; comm_: of or for a CTA */
+};
+
+/* Bytes that instance `dst` loaded of those that instance `src` wrote; one of the two may be a host actor
+ * (MT_ENTRY_HOST | i). */
 struct mt_transfer {
     uint32_t src, dst;
     uint64_t size, count;
-    uint64_t last; /* number of the record counted last */
+    uint64_t last; /* number of the record (or host access) counted last */
 };
 
 /* A hash index whose entries vanish when `epoch` moves on. */
@@ -59,14 +71,21 @@ struct mt_comm {
     size_t nactors;
     struct mt_transfer *transfers; /* into selected launches, by launch */
     size_t ntransfers;
-    uint32_t *hosts; /* superstep of host write i */
+    struct mt_host_actor *hosts;
     size_t nhosts;
+    struct mt_host_place {
+        char *name;    /* "file:line"; that of place 0, which is not known, is NULL */
+        uint32_t last; /* its host actor made last, + 1 */
+    } *places;
+    size_t nplaces;
     uint64_t records, unknown;
-    struct mt_u64set keys; /* addresses involved in communication into selected launches */
+    uint64_t host_accesses; /* that read or write */
+    struct mt_u64set keys;  /* addresses involved in communication into selected launches */
     /* state */
     struct mt_shadow *shadow;
     struct mt_index actor_index, instance_index, transfer_index;
-    size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
+    size_t launch_room, actor_room, transfer_room, host_room, place_room, first_transfer;
+    struct mt_sites *sites; /* of host code: comm_host.c */
     uint32_t last_actor;
     const char *why; /* of a failure */
 };
@@ -79,4 +98,12 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected);
 int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *records, size_t count);
 /* A host copy or fill, after the launches so far. */
 int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *copy);
+/* Accesses of host code after the launches so far, in their order (options.host). The sites must live as long
+ * as `c`; a place may have several. */
+int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_t count);
+/* Is this host actor to be reported? */
+static inline int mt_comm_host_selected(const struct mt_comm *c, const struct mt_host_actor *h)
+{
+    return h->superstep >= c->options.host_first && h->superstep < c->options.host_end;
+}
 #endif

@@ -43,6 +43,8 @@ INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t byte
         if (!plain && c->options.addresses && run->selected &&
             (mt_u64set_add(&c->keys, run->address) != 0 || mt_u64set_add(&c->keys, start) != 0))
             mt_comm_fail(c, "out of memory");
+    } else if (fresh) {
+        c->hosts[src & MT_ENTRY_MAX].comm_store += fresh;
     }
     if (!run->selected)
         return;
@@ -61,9 +63,26 @@ INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t byte
     t->last = run->record;
 }
 
+/* May a reader of this entry be its first one? Without host accesses nobody asks that of host writes, whose
+ * pages may then stay uniform. */
+INLINE bool unread(const struct mt_comm *c, uint32_t entry, const bool plain)
+{
+    if (!plain && c->options.host)
+        return !(entry & MT_ENTRY_READ);
+    return !(entry & (MT_ENTRY_READ | MT_ENTRY_HOST));
+}
+
+/* Before marks are made: 0, or -1 without memory. */
+INLINE int not_uniform(struct mt_comm *c, struct mt_page *p, const bool plain)
+{
+    return !plain && c->options.host && p->mask == 0 && p->uniform ? mt_page_to_words(c->shadow, p) : 0;
+}
+
 /* Bytes [from, to) of one page, any alignment, any form of page. */
 static void load_slow(struct mt_comm *c, struct run *run, struct mt_page *p, unsigned from, unsigned to)
 {
+    if (not_uniform(c, p, false) != 0)
+        return;
     while (from < to) {
         unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
         unsigned end = p->mask == 0 ? to : shift ? (from | 3) + 1 : from + 1;
@@ -76,7 +95,7 @@ static void load_slow(struct mt_comm *c, struct run *run, struct mt_page *p, uns
             continue;
         }
         uint64_t fresh = 0;
-        if (!(entry & (MT_ENTRY_READ | MT_ENTRY_HOST))) {
+        if (unread(c, entry, false)) {
             if (shift && end - from < 4) { /* a part of a word is read for the first time */
                 if (mt_page_to_bytes(c->shadow, p) != 0)
                     return;
@@ -115,12 +134,14 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
         load_slow(c, run, p, from, from + size);
         return;
     }
+    if (not_uniform(c, p, plain) != 0)
+        return;
     for (unsigned i = from >> 2; i < (from + size) >> 2; i++) {
         uint32_t entry = p->entry[i & p->mask], src = entry & ~MT_ENTRY_READ;
         if (src == 0 || src == run->self || !counts(c, run, src, plain))
             continue;
         uint64_t fresh = 0;
-        if (!(entry & (MT_ENTRY_READ | MT_ENTRY_HOST))) {
+        if (unread(c, entry, plain)) {
             p->entry[i & p->mask] = entry | MT_ENTRY_READ;
             fresh = 4;
         }
@@ -219,5 +240,6 @@ static int records_any(struct mt_comm *c, const struct mt_raw_record *r, size_t 
 int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *r, size_t count)
 {
     const struct mt_comm_options *o = &c->options;
-    return o->local || o->strict || o->addresses ? records_any(c, r, count) : records_plain(c, r, count);
+    return o->local || o->strict || o->addresses || o->host ? records_any(c, r, count)
+                                                            : records_plain(c, r, count);
 }

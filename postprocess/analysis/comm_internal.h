@@ -11,4 +11,7 @@ int mt_comm_reserve(struct mt_comm *c, void **array, size_t n, size_t *room, siz
 uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid);
 /* Index into c->transfers, made if need be; SIZE_MAX on failure. */
 size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst);
+/* comm_host.c */
+int mt_comm_host_init(struct mt_comm *c);
+void mt_comm_host_free(struct mt_comm *c);
 #endif

@@ -261,9 +261,9 @@ static size_t runs_of_page(struct mt_shadow *s, uint64_t address, unsigned lengt
 }
 
 /* Page by page of the source, from the end when the copy would overwrite what it has still to read. */
-void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length)
+void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody)
 {
-    if (length == 0 || dst == src)
+    if (length == 0 || (dst == src && nobody == 0))
         return;
     struct run *runs = malloc(MT_PAGE_BYTES * sizeof *runs);
     if (!runs) {
@@ -283,7 +283,7 @@ void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t le
         size_t count = runs_of_page(s, src + offset, (unsigned)n, runs);
         uint64_t to = dst + offset;
         for (size_t i = 0; i < count; to += runs[i++].length)
-            mt_shadow_fill(s, to, runs[i].length, runs[i].entry, runs[i].start);
+            mt_shadow_fill(s, to, runs[i].length, runs[i].entry ? runs[i].entry : nobody, runs[i].start);
         done += n;
     }
     free(runs);

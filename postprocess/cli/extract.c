@@ -180,6 +180,11 @@ static int analyse(struct extract *x)
             ok = mt_comm_copy(&x->comm, item.copy);
             continue;
         }
+        if (item.kind == MT_ITEM_HOST) {
+            ok = mt_comm_host(&x->comm, item.host, item.count);
+            mt_progress_step(&x->progress, x->source, x->comm.records + x->comm.host_accesses);
+            continue;
+        }
         if (item.flags & MT_BATCH_BEGIN)
             ok = mt_comm_launch(&x->comm, item.kernel,
                                 mt_filter_match(&x->filter, item.kernel, item.superstep));
@@ -279,6 +284,8 @@ static void write_head(struct extract *x, int complete, uint64_t untraced, uint6
     mt_json_end(j);
     mt_json_u64(j, "launches", x->comm.nlaunches);
     mt_json_u64(j, "records", x->comm.records);
+    if (x->options.host)
+        mt_json_u64(j, "host_accesses", x->comm.host_accesses);
     mt_json_u64(j, "unknown", x->comm.unknown);
     mt_json_u64(j, "untraced", untraced);
     mt_json_u64(j, "untraced_launches", untraced_launches);
@@ -348,6 +355,17 @@ static int run(struct extract *x)
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
+/* The host has a part of its own when its accesses are read. */
+static void with_host(struct extract *x)
+{
+    x->options.host = mt_source_host(x->source);
+    /* The filters know it by its name. */
+    if (!x->filter.has_kernels || mt_filter_match(&x->filter, MT_HOST_NAME, x->filter.first)) {
+        x->options.host_first = x->filter.first;
+        x->options.host_end = x->filter.end;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct extract x; /* holds the output buffer */
@@ -361,12 +379,14 @@ int main(int argc, char **argv)
         x.options.addresses = (x.sections & 1u << MT_ADDRESSES) != 0;
         if (x.options.addresses)
             x.inputs.flags |= MT_SOURCE_REWIND;
+        x.inputs.flags |= MT_SOURCE_HOST;
         x.inputs.paths = (const char *const *)argv + optind;
         x.inputs.npaths = (size_t)(argc - optind);
         code = mt_output_open(&x.out, output, &x.inputs);
     }
     if (code == 0 && (x.source = mt_inputs_open(&x.inputs, argc, argv, &code))) {
         mt_progress_init(&x.progress);
+        with_host(&x);
         if (mt_comm_init(&x.comm, &x.options) == 0) {
             code = run(&x);
         } else {

@@ -59,9 +59,13 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
 {
     mt_reader_close(in->reader);
     in->reader = NULL;
+    in->has_head = 0;
+    in->bad_offset = UINT64_MAX;
     in->finished = in->mismatch = 0;
     in->next_launch = 0;
     in->launches = in->records = in->in_launch = 0;
+    if (in->host)
+        return mt_host_rewind(in->host, err);
     if (!in->live && lseek(in->fd, in->start, SEEK_SET) < 0) {
         int e = errno;
         mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s", strerror(e));
@@ -74,9 +78,16 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
     return 0;
 }
 
+const struct mt_companion *mt_input_companion(const struct mt_input *in)
+{
+    return in->host ? mt_host_companion(in->host) : in->companion;
+}
+
 void mt_input_close(struct mt_input *in)
 {
     mt_reader_close(in->reader);
+    if (in->host)
+        mt_host_reader_close(in->host);
     mt_companion_free(in->companion);
     free(in->meta);
     if (in->owned && in->fd >= 0)

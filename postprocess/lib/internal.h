@@ -6,7 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "memtrace/host.h"
 #include "memtrace/trace.h"
+/* TEMPORARY until the reader is there */
+#pragma weak mt_host_reader_open
+#pragma weak mt_host_reader_close
+#pragma weak mt_host_reader_head
+#pragma weak mt_host_reader_order
+#pragma weak mt_host_next
+#pragma weak mt_host_rewind
+#pragma weak mt_host_site
+#pragma weak mt_host_companion
+#pragma weak mt_host_progress
+#pragma weak mt_is_container
 
 /* Sets *err; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or "NAME: text". */
 __attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, enum mt_code code, int sys,
@@ -20,6 +32,13 @@ struct mt_intern {
 /* NULL: no memory. */
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
 void mt_intern_free(struct mt_intern *set);
+
+/* The companion parser for lines that are in memory. NULL: no memory. */
+struct mt_companion *mt_companion_new(const char *name);
+/* Whole lines; `offset`: of the text, for messages. 0, or -1 without memory. */
+int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uint64_t offset);
+/* Puts events in order; again after more lines. */
+void mt_companion_settle(struct mt_companion *c);
 
 /* Two flags end reading: the user's and, when a source is closed or asked early, its own. Either may be NULL.
  */
@@ -56,14 +75,19 @@ struct mt_input {
     int64_t start; /* file position at which the trace begins */
     uint64_t size; /* bytes, 0 if not known */
     struct mt_companion *companion;
+    struct mt_host_reader *host; /* a container: no raw trace, no companion file */
     /* per pass */
     struct mt_reader *reader;
-    int finished;       /* no further launch */
-    size_t next_launch; /* index into companion->launches of the next traced launch */
-    uint64_t launches;  /* handed out */
-    uint64_t records;   /* handed out, all launches */
-    uint64_t in_launch; /* handed out, launch under way */
-    int mismatch;       /* a note on a launch that differs from the companion's was made */
+    int finished;             /* no further launch */
+    size_t next_launch;       /* index into companion->launches of the next traced launch */
+    uint64_t launches;        /* handed out */
+    uint64_t records;         /* handed out, all launches */
+    uint64_t in_launch;       /* handed out, launch under way */
+    int mismatch;             /* a note on a launch that differs from the companion's was made */
+    struct mt_host_item head; /* of a container: the item under way */
+    size_t taken;             /* of its records */
+    int has_head;
+    uint64_t bad_offset; /* of the last damage */
 };
 
 /* inputs.c. 0, or -1 with *err. */
@@ -73,12 +97,17 @@ int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop 
 /* Opens the reader at the beginning of the trace. */
 int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
 void mt_input_close(struct mt_input *in);
+/* The companion of the input: of a container, its meta lines. May be NULL. */
+const struct mt_companion *mt_input_companion(const struct mt_input *in);
+/* merge_host.c. Opens the container at in->path. 0, or -1 with *err. */
+int mt_host_input_open(struct mt_input *in, const volatile sig_atomic_t *stop, struct mt_error *err);
 
 /* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
 struct mt_merge {
     struct mt_input *inputs;
     size_t ninputs;
     int ordered;                  /* launches by seq; else by input */
+    int hosts;                    /* containers are read along */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
     size_t current; /* input whose launch is under way, or ninputs */
@@ -99,6 +128,15 @@ int mt_merge_start(struct mt_merge *m, struct mt_error *err); /* (re)opens the r
 /* As mt_source_next, records into `room`. */
 int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacity, struct mt_item *item,
                   struct mt_error *err);
+/* The container whose accesses come next and their sequence number, or ninputs (merge_host.c). */
+size_t mt_merge_host(struct mt_merge *m, uint64_t *seq);
+/* Hands out of that container; room for `capacity` accesses. */
+void mt_merge_host_take(struct mt_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
+                        struct mt_item *item);
+/* Copies and allocations of all inputs (events.c): fills m->copies; *allocs, owned by the caller, has those
+ * that the companions of traces tell, by id. 0, or -1 with *err. */
+int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event **allocs, size_t *nallocs,
+                      struct mt_error *err);
 /* Notes, once, on what the companions say is missing. After the end. */
 void mt_merge_finish(struct mt_merge *m);
 __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_merge *m, int incomplete,

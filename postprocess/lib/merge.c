@@ -1,4 +1,5 @@
-/* Several readers, one order of launches; host copies come before the launch that they precede. */
+/* Several readers, one order of launches; host copies and host accesses come before the launch that they
+ * precede. */
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -57,7 +58,7 @@ static size_t choose(struct mt_merge *m, uint64_t *seq)
     *seq = MT_SEQ_NONE;
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
-        if (in->finished)
+        if (in->finished || in->host)
             continue;
         const struct mt_launch_event *e = next_launch(in);
         uint64_t s = e ? e->seq : MT_SEQ_NONE;
@@ -160,26 +161,54 @@ static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, size_t
     return 1;
 }
 
+/* What comes next when no launch is under way. */
+enum next { NEXT_END, NEXT_COPY, NEXT_HOST, NEXT_LAUNCH };
+
+/* *launch and *host: the inputs that have the next launch and the next host accesses. Of equal numbers the
+ * call itself comes first: host accesses with its number happened after it began. */
+static enum next decide(struct mt_merge *m, size_t *launch, size_t *host)
+{
+    for (;;) {
+        uint64_t seq, host_seq = MT_SEQ_NONE;
+        size_t i = *launch = choose(m, &seq);
+        size_t h = *host = m->hosts ? mt_merge_host(m, &host_seq) : m->ninputs;
+        if (m->next_copy < m->ncopies && m->copies[m->next_copy].seq < seq &&
+            (h == m->ninputs || m->copies[m->next_copy].seq <= host_seq)) {
+            if (h == m->ninputs && i == m->ninputs)
+                return NEXT_END; /* copies after the last launch are nobody's business */
+            if (h == m->ninputs && seq == MT_SEQ_NONE && !mt_reader_more(m->inputs[i].reader)) {
+                m->inputs[i].finished = 1;
+                continue;
+            }
+            return NEXT_COPY;
+        }
+        if (h < m->ninputs && (i == m->ninputs || host_seq < seq))
+            return NEXT_HOST;
+        return i < m->ninputs ? NEXT_LAUNCH : NEXT_END;
+    }
+}
+
 int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacity, struct mt_item *item,
                   struct mt_error *err)
 {
+    _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
     while (!m->stopped) {
-        size_t i = m->current;
+        size_t i = m->current, host;
         if (i == m->ninputs) {
-            uint64_t seq;
-            i = choose(m, &seq);
-            if (i == m->ninputs)
-                break;
-            if (m->next_copy < m->ncopies && m->copies[m->next_copy].seq < seq) {
-                if (seq == MT_SEQ_NONE && !mt_reader_more(m->inputs[i].reader)) {
-                    m->inputs[i].finished = 1; /* copies after the last launch are nobody's business */
-                    continue;
-                }
+            switch (decide(m, &i, &host)) {
+            case NEXT_END:
+                return 0;
+            case NEXT_COPY:
                 *item = (struct mt_item){.kind = MT_ITEM_COPY,
                                          .superstep = m->superstep,
-                                         .input = i,
+                                         .input = i < m->ninputs ? i : host,
                                          .copy = &m->copies[m->next_copy++]};
                 return 1;
+            case NEXT_HOST:
+                mt_merge_host_take(m, host, (struct mt_host_access *)(void *)room, capacity, item);
+                return 1;
+            case NEXT_LAUNCH:
+                break;
             }
         }
         int got = pull(m, i, room, capacity, item);
@@ -195,7 +224,7 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacit
 
 static void check_end(struct mt_merge *m, const struct mt_input *in)
 {
-    const struct mt_companion *c = in->companion;
+    const struct mt_companion *c = mt_input_companion(in);
     uint64_t traced = 0;
     for (size_t i = 0; i < c->nlaunches; i++)
         traced += (uint64_t)c->launches[i].traced;
@@ -212,8 +241,11 @@ static void check_end(struct mt_merge *m, const struct mt_input *in)
     if (!c->complete && !c->lost)
         mt_merge_note(m, 1, "%s: says that the trace is incomplete", c->path);
     if (c->records_counted != c->records_written)
-        mt_merge_note(m, 1, "%s: the device counted %llu records, %llu were written", c->path,
+        mt_merge_note(m, 1, "%s: %s %llu records, %llu were written", c->path,
+                      in->host ? "the program made" : "the device counted",
                       (unsigned long long)c->records_counted, (unsigned long long)c->records_written);
+    if (in->host)
+        return; /* its chunks are counted one by one */
     if (c->has_written && c->records_written != in->records)
         mt_merge_note(m, 1, "%s: has %llu records, its companion says %llu", in->path,
                       (unsigned long long)in->records, (unsigned long long)c->records_written);
@@ -232,7 +264,7 @@ void mt_merge_finish(struct mt_merge *m)
         struct mt_error err;
         if (in->live && !in->companion && mt_input_load_companion(in, 1, &m->stop, &err) != 0)
             mt_merge_note(m, 1, "%s", err.message);
-        if (in->companion)
+        if (mt_input_companion(in))
             check_end(m, in);
     }
 }

@@ -16,6 +16,21 @@ struct mt_source {
     size_t nallocs;
 };
 
+static int open_container(struct mt_source *s, struct mt_input *in, const volatile sig_atomic_t *stop,
+                          struct mt_error *err)
+{
+    if (!(s->flags & MT_SOURCE_HOST)) {
+        mt_error_set(
+            err, MT_E_INPUT, 0, 0, in->path,
+            "is a compact container of host accesses, not a trace of kernels: mt-dump and mt-graph read "
+            "it alone, mt-extract beside the traces of the same process");
+        return -1;
+    }
+    free(in->meta); /* its meta lines are inside */
+    in->meta = NULL;
+    return mt_host_input_open(in, stop, err);
+}
+
 static int open_inputs(struct mt_source *s, const char *const *paths, const struct mt_source_options *o,
                        struct mt_error *err)
 {
@@ -30,6 +45,9 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
                 mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s", m->inputs[k].path);
                 return -1;
             }
+        if (!in->live && strcmp(paths[i], "-") != 0 && mt_is_container && mt_is_container(paths[i]) &&
+            open_container(s, in, o->stop, err) != 0)
+            return -1;
     }
     return 0;
 }
@@ -100,16 +118,17 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
     const struct mt_input *first = NULL;
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_input *in = &m->inputs[i];
-        if (!in->companion || !in->companion->has_header)
+        const struct mt_companion *c = mt_input_companion(in), *d = first ? mt_input_companion(first) : NULL;
+        if (!c || !c->has_header)
             continue;
-        if (first && (first->companion->pid != in->companion->pid ||
-                      first->companion->start_ns != in->companion->start_ns)) {
+        /* A host trace begins when its engine does, which is not when the CUDA runtime does. */
+        int apart = d && !first->host && !in->host && d->start_ns != c->start_ns;
+        if (d && (d->pid != c->pid || apart)) {
             mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,
                 "is of another process than %s (pid %llu, not %llu): their addresses have nothing in "
                 "common, extract them apart",
-                first->path, (unsigned long long)in->companion->pid,
-                (unsigned long long)first->companion->pid);
+                first->path, (unsigned long long)c->pid, (unsigned long long)d->pid);
             return -1;
         }
         if (!first)
@@ -118,69 +137,21 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
     return 0;
 }
 
-static int by_seq(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_copy_event *)a)->seq, y = ((const struct mt_copy_event *)b)->seq;
-    return x < y ? -1 : x > y;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_alloc_event *)a)->id, y = ((const struct mt_alloc_event *)b)->id;
-    return x < y ? -1 : x > y;
-}
-
-/* What an address held before it was allocated anew is nobody's message to who reads it now. */
-static struct mt_copy_event new_memory(const struct mt_alloc_event *a)
-{
-    return (struct mt_copy_event){
-        .seq = a->seq, .kind = MT_COPY_NEW, .dst = a->base, .width = a->bytes, .height = a->bytes != 0};
-}
-
-/* Events of no stream stand in every companion: each once. */
-static int collect_events(struct mt_source *s, struct mt_error *err)
+/* By sequence numbers, if all have them. */
+static void decide_order(struct mt_source *s)
 {
     struct mt_merge *m = &s->merge;
-    size_t copies = 0, allocs = 0;
-    for (size_t i = 0; i < m->ninputs; i++)
-        if (m->inputs[i].companion) {
-            copies += m->inputs[i].companion->ncopies;
-            allocs += m->inputs[i].companion->nallocs;
-        }
-    m->copies = malloc((copies + allocs + 1) * sizeof *m->copies);
-    s->allocs = malloc((allocs + 1) * sizeof *s->allocs);
-    if (!m->copies || !s->allocs) {
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for the companion's events");
-        return -1;
-    }
-    copies = allocs = 0;
+    size_t traces = 0, companions = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
-        const struct mt_companion *c = m->inputs[i].companion;
-        if (c && c->ncopies)
-            memcpy(m->copies + copies, c->copies, c->ncopies * sizeof *c->copies);
-        if (c && c->nallocs)
-            memcpy(s->allocs + allocs, c->allocs, c->nallocs * sizeof *c->allocs);
-        copies += c ? c->ncopies : 0;
-        for (size_t k = 0; c && k < c->nallocs; k++)
-            if (strcmp(c->allocs[k].kind, "symbol") != 0) /* these were there from the start */
-                m->copies[copies++] = new_memory(&c->allocs[k]);
-        allocs += c ? c->nallocs : 0;
+        traces += m->inputs[i].host == NULL;
+        companions += m->inputs[i].companion != NULL;
+        s->total += m->inputs[i].size;
     }
-    qsort(m->copies, copies, sizeof *m->copies, by_seq);
-    qsort(s->allocs, allocs, sizeof *s->allocs, by_id);
-    for (size_t i = 0; i < copies; i++)
-        if (m->ncopies == 0 || m->copies[m->ncopies - 1].seq != m->copies[i].seq)
-            m->copies[m->ncopies++] = m->copies[i];
-    for (size_t i = 0; i < allocs; i++) {
-        struct mt_alloc_event *last = s->nallocs ? &s->allocs[s->nallocs - 1] : NULL;
-        if (!last || last->id != s->allocs[i].id)
-            s->allocs[s->nallocs++] = s->allocs[i];
-        else if (s->allocs[i].free_seq < last->free_seq)
-            last->free_seq = s->allocs[i].free_seq;
-    }
-    if (!m->ordered || (s->flags & MT_SOURCE_NO_HOST))
-        m->ncopies = 0;
-    return 0;
+    m->ordered = companions == traces || traces == 1;
+    m->hosts = companions == traces && traces < m->ninputs && !(s->flags & MT_SOURCE_NO_HOST);
+    if (companions < traces && traces < m->ninputs)
+        mt_merge_note(
+            m, 0, "host accesses are left out: without companions they cannot be put in order with launches");
 }
 
 struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const struct mt_source_options *o,
@@ -206,27 +177,24 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
         m->inputs[i].fd = -1;
     if (open_inputs(s, paths, o, err) != 0)
         goto fail;
-    m->ordered = 1;
     for (size_t i = 0; i < npaths; i++) {
         struct mt_input *in = &m->inputs[i];
         if (s->flags & MT_SOURCE_NO_COMPANION) {
             free(in->meta);
             in->meta = NULL;
         }
-        if (!in->live && mt_input_load_companion(in, 0, &m->stop, err) != 0)
+        if (!in->live && !in->host && mt_input_load_companion(in, 0, &m->stop, err) != 0)
             goto fail;
     }
     if (spool_live(s, err) != 0)
         goto fail;
-    for (size_t i = 0; i < npaths; i++) {
-        m->ordered &= m->inputs[i].companion != NULL || npaths == 1;
-        s->total += m->inputs[i].size;
-    }
+    decide_order(s);
     if (!m->ordered)
         mt_merge_note(m, 0,
                       "not every input has a companion: launches are taken in the order of the inputs%s",
                       s->flags & MT_SOURCE_NO_HOST ? "" : ", host copies are not known");
-    if (one_process(m, err) != 0 || collect_events(s, err) != 0 || mt_merge_start(m, err) != 0)
+    if (one_process(m, err) != 0 || mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 ||
+        mt_merge_start(m, err) != 0)
         goto fail;
     return s;
 fail:
@@ -355,6 +323,11 @@ int mt_source_ordered(const struct mt_source *s)
     return s->merge.ordered;
 }
 
+int mt_source_host(const struct mt_source *s)
+{
+    return s->merge.hosts;
+}
+
 const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count)
 {
     *count = s->nallocs;
@@ -363,7 +336,7 @@ const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count
 
 const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t input)
 {
-    return input < s->merge.ninputs ? s->merge.inputs[input].companion : NULL;
+    return input < s->merge.ninputs ? mt_input_companion(&s->merge.inputs[input]) : NULL;
 }
 
 void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total)

@@ -1,22 +1,26 @@
 /* Sorts what the analysis holds into the order of the output, and writes it. */
 #define _GNU_SOURCE
 #include "comm_json.h"
-#include "../analysis/shadow.h"
+#include "comm_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV",       "CDV",
-                                                   "SCV", "SDV", "transfers", "addresses"};
+const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV", "CDV",       "SCV",
+                                                   "SDV", "HCV", "HDV", "transfers", "addresses"};
 
-/* Ascending order of this number is the order of CTAs: z, then y, then x. */
-static uint64_t cta_order(uint64_t word)
+uint64_t mt_cta_order(uint64_t word)
 {
     return (word & 0xffff) << 48 | (word >> 16 & 0xffff) << 32 | word >> 32;
 }
 
-static const char *cta_key(char *out, uint64_t order)
+const char *mt_cta_key(char *out, uint64_t order)
 {
     return mt_key_cta(out, order & 0xffffffff, order >> 32 & 0xffff, order >> 48);
+}
+
+const char *mt_place_name(const struct mt_comm *c, uint32_t place)
+{
+    return place ? c->places[place].name : c->options.host ? "?" : "0,0,0";
 }
 
 /* ---- volumes ---- */
@@ -49,7 +53,7 @@ static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t supe
     size_t n = 0;
     for (uint32_t i = l->first; i < l->end; i++) {
         const struct mt_actor *a = &c->actors[i];
-        cells[n++] = (struct cell){.key = by_cta  ? cta_order(a->cta)
+        cells[n++] = (struct cell){.key = by_cta  ? mt_cta_order(a->cta)
                                           : by_sm ? a->smid
                                                   : 0,
                                    .load = comm ? a->comm_load : a->load,
@@ -75,7 +79,7 @@ static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t supe
             sum.store += cells[i].store;
         }
         if (by_cta)
-            cta_key(key, sum.key);
+            mt_cta_key(key, sum.key);
         else
             mt_key_u64(key, sum.key);
         write_volume(j, key, sum.load, sum.store);
@@ -114,154 +118,60 @@ static void write_volumes(struct mt_json *j, const struct mt_comm *c, const uint
     mt_json_end(j);
 }
 
-/* ---- transfers ---- */
+/* ---- the host ---- */
 
-/* One end of a transfer; ordered by kernel, CTA, superstep. */
-struct end {
-    const char *kernel;
-    uint64_t cta;
-    uint32_t kernel_rank, superstep;
-    uint32_t id; /* instance, or MT_ENTRY_HOST | host write */
-};
-
-static int end_order(const void *a, const void *b)
+static int host_order(const void *a, const void *b, void *arg)
 {
-    const struct end *x = a, *y = b;
-    if (x->kernel_rank != y->kernel_rank)
-        return x->kernel_rank < y->kernel_rank ? -1 : 1;
-    if (x->cta != y->cta)
-        return x->cta < y->cta ? -1 : 1;
-    return x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
+    const struct mt_comm *c = arg;
+    const struct mt_host_actor *x = &c->hosts[*(const uint32_t *)a], *y = &c->hosts[*(const uint32_t *)b];
+    int d = x->place == y->place ? 0 : strcmp(mt_place_name(c, x->place), mt_place_name(c, y->place));
+    return d ? d : x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
 }
 
-struct sorted {
-    uint64_t key; /* rank of the source, rank of the destination */
-    size_t transfer;
-};
-
-static int sorted_order(const void *a, const void *b)
+static void write_host(struct mt_json *j, const struct mt_comm *c, const uint32_t *order, size_t n,
+                       enum mt_section section)
 {
-    uint64_t x = ((const struct sorted *)a)->key, y = ((const struct sorted *)b)->key;
-    return x < y ? -1 : x > y;
-}
-
-static int same_text(const char *a, const char *b)
-{
-    return a == b || strcmp(a, b) == 0;
-}
-
-/* The six levels that the output nests, by depth. */
-static int same_level(const struct end *const a[2], const struct end *const b[2], int level)
-{
-    const struct end *x = a[level / 3], *y = b[level / 3];
-    switch (level % 3) {
-    case 0:
-        return same_text(x->kernel, y->kernel);
-    case 1:
-        return x->cta == y->cta;
-    default:
-        return x->superstep == y->superstep;
+    mt_json_object(j, mt_section_names[section], 0);
+    const struct mt_host_actor *open = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_host_actor *h = &c->hosts[order[i]];
+        char key[64];
+        if (!open || open->place != h->place) {
+            if (open)
+                mt_json_end(j);
+            mt_json_object(j, mt_place_name(c, h->place), 0);
+            open = h;
+        }
+        mt_key_u64(key, h->superstep);
+        if (section == MT_HCV)
+            write_volume(j, key, h->comm_load, h->comm_store);
+        else
+            write_volume(j, key, h->load, h->store);
     }
-}
-
-static void write_transfer(struct mt_json *j, const struct mt_transfer *t, const struct end *const at[2],
-                           const struct end *const before[2])
-{
-    int level = 0;
-    char key[64];
-    if (before[0]) {
-        while (same_level(at, before, level))
-            level++;
-        for (int i = 5; i > level; i--)
-            mt_json_end(j);
-    }
-    for (; level < 5; level++) {
-        const struct end *e = at[level / 3];
-        mt_json_object(j,
-                       level % 3 == 0   ? e->kernel
-                       : level % 3 == 1 ? cta_key(key, e->cta)
-                                        : mt_key_u64(key, e->superstep),
-                       0);
-    }
-    mt_json_object(j, mt_key_u64(key, at[1]->superstep), 1);
-    mt_json_u64(j, "Size", t->size);
-    mt_json_u64(j, "cnt", t->count);
-    if (!(t->src & MT_ENTRY_HOST) && at[0]->superstep == at[1]->superstep)
-        mt_json_bool(j, "unordered", 1);
-    mt_json_end(j);
-}
-
-/* All ends in order, and rank[id] (instances), rank[nactors + i] (host writes). */
-static struct end *sort_ends(const struct mt_comm *c, const uint32_t *order, uint32_t *rank, size_t *count)
-{
-    struct end *ends = malloc((c->nactors + c->nhosts + 1) * sizeof *ends);
-    uint32_t *kernel_rank = malloc((c->nlaunches + 1) * sizeof *kernel_rank);
-    uint32_t host_rank = 0, r = 1;
-    size_t n = 0;
-    if (!ends || !kernel_rank)
-        goto out;
-    for (size_t i = 0; i < c->nlaunches; i++) {
-        const char *name = c->launches[order[i]].kernel;
-        if (i > 0 && !same_text(name, c->launches[order[i - 1]].kernel))
-            r += 2;
-        kernel_rank[order[i]] = r;
-        if (strcmp(name, "<host>") < 0)
-            host_rank = r + 1;
-    }
-    for (uint32_t i = 1; i < c->nactors; i++) {
-        const struct mt_actor *a = &c->actors[i];
-        if (a->instance == i)
-            ends[n++] = (struct end){c->launches[a->launch].kernel, cta_order(a->cta), kernel_rank[a->launch],
-                                     a->launch, i};
-    }
-    for (uint32_t i = 0; i < c->nhosts; i++)
-        ends[n++] = (struct end){"<host>", 0, host_rank, c->hosts[i], MT_ENTRY_HOST | i};
-    qsort(ends, n, sizeof *ends, end_order);
-    for (size_t i = 0; i < n; i++)
-        rank[ends[i].id & MT_ENTRY_HOST ? c->nactors + (ends[i].id & MT_ENTRY_MAX) : ends[i].id] =
-            (uint32_t)i;
-    *count = n;
-out:
-    if (!kernel_rank) {
-        free(ends);
-        ends = NULL;
-    }
-    free(kernel_rank);
-    return ends;
-}
-
-static int write_transfers(struct mt_json *j, const struct mt_comm *c, const uint32_t *order)
-{
-    int rc = -1;
-    size_t n;
-    uint32_t *rank = malloc((c->nactors + c->nhosts + 1) * sizeof *rank);
-    struct sorted *sorted = malloc((c->ntransfers + 1) * sizeof *sorted);
-    struct end *ends = rank ? sort_ends(c, order, rank, &n) : NULL;
-    if (!ends || !sorted)
-        goto out;
-    for (size_t i = 0; i < c->ntransfers; i++) {
-        const struct mt_transfer *t = &c->transfers[i];
-        size_t src = t->src & MT_ENTRY_HOST ? c->nactors + (t->src & MT_ENTRY_MAX) : t->src;
-        sorted[i] = (struct sorted){(uint64_t)rank[src] << 32 | rank[t->dst], i};
-    }
-    qsort(sorted, c->ntransfers, sizeof *sorted, sorted_order);
-    mt_json_object(j, mt_section_names[MT_TRANSFERS], 0);
-    const struct end *before[2] = {NULL, NULL};
-    for (size_t i = 0; i < c->ntransfers; i++) {
-        const struct end *at[2] = {&ends[sorted[i].key >> 32], &ends[sorted[i].key & 0xffffffff]};
-        write_transfer(j, &c->transfers[sorted[i].transfer], at, before);
-        before[0] = at[0];
-        before[1] = at[1];
-    }
-    for (int i = 0; i < 5 && before[0]; i++)
+    if (open)
         mt_json_end(j);
     mt_json_end(j);
-    rc = 0;
-out:
-    free(rank);
-    free(sorted);
-    free(ends);
-    return rc;
+}
+
+/* 0, or -1 without memory. */
+static int write_hosts(struct mt_json *j, const struct mt_comm *c, unsigned sections)
+{
+    uint32_t *order = malloc((c->nhosts + 1) * sizeof *order);
+    size_t n = 0;
+    for (uint32_t i = 0; order && i < c->nhosts; i++) {
+        const struct mt_host_actor *h = &c->hosts[i];
+        /* A host that only copied has volumes if what it copied was read. */
+        if (mt_comm_host_selected(c, h) && (h->load | h->store | h->comm_store))
+            order[n++] = i;
+    }
+    if (!order)
+        return -1;
+    qsort_r(order, n, sizeof *order, host_order, (void *)c);
+    for (unsigned s = MT_HCV; s <= MT_HDV; s++)
+        if (sections & 1u << s)
+            write_host(j, c, order, n, s);
+    free(order);
+    return 0;
 }
 
 int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections)
@@ -282,7 +192,9 @@ int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections)
     for (unsigned s = MT_KCV; s <= MT_SDV; s++)
         if (sections & 1u << s)
             write_volumes(j, c, order, c->nlaunches, s, cells);
-    rc = sections & 1u << MT_TRANSFERS ? write_transfers(j, c, order) : 0;
+    if (c->options.host && sections & (1u << MT_HCV | 1u << MT_HDV) && write_hosts(j, c, sections) != 0)
+        goto out;
+    rc = sections & 1u << MT_TRANSFERS ? mt_transfers_write(j, c, order) : 0;
 out:
     free(order);
     free(cells);

@@ -5,8 +5,22 @@
 #include "../analysis/addresses.h"
 #include "../analysis/comm.h"
 
-enum mt_section { MT_KCV, MT_KDV, MT_CCV, MT_CDV, MT_SCV, MT_SDV, MT_TRANSFERS, MT_ADDRESSES, MT_SECTIONS };
+enum mt_section {
+    MT_KCV,
+    MT_KDV,
+    MT_CCV,
+    MT_CDV,
+    MT_SCV,
+    MT_SDV,
+    MT_HCV, /* the host's, by place: only with a host trace */
+    MT_HDV,
+    MT_TRANSFERS,
+    MT_ADDRESSES,
+    MT_SECTIONS
+};
 extern const char *const mt_section_names[MT_SECTIONS]; /* in the order of the output */
+
+#define MT_HOST_NAME "<host>" /* where a kernel's name stands */
 
 /* The volume sections and transfers chosen in `sections` (a bit per mt_section), as members of the object
  * under way. 0, or -1 without memory. */

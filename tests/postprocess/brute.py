@@ -39,8 +39,9 @@ def parse(data):
     return launches, True
 
 
-def order(traces, companions, use_host):
-    """The events of all inputs in order: ("launch", kernel, records) and host copies as they stand."""
+def order(traces, companions, use_host, host=None):
+    """The events of all inputs in order: ("launch", kernel, records), host copies as they stand and, with a host trace,
+    ("host", access). A host access with number s comes after the event with number s."""
     metas = [[json.loads(line) for line in c.splitlines()] if c else None for c in companions]
     launches, copies = [], {}
     known = all(m is not None for m in metas)
@@ -55,19 +56,28 @@ def order(traces, companions, use_host):
                 copies[e["seq"]] = e
     launches.sort(key=lambda x: x[0])
     todo = sorted(copies) if use_host and known else []
+    accesses = sorted(host, key=lambda a: (a["seq"], a["thread"])) if host is not None and use_host and known else []
     out = []
+
+    def until(seq):
+        while (todo and todo[0] < seq) or (accesses and accesses[0]["seq"] < seq):
+            if todo and todo[0] < seq and (not accesses or todo[0] <= accesses[0]["seq"]):
+                out.append(("copy", copies[todo.pop(0)]))
+            else:
+                out.append(("host", accesses.pop(0)))
+
     for _, seq, name, records in launches:
-        while todo and todo[0] < seq:
-            out.append(("copy", copies[todo.pop(0)]))
+        until(seq)
         out.append(("launch", name, records))
+    until(float("inf"))
     return out
 
 
 class Byte:
     """One stored byte: who wrote it, in which record, and whether another has read it."""
 
-    def __init__(self, step, cta, sm, start):
-        self.step, self.cta, self.sm, self.start, self.read = step, cta, sm, start, False
+    def __init__(self, step, cta, sm, start, place=None):
+        self.step, self.cta, self.sm, self.start, self.place, self.read = step, cta, sm, start, place, False
 
 
 def rows(e):
@@ -80,21 +90,25 @@ def number(x):
     return int(x, 16) if isinstance(x, str) else x
 
 
-def copy(memory, e, step):
+def copy(memory, e, step, traced):
+    """`traced`: there is a host trace, so that all copies carry along who wrote."""
+    nobody = e["ev"] == "memset" or e["kind"] in ("h2d", "h2h")
     for dst, src, d, s, width in rows(e):
         dst, src = number(dst) + d, (number(src) + s) if src is not None else None
-        if e["ev"] == "memset" or e["kind"] in ("h2d", "h2h"):
+        if e["ev"] == "memset" or (nobody and not traced):
             for i in range(width):
                 memory[(dst + i) % 2**64] = Byte(step, HOST, None, None)
             continue
         old = [memory.get((src + i) % 2**64) for i in range(width)]
         for i, b in enumerate(old):
-            if dst == src:
+            if dst == src and not nobody:
                 continue
             a = (dst + i) % 2**64
             memory.pop(a, None)
             if b:
-                memory[a] = Byte(b.step, b.cta, b.sm, b.start)
+                memory[a] = Byte(b.step, b.cta, b.sm, b.start, b.place)
+            elif nobody:
+                memory[a] = Byte(step, HOST, None, None)
 
 
 def add(table, *path):
@@ -121,11 +135,20 @@ def ordered(table, keys):
 
 NAME = (lambda k: k.encode(), str)
 NUMBER = (lambda k: k, str)
-CTA = (z_major, text)
+# Below "<host>" stand places, CTAs elsewhere; the two never mix.
+CTA = (lambda k: k.encode() if isinstance(k, str) else z_major(k), lambda k: k if isinstance(k, str) else text(k))
 
 
-def extract(traces, companions, local=False, strict=False, host=True, kernels=None, supersteps=None, sections=()):
-    events = order(traces, companions, host)
+def extract(traces, companions, local=False, strict=False, host=True, kernels=None, supersteps=None, sections=(),
+            accesses=None):
+    """`accesses`: of a host trace: dictionaries with seq, thread, place ("file:line" or None), op, addr, size."""
+    events = order(traces, companions, host, accesses)
+    traced = accesses is not None and host and all(companions)
+    unknown_place = "?" if traced else (0, 0, 0)
+    show = lambda p: unknown_place if p is None else p
+    at_host = lambda s: s >= (supersteps or (0, None))[0] and (
+        (supersteps or (0, None))[1] is None or s < supersteps[1]) and (
+        kernels is None or re.search(kernels, HOST) is not None)
     names = [e[1] for e in events if e[0] == "launch"]
     first, end = supersteps or (0, None)
     selected = [
@@ -134,7 +157,35 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
     ]
     memory, transfers, keys, operations = {}, {}, set(), []
     out = {k: {} for k in ("KCV", "KDV", "CCV", "CDV", "SCV", "SDV")}
-    unknown = count = 0
+    unknown = count = touches = 0
+    hosts = {}  # (place, superstep): [load, store, communicated load, communicated store]
+
+    def at_place(place, step):
+        return hosts.setdefault((show(place), step), [0, 0, 0, 0])
+
+    def host_access(a, step):
+        """What the host reads is no communication between CTAs: nothing is marked."""
+        mine = at_place(a["place"], step)
+        touched = [(a["addr"] + i) % 2**64 for i in range(a["size"])]
+        if a["op"] in ("load", "atomic", "cas", "cas-failed"):
+            mine[0] += a["size"]
+            sources = {}
+            for b in filter(None, map(memory.get, touched)):
+                if b.cta != HOST:
+                    key = (names[b.step], b.cta, b.step)
+                    sources[key] = sources.get(key, 0) + 1
+            mine[2] += sum(sources.values())
+            for (k, c, s), n in sources.items() if at_host(step) else ():
+                leaf = transfers
+                for p in (k, c, s, HOST, show(a["place"])):
+                    leaf = leaf.setdefault(p, {})
+                leaf = leaf.setdefault(step, {"Size": 0, "cnt": 0})
+                leaf["Size"] += n
+                leaf["cnt"] += 1
+        if a["op"] in ("store", "atomic", "cas"):
+            mine[1] += a["size"]
+            for x in touched:
+                memory[x] = Byte(step, HOST, None, None, a["place"])
 
     def volume(comm, step, cta, sm, what, n):
         if selected[step]:
@@ -146,7 +197,12 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
     step = -1
     for e in events:
         if e[0] == "copy":
-            copy(memory, e[1], step + 1)
+            copy(memory, e[1], step + 1, traced)
+            continue
+        if e[0] == "host":
+            if e[1]["op"] != "unknown":
+                touches += 1
+                host_access(e[1], step + 1)
             continue
         step += 1
         if selected[step]:
@@ -169,7 +225,11 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
                     if b is None:
                         continue
                     if b.cta == HOST:
-                        sources[(HOST, (0, 0, 0), b.step)] = sources.get((HOST, (0, 0, 0), b.step), 0) + 1
+                        source = (HOST, show(b.place), b.step)
+                        sources[source] = sources.get(source, 0) + 1
+                        if traced and not b.read:
+                            at_place(b.place, b.step)[3] += 1
+                            b.read = True
                         continue
                     if b.cta == r["cta"] and (local or b.step == step):
                         continue
@@ -200,9 +260,18 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
             unknown += r["type"] == "unknown"
 
     result = {"launches": len(names), "records": count, "unknown": unknown}
+    if traced:
+        result = {"launches": len(names), "records": count, "host_accesses": touches, "unknown": unknown}
     for s in ("KCV", "KDV", "CCV", "CDV", "SCV", "SDV"):
         if s in sections:
             result[s] = ordered(out[s], [NAME, NUMBER] + {"K": [], "C": [CTA], "S": [NUMBER]}[s[0]])
+    for s, which in (("HCV", 2), ("HDV", 0)):
+        if s in sections and traced:
+            table = {}
+            for (place, step), v in hosts.items():
+                if at_host(step) and any(v):
+                    table.setdefault(place, {})[step] = {"Load": v[which], "Store": v[which + 1]}
+            result[s] = ordered(table, [NAME, NUMBER])
     if "transfers" in sections:
         result["transfers"] = ordered(transfers, [NAME, CTA, NUMBER, NAME, CTA, NUMBER])
     if "addresses" in sections:

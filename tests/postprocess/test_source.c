@@ -312,7 +312,7 @@ static void shadow(void **state)
                 to = to / 4 * 4;
             memcpy(moved, plain + from, n * sizeof *plain);
             memcpy(plain + to, moved, n * sizeof *plain);
-            mt_shadow_copy(&s, BASE + to, BASE + from, n);
+            mt_shadow_copy(&s, BASE + to, BASE + from, n, 0);
         } else {
             uint32_t entry = rand_r(&seed) % 5 == 0 ? MT_ENTRY_HOST | (unsigned)rand_r(&seed) % 3
                                                     : (unsigned)rand_r(&seed) % 50;

@@ -1,0 +1,159 @@
+/* What happens to memory besides accesses: copies, fills and allocations of all inputs in one order. */
+#include "internal.h"
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct mt_copy_event *x = a, *y = b;
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_alloc_event *)a)->id, y = ((const struct mt_alloc_event *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+static int by_release(const void *a, const void *b)
+{
+    const struct mt_alloc_event *x = *(const struct mt_alloc_event *const *)a;
+    const struct mt_alloc_event *y = *(const struct mt_alloc_event *const *)b;
+    if (x->free_seq != y->free_seq)
+        return x->free_seq < y->free_seq ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* What an address held before it was allocated anew is nobody's message to who reads it now. */
+static struct mt_copy_event new_memory(const struct mt_alloc_event *a, uint64_t from)
+{
+    return (struct mt_copy_event){.seq = a->seq,
+                                  .kind = MT_COPY_NEW,
+                                  .dst = a->base + from,
+                                  .width = a->bytes - from,
+                                  .height = a->bytes > from};
+}
+
+/* Allocations that the companion of a trace tells. */
+static void device_memory(struct mt_merge *m, const struct mt_companion *c)
+{
+    for (size_t k = 0; k < c->nallocs; k++)
+        if (strcmp(c->allocs[k].kind, "symbol") != 0) /* these were there from the start */
+            m->copies[m->ncopies++] = new_memory(&c->allocs[k], 0);
+}
+
+/* The allocation that a realloc gave up: freed with its number, or just before. */
+static const struct mt_alloc_event *given_up(const struct mt_alloc_event *const *freed, size_t n,
+                                             const struct mt_alloc_event *a)
+{
+    size_t lo = 0, hi = n; /* the first one freed after a->seq */
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (freed[mid]->free_seq <= a->seq)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    while (lo-- > 0 && freed[lo]->free_seq + 1 >= a->seq)
+        if (freed[lo] != a && freed[lo]->id < a->id)
+            return freed[lo];
+    return NULL;
+}
+
+/* Allocations of host code. A realloc carries its bytes along. The program break moves over memory that
+ * malloc deals out again, and says so itself. 0, or -1 without memory. */
+static int host_memory(struct mt_merge *m, const struct mt_companion *c)
+{
+    const struct mt_alloc_event **freed = malloc((c->nallocs + 1) * sizeof *freed);
+    size_t n = 0;
+    if (!freed)
+        return -1;
+    for (size_t k = 0; k < c->nallocs; k++)
+        if (c->allocs[k].free_seq != MT_SEQ_NONE)
+            freed[n++] = &c->allocs[k];
+    qsort(freed, n, sizeof *freed, by_release);
+    for (size_t k = 0; k < c->nallocs; k++) {
+        const struct mt_alloc_event *a = &c->allocs[k];
+        const struct mt_alloc_event *old = strcmp(a->kind, "realloc") == 0 ? given_up(freed, n, a) : NULL;
+        uint64_t kept = !old ? 0 : old->bytes < a->bytes ? old->bytes : a->bytes;
+        if (strcmp(a->kind, "brk") == 0)
+            continue;
+        if (kept && old->base != a->base)
+            m->copies[m->ncopies++] = (struct mt_copy_event){.seq = a->seq,
+                                                             .kind = MT_COPY_D2D,
+                                                             .dst = a->base,
+                                                             .src = old->base,
+                                                             .width = kept,
+                                                             .height = 1};
+        m->copies[m->ncopies++] = new_memory(a, kept);
+    }
+    free(freed);
+    return 0;
+}
+
+static int same_event(const struct mt_copy_event *a, const struct mt_copy_event *b)
+{
+    return a->seq == b->seq && a->kind == b->kind && a->dst == b->dst;
+}
+
+/* Events of no stream stand in every companion: each once. */
+static void drop_doubles(struct mt_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->ncopies; i++)
+        if (n == 0 || !same_event(&m->copies[n - 1], &m->copies[i]))
+            m->copies[n++] = m->copies[i];
+    m->ncopies = n;
+    n = 0;
+    for (size_t i = 0; i < *nallocs; i++) {
+        struct mt_alloc_event *last = n ? &allocs[n - 1] : NULL;
+        if (!last || last->id != allocs[i].id)
+            allocs[n++] = allocs[i];
+        else if (allocs[i].free_seq < last->free_seq)
+            last->free_seq = allocs[i].free_seq;
+    }
+    *nallocs = n;
+}
+
+int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event **allocs, size_t *nallocs,
+                      struct mt_error *err)
+{
+    size_t copies = 0, most = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        copies += c ? c->ncopies + 2 * c->nallocs : 0;
+        most += c ? c->nallocs : 0;
+    }
+    m->copies = malloc((copies + 1) * sizeof *m->copies);
+    *allocs = malloc((most + 1) * sizeof **allocs);
+    if (!m->copies || !*allocs)
+        goto memory;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        if (!c)
+            continue;
+        if (c->ncopies)
+            memcpy(m->copies + m->ncopies, c->copies, c->ncopies * sizeof *c->copies);
+        m->ncopies += c->ncopies;
+        if (m->inputs[i].host) {
+            if (host_memory(m, c) != 0)
+                goto memory;
+            continue;
+        }
+        device_memory(m, c);
+        if (c->nallocs)
+            memcpy(*allocs + *nallocs, c->allocs, c->nallocs * sizeof *c->allocs);
+        *nallocs += c->nallocs;
+    }
+    qsort(m->copies, m->ncopies, sizeof *m->copies, by_seq);
+    qsort(*allocs, *nallocs, sizeof **allocs, by_id);
+    drop_doubles(m, *allocs, nallocs);
+    if (!m->ordered || (flags & MT_SOURCE_NO_HOST))
+        m->ncopies = 0;
+    return 0;
+memory:
+    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for the companion's events");
+    return -1;
+}

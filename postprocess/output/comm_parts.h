@@ -1,0 +1,17 @@
+/* Shared by comm_json.c and transfers_json.c. */
+#ifndef MT_OUTPUT_COMM_PARTS_H
+#define MT_OUTPUT_COMM_PARTS_H
+#include "comm_json.h"
+#include "../analysis/comm.h"
+#include "../analysis/shadow.h"
+
+/* Ascending order of this number is the order of CTAs: z, then y, then x. */
+uint64_t mt_cta_order(uint64_t word);
+/* The key of a CTA from that number; `out` has room for 64. */
+const char *mt_cta_key(char *out, uint64_t order);
+/* "file:line" of host code; what is not known is "?", or "0,0,0" when no host trace was read. */
+const char *mt_place_name(const struct mt_comm *c, uint32_t place);
+/* The section, as a member of the object under way; `order`: launches by kernel, then superstep. 0, or -1
+ * without memory. */
+int mt_transfers_write(struct mt_json *j, const struct mt_comm *c, const uint32_t *order);
+#endif

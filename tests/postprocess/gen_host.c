@@ -1,0 +1,150 @@
+/* gen_host FILE [LEVEL] < script: writes a container of host accesses for tests. Lines of the script:
+ *   M JSON              a meta line
+ *   T THREAD SEQ        a new chunk of this thread begins; SEQ is in force
+ *   S SEQ               event: from here on this number is
+ *   A SITE ADDRESS SIZE an access; SIZE 0: what the site says
+ *   E KIND ARG…         any other event */
+#include "../../runtime/container/writer.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct mt_mtc_writer *writer;
+static struct mt_mtc_encoder *encoder;
+static struct mt_host_entry *entries;
+static size_t count, room;
+static uint64_t thread, seq;
+static char *meta;
+static size_t meta_bytes, meta_lines;
+
+static int write_all(void *self, const void *data, size_t bytes)
+{
+    const char *p = data;
+    while (bytes > 0) {
+        ssize_t n = write(*(int *)self, p, bytes);
+        if (n < 0)
+            return errno;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static void check(int bad, const char *what)
+{
+    if (bad) {
+        fprintf(stderr, "gen_host: %s\n", what);
+        exit(1);
+    }
+}
+
+static void flush_entries(void)
+{
+    if (count == 0)
+        return;
+    const void *payload;
+    uint64_t items, first = seq;
+    size_t bytes = mt_mtc_encode(encoder, entries, count, &items, &seq, &payload);
+    check(bytes == 0, "no memory");
+    check(mt_mtc_write(writer, MT_MTC_HOST, 0, thread, first, seq, items, payload, bytes) != 0,
+          "cannot write");
+    count = 0;
+}
+
+static void flush_meta(void)
+{
+    if (meta_lines)
+        check(mt_mtc_write(writer, MT_MTC_META, 0, 0, 0, 0, meta_lines, meta, meta_bytes) != 0,
+              "cannot write");
+    meta_bytes = meta_lines = 0;
+}
+
+static void add(uint64_t address, uint32_t site, uint32_t size)
+{
+    if (count == room) {
+        room = room ? room * 2 : 1024;
+        entries = realloc(entries, room * sizeof *entries);
+        check(!entries, "no memory");
+    }
+    entries[count++] = (struct mt_host_entry){address, site, size};
+}
+
+static void event(char *text)
+{
+    uint32_t kind = (uint32_t)strtoul(text, &text, 10);
+    int args = 0;
+    while (*text == ' ') {
+        add(strtoull(text, &text, 10), 0, args ? 0 : kind);
+        args++;
+    }
+    if (args == 0)
+        add(0, 0, kind);
+}
+
+static void line(char *text)
+{
+    uint64_t a, b, c;
+    size_t n = strlen(text + 2);
+    switch (text[0]) {
+    case 'M':
+        flush_entries();
+        meta = realloc(meta, meta_bytes + n + 1);
+        check(!meta, "no memory");
+        memcpy(meta + meta_bytes, text + 2, n);
+        meta[meta_bytes + n] = '\n';
+        meta_bytes += n + 1;
+        meta_lines++;
+        break;
+    case 'T':
+        check(sscanf(text, "T %" SCNu64 " %" SCNu64, &a, &b) != 2, text);
+        flush_entries();
+        flush_meta();
+        thread = a;
+        seq = b;
+        break;
+    case 'S':
+        add(strtoull(text + 2, NULL, 10), 0, MT_HOST_EV_SEQ);
+        break;
+    case 'A':
+        check(sscanf(text, "A %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c) != 3, text);
+        add(b, (uint32_t)a, (uint32_t)c);
+        break;
+    case 'E':
+        event(text + 2);
+        break;
+    default:
+        check(1, text);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char why[200], *text = NULL;
+    size_t size = 0;
+    ssize_t n;
+    check(argc < 2, "usage: gen_host FILE [LEVEL] < script");
+    int fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    check(fd < 0, argv[1]);
+    struct mt_mtc_file file = {write_all, &fd};
+    writer = mt_mtc_writer_open(&file, MT_MTC_HAS_HOST, argc > 2 ? atoi(argv[2]) : 1, why, sizeof why);
+    check(!writer, why);
+    encoder = mt_mtc_encoder_new();
+    check(!encoder, "no memory");
+    while ((n = getline(&text, &size, stdin)) > 0) {
+        if (text[n - 1] == '\n')
+            text[n - 1] = 0;
+        line(text);
+    }
+    flush_entries();
+    flush_meta();
+    mt_mtc_encoder_free(encoder);
+    check(mt_mtc_writer_close(writer) != 0, "cannot write");
+    free(entries);
+    free(meta);
+    free(text);
+    return close(fd) != 0;
+}
