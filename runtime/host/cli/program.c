@@ -100,7 +100,7 @@ static int look(struct program *p)
     struct elf_facts facts;
     char head[HEAD + 1] = "";
     int code, fd = open(p->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size < 4) {
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0) {
         code = -refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
         goto out;
     }

@@ -1,0 +1,158 @@
+"""atomic mode: the order in the trace is one that happened. inc and cas (src/share.c) count what only somebody who
+knows the order of all increments can count; the simulators replay the merged trace and must count the same."""
+import io
+import os
+import subprocess
+import sys
+import time
+
+from world import ENGINES, case, holds, same
+
+
+def build(w, name):
+    return w.compile(name, "-O1", sources=["share.c"], atomic=True, libraries=("annotate",))
+
+
+def replay(w, merged, name, failed_writes=False):
+    """(lines that the program must have printed, problems)."""
+    sys.path.insert(0, w.src)
+    try:
+        import share_sim
+    finally:
+        sys.path.remove(w.src)
+    sim = share_sim.Replay(failed_writes)
+    sim.feed(merged)
+    return sim.report(name == "cas.c"), sim.problems
+
+
+def through_pipe(w, program, name, words, threads, total, code=0):
+    """The seed's tool chain: program -> FIFO -> mt-merge -> simulator. ("" if they agree, what the program printed)."""
+    pipe = w.path("pipe")
+    os.mkfifo(pipe)
+    merge = subprocess.Popen(["sh", "-c", f'exec "{w.tool("mt-merge")}" < "{pipe}"'], stdout=subprocess.PIPE, text=True)
+    timed = None
+    try:
+        import threading
+        merged = []
+        timed = threading.Thread(target=lambda: merged.append(merge.stdout.read()))
+        timed.start()
+        result = w.host("atomic", "-f", os.path.join(w.src, "inc_functions.txt"), *words, "--", program, threads, total,
+                        trace=pipe, code=code)
+        timed.join(60)
+        holds("mt-merge came to its end", not timed.is_alive())
+        same("exit code of mt-merge", merge.wait(60), 0)
+    finally:
+        merge.kill()
+        merge.wait()
+        if timed:
+            timed.join()
+        os.unlink(pipe)
+    lines, problems = replay(w, io.StringIO(merged[0]), name)
+    told = [line for line in result.out.splitlines() if line.startswith("thread ")]
+    holds(f"the program printed its counts: {result}", told)
+    if problems or lines != told:
+        return "; ".join(problems[:3]) + f" trace: {lines} program: {told}"
+    return ""
+
+
+# Threads, increments and options of the runs: few and many locks, large and small blocks, small and large lag.
+VARIANTS = ((2, 2000, []), (4, 2000, []), (3, 1500, ["-l", "1"]), (4, 1500, ["-b", "8", "-l", "4096"]),
+            (8, 1600, ["-a", "1", "-d", "10"]), (4, 2000, ["-a", "4096", "-d", "1000000"]), (4, 2000, ["-i", "1"]),
+            (2, 2000, ["-r", "1"]), (4, 1200, ["-b", "4096", "-l", "2"]), (16, 1600, []))
+
+
+def runs(w, name, count):
+    program = build(w, name)
+    for i in range(count):
+        threads, total, words = VARIANTS[i % len(VARIANTS)]
+        why = through_pipe(w, program, name, words, threads, total)
+        same(f"run {i} of {threads} threads, {total} increments, {words}", why, "")
+
+
+@case("atomic.inc25", *ENGINES)
+def increments(w):
+    runs(w, "inc.c", 25)
+
+
+@case("atomic.cas25", *ENGINES)
+def swaps(w):
+    runs(w, "cas.c", 25)
+
+
+@case("atomic.unlocked_fails", *ENGINES)
+def unlocked(w):
+    """With -t 1 the same check fails: it can see the difference."""
+    program = build(w, "inc.c")
+    end, tries = time.monotonic() + 60, 0
+    while time.monotonic() < end:
+        tries += 1
+        if through_pipe(w, program, "inc.c", ["-t", "1"], 4, 20000):
+            return
+    holds(f"a wrong order in {tries} runs without locks", False)
+
+
+def merged(path, order=None):
+    """What the merge must give, by sorting: without times and thread_sync."""
+    with open(path, encoding="ascii") as f:
+        rows = [line.rstrip("\n").split("\t") for line in f]
+    rows = [r for r in rows if r[2] != "thread_sync"]
+    rows.sort(key=order or (lambda r: int(r[0])))
+    return rows
+
+
+@case("atomic.format", *ENGINES)
+def form(w):
+    """A file: accepted by the format's checker; the merge is what sort makes of it; the merge is accepted."""
+    program = build(w, "cas.c")
+    result = w.host("atomic", "-f", os.path.join(w.src, "inc_functions.txt"), "--", program, 4, 3000, trace="cas.out")
+    checker = [sys.executable, "-B", os.path.join(w.src, "fmt_check.py")]
+    with open(result.trace, encoding="ascii") as f:
+        w.call([*checker], stdin=f)
+    with open(result.trace, encoding="ascii") as f:
+        text = w.call([w.tool("mt-merge")], stdin=f).stdout
+    path = w.path("merged")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+    with open(path, encoding="ascii") as f:
+        w.call([*checker, "--merged"], stdin=f)
+    got, rows = text.splitlines(), merged(result.trace)
+    same("lines", len(got), len(rows))
+    # Lines of one time may stand in any order.
+    begin = 0
+    while begin < len(rows):
+        end = begin
+        while end < len(rows) and rows[end][0] == rows[begin][0]:
+            end += 1
+        same(f"lines of time {rows[begin][0]}", sorted(got[begin:end]), sorted("\t".join(r[1:]) for r in rows[begin:end]))
+        begin = end
+    native = subprocess.run(["sh", "-c", f"sort -k 1 -n '{result.trace}' | sed '/thread_sync/d' | "
+                             "awk 'BEGIN {OFS=\"\\t\"}; {$1=\"\";sub(\"\\t\\t\",\"\")}1' | wc -l"],
+                            capture_output=True, text=True)
+    same("lines of the seed's shell line", int(native.stdout), len(got))
+
+
+@case("atomic.failed_writes", *ENGINES)
+def failed(w):
+    """-c 1: a compare-and-swap that failed is a write too; the default has it as a read."""
+    program = build(w, "cas.c")
+    functions = os.path.join(w.src, "inc_functions.txt")
+    for words in ([], ["-c", "1"]):
+        pipe = w.host("atomic", "-f", functions, *words, "--", program, 4, 3000, trace="cas.out")
+        rows = merged(pipe.trace)
+        lines, problems = replay(w, ["\t".join(r[1:]) + "\n" for r in rows], "cas.c", bool(words))
+        same(f"{words}: problems", problems, [])
+        told = [line for line in pipe.out.splitlines() if line.startswith("thread ")]
+        if words:
+            told = ["\t".join([c[0], c[1], c[3]]) for c in (line.split("\t") for line in told)]
+        same(f"{words}: counts", lines, told)
+
+
+@case("atomic.container", *ENGINES)
+def container(w):
+    """The compact container has the same trace: what mt-merge makes of it passes the simulator."""
+    program = build(w, "inc.c")
+    result = w.host("atomic", "-f", os.path.join(w.src, "inc_functions.txt"), "--", program, 4, 3000)
+    text = w.call([w.tool("mt-merge"), result.trace]).stdout
+    lines, problems = replay(w, text.splitlines(keepends=True), "inc.c")
+    same("problems", problems, [])
+    same("counts", lines, [line for line in result.out.splitlines() if line.startswith("thread ")])

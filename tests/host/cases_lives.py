@@ -1,0 +1,110 @@
+"""Threads and processes that begin and end in all ways, in atomic mode: each atomic addition is in the trace, once."""
+import collections
+import signal
+
+from world import ENGINES, case, holds, same
+
+
+def cells(out):
+    """{name: [(address, count)]} of what lives.c printed."""
+    found = collections.defaultdict(list)
+    for line in out.splitlines():
+        words = line.split()
+        if words and words[0] == "cell":
+            found[words[2]].append((int(words[1]), int(words[3])))
+    return found
+
+
+def additions(w, result):
+    """{address: Counter(thread)} of instructions that read and write the same 8 bytes."""
+    found = collections.defaultdict(collections.Counter)
+    last = {}
+    for time, thread, kind, operands in w.atomic(result):
+        holds(f"time of thread {thread} goes forward", last.get(thread, -1) <= time)
+        last[thread] = time
+        if kind == "m" and operands.get("r") == operands.get("w") and operands.get("w", (0, 0))[1] == 8:
+            found[operands["w"][0]][thread] += 1
+    return found
+
+
+def check(w, *words, code=0, programs_words=()):
+    program = w.compile("lives.c", "-O1", atomic=True)
+    result = w.host("atomic", *words, "--", program, *programs_words, trace="lives.out", code=code)
+    found, told = additions(w, result), cells(result.out)
+    holds(f"the program told its cells: {result}", told)
+    for name, list_ in told.items():
+        for address, count in list_:
+            same(f"{name}: additions to {address:#x}", sum(found[address].values()), count)
+    return result, found, told
+
+
+@case("lives.threads64", *ENGINES)
+def many(w):
+    _, found, told = check(w, programs_words=("many", 64))
+    same("cells", len(told["thread"]), 64)
+    threads = [t for address, _ in told["thread"] for t in found[address]]
+    same("each cell has a thread of its own", len(set(threads)), 64)
+
+
+@case("lives.threads200", *ENGINES)
+def more(w):
+    """64 at a time; ended threads' places are used again."""
+    check(w, "-l", "1024", programs_words=("many", 200))
+
+
+@case("lives.exits", *ENGINES)
+def exits(w):
+    result, _, _ = check(w, programs_words=("exits",))
+    kinds = collections.Counter(kind for _, _, kind, _ in w.atomic(result))
+    same("threads", kinds["tr"], 9)
+    holds(f"{kinds['tf']} threads ended of 9", kinds["tf"] >= 8)
+
+
+@case("lives.fork", *ENGINES)
+def fork(w):
+    """The child runs on, untraced; the parent's trace is whole."""
+    check(w, programs_words=("fork",))
+
+
+@case("lives.signal", *ENGINES)
+def signals(w):
+    """A handler that runs between any two instructions of the program."""
+    check(w, programs_words=("signal",))
+
+
+@case("lives.exec", *ENGINES)
+def execs(w):
+    result, found, told = check(w, programs_words=("exec", "/bin/echo"))
+    holds(f"the new program ran: {result.out}", result.out.endswith("from exec\n"))
+    del found, told
+
+
+@case("lives.killed", *ENGINES)
+def killed(w):
+    """Killed by a signal: mt-host says which by its exit code; what it did before is in the trace."""
+    for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV):
+        check(w, programs_words=("killed", int(number)), code=128 + number)
+    program = w.compile("lives.c", "-O1", atomic=True)
+    result = w.host("atomic", "--", program, "killed", int(signal.SIGKILL), trace="kill.out", code=128 + signal.SIGKILL)
+    (address, count), = cells(result.out)["main"]
+    got = sum(additions(w, result)[address].values())
+    holds(f"{got} of {count} additions before SIGKILL", count - 64 <= got <= count)
+
+
+@case("lives.memory", *ENGINES)
+def container(w):
+    """The same in a container: complete, and as many accesses as threads made."""
+    program = w.compile("lives.c", "-O1")
+    result = w.host("mat", "--verbose", "--", program, "many", 64)
+    g = w.graph(result.trace)
+    holds("complete", g["complete"])
+    size = 256 * 8 * 8
+    ids = [b["id"] for b in g["buffers"] if b["size"] == size]
+    same("buffers of the cells", len(ids), 1)
+    # Each thread adds to one cell: stride 0; at -O1 an addition is one instruction that reads and writes.
+    counts = collections.Counter()
+    for n in g["nodes"]:
+        if n["buffer"] == ids[0] and n["stride"] == 0:
+            counts[n["type"]] += n["count"]
+    holds(f"64 threads of 1000 additions: {dict(counts)}", 64 * 999 in counts.values() or
+          sum(counts.values()) in (64 * 999, 2 * 64 * 999))

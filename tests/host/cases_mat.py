@@ -1,0 +1,200 @@
+"""mat mode: graphs computed by hand, and what switches tracing on and off."""
+import collections
+import signal
+import struct
+import subprocess
+import time
+
+from world import ENGINES, case, holds, same
+
+
+def summary(graph, sizes):
+    """Nodes {(name, stride, type): count} and edges {(node, node): count} of the buffers with these sizes; buffers of
+    equal size are told apart by a number behind: 5008, 5008#2."""
+    names, seen = {}, collections.Counter()
+    for b in sorted((b for b in graph["buffers"] if b["size"] in sizes), key=lambda b: b["id"]):
+        seen[b["size"]] += 1
+        names[b["id"]] = str(b["size"]) + (f"#{seen[b['size']]}" if seen[b["size"]] > 1 else "")
+    nodes = {n["id"]: (names[n["buffer"]], n["stride"], n["type"]) for n in graph["nodes"] if n["buffer"] in names}
+    counts = {nodes[n["id"]]: n["count"] for n in graph["nodes"] if n["id"] in nodes}
+    edges = {(nodes[e["from"]], nodes[e["to"]]): e["count"] for e in graph["edges"]
+             if e["from"] in nodes and e["to"] in nodes}
+    return counts, edges, seen
+
+
+# strides.c by hand. 1000 writes make 999 strides of 8; 200 reads from offset 0 on: one of 0 - 7992, 199 of 40; and so on.
+A, B = "8000", "1200"
+NODES = {(A, 8, "write"): 999, (A, -7992, "read"): 1, (A, 40, "read"): 199, (A, -7960, "read"): 1, (A, 8, "read"): 299,
+         (B, 4, "write"): 299, ("5008", -16, "write"): 312, ("5008#2", 24, "write"): 208, ("90000", 4, "read"): 149,
+         ("7200", 8, "write"): 899, ("7200", 24, "write"): 299}
+EDGES = {((A, 8, "write"), (A, 8, "write")): 998, ((A, 8, "write"), (A, -7992, "read")): 1,
+         ((A, -7992, "read"), (A, 40, "read")): 1, ((A, 40, "read"), (A, 40, "read")): 198,
+         ((A, 40, "read"), (A, -7960, "read")): 1, ((A, -7960, "read"), (A, 8, "read")): 1,
+         ((A, 8, "read"), (B, 4, "write")): 299, ((B, 4, "write"), (A, 8, "read")): 298,
+         ((B, 4, "write"), ("5008", -16, "write")): 1, (("5008", -16, "write"), ("5008", -16, "write")): 311,
+         (("5008#2", 24, "write"), ("5008#2", 24, "write")): 207, (("5008#2", 24, "write"), ("90000", 4, "read")): 1,
+         (("90000", 4, "read"), ("90000", 4, "read")): 148,
+         (("7200", 8, "write"), ("7200", 8, "write")): 898, (("7200", 24, "write"), ("7200", 24, "write")): 298}
+SIZES = {8000, 1200, 5008, 90000, 7200}
+
+
+def check_graph(what, graph, nodes, edges):
+    got_nodes, got_edges, seen = summary(graph, SIZES)
+    same(f"{what}: nodes", got_nodes, nodes)
+    # From the last node of walk() and again() to what comes next there are other edges, through the allocator's work.
+    same(f"{what}: edges", {k: v for k, v in got_edges.items() if k in edges or k[0][0] == k[1][0]}, edges)
+    return seen
+
+
+@case("mat.graph", *ENGINES)
+def graph(w):
+    program = w.compile("strides.c", "-O1")
+    native = w.call([program]).stdout
+    result = w.host("mat", "--", program)
+    same("output", result.out, native)
+    g = w.graph(result.trace)
+    seen = check_graph("container", g, NODES, EDGES)
+    same("buffers", dict(seen), {8000: 1, 1200: 1, 5008: 2, 90000: 1, 7200: 1})
+    holds("the trace is complete", g["complete"])
+    fives = [b for b in g["buffers"] if b["size"] == 5008]
+    if native.split()[1] == "1" and result.out.split()[1] == "1":
+        same("the second buffer of 5008 bytes has the address of the first", fives[0]["base"], fives[1]["base"])
+
+
+@case("mat.threshold", *ENGINES)
+def threshold(w):
+    program = w.compile("strides.c", "-O1")
+    result = w.host("mat", "--threshold=4096", "--", program)
+    g = w.graph(result.trace)
+    small = [b for b in g["buffers"] if 0 < b["size"] < 4096]
+    same("buffers below the threshold", small, [])
+    nodes = {k: v for k, v in NODES.items() if k[0] != B}
+    edges = {k: v for k, v in EDGES.items() if B not in (k[0][0], k[1][0])}
+    edges[(A, 8, "read"), (A, 8, "read")] = 298
+    edges[(A, 8, "read"), ("5008", -16, "write")] = 1
+    check_graph("threshold", g, nodes, edges)
+
+
+@case("mat.text", *ENGINES)
+def text(w):
+    """The text trace has the same accesses."""
+    program = w.compile("strides.c", "-O1")
+    rows = w.mat(w.host("mat", "--threshold=5000", "--", program, trace="mat.txt"))
+    got = collections.Counter((size, offset, kind, n) for _, _, offset, _, kind, n, size, _ in rows if size in SIZES)
+    want = collections.Counter()
+    want.update((8000, 8 * i, 2, 8) for i in range(1000))
+    want.update((8000, 40 * i, 1, 8) for i in range(200))
+    want.update((8000, 8 * i, 1, 8) for i in range(300))
+    want.update((5008, 8 * i, 2, 8) for i in range(625, -1, -2))
+    want.update((5008, 8 * i, 2, 8) for i in range(0, 626, 3))
+    want.update((90000, 4 * i, 1, 4) for i in range(150))
+    want.update((7200, 8 * i, 2, 8) for i in range(900))
+    want.update((7200, 24 * i, 2, 8) for i in range(300))
+    same("accesses", dict(got), dict(want))
+    for _, address, offset, base, _, _, size, place in rows:
+        same("offset", offset, address - base)
+        holds(f"offset {offset} lies in {size} bytes", 0 <= offset < size)
+        if size in SIZES and size != 90000:
+            holds(f"place {place!r}", "strides.c" in place)
+
+
+@case("mat.reads_everywhere", *ENGINES)
+def outside(w):
+    """With --all 1 accesses outside all allocations are there, too."""
+    program = w.compile("strides.c", "-O0")
+    few = w.mat(w.host("mat", "--", program, trace="few.txt"))
+    more = w.mat(w.host("mat", "--all", "1", "--", program, trace="all.txt"))
+    holds(f"{len(more)} accesses with --all, {len(few)} without", len(more) > len(few))
+
+
+def bounds(offsets, count, on, off, slack):
+    """Traced indices: one run that begins within `slack` behind `on` and ends within `slack` behind `off`."""
+    holds("something was traced", offsets)
+    first, last = offsets[0] // 8, offsets[-1] // 8
+    same("one run without gaps", [o // 8 for o in offsets], list(range(first, last + 1)))
+    holds(f"begins at {first}, signal before {on}", on <= first <= on + slack)
+    holds(f"ends at {last}, signal before {off}", off - 1 <= last <= off + slack)
+
+
+@case("mat.signal", *ENGINES)
+def signals(w):
+    """SIGUSR1 and SIGUSR2 switch within 1,000 instructions: an iteration has 5 or more."""
+    program = w.compile("switched.c", "-O1")
+    count, on, off = 60000, 20000, 40000
+    result = w.host("mat", "--signal", "--threshold=100000", "--", program, count, on, off, trace="switched.txt")
+    same("output", result.out, f"{count - 1}\n")
+    rows = [r for r in w.mat(result) if r[6] == 8 * count and r[4] == 2]
+    bounds([r[2] for r in rows], count, on, off, 200)
+
+
+@case("mat.signal_from_outside", *ENGINES)
+def signals_outside(w):
+    """Sent to mt-host, as a user does, while the program runs."""
+    program, position, trace = w.compile("switched.c", "-O1"), w.path("position"), w.path("out.txt")
+    with open(position, "wb") as f:
+        f.write(bytes(8))
+
+    def now():
+        with open(position, "rb") as f:
+            return struct.unpack("<q", f.read(8))[0]
+
+    def wait(until):
+        end = time.monotonic() + 60
+        while now() < until and time.monotonic() < end and host.poll() is None:
+            time.sleep(0.01)
+        return now()
+
+    count = 60000
+    command = [w.tool("mt-host"), f"--engine={w.engine}", "mat", "--signal", "--threshold=100000", "-o", trace, "--",
+               program, str(count), "0", "0", position]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=w.environment()) as host:
+        before_on = wait(5000)
+        host.send_signal(signal.SIGUSR1)
+        wait(before_on + 10000)
+        host.send_signal(signal.SIGUSR2)
+        after_off = wait(now() + 20000)
+        host.send_signal(signal.SIGTERM)
+        code = host.wait(60)
+        errors = host.stderr.read().decode()
+    same(f"exit code; {errors}", code, 128 + signal.SIGTERM)
+    rows = [r[2] // 8 for r in w.mat(type("R", (), {"trace": trace})) if r[6] == 8 * count and r[4] == 2]
+    holds("something was traced", rows)
+    same("one run without gaps", rows, list(range(rows[0], rows[-1] + 1)))
+    holds(f"traced {rows[0]}..{rows[-1]}, first signal sent at {before_on}, last index seen {after_off}",
+          before_on <= rows[0] <= before_on + 5000 and rows[-1] < after_off)
+
+
+def inside(rows, size):
+    return sorted(r[2] for r in rows if r[6] == size)
+
+
+OUTER = sorted(1000 * d + o for d in range(3) for o in [*range(10), *range(100, 200), *range(200, 300), 900])
+
+
+@case("mat.routine", *ENGINES)
+def routine(w):
+    """--routine holds through calls, function pointers, recursion and longjmp; other callers of the same are left out."""
+    for level in ("-O0", "-O2"):
+        program = w.compile("routines.c", level)
+        words = ["--routine=outer", "--routine", "outer_tail", "--routine=outer_left", "--", program]
+        rows = w.mat(w.host("mat", *words, trace="routine.txt"))
+        same(f"{level}: outer", inside(rows, 6666), OUTER)
+        same(f"{level}: outer_tail and the helper it ends in", inside(rows, 5555), [0, *range(100, 200)])
+        same(f"{level}: outer_left", inside(rows, 4444), [0, 107])
+        same(f"{level}: called by main", inside(rows, 7777), [])
+        rows = w.mat(w.host("mat", "--routine=helper", "--", program, trace="helper.txt"))
+        same(f"{level}: helper", inside(rows, 7777), [1000 * k + i for k in range(4) for i in range(100)])
+        same(f"{level}: outer's own", [o for o in inside(rows, 6666) if o % 1000 < 100], [])
+
+
+@case("mat.killed", *ENGINES)
+def killed(w):
+    """A program that is killed leaves a trace that can be read, and says that it is cut."""
+    program = w.compile("lives.c", "-O1")
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
+        result = w.host("mat", "--", program, "killed", int(number), code=128 + number)
+        process = subprocess.run([w.tool("mt-graph"), "-f", "json", result.trace], capture_output=True, text=True)
+        holds(f"mt-graph after signal {number}: exit code {process.returncode} {process.stderr}",
+              process.returncode in (0, 3))
+        if number == signal.SIGKILL:
+            same("mt-graph says that the trace is cut off", process.returncode, 3)

@@ -1,0 +1,110 @@
+"""Programs as they are, under the default engine: what they print is what they print natively."""
+import os
+import subprocess
+import sys
+
+from world import case, holds, need, same
+
+
+def compare(w, command, stdin=b"", mode="mat", words=(), trace="t.mtc", timeout=240):
+    """Same output, same errors, same exit code; the trace is complete. Returns its graph in mat mode."""
+    native = subprocess.run(command, input=stdin, capture_output=True, env=w.environment(), timeout=60)
+    trace = w.path(trace)
+    line = [w.tool("mt-host"), mode, "-o", trace, *words, "--", *command]
+    traced = subprocess.run(line, input=stdin, capture_output=True, env=w.environment(), timeout=timeout)
+    same(f"{command}: stderr", traced.stderr.decode(errors="replace"), native.stderr.decode(errors="replace"))
+    same(f"{command}: stdout", traced.stdout, native.stdout)
+    same(f"{command}: exit code", traced.returncode, native.returncode)
+    if mode != "mat":
+        return None
+    graph = w.graph(trace, "--min-count", "1000000000")
+    holds(f"{command}: the trace is complete", graph["complete"])
+    holds(f"{command}: {graph['records']} accesses", graph["records"] > 1000)
+    return graph
+
+
+def need_default(w):
+    if not w.has("qemu"):
+        from world import Skipped
+        raise Skipped("qemu-user or the plugin is not here")
+
+
+@case("programs.sqlite3")
+def sqlite(w):
+    need_default(w)
+    script = b"""create table t(a integer primary key, b text, c real);
+with recursive n(i) as (select 1 union all select i+1 from n where i < 3000)
+  insert into t select i, 'row ' || (i * 7919 % 3001), i / 7.0 from n;
+create index bc on t(b, c);
+select count(*), sum(a), round(avg(c), 6), min(b), max(b) from t;
+select b, count(*) from t where b like 'row 1%' group by substr(b, 1, 6) order by 2 desc, 1 limit 5;
+delete from t where a % 3 = 0; vacuum; select count(*), total(c) from t; pragma integrity_check;
+select * from nothing;
+"""
+    compare(w, [need("sqlite3"), ":memory:"], script)
+
+
+@case("programs.python")
+def python(w):
+    need_default(w)
+    program = ("import json, re, hashlib\n"
+               "d = {str(i): [i * 3, i / 7, 'x' * (i % 9)] for i in range(2000)}\n"
+               "t = json.dumps(d, sort_keys=True)\n"
+               "assert json.loads(t) == d\n"
+               "print(len(t), hashlib.sha256(t.encode()).hexdigest(), len(re.findall(r'x+', t)))\n"
+               "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    print(e)\n"
+               "raise SystemExit(5)\n")
+    # The file itself: what stands in PATH may be a script that execs it, and exec ends the trace.
+    compare(w, [os.path.realpath(sys.executable), "-S", "-E", "-c", program])
+
+
+@case("programs.gzip")
+def gzip(w):
+    need_default(w)
+    with open(os.path.join(w.source, "docs", "internals.md"), "rb") as f:
+        text = f.read() * 4
+    compare(w, [need("gzip"), "-9nc"], text)
+    packed = subprocess.run([need("gzip"), "-9nc"], input=text, capture_output=True).stdout
+    compare(w, [need("gzip"), "-dc"], packed)
+
+
+@case("programs.sort")
+def sort(w):
+    need_default(w)
+    path = w.path("numbers")
+    with open(path, "w", encoding="ascii") as f:
+        for i in range(60000):
+            f.write(f"{i * 7919 % 60013} line {i}\n")
+    compare(w, [need("sort"), "--parallel=4", "-S", "8M", "-n", path])
+
+
+@case("programs.exceptions", "llvm", "qemu")
+def exceptions(w):
+    program = w.compile("throws.cpp", "-O2")
+    native = w.call([program])
+    for mode, trace in (("mat", "t.mtc"), ("atomic", "t.out")):
+        result = w.host(mode, "--", program, trace=trace)
+        same(f"{mode}: output", (result.out, result.err), (native.stdout, native.stderr))
+
+
+@case("programs.pipeline")
+def pipeline(w):
+    """bash forks for each part: the shell is traced, its children run as if nothing were."""
+    need_default(w)
+    compare(w, [need("bash"), "-c", "seq 1 3000 | grep 7 | sort -rn | head -3; cat <(echo a) | tr a b; "
+                "f() { local x=$1; ((x > 1)) && f $((x - 1)); echo $x; }; f 20 | wc -l; kill -TERM $$"])
+
+
+@case("programs.insn")
+def insn(w):
+    need_default(w)
+    compare(w, [need("ls"), "-la", w.src], mode="insn", trace="ls.out")
+
+
+@case("programs.atomic")
+def atomic(w):
+    need_default(w)
+    path = w.path("numbers")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("".join(f"{i * 7919 % 20011}\n" for i in range(20000)))
+    compare(w, [need("sort"), "--parallel=2", "-n", path], mode="atomic", trace="sort.mtc")

@@ -1,0 +1,169 @@
+/* Threads and processes that begin and end in all ways while they are traced. Each thread makes an exact
+ * number of atomic additions to a cell of its own; the program prints "cell ADDRESS NAME COUNT" for each.
+ * usage: lives many N | exits | fork | exec PROGRAM | signal | killed NUMBER */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ADDS = 1000, CELLS = 256, SPACING = 8 };
+static long *cells; /* a cell is SPACING longs: one address lock each */
+static volatile sig_atomic_t alarms;
+
+static void add(int cell, int times)
+{
+    for (int i = 0; i < times; i++)
+        __atomic_fetch_add(&cells[cell * SPACING], 1, __ATOMIC_SEQ_CST);
+}
+
+static void tell(int cell, const char *name, long count)
+{
+    printf("cell %lu %s %ld\n", (unsigned long)(uintptr_t)&cells[cell * SPACING], name, count);
+}
+
+static void *plain(void *arg)
+{
+    add((int)(size_t)arg, ADDS);
+    return NULL;
+}
+static void *exits(void *arg)
+{
+    add((int)(size_t)arg, ADDS);
+    pthread_exit(NULL);
+}
+static void *leaves(void *arg) /* without a word to the C library */
+{
+    add((int)(size_t)arg, ADDS);
+    syscall(SYS_exit, 0);
+    return NULL;
+}
+static void *waits(void *arg)
+{
+    add((int)(size_t)arg, ADDS);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void run(void *(*body)(void *), int first, int n)
+{
+    pthread_t t[CELLS];
+    for (int i = 0; i < n; i++)
+        if (pthread_create(&t[i], NULL, body, (void *)(size_t)(first + i)) != 0)
+            exit(3);
+    for (int i = 0; i < n; i++)
+        pthread_join(t[i], NULL);
+}
+
+static int many(int n)
+{
+    for (int begun = 0; begun < n; begun += 64) /* 64 at once */
+        run(plain, begun % CELLS, n - begun < 64 ? n - begun : 64);
+    for (int i = 0; i < n && i < CELLS; i++)
+        tell(i, "thread", cells[i * SPACING]);
+    return 0;
+}
+
+static int ends(void)
+{
+    pthread_t cancelled, waiting;
+    run(exits, 0, 4);
+    run(leaves, 4, 2); /* pthread_join works: the kernel clears the thread's id */
+    pthread_create(&cancelled, NULL, waits, (void *)6);
+    while (__atomic_load_n(&cells[6 * SPACING], __ATOMIC_SEQ_CST) < ADDS)
+        usleep(1000);
+    pthread_cancel(cancelled);
+    pthread_join(cancelled, NULL);
+    pthread_create(&waiting, NULL, waits, (void *)7); /* lives until the process ends */
+    while (__atomic_load_n(&cells[7 * SPACING], __ATOMIC_SEQ_CST) < ADDS)
+        usleep(1000);
+    for (int i = 0; i < 8; i++)
+        tell(i, "thread", ADDS);
+    return 0;
+}
+
+static int forks(void)
+{
+    pthread_t other;
+    pthread_create(&other, NULL, waits, (void *)1);
+    for (int i = 0; i < 5; i++) {
+        add(0, ADDS / 5);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            add(2, ADDS); /* not in the trace: a child's memory is its own */
+            _exit(cells[2 * SPACING] == ADDS ? 7 : 8);
+        }
+        int status;
+        if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7)
+            return 4;
+    }
+    while (__atomic_load_n(&cells[1 * SPACING], __ATOMIC_SEQ_CST) < ADDS)
+        usleep(1000);
+    if (system("exit 5") != 5 << 8) /* a child that execs */
+        return 5;
+    add(0, ADDS);
+    tell(0, "parent", 2 * ADDS);
+    tell(1, "thread", ADDS);
+    tell(2, "child", 0);
+    return 0;
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    add(1, 10);
+    alarms++;
+}
+
+static int signals(void)
+{
+    struct sigaction sa = {.sa_handler = on_alarm};
+    struct itimerval every = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+    long adds = 0;
+    sigaction(SIGALRM, &sa, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (alarms < 20) {
+        add(0, 100);
+        adds += 100;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    tell(0, "main", adds);
+    tell(1, "handler", alarms * 10L);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    cells = aligned_alloc(64, CELLS * SPACING * sizeof *cells);
+    memset(cells, 0, CELLS * SPACING * sizeof *cells);
+    if (!strcmp(what, "many") && argc > 2)
+        return many(atoi(argv[2]));
+    if (!strcmp(what, "exits"))
+        return ends();
+    if (!strcmp(what, "fork"))
+        return forks();
+    if (!strcmp(what, "signal"))
+        return signals();
+    add(0, ADDS);
+    tell(0, "main", ADDS);
+    fflush(stdout);
+    if (!strcmp(what, "exec") && argc > 2) {
+        execl(argv[2], argv[2], "from", "exec", (char *)NULL);
+        return errno;
+    }
+    if (!strcmp(what, "killed") && argc > 2) {
+        kill(getpid(), atoi(argv[2]));
+        pause();
+    }
+    return 2;
+}
