@@ -89,7 +89,7 @@ const struct mt_core_options *mt_core_options(void);
 struct mt_core_thread {
     /* Hot: the engine appends entries here (mat mode). When cur >= limit it hands the access to
      * mt_core_record instead. Others set limit to NULL to get the thread's attention (events, signals):
-     * written with __atomic_*. Never NULL themselves: an engine appends whether tracing is on or not. */
+     * written with __atomic_*. An engine appends whether tracing is on or not. */
     struct mt_host_entry *cur, *limit;
     /* The core's own. */
     struct mt_core_thread_state *state;

@@ -1,0 +1,318 @@
+/* Allocations: the two index trees, their lines in the container, and what an address means now. */
+#include "state.h"
+#include <string.h>
+
+#define PAGE 4096u
+
+static const char *const kinds[] = {[MT_CORE_MALLOC] = "malloc",   [MT_CORE_CALLOC] = "calloc",
+                                    [MT_CORE_REALLOC] = "realloc", [MT_CORE_MEMALIGN] = "memalign",
+                                    [MT_CORE_MMAP] = "mmap",       [MT_CORE_BRK] = "brk",
+                                    [MT_CORE_NEW] = "new"};
+
+struct change {
+    uint64_t seq;
+    struct mt_index_tree *tree;
+    uint64_t low, high; /* of what was touched: where pieces of cut allocations may lie */
+    struct {
+        uint64_t id, start, end;
+    } cut[16]; /* allocations that lost a part and may be gone now */
+    unsigned cuts;
+};
+
+static struct mt_index_tree *tree_of(enum mt_core_alloc_kind kind)
+{
+    return kind == MT_CORE_MMAP || kind == MT_CORE_BRK ? &mt_g.maps : &mt_g.blocks;
+}
+
+static int keeps(void)
+{
+    return mt_on() && (mt_g.o->mode == MT_CORE_MAT || mt_g.o->container);
+}
+
+/* ---- lines ---- */
+
+static void line_free(const char *ev, uint64_t seq, uint64_t id, uint64_t base, uint64_t bytes)
+{
+    struct mt_json *j = id ? mt_sink_line(ev) : NULL;
+    if (!j)
+        return;
+    mt_json_u64(j, "seq", seq);
+    mt_json_u64(j, "id", id - 1);
+    mt_json_address(j, "base", base);
+    if (bytes)
+        mt_json_u64(j, "bytes", bytes);
+    mt_sink_line_end();
+}
+
+static void line_alloc(uint64_t seq, uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
+                       const struct mt_code_place *p)
+{
+    struct mt_json *j = mt_sink_line("alloc");
+    if (!j)
+        return;
+    mt_json_u64(j, "seq", seq);
+    mt_json_u64(j, "id", id - 1);
+    mt_json_address(j, "base", base);
+    mt_json_u64(j, "bytes", bytes);
+    mt_json_string(j, "kind", kinds[kind]);
+    mt_json_string(j, "name", "");
+    mt_json_string(j, "file", p->file);
+    mt_json_u64(j, "line", p->line);
+    if (p->ip)
+        mt_json_address(j, "ip", p->ip);
+    mt_sink_line_end();
+}
+
+/* ---- taking away ---- */
+
+static void gone(const struct mt_range *was, int whole, void *arg)
+{
+    struct change *c = arg;
+    if (!was->id)
+        return;
+    int piece = was->base != was->start || was->end != was->start + was->bytes;
+    if (whole && !piece) {
+        line_free("free", c->seq, was->id, was->start, 0);
+        return;
+    }
+    uint64_t low = was->base > c->low ? was->base : c->low, high = was->end < c->high ? was->end : c->high;
+    line_free("cut", c->seq, was->id, low, high - low);
+    if (!whole)
+        return;
+    unsigned i = 0;
+    while (i < c->cuts && c->cut[i].id != was->id)
+        i++;
+    if (i == sizeof c->cut / sizeof *c->cut)
+        return; /* its end goes unsaid: a later allocation there says it */
+    c->cut[i].id = was->id;
+    c->cut[i].start = was->start;
+    c->cut[i].end = was->start + was->bytes;
+    c->cuts += i == c->cuts;
+}
+
+/* 0, or -1 without memory. The caller holds the lock. */
+static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint64_t seq)
+{
+    struct change c = {.seq = seq, .tree = t, .low = base, .high = base + bytes};
+    if (mt_index_remove(t, base, bytes, gone, &c))
+        return -1;
+    for (unsigned i = 0; i < c.cuts; i++)
+        if (!mt_index_has(t, c.cut[i].start, c.cut[i].end, c.cut[i].id))
+            line_free("free", seq, c.cut[i].id, c.cut[i].start, 0);
+    return 0;
+}
+
+static void no_memory(void)
+{
+    mt_fail("the allocation index is out of memory");
+}
+
+static void changed(void)
+{
+    __atomic_add_fetch(&mt_g.changes, 1, __ATOMIC_RELEASE);
+}
+
+/* Under the lock: [base, base + bytes) is a new allocation. */
+static void put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const struct mt_code_place *p)
+{
+    struct mt_index_tree *t = tree_of(kind);
+    uint64_t seq = mt_seq_next();
+    uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to be of interest */
+    if (take_away(t, base, bytes, seq) || mt_index_insert(t, base, bytes, id)) {
+        no_memory();
+        return;
+    }
+    if (id) {
+        mt_g.allocations++;
+        line_alloc(seq, id, base, bytes, kind, p);
+    }
+    changed();
+}
+
+/* Everybody's next access comes after this. */
+static void tell(struct mt_core_thread *t)
+{
+    if (mt_g.o->mode == MT_CORE_MAT)
+        mt_core_moved(t);
+}
+
+/* A signal handler that interrupted the core in this thread must not wait for its locks. */
+static int enter(struct mt_core_thread *t)
+{
+    if (!keeps())
+        return 0;
+    if (t && t->state->busy) {
+        t->state->lost++;
+        return 0;
+    }
+    return 1;
+}
+
+static void lock(struct mt_core_thread *t)
+{
+    if (t)
+        t->state->busy++;
+    mt_spin_lock(&mt_g.index_lock);
+}
+
+static void unlock(struct mt_core_thread *t)
+{
+    mt_spin_unlock(&mt_g.index_lock);
+    if (t)
+        t->state->busy--;
+    tell(t);
+}
+
+/* ---- blocks ---- */
+
+void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
+                   uint64_t ip)
+{
+    struct mt_code_place p;
+    if (!base || !bytes || !enter(t))
+        return;
+    mt_site_place(ip, &p);
+    lock(t);
+    put(kind, base, bytes, &p);
+    unlock(t);
+}
+
+/* Under the lock. `id` UINT64_MAX: whichever stands there. */
+static void free_block(uint64_t base, uint64_t id)
+{
+    struct mt_range *r = mt_index_find(&mt_g.blocks, base);
+    if (!r || r->start != base || (id != UINT64_MAX && r->id != id))
+        return;
+    if (take_away(&mt_g.blocks, base, r->end - base, mt_seq_next()))
+        no_memory();
+    changed();
+}
+
+void mt_core_free(struct mt_core_thread *t, uint64_t base)
+{
+    if (!base || !enter(t))
+        return;
+    lock(t);
+    free_block(base, UINT64_MAX);
+    unlock(t);
+}
+
+void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old)
+{
+    if (!old || !t || !enter(t))
+        return;
+    mt_spin_lock(&mt_g.index_lock);
+    struct mt_range *r = mt_index_find(&mt_g.blocks, old);
+    t->state->realloc_base = old;
+    t->state->realloc_id = r && r->start == old ? r->id : UINT64_MAX - 1;
+    mt_spin_unlock(&mt_g.index_lock);
+}
+
+void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip)
+{
+    struct mt_code_place p;
+    uint64_t id = UINT64_MAX;
+    if (!base || !enter(t))
+        return;
+    mt_site_place(ip, &p);
+    lock(t);
+    if (t && t->state->realloc_base == old)
+        id = t->state->realloc_id;
+    if (t)
+        t->state->realloc_base = 0;
+    if (old)
+        free_block(old, id);
+    if (bytes)
+        put(MT_CORE_REALLOC, base, bytes, &p);
+    unlock(t);
+}
+
+/* ---- maps ---- */
+
+static void unmap(uint64_t base, uint64_t bytes)
+{
+    if (bytes && take_away(&mt_g.maps, base, bytes, mt_seq_next()))
+        no_memory();
+    changed();
+}
+
+static uint64_t pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+void mt_core_unmap(struct mt_core_thread *t, uint64_t base, uint64_t bytes)
+{
+    if (!bytes || !enter(t))
+        return;
+    lock(t);
+    unmap(base, pages(bytes));
+    unlock(t);
+}
+
+void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, uint64_t base, uint64_t bytes,
+                   uint64_t ip)
+{
+    struct mt_code_place p;
+    if (!base || !enter(t))
+        return;
+    mt_site_place(ip, &p);
+    lock(t);
+    if (old_bytes)
+        unmap(old, pages(old_bytes));
+    if (bytes)
+        put(MT_CORE_MMAP, base, bytes, &p);
+    unlock(t);
+}
+
+void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_break, uint64_t ip)
+{
+    struct mt_code_place p;
+    if (old_break == new_break || !enter(t))
+        return;
+    mt_site_place(new_break > old_break ? ip : 0, &p);
+    lock(t);
+    if (new_break > old_break)
+        put(MT_CORE_BRK, old_break, new_break - old_break, &p);
+    else
+        unmap(new_break, old_break - new_break);
+    unlock(t);
+}
+
+/* ---- lookup ---- */
+
+static void look_up(uint64_t address, struct mt_meaning *m)
+{
+    struct mt_range *r = mt_index_find(&mt_g.blocks, address);
+    *m = (struct mt_meaning){.base = 0, .end = UINT64_MAX};
+    if (!r) {
+        mt_index_gap(&mt_g.blocks, address, &m->base, &m->end);
+        r = mt_index_find(&mt_g.maps, address);
+    }
+    if (!r) {
+        mt_index_gap(&mt_g.maps, address, &m->base, &m->end);
+        return;
+    }
+    m->base = r->base > m->base ? r->base : m->base;
+    m->end = r->end < m->end ? r->end : m->end;
+    m->id = r->id;
+    m->start = r->start;
+    m->bytes = r->bytes;
+}
+
+void mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address, struct mt_meaning *m)
+{
+    uint64_t changes = __atomic_load_n(&mt_g.changes, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < MT_CACHE; i++) {
+        struct mt_meaning *c = &t->cache[i];
+        if (address - c->base < c->end - c->base && c->changes == changes && c->end) {
+            *m = *c;
+            return;
+        }
+    }
+    mt_spin_lock(&mt_g.index_lock);
+    look_up(address, m);
+    m->changes = mt_g.changes;
+    mt_spin_unlock(&mt_g.index_lock);
+    t->cache[t->next_cache++ % MT_CACHE] = *m;
+}

@@ -1,0 +1,152 @@
+/* Calls and returns of traced functions; the annotation library's are orders to us. */
+#include "atomic.h"
+#include "order.h"
+
+struct event {
+    enum mt_host_event kind;
+    uint64_t args[5];
+    unsigned n;
+};
+
+static void log_event(struct mt_core_thread_state *t, uint64_t time, void *arg)
+{
+    const struct event *e = arg;
+    mt_atomic_event(t, time, e->kind, e->args, e->n);
+    mt_atomic_flush(t);
+}
+
+/* In the order of its thread; nameless threads have none, so all threads meet there. */
+static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
+{
+    if (!t || t->name < 0) {
+        mt_order_sync(t, log_event, e);
+        return;
+    }
+    mt_spin_lock(&t->lock);
+    uint64_t time = t->time + 1;
+    mt_atomic_event(t, time, e->kind, e->args, e->n);
+    int lagging = mt_atomic_flush_due(t);
+    mt_spin_unlock(&t->lock);
+    if (lagging)
+        mt_lag_control(time);
+}
+
+static int taken(const struct mt_core_thread_state *t, int64_t name)
+{
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i] != t && mt_g.slot[i]->live && mt_g.slot[i]->name == name)
+            return 1;
+    return 0;
+}
+
+static void log_register(struct mt_core_thread_state *t, uint64_t time, void *arg)
+{
+    uint64_t name = *(uint64_t *)arg;
+    static int said;
+    if ((int64_t)name < 0 || taken(t, (int64_t)name)) {
+        if (!said++)
+            mt_plat_report("register_thread(%lld): %s; the call is ignored", (long long)name,
+                           (int64_t)name < 0 ? "a name is 0 or more"
+                                             : "another running thread has this name");
+        return;
+    }
+    if (t->name >= 0) {
+        mt_atomic_event(t, time, MT_HOST_EV_THREAD_END, NULL, 0);
+        mt_atomic_flush(t);
+    }
+    t->name = (int64_t)name;
+    mt_atomic_event(t, time, MT_HOST_EV_THREAD_START, &name, 1);
+    mt_atomic_flush(t);
+}
+
+static void log_roi(struct mt_core_thread_state *t, uint64_t time, void *arg)
+{
+    int on = *(int *)arg;
+    __atomic_store_n(&mt_g.in_roi, on ? 1u : 0u, __ATOMIC_SEQ_CST);
+    mt_atomic_event(t, time, on ? MT_HOST_EV_START_ROI : MT_HOST_EV_END_ROI, NULL, 0);
+    mt_atomic_flush(t);
+}
+
+static void annotate(struct mt_core_thread_state *t, uint32_t function, uint64_t argument)
+{
+    int on = function == MT_CORE_FN_START_ROI;
+    if (function != MT_CORE_FN_REGISTER)
+        mt_order_sync(t, log_roi, &on);
+    else if (t && mt_g.o->registered && t->name != (int64_t)argument)
+        mt_order_sync(t, log_register, &argument);
+}
+
+/* A callback holds no address locks: the instruction is over. 0: not now. */
+static int enter(struct mt_core_thread_state *t)
+{
+    if (!mt_on() || (t && (t->busy || !t->live)))
+        return 0;
+    if (!t)
+        return 1;
+    t->busy = 1;
+    t->pending = 0;
+    if (t->held)
+        mt_order_release(t, 0);
+    return 1;
+}
+
+static void leave(struct mt_core_thread_state *t)
+{
+    if (t)
+        t->busy = 0;
+}
+
+/* In mat mode functions are those of --routine. A frame left by longjmp or an exception is found out at the
+ * next entry above it. */
+static void mat_call(struct mt_core_thread *pub, uint32_t function, uint64_t sp)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (function == MT_CORE_FN_START_ROI || function == MT_CORE_FN_END_ROI) {
+        mt_mat_roi(t, function == MT_CORE_FN_START_ROI);
+    } else if (t && function > MT_CORE_FN_END_ROI) {
+        if (t->depth && sp && t->outer && sp > t->outer)
+            t->depth = 0;
+        if (!t->depth)
+            t->outer = sp;
+        mt_core_routine_enter(pub);
+    }
+}
+
+void mt_core_call(struct mt_core_thread *pub, uint32_t function, uint64_t sp, const uint64_t a[3])
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (mt_on() && mt_g.o->mode == MT_CORE_MAT)
+        mat_call(pub, function, sp);
+    if (!function || mt_g.o->mode != MT_CORE_ATOMIC || !enter(t))
+        return;
+    struct event e = {MT_HOST_EV_CALL, {function, sp, a[0], a[1], a[2]}, 5};
+    if (function <= MT_CORE_FN_END_ROI)
+        annotate(t, function, a[0]);
+    else
+        log_in_thread(t, &e);
+    leave(t);
+}
+
+void mt_core_return(struct mt_core_thread *pub, uint32_t function, uint64_t sp, uint64_t value)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (function <= MT_CORE_FN_END_ROI || !mt_on())
+        return;
+    if (mt_g.o->mode == MT_CORE_MAT)
+        mt_core_routine_leave(pub);
+    if (mt_g.o->mode != MT_CORE_ATOMIC || !enter(t))
+        return;
+    struct event e = {MT_HOST_EV_RETURN, {function, sp, value}, 3};
+    log_in_thread(t, &e);
+    leave(t);
+}
+
+void mt_core_context_change(struct mt_core_thread *pub)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!mt_on() || mt_g.o->mode != MT_CORE_ATOMIC || !enter(t))
+        return;
+    struct event e = {MT_HOST_EV_CONTEXT, {0}, 0};
+    log_in_thread(t, &e);
+    leave(t);
+}

@@ -1,0 +1,296 @@
+/* Atomic mode: one instruction between begin and end, and the buffers of a thread. */
+#include "atomic.h"
+#include "order.h"
+#include "text.h"
+#include <stdio.h>
+
+#define RESERVE 16u /* entries kept free for one access or event */
+#define PIECE 8192u /* text put together before it goes to the sink */
+
+static struct mt_core_thread_state nobody;
+static char *nobody_text;
+
+struct mt_core_thread_state *mt_atomic_nobody(void)
+{
+    return &nobody;
+}
+
+int mt_atomic_open(char *why, unsigned size)
+{
+    nobody = (struct mt_core_thread_state){.name = MT_NAMELESS, .number = UINT64_MAX};
+    nobody.buffer = mt_sink_buffer(MT_BUFFER_TIMED, UINT64_MAX, 0);
+    nobody.text = nobody_text = mt_plat_map(PIECE);
+    if (nobody.buffer && nobody.text)
+        return 0;
+    snprintf(why, size, "out of memory");
+    return -1;
+}
+
+/* ---- buffers ---- */
+
+static void append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
+                   uint32_t size)
+{
+    t->buffer->timed[t->buffer->count++] = (struct mt_host_timed_entry){address, time, site, size};
+}
+
+/* Text of the buffer, in pieces of whole lines. */
+struct piece {
+    char *text;
+    size_t bytes;
+};
+
+static void piece_out(struct piece *p)
+{
+    if (p->bytes)
+        mt_sink_text(p->text, p->bytes);
+    p->bytes = 0;
+}
+
+static void piece_access(struct piece *p, const struct mt_core_thread_state *t, uint64_t time,
+                         struct mt_text_access *a)
+{
+    if (p->bytes + MT_TEXT_LINE > PIECE)
+        piece_out(p);
+    p->bytes += mt_text_access(p->text + p->bytes, PIECE - p->bytes, time, t->name, a);
+    *a = (struct mt_text_access){.has = 0};
+}
+
+static void piece_event(struct piece *p, const struct mt_core_thread_state *t,
+                        const struct mt_host_timed_entry *e, const uint64_t *args, unsigned n)
+{
+    const char *name = n > 1 ? mt_function_name(args[0]) : "";
+    for (int again = 0; again < 2; again++) {
+        size_t bytes = mt_text_event(p->text + p->bytes, PIECE - p->bytes, e->time, t->name,
+                                     (enum mt_host_event)e->size, args, n, name);
+        p->bytes += bytes;
+        if (bytes || !p->bytes)
+            return;
+        piece_out(p);
+    }
+}
+
+static uint32_t size_of(const struct mt_host_timed_entry *e, const struct mt_site *s)
+{
+    return e->size ? e->size : s->size[MT_HOST_OPERAND(e->site)];
+}
+
+static void print(struct mt_core_thread_state *t)
+{
+    const struct mt_host_timed_entry *e = t->buffer->timed, *end = e + t->buffer->count;
+    struct piece p = {t->text, 0};
+    struct mt_text_access a = {.has = 0};
+    while (e < end) {
+        uint64_t time = e->time;
+        if (e->site) {
+            for (; e < end && e->site && e->time == time; e++) {
+                struct mt_site *s = mt_site_of(e->site);
+                if (s)
+                    mt_text_access_add(&a, (enum mt_host_op)s->op[MT_HOST_OPERAND(e->site)], e->address,
+                                       size_of(e, s));
+            }
+            piece_access(&p, t, time, &a);
+            continue;
+        }
+        const struct mt_host_timed_entry *event = e;
+        uint64_t args[8] = {e->address};
+        unsigned n = 1;
+        for (e++; e < end && !e->site && !e->size && n < 8; e++)
+            args[n++] = e->address;
+        piece_event(&p, t, event, args, n);
+    }
+    piece_out(&p);
+    t->buffer->count = 0;
+}
+
+void mt_atomic_flush(struct mt_core_thread_state *t)
+{
+    struct mt_buffer *b = t->buffer, *other;
+    t->accesses = 0;
+    if (!b->count)
+        return;
+    t->written = b->timed[b->count - 1].time;
+    if (!mt_g.o->container) {
+        print(t);
+        return;
+    }
+    other = mt_sink_buffer(MT_BUFFER_TIMED, t->number, mt_seq_now());
+    if (other) {
+        mt_sink_put(b);
+        t->buffer = other;
+    } else {
+        t->lost += b->count;
+        mt_g.incomplete = 1;
+        b->count = 0;
+    }
+}
+
+int mt_atomic_flush_due(struct mt_core_thread_state *t)
+{
+    t->accesses++;
+    if (t->buffer->count < MT_BUFFER_TIMED_MAX - RESERVE &&
+        (mt_g.o->container || t->accesses < mt_g.o->flush))
+        return 0;
+    mt_atomic_flush(t);
+    return !mt_g.o->container;
+}
+
+void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host_event kind,
+                     const uint64_t *args, unsigned n)
+{
+    if (!t->buffer)
+        return;
+    append(t, n ? args[0] : 0, time, 0, (uint32_t)kind);
+    for (unsigned i = 1; i < n; i++)
+        append(t, args[i], time, 0, 0);
+    t->time = time;
+}
+
+/* ---- one instruction ---- */
+
+static int traced(const struct mt_core_thread_state *t)
+{
+    return t->name >= 0 && (!mt_g.o->roi || __atomic_load_n(&mt_g.in_roi, __ATOMIC_RELAXED));
+}
+
+static void keep(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count)
+{
+    t->count = count > 3 ? 3 : count;
+    for (unsigned i = 0; i < t->count; i++)
+        t->operand[i] = operands[i];
+}
+
+void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!t || t->busy || !t->live)
+        return;
+    t->busy = 1;
+    if (t->held)
+        mt_order_release(t, 0);
+    t->pending = mt_on() && traced(t);
+    if (t->pending) {
+        keep(t, operands, count);
+        if (!mt_g.o->test)
+            mt_order_acquire(t);
+    }
+    t->busy = 0;
+}
+
+/* Entries of the operands from `time` on: what does not fit into one line gets a line, and a time, of its
+ * own. Returns the last time. */
+static uint64_t log_access(struct mt_core_thread_state *t, uint64_t time)
+{
+    struct mt_text_access a = {.has = 0};
+    for (unsigned i = 0; i < t->count; i++) {
+        const struct mt_core_operand *o = &t->operand[i];
+        struct mt_site *s = mt_site_of(o->site);
+        if (!s)
+            continue;
+        uint32_t k = MT_HOST_OPERAND(o->site);
+        if (!mt_text_access_add(&a, (enum mt_host_op)s->op[k], o->address, o->size ? o->size : s->size[k])) {
+            a = (struct mt_text_access){.has = 0};
+            time++;
+            mt_text_access_add(&a, (enum mt_host_op)s->op[k], o->address, o->size ? o->size : s->size[k]);
+        }
+        append(t, o->address, time, o->site, o->size);
+    }
+    return time;
+}
+
+static void mark_failed(struct mt_core_thread_state *t)
+{
+    for (unsigned i = 0; i < t->count; i++) {
+        struct mt_site *s = mt_site_of(t->operand[i].site);
+        if (s && s->op[MT_HOST_OPERAND(t->operand[i].site)] == MT_HOST_CAS)
+            t->operand[i].site = mt_site_twin(t->operand[i].site);
+    }
+}
+
+void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
+                        int failed)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!t || t->busy || !t->pending)
+        return;
+    t->busy = 1;
+    t->pending = 0;
+    if (count)
+        keep(t, operands, count);
+    if (failed && !mt_g.o->failed)
+        mark_failed(t);
+    int lagging = 0;
+    uint64_t time = mt_order_time(t);
+    mt_spin_lock(&t->lock);
+    if (mt_on() && t->count) {
+        time = log_access(t, (time > t->time ? time : t->time) + 1);
+        t->time = time;
+        mt_order_release(t, time);
+        lagging = mt_atomic_flush_due(t);
+    } else {
+        mt_order_release(t, 0);
+    }
+    mt_spin_unlock(&t->lock);
+    if (lagging)
+        mt_lag_control(time);
+    t->busy = 0;
+}
+
+void mt_core_atomic_drop(struct mt_core_thread *pub)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!t || t->busy)
+        return;
+    t->pending = 0;
+    if (t->held)
+        mt_order_release(t, 0);
+}
+
+/* ---- threads ---- */
+
+static void log_start(struct mt_core_thread_state *t, uint64_t time, void *arg)
+{
+    t->name = (int64_t)t->number;
+    mt_atomic_event(t, time, MT_HOST_EV_THREAD_START, &t->number, 1);
+    mt_atomic_flush(t); /* a merger must know of the thread before later times of others arrive */
+}
+
+void mt_atomic_start(struct mt_core_thread_state *t)
+{
+    t->busy = 1;
+    t->text = mt_g.o->container ? NULL : mt_plat_map(PIECE);
+    if (!mt_g.o->container && !t->text)
+        mt_fail("out of memory for a thread's text");
+    else if (!mt_g.o->registered)
+        mt_order_sync(t, log_start, NULL);
+    t->busy = 0;
+}
+
+static void log_end(struct mt_core_thread_state *t, uint64_t time, void *arg)
+{
+    if (t->name >= 0)
+        mt_atomic_event(t, time, MT_HOST_EV_THREAD_END, NULL, 0);
+    mt_atomic_flush(t);
+    t->name = MT_NAMELESS;
+}
+
+void mt_atomic_end(struct mt_core_thread_state *t)
+{
+    t->pending = 0;
+    if (t->held)
+        mt_order_release_dead(t);
+    mt_order_sync(t, log_end, NULL);
+    mt_plat_unmap(t->text, PIECE);
+    t->text = NULL;
+}
+
+void mt_atomic_stop(struct mt_core_thread_state *t)
+{
+    if (t->text || mt_g.o->container)
+        mt_atomic_flush(t);
+}
+
+void mt_atomic_close(void)
+{
+    mt_atomic_flush(&nobody);
+}

@@ -1,0 +1,149 @@
+/* Start, stop, fork. */
+#include "state.h"
+#include <stdio.h>
+#include <string.h>
+
+struct mt_core_global mt_g;
+static uint32_t started;
+
+uint64_t mt_seq_now(void)
+{
+    return mt_g.e->sequence ? mt_g.e->sequence(0) : __atomic_load_n(&mt_g.own_seq, __ATOMIC_ACQUIRE);
+}
+
+uint64_t mt_seq_next(void)
+{
+    return mt_g.e->sequence ? mt_g.e->sequence(1) : __atomic_add_fetch(&mt_g.own_seq, 1, __ATOMIC_SEQ_CST);
+}
+
+void mt_fail(const char *format, ...)
+{
+    char text[1024];
+    mt_g.incomplete = 1;
+    __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
+    static uint32_t said;
+    if (__atomic_exchange_n(&said, 1, __ATOMIC_SEQ_CST))
+        return;
+    __builtin_va_list args;
+    __builtin_va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    __builtin_va_end(args);
+    mt_plat_report("%s; tracing is off, the trace is incomplete", text);
+    mt_ring();
+}
+
+int mt_core_start(const struct mt_core_options *options, const struct mt_core_engine *engine, char *why,
+                  unsigned size)
+{
+    if (mt_g.slot) {
+        snprintf(why, size, "tracing was started already");
+        return -1;
+    }
+    memset(&mt_g, 0, sizeof mt_g);
+    mt_g.o = options;
+    mt_g.e = engine;
+    mt_g.switched = !options->signal;
+    mt_plat_engine(engine->report, engine->yield);
+    if (!(mt_g.slot = mt_plat_map(MT_THREADS * sizeof *mt_g.slot))) {
+        snprintf(why, size, "out of memory");
+        return -1;
+    }
+    if (mt_functions_start(why, size) || mt_sink_open(why, size))
+        return -1;
+    if ((options->mode == MT_CORE_ATOMIC && (mt_order_start(why, size) || mt_atomic_open(why, size))) ||
+        (options->mode == MT_CORE_INSN && mt_insn_start(why, size))) {
+        mt_sink_close(0);
+        return -1;
+    }
+    __atomic_store_n(&started, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&mt_g.on, 1, __ATOMIC_SEQ_CST);
+    mt_functions_lines();
+    return 0;
+}
+
+/* A thread that sits in the core, or in the signal handler's own frame below, must not make us wait for ever:
+ * what it holds is then lost and counted. */
+static int lock_for(struct mt_spin *l, uint64_t ns)
+{
+    uint64_t until = 0;
+    for (unsigned step = 0; !mt_spin_try(l); step++) {
+        if (step > 64 && !until)
+            until = mt_plat_now_ns() + ns;
+        if (until && mt_plat_now_ns() > until && !mt_sink_writing())
+            return -1;
+        mt_plat_pause(step);
+    }
+    return 0;
+}
+
+#define STOP_WAIT_NS 1000000000u
+
+static void collect(void)
+{
+    for (uint32_t i = 0; i < mt_g.slots; i++) {
+        struct mt_core_thread_state *t = mt_g.slot[i];
+        if (!__atomic_load_n(&t->live, __ATOMIC_ACQUIRE))
+            continue;
+        if (lock_for(&t->lock, STOP_WAIT_NS)) {
+            mt_g.incomplete = 1;
+            continue;
+        }
+        if (t->live && t->buffer) {
+            if (mt_g.o->mode == MT_CORE_ATOMIC)
+                mt_atomic_stop(t);
+            else if (mt_g.o->mode == MT_CORE_INSN)
+                mt_insn_end(t);
+            else
+                mt_mat_stop(t);
+        }
+        mt_spin_unlock(&t->lock);
+    }
+}
+
+void mt_core_stop(int killed)
+{
+    if (mt_g.forked || !__atomic_exchange_n(&started, 0, __ATOMIC_SEQ_CST))
+        return;
+    __atomic_store_n(&mt_g.stopping, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
+    mt_ring();
+    collect();
+    if (mt_g.o->mode == MT_CORE_INSN)
+        mt_insn_stop();
+    else if (mt_g.o->mode == MT_CORE_ATOMIC)
+        mt_atomic_close();
+    uint64_t outside = mt_threads_outside();
+    if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
+        mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
+                       (unsigned long long)outside);
+    mt_sink_close(killed);
+}
+
+void mt_core_forked(void)
+{
+    __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
+    mt_g.forked = 1;
+    started = 0;
+    if (mt_g.slot) {
+        mt_sink_forked();
+        mt_ring();
+    }
+}
+
+int mt_core_on(void)
+{
+    return mt_on();
+}
+
+const struct mt_core_options *mt_core_options(void)
+{
+    return mt_g.o;
+}
+
+void mt_core_switch(int on)
+{
+    if (!mt_g.slot)
+        return;
+    __atomic_store_n(&mt_g.switched, on ? 1u : 0u, __ATOMIC_SEQ_CST);
+    mt_ring();
+}

@@ -1,0 +1,96 @@
+/* Functions that are traced by name: numbers, and the names in -f FILE and --routine. */
+#include "state.h"
+#include "output.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char *const annotations[] = {[MT_CORE_FN_REGISTER] = "atomic_trace::register_thread",
+                                          [MT_CORE_FN_START_ROI] = "atomic_trace::start_roi",
+                                          [MT_CORE_FN_END_ROI] = "atomic_trace::end_roi"};
+/* The same with C names. */
+static const char *const c_names[] = {[MT_CORE_FN_REGISTER] = "atomic_trace_register_thread",
+                                      [MT_CORE_FN_START_ROI] = "atomic_trace_start_roi",
+                                      [MT_CORE_FN_END_ROI] = "atomic_trace_end_roi"};
+#define FIRST 4u
+#define MAX 65536u
+
+static const char **names; /* from FIRST on */
+static uint32_t count;
+
+static int add(const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return 0;
+    if (count == MAX)
+        return -1;
+    names[count++] = name;
+    return 0;
+}
+
+/* One name a line; blanks around it and empty lines do not count. Cuts `text` into its lines. */
+static int add_lines(char *text)
+{
+    for (char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        char *next = line + n + (line[n] != 0), *end = line + n;
+        while (*line == ' ' || *line == '\t')
+            line++;
+        while (end > line && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+            end--;
+        *end = 0;
+        if (*line && add(line))
+            return -1;
+        line = next;
+    }
+    return 0;
+}
+
+int mt_functions_start(char *why, unsigned size)
+{
+    size_t bytes;
+    if (!names && !(names = mt_plat_map(MAX * sizeof *names))) {
+        snprintf(why, size, "out of memory");
+        return -1;
+    }
+    for (unsigned i = 0; i < mt_g.o->routine.count; i++)
+        add(mt_g.o->routine.item[i]);
+    if (!*mt_g.o->functions)
+        return 0;
+    char *text = mt_output_slurp(mt_g.o->functions, &bytes, why, size); /* names point into it */
+    if (!text)
+        return -1;
+    if (add_lines(text)) {
+        snprintf(why, size, "%s names more than %u functions", mt_g.o->functions, MAX);
+        return -1;
+    }
+    return 0;
+}
+
+void mt_functions_lines(void)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct mt_json *j = mt_sink_line("function");
+        if (!j)
+            return;
+        mt_json_u64(j, "id", i + FIRST);
+        mt_json_string(j, "name", names[i]);
+        mt_sink_line_end();
+    }
+}
+
+uint32_t mt_core_function(const char *name)
+{
+    for (uint32_t i = MT_CORE_FN_REGISTER; i <= MT_CORE_FN_END_ROI; i++)
+        if (!strcmp(name, annotations[i]) || !strcmp(name, c_names[i]))
+            return i;
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
+            return i + FIRST;
+    return 0;
+}
+
+const char *mt_function_name(uint64_t id)
+{
+    return id >= FIRST && id - FIRST < count ? names[id - FIRST] : "?";
+}

@@ -1,0 +1,220 @@
+#include "index.h"
+#include "platform.h"
+
+#define SLAB 262144u /* bytes */
+
+struct slab {
+    struct slab *next;
+    uint64_t pad;
+    struct mt_range node[];
+};
+
+/* At least `n` nodes in `spare`. */
+static int reserve(struct mt_index_tree *t, int n)
+{
+    for (struct mt_range *r = t->spare; r && n > 0; r = r->right)
+        n--;
+    if (n <= 0)
+        return 0;
+    struct slab *s = mt_plat_map(SLAB);
+    if (!s)
+        return -1;
+    s->next = t->slabs;
+    t->slabs = s;
+    for (uint64_t i = 0; i < (SLAB - sizeof *s) / sizeof *s->node; i++) {
+        s->node[i].right = t->spare;
+        t->spare = &s->node[i];
+    }
+    return 0;
+}
+
+static struct mt_range *take(struct mt_index_tree *t)
+{
+    struct mt_range *r = t->spare;
+    t->spare = r->right;
+    t->count++;
+    return r;
+}
+
+static void give(struct mt_index_tree *t, struct mt_range *r)
+{
+    r->right = t->spare;
+    t->spare = r;
+    t->count--;
+}
+
+/* Top-down splay: the last node on the path to `key` becomes the root. */
+static struct mt_range *splay(struct mt_range *root, uint64_t key)
+{
+    struct mt_range head = {.left = 0}, *less = &head, *more = &head, *n = root;
+    for (;;) {
+        if (key < n->base) {
+            if (n->left && key < n->left->base) {
+                struct mt_range *l = n->left;
+                n->left = l->right;
+                l->right = n;
+                n = l;
+            }
+            if (!n->left)
+                break;
+            more->left = n;
+            more = n;
+            n = n->left;
+        } else if (key > n->base) {
+            if (n->right && key > n->right->base) {
+                struct mt_range *r = n->right;
+                n->right = r->left;
+                r->left = n;
+                n = r;
+            }
+            if (!n->right)
+                break;
+            less->right = n;
+            less = n;
+            n = n->right;
+        } else {
+            break;
+        }
+    }
+    less->right = n->left;
+    more->left = n->right;
+    n->left = head.right;
+    n->right = head.left;
+    return n;
+}
+
+/* Makes the range with the greatest base <= key the root; NULL if there is none. */
+static struct mt_range *floor_of(struct mt_index_tree *t, uint64_t key)
+{
+    if (!t->root)
+        return 0;
+    struct mt_range *r = t->root = splay(t->root, key);
+    if (r->base <= key)
+        return r;
+    if (!r->left)
+        return 0;
+    struct mt_range *l = splay(r->left, key); /* all are smaller: the greatest, without right child */
+    r->left = 0;
+    l->right = r;
+    return t->root = l;
+}
+
+static uint64_t end_of(uint64_t base, uint64_t bytes)
+{
+    return base + bytes < base ? UINT64_MAX : base + bytes;
+}
+
+struct mt_range *mt_index_find(struct mt_index_tree *t, uint64_t address)
+{
+    struct mt_range *r = t->root;
+    if (r && r->base <= address && address < r->end)
+        return r;
+    r = floor_of(t, address);
+    return r && address < r->end ? r : 0;
+}
+
+void mt_index_gap(struct mt_index_tree *t, uint64_t address, uint64_t *low, uint64_t *high)
+{
+    struct mt_range *r = floor_of(t, address), *next = t->root;
+    if (r && r->end > *low)
+        *low = r->end;
+    for (next = r ? r->right : t->root; next; next = next->left) /* all bases there are > address */
+        if (next->base < *high)
+            *high = next->base;
+}
+
+int mt_index_has(struct mt_index_tree *t, uint64_t base, uint64_t end, uint64_t id)
+{
+    while (base < end) {
+        struct mt_range *r = floor_of(t, end - 1);
+        if (!r || r->end <= base)
+            return 0;
+        if (r->id == id)
+            return 1;
+        end = r->base;
+    }
+    return 0;
+}
+
+static void drop_root(struct mt_index_tree *t)
+{
+    struct mt_range *r = t->root;
+    if (!r->left) {
+        t->root = r->right;
+    } else {
+        t->root = splay(r->left, r->base);
+        t->root->right = r->right;
+    }
+    give(t, r);
+}
+
+/* The root loses [base, end), with which it overlaps. A spare node is there. */
+static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
+{
+    struct mt_range *r = t->root;
+    if (r->base >= base && r->end <= end) {
+        drop_root(t);
+        return 1;
+    }
+    if (r->base < base && r->end > end) {
+        struct mt_range *tail = take(t);
+        *tail = *r;
+        tail->base = end;
+        tail->left = 0;
+        r->right = tail;
+        r->end = base;
+    } else if (r->base < base) {
+        r->end = base;
+    } else {
+        r->base = end;
+    }
+    return 0;
+}
+
+int mt_index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
+                    void (*gone)(const struct mt_range *was, int whole, void *arg), void *arg)
+{
+    uint64_t end = end_of(base, bytes);
+    if (base == end)
+        return 0;
+    if (reserve(t, 1))
+        return -1;
+    for (;;) {
+        struct mt_range *r = floor_of(t, end - 1);
+        if (!r || r->end <= base)
+            return 0;
+        struct mt_range was = *r;
+        int whole = cut_root(t, base, end);
+        if (gone)
+            gone(&was, whole, arg);
+    }
+}
+
+int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint64_t id)
+{
+    if (!bytes)
+        return 0;
+    if (reserve(t, 2) || mt_index_remove(t, base, bytes, 0, 0))
+        return -1;
+    struct mt_range *r = take(t);
+    *r = (struct mt_range){base, end_of(base, bytes), id, base, bytes, 0, 0};
+    struct mt_range *below = floor_of(t, base);
+    if (below) {
+        r->right = below->right;
+        below->right = 0;
+        r->left = below;
+    } else {
+        r->right = t->root;
+    }
+    t->root = r;
+    return 0;
+}
+
+void mt_index_free(struct mt_index_tree *t)
+{
+    for (struct slab *s = t->slabs, *next; s; s = next) {
+        next = s->next;
+        mt_plat_unmap(s, SLAB);
+    }
+    *t = (struct mt_index_tree){0};
+}

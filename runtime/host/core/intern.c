@@ -1,0 +1,69 @@
+#define _GNU_SOURCE
+#include "intern.h"
+#include "platform.h"
+#include <string.h>
+
+#define SLAB (1u << 20)
+#define LONGEST 65535u
+
+static char *slab;
+static size_t left;
+static const char **table;
+static uint64_t room, count;
+
+static uint64_t hash(const char *s, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325ull;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)s[i]) * 0x100000001b3ull;
+    return h ^ h >> 32;
+}
+
+static const char **find(const char **t, uint64_t size, const char *s, size_t n)
+{
+    for (uint64_t i = hash(s, n);; i++) {
+        const char **p = &t[i & (size - 1)];
+        if (!*p || (!strncmp(*p, s, n) && !(*p)[n]))
+            return p;
+    }
+}
+
+static int grow(void)
+{
+    uint64_t size = room ? 2 * room : 8192;
+    const char **t = mt_plat_map(size * sizeof *t);
+    if (!t)
+        return -1;
+    for (uint64_t i = 0; i < room; i++)
+        if (table[i])
+            *find(t, size, table[i], strlen(table[i])) = table[i];
+    mt_plat_unmap(table, room * sizeof *table);
+    table = t;
+    room = size;
+    return 0;
+}
+
+const char *mt_intern(const char *s)
+{
+    if (!s || !*s)
+        return "";
+    size_t n = strnlen(s, LONGEST);
+    if (4 * count >= 3 * room && grow())
+        return "";
+    const char **p = find(table, room, s, n);
+    if (*p)
+        return *p;
+    if (n + 1 > left) {
+        char *new = mt_plat_map(SLAB);
+        if (!new)
+            return "";
+        slab = new;
+        left = SLAB;
+    }
+    memcpy(slab, s, n); /* pages come zeroed */
+    *p = slab;
+    slab += n + 1;
+    left -= n + 1;
+    count++;
+    return *p;
+}

@@ -1,0 +1,38 @@
+/* Keeps the threads' times in the file together, so that a merger needs little memory: who lies more than -d
+ * behind is written out, and if its clock lags too, moved on with a thread_sync. Ended threads and nameless
+ * ones do not count. */
+#include "atomic.h"
+
+static uint64_t oldest; /* of all named threads when last looked at; never too new */
+
+static void catch_up(struct mt_core_thread_state *t, uint64_t time)
+{
+    mt_spin_lock(&t->lock);
+    if (t->live && t->name >= 0 && t->written + mt_g.o->lag < time) {
+        if (t->time + mt_g.o->lag / 2 < time)
+            mt_atomic_event(t, time, MT_HOST_EV_THREAD_SYNC, NULL, 0);
+        mt_atomic_flush(t);
+        if (t->written < t->time && t->time <= time)
+            t->written = t->time; /* nothing to write, and nothing older can come */
+    }
+    mt_spin_unlock(&t->lock);
+}
+
+void mt_lag_control(uint64_t time)
+{
+    if (__atomic_load_n(&oldest, __ATOMIC_RELAXED) + mt_g.o->lag >= time)
+        return;
+    uint64_t min = time;
+    mt_spin_lock(&mt_g.threads_lock);
+    for (uint32_t i = 0; i < mt_g.slots; i++) {
+        struct mt_core_thread_state *t = mt_g.slot[i];
+        if (!t->live || t->name < 0)
+            continue;
+        if (__atomic_load_n(&t->written, __ATOMIC_RELAXED) + mt_g.o->lag < time)
+            catch_up(t, time);
+        if (t->written < min)
+            min = t->written;
+    }
+    __atomic_store_n(&oldest, min, __ATOMIC_RELAXED);
+    mt_spin_unlock(&mt_g.threads_lock);
+}

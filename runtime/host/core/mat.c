@@ -1,0 +1,280 @@
+/* Mat mode: entries of a thread, what makes it look around, and accesses one by one (text, --threshold). */
+#include "state.h"
+#include "text.h"
+
+#define RESERVE 16u /* entries kept free for events */
+#define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
+
+static int active(const struct mt_core_thread_state *t)
+{
+    return __atomic_load_n(&mt_g.switched, __ATOMIC_RELAXED) &&
+           (!mt_g.o->roi || __atomic_load_n(&mt_g.in_roi, __ATOMIC_RELAXED)) &&
+           (!mt_g.o->routine.count || t->depth);
+}
+
+static enum mt_window wanted(const struct mt_core_thread_state *t)
+{
+    if (!active(t))
+        return MT_DISCARD;
+    return mt_g.o->container && !mt_g.o->threshold ? MT_APPEND : MT_EACH;
+}
+
+static void set_cur(struct mt_core_thread_state *t, struct mt_host_entry *e)
+{
+    __atomic_store_n(&t->pub.cur, e, __ATOMIC_RELEASE);
+}
+
+static void append(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size)
+{
+    struct mt_host_entry *e = t->pub.cur;
+    *e = (struct mt_host_entry){address, site, size};
+    set_cur(t, e + 1);
+}
+
+/* Room is there: RESERVE. */
+void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args, unsigned n)
+{
+    append(t, n ? args[0] : 0, 0, (uint32_t)kind);
+    for (unsigned i = 1; i < n; i++)
+        append(t, args[i], 0, 0);
+}
+
+static void clock_event(struct mt_core_thread_state *t)
+{
+    uint64_t now = mt_plat_now_ns();
+    mt_mat_event(t, MT_HOST_EV_CLOCK, &now, 1);
+}
+
+/* The buffer goes to the sink; cur is at the start of another. */
+static void hand_over(struct mt_core_thread_state *t)
+{
+    struct mt_buffer *b = t->buffer, *other;
+    clock_event(t);
+    b->count = (uint64_t)(t->pub.cur - b->entry);
+    other = mt_sink_buffer(MT_BUFFER_ENTRIES, t->number, t->seq);
+    if (other) {
+        mt_sink_put(b);
+        t->buffer = other;
+    } else {
+        t->lost += b->count;
+        mt_g.incomplete = 1;
+    }
+    set_cur(t, t->buffer->entry);
+}
+
+/* After the end: entries go nowhere, and not where somebody may still be writing them out. */
+static void park(struct mt_core_thread_state *t)
+{
+    if (t->live && t->buffer && !t->parked) {
+        t->parked = 1;
+        t->buffer->count = (uint64_t)((t->window == MT_DISCARD ? t->kept : t->pub.cur) - t->buffer->entry);
+    }
+    t->window = MT_DISCARD;
+    if (!t->live || !t->buffer) {
+        set_cur(t, NULL);
+        __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
+        return;
+    }
+    t->kept = END(t->buffer) - 8;
+    set_cur(t, t->kept);
+    __atomic_store_n(&t->pub.limit, END(t->buffer), __ATOMIC_RELAXED);
+}
+
+static void log_seq(struct mt_core_thread_state *t)
+{
+    uint64_t seq = mt_seq_now();
+    if (seq == t->seq)
+        return;
+    if (t->pub.cur == t->buffer->entry)
+        t->buffer->seq = seq; /* nothing before it */
+    else
+        mt_mat_event(t, MT_HOST_EV_SEQ, &seq, 1);
+    t->seq = seq;
+}
+
+/* Sets the window for what holds now. Owner (or before the thread runs), with its lock. */
+void mt_mat_look(struct mt_core_thread_state *t)
+{
+    uint64_t bell = __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST);
+    t->bell = bell;
+    if (!mt_on() || !t->live) {
+        park(t);
+        return;
+    }
+    enum mt_window want = wanted(t);
+    if (t->window == MT_DISCARD)
+        set_cur(t, t->kept);
+    struct mt_host_entry *limit = END(t->buffer) - RESERVE;
+    if (t->pub.cur >= limit) {
+        hand_over(t);
+        limit = END(t->buffer) - RESERVE;
+    }
+    if (want != MT_DISCARD && mt_g.o->container)
+        log_seq(t);
+    t->window = want;
+    t->kept = t->pub.cur;
+    if (want == MT_DISCARD)
+        limit = END(t->buffer);
+    __atomic_store_n(&t->pub.limit, want == MT_EACH ? NULL : limit, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) != bell)
+        __atomic_store_n(&t->pub.limit, NULL,
+                         __ATOMIC_RELAXED); /* rung meanwhile: again at the next access */
+}
+
+void mt_mat_start(struct mt_core_thread_state *t)
+{
+    t->live = 1;
+    t->kept = t->pub.cur = t->buffer->entry;
+    t->window = MT_APPEND;
+    if (mt_g.o->container) {
+        mt_mat_event(t, MT_HOST_EV_THREAD_START, &t->number, 1);
+        clock_event(t);
+    }
+    t->kept = t->pub.cur;
+    mt_mat_look(t);
+}
+
+/* ---- one access ---- */
+
+/* Under the file lock: the place of a site stands before its first access. */
+static void show_place(struct mt_site *s, uint64_t ip)
+{
+    char line[MT_TEXT_LINE];
+    if (s->shown)
+        return;
+    s->shown = 1;
+    if (*s->file)
+        mt_sink_text_locked(line, mt_text_mat_place(line, sizeof line, ip, s->file, s->line));
+}
+
+static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t address, uint32_t size)
+{
+    char line[2 * MT_TEXT_LINE];
+    struct mt_site *s = mt_site_of(site);
+    if (!s)
+        return;
+    struct mt_text_mat a = {.ip = s->ip ? s->ip : site,
+                            .address = address,
+                            .offset = m->id ? address - m->start : 0,
+                            .base = m->start,
+                            .size = size ? size : s->size[MT_HOST_OPERAND(site)],
+                            .allocation = m->bytes,
+                            .op = (enum mt_host_op)s->op[MT_HOST_OPERAND(site)]};
+    size_t n = mt_text_mat_access(line, sizeof line, &a);
+    if (!n)
+        return;
+    mt_sink_text_lock();
+    show_place(s, a.ip);
+    mt_sink_text_locked(line, n);
+    mt_sink_text_unlock();
+}
+
+static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
+{
+    struct mt_meaning m;
+    mt_alloc_meaning(t, address, &m);
+    if (!m.id && !(mt_g.o->all && !mt_g.o->threshold)) {
+        t->outside++;
+        return;
+    }
+    if (!m.id)
+        m = (struct mt_meaning){.base = 0};
+    if (mt_g.o->container)
+        append(t, address, site, size);
+    else
+        text_access(&m, site, address, size);
+    t->kept = t->pub.cur;
+}
+
+void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address, uint32_t size)
+{
+    struct mt_core_thread_state *t = pub->state;
+    if (t->busy || !t->live) {
+        t->lost += t->live && mt_on();
+        return;
+    }
+    t->busy = 1;
+    mt_spin_lock(&t->lock);
+    if (t->window != MT_EACH || t->bell != __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) ||
+        pub->cur >= END(t->buffer) - RESERVE)
+        mt_mat_look(t);
+    if (t->window == MT_APPEND)
+        append(t, address, site, size);
+    else if (t->window == MT_EACH)
+        one(t, site, address, size);
+    mt_spin_unlock(&t->lock);
+    t->busy = 0;
+}
+
+/* ---- events from outside ---- */
+
+void mt_core_moved(struct mt_core_thread *pub)
+{
+    if (!mt_on() || mt_g.o->mode != MT_CORE_MAT)
+        return;
+    mt_ring();
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!t || t->busy || !t->live)
+        return;
+    t->busy = 1;
+    mt_spin_lock(&t->lock);
+    mt_mat_look(t);
+    mt_spin_unlock(&t->lock);
+    t->busy = 0;
+}
+
+void mt_mat_end(struct mt_core_thread_state *t)
+{
+    t->busy = 1;
+    mt_spin_lock(&t->lock);
+    if (t->live && mt_on()) {
+        if (t->window == MT_DISCARD)
+            set_cur(t, t->kept);
+        t->window = MT_APPEND;
+        if (t->pub.cur >= END(t->buffer) - RESERVE)
+            hand_over(t);
+        mt_mat_event(t, MT_HOST_EV_THREAD_END, NULL, 0);
+        clock_event(t);
+        t->buffer->count = (uint64_t)(t->pub.cur - t->buffer->entry);
+        mt_sink_put(t->buffer);
+        t->buffer = NULL;
+        set_cur(t, NULL);
+        __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
+    }
+    mt_spin_unlock(&t->lock);
+    t->busy = 0;
+}
+
+/* Tracing has just been switched off; the owner may still append behind what is taken here. */
+void mt_mat_stop(struct mt_core_thread_state *t)
+{
+    struct mt_host_entry *cur = __atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE);
+    struct mt_buffer *b = t->buffer;
+    if (!t->parked)
+        b->count = (uint64_t)((t->window == MT_DISCARD ? t->kept : cur) - b->entry);
+    t->parked = 1;
+    mt_sink_put(b);
+}
+
+/* start_roi, end_roi: all threads notice at their next access. */
+void mt_mat_roi(struct mt_core_thread_state *t, int on)
+{
+    __atomic_store_n(&mt_g.in_roi, on ? 1u : 0u, __ATOMIC_SEQ_CST);
+    mt_ring();
+    if (!t || t->busy || !t->live)
+        return;
+    t->busy = 1;
+    mt_spin_lock(&t->lock);
+    if (mt_g.o->container && !t->parked) {
+        if (t->window == MT_DISCARD)
+            set_cur(t, t->kept);
+        if (t->pub.cur >= END(t->buffer) - RESERVE)
+            hand_over(t);
+        mt_mat_event(t, on ? MT_HOST_EV_START_ROI : MT_HOST_EV_END_ROI, NULL, 0);
+        t->kept = t->pub.cur;
+    }
+    mt_mat_look(t);
+    mt_spin_unlock(&t->lock);
+    t->busy = 0;
+}

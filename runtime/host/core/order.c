@@ -1,0 +1,168 @@
+#include "order.h"
+#include "atomic.h"
+#include <stdio.h>
+
+#define ALL UINT32_MAX
+#define STEAL_NS 2000000000u
+
+/* On a cache line of its own. */
+struct address_lock {
+    uint32_t owner; /* slot + 1 */
+    uint32_t pad;
+    uint64_t time;
+    uint64_t rest[6];
+};
+
+static struct address_lock *bank;
+static uint32_t locks;
+static unsigned shift;
+
+int mt_order_start(char *why, unsigned size)
+{
+    locks = mt_g.e->addresses_late ? 1 : (uint32_t)mt_g.o->locks;
+    shift = (unsigned)__builtin_ctzll(mt_g.o->block);
+    if (mt_g.e->addresses_late && mt_g.o->locks > 1 && !mt_g.o->test)
+        mt_plat_report("the %s engine learns addresses after the access: one address lock for all (-l 1)",
+                       mt_g.e->name);
+    bank = mt_plat_map(locks * sizeof *bank);
+    if (bank)
+        return 0;
+    snprintf(why, size, "no memory for %u address locks; give a smaller -l", locks);
+    return -1;
+}
+
+/* ---- which locks ---- */
+
+static void insert(struct mt_core_thread_state *t, uint32_t index)
+{
+    unsigned i = t->held;
+    while (i && t->lock_at[i - 1] > index)
+        i--;
+    if (i && t->lock_at[i - 1] == index)
+        return;
+    for (unsigned k = t->held; k > i; k--)
+        t->lock_at[k] = t->lock_at[k - 1];
+    t->lock_at[i] = index;
+    t->held++;
+}
+
+/* Sorted, each once; held = ALL when it is simpler to take all. */
+static void choose(struct mt_core_thread_state *t)
+{
+    t->held = 0;
+    if (!t->count) {
+        t->held = ALL;
+        return;
+    }
+    for (unsigned i = 0; i < t->count; i++) {
+        const struct mt_core_operand *o = &t->operand[i];
+        uint64_t first = o->address >> shift, last = (o->address + (o->size ? o->size - 1 : 0)) >> shift;
+        if (last < first || last - first >= locks || last - first + 1 + t->held > MT_HELD_MAX) {
+            t->held = ALL;
+            return;
+        }
+        for (uint64_t b = first; b <= last; b++)
+            insert(t, (uint32_t)(b & (locks - 1)));
+    }
+}
+
+/* ---- taking and giving ---- */
+
+/* A thread that left without releasing (killed, longjmp out of a handler) must not stop all others. */
+static void wait_for(struct address_lock *l, uint32_t me)
+{
+    uint32_t owner = 0;
+    uint64_t since = 0, time = 0;
+    for (unsigned step = 0;; step++) {
+        uint32_t now = __atomic_load_n(&l->owner, __ATOMIC_RELAXED);
+        if (!now && __atomic_compare_exchange_n(&l->owner, &now, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return;
+        mt_plat_pause(step);
+        if (step % 256 != 255 || !now)
+            continue;
+        uint64_t t = mt_plat_now_ns(), stamp = __atomic_load_n(&l->time, __ATOMIC_RELAXED);
+        if (!since || now != owner || stamp != time || mt_sink_writing()) {
+            owner = now;
+            time = stamp;
+            since = t;
+        } else if (t - since > STEAL_NS &&
+                   __atomic_compare_exchange_n(&l->owner, &now, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            if (!__atomic_exchange_n(&mt_g.incomplete, 1, __ATOMIC_RELAXED))
+                mt_plat_report("a thread kept an address lock for 2 s and lost it; the order of its last "
+                               "access is not sure");
+            return;
+        }
+    }
+}
+
+static void take(struct address_lock *l, uint32_t me)
+{
+    uint32_t none = 0;
+    if (!__atomic_compare_exchange_n(&l->owner, &none, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        wait_for(l, me);
+}
+
+void mt_order_acquire(struct mt_core_thread_state *t)
+{
+    choose(t);
+    uint32_t me = t->slot + 1, n = t->held == ALL ? locks : t->held;
+    for (uint32_t i = 0; i < n; i++)
+        take(&bank[t->held == ALL ? i : t->lock_at[i]], me);
+}
+
+uint64_t mt_order_time(const struct mt_core_thread_state *t)
+{
+    uint64_t max = 0;
+    uint32_t n = t->held == ALL ? locks : t->held;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t time = __atomic_load_n(&bank[t->held == ALL ? i : t->lock_at[i]].time, __ATOMIC_RELAXED);
+        max = time > max ? time : max;
+    }
+    return max;
+}
+
+void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
+{
+    uint32_t n = t->held == ALL ? locks : t->held;
+    for (uint32_t i = 0; i < n; i++) {
+        struct address_lock *l = &bank[t->held == ALL ? i : t->lock_at[i]];
+        if (time)
+            __atomic_store_n(&l->time, time, __ATOMIC_RELAXED);
+        __atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
+    }
+    t->held = 0;
+}
+
+void mt_order_release_dead(struct mt_core_thread_state *t)
+{
+    uint32_t n = t->held == ALL ? locks : t->held;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t me = t->slot + 1;
+        __atomic_compare_exchange_n(&bank[t->held == ALL ? i : t->lock_at[i]].owner, &me, 0, 0,
+                                    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    }
+    t->held = 0;
+}
+
+/* ---- all threads at one time ---- */
+
+void mt_order_sync(struct mt_core_thread_state *t,
+                   void (*log)(struct mt_core_thread_state *t, uint64_t time, void *arg), void *arg)
+{
+    mt_spin_lock(&mt_g.threads_lock);
+    uint64_t time = mt_g.latest;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i]->live) {
+            mt_spin_lock(&mt_g.slot[i]->lock);
+            time = mt_g.slot[i]->time > time ? mt_g.slot[i]->time : time;
+        }
+    mt_g.latest = ++time;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i]->live)
+            mt_g.slot[i]->time = time;
+    log(t ? t : mt_atomic_nobody(), time, arg);
+    for (uint32_t i = mt_g.slots; i-- > 0;)
+        if (mt_g.slot[i]->live)
+            mt_spin_unlock(&mt_g.slot[i]->lock);
+    mt_spin_unlock(&mt_g.threads_lock);
+}

@@ -1,0 +1,19 @@
+/* Address locks and clocks of atomic mode. The order of locks: address locks by index, threads lock, thread
+ * locks by slot, file lock. */
+#ifndef MT_HOST_ORDER_H
+#define MT_HOST_ORDER_H
+#include "state.h"
+
+/* Takes the locks that cover the thread's operands (count 0: all), in order; they stand in t->lock_at. */
+void mt_order_acquire(struct mt_core_thread_state *t);
+/* The newest time in the locks that t holds. */
+uint64_t mt_order_time(const struct mt_core_thread_state *t);
+/* Releases; `time` other than 0 is stored in them first. */
+void mt_order_release(struct mt_core_thread_state *t, uint64_t time);
+/* The same for a thread that may have died in the middle of acquiring. */
+void mt_order_release_dead(struct mt_core_thread_state *t);
+/* Moves all live threads to one new time and calls log there, with threads lock and all thread locks held; t
+ * NULL: what belongs to no thread. */
+void mt_order_sync(struct mt_core_thread_state *t,
+                   void (*log)(struct mt_core_thread_state *t, uint64_t time, void *arg), void *arg);
+#endif

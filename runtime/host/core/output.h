@@ -1,0 +1,27 @@
+/* The file that the trace goes to: a regular file, or a FIFO somebody reads. Not locked: the caller does.
+ * A path is taken when it is new, or a regular file or FIFO of ours; symbolic links are not followed. */
+#ifndef MT_HOST_OUTPUT_H
+#define MT_HOST_OUTPUT_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_output {
+    int fd; /* -1: closed */
+    int fifo;
+    int error; /* first errno value of a write; later writes do nothing */
+};
+
+/* Opens `path`, empty (0600 when new). A FIFO without reader is waited for, with a word after 2 s. 0, or an
+ * errno value with *why set to a sentence that names the path and the way out. */
+int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size);
+/* Writes it all. 0 or an errno value (EPIPE: the FIFO's reader is gone). Raises no signal. */
+int mt_output_write(struct mt_output *o, const void *data, size_t bytes);
+void mt_output_close(struct mt_output *o);
+/* An unlinked file in $TMPDIR or /tmp for what does not fit into memory: a descriptor, or -errno. */
+int mt_output_scratch(char *why, size_t size);
+/* Reads or writes all `bytes` at `offset`; 0 or an errno value (EIO: the file ends before). */
+int mt_output_pread(int fd, void *data, size_t bytes, uint64_t offset);
+int mt_output_pwrite(int fd, const void *data, size_t bytes, uint64_t offset);
+/* Whole small file into pages of mt_plat_map; *bytes its size. NULL with *why. Unmap *bytes + 1. */
+char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size);
+#endif

@@ -1,0 +1,53 @@
+/* What the core needs from below: system calls, time, memory, spin locks, words for the user. Linux on
+ * x86-64. System calls are made directly: the C library's may be intercepted, are cancellation points and
+ * change errno, and we live in somebody else's process. */
+#ifndef MT_HOST_PLATFORM_H
+#define MT_HOST_PLATFORM_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* The kernel's answer: negative errno values are errors. */
+long mt_sys(long number, long a, long b, long c, long d, long e, long f);
+
+uint64_t mt_plat_now_ns(void);  /* CLOCK_MONOTONIC */
+uint64_t mt_plat_wall_ns(void); /* CLOCK_REALTIME */
+void mt_plat_sleep_ns(uint64_t ns);
+void mt_plat_yield(void); /* the engine's, or sched_yield */
+uint32_t mt_plat_pid(void);
+long mt_plat_program(char *path, size_t size); /* bytes, without NUL */
+
+/* Zeroed pages; NULL without memory. Never from malloc: the program may be inside it. */
+void *mt_plat_map(size_t bytes);
+void mt_plat_unmap(void *p, size_t bytes);
+
+/* Sleeps while *word == value, at most `ns`; wakes one sleeper. */
+void mt_plat_wait(uint32_t *word, uint32_t value, uint64_t ns);
+void mt_plat_wake(uint32_t *word);
+
+/* Async-signal safe when not contended. Waiters spin, then yield, then sleep in small steps. */
+struct mt_spin {
+    uint32_t held;
+};
+void mt_spin_wait(struct mt_spin *l);
+static inline int mt_spin_try(struct mt_spin *l)
+{
+    return !__atomic_load_n(&l->held, __ATOMIC_RELAXED) &&
+           !__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE);
+}
+static inline void mt_spin_lock(struct mt_spin *l)
+{
+    if (__builtin_expect(__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE), 0))
+        mt_spin_wait(l);
+}
+static inline void mt_spin_unlock(struct mt_spin *l)
+{
+    __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
+}
+/* One step of waiting, the `step`th: pause, then yield, then sleep. */
+void mt_plat_pause(unsigned step);
+
+/* One line for the user: the engine's report, or stderr with "memtrace: " in front. */
+void mt_plat_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Who gets the words and the processor; NULLs: stderr and sched_yield. */
+void mt_plat_engine(void (*report)(const char *line), void (*yield)(void));
+#endif

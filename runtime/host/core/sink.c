@@ -1,0 +1,432 @@
+#include "state.h"
+#include "container/writer.h"
+#include "output.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUEUED_MAX 24u       /* buffers under way before threads wait */
+#define TEXT_BYTES 65536u    /* gathered before a write to a regular file */
+#define TEXT_FIFO 4096u      /* to a FIFO */
+#define IDLE_NS 50000000u    /* the worker looks around this often */
+#define STUCK_NS 5000000000u /* without progress: the worker is gone */
+#define LINE_RESERVE (MT_BUFFER_ROOM - 8192)
+
+static struct {
+    struct mt_output out;
+    struct mt_mtc_file file;
+    struct mt_mtc_writer *writer;
+    struct mt_mtc_encoder *encoder;
+
+    struct mt_spin lock; /* queue, free list */
+    struct mt_buffer *head, *tail, *free;
+    uint32_t buffers; /* queued */
+
+    struct mt_spin write_lock; /* encoder, writer, file; text */
+    uint64_t written, dropped; /* items, entries */
+
+    uint32_t running, quit, work; /* worker; `work` is its futex */
+    void *worker;
+
+    struct mt_spin meta_lock;
+    struct mt_json line;
+    struct mt_buffer *meta; /* lines not yet queued */
+
+    char *text;
+    size_t text_bytes;
+    uint32_t writing;
+} s;
+
+/* ---- container: from the queue into the file ---- */
+
+static int write_file(void *self, const void *data, size_t bytes)
+{
+    return mt_output_write(self, data, bytes);
+}
+
+static void explain(int error)
+{
+    mt_fail("%s: %s", mt_g.o->output, error == EPIPE ? "its reader closed the FIFO" : strerror(error));
+}
+
+static void write_buffer(struct mt_buffer *b)
+{
+    const void *payload = b->text;
+    uint64_t items = 0, seq = b->seq, first = b->seq;
+    size_t bytes = b->count;
+    enum mt_mtc_chunk_type type = MT_MTC_HOST;
+    if (b->kind == MT_BUFFER_META) {
+        type = MT_MTC_META;
+        items = b->seq;
+        first = seq = 0;
+    } else if (b->kind == MT_BUFFER_ENTRIES) {
+        bytes = mt_mtc_encode(s.encoder, b->entry, b->count, &items, &seq, &payload);
+    } else {
+        bytes = mt_mtc_encode_timed(s.encoder, b->timed, b->count, &items, &seq, &payload);
+    }
+    int rc = bytes ? mt_mtc_write(s.writer, type, 0, b->thread, first, seq, items, payload, bytes) : ENOMEM;
+    if (rc) {
+        explain(rc);
+        s.dropped += type == MT_MTC_HOST ? (bytes ? items : b->count) : 0;
+    } else if (type == MT_MTC_HOST) {
+        s.written += items;
+    }
+}
+
+static struct mt_buffer *pop(void)
+{
+    mt_spin_lock(&s.lock);
+    struct mt_buffer *b = s.head;
+    if (b) {
+        s.head = b->next;
+        if (!s.head)
+            s.tail = NULL;
+        s.buffers--;
+    }
+    mt_spin_unlock(&s.lock);
+    return b;
+}
+
+/* Writes what is queued. */
+static void drain(void)
+{
+    mt_spin_lock(&s.write_lock);
+    __atomic_store_n(&s.writing, 1, __ATOMIC_RELAXED);
+    for (struct mt_buffer *b; (b = pop());) {
+        write_buffer(b);
+        mt_sink_return(b);
+    }
+    __atomic_store_n(&s.writing, 0, __ATOMIC_RELAXED);
+    mt_spin_unlock(&s.write_lock);
+}
+
+static void work(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&s.work, __ATOMIC_ACQUIRE);
+        int quit = (int)__atomic_load_n(&s.quit, __ATOMIC_ACQUIRE);
+        drain();
+        if (quit || mt_g.forked)
+            break;
+        mt_plat_wait(&s.work, seen, IDLE_NS);
+    }
+    __atomic_store_n(&s.running, 0, __ATOMIC_RELEASE);
+}
+
+static void push(struct mt_buffer *b)
+{
+    b->next = NULL;
+    mt_spin_lock(&s.lock);
+    if (s.tail)
+        s.tail->next = b;
+    else
+        s.head = b;
+    s.tail = b;
+    s.buffers++;
+    mt_spin_unlock(&s.lock);
+}
+
+/* Somebody writes it: the worker, or we. */
+static void kick(void)
+{
+    if (!__atomic_load_n(&s.running, __ATOMIC_ACQUIRE)) {
+        drain();
+        return;
+    }
+    __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
+    mt_plat_wake(&s.work);
+}
+
+/* ---- buffers ---- */
+
+struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq)
+{
+    struct mt_buffer *b = NULL;
+    for (unsigned step = 0; !b; step++) {
+        mt_spin_lock(&s.lock);
+        b = s.free;
+        if (b)
+            s.free = b->next;
+        int wait = !b && s.buffers >= QUEUED_MAX;
+        mt_spin_unlock(&s.lock);
+        if (b || (!wait && !(b = mt_plat_map(MT_BUFFER_BYTES))))
+            break;
+        if (!b && step > 8192) { /* the worker is slow, or gone */
+            drain();
+            step = 0;
+        } else if (!b) {
+            mt_plat_pause(step);
+        }
+    }
+    if (b) {
+        b->kind = kind;
+        b->thread = thread;
+        b->seq = seq;
+        b->count = 0;
+    }
+    return b;
+}
+
+void mt_sink_return(struct mt_buffer *b)
+{
+    mt_spin_lock(&s.lock);
+    b->next = s.free;
+    s.free = b;
+    mt_spin_unlock(&s.lock);
+}
+
+/* Lines stand before the records that name their sites. */
+static void push_meta(void)
+{
+    mt_spin_lock(&s.meta_lock);
+    struct mt_buffer *m = s.meta;
+    if (m && m->count) {
+        s.meta = NULL;
+        push(m);
+    }
+    mt_spin_unlock(&s.meta_lock);
+}
+
+void mt_sink_put(struct mt_buffer *b)
+{
+    if (!s.writer || mt_g.forked || !b->count) {
+        mt_sink_return(b);
+        return;
+    }
+    push_meta();
+    push(b);
+    kick();
+}
+
+/* ---- meta lines ---- */
+
+struct mt_json *mt_sink_line(const char *ev)
+{
+    if (!s.writer || mt_g.forked)
+        return NULL;
+    mt_spin_lock(&s.meta_lock);
+    mt_json_begin(&s.line, ev);
+    return &s.line;
+}
+
+void mt_sink_line_end(void)
+{
+    struct mt_buffer *full = NULL;
+    mt_json_end(&s.line);
+    if (s.meta && s.meta->count + s.line.n > LINE_RESERVE) {
+        full = s.meta;
+        s.meta = NULL;
+    }
+    if (full)
+        push(full);
+    if (!s.meta)
+        s.meta = mt_sink_buffer(MT_BUFFER_META, 0, 0);
+    if (s.meta && !s.line.failed && s.meta->count + s.line.n <= MT_BUFFER_ROOM) {
+        memcpy(s.meta->text + s.meta->count, s.line.text, s.line.n);
+        s.meta->count += s.line.n;
+        s.meta->seq++; /* lines */
+    } else {
+        mt_g.incomplete = 1;
+    }
+    mt_spin_unlock(&s.meta_lock);
+    if (full)
+        kick();
+}
+
+static void header(void)
+{
+    static const char *const modes[] = {"mat", "insn", "atomic"};
+    char program[4096];
+    const struct mt_core_options *o = mt_g.o;
+    long n = mt_plat_program(program, sizeof program);
+    program[n > 0 ? n : 0] = 0;
+    struct mt_json *j = mt_sink_line("header");
+    mt_json_u64(j, "version", 1);
+    mt_json_string(j, "tool", "memtrace " MEMTRACE_VERSION);
+    mt_json_u64(j, "pid", mt_plat_pid());
+    mt_json_string(j, "program", program);
+    mt_json_string(j, "engine", mt_g.e->name);
+    mt_json_string(j, "mode", modes[o->mode]);
+    mt_json_string(j, "clock", "CLOCK_MONOTONIC");
+    mt_json_u64(j, "start_ns", mt_plat_now_ns());
+    mt_json_string(j, "format", "host");
+    mt_json_string(j, "trace", o->output);
+    mt_json_u64(j, "threshold", o->threshold);
+    mt_json_u64(j, "locks", o->locks);
+    mt_json_u64(j, "block", o->block);
+    mt_json_bool(j, "registered", o->registered);
+    mt_json_bool(j, "roi", o->roi);
+    mt_json_bool(j, "failed", o->failed);
+    mt_sink_line_end();
+}
+
+/* ---- text ---- */
+
+static void text_out(void)
+{
+    int had = s.out.error;
+    __atomic_store_n(&s.writing, 1, __ATOMIC_RELAXED);
+    int rc = s.text_bytes && !had ? mt_output_write(&s.out, s.text, s.text_bytes) : 0;
+    __atomic_store_n(&s.writing, 0, __ATOMIC_RELAXED);
+    s.text_bytes = 0;
+    if (rc)
+        explain(rc);
+}
+
+void mt_sink_text_lock(void)
+{
+    mt_spin_lock(&s.write_lock);
+}
+
+void mt_sink_text_unlock(void)
+{
+    mt_spin_unlock(&s.write_lock);
+}
+
+void mt_sink_text_locked(const char *text, size_t bytes)
+{
+    if (!s.text || mt_g.forked)
+        return;
+    while (bytes) {
+        size_t n = TEXT_BYTES - s.text_bytes < bytes ? TEXT_BYTES - s.text_bytes : bytes;
+        if (s.text_bytes + bytes > TEXT_BYTES && s.text_bytes && bytes <= TEXT_BYTES)
+            n = 0; /* keeps pieces of lines together */
+        memcpy(s.text + s.text_bytes, text, n);
+        s.text_bytes += n;
+        text += n;
+        bytes -= n;
+        if (s.text_bytes >= (s.out.fifo ? TEXT_FIFO : TEXT_BYTES) || bytes)
+            text_out();
+    }
+}
+
+void mt_sink_text(const char *text, size_t bytes)
+{
+    mt_sink_text_lock();
+    mt_sink_text_locked(text, bytes);
+    mt_sink_text_unlock();
+}
+
+int mt_sink_writing(void)
+{
+    return (int)__atomic_load_n(&s.writing, __ATOMIC_RELAXED);
+}
+
+int mt_sink_is_fifo(void)
+{
+    return s.out.fifo;
+}
+
+/* ---- open, close, fork ---- */
+
+static int open_container(char *why, unsigned size)
+{
+    uint64_t features = MT_MTC_HAS_HOST | (mt_g.o->mode == MT_CORE_MAT ? 0 : MT_MTC_HAS_TIMES);
+    s.file = (struct mt_mtc_file){write_file, &s.out};
+    s.encoder = mt_mtc_encoder_new();
+    if (!s.encoder) {
+        snprintf(why, size, "out of memory");
+        return -1;
+    }
+    s.writer = mt_mtc_writer_open(&s.file, features, (int)mt_g.o->level, why, size);
+    if (!s.writer)
+        return -1;
+    /* The line grows once, here, and not while the program is inside malloc. */
+    char blank[8001];
+    memset(blank, ' ', sizeof blank - 1);
+    blank[sizeof blank - 1] = 0;
+    mt_json_begin(&s.line, "");
+    mt_json_string(&s.line, "", blank);
+    header();
+    if (mt_g.e->spawn) {
+        s.running = 1;
+        if (mt_g.e->spawn(work, NULL, &s.worker))
+            s.running = 0; /* then the program's threads write */
+    }
+    return 0;
+}
+
+int mt_sink_open(char *why, unsigned size)
+{
+    memset(&s, 0, sizeof s);
+    if (mt_output_open(&s.out, mt_g.o->output, why, size))
+        return -1;
+    int rc = 0;
+    if (mt_g.o->container) {
+        rc = open_container(why, size);
+    } else if (!(s.text = mt_plat_map(TEXT_BYTES))) {
+        snprintf(why, size, "out of memory");
+        rc = -1;
+    }
+    if (rc)
+        mt_output_close(&s.out);
+    return rc;
+}
+
+/* Lets the worker finish. It may be gone: then we write ourselves, if it does not sit in the middle. */
+static void stop_worker(void)
+{
+    if (!s.running)
+        return;
+    __atomic_store_n(&s.quit, 1, __ATOMIC_RELEASE);
+    uint64_t seen = UINT64_MAX, since = mt_plat_now_ns();
+    for (unsigned step = 64; __atomic_load_n(&s.running, __ATOMIC_ACQUIRE); step++) {
+        __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
+        mt_plat_wake(&s.work);
+        uint64_t now = mt_plat_now_ns(), left = s.buffers;
+        if (left != seen || mt_sink_writing()) {
+            seen = left;
+            since = now;
+        } else if (now - since > STUCK_NS) {
+            s.running = 0;
+            return;
+        }
+        mt_plat_pause(step);
+    }
+    if (mt_g.e->join)
+        mt_g.e->join(s.worker);
+}
+
+static void end_line(int killed)
+{
+    uint64_t lost = mt_threads_lost() + s.dropped;
+    struct mt_json *j;
+    if (lost && (j = mt_sink_line("lost"))) {
+        mt_json_u64(j, "count", lost);
+        mt_json_string(j, "why", "accesses could not be recorded or written");
+        mt_sink_line_end();
+    }
+    if (!(j = mt_sink_line("end")))
+        return;
+    mt_json_u64(j, "records_written", s.written);
+    mt_json_u64(j, "records_counted", s.written + lost);
+    mt_json_bool(j, "killed", killed);
+    mt_json_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
+    mt_sink_line_end();
+}
+
+void mt_sink_close(int killed)
+{
+    if (s.writer) {
+        stop_worker();
+        drain();
+        end_line(killed);
+        push_meta();
+        drain();
+        mt_mtc_writer_close(s.writer);
+        s.writer = NULL;
+        mt_mtc_encoder_free(s.encoder);
+        mt_json_free(&s.line);
+    } else if (s.text) {
+        mt_sink_text_lock();
+        text_out();
+        mt_sink_text_unlock();
+    }
+    mt_output_close(&s.out);
+}
+
+void mt_sink_forked(void)
+{
+    mt_output_close(&s.out); /* a FIFO's reader must see the end when the parent closes it */
+}

@@ -1,0 +1,257 @@
+/* The site table: read without locks, written under one; and the places of call sites. */
+#include "state.h"
+#include "intern.h"
+#include <string.h>
+
+#define CHUNK 2048u /* instructions */
+#define CHUNKS 131072u
+
+static struct mt_spin lock; /* numbers, twins, interned strings */
+static struct mt_site **chunk;
+static uint32_t next = 1; /* instruction number; 0 does not exist */
+
+/* ---- table ---- */
+
+/* `count` instructions in a row; the first one's number, 0 without memory. Locked. */
+static uint32_t reserve(uint32_t count)
+{
+    if (!chunk && !(chunk = mt_plat_map(CHUNKS * sizeof *chunk)))
+        return 0;
+    if (!count || count > (uint64_t)CHUNKS * CHUNK - next)
+        return 0;
+    for (uint32_t c = next / CHUNK; c <= (next + count - 1) / CHUNK; c++)
+        if (!chunk[c]) {
+            struct mt_site *s = mt_plat_map(CHUNK * sizeof *s);
+            if (!s)
+                return 0;
+            __atomic_store_n(&chunk[c], s, __ATOMIC_RELEASE);
+        }
+    uint32_t first = next;
+    __atomic_store_n(&next, next + count, __ATOMIC_RELEASE);
+    return first;
+}
+
+struct mt_site *mt_site_of(uint32_t site)
+{
+    uint32_t i = site >> 2;
+    if (!i || i >= __atomic_load_n(&next, __ATOMIC_ACQUIRE))
+        return NULL;
+    struct mt_site *s = &__atomic_load_n(&chunk[i / CHUNK], __ATOMIC_ACQUIRE)[i % CHUNK];
+    return __atomic_load_n(&s->defined, __ATOMIC_ACQUIRE) ? s : NULL;
+}
+
+uint32_t mt_site_instructions(void)
+{
+    return __atomic_load_n(&next, __ATOMIC_ACQUIRE);
+}
+
+/* ---- definition ---- */
+
+static const char *const op_names[] = {
+#define MT_HOST_OP(name, code, reads, writes, text) [code] = text,
+#include "memtrace/container.def"
+};
+
+static void line(uint32_t site, const struct mt_site *s, unsigned operand, const char *variable)
+{
+    struct mt_json *j = mt_sink_line("site");
+    if (!j)
+        return;
+    mt_json_u64(j, "id", site + operand);
+    mt_json_string(j, "op", op_names[s->op[operand]]);
+    mt_json_u64(j, "size", s->size[operand]);
+    if (s->ip)
+        mt_json_address(j, "ip", s->ip);
+    mt_json_string(j, "file", s->file);
+    mt_json_u64(j, "line", s->line);
+    mt_json_u64(j, "column", s->column);
+    mt_json_string(j, "function", s->function);
+    mt_json_string(j, "module", s->module);
+    mt_json_string(j, "var", variable);
+    if (!operand && *s->text) {
+        mt_json_string(j, "text", s->text);
+        mt_json_string(j, "reads", s->reads);
+        mt_json_string(j, "writes", s->writes);
+    }
+    mt_sink_line_end();
+}
+
+/* Asks the engine when the site itself does not say where it stands. */
+static void place(struct mt_core_site *s, struct mt_core_place *p)
+{
+    if (s->line || (s->file && *s->file) || !s->ip || !mt_g.e->locate || mt_g.e->locate(s->ip, p))
+        return;
+    s->line = p->line;
+    s->column = p->column;
+    s->file = p->file;
+    if (!s->function || !*s->function)
+        s->function = p->function;
+    if (!s->module || !*s->module)
+        s->module = p->module;
+}
+
+static void define(uint32_t site, const struct mt_core_site *operands, unsigned count)
+{
+    struct mt_core_place p = {.line = 0};
+    struct mt_core_site first = operands[0];
+    uint32_t i = site >> 2;
+    if (!i || i >= mt_site_instructions())
+        return;
+    place(&first, &p);
+    mt_spin_lock(&lock);
+    struct mt_site *s = &chunk[i / CHUNK][i % CHUNK];
+    s->ip = first.ip;
+    s->line = first.line;
+    s->column = first.column;
+    s->file = mt_intern(first.file);
+    s->function = mt_intern(first.function);
+    s->module = mt_intern(first.module);
+    s->text = mt_intern(first.text);
+    s->reads = mt_intern(first.reads);
+    s->writes = mt_intern(first.writes);
+    for (unsigned k = 0; k < count; k++) {
+        s->op[k] = (uint8_t)operands[k].op;
+        s->size[k] = operands[k].size;
+    }
+    s->operands = (uint8_t)count;
+    mt_spin_unlock(&lock);
+    for (unsigned k = 0; k < count; k++)
+        line(site, s, k, operands[k].variable);
+    __atomic_store_n(&s->defined, 1, __ATOMIC_RELEASE);
+}
+
+uint32_t mt_core_sites_reserve(uint32_t instructions)
+{
+    if (!mt_on())
+        return 0;
+    mt_spin_lock(&lock);
+    uint32_t first = reserve(instructions);
+    mt_spin_unlock(&lock);
+    return first << 2;
+}
+
+uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count)
+{
+    uint32_t site = count && count <= 4 ? mt_core_sites_reserve(1) : 0;
+    if (site)
+        define(site, operands, count);
+    return site;
+}
+
+/* One operand of an instruction: the first one carries what they share. */
+void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
+{
+    uint32_t operand = MT_HOST_OPERAND(site);
+    if (!mt_on())
+        return;
+    if (!operand) {
+        define(site, s, 1);
+        return;
+    }
+    struct mt_site *m = mt_site_of(site);
+    if (!m)
+        return;
+    m->op[operand] = (uint8_t)s->op;
+    m->size[operand] = s->size;
+    if (operand >= m->operands)
+        m->operands = (uint8_t)(operand + 1);
+    line(site - operand, m, operand, s->variable);
+}
+
+/* ---- twins of compare-and-swaps that fail ---- */
+
+uint32_t mt_site_twin(uint32_t site)
+{
+    struct mt_site *s = mt_site_of(site);
+    if (!s)
+        return site;
+    uint32_t twin = __atomic_load_n(&s->twin, __ATOMIC_ACQUIRE);
+    if (!twin) {
+        struct mt_core_site operand[4];
+        for (unsigned k = 0; k < s->operands; k++)
+            operand[k] = (struct mt_core_site){.ip = s->ip,
+                                               .op = s->op[k] == MT_HOST_CAS ? MT_HOST_CAS_FAILED
+                                                                             : (enum mt_host_op)s->op[k],
+                                               .size = s->size[k],
+                                               .line = s->line,
+                                               .column = s->column,
+                                               .file = s->file,
+                                               .function = s->function,
+                                               .module = s->module,
+                                               .text = s->text,
+                                               .reads = s->reads,
+                                               .writes = s->writes};
+        twin = mt_core_sites_reserve(1);
+        if (!twin)
+            return site;
+        define(twin, operand, s->operands);
+        __atomic_store_n(&s->twin, twin, __ATOMIC_RELEASE); /* two threads: one twin more, no harm */
+    }
+    return twin + MT_HOST_OPERAND(site);
+}
+
+/* ---- places of call sites ---- */
+
+static struct mt_spin places_lock;
+static struct mt_code_place *places;
+static uint64_t places_room, places_count;
+
+static struct mt_code_place *places_find(struct mt_code_place *table, uint64_t room, uint64_t ip)
+{
+    uint64_t h = ip * 0x9e3779b97f4a7c15ull;
+    for (uint64_t i = h >> 32;; i++) {
+        struct mt_code_place *p = &table[i & (room - 1)];
+        if (!p->ip || p->ip == ip)
+            return p;
+    }
+}
+
+static int places_grow(void)
+{
+    uint64_t room = places_room ? 2 * places_room : 4096;
+    struct mt_code_place *table = mt_plat_map(room * sizeof *table);
+    if (!table)
+        return -1;
+    for (uint64_t i = 0; i < places_room; i++)
+        if (places[i].ip)
+            *places_find(table, room, places[i].ip) = places[i];
+    mt_plat_unmap(places, places_room * sizeof *places);
+    places = table;
+    places_room = room;
+    return 0;
+}
+
+static void places_add(const struct mt_code_place *new)
+{
+    mt_spin_lock(&places_lock);
+    if (4 * places_count < 3 * places_room || !places_grow()) {
+        struct mt_code_place *p = places_find(places, places_room, new->ip);
+        places_count += !p->ip;
+        *p = *new;
+    }
+    mt_spin_unlock(&places_lock);
+}
+
+void mt_site_place(uint64_t ip, struct mt_code_place *out)
+{
+    struct mt_core_place p;
+    *out = (struct mt_code_place){.file = "", .function = "", .module = ""};
+    if (!ip)
+        return;
+    mt_spin_lock(&places_lock);
+    struct mt_code_place *known = places_room ? places_find(places, places_room, ip) : NULL;
+    if (known && known->ip)
+        *out = *known;
+    mt_spin_unlock(&places_lock);
+    if (out->ip)
+        return;
+    out->ip = ip;
+    memset(&p, 0, sizeof p);
+    if (mt_g.e->locate && !mt_g.e->locate(ip, &p)) {
+        mt_spin_lock(&lock);
+        *out = (struct mt_code_place){ip,     mt_intern(p.file), mt_intern(p.function), mt_intern(p.module),
+                                      p.line, p.column};
+        mt_spin_unlock(&lock);
+    }
+    places_add(out);
+}

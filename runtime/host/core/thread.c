@@ -1,0 +1,138 @@
+/* Threads: slots of the live ones, numbers, and getting their attention. */
+#include "state.h"
+#include <string.h>
+
+/* A slot's object is used again by a later thread and never unmapped: mt_ring looks at it without a lock. */
+static struct mt_core_thread_state *slot_take(void)
+{
+    uint32_t i = 0;
+    while (i < mt_g.slots && mt_g.slot[i]->live)
+        i++;
+    if (i == MT_THREADS)
+        return NULL;
+    if (i == mt_g.slots) {
+        struct mt_core_thread_state *t = mt_plat_map(sizeof *t);
+        if (!t)
+            return NULL;
+        t->slot = i;
+        t->pub.state = t;
+        mt_g.slot[i] = t;
+        __atomic_store_n(&mt_g.slots, i + 1, __ATOMIC_RELEASE);
+    }
+    return mt_g.slot[i];
+}
+
+static void clear(struct mt_core_thread_state *t)
+{
+    uint32_t slot = t->slot;
+    memset(t, 0, sizeof *t);
+    t->slot = slot;
+    t->pub.state = t;
+    t->name = MT_NAMELESS;
+}
+
+static void line(const struct mt_core_thread_state *t)
+{
+    struct mt_json *j = mt_sink_line("thread");
+    if (!j)
+        return;
+    mt_json_u64(j, "number", t->number);
+    mt_json_u64(j, "native", t->native);
+    mt_sink_line_end();
+}
+
+static void refuse(void)
+{
+    if (!mt_g.refused++)
+        mt_plat_report("a thread is not traced: no memory, or more than %u threads; the trace is incomplete",
+                       MT_THREADS);
+    mt_g.incomplete = 1;
+}
+
+struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
+{
+    if (!mt_on())
+        return NULL;
+    struct mt_buffer *b =
+        mt_sink_buffer(mt_g.o->mode == MT_CORE_MAT ? MT_BUFFER_ENTRIES : MT_BUFFER_TIMED, 0, mt_seq_now());
+    mt_spin_lock(&mt_g.threads_lock);
+    struct mt_core_thread_state *t = b && mt_on() ? slot_take() : NULL;
+    if (t) {
+        clear(t);
+        t->native = native_id;
+        b->thread = t->number = mt_g.numbers++;
+        t->buffer = b;
+        t->seq = b->seq;
+        if (mt_g.o->mode == MT_CORE_MAT)
+            mt_mat_start(t);
+        __atomic_store_n(&t->live, 1, __ATOMIC_RELEASE);
+    } else {
+        refuse();
+    }
+    mt_spin_unlock(&mt_g.threads_lock);
+    if (!t) {
+        if (b)
+            mt_sink_return(b);
+        return NULL;
+    }
+    line(t);
+    if (mt_g.o->mode == MT_CORE_ATOMIC)
+        mt_atomic_start(t);
+    else if (mt_g.o->mode == MT_CORE_INSN)
+        mt_insn_thread(t);
+    return &t->pub;
+}
+
+void mt_core_thread_end(struct mt_core_thread *pub)
+{
+    if (!pub || mt_g.forked)
+        return;
+    struct mt_core_thread_state *t = pub->state;
+    if (!t->live)
+        return;
+    if (mt_on()) {
+        if (mt_g.o->mode == MT_CORE_ATOMIC)
+            mt_atomic_end(t);
+        else if (mt_g.o->mode == MT_CORE_INSN)
+            mt_insn_end(t);
+        else
+            mt_mat_end(t);
+    }
+    mt_spin_lock(&mt_g.threads_lock);
+    if (t->live) {
+        mt_g.lost += t->lost;
+        mt_g.outside += t->outside;
+        if (t->buffer && mt_on())
+            mt_sink_return(t->buffer);
+        t->buffer = NULL;
+        __atomic_store_n(&t->live, 0, __ATOMIC_RELEASE);
+    }
+    mt_spin_unlock(&mt_g.threads_lock);
+}
+
+void mt_ring(void)
+{
+    __atomic_add_fetch(&mt_g.bell, 1, __ATOMIC_SEQ_CST);
+    uint32_t n = __atomic_load_n(&mt_g.slots, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < n; i++) {
+        struct mt_core_thread_state *t = mt_g.slot[i];
+        if (__atomic_load_n(&t->pub.limit, __ATOMIC_RELAXED))
+            __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_SEQ_CST);
+    }
+}
+
+uint64_t mt_threads_lost(void)
+{
+    uint64_t sum = mt_g.lost;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        sum += mt_g.slot[i]->live ? mt_g.slot[i]->lost : 0;
+    return sum;
+}
+
+uint64_t mt_threads_outside(void)
+{
+    uint64_t sum = mt_g.outside;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        sum += mt_g.slot[i]->live ? mt_g.slot[i]->outside : 0;
+    return sum;
+}
