@@ -10,7 +10,9 @@
 #define MT_MTC_TAIL_MAGIC 0x0a0d444e4543544dull /* "MTCEND\r\n" */
 
 /* A payload has at most so many bytes when decoded; readers refuse more. */
-#define MT_MTC_MAX_PLAIN ((uint64_t)1 << 28)
+#define MT_MTC_MAX_PLAIN ((uint64_t)1 << 26)
+/* And a host chunk at most so many accesses and events: what a reader needs for one is bounded. */
+#define MT_MTC_MAX_ITEMS ((uint64_t)1 << 20)
 
 /* mt_mtc_head.features. Bits 0..31: a reader that does not know one cannot read the file. */
 #define MT_MTC_HAS_HOST 1u  /* host chunks */

@@ -22,8 +22,8 @@ struct mt_host_site_info {
 
 struct mt_host_record {
     uint64_t address;
-    uint64_t time; /* 0 without MT_MTC_HAS_TIMES */
-    uint32_t site, size;
+    uint64_t time;       /* 0 without MT_MTC_HAS_TIMES */
+    uint32_t site, size; /* size: bytes; 0 if neither the record nor its site says */
 };
 
 enum mt_host_item_kind { MT_HOST_ITEM_RECORDS, MT_HOST_ITEM_EVENT };
@@ -39,11 +39,6 @@ struct mt_host_item {
     uint64_t time;
     unsigned nargs;
     uint64_t args[8];
-};
-
-struct mt_host_function {
-    uint64_t id;
-    const char *name;
 };
 
 struct mt_host_reader;
@@ -71,7 +66,7 @@ MT_API int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err);
 
 /* NULL if there is none. Of a FIFO: as far as it was read. */
 MT_API const struct mt_host_site_info *mt_host_site(struct mt_host_reader *r, uint32_t site);
-MT_API const struct mt_host_function *mt_host_function(struct mt_host_reader *r, uint64_t id);
+MT_API const struct mt_function_event *mt_host_function(struct mt_host_reader *r, uint64_t id);
 /* Header, allocations, end, losses: the meta lines in the form of a companion. Owned by the reader. */
 MT_API const struct mt_companion *mt_host_companion(struct mt_host_reader *r);
 MT_API void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total);

@@ -15,7 +15,7 @@ struct loader {
         uint64_t id, seq;
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
-    size_t launch_room, alloc_room, copy_room, site_room;
+    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room;
     int out_of_memory;
 };
 
@@ -95,6 +95,8 @@ static int on_header(struct loader *l, const json_t *o)
     c->device = get_text(l, o, "device");
     c->device_name = get_text(l, o, "device_name");
     c->trace = get_text(l, o, "trace");
+    c->engine = get_text(l, o, "engine");
+    c->mode = get_text(l, o, "mode");
     return 0;
 }
 
@@ -111,6 +113,31 @@ static int on_site(struct loader *l, const json_t *o)
     s->function = get_text(l, o, "function");
     s->op = get_text(l, o, "op");
     s->var = get_text(l, o, "var");
+    s->ip = get_u64(o, "ip", 0);
+    s->module = get_text(l, o, "module");
+    s->text = get_text(l, o, "text");
+    s->reads = get_text(l, o, "reads");
+    s->writes = get_text(l, o, "writes");
+    return 0;
+}
+
+static int on_function(struct loader *l, const json_t *o)
+{
+    struct mt_function_event *f = APPEND(l, functions, function_room);
+    if (!f)
+        return 0;
+    f->id = get_u64(o, "id", 0);
+    f->name = get_text(l, o, "name");
+    return 0;
+}
+
+static int on_thread(struct loader *l, const json_t *o)
+{
+    struct mt_thread_event *t = APPEND(l, threads, thread_room);
+    if (!t)
+        return 0;
+    t->number = get_u64(o, "number", 0);
+    t->native = get_u64(o, "native", 0);
     return 0;
 }
 
@@ -155,6 +182,7 @@ static int on_alloc(struct loader *l, const json_t *o)
     a->base = get_u64(o, "base", 0);
     a->bytes = get_u64(o, "bytes", 0);
     a->line = get_u64(o, "line", 0);
+    a->ip = get_u64(o, "ip", 0);
     a->kind = get_text(l, o, "kind");
     a->name = get_text(l, o, "name");
     a->file = get_text(l, o, "file");
@@ -239,9 +267,9 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {{"header", on_header}, {"site", on_site}, {"launch", on_launch},
-                {"alloc", on_alloc},   {"free", on_free}, {"memcpy", on_memcpy},
-                {"memset", on_memset}, {"lost", on_lost}, {"end", on_end}};
+} handlers[] = {{"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
+                {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
+                {"end", on_end},       {"function", on_function}, {"thread", on_thread}};
 
 /* ---- lines ---- */
 
@@ -280,9 +308,9 @@ static int by_id(const void *a, const void *b)
 }
 
 /* Puts copies and allocations in order and tells allocations when they were freed. */
-static void settle(struct loader *l)
+void mt_companion_settle(struct mt_companion *c)
 {
-    struct mt_companion *c = &l->pub;
+    const struct loader *l = (struct loader *)c;
     if (c->ncopies)
         qsort(c->copies, c->ncopies, sizeof *c->copies, by_seq);
     if (c->nallocs)
@@ -296,19 +324,61 @@ static void settle(struct loader *l)
     }
 }
 
-struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
+struct mt_companion *mt_companion_new(const char *name)
 {
     struct loader *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    struct mt_companion *c = &l->pub;
+    c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = c->engine = c->mode = "";
+    c->path = mt_intern_add(&l->strings, name, strlen(name));
+    if (c->path)
+        return c;
+    mt_companion_free(c);
+    return NULL;
+}
+
+int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uint64_t offset)
+{
+    struct loader *l = (struct loader *)c;
+    for (size_t at = 0; at < bytes;) {
+        const char *lf = memchr(text + at, '\n', bytes - at);
+        size_t n = lf ? (size_t)(lf - (text + at)) : bytes - at;
+        if (n)
+            take_line(l, text + at, n, offset + at);
+        at += n + 1;
+    }
+    return l->out_of_memory ? -1 : 0;
+}
+
+/* The lines of an open file. 0, or -1 with *err. */
+static int load_lines(struct mt_companion *c, FILE *f, const char *path, struct mt_error *err)
+{
     char *line = NULL;
     size_t room = 0;
-    FILE *f = NULL;
-    if (!l)
-        goto memory;
-    struct mt_companion *c = &l->pub;
-    if (!(c->path = mt_intern_add(&l->strings, path, strlen(path))))
-        goto memory;
-    c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = "";
+    uint64_t offset = 0;
+    ssize_t n;
+    int rc = 0;
+    while (rc == 0 && (n = getline(&line, &room, f)) > 0) {
+        rc = mt_companion_add(c, line, (size_t)n, offset);
+        offset += (uint64_t)n;
+    }
+    if (rc == 0 && ferror(f)) {
+        int e = errno;
+        mt_error_set(err, MT_E_SYSTEM, e, offset, path, "read error at byte %llu: %s",
+                     (unsigned long long)offset, strerror(e));
+        rc = -1;
+    } else if (rc != 0) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for the companion");
+    }
+    free(line);
+    return rc;
+}
+
+struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
+{
     struct stat st;
+    FILE *f = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode) || fcntl(fd, F_SETFL, 0) != 0 ||
         !(f = fdopen(fd, "r"))) {
@@ -316,38 +386,20 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
         if (fd >= 0)
             close(fd);
         mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open the companion: %s", strerror(e));
-        goto fail;
+        return NULL;
+    }
+    struct mt_companion *c = mt_companion_new(path);
+    if (!c)
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for the companion");
+    int rc = c ? load_lines(c, f, path, err) : -1;
+    fclose(f);
+    if (rc != 0) {
+        mt_companion_free(c);
+        return NULL;
     }
     c->regular = S_ISREG(st.st_mode);
-    uint64_t offset = 0;
-    ssize_t n;
-    while ((n = getline(&line, &room, f)) > 0) {
-        size_t text = line[n - 1] == '\n' ? (size_t)n - 1 : (size_t)n;
-        if (text > 0)
-            take_line(l, line, text, offset);
-        offset += (uint64_t)n;
-    }
-    if (ferror(f)) {
-        int e = errno;
-        mt_error_set(err, MT_E_SYSTEM, e, offset, path, "read error at byte %llu: %s",
-                     (unsigned long long)offset, strerror(e));
-        goto fail;
-    }
-    if (l->out_of_memory)
-        goto memory;
-    settle(l);
-    free(line);
-    fclose(f);
+    mt_companion_settle(c);
     return c;
-memory:
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for the companion");
-fail:
-    free(line);
-    if (f)
-        fclose(f);
-    if (l)
-        mt_companion_free(&l->pub);
-    return NULL;
 }
 
 void mt_companion_free(struct mt_companion *c)
@@ -361,5 +413,7 @@ void mt_companion_free(struct mt_companion *c)
     free(c->allocs);
     free(c->copies);
     free(c->sites);
+    free(c->functions);
+    free(c->threads);
     free(l);
 }

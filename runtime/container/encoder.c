@@ -76,7 +76,7 @@ static int grow(struct mt_mtc_encoder *e, uint32_t site)
 static int begin(struct mt_mtc_encoder *e, size_t count)
 {
     size_t want = (count + 1) * ENTRY_BYTES;
-    if (count > SIZE_MAX / ENTRY_BYTES - 1)
+    if (count > MT_MTC_MAX_ITEMS)
         return -1;
     if (want > e->out_room) {
         free(e->out);
@@ -167,7 +167,7 @@ static inline uint64_t expected_time(const struct work *w, uint32_t site)
     return w->time + !MT_HOST_OPERAND(site);
 }
 
-/* Token and site state of an access that is not as predicted in all, or whose site is new in this chunk. `p`:
+/* Token and site state of an access that is not as predicted (that of a new site never is). `p`:
  * the site before it. */
 static void single(struct work *w, struct site *p, struct site *s, const struct mt_host_timed_entry *a,
                    int timed)
@@ -185,20 +185,16 @@ static void single(struct work *w, struct site *p, struct site *s, const struct 
     }
     what |= (a->address != predicted ? HAS_ADDRESS : 0u) | (a->size != s->size ? HAS_SIZE : 0u) |
             (timed && a->time != expected_time(w, a->site) ? HAS_TIME : 0u);
-    if (what) {
-        end_run(w);
-        *w->out++ = (unsigned char)(TOKEN_ACCESS | what);
-        if (what & HAS_SITE)
-            w->out = put_signed(w->out, (uint64_t)a->site - w->previous);
-        if (what & HAS_ADDRESS)
-            w->out = put_signed(w->out, a->address - predicted);
-        if (what & HAS_SIZE)
-            w->out = put(w->out, a->size);
-        if (what & HAS_TIME)
-            w->out = put_signed(w->out, a->time - expected_time(w, a->site));
-    } else if (++w->run == RUN_MAX) {
-        end_run(w);
-    }
+    end_run(w);
+    *w->out++ = (unsigned char)(TOKEN_ACCESS | what);
+    if (what & HAS_SITE)
+        w->out = put_signed(w->out, (uint64_t)a->site - w->previous);
+    if (what & HAS_ADDRESS)
+        w->out = put_signed(w->out, a->address - predicted);
+    if (what & HAS_SIZE)
+        w->out = put(w->out, a->size);
+    if (what & HAS_TIME)
+        w->out = put_signed(w->out, a->time - expected_time(w, a->site));
     if (seen) {
         uint64_t d = a->address - s->last;
         if ((a->address == by_stride) != (a->address == by_offset))

@@ -38,9 +38,10 @@ struct mt_mtc_encoder; /* one per thread of the program or per worker; keeps its
 
 struct mt_mtc_encoder *mt_mtc_encoder_new(void); /* NULL: no memory */
 void mt_mtc_encoder_free(struct mt_mtc_encoder *e);
-/* Encodes `count` entries (whole events) as one self-contained payload; it is the encoder's and valid until
- * the next call. *items counts accesses and events; *seq is the sequence number in force, updated by SEQ
- * events on the way. Returns the bytes, 0 without memory. */
+/* Encodes `count` entries (whole events, whole instructions with their operands; at most MT_MTC_MAX_ITEMS) as
+ * one self-contained payload; it is the encoder's and valid until the next call. More entries in one go
+ * compress better: 256 Ki are good, 16 Ki cost about half a byte an access more in large programs. *items counts accesses and events; *seq is the sequence number in force, updated by SEQ
+ * events on the way. Returns the bytes; 0 without memory or with too many entries. */
 size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
                      uint64_t *items, uint64_t *seq, const void **payload);
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,

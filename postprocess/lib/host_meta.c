@@ -1,0 +1,100 @@
+/* Meta lines of a container: through the companion's parser into tables that the reader hands out. */
+#include "host_internal.h"
+
+enum { BLOCK = 1024 }; /* sites never move: callers keep pointers */
+
+int mt_meta_open(struct mt_host_meta *m, const char *name)
+{
+    memset(m, 0, sizeof *m);
+    m->companion = mt_companion_new(name);
+    return m->companion ? 0 : -1;
+}
+
+static enum mt_host_op op_of(const char *text)
+{
+    static const struct {
+        const char *text;
+        enum mt_host_op op;
+    } ops[] = {
+#define MT_HOST_OP(name, code, reads, writes, text) {text, MT_HOST_##name},
+#include "memtrace/container.def"
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(text, ops[i].text) == 0)
+            return ops[i].op;
+    return MT_HOST_UNKNOWN;
+}
+
+/* Where the site's row is, made when new. NULL: no memory. */
+static struct mt_host_site_info *row(struct mt_host_meta *m, uint32_t site)
+{
+    uint32_t *known = mt_map32_find(&m->sites, site);
+    if (known)
+        return &m->blocks[*known / BLOCK][*known % BLOCK];
+    if (m->nsites == m->nblocks * BLOCK) {
+        struct mt_host_site_info **more = realloc(m->blocks, (m->nblocks + 1) * sizeof *more);
+        if (!more)
+            return NULL;
+        m->blocks = more;
+        if (!(m->blocks[m->nblocks] = malloc(BLOCK * sizeof **m->blocks)))
+            return NULL;
+        m->nblocks++;
+    }
+    if (mt_map32_add(&m->sites, site, (uint32_t)m->nsites) != 0)
+        return NULL;
+    m->nsites++;
+    return &m->blocks[(m->nsites - 1) / BLOCK][(m->nsites - 1) % BLOCK];
+}
+
+static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
+{
+    if (e->id < 4 || e->id > UINT32_MAX)
+        return 0; /* no site that a record could name */
+    struct mt_host_site_info *s = row(m, (uint32_t)e->id);
+    if (!s)
+        return -1;
+    *s = (struct mt_host_site_info){.site = (uint32_t)e->id,
+                                    .op = op_of(e->op),
+                                    .size = e->size > UINT32_MAX ? 0 : (uint32_t)e->size,
+                                    .line = (uint32_t)e->line,
+                                    .column = (uint32_t)e->column,
+                                    .ip = e->ip,
+                                    .file = e->file,
+                                    .function = e->function,
+                                    .module = e->module,
+                                    .variable = e->var,
+                                    .text = e->text,
+                                    .reads = e->reads,
+                                    .writes = e->writes};
+    return 0;
+}
+
+int mt_meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t offset)
+{
+    struct mt_companion *c = m->companion;
+    int rc = mt_companion_add(c, text, bytes, offset);
+    for (; rc == 0 && m->taken < c->nsites; m->taken++)
+        rc = take_site(m, &c->sites[m->taken]);
+    return rc;
+}
+
+void mt_meta_settle(struct mt_host_meta *m)
+{
+    mt_companion_settle(m->companion);
+}
+
+const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site)
+{
+    uint32_t *at = mt_map32_find(&m->sites, site);
+    return at ? &m->blocks[*at / BLOCK][*at % BLOCK] : NULL;
+}
+
+void mt_meta_free(struct mt_host_meta *m)
+{
+    for (size_t i = 0; i < m->nblocks; i++)
+        free(m->blocks[i]);
+    free(m->blocks);
+    mt_map32_free(&m->sites);
+    mt_companion_free(m->companion);
+    memset(m, 0, sizeof *m);
+}

@@ -1,0 +1,299 @@
+/* The public functions of the container reader, and chunks in file order. */
+#define _GNU_SOURCE
+#include "host_internal.h"
+#define XXH_INLINE_ALL
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static int no_memory(const struct mt_host_reader *r, struct mt_error *err)
+{
+    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a container");
+    return -1;
+}
+
+static int read_head(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_window *w = &r->window;
+    struct mt_mtc_head *h = &r->head;
+    size_t got;
+    const unsigned char *p = mt_window_get(w, 0, sizeof *h, &got, err);
+    if (!p)
+        return -1;
+    memcpy(h, p, got);
+    if (got < sizeof h->magic || h->magic != MT_MTC_MAGIC) {
+        if (got == 0)
+            mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container is empty");
+        else
+            mt_error_set(err, MT_E_INPUT, 0, 0, w->name, "not a container: it does not begin like one");
+        return -1;
+    }
+    if (got < sizeof *h) {
+        mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container ends inside its head");
+        return -1;
+    }
+    if (h->check != XXH3_64bits(h, offsetof(struct mt_mtc_head, check)) || h->head_bytes < sizeof *h ||
+        h->head_bytes % 8 || h->head_bytes > 1 << 20) {
+        mt_error_set(err, MT_E_CORRUPT, 0, 0, w->name, "the head of the container is damaged");
+        return -1;
+    }
+    uint64_t unknown = (h->features & UINT32_MAX) & ~(uint64_t)(MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES);
+    if (h->version != MT_MTC_VERSION || unknown) {
+        mt_error_set(err, MT_E_INPUT, 0, 0, w->name,
+                     "a container of version %u with features 0x%llx: this reader knows version %u and "
+                     "features 0x%x; a newer memtrace reads it",
+                     h->version, (unsigned long long)h->features, MT_MTC_VERSION,
+                     MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES);
+        return -1;
+    }
+    return 0;
+}
+
+/* Takes the lines of a meta chunk. Damage in it is *err with -1. */
+static int take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
+                     const unsigned char *stored, struct mt_error *err)
+{
+    struct mt_plain plain = {0};
+    int rc = mt_chunk_unpack(&plain, r->window.name, offset, head, stored, err);
+    if (rc == 0 && mt_meta_add(&r->meta, (char *)plain.data, plain.bytes, offset) != 0)
+        rc = no_memory(r, err);
+    mt_plain_free(&plain);
+    return rc;
+}
+
+/* All meta chunks of a regular file. Damage goes to the problems. */
+static int load_meta(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_mtc_chunk head;
+    const unsigned char *stored;
+    for (size_t i = 0; i < r->chunks.count; i++) {
+        const struct mt_mtc_index *e = &r->chunks.entries[i];
+        if (e->type != MT_MTC_META)
+            continue;
+        enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &head, &stored, err);
+        int rc = state == MT_CHUNK_WHOLE && head.type == MT_MTC_META
+                     ? take_meta(r, e->offset, &head, stored, err)
+                     : -1;
+        if (rc == 0)
+            continue;
+        if (state == MT_CHUNK_SYSTEM || (state == MT_CHUNK_WHOLE && err->code == MT_E_SYSTEM))
+            return -1;
+        if (state == MT_CHUNK_END || (state == MT_CHUNK_WHOLE && head.type != MT_MTC_META))
+            mt_error_set(err, MT_E_CORRUPT, 0, e->offset, r->window.name,
+                         "here is another chunk than the index says");
+        if (mt_problem_add(&r->problems, err) != 0)
+            return no_memory(r, err);
+    }
+    mt_meta_settle(&r->meta);
+    return 0;
+}
+
+struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_atomic_t *stop,
+                                           struct mt_error *err)
+{
+    struct mt_host_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for a reader");
+        return NULL;
+    }
+    if (mt_window_open(&r->window, path, stop, err) != 0) {
+        free(r);
+        return NULL;
+    }
+    int rc = read_head(r, err);
+    if (rc == 0 && mt_meta_open(&r->meta, r->window.name) != 0)
+        rc = no_memory(r, err);
+    if (rc == 0 && r->window.regular) {
+        rc = mt_chunks_find(&r->chunks, &r->window, r->head.head_bytes, &r->problems, err);
+        if (rc == 0)
+            rc = load_meta(r, err);
+    }
+    r->next = r->window.regular ? 0 : r->head.head_bytes;
+    if (rc == 0)
+        return r;
+    mt_host_reader_close(r);
+    return NULL;
+}
+
+void mt_host_reader_close(struct mt_host_reader *r)
+{
+    if (!r)
+        return;
+    mt_order_free(r->merge);
+    mt_stream_free(&r->stream);
+    mt_meta_free(&r->meta);
+    free(r->chunks.entries);
+    free(r->problems.list);
+    mt_window_close(&r->window);
+    free(r);
+}
+
+const struct mt_mtc_head *mt_host_reader_head(const struct mt_host_reader *r)
+{
+    return &r->head;
+}
+
+int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, struct mt_error *err)
+{
+    const char *why = NULL;
+    if (order != MT_HOST_BY_FILE && !r->window.regular)
+        why = "records of a FIFO come in file order only";
+    else if (order == MT_HOST_BY_TIME && !(r->head.features & MT_MTC_HAS_TIMES))
+        why = "its records have no times: only traces of mt-host atomic and insn do";
+    else if (r->begun)
+        why = "the order is chosen before the first record";
+    if (why) {
+        mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "%s", why);
+        return -1;
+    }
+    r->order = order;
+    return 0;
+}
+
+int mt_host_stopped(struct mt_host_reader *r, struct mt_error *err)
+{
+    if (!mt_stopped(&r->window.stop))
+        return 0;
+    mt_error_set(err, MT_E_STOPPED, EINTR, 0, r->window.name, "stopped while reading");
+    return 1;
+}
+
+/* ---- file order ---- */
+
+/* The next chunk of a FIFO. 1: a host chunk is under way, or a meta chunk was taken; 0: the end; -1. */
+static int next_live(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_mtc_chunk head;
+    const unsigned char *stored;
+    uint64_t at = r->next;
+    struct mt_error ignored;
+    int found;
+    enum mt_chunk_state state = mt_chunk_at(&r->window, at, &head, &stored, err);
+    switch (state) {
+    case MT_CHUNK_END:
+        mt_meta_settle(&r->meta);
+        return 0;
+    case MT_CHUNK_SYSTEM:
+        return -1;
+    case MT_CHUNK_WHOLE:
+        r->next = r->done = mt_chunk_end(at, &head);
+        if (head.type == MT_MTC_HOST)
+            return mt_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
+        return head.type != MT_MTC_META || take_meta(r, at, &head, stored, err) == 0 ? 1 : -1;
+    default:
+        found = mt_chunk_resync(&r->window, &r->next, 0, &ignored);
+        if (found > 0)
+            err->code = MT_E_CORRUPT;
+        else if (found < 0)
+            *err = ignored;
+        else
+            r->next = UINT64_MAX - 8; /* the end: what is left is no chunk */
+        return -1;
+    }
+}
+
+static int next_by_file(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err)
+{
+    for (;;) {
+        int rc = mt_stream_next(&r->stream, r, 0, item, err);
+        if (rc)
+            return rc;
+        if (!r->window.regular) {
+            if (r->next == UINT64_MAX - 8)
+                return 0;
+            if ((rc = next_live(r, err)) <= 0)
+                return rc;
+            continue;
+        }
+        while (r->next < r->chunks.count && r->chunks.entries[r->next].type != MT_MTC_HOST)
+            r->next++;
+        if (r->next == r->chunks.count)
+            return 0;
+        if (mt_stream_load(&r->stream, r, &r->chunks.entries[r->next++], err) != 0)
+            return -1;
+    }
+}
+
+static int next_item(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err)
+{
+    if (r->order == MT_HOST_BY_FILE)
+        return next_by_file(r, item, err);
+    if (!r->merge && !(r->merge = mt_order_new(r, r->order == MT_HOST_BY_TIME, err)))
+        return -1;
+    return mt_order_next(r->merge, item, err);
+}
+
+int mt_host_next(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err)
+{
+    r->begun = 1;
+    if (r->fatal) {
+        *err = r->error;
+        return -1;
+    }
+    int rc = mt_host_stopped(r, err) ? -1 : next_item(r, item, err);
+    if (rc == 0 && r->problems.told < r->problems.count) {
+        *err = r->problems.list[r->problems.told++];
+        return -1;
+    }
+    if (rc < 0 && (err->code == MT_E_SYSTEM || err->code == MT_E_STOPPED)) {
+        r->fatal = 1;
+        r->error = *err;
+    }
+    return rc;
+}
+
+int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err)
+{
+    if (!r->window.regular) {
+        mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "a FIFO cannot be read twice");
+        return -1;
+    }
+    mt_order_free(r->merge);
+    r->merge = NULL;
+    r->stream.open = 0;
+    r->next = r->done = r->problems.told = 0;
+    r->begun = r->fatal = 0;
+    return 0;
+}
+
+/* ---- what the meta lines say ---- */
+
+const struct mt_host_site_info *mt_host_site(struct mt_host_reader *r, uint32_t site)
+{
+    return mt_meta_site(&r->meta, site);
+}
+
+const struct mt_function_event *mt_host_function(struct mt_host_reader *r, uint64_t id)
+{
+    const struct mt_companion *c = r->meta.companion;
+    for (size_t i = 0; i < c->nfunctions; i++)
+        if (c->functions[i].id == id)
+            return &c->functions[i];
+    return NULL;
+}
+
+const struct mt_companion *mt_host_companion(struct mt_host_reader *r)
+{
+    return r->meta.companion;
+}
+
+void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total)
+{
+    *done = r->done;
+    *total = r->window.size;
+}
+
+int mt_is_container(const char *path)
+{
+    struct stat st;
+    uint64_t magic = 0;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = pread(fd, &magic, sizeof magic, 0);
+    close(fd);
+    return n == (ssize_t)sizeof magic && magic == MT_MTC_MAGIC;
+}
