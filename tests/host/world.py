@@ -97,7 +97,7 @@ class World:
     def compile(self, name, *flags, engine=None, libraries=(), sources=(), atomic=False):
         """A program from tests/host/src: for the compile-time engine by mt-cc --host, else by the system's compiler.
         atomic: it will be traced in atomic mode, too."""
-        out = self.path(name.rsplit(".", 1)[0])
+        out = self.path(os.path.basename(name).rsplit(".", 1)[0])
         files = [os.path.join(self.src, n) for n in (name, *sources)]
         flags = list(flags) or ["-O1"]
         if (engine or self.engine) == "llvm":
