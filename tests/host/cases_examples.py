@@ -42,4 +42,4 @@ def tickets(w):
         replay = w.call([sys.executable, "-B", os.path.join(os.path.dirname(example(w, "host_tickets")), "replay.py"),
                          counter, "2000"], stdin=f)
     same("sums", replay.stdout, result.out)
-    holds("several threads drew", result.out.count("\n") == 5)
+    holds(f"several threads drew: {result.out}", result.out.splitlines()[1:].count("0") < 3)
