@@ -86,8 +86,7 @@ const struct mt_companion *mt_input_companion(const struct mt_input *in)
 void mt_input_close(struct mt_input *in)
 {
     mt_reader_close(in->reader);
-    if (in->host)
-        mt_host_reader_close(in->host);
+    mt_host_reader_close(in->host);
     mt_companion_free(in->companion);
     free(in->meta);
     if (in->owned && in->fd >= 0)

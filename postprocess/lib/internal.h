@@ -8,17 +8,6 @@
 #include <string.h>
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
-/* TEMPORARY until the reader is there */
-#pragma weak mt_host_reader_open
-#pragma weak mt_host_reader_close
-#pragma weak mt_host_reader_head
-#pragma weak mt_host_reader_order
-#pragma weak mt_host_next
-#pragma weak mt_host_rewind
-#pragma weak mt_host_site
-#pragma weak mt_host_companion
-#pragma weak mt_host_progress
-#pragma weak mt_is_container
 
 /* Sets *err; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or "NAME: text". */
 __attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, enum mt_code code, int sys,

@@ -45,7 +45,7 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
                 mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s", m->inputs[k].path);
                 return -1;
             }
-        if (!in->live && strcmp(paths[i], "-") != 0 && mt_is_container && mt_is_container(paths[i]) &&
+        if (!in->live && strcmp(paths[i], "-") != 0 && mt_is_container(paths[i]) &&
             open_container(s, in, o->stop, err) != 0)
             return -1;
     }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """mt-extract against the brute-force extractor on random small traces.
 
-usage: property_test.py MT_EXTRACT [CASES] [SEED]     a failing case is kept and its command printed
+usage: property_test.py MT_EXTRACT [CASES] [SEED] [GEN_HOST]     a failing case is kept and its command printed
+With GEN_HOST each case has a host trace of several threads beside the traces of kernels.
 """
 import json
 import os
@@ -13,9 +14,10 @@ import tempfile
 from multiprocessing import Pool
 
 import brute
+import host_traces
 import traces
 
-SECTIONS = ["KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "transfers", "addresses"]
+SECTIONS = ["KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "HCV", "HDV", "transfers", "addresses"]
 KERNELS = ["a", "b<int, 3>", "ns::c", "a2", '"q\\uote"', "\u00e9t\u00e9", ""]
 
 
@@ -81,15 +83,37 @@ def make_copy(rng, seq, base, span):
     return e
 
 
-def make_case(rng):
-    """Traces, companions (text or None) and options."""
+PLACES = ["a.cu:7", "/src/b.cc:12", "/src/b.cc:9", "b.cc:100", None]
+HOST_OPS = ["load", "store", "atomic", "cas", "cas-failed", "unknown"]
+
+
+def make_host(rng, style, base, span, last):
+    """Accesses of up to three threads, near what the kernels touch; `last`: the last number given to a CUDA call."""
+    accesses = []
+    for thread in range(rng.randint(1, 3)):
+        seq = 0
+        for _ in range(rng.choice([0, 3, 30, 60])):
+            if rng.random() < 0.3:
+                seq = min(seq + rng.choice([1, 1, 2, 5]), last + 2)
+            size = rng.choice([4, 4, 8, 16] if style in ("words", "vectors") else [1, 2, 3, 4, 8, 16, 33])
+            if rng.random() < 0.02:
+                size = rng.choice([4096, 9000])
+            address = base + rng.randrange(0, span, 4 if style in ("words", "vectors") else 1)
+            op = rng.choices(HOST_OPS, [10, 8, 1, 1, 1, 0.5])[0]
+            accesses.append({"seq": seq, "thread": thread, "place": rng.choice(PLACES), "op": op,
+                             "addr": address % 2**64, "size": size})
+    return accesses
+
+
+def make_case(rng, with_host):
+    """Traces, companions (text or None), options, whether all is whole, and accesses of the host (or None)."""
     style = rng.choice(["words", "vectors", "parts", "parts", "bytes", "any", "any"])
     pool = make_records(rng, style)
     base, span = pool[0][1:]
     nfiles = rng.choice([1, 1, 1, 2, 3])
     files = [[] for _ in range(nfiles)]
     seqs = [[] for _ in range(nfiles)]
-    shared, seq = [], 0
+    shared, seq = [], 1 if with_host else 0  # 0: before the first call
     for _ in range(rng.randint(0, 6)):
         while rng.random() < 0.5:
             shared.append(make_copy(rng, seq, base, span))
@@ -131,9 +155,10 @@ def make_case(rng):
         "host": rng.random() < 0.8,
         "kernels": rng.choice([None, None, None, "^a", "b|c"]),
         "supersteps": rng.choice([None, None, None, (1, 3), (2, None), (0, 1)]),
-        "sections": rng.choice([SECTIONS, SECTIONS, SECTIONS[:7], SECTIONS[7:], rng.sample(SECTIONS, 3)]),
+        "sections": rng.choice([SECTIONS, SECTIONS, SECTIONS[:9], SECTIONS[8:], rng.sample(SECTIONS, 3)]),
     }
-    return data, metas, options, whole
+    accesses = make_host(rng, style, base, span, seq) if with_host else None
+    return data, metas, options, whole, accesses
 
 
 def command(program, paths, o):
@@ -165,13 +190,35 @@ def check_invariants(out):
                                     into += per_cta.get(s, {"Size": 0})["Size"]
                 if into != v["Load"]:
                     return "transfers into %s/%s are %d bytes, KCV says %d" % (k, s, into, v["Load"])
+    return check_host(out)
+
+
+def leaves(table, depth):
+    if depth == 0:
+        yield (), table
+        return
+    for k, v in table.items():
+        for path, leaf in leaves(v, depth - 1):
+            yield (k,) + path, leaf
+
+
+def check_host(out):
+    for (place, step), v in leaves(out.get("HCV", {}), 2):
+        if "HDV" in out and v["Load"] > out["HDV"][place][step]["Load"]:
+            return "%s/%s reads more from CTAs than it reads" % (place, step)
+        if "transfers" in out:
+            into = sum(t["Size"] for p, t in leaves(out["transfers"], 6) if p[3:] == ("<host>", place, step))
+            if into != v["Load"]:
+                return "transfers into %s/%s are %d bytes, HCV says %d" % (place, step, into, v["Load"])
+    if any(p[0] == p[3] == "<host>" for p, _ in leaves(out.get("transfers", {}), 6)):
+        return "the host talks to itself"
     return None
 
 
 def run_case(job):
-    program, seed = job
+    program, seed, gen_host = job
     rng = random.Random(seed)
-    data, metas, options, whole = make_case(rng)
+    data, metas, options, whole, accesses = make_case(rng, gen_host is not None)
     folder = tempfile.mkdtemp(prefix="mt-property-", dir=os.environ.get("MT_TEST_TMP"))
     paths = []
     for i, (d, m) in enumerate(zip(data, metas)):
@@ -182,17 +229,22 @@ def run_case(job):
             with open(paths[-1] + ".meta", "w") as f:
                 f.write(m)
     piped = len(paths) == 1 and metas[0] is None and rng.random() < 0.3
-    args = command(program, ["-"] if piped else paths, options)
+    traces_given = ["-"] if piped else list(paths)
+    if accesses is not None:
+        script = host_traces.script(accesses, chunk=lambda: rng.random() < 0.1, sized=lambda: rng.random() < 0.5)
+        host_traces.write(gen_host, os.path.join(folder, "host.mtc"), script, rng.choice([0, 1, 3]))
+        traces_given.insert(rng.randint(0, len(paths)), os.path.join(folder, "host.mtc"))
+    args = command(program, traces_given, options)
     r = subprocess.run(args, input=data[0] if piped else None, stdin=None if piped else subprocess.DEVNULL,
                        capture_output=True)
     problem = None
     try:
         got = json.loads(r.stdout, parse_float=None)
-        expected = brute.extract(data, metas, **options)
+        expected = brute.extract(data, metas, accesses=accesses, **options)
         shown = {k: got[k] for k in got if k in expected}
         if json.dumps(shown) != json.dumps(expected):
             problem = "output differs\n got      %s\n expected %s" % (json.dumps(shown), json.dumps(expected))
-        elif [k for k in got if k in SECTIONS] != [s for s in SECTIONS if s in options["sections"]]:
+        elif [k for k in got if k in SECTIONS] != [s for s in SECTIONS if s in options["sections"] and (s[0] != "H" or s in expected)]:
             problem = "sections are %s" % list(got)
         elif got["complete"] != whole or r.returncode != (0 if whole else 3):
             problem = "complete %s, exit code %d, trace whole %s" % (got["complete"], r.returncode, whole)
@@ -210,10 +262,11 @@ def main():
     program = sys.argv[1]
     cases = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    gen_host = sys.argv[4] if len(sys.argv) > 4 else None
     failed = 0
     os.environ["PYTHONHASHSEED"] = "0"
     with Pool(min(4, os.cpu_count() or 1)) as pool:
-        for problem in pool.imap_unordered(run_case, [(program, first + i) for i in range(cases)], chunksize=50):
+        for problem in pool.imap_unordered(run_case, [(program, first + i, gen_host) for i in range(cases)], chunksize=50):
             if problem:
                 failed += 1
                 if failed <= 3:
