@@ -61,21 +61,8 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
     return 0;
 }
 
-/* A thread that sits in the core, or in the signal handler's own frame below, must not make us wait for ever:
- * what it holds is then lost and counted. */
-static int lock_for(struct mt_spin *l, uint64_t ns)
-{
-    uint64_t until = 0;
-    for (unsigned step = 0; !mt_spin_try(l); step++) {
-        if (step > 64 && !until)
-            until = mt_plat_now_ns() + ns;
-        if (until && mt_plat_now_ns() > until && !mt_sink_writing())
-            return -1;
-        mt_plat_pause(step);
-    }
-    return 0;
-}
-
+/* A thread that sits in the core, perhaps below the signal handler that stops us, must not make us wait for
+ * ever: what it holds is then lost. */
 #define STOP_WAIT_NS 1000000000u
 
 static void collect(void)
@@ -84,7 +71,7 @@ static void collect(void)
         struct mt_core_thread_state *t = mt_g.slot[i];
         if (!__atomic_load_n(&t->live, __ATOMIC_ACQUIRE))
             continue;
-        if (lock_for(&t->lock, STOP_WAIT_NS)) {
+        if (mt_spin_lock_for(&t->lock, STOP_WAIT_NS, mt_sink_writing)) {
             mt_g.incomplete = 1;
             continue;
         }
@@ -92,7 +79,7 @@ static void collect(void)
             if (mt_g.o->mode == MT_CORE_ATOMIC)
                 mt_atomic_stop(t);
             else if (mt_g.o->mode == MT_CORE_INSN)
-                mt_insn_end(t);
+                mt_insn_flush(t);
             else
                 mt_mat_stop(t);
         }
@@ -107,6 +94,10 @@ void mt_core_stop(int killed)
     __atomic_store_n(&mt_g.stopping, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
     mt_ring();
+    if (mt_sink_stuck(STOP_WAIT_NS)) {
+        mt_plat_report("%s: stopped inside the tracer; the trace has no end", mt_g.o->output);
+        return;
+    }
     collect();
     if (mt_g.o->mode == MT_CORE_INSN)
         mt_insn_stop();

@@ -2,7 +2,10 @@
 #include "state.h"
 #include "text.h"
 
-#define RESERVE 16u /* entries kept free for events */
+/* The end of a buffer: MT_CORE_SLACK entries that an engine may write behind the limit, then events, then the
+ * place where entries go that nobody wants any more. */
+#define PARK (MT_CORE_SLACK + 8u)
+#define RESERVE (PARK + MT_CORE_SLACK + 8u)
 #define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
 
 static int active(const struct mt_core_thread_state *t)
@@ -75,9 +78,9 @@ static void park(struct mt_core_thread_state *t)
         __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
         return;
     }
-    t->kept = END(t->buffer) - 8;
+    t->kept = END(t->buffer) - PARK;
     set_cur(t, t->kept);
-    __atomic_store_n(&t->pub.limit, END(t->buffer), __ATOMIC_RELAXED);
+    __atomic_store_n(&t->pub.limit, END(t->buffer) - MT_CORE_SLACK, __ATOMIC_RELAXED);
 }
 
 static void log_seq(struct mt_core_thread_state *t)
@@ -114,7 +117,7 @@ void mt_mat_look(struct mt_core_thread_state *t)
     t->window = want;
     t->kept = t->pub.cur;
     if (want == MT_DISCARD)
-        limit = END(t->buffer);
+        limit = END(t->buffer) - MT_CORE_SLACK;
     __atomic_store_n(&t->pub.limit, want == MT_EACH ? NULL : limit, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) != bell)

@@ -109,6 +109,22 @@ void mt_spin_wait(struct mt_spin *l)
         mt_plat_pause(step);
 }
 
+int mt_spin_lock_for(struct mt_spin *l, uint64_t ns, int (*busy)(void))
+{
+    uint64_t since = 0;
+    for (unsigned step = 0; !mt_spin_try(l); step++) {
+        mt_plat_pause(step);
+        if (step < SPINS)
+            continue;
+        uint64_t now = mt_plat_now_ns();
+        if (!since || busy())
+            since = now;
+        else if (now - since > ns)
+            return -1;
+    }
+    return 0;
+}
+
 void mt_plat_engine(void (*report)(const char *line), void (*yield)(void))
 {
     engine_report = report;

@@ -313,6 +313,17 @@ int mt_sink_writing(void)
     return (int)__atomic_load_n(&s.writing, __ATOMIC_RELAXED);
 }
 
+int mt_sink_stuck(uint64_t ns)
+{
+    struct mt_spin *const locks[] = {&s.meta_lock, &s.write_lock, &s.lock};
+    for (unsigned i = 0; i < 3; i++) {
+        if (mt_spin_lock_for(locks[i], ns, mt_sink_writing))
+            return 1;
+        mt_spin_unlock(locks[i]);
+    }
+    return 0;
+}
+
 int mt_sink_is_fifo(void)
 {
     return s.out.fifo;

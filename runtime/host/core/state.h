@@ -133,6 +133,7 @@ void mt_atomic_close(void);
 int mt_insn_start(char *why, unsigned size);
 void mt_insn_thread(struct mt_core_thread_state *t);
 void mt_insn_end(struct mt_core_thread_state *t);
+void mt_insn_flush(struct mt_core_thread_state *t); /* its lock is held */
 void mt_insn_stop(void);
 
 /* functions.c */
@@ -147,7 +148,6 @@ struct mt_site {
     uint32_t line, column;
     uint32_t twin; /* the same with CAS_FAILED for CAS; 0: not yet asked for */
     uint32_t defined, shown;
-    uint64_t count; /* insn: entries */
     uint32_t size[4];
     uint8_t op[4], operands;
 };
