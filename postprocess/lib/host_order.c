@@ -73,12 +73,12 @@ static void fill(struct mt_order *o, struct lane *l)
     }
 }
 
-/* Records of one execution at the front of the lane; 0: more must be read to tell. */
+/* Records of one execution, which have one time, at the front of the lane; 0: more must be read to tell. */
 static size_t execution(const struct lane *l)
 {
     const struct mt_host_record *r = l->stream.room + l->at;
     size_t n = l->end - l->at, i = 1;
-    while (i < n && MT_HOST_OPERAND(r[i].site) && r[i].site / 4 == r[0].site / 4 && r[i].time == r[0].time)
+    while (i < n && r[i].time == r[0].time)
         i++;
     return i < n || l->pending || !l->stream.open || n == l->stream.capacity ? i : 0;
 }

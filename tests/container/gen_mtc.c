@@ -1,0 +1,169 @@
+/* Writes a container of random accesses and events with the real writer, and says on stdout what it put in:
+ *   gen_mtc SEED TIMED LEVEL FILE
+ *   c THREAD FIRST LAST ITEMS / a SITE ADDRESS SIZE TIME / e KIND TIME ARGUMENT... */
+#include "container/writer.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENTRIES = 3000, THREADS = 5, SITES = 40 };
+
+static uint64_t state;
+static uint64_t rnd(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t x = state ^ state >> 29;
+    return x * 0xbf58476d1ce4e5b9u >> 7;
+}
+static uint64_t below(uint64_t n)
+{
+    return rnd() % n;
+}
+/* All magnitudes, the ends of the range included. */
+static uint64_t any(void)
+{
+    uint64_t x = rnd() << 32 ^ rnd();
+    switch (below(8)) {
+    case 0:
+        return 0;
+    case 1:
+        return UINT64_MAX - below(3);
+    default:
+        return x >> below(64);
+    }
+}
+
+static int write_file(void *file, const void *data, size_t bytes)
+{
+    return fwrite(data, 1, bytes, file) == bytes ? 0 : 5;
+}
+
+struct thread {
+    uint64_t seq, time;
+    struct mt_mtc_encoder *encoder;
+};
+
+static struct mt_host_timed_entry *e;
+static size_t n;
+static struct thread *now;
+static uint32_t numbers[SITES];
+
+static void access_(uint32_t site, uint64_t address, uint32_t size)
+{
+    if (below(30) == 0)
+        now->time += below(50) ? below(100) : any() % 1000000000;
+    else if (!MT_HOST_OPERAND(site))
+        now->time++;
+    e[n++] = (struct mt_host_timed_entry){address, now->time, site, size};
+    printf("a %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu64 "\n", site, address, size, now->time);
+}
+
+static void event(unsigned kind, const uint64_t *args, unsigned count)
+{
+    now->time += below(3);
+    printf("e %u %" PRIu64, kind, now->time);
+    for (unsigned i = 0; i < count || i == 0; i++) {
+        e[n++] = (struct mt_host_timed_entry){count ? args[i] : 0, now->time, 0, i ? 0 : kind};
+        if (count)
+            printf(" %" PRIu64, args[i]);
+    }
+    puts("");
+}
+
+static void some_event(void)
+{
+    static const unsigned char least[] = {
+#define MT_HOST_EVENT(name, code, args, text) [code] = args,
+#include "memtrace/container.def"
+    };
+    uint64_t args[8];
+    unsigned kind = 1 + (unsigned)below(13); /* 12 and 13: of the future */
+    unsigned count = kind < sizeof least ? least[kind] : (unsigned)below(9);
+    if (below(10) == 0)
+        count = 8;
+    for (unsigned i = 0; i < count; i++)
+        args[i] = any();
+    if (kind > 11 && count == 1 && args[0] == 0)
+        args[0] = 1; /* an entry cannot tell "no argument" from the argument 0 */
+    if (kind == MT_HOST_EV_SEQ)
+        args[0] = now->seq += below(4);
+    event(kind, args, count);
+}
+
+static void loop(void)
+{
+    uint64_t base = any(), stride = below(3) ? below(64) : any(), times = below(400);
+    uint32_t first = (uint32_t)below(SITES), length = 1 + (uint32_t)below(4);
+    for (uint64_t i = 0; i < times && n < ENTRIES; i++)
+        for (uint32_t k = 0; k < length; k++)
+            access_(numbers[(first + k) % SITES], base + i * stride + k * 8, k % 2 ? 0 : 8);
+}
+
+static void chase(void)
+{
+    uint32_t first = (uint32_t)below(SITES);
+    for (uint64_t times = below(50); times && n < ENTRIES; times--) {
+        uint64_t node = any();
+        access_(numbers[first], node, 8);
+        access_(numbers[(first + 1) % SITES], node + 8, 8);
+        access_(numbers[(first + below(3)) % SITES], any(), (uint32_t)any());
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5)
+        return 2;
+    state = strtoull(argv[1], NULL, 10) * 0x9e3779b97f4a7c15u + 1;
+    int timed = atoi(argv[2]);
+    FILE *f = fopen(argv[4], "wb");
+    struct mt_mtc_file file = {write_file, f};
+    struct mt_host_entry *plain = malloc((ENTRIES + 64) * sizeof *plain);
+    e = malloc((ENTRIES + 64) * sizeof *e);
+    char why[200];
+    struct mt_mtc_writer *w = f ? mt_mtc_writer_open(&file, MT_MTC_HAS_HOST | (timed ? MT_MTC_HAS_TIMES : 0),
+                                                     atoi(argv[3]), why, sizeof why)
+                                : NULL;
+    struct thread threads[THREADS] = {{0}};
+    if (!w || !plain || !e)
+        return 1;
+    for (size_t i = 0; i < SITES; i++)
+        numbers[i] = i < 4 ? UINT32_MAX >> (10 + i) : 4 + (uint32_t)below(400);
+    const char meta[] = "{\"ev\": \"header\", \"version\": 1, \"tool\": \"gen\"}\n";
+    int rc = mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, 1, meta, sizeof meta - 1);
+    for (uint64_t chunks = below(12); chunks && !rc; chunks--) {
+        uint64_t thread = below(THREADS), want = below(8) ? below(ENTRIES) : below(3), items, seq, first;
+        const void *payload;
+        now = &threads[thread];
+        seq = first = now->seq += below(3);
+        if (!now->encoder && !(now->encoder = mt_mtc_encoder_new()))
+            return 1;
+        printf("c %" PRIu64 "\n", thread);
+        for (n = 0; n < want;)
+            switch (below(4)) {
+            case 0:
+                some_event();
+                break;
+            case 1:
+                chase();
+                break;
+            default:
+                loop();
+            }
+        size_t bytes;
+        for (size_t i = 0; i < n; i++)
+            plain[i] = (struct mt_host_entry){e[i].address, e[i].site, e[i].size};
+        bytes = timed ? mt_mtc_encode_timed(now->encoder, e, n, &items, &seq, &payload)
+                      : mt_mtc_encode(now->encoder, plain, n, &items, &seq, &payload);
+        if (seq != now->seq)
+            return 1;
+        rc = mt_mtc_write(w, MT_MTC_HOST, 0, thread, first, seq, items, payload, bytes);
+    }
+    rc |= mt_mtc_writer_close(w);
+    for (size_t i = 0; i < THREADS; i++)
+        mt_mtc_encoder_free(threads[i].encoder);
+    free(plain);
+    free(e);
+    return rc || fclose(f) != 0;
+}
