@@ -1,0 +1,174 @@
+#include "decode.h"
+#include <Zydis/Zydis.h>
+#include <stdio.h>
+#include <string.h>
+
+static int decode(ZydisDecodedInstruction *i, ZydisDecodedOperand *o, const void *bytes, unsigned size)
+{
+    ZydisDecoder d;
+    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, bytes, size, i, o)) ? 0 : -1;
+}
+
+static uint8_t general(ZydisRegister r)
+{
+    ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r);
+    if (r == ZYDIS_REGISTER_NONE || ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64)
+        return MT_X86_NO_REG;
+    return (uint8_t)ZydisRegisterGetId(whole);
+}
+
+static int untouched(const ZydisDecodedInstruction *i)
+{
+    switch (i->meta.category) {
+    case ZYDIS_CATEGORY_NOP:
+    case ZYDIS_CATEGORY_WIDENOP:
+    case ZYDIS_CATEGORY_PREFETCH:
+    case ZYDIS_CATEGORY_PREFETCHWT1:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int accessed(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+{
+    return o->type == ZYDIS_OPERAND_TYPE_MEMORY && o->actions != 0 && o->mem.type != ZYDIS_MEMOP_TYPE_AGEN &&
+           !untouched(i);
+}
+
+static int compares_and_swaps(const ZydisDecodedInstruction *i)
+{
+    return i->mnemonic == ZYDIS_MNEMONIC_CMPXCHG || i->mnemonic == ZYDIS_MNEMONIC_CMPXCHG8B ||
+           i->mnemonic == ZYDIS_MNEMONIC_CMPXCHG16B;
+}
+
+static int repeats(const ZydisDecodedInstruction *i)
+{
+    return (i->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
+}
+
+static enum mt_host_op op_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+{
+    int reads = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
+    int writes = (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+    if (compares_and_swaps(i))
+        return MT_HOST_CAS;
+    return reads && writes ? MT_HOST_ATOMIC : writes ? MT_HOST_STORE : MT_HOST_LOAD;
+}
+
+static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+{
+    if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB || i->mnemonic == ZYDIS_MNEMONIC_MASKMOVDQU ||
+        i->mnemonic == ZYDIS_MNEMONIC_MASKMOVQ || i->mnemonic == ZYDIS_MNEMONIC_VMASKMOVPS ||
+        i->mnemonic == ZYDIS_MNEMONIC_VMASKMOVPD || i->mnemonic == ZYDIS_MNEMONIC_VPMASKMOVD ||
+        i->mnemonic == ZYDIS_MNEMONIC_VPMASKMOVQ || i->mnemonic == ZYDIS_MNEMONIC_VMASKMOVDQU)
+        return MT_X86_EACH;
+    unsigned bytes = o->size / 8u;
+    return bytes <= 8 ? MT_X86_ONE : bytes == 10 || bytes == 16 || bytes == 32 ? MT_X86_WIDE : MT_X86_BLOCK;
+}
+
+static void fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o,
+                 uint64_t ip)
+{
+    m->op = op_of(i, o);
+    m->parts = parts_of(i, o);
+    m->size = (m->parts == MT_X86_EACH ? o->element_size : o->size) / 8u;
+    m->segment = o->mem.segment == ZYDIS_REGISTER_FS || o->mem.segment == ZYDIS_REGISTER_GS;
+    m->base = general(o->mem.base);
+    m->index = general(o->mem.index);
+    m->scale = o->mem.scale;
+    m->displacement = o->mem.disp.has_displacement ? o->mem.disp.value : 0;
+    ZyanU64 absolute;
+    if (o->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT && m->base == MT_X86_NO_REG &&
+        m->index == MT_X86_NO_REG && ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(i, o, ip, &absolute))) {
+        m->absolute = 1;
+        m->displacement = (int64_t)absolute;
+    }
+}
+
+int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsigned size)
+{
+    ZydisDecodedInstruction i;
+    ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
+    memset(insn, 0, sizeof *insn);
+    insn->ip = ip;
+    if (decode(&i, o, bytes, size) != 0)
+        return -1;
+    insn->length = i.length;
+    insn->call = i.meta.category == ZYDIS_CATEGORY_CALL;
+    insn->cas = (uint8_t)compares_and_swaps(&i);
+    insn->cas_register = MT_X86_NO_REG;
+    insn->certain = !repeats(&i);
+    for (unsigned k = 0; k < i.operand_count; k++) {
+        if (accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
+            struct mt_x86_operand *m = &insn->operand[insn->count++];
+            fill(m, &i, &o[k], ip);
+            if (m->parts == MT_X86_EACH || m->parts == MT_X86_BLOCK)
+                insn->certain = 0;
+        }
+        if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER && (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+            general(o[k].reg.value) != MT_X86_NO_REG)
+            insn->writes |= (uint16_t)(1u << general(o[k].reg.value));
+        if (insn->cas && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
+            insn->cas_register = general(o[k].reg.value);
+    }
+    return 0;
+}
+
+static int vector(ZydisRegister r)
+{
+    switch (ZydisRegisterGetClass(r)) {
+    case ZYDIS_REGCLASS_X87:
+    case ZYDIS_REGCLASS_MMX:
+    case ZYDIS_REGCLASS_XMM:
+    case ZYDIS_REGCLASS_YMM:
+    case ZYDIS_REGCLASS_ZMM:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void add(char *list, size_t size, ZydisRegister r)
+{
+    const char *name = ZydisRegisterGetString(r);
+    char word[24];
+    size_t have = strlen(list), n;
+    if (r == ZYDIS_REGISTER_NONE || !name)
+        return;
+    n = (size_t)snprintf(word, sizeof word, "%s%s", name, vector(r) ? "*" : "");
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+            return;
+    if (have + n + 2 <= size)
+        snprintf(list + have, size - have, "%s%s", have ? " " : "", word);
+}
+
+int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigned size)
+{
+    ZydisDecodedInstruction i;
+    ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
+    ZydisFormatter f;
+    memset(w, 0, sizeof *w);
+    if (decode(&i, o, bytes, size) != 0) {
+        strcpy(w->text, "(bad)");
+        return -1;
+    }
+    ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL);
+    ZydisFormatterFormatInstruction(&f, &i, o, i.operand_count_visible, w->text, sizeof w->text, ip, NULL);
+    for (unsigned k = 0; k < i.operand_count; k++) {
+        if (o[k].type == ZYDIS_OPERAND_TYPE_MEMORY) {
+            add(w->reads, sizeof w->reads, o[k].mem.base);
+            add(w->reads, sizeof w->reads, o[k].mem.index);
+            if (o[k].mem.segment == ZYDIS_REGISTER_FS || o[k].mem.segment == ZYDIS_REGISTER_GS)
+                add(w->reads, sizeof w->reads, o[k].mem.segment);
+        } else if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER) {
+            if (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_READ)
+                add(w->reads, sizeof w->reads, o[k].reg.value);
+            if (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
+                add(w->writes, sizeof w->writes, o[k].reg.value);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,299 @@
+#define _GNU_SOURCE
+#include "elffile.h"
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct function {
+    uint64_t address, bytes;
+    const char *name;
+};
+
+struct unit { /* a range of addresses of a compilation unit */
+    uint64_t low, high;
+    Dwarf_Off die;
+};
+
+struct mt_elf {
+    Elf *elf;
+    struct function *functions;
+    size_t nfunctions, room;
+    Dwarf *dwarf; /* NULL: none, or not looked for yet */
+    int looked;
+    struct unit *units;
+    size_t nunits, units_room;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes); /* sized ones first */
+}
+
+static void add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
+{
+    int type = GELF_ST_TYPE(s->st_info);
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF || !s->st_value || !name ||
+        !*name)
+        return;
+    if (e->nfunctions == e->room) {
+        size_t room = e->room ? e->room * 2 : 1024;
+        struct function *f = realloc(e->functions, room * sizeof *f);
+        if (!f)
+            return;
+        e->functions = f;
+        e->room = room;
+    }
+    e->functions[e->nfunctions++] = (struct function){s->st_value, s->st_size, name};
+}
+
+static void each_symbol(struct mt_elf *e, void (*f)(struct mt_elf *, const GElf_Sym *, const char *))
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(e->elf, scn)) != NULL;) {
+        GElf_Shdr h;
+        Elf_Data *data;
+        if (!gelf_getshdr(scn, &h) || (h.sh_type != SHT_SYMTAB && h.sh_type != SHT_DYNSYM) || !h.sh_entsize ||
+            !(data = elf_getdata(scn, NULL)))
+            continue;
+        for (size_t i = 0; i < h.sh_size / h.sh_entsize; i++) {
+            GElf_Sym s;
+            if (gelf_getsym(data, (int)i, &s))
+                f(e, &s, elf_strptr(e->elf, h.sh_link, s.st_name));
+        }
+    }
+}
+
+struct mt_elf *mt_elf_open(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    struct mt_elf *e = calloc(1, sizeof *e);
+    elf_version(EV_CURRENT);
+    if (e)
+        e->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    if (e && e->elf)
+        elf_cntl(e->elf, ELF_C_FDREAD); /* the descriptor may go: the program must not meet it */
+    close(fd);
+    if (!e || !e->elf || elf_kind(e->elf) != ELF_K_ELF) {
+        if (e)
+            elf_end(e->elf);
+        free(e);
+        return NULL;
+    }
+    each_symbol(e, add_function);
+    if (e->nfunctions)
+        qsort(e->functions, e->nfunctions, sizeof *e->functions, by_address);
+    return e;
+}
+
+int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bias)
+{
+    size_t n = 0;
+    elf_getphdrnum(e->elf, &n);
+    /* Segments may share a page of the file: it is code that is asked for. */
+    for (size_t i = 0; i < 2 * n; i++) {
+        GElf_Phdr p;
+        if (gelf_getphdr(e->elf, (int)(i % n), &p) && p.p_type == PT_LOAD && (i >= n || (p.p_flags & PF_X)) &&
+            offset + 4096 > p.p_offset && offset < p.p_offset + p.p_filesz) {
+            *bias = start - offset + p.p_offset - p.p_vaddr;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+const char *mt_elf_function(struct mt_elf *e, uint64_t address)
+{
+    size_t low = 0, high = e->nfunctions;
+    while (low < high) { /* the first one behind the address */
+        size_t middle = (low + high) / 2;
+        if (e->functions[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+    uint64_t start = e->functions[low - 1].address;
+    while (low > 1 && e->functions[low - 2].address == start)
+        low--;
+    const struct function *f = &e->functions[low - 1];
+    return f->bytes == 0 || address < f->address + f->bytes ? f->name : NULL;
+}
+
+void mt_elf_functions(struct mt_elf *e, void (*f)(void *arg, const char *name, uint64_t address), void *arg)
+{
+    for (size_t i = 0; i < e->nfunctions; i++)
+        f(arg, e->functions[i].name, e->functions[i].address);
+}
+
+uint64_t mt_elf_data(struct mt_elf *e, const char *name)
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(e->elf, scn)) != NULL;) {
+        GElf_Shdr h;
+        Elf_Data *data;
+        if (!gelf_getshdr(scn, &h) || h.sh_type != SHT_DYNSYM || !h.sh_entsize ||
+            !(data = elf_getdata(scn, NULL)))
+            continue;
+        for (size_t i = 0; i < h.sh_size / h.sh_entsize; i++) {
+            GElf_Sym s;
+            const char *n = gelf_getsym(data, (int)i, &s) ? elf_strptr(e->elf, h.sh_link, s.st_name) : NULL;
+            if (n && s.st_shndx != SHN_UNDEF && GELF_ST_TYPE(s.st_info) == STT_OBJECT && !strcmp(n, name))
+                return s.st_value;
+        }
+    }
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static void add_unit(struct mt_elf *e, uint64_t low, uint64_t high, Dwarf_Off die)
+{
+    if (low >= high)
+        return;
+    if (e->nunits == e->units_room) {
+        size_t room = e->units_room ? e->units_room * 2 : 256;
+        struct unit *u = realloc(e->units, room * sizeof *u);
+        if (!u)
+            return;
+        e->units = u;
+        e->units_room = room;
+    }
+    e->units[e->nunits++] = (struct unit){low, high, die};
+}
+
+static int by_low(const void *a, const void *b)
+{
+    const struct unit *x = a, *y = b;
+    return (x->low > y->low) - (x->low < y->low);
+}
+
+/* The debug information of a stripped file, where distributions put it. */
+static Dwarf *separate(struct mt_elf *e)
+{
+    const void *id;
+    ssize_t n = dwelf_elf_gnu_build_id(e->elf, &id);
+    char path[128] = "/usr/lib/debug/.build-id/";
+    size_t at = strlen(path);
+    if (n < 2 || n > 32)
+        return NULL;
+    for (ssize_t i = 0; i < n; i++)
+        at += (size_t)snprintf(path + at, sizeof path - at, i == 0 ? "%02x/" : "%02x",
+                               ((const uint8_t *)id)[i]);
+    snprintf(path + at, sizeof path - at, ".debug");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    if (elf)
+        elf_cntl(elf, ELF_C_FDREAD);
+    close(fd);
+    return elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+}
+
+/* Ranges of all units: .debug_aranges is not there with every compiler. */
+static void read_units(struct mt_elf *e)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die die;
+    e->looked = 1;
+    e->dwarf = dwarf_begin_elf(e->elf, DWARF_C_READ, NULL);
+    if (!e->dwarf || dwarf_get_units(e->dwarf, NULL, &cu, NULL, NULL, &die, NULL) != 0) {
+        if (e->dwarf)
+            dwarf_end(e->dwarf);
+        e->dwarf = separate(e);
+        cu = NULL;
+        if (!e->dwarf || dwarf_get_units(e->dwarf, NULL, &cu, NULL, NULL, &die, NULL) != 0)
+            return;
+    }
+    do {
+        Dwarf_Addr base, low, high;
+        for (ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &low, &high)) > 0;)
+            add_unit(e, low, high, dwarf_dieoffset(&die));
+    } while (dwarf_get_units(e->dwarf, cu, &cu, NULL, NULL, &die, NULL) == 0);
+    if (e->nunits)
+        qsort(e->units, e->nunits, sizeof *e->units, by_low);
+}
+
+int mt_elf_line(struct mt_elf *e, uint64_t address, const char **file, uint32_t *line, uint32_t *column)
+{
+    size_t low = 0, high;
+    Dwarf_Die die;
+    int n;
+    if (!e->looked)
+        read_units(e);
+    high = e->nunits;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (e->units[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || address >= e->units[low - 1].high || !dwarf_offdie(e->dwarf, e->units[low - 1].die, &die))
+        return -1;
+    Dwarf_Line *l = dwarf_getsrc_die(&die, address);
+    if (!l || !(*file = dwarf_linesrc(l, NULL, NULL)) || dwarf_lineno(l, &n) != 0)
+        return -1;
+    *line = (uint32_t)n;
+    *column = dwarf_linecol(l, &n) == 0 ? (uint32_t)n : 0;
+    return 0;
+}
+
+/* ---- names ---- */
+
+typedef char *demangler(const char *, char *, size_t *, int *);
+
+/* "result ns::f<a, b>(x, y) const" -> "ns::f<a, b>", in place; the start is returned. */
+static char *name_only(char *s)
+{
+    char *close = strrchr(s, ')'), *p;
+    int depth = 0;
+    if (close) {
+        for (p = close; p >= s; p--)
+            if ((depth += (*p == ')') - (*p == '(')) == 0)
+                break;
+        if (p > s)
+            *p = 0;
+    }
+    if (strstr(s, "operator"))
+        return s;
+    depth = 0;
+    for (p = s + strlen(s); p > s; p--) {
+        depth += (p[-1] == '>' || p[-1] == ')') - (p[-1] == '<' || p[-1] == '(');
+        if (p[-1] == ' ' && depth == 0)
+            return p;
+    }
+    return s;
+}
+
+const char *mt_undecorate(const char *name, char *room, unsigned size)
+{
+    static demangler *demangle;
+    static int looked;
+    int status = -1;
+    if (strncmp(name, "_Z", 2) != 0)
+        return name;
+    if (!looked) { /* qemu has no C++ library, the system has */
+        void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+        if (library)
+            *(void **)&demangle = dlsym(library, "__cxa_demangle");
+        looked = 1;
+    }
+    char *plain = demangle ? demangle(name, NULL, NULL, &status) : NULL;
+    if (!plain || status != 0)
+        return name;
+    snprintf(room, size, "%s", name_only(plain));
+    free(plain);
+    return room;
+}

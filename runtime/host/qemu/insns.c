@@ -1,0 +1,62 @@
+#include "insns.h"
+#include "map.h"
+#include "../core/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+static struct mt_map known; /* ip -> newest instruction */
+
+static void define(struct mt_insn *n, int whole)
+{
+    struct mt_core_site s[MT_X86_OPERANDS + 1];
+    struct mt_x86_words words;
+    unsigned count = 0;
+    memset(s, 0, sizeof s);
+    if (whole) {
+        mt_x86_words(&words, n->x86.ip, n->bytes, n->x86.length ? n->x86.length : 1);
+        s[count++] = (struct mt_core_site){.ip = n->x86.ip,
+                                           .op = MT_HOST_EXEC,
+                                           .text = words.text,
+                                           .reads = words.reads,
+                                           .writes = words.writes};
+    }
+    for (unsigned i = 0; i < n->x86.count; i++) {
+        const struct mt_x86_operand *o = &n->x86.operand[i];
+        s[count++] = (struct mt_core_site){.ip = n->x86.ip, .op = o->op, .size = o->size};
+    }
+    n->site = count ? mt_core_sites(s, count) : 0;
+    for (unsigned i = 0; i < n->x86.count; i++) {
+        const struct mt_x86_operand *o = &n->x86.operand[i];
+        n->operand[i] = (struct mt_operand){
+            n, n->site ? n->site + i + (whole ? 1 : 0) : 0, o->size, (uint8_t)o->parts, (uint8_t)o->op, 0};
+    }
+    if (n->x86.count) { /* reads before writes; cmps reads its second operand first */
+        unsigned last = n->x86.count - 1;
+        if (last == 1 && (n->operand[1].op == MT_HOST_LOAD))
+            last = 0;
+        n->operand[last].last = 1;
+    }
+}
+
+struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole, int traced)
+{
+    struct mt_insn *newest = (struct mt_insn *)(uintptr_t)mt_map_get(&known, ip);
+    if (size > sizeof newest->bytes)
+        size = sizeof newest->bytes;
+    for (struct mt_insn *n = newest; n; n = n->older)
+        if (!memcmp(n->bytes, bytes, n->x86.length ? n->x86.length : size))
+            return n;
+    struct mt_insn *n = calloc(1, sizeof *n);
+    if (!n)
+        return NULL;
+    memcpy(n->bytes, bytes, size);
+    mt_x86_decode(&n->x86, ip, bytes, size);
+    n->older = newest;
+    if (traced)
+        define(n, whole);
+    if (mt_map_put(&known, ip, (uint64_t)(uintptr_t)n) != 0) {
+        free(n);
+        return NULL;
+    }
+    return n;
+}

@@ -1,0 +1,26 @@
+/* The instructions that were translated, with the sites of their operands. */
+#ifndef MT_HOST_QEMU_INSNS_H
+#define MT_HOST_QEMU_INSNS_H
+#include "decode.h"
+
+struct mt_insn;
+
+struct mt_operand {
+    struct mt_insn *insn;
+    uint32_t site, size; /* size: as in mt_x86_operand */
+    uint8_t parts, op;
+    uint8_t last; /* the one that qemu reports last */
+};
+
+struct mt_insn {
+    struct mt_insn *older; /* other bytes at the same address (generated code) */
+    struct mt_x86_insn x86;
+    uint8_t bytes[15];
+    uint32_t site; /* of operand 0; 0 if it has none */
+    struct mt_operand operand[MT_X86_OPERANDS];
+};
+
+/* The instruction with these bytes, made if it is new; `traced`: with its sites. Insn mode (`whole`): operand
+ * 0 is the instruction itself, its memory operands follow. NULL without memory. Caller: one at a time. */
+struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole, int traced);
+#endif

@@ -1,0 +1,19 @@
+/* A map of non-zero 64-bit numbers to numbers; grows, forgets nothing. Zeroed at first. One writer at a time;
+ * readers need no lock: a table that became too small stays where it is. */
+#ifndef MT_HOST_QEMU_MAP_H
+#define MT_HOST_QEMU_MAP_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_map_table;
+
+struct mt_map {
+    struct mt_map_table *table;
+    size_t count;
+};
+
+/* 0 if it is not there. */
+uint64_t mt_map_get(const struct mt_map *m, uint64_t key);
+/* 0, or -1 without memory. */
+int mt_map_put(struct mt_map *m, uint64_t key, uint64_t value);
+#endif

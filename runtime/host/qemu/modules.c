@@ -1,0 +1,316 @@
+#define _GNU_SOURCE
+#include "modules.h"
+#include "elffile.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+struct module {
+    struct module *next;
+    struct mt_elf *elf; /* NULL: not readable */
+    uint64_t bias;
+    int main, runtime;
+    char path[512];
+};
+
+struct range {
+    uint64_t start, end;
+    struct module *module; /* NULL: no file */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct module *modules; /* stay: places of what was unmapped may be asked for */
+    struct range *ranges;
+    size_t nranges, room;
+    size_t last;               /* the range found last */
+    struct mt_watch **watches; /* open addressing by address */
+    size_t nwatches, watches_room;
+    const struct mt_core_options *options;
+    dev_t device;
+    ino_t inode;
+    int allocations;
+    uint64_t sequence;
+} m = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct {
+    const char *name;
+    enum mt_alloc_function is;
+} allocators[] = {
+    {"malloc", MT_FN_MALLOC},
+    {"calloc", MT_FN_CALLOC},
+    {"realloc", MT_FN_REALLOC},
+    {"reallocarray", MT_FN_REALLOCARRAY},
+    {"memalign", MT_FN_MEMALIGN},
+    {"aligned_alloc", MT_FN_MEMALIGN},
+    {"posix_memalign", MT_FN_POSIX_MEMALIGN},
+    {"valloc", MT_FN_VALLOC},
+    {"pvalloc", MT_FN_PVALLOC},
+    {"free", MT_FN_FREE},
+    {"cfree", MT_FN_FREE},
+    {"mmap", MT_FN_MAP},
+    {"mmap64", MT_FN_MAP},
+    {"munmap", MT_FN_MAP},
+    {"mremap", MT_FN_MAP},
+    {"brk", MT_FN_MAP},
+    {"sbrk", MT_FN_MAP},
+};
+
+static enum mt_alloc_function allocator(const char *name)
+{
+    if (!strncmp(name, "_Znwm", 5) || !strncmp(name, "_Znam", 5))
+        return MT_FN_NEW;
+    if (!strncmp(name, "_ZdlPv", 6) || !strncmp(name, "_ZdaPv", 6))
+        return MT_FN_DELETE;
+    for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++)
+        if (!strcmp(name, allocators[i].name))
+            return allocators[i].is;
+    return MT_FN_NONE;
+}
+
+static size_t slot(uint64_t address)
+{
+    return (size_t)((address * 0x9e3779b97f4a7c15ull) >> 32);
+}
+
+static struct mt_watch *watch_at(uint64_t address, int make)
+{
+    if (make && m.nwatches * 2 >= m.watches_room) {
+        size_t room = m.watches_room ? m.watches_room * 2 : 256;
+        struct mt_watch **w = calloc(room, sizeof *w);
+        if (!w)
+            return NULL;
+        for (size_t i = 0; i < m.watches_room; i++)
+            if (m.watches[i]) {
+                size_t k = slot(m.watches[i]->address);
+                while (w[k & (room - 1)])
+                    k++;
+                w[k & (room - 1)] = m.watches[i];
+            }
+        free(m.watches);
+        m.watches = w;
+        m.watches_room = room;
+    }
+    if (!m.watches_room)
+        return NULL;
+    size_t k = slot(address);
+    for (; m.watches[k & (m.watches_room - 1)]; k++)
+        if (m.watches[k & (m.watches_room - 1)]->address == address)
+            return m.watches[k & (m.watches_room - 1)];
+    struct mt_watch *w = make ? calloc(1, sizeof *w) : NULL;
+    if (w) {
+        w->address = address;
+        m.watches[k & (m.watches_room - 1)] = w;
+        m.nwatches++;
+    }
+    return w;
+}
+
+static int is_routine(const char *name)
+{
+    for (unsigned i = 0; i < m.options->routine.count; i++)
+        if (!strcmp(name, m.options->routine.item[i]))
+            return 1;
+    return 0;
+}
+
+static void consider(void *arg, const char *name, uint64_t address)
+{
+    const struct module *module = arg;
+    enum mt_alloc_function alloc = m.allocations ? allocator(name) : MT_FN_NONE;
+    int named = *m.options->functions || m.options->routine.count || strstr(name, "atomic_trace") ||
+                !strncmp(name, "mt_", 3);
+    uint32_t function = 0;
+    int routine = 0;
+    if (named) {
+        char room[512];
+        const char *plain = mt_undecorate(name, room, sizeof room);
+        function = mt_core_function(plain);
+        routine = is_routine(plain);
+    }
+    if (!alloc && !function && !routine)
+        return;
+    struct mt_watch *w = watch_at(address + module->bias, 1);
+    if (!w)
+        return;
+    if (alloc)
+        w->alloc = (uint8_t)alloc;
+    if (function)
+        w->function = function;
+    w->routine |= (uint8_t)routine;
+}
+
+static struct module *module_at(const char *path, uint64_t start, uint64_t offset, int main)
+{
+    struct mt_elf *elf = NULL;
+    uint64_t bias = start - offset;
+    struct module *x;
+    for (x = m.modules; x; x = x->next) /* further segments of a file that is there, at the same place */
+        if (!strcmp(x->path, path)) {
+            if (x->elf && mt_elf_bias(x->elf, start, offset, &bias) == 0 && bias == x->bias)
+                return x;
+            elf = x->elf;
+        }
+    x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    snprintf(x->path, sizeof x->path, "%s", path);
+    x->elf = elf ? elf : mt_elf_open(path);
+    if (x->elf && mt_elf_bias(x->elf, start, offset, &bias) != 0)
+        bias = start - offset;
+    x->bias = bias;
+    x->main = main;
+    const char *name = strrchr(path, '/');
+    name = name ? name + 1 : path;
+    x->runtime = !strncmp(name, "libmemtrace.so", 14) || !strncmp(path, "/memfd:memtrace", 15);
+    x->next = m.modules;
+    m.modules = x;
+    if (x->elf) {
+        mt_elf_functions(x->elf, consider, x);
+        uint64_t sequence = x->runtime ? mt_elf_data(x->elf, "mt_host_seq") : 0;
+        if (sequence)
+            m.sequence = sequence + bias;
+    }
+    return x;
+}
+
+static void add_range(uint64_t start, uint64_t end, struct module *module)
+{
+    if (m.nranges == m.room) {
+        size_t room = m.room ? m.room * 2 : 64;
+        struct range *r = realloc(m.ranges, room * sizeof *r);
+        if (!r)
+            return;
+        m.ranges = r;
+        m.room = room;
+    }
+    m.last = m.nranges;
+    m.ranges[m.nranges++] = (struct range){start, end, module};
+}
+
+/* Asks the kernel: guest addresses are host addresses. */
+static void look_up(uint64_t ip)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[1024];
+    int found = 0;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        unsigned long start, end, offset, inode;
+        unsigned major, minor;
+        int path = 0;
+        if (sscanf(line, "%lx-%lx %*s %lx %x:%x %lu %n", &start, &end, &offset, &major, &minor, &inode,
+                   &path) < 6 ||
+            ip < start || ip >= end)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        found = 1;
+        struct module *module = NULL;
+        if (line[path] == '/')
+            module =
+                module_at(line + path, start, offset, inode == m.inode && makedev(major, minor) == m.device);
+        add_range(start, end, module);
+    }
+    if (f)
+        fclose(f);
+    if (!found)
+        add_range(ip & ~4095ull, (ip & ~4095ull) + 4096, NULL);
+}
+
+static struct range *find(uint64_t ip)
+{
+    if (m.last < m.nranges && ip - m.ranges[m.last].start < m.ranges[m.last].end - m.ranges[m.last].start)
+        return &m.ranges[m.last];
+    for (size_t i = 0; i < m.nranges; i++)
+        if (ip - m.ranges[i].start < m.ranges[i].end - m.ranges[i].start) {
+            m.last = i;
+            return &m.ranges[i];
+        }
+    return NULL;
+}
+
+static struct module *module_of(uint64_t ip)
+{
+    struct range *r = find(ip);
+    if (!r) {
+        look_up(ip);
+        r = find(ip);
+    }
+    return r ? r->module : NULL;
+}
+
+void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations)
+{
+    struct stat s;
+    m.options = o;
+    m.allocations = allocations;
+    if (program && stat(program, &s) == 0) {
+        m.device = s.st_dev;
+        m.inode = s.st_ino;
+    }
+}
+
+const struct mt_watch *mt_modules_watch(uint64_t ip)
+{
+    pthread_mutex_lock(&m.lock);
+    const struct mt_watch *w = NULL;
+    if (module_of(ip))
+        w = watch_at(ip, 0);
+    pthread_mutex_unlock(&m.lock);
+    return w;
+}
+
+int mt_modules_is_main(uint64_t ip)
+{
+    pthread_mutex_lock(&m.lock);
+    struct module *x = module_of(ip);
+    int is = x && x->main;
+    pthread_mutex_unlock(&m.lock);
+    return is;
+}
+
+int mt_modules_is_runtime(uint64_t ip)
+{
+    pthread_mutex_lock(&m.lock);
+    struct module *x = module_of(ip);
+    int is = x && x->runtime;
+    pthread_mutex_unlock(&m.lock);
+    return is;
+}
+
+int mt_modules_locate(uint64_t ip, struct mt_core_place *place)
+{
+    char room[256];
+    const char *file, *name;
+    int known = -1;
+    pthread_mutex_lock(&m.lock);
+    struct module *x = module_of(ip);
+    if (x) {
+        known = 0;
+        snprintf(place->module, sizeof place->module, "%s", x->path);
+        if (x->elf && (name = mt_elf_function(x->elf, ip - x->bias)) != NULL)
+            snprintf(place->function, sizeof place->function, "%s", mt_undecorate(name, room, sizeof room));
+        if (x->elf && mt_elf_line(x->elf, ip - x->bias, &file, &place->line, &place->column) == 0)
+            snprintf(place->file, sizeof place->file, "%s", file);
+    }
+    pthread_mutex_unlock(&m.lock);
+    return known;
+}
+
+void mt_modules_changed(uint64_t base, uint64_t bytes)
+{
+    pthread_mutex_lock(&m.lock);
+    for (size_t i = 0; i < m.nranges;)
+        if (m.ranges[i].start < base + bytes && base < m.ranges[i].end)
+            m.ranges[i] = m.ranges[--m.nranges];
+        else
+            i++;
+    pthread_mutex_unlock(&m.lock);
+}
+
+uint64_t mt_modules_sequence(void)
+{
+    return __atomic_load_n(&m.sequence, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,45 @@
+/* What is mapped where in the guest: files, their functions of interest, source places. Thread-safe. */
+#ifndef MT_HOST_QEMU_MODULES_H
+#define MT_HOST_QEMU_MODULES_H
+#include <stdint.h>
+#include "../core/core.h"
+
+enum mt_alloc_function {
+    MT_FN_NONE,
+    MT_FN_MALLOC,
+    MT_FN_CALLOC,
+    MT_FN_REALLOC,
+    MT_FN_REALLOCARRAY,
+    MT_FN_MEMALIGN, /* also aligned_alloc: (alignment, bytes) */
+    MT_FN_POSIX_MEMALIGN,
+    MT_FN_VALLOC,
+    MT_FN_PVALLOC,
+    MT_FN_NEW,
+    MT_FN_FREE,
+    MT_FN_DELETE,
+    MT_FN_MAP, /* mmap, munmap, mremap, brk, sbrk: events come from their system calls, call sites from here
+                */
+};
+
+/* A function whose calls matter. */
+struct mt_watch {
+    uint64_t address;
+    uint32_t function; /* number of mt_core_function, 0: none */
+    uint8_t alloc;     /* enum mt_alloc_function */
+    uint8_t routine;   /* --routine names it */
+};
+
+/* `program`: path of the main executable; allocations: whether allocators matter. */
+void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations);
+/* The function of interest that begins at ip, NULL if none does. Stays valid. */
+const struct mt_watch *mt_modules_watch(uint64_t ip);
+int mt_modules_is_main(uint64_t ip);
+/* 1 in what traces of CUDA programs leave out: the CUDA runtime of memtrace and its kernels. */
+int mt_modules_is_runtime(uint64_t ip);
+/* For mt_core_engine.locate. */
+int mt_modules_locate(uint64_t ip, struct mt_core_place *place);
+/* A range was mapped or unmapped. */
+void mt_modules_changed(uint64_t base, uint64_t bytes);
+/* Guest address of the CUDA runtime's sequence number, 0 while there is none. */
+uint64_t mt_modules_sequence(void);
+#endif

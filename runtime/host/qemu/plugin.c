@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The TCG plugin: memtrace's engine for unmodified x86-64 binaries under qemu-user.
+ *
+ *     qemu-x86_64 -plugin LIBDIR/memtrace/mt-host-qemu.so,mode=MODE[,NAME=VALUE]... PROGRAM [ARGUMENT]...
+ *
+ * MODE is mat, insn or atomic. NAME is a long option of runtime/host/core/options.def without the dashes
+ * (output=FILE, threshold=4096, locks=1); `routine` may be given several times; a switch takes 0, 1, on or
+ * off or stands alone. A comma in a value is written twice. No environment variable is read.
+ *
+ * Needs QEMU 7.0 or newer, built with plugins, for x86-64 guests on x86-64. What a version lacks is said once
+ * on stderr: without guest registers there are no allocations, traced functions and annotations. Run with 7.2
+ * (Debian 12); what versions from 9.0 on do otherwise (plugin interface 2 and later) is written from their
+ * documentation and has not been run.
+ *
+ * What qemu shows: each access of an instruction after it was made, 8 bytes at most (wider ones are put
+ * together again here), each iteration of a rep instruction as an execution. Blocks begin at the targets of
+ * jumps, calls and returns; there, and at each access, its copy of the guest's registers is true. */
+#define _GNU_SOURCE
+#include "api.h"
+#include "guest.h"
+#include "insns.h"
+#include "map.h"
+#include "modules.h"
+#include "record.h"
+#include "registers.h"
+#include "signals.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { VCPUS = 65536, WORDS = 64 };
+
+MT_EXPORT int qemu_plugin_version = 1;
+
+uint64_t mt_guest_base;
+
+static struct mt_thread *threads[VCPUS]; /* NULL: not started yet */
+static struct mt_core_options options;
+static enum mt_core_mode mode;
+static struct mt_thread *leaving; /* asked for the end of the process */
+static int forked, refused, parallel, calls, has_registers;
+static struct mt_map call_of;    /* address behind a call -> of the call; behind a rep instruction -> 1 */
+static qemu_insn_data_1 *data_1; /* one of the two */
+static qemu_insn_data_3 *data_3;
+
+/* QEMU refuses a plugin that was made for an older interface than it still has. The constructor runs before
+ * it asks. */
+__attribute__((constructor)) static void choose_version(void)
+{
+    if (!dlsym(RTLD_DEFAULT, "qemu_plugin_read_register"))
+        return;
+    qemu_plugin_version = dlsym(RTLD_DEFAULT, "qemu_plugin_read_memory_vaddr") ? 4 : 2;
+}
+
+/* ---- threads ---- */
+
+static struct mt_thread *start_thread(unsigned vcpu)
+{
+    if (forked || vcpu >= VCPUS)
+        return NULL;
+    struct mt_thread *t = calloc(1, sizeof *t);
+    if (t && !(t->core = mt_core_thread_start((uint64_t)gettid()))) {
+        free(t);
+        t = NULL;
+    }
+    if (!t) {
+        refused = 1;
+        return NULL;
+    }
+    t->core->engine = t;
+    t->syscall.number = -1;
+    mt_registers_attach(t, vcpu);
+    return threads[vcpu] = t;
+}
+
+static inline struct mt_thread *thread_of(unsigned vcpu)
+{
+    struct mt_thread *t = threads[vcpu];
+    return __builtin_expect(t != NULL, 1) ? t : start_thread(vcpu);
+}
+
+/* In the parent's thread. */
+static void on_vcpu_init(qemu_plugin_id_t id, unsigned vcpu)
+{
+    (void)id;
+    if (vcpu < VCPUS)
+        threads[vcpu] = NULL;
+    if (vcpu > 0)
+        parallel = 1; /* qemu translates all anew now */
+}
+
+static void on_vcpu_exit(qemu_plugin_id_t id, unsigned vcpu)
+{
+    struct mt_thread *t = vcpu < VCPUS ? threads[vcpu] : NULL;
+    (void)id;
+    if (!t || forked)
+        return;
+    threads[vcpu] = NULL;
+    mt_atomic_finish(t);
+    mt_core_thread_end(t->core);
+    mt_calls_free(&t->calls);
+    free(t);
+}
+
+static void in_child(void)
+{
+    forked = 1;
+    mt_core_forked();
+}
+
+/* ---- accesses: mat mode ---- */
+
+static void on_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    (void)info;
+    if (t)
+        mt_core_access(t->core, (uint32_t)(uintptr_t)site, address, 0);
+}
+
+static void part(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
+{
+    if (mt_first_part(t, o, address, bytes))
+        mt_core_access(t->core, o->site, address, o->parts == MT_X86_EACH ? bytes : 0);
+}
+
+static void on_part(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        part(t, operand, address, 1u << qemu_plugin_mem_size_shift(info));
+}
+
+/* ---- accesses: the other modes, and two loads of one instruction in all modes ---- */
+
+static void record(struct mt_thread *t, qemu_plugin_meminfo_t info, uint64_t address,
+                   const struct mt_operand *o)
+{
+    uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
+    if (mode == MT_CORE_MAT)
+        part(t, o, address, bytes);
+    else if (mode == MT_CORE_INSN)
+        mt_insn_access(t, o, address, bytes);
+    else if (parallel)
+        mt_atomic_access(t, o, address, bytes, qemu_plugin_mem_is_store(info));
+    else
+        mt_atomic_alone(t, o, address, bytes, qemu_plugin_mem_is_store(info));
+}
+
+static void on_operand(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        record(t, info, address, operand);
+}
+
+static void on_pair(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        record(t, info, address, mt_which(t, insn));
+}
+
+static void on_insn(unsigned vcpu, void *insn)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (!t)
+        return;
+    t->part = NULL;
+    t->pair = NULL;
+    mt_core_insn(t->core, ((const struct mt_insn *)insn)->site);
+}
+
+static void on_begin(unsigned vcpu, void *insn)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        mt_atomic_begin(t, insn, 0);
+}
+
+static void on_begin_addressed(unsigned vcpu, void *insn)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        mt_atomic_begin(t, insn, 1);
+}
+
+static void on_finish(unsigned vcpu, void *arg)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    (void)arg;
+    if (t)
+        mt_atomic_finish(t);
+}
+
+/* ---- calls ---- */
+
+static void on_entry(unsigned vcpu, void *watch)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (!t || forked)
+        return;
+    mt_atomic_finish(t);
+    mt_registers_read(t);
+    const uint64_t *r = t->registers;
+    if (!r)
+        return;
+    uint64_t args[3] = {r[MT_RDI], r[MT_RSI], r[MT_RDX]};
+    uint64_t ip = mt_map_get(&call_of, mt_guest_u64(r[MT_RSP]));
+    mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip > 1 ? ip : 0, args);
+}
+
+static void on_behind_call(unsigned vcpu, void *ip)
+{
+    struct mt_thread *t = threads[vcpu];
+    if (!t || !t->calls.count || forked)
+        return;
+    mt_atomic_finish(t);
+    mt_registers_read(t);
+    if (t->registers)
+        mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)ip, t->registers[MT_RSP],
+                        t->registers[MT_RAX]);
+}
+
+static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
+                       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+    struct mt_thread *t = vcpu < VCPUS ? thread_of(vcpu) : NULL;
+    uint64_t args[6] = {a1, a2, a3, a4, a5, a6};
+    (void)id, (void)a7, (void)a8;
+    if (!t || forked)
+        return;
+    mt_atomic_finish(t);
+    if (number == SYS_exit_group)
+        leaving = t;
+    uint64_t site = mt_calls_site(&t->calls);
+    if (!site && mt_registers_live && t->registers)
+        site = t->registers[MT_RIP];
+    mt_syscall_enter(&t->syscall, t->core, number, args, site);
+}
+
+static void on_syscall_ret(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
+{
+    struct mt_thread *t = vcpu < VCPUS ? threads[vcpu] : NULL;
+    (void)id;
+    if (t && !forked)
+        mt_syscall_return(&t->syscall, t->core, number, result);
+}
+
+/* ---- translation ---- */
+
+static unsigned bytes_of(const struct qemu_plugin_insn *insn, uint8_t bytes[16])
+{
+    size_t size = qemu_plugin_insn_size(insn);
+    size = size > 15 ? 15 : size;
+    if (data_3)
+        return (unsigned)data_3(insn, bytes, size);
+    memcpy(bytes, data_1(insn), size);
+    return (unsigned)size;
+}
+
+static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
+{
+    int count = n->x86.count;
+    if (count == 2 && n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD) {
+        qemu_plugin_register_vcpu_mem_cb(q, on_pair, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, n);
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        struct mt_operand *o = &n->operand[i];
+        int rw = o->op == MT_HOST_LOAD ? QEMU_PLUGIN_MEM_R : QEMU_PLUGIN_MEM_W;
+        qemu_cb_mem *f = on_operand;
+        void *arg = o;
+        if (mode == MT_CORE_MAT && o->parts == MT_X86_ONE) {
+            f = on_one;
+            arg = (void *)(uintptr_t)o->site;
+        } else if (mode == MT_CORE_MAT) {
+            f = on_part;
+        } else if (mode == MT_CORE_ATOMIC && o->op == MT_HOST_CAS) {
+            rw = QEMU_PLUGIN_MEM_RW; /* the load shows the old value */
+        }
+        qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, rw, arg);
+    }
+}
+
+static unsigned bit(unsigned r)
+{
+    return r == MT_X86_NO_REG ? 0 : 1u << r;
+}
+
+/* What is known while a block's instructions are gone through. */
+struct block {
+    unsigned changed; /* registers written since qemu's copy of them was true */
+    int finish;       /* an instruction before may not have ended */
+};
+
+static void watch_atomic(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
+{
+    const struct mt_x86_operand *o = &n->x86.operand[0];
+    if (parallel && n->x86.count) {
+        unsigned needs = bit(o->base) | bit(o->index);
+        qemu_plugin_register_vcpu_insn_exec_cb(q, b->changed & needs ? on_begin : on_begin_addressed,
+                                               QEMU_PLUGIN_CB_NO_REGS, n);
+        b->finish = !n->x86.certain;
+    } else if (parallel && b->finish) {
+        qemu_plugin_register_vcpu_insn_exec_cb(q, on_finish, QEMU_PLUGIN_CB_NO_REGS, NULL);
+        b->finish = 0;
+    }
+    b->changed = (n->x86.count && n->x86.certain ? 0 : b->changed) | n->x86.writes;
+}
+
+static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
+{
+    if (mode == MT_CORE_INSN && n->site)
+        qemu_plugin_register_vcpu_insn_exec_cb(q, on_insn, QEMU_PLUGIN_CB_NO_REGS, n);
+    if (mode == MT_CORE_ATOMIC)
+        watch_atomic(q, n, b);
+    if (n->site)
+        watch_accesses(q, n);
+}
+
+static void watch_start(struct qemu_plugin_tb *tb, uint64_t ip)
+{
+    const struct mt_watch *w = mt_modules_watch(ip);
+    uint64_t before = mt_map_get(&call_of, ip);
+    if (calls && before > 1)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_behind_call, QEMU_PLUGIN_CB_R_REGS,
+                                             (void *)(uintptr_t)ip);
+    if (calls && w)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_entry, QEMU_PLUGIN_CB_R_REGS, (void *)(uintptr_t)w);
+}
+
+/* At the first translation: now qemu has read the program and set its own signal handlers. */
+static void look_around(const struct qemu_plugin_insn *first)
+{
+    qemu_path_to_binary *path;
+    *(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
+    mt_guest_base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_insn_vaddr(first);
+    mt_modules_start(path ? path() : NULL, &options, mode == MT_CORE_MAT || options.container);
+    mt_signals_start(options.signal);
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    static int first = 1;
+    (void)id;
+    if (forked || refused)
+        return;
+    if (first)
+        look_around(qemu_plugin_tb_get_insn(tb, 0));
+    first = 0;
+    uint64_t ip = qemu_plugin_tb_vaddr(tb);
+    watch_start(tb, ip);
+    int traced = mode == MT_CORE_INSN ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
+    struct block b = {0, mt_map_get(&call_of, ip) == 1};
+    for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+        struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
+        uint8_t bytes[16];
+        unsigned size = bytes_of(q, bytes);
+        struct mt_insn *n = mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mode == MT_CORE_INSN, traced);
+        if (!n)
+            continue;
+        if (n->x86.call)
+            mt_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
+        else if (n->x86.count && !n->x86.certain)
+            mt_map_put(&call_of, n->x86.ip + n->x86.length, 1);
+        if (traced)
+            watch_insn(q, n, &b);
+    }
+}
+
+/* ---- start and end ---- */
+
+static void on_exit_all(qemu_plugin_id_t id, void *arg)
+{
+    (void)id, (void)arg;
+    if (forked)
+        return;
+    if (leaving)
+        mt_core_thread_end(leaving->core);
+    mt_core_stop(0);
+}
+
+struct worker {
+    pthread_t thread;
+    void (*run)(void *);
+    void *arg;
+};
+
+static void *work(void *worker)
+{
+    struct worker *w = worker;
+    w->run(w->arg);
+    return NULL;
+}
+
+static int spawn(void (*run)(void *), void *arg, void **handle)
+{
+    struct worker *w = malloc(sizeof *w);
+    sigset_t all, before;
+    if (!w)
+        return 12;
+    *w = (struct worker){.run = run, .arg = arg};
+    sigfillset(&all); /* signals are the guest's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int e = pthread_create(&w->thread, NULL, work, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (e)
+        free(w);
+    else
+        *handle = w;
+    return e;
+}
+
+static void join(void *handle)
+{
+    struct worker *w = handle;
+    pthread_join(w->thread, NULL);
+    free(w);
+}
+
+static uint64_t sequence(int next)
+{
+    static uint64_t own;
+    uint64_t *theirs = (uint64_t *)(uintptr_t)mt_guest(mt_modules_sequence());
+    uint64_t *n = mt_modules_sequence() ? theirs : &own;
+    return next ? __atomic_add_fetch(n, 1, __ATOMIC_RELAXED) : __atomic_load_n(n, __ATOMIC_RELAXED);
+}
+
+static const struct mt_core_engine engine = {.name = "qemu",
+                                             .locate = mt_modules_locate,
+                                             .sequence = sequence,
+                                             .spawn = spawn,
+                                             .join = join,
+                                             .addresses_late = 1};
+
+static int refuse(const char *why)
+{
+    fprintf(stderr, "memtrace: %s\n", why);
+    return -1;
+}
+
+/* "name=value" of qemu -> "--name=value". The words live as long as the process. */
+static int parse(int argc, char **argv, char *why, unsigned size)
+{
+    static char *word[WORDS];
+    int n = 1;
+    for (int i = 0; i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+        if (!strncmp(argv[i], "mode=", 5)) {
+            word[0] = argv[i] + 5;
+            continue;
+        }
+        if (value && (!strcmp(value, "=on") || !strcmp(value, "=off")))
+            strcpy(value, !strcmp(value, "=on") ? "=1" : "=0");
+        if (n == WORDS || asprintf(&word[n++], "--%s", argv[i]) < 0)
+            return snprintf(why, size, "too many plugin arguments"), -1;
+    }
+    if (!word[0])
+        return snprintf(why, size, "the plugin needs mode=mat, mode=insn or mode=atomic"), -1;
+    return mt_core_options_parse(&options, n, word, why, size);
+}
+
+static int prepare(const qemu_info_t *info, char *why, unsigned size)
+{
+    if (strcmp(info->target_name, "x86_64") != 0 || info->system_emulation)
+        return snprintf(why, size, "qemu emulates %s%s; the plugin traces x86-64 programs under qemu-x86_64",
+                        info->target_name, info->system_emulation ? " systems" : ""),
+               -1;
+    void *data = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
+    if (info->version.cur >= 3)
+        *(void **)&data_3 = data;
+    else
+        *(void **)&data_1 = data;
+    if (!data)
+        return snprintf(why, size, "this QEMU's plugin interface %d lacks qemu_plugin_insn_data",
+                        info->version.cur),
+               -1;
+    has_registers = mt_registers_start() == 0;
+    if (!has_registers)
+        fprintf(stderr,
+                "memtrace: this QEMU (plugin interface %d) gives no registers: no allocations, traced "
+                "functions and annotations; QEMU 7.2 of Debian 12 and QEMU 9 or newer do\n",
+                info->version.cur);
+    return 0;
+}
+
+MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+    char why[512];
+    if (parse(argc, argv, why, sizeof why) != 0 || prepare(info, why, sizeof why) != 0)
+        return refuse(why);
+    if (mt_core_start(&options, &engine, why, sizeof why) != 0)
+        return refuse(why);
+    mode = options.mode;
+    calls = has_registers;
+    pthread_atfork(NULL, NULL, in_child);
+    qemu_plugin_register_vcpu_init_cb(id, on_vcpu_init);
+    qemu_plugin_register_vcpu_exit_cb(id, on_vcpu_exit);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+    qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_ret);
+    qemu_plugin_register_atexit_cb(id, on_exit_all, NULL);
+    return 0;
+}

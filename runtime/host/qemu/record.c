@@ -1,0 +1,147 @@
+#include "record.h"
+#include "guest.h"
+
+enum { RAX = 0, RDX = 2 };
+
+void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
+{
+    if (mt_first_part(t, o, address, bytes))
+        mt_core_insn_operand(t->core, o->site, address, o->parts == MT_X86_EACH ? bytes : o->size);
+}
+
+/* ---- compare-and-swap: did it write? ---- */
+
+static uint64_t of_size(uint64_t v, uint32_t bytes)
+{
+    return bytes >= 8 ? v : v & ((1ull << (8 * bytes)) - 1);
+}
+
+static void read_value(uint64_t address, uint32_t bytes, uint64_t v[2])
+{
+    v[0] = v[1] = 0;
+    memcpy(v, mt_guest(address), bytes > 16 ? 16 : bytes);
+}
+
+static void remember_old(struct mt_thread *t, uint64_t address, uint32_t bytes)
+{
+    read_value(address, bytes, t->old);
+    t->old_at = address;
+    t->old_known = 1;
+}
+
+static void expected(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t v[2])
+{
+    const uint64_t *r = t->registers;
+    int pair = n->x86.cas_register == MT_X86_NO_REG;
+    v[0] = pair && bytes == 8 ? (r[RDX] << 32 | (uint32_t)r[RAX]) : of_size(r[RAX], bytes);
+    v[1] = pair && bytes == 16 ? r[RDX] : 0;
+}
+
+/* After the access; the registers are those before the instruction. With the old value: exact. Without it, a
+ * swap of a value for an equal one that was not expected is taken for a success. */
+static int cas_failed(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
+{
+    const struct mt_insn *n = o->insn;
+    uint64_t want[2], now[2];
+    int known = t->old_known && t->old_at == address;
+    t->old_known = 0;
+    if (!n->x86.cas || !t->registers)
+        return 0;
+    expected(t, n, o->size, want);
+    if (known)
+        return want[0] != t->old[0] || want[1] != t->old[1];
+    if (n->x86.cas_register == MT_X86_NO_REG)
+        return 0;
+    read_value(address, o->size, now);
+    return now[0] != of_size(t->registers[n->x86.cas_register], o->size);
+}
+
+/* ---- atomic mode ---- */
+
+static int predict(const struct mt_thread *t, const struct mt_x86_operand *o, uint64_t *address)
+{
+    const uint64_t *r = t->registers;
+    if (o->segment || !r)
+        return 0;
+    *address = (uint64_t)o->displacement;
+    if (o->absolute)
+        return 1;
+    if (o->base != MT_X86_NO_REG)
+        *address += r[o->base];
+    if (o->index != MT_X86_NO_REG)
+        *address += r[o->index] * o->scale;
+    return o->base != MT_X86_NO_REG || o->index != MT_X86_NO_REG;
+}
+
+void mt_atomic_finish(struct mt_thread *t)
+{
+    if (!t->pending)
+        return;
+    t->pending = NULL;
+    if (t->count)
+        mt_core_atomic_end(t->core, t->operand, t->count, 0);
+    else
+        mt_core_atomic_drop(t->core);
+}
+
+void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed)
+{
+    mt_atomic_finish(t);
+    mt_core_atomic_begin(t->core, NULL, 0);
+    t->pending = n;
+    t->count = 0;
+    t->old_known = 0;
+    t->pair = NULL;
+    t->part = NULL;
+    uint64_t address;
+    if (n->x86.cas && addressed && predict(t, &n->x86.operand[0], &address))
+        remember_old(t, address, n->operand[0].size);
+}
+
+static void add(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
+{
+    if (t->count < MT_X86_OPERANDS)
+        t->operand[t->count++] =
+            (struct mt_core_operand){address, o->site, o->parts == MT_X86_EACH ? bytes : o->size};
+}
+
+void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                      int store)
+{
+    if (o->op == MT_HOST_CAS && !store) {
+        remember_old(t, address, o->size);
+        return;
+    }
+    if (t->pending != o->insn) /* it was not seen to begin */
+        mt_atomic_begin(t, o->insn, 0);
+    if (mt_first_part(t, o, address, bytes))
+        add(t, o, address, bytes);
+    if (!o->last || !o->insn->x86.certain || (o->parts == MT_X86_WIDE && t->part_left))
+        return;
+    t->pending = NULL;
+    int failed = o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address);
+    mt_core_atomic_end(t->core, t->operand, t->count, failed);
+}
+
+void mt_atomic_alone(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                     int store)
+{
+    if (o->op == MT_HOST_CAS && !store) {
+        if (mt_first_part(t, o, address, bytes))
+            remember_old(t, address, o->size);
+        return;
+    }
+    if (t->pending != o->insn) {
+        mt_atomic_finish(t);
+        t->pending = o->insn;
+        t->count = 0;
+        t->part = NULL;
+    }
+    if (mt_first_part(t, o, address, bytes))
+        add(t, o, address, bytes);
+    if (!o->last || (o->parts == MT_X86_WIDE && t->part_left))
+        return;
+    t->pending = NULL;
+    mt_core_atomic_begin(t->core, t->operand, t->count);
+    mt_core_atomic_end(t->core, NULL, 0, o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address));
+}

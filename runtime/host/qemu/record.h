@@ -1,0 +1,71 @@
+/* From what an engine sees (this instruction begins; this much was accessed there) to records of the core.
+ * All functions are called by the thread itself. */
+#ifndef MT_HOST_QEMU_RECORD_H
+#define MT_HOST_QEMU_RECORD_H
+#include "calls.h"
+#include "insns.h"
+#include "syscalls.h"
+
+struct mt_thread {
+    struct mt_core_thread *core;
+    struct mt_calls calls;
+    struct mt_syscall syscall;
+    const uint64_t *registers; /* rax rcx rdx rbx rsp rbp rsi rdi r8..r15 rip; NULL: not known */
+    /* an operand that comes in parts */
+    const struct mt_operand *part;
+    uint64_t part_at;
+    uint32_t part_left;
+    const struct mt_insn *pair; /* two loads: the first one was seen */
+    /* atomic mode: the instruction that began and has not ended */
+    const struct mt_insn *pending;
+    unsigned count;
+    struct mt_core_operand operand[MT_X86_OPERANDS];
+    /* value before a compare-and-swap, read at that address */
+    uint64_t old_at, old[2];
+    int old_known;
+    uint64_t copy[17]; /* room for `registers` where they must be asked for */
+};
+
+/* 1: this is an access of its own; 0: it goes on with the operand's part before. */
+static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t address,
+                                uint32_t bytes)
+{
+    if (o->parts == MT_X86_ONE || o->parts == MT_X86_EACH)
+        return 1;
+    if (t->part == o) {
+        if (o->parts == MT_X86_BLOCK && address != t->part_at && address - t->part_at < o->size)
+            return 0;
+        if (o->parts == MT_X86_WIDE && t->part_left && address == t->part_at) {
+            t->part_at += bytes;
+            t->part_left -= bytes < t->part_left ? bytes : t->part_left;
+            return 0;
+        }
+    }
+    t->part = o;
+    t->part_at = o->parts == MT_X86_WIDE ? address + bytes : address;
+    t->part_left = bytes < o->size ? o->size - bytes : 0;
+    return 1;
+}
+
+/* Two loads of one instruction (cmps): which one is it? qemu reads the second first. */
+static inline const struct mt_operand *mt_which(struct mt_thread *t, const struct mt_insn *n)
+{
+    int second = t->pair == n;
+    t->pair = second ? NULL : n;
+    return &n->operand[second ? 0 : 1];
+}
+
+/* Insn mode. */
+void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes);
+
+/* Atomic mode. `addressed`: the registers that give the first operand's address are up to date. */
+void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed);
+/* `store`: it writes; a compare-and-swap that is not locked comes as a load and a store. */
+void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                      int store);
+/* Before anything else of this thread: what is under way has ended. */
+void mt_atomic_finish(struct mt_thread *t);
+/* The only thread there is: no begin comes. */
+void mt_atomic_alone(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                     int store);
+#endif

@@ -1,0 +1,115 @@
+#define _GNU_SOURCE
+#include "signals.h"
+#include "../core/core.h"
+#include <elf.h>
+#include <link.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int on;
+static struct sigaction theirs[2]; /* qemu's, of SIGUSR1 and SIGUSR2 */
+static volatile char handled[2];   /* the guest has a handler */
+
+static int which(int signal)
+{
+    return signal == SIGUSR1 ? 0 : signal == SIGUSR2 ? 1 : -1;
+}
+
+static void switched(int signal, siginfo_t *info, void *context)
+{
+    int k = which(signal);
+    mt_core_switch(signal == SIGUSR1);
+    if (k >= 0 && handled[k] && (theirs[k].sa_flags & SA_SIGINFO) && theirs[k].sa_sigaction)
+        theirs[k].sa_sigaction(signal, info, context);
+}
+
+static void put_in_front(int signal)
+{
+    struct sigaction now, ours;
+    int k = which(signal);
+    if (sigaction(signal, NULL, &now) != 0 || now.sa_sigaction == switched)
+        return;
+    theirs[k] = now;
+    ours = now;
+    ours.sa_sigaction = switched;
+    ours.sa_flags = (now.sa_flags | SA_SIGINFO | SA_RESTART) & ~SA_RESETHAND;
+    if (!(now.sa_flags & SA_SIGINFO)) /* default or ignored */
+        sigfillset(&ours.sa_mask);
+    sigaction(signal, &ours, NULL);
+}
+
+void mt_signals_changed(int signal, uint64_t handler)
+{
+    int k = which(signal);
+    if (k < 0 || !on)
+        return;
+    handled[k] = handler > 1;
+    put_in_front(signal);
+}
+
+/* ---- death ---- */
+
+/* qemu ends a guest that a signal kills by sending itself that signal with the default action; no callback of
+ * a plugin tells. Nothing else in qemu-user calls kill() on itself. */
+static int killing(pid_t pid, int signal)
+{
+    if (signal > 0 && pid == getpid())
+        mt_core_stop(1);
+    return kill(pid, signal);
+}
+
+static int fixed(const struct dl_phdr_info *info, uintptr_t slot)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO &&
+            slot - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            return 1;
+    return 0;
+}
+
+static void replace(const struct dl_phdr_info *info, uintptr_t *slot)
+{
+    uintptr_t page = (uintptr_t)slot & ~(uintptr_t)4095;
+    if (mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0)
+        return;
+    *slot = (uintptr_t)killing;
+    if (fixed(info, (uintptr_t)slot))
+        mprotect((void *)page, 4096, PROT_READ);
+}
+
+static int in_program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    const ElfW(Sym) *symbols = NULL;
+    const char *strings = NULL;
+    const ElfW(Rela) *r = NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            for (const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+                 d->d_tag != DT_NULL; d++) {
+                if (d->d_tag == DT_SYMTAB)
+                    symbols = (const void *)d->d_un.d_ptr;
+                if (d->d_tag == DT_STRTAB)
+                    strings = (const void *)d->d_un.d_ptr;
+                if (d->d_tag == DT_JMPREL)
+                    r = (const void *)d->d_un.d_ptr;
+                if (d->d_tag == DT_PLTRELSZ)
+                    bytes = d->d_un.d_val;
+            }
+    for (; symbols && strings && r && bytes >= sizeof *r; r++, bytes -= sizeof *r)
+        if (!strcmp(strings + symbols[ELF64_R_SYM(r->r_info)].st_name, "kill"))
+            replace(info, (uintptr_t *)(info->dlpi_addr + r->r_offset));
+    return 1; /* the first one is the program; no further ones */
+}
+
+void mt_signals_start(int switching)
+{
+    dl_iterate_phdr(in_program, NULL);
+    on = switching;
+    if (on) {
+        put_in_front(SIGUSR1);
+        put_in_front(SIGUSR2);
+    }
+}

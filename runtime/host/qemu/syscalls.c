@@ -1,0 +1,94 @@
+#define _GNU_SOURCE
+#include "syscalls.h"
+#include "guest.h"
+#include "modules.h"
+#include "signals.h"
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static uint64_t pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static int failed(int64_t result)
+{
+    return result < 0 && result >= -4095;
+}
+
+static uint64_t program_break; /* 0: not known yet; changes under qemu's own lock of the address space */
+
+/* The program is about to become another one, which we do not follow. */
+static void leaves(const char *path)
+{
+    if (access(path, X_OK) == 0)
+        mt_core_stop(0);
+}
+
+void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
+                      uint64_t site)
+{
+    s->number = number;
+    s->site = site;
+    memcpy(s->args, args, sizeof s->args);
+    switch (number) {
+    case SYS_munmap: /* now: afterwards another thread may have got the range */
+        if (args[0] % PAGE == 0 && args[1]) {
+            mt_modules_changed(args[0], pages(args[1]));
+            mt_core_unmap(t, args[0], pages(args[1]));
+        }
+        break;
+    case SYS_execve:
+        leaves(mt_guest(args[0]));
+        break;
+    case SYS_execveat:
+        mt_core_stop(0);
+        break;
+    default:
+        break;
+    }
+}
+
+static void remapped(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t base)
+{
+    const uint64_t *a = s->args;
+    mt_modules_changed(a[0], pages(a[1]));
+    mt_modules_changed(base, pages(a[2]));
+    mt_core_remap(t, a[0], pages(a[1]), base, pages(a[2]), s->site);
+}
+
+static void broke(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t now)
+{
+    uint64_t was = __atomic_exchange_n(&program_break, now, __ATOMIC_RELAXED);
+    if (was && was != now)
+        mt_core_brk(t, was, now, s->site);
+}
+
+void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, int64_t result)
+{
+    if (s->number != number || failed(result)) {
+        s->number = -1;
+        return;
+    }
+    s->number = -1;
+    switch (number) {
+    case SYS_mmap:
+        mt_modules_changed((uint64_t)result, pages(s->args[1]));
+        mt_core_alloc(t, MT_CORE_MMAP, (uint64_t)result, pages(s->args[1]), s->site);
+        break;
+    case SYS_mremap:
+        remapped(s, t, (uint64_t)result);
+        break;
+    case SYS_brk:
+        broke(s, t, (uint64_t)result);
+        break;
+    case SYS_rt_sigaction:
+        if (s->args[1])
+            mt_signals_changed((int)s->args[0], mt_guest_u64(s->args[1]));
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,18 @@
+/* What the guest asks the kernel for that matters here: its address space, exec, handlers of signals. */
+#ifndef MT_HOST_QEMU_SYSCALLS_H
+#define MT_HOST_QEMU_SYSCALLS_H
+#include <stdint.h>
+#include "../core/core.h"
+
+struct mt_syscall {
+    int64_t number; /* -1: none under way */
+    uint64_t args[6];
+    uint64_t site;
+};
+
+/* `site`: where the program asked for it. */
+void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
+                      uint64_t site);
+/* May come without an enter. */
+void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, int64_t result);
+#endif
