@@ -88,6 +88,38 @@ static int check_qemu(const char *path)
     return 0;
 }
 
+/* Appends `text`; for qemu a comma ends a value, and two are one. */
+static void put(FILE *f, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == ',')
+            fputc(',', f);
+        fputc(*text, f);
+    }
+}
+
+/* The word behind -plugin. */
+static void add_plugin(struct words *w, const struct request *r, const char *plugin)
+{
+    char *text;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f) {
+        put(f, plugin);
+        fprintf(f, ",mode=%s", r->mode);
+        for (size_t i = 0; i + 1 < r->given.count; i += 2) {
+            fprintf(f, ",%s=", r->given.word[i]);
+            put(f, r->given.word[i + 1]);
+        }
+    }
+    if (!f || fclose(f) != 0) {
+        say("no memory");
+        exit(EXIT_ENGINE);
+    }
+    words_add(w, text);
+    free(text);
+}
+
 int qemu_command(const struct request *r, const struct program *p, struct command *c)
 {
     char plugin[PATH_MAX];
@@ -102,12 +134,11 @@ int qemu_command(const struct request *r, const struct program *p, struct comman
     }
     words_add(&c->argv, PROGRAM);
     words_add(&c->argv, "-plugin");
-    words_add(&c->argv, plugin); /* options: see plugin.c */
+    add_plugin(&c->argv, r, plugin);
     words_add(&c->argv, "-0");
     words_add(&c->argv, p->argv.word[0]);
     words_add(&c->argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
         words_add(&c->argv, p->argv.word[i]);
-    (void)r;
     return 0;
 }
