@@ -245,7 +245,7 @@ static void header(void)
     mt_json_u64(j, "version", 1);
     mt_json_string(j, "tool", "memtrace " MEMTRACE_VERSION);
     mt_json_u64(j, "pid", mt_plat_pid());
-    mt_json_string(j, "program", program);
+    mt_json_string(j, "program", mt_g.e->program ? mt_g.e->program : program);
     mt_json_string(j, "engine", mt_g.e->name);
     mt_json_string(j, "mode", modes[o->mode]);
     mt_json_string(j, "clock", "CLOCK_MONOTONIC");

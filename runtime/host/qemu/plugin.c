@@ -433,12 +433,20 @@ static uint64_t sequence(int next)
     return next ? __atomic_add_fetch(n, 1, __ATOMIC_RELAXED) : __atomic_load_n(n, __ATOMIC_RELAXED);
 }
 
-static const struct mt_core_engine engine = {.name = "qemu",
-                                             .locate = mt_modules_locate,
-                                             .sequence = sequence,
-                                             .spawn = spawn,
-                                             .join = join,
-                                             .addresses_late = 1};
+static struct mt_core_engine engine = {.name = "qemu",
+                                       .locate = mt_modules_locate,
+                                       .sequence = sequence,
+                                       .spawn = spawn,
+                                       .join = join,
+                                       .addresses_late = 1};
+
+/* qemu's name for the program, while the guest is not there yet; its own before 7.x exported that. */
+static const char *program(void)
+{
+    static char whole[4096];
+    const char **path = dlsym(RTLD_DEFAULT, "exec_path");
+    return path && *path && realpath(*path, whole) ? whole : NULL;
+}
 
 static int refuse(const char *why)
 {
@@ -496,6 +504,7 @@ MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, 
     char why[512];
     if (parse(argc, argv, why, sizeof why) != 0 || prepare(info, why, sizeof why) != 0)
         return refuse(why);
+    engine.program = program();
     if (mt_core_start(&options, &engine, why, sizeof why) != 0)
         return refuse(why);
     mode = options.mode;
