@@ -128,6 +128,9 @@ struct mt_function_event {
 struct mt_thread_event {
     uint64_t number, native;
 };
+struct mt_cut_event { /* a part of an allocation was given back */
+    uint64_t seq, id, base, bytes;
+};
 
 struct mt_companion {
     const char *path;
@@ -144,7 +147,8 @@ struct mt_companion {
     struct mt_site_event *sites;
     struct mt_function_event *functions;
     struct mt_thread_event *threads;
-    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads;
+    struct mt_cut_event *cuts;
+    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts;
     uint64_t lost; /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */

@@ -15,7 +15,7 @@ struct loader {
         uint64_t id, seq;
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
-    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room;
+    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room;
     int out_of_memory;
 };
 
@@ -200,6 +200,20 @@ static int on_free(struct loader *l, const json_t *o)
     return 0;
 }
 
+static int on_cut(struct loader *l, const json_t *o)
+{
+    if (get_u64(o, "seq", MT_SEQ_NONE) == MT_SEQ_NONE || get_u64(o, "id", MT_SEQ_NONE) == MT_SEQ_NONE)
+        return -1;
+    struct mt_cut_event *c = APPEND(l, cuts, cut_room);
+    if (!c)
+        return 0;
+    c->seq = get_u64(o, "seq", 0);
+    c->id = get_u64(o, "id", 0);
+    c->base = get_u64(o, "base", 0);
+    c->bytes = get_u64(o, "bytes", 0);
+    return 0;
+}
+
 static int on_copy(struct loader *l, const json_t *o, int set)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
@@ -269,7 +283,7 @@ static const struct handler {
     int (*fn)(struct loader *, const json_t *);
 } handlers[] = {{"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
                 {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
-                {"end", on_end},       {"function", on_function}, {"thread", on_thread}};
+                {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut}};
 
 /* ---- lines ---- */
 
@@ -415,5 +429,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->sites);
     free(c->functions);
     free(c->threads);
+    free(c->cuts);
     free(l);
 }

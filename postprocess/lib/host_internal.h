@@ -48,6 +48,9 @@ const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t 
 
 /* ---- chunks ---- */
 
+/* Reads and checks the head of the container (host_reader.c). 0, or -1 with *err. */
+int mt_container_head(struct mt_window *w, struct mt_mtc_head *head, struct mt_error *err);
+
 enum mt_chunk_state {
     MT_CHUNK_WHOLE,
     MT_CHUNK_END,    /* nothing more, or the tail */

@@ -13,10 +13,8 @@ static int no_memory(const struct mt_host_reader *r, struct mt_error *err)
     return -1;
 }
 
-static int read_head(struct mt_host_reader *r, struct mt_error *err)
+int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_error *err)
 {
-    struct mt_window *w = &r->window;
-    struct mt_mtc_head *h = &r->head;
     size_t got;
     const unsigned char *p = mt_window_get(w, 0, sizeof *h, &got, err);
     if (!p)
@@ -101,7 +99,7 @@ struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_
         free(r);
         return NULL;
     }
-    int rc = read_head(r, err);
+    int rc = mt_container_head(&r->window, &r->head, err);
     if (rc == 0 && mt_meta_open(&r->meta, r->window.name) != 0)
         rc = no_memory(r, err);
     if (rc == 0 && r->window.regular) {

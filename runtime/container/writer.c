@@ -56,16 +56,10 @@ static int append(struct mt_mtc_writer *w, const void *data, size_t bytes)
     return w->off;
 }
 
-struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_t features, int level,
-                                         char *why, size_t size)
+struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const struct mt_mtc_head *from,
+                                          int level, char *why, size_t size)
 {
-    struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
-                               .head_bytes = sizeof head,
-                               .version = MT_MTC_VERSION,
-                               .features = features,
-                               .start_ns = now(CLOCK_MONOTONIC),
-                               .wall_ns = now(CLOCK_REALTIME),
-                               .pid = (uint32_t)getpid()};
+    struct mt_mtc_head head = *from;
     struct mt_mtc_writer *w = calloc(1, sizeof *w);
     if (!w) {
         snprintf(why, size, "no memory for writing a container");
@@ -73,6 +67,7 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
     }
     w->file = *file;
     w->level = level;
+    head.head_bytes = sizeof head;
     mt_pack_head(&head);
     int e = append(w, &head, sizeof head);
     if (e) {
@@ -81,6 +76,18 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
         return NULL;
     }
     return w;
+}
+
+struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_t features, int level,
+                                         char *why, size_t size)
+{
+    struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
+                               .version = MT_MTC_VERSION,
+                               .features = features,
+                               .start_ns = now(CLOCK_MONOTONIC),
+                               .wall_ns = now(CLOCK_REALTIME),
+                               .pid = (uint32_t)getpid()};
+    return mt_mtc_writer_again(file, &head, level, why, size);
 }
 
 /* Under the lock: an entry for the chunk that is about to stand at w->bytes. */

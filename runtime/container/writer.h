@@ -20,6 +20,9 @@ struct mt_mtc_file {
 /* Writes the file head. level: zstd level 1..19, 0 stores. NULL: *why is a sentence for the user. */
 struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_t features, int level,
                                          char *why, size_t size);
+/* The same with a head that another container had; its checksum is made anew. */
+struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const struct mt_mtc_head *head,
+                                          int level, char *why, size_t size);
 /* One chunk. 0, or an errno value: the writer is then off, later chunks are only counted
  * (mt_mtc_writer_lost).
  */
@@ -40,8 +43,9 @@ struct mt_mtc_encoder *mt_mtc_encoder_new(void); /* NULL: no memory */
 void mt_mtc_encoder_free(struct mt_mtc_encoder *e);
 /* Encodes `count` entries (whole events, whole instructions with their operands; at most MT_MTC_MAX_ITEMS) as
  * one self-contained payload; it is the encoder's and valid until the next call. More entries in one go
- * compress better: 256 Ki are good, 16 Ki cost about half a byte an access more in large programs. *items counts accesses and events; *seq is the sequence number in force, updated by SEQ
- * events on the way. Returns the bytes; 0 without memory or with too many entries. */
+ * compress better: 256 Ki are good, 16 Ki cost about half a byte an access more in large programs. *items
+ * counts accesses and events; *seq is the sequence number in force, updated by SEQ events on the way. Returns
+ * the bytes; 0 without memory or with too many entries. */
 size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
                      uint64_t *items, uint64_t *seq, const void **payload);
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,

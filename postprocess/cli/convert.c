@@ -1,0 +1,239 @@
+/* mt-convert: containers of host traces to text, and packed anew. */
+#define _GNU_SOURCE
+#include "convert.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: mt-convert [OPTION]... TRACE.mtc\n"
+    "Turns a container of host accesses into text, or packs it anew.\n"
+    "\n"
+    "  mt-convert -o trace.txt trace.mtc               the text of the mode that it was traced in\n"
+    "  mt-convert --to mtc --level 9 -o small.mtc trace.mtc\n"
+    "\n"
+    "Options:\n"
+    "  -o, --output=FILE   write to FILE instead of standard output\n"
+    "      --to=FORMAT     mat     IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE and IP FILE:LINE lines\n"
+    "                      atomic  TIME THREAD m[ r ADDRESS SIZE][ r2 ADDRESS][ w ADDRESS SIZE] and events\n"
+    "                      insn    instructions by address, each with its executions\n"
+    "                      mtc     a container with index, compressed\n"
+    "                      (default: mtc if FILE ends in .mtc, else the mode of the trace)\n"
+    "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
+    "      --all           mat: accesses outside of all allocations too\n"
+    "  -l, --level=N       mtc: compression, 0 (none) to 19 (default 3)\n"
+    "  -h, --help          this text\n"
+    "  -V, --version       the version\n"
+    "\n"
+    "TRACE.mtc is a file; a FIFO or - will do for --to mtc and --order file.\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading "
+    "was\n"
+    "interrupted: what was whole is in the output.\n";
+
+enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW };
+static const char *const formats[] = {"", "mat", "atomic", "insn", "mtc", "raw"};
+
+struct options {
+    const char *output, *input;
+    enum format to;
+    enum mt_host_order order;
+    int all, level;
+};
+
+enum { OPT_TO = 256, OPT_ORDER, OPT_ALL };
+static const struct option long_options[] = {
+    {"output", required_argument, NULL, 'o'},      {"to", required_argument, NULL, OPT_TO},
+    {"order", required_argument, NULL, OPT_ORDER}, {"all", no_argument, NULL, OPT_ALL},
+    {"level", required_argument, NULL, 'l'},       {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},           {NULL, 0, NULL, 0}};
+
+static int parse_to(struct options *x, const char *text)
+{
+    for (x->to = MAT; x->to <= RAW; x->to++)
+        if (strcmp(text, formats[x->to]) == 0)
+            return 0;
+    return mt_cli_usage("'%s' is no format: mat, atomic, insn or mtc", text);
+}
+
+static int parse_level(struct options *x, const char *text)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    x->level = (int)n;
+    return end == text || *end || n < 0 || n > 19 ? mt_cli_usage("'%s' is no level: 0 to 19", text) : 0;
+}
+
+static int parse_order(struct options *x, const char *text)
+{
+    x->order = strcmp(text, "file") == 0 ? MT_HOST_BY_FILE : MT_HOST_BY_TIME;
+    return x->order == MT_HOST_BY_TIME && strcmp(text, "time") != 0
+               ? mt_cli_usage("'%s' is no order: time or file", text)
+               : 0;
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int parse(struct options *x, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:l:hV", long_options, NULL)) != -1) {
+        switch (o) {
+        case 'o':
+            x->output = optarg;
+            break;
+        case OPT_TO:
+            rc = parse_to(x, optarg);
+            break;
+        case OPT_ORDER:
+            rc = parse_order(x, optarg);
+            break;
+        case OPT_ALL:
+            x->all = 1;
+            break;
+        case 'l':
+            rc = parse_level(x, optarg);
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return -1;
+        case 'V':
+            mt_cli_version();
+            return -1;
+        default:
+            rc = mt_cli_usage("unknown or incomplete option");
+        }
+    }
+    if (rc)
+        return rc;
+    if (argc - optind != 1)
+        return mt_cli_usage(argc == optind ? "no trace given" : "one trace at a time");
+    x->input = argv[optind];
+    size_t n = x->output ? strlen(x->output) : 0;
+    if (x->to == BY_MODE && n > 4 && strcmp(x->output + n - 4, ".mtc") == 0)
+        x->to = MTC;
+    if (x->to == RAW)
+        return mt_cli_usage(
+            "raw traces (MemTrace-pipe-N) hold kernels; a container of host accesses has none");
+    if (x->to == MTC && (!x->output || strcmp(x->output, "-") == 0) && isatty(STDOUT_FILENO))
+        return mt_cli_usage("a container is not written to a terminal: give -o FILE");
+    return 0;
+}
+
+int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *code)
+{
+    struct mt_error err;
+    int rc;
+    while ((rc = mt_host_next(r, item, &err)) < 0) {
+        mt_cli_say("%s", err.message);
+        *code = mt_cli_exit_code(&err);
+        if (err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED)
+            return -1;
+    }
+    return rc;
+}
+
+static int by_mode(struct options *x, struct mt_host_reader *r)
+{
+    const char *mode = mt_host_companion(r)->mode;
+    for (x->to = MAT; x->to <= INSN; x->to++)
+        if (strcmp(mode, formats[x->to]) == 0)
+            return 0;
+    return mt_cli_usage("%s: does not say what it was traced as: give --to mat, atomic or insn", x->input);
+}
+
+/* What the trace itself says is missing. */
+static int complete(const struct options *x, struct mt_host_reader *r)
+{
+    const struct mt_companion *c = mt_host_companion(r);
+    if (c->bad_lines)
+        mt_cli_say("%s: %llu meta lines cannot be read, the first: %s", x->input,
+                   (unsigned long long)c->bad_lines, c->bad.message);
+    if (!c->has_end)
+        mt_cli_say("%s: the trace has no end: the program was killed or still runs", x->input);
+    else if (c->lost)
+        mt_cli_say("%s: incomplete: %llu accesses are missing: %s", x->input, (unsigned long long)c->lost,
+                   c->lost_why);
+    else if (!c->complete)
+        mt_cli_say("%s: the trace says that it is incomplete", x->input);
+    return c->bad_lines || !c->has_end || !c->complete ? MT_EXIT_INPUT : 0;
+}
+
+static int to_text(struct options *x, FILE *f)
+{
+    struct mt_error err;
+    struct mt_host_reader *r = mt_host_reader_open(x->input, &mt_cli_stop, &err);
+    if (!r) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    enum mt_host_order order = MT_HOST_BY_FILE;
+    int code = x->to == BY_MODE ? by_mode(x, r) : 0;
+    if (code == 0 && x->to == ATOMIC)
+        order = x->order;
+    else if (code == 0)
+        order = x->to == MAT ? MT_HOST_BY_SEQ : MT_HOST_BY_TIME;
+    if (code == 0 && x->to != MAT && !(mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES))
+        code = mt_cli_usage("%s: its records have no times: it can become --to mat", x->input);
+    if (code == 0 && mt_host_reader_order(r, order, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        code = mt_cli_exit_code(&err);
+    }
+    int started = code == 0;
+    if (started && x->to == MAT)
+        code = mt_convert_mat(r, f, x->all);
+    else if (started && x->to == ATOMIC)
+        code = mt_convert_atomic(r, f);
+    else if (started)
+        code = mt_convert_insn(r, f);
+    if (started && code != MT_EXIT_FAILURE) {
+        int missing = complete(x, r);
+        code = code ? code : missing;
+    }
+    mt_host_reader_close(r);
+    return code;
+}
+
+static int run(struct options *x, struct mt_output *out)
+{
+    int code = mt_output_ready(out), error = 0;
+    int fd = code ? -1 : dup(out->fd);
+    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (code)
+        return code;
+    if (!f) {
+        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(errno));
+        return MT_EXIT_FAILURE;
+    }
+    setvbuf(f, NULL, _IOFBF, 1 << 18);
+    code = x->to == MTC ? mt_convert_repack(x->input, f, x->level) : to_text(x, f);
+    int bad = ferror(f);
+    if (fclose(f) != 0)
+        error = errno;
+    else if (bad)
+        error = EIO;
+    if (error) {
+        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
+        code = MT_EXIT_FAILURE;
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options x = {.order = MT_HOST_BY_TIME, .level = 3};
+    struct mt_output out = {0};
+    mt_cli_start("mt-convert");
+    int code = parse(&x, argc, argv);
+    struct mt_inputs inputs = {.paths = &x.input, .npaths = 1};
+    if (code == 0 && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
+        mt_cli_say("%s: cannot open: %s", x.input, strerror(errno));
+        code = MT_EXIT_USAGE;
+    }
+    if (code == 0)
+        code = mt_output_open(&out, x.output, &inputs);
+    if (code == 0)
+        code = run(&x, &out);
+    mt_output_abandon(&out);
+    return code < 0 ? MT_EXIT_OK : code;
+}
