@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
+#include "places.h"
 #include "u64set.h"
 
 struct mt_comm_options {
@@ -39,7 +40,7 @@ struct mt_comm_launch {
  */
 struct mt_host_actor {
     uint32_t superstep;                          /* launches before it */
-    uint32_t place;                              /* index into mt_comm.places */
+    uint32_t place;                              /* index into mt_comm.places.names */
     uint64_t load, store, comm_load, comm_store; /* bytes; comm_: of or for a CTA */
 };
 
@@ -73,19 +74,16 @@ struct mt_comm {
     size_t ntransfers;
     struct mt_host_actor *hosts;
     size_t nhosts;
-    struct mt_host_place {
-        char *name;    /* "file:line"; that of place 0, which is not known, is NULL */
-        uint32_t last; /* its host actor made last, + 1 */
-    } *places;
-    size_t nplaces;
+    struct mt_places places; /* of host code; 0: not known */
     uint64_t records, unknown;
     uint64_t host_accesses; /* that read or write */
     struct mt_u64set keys;  /* addresses involved in communication into selected launches */
     /* state */
     struct mt_shadow *shadow;
     struct mt_index actor_index, instance_index, transfer_index;
-    size_t launch_room, actor_room, transfer_room, host_room, place_room, first_transfer;
-    struct mt_sites *sites; /* of host code: comm_host.c */
+    size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
+    struct mt_host_recent *host_recent; /* comm_host.c */
+    struct mt_pairmap host_index;       /* (place, superstep) -> index into hosts, + 1 */
     uint32_t last_actor;
     const char *why; /* of a failure */
 };

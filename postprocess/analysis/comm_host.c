@@ -1,136 +1,42 @@
 /* The host in the communication analysis: copies, and accesses of host code when a host trace tells them. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
-struct site {
+/* The host actor of each site that was met lately, by the site's number. */
+enum { RECENT = 1024 };
+struct mt_host_recent {
     const struct mt_host_site_info *info;
-    uint32_t place;
-    UT_hash_handle hh;
-};
-
-struct place {
-    uint32_t place;
-    UT_hash_handle hh;
-    char name[];
-};
-
-/* Which place each site is at. Hot: `recent`, the host actor of a site. */
-struct mt_sites {
-    struct site *sites;
-    struct place *places;
-    struct {
-        const struct mt_host_site_info *info;
-        uint32_t superstep, host;
-    } recent[1024];
+    uint32_t superstep, host;
 };
 
 int mt_comm_host_init(struct mt_comm *c)
 {
-    if (mt_comm_reserve(c, (void **)&c->places, 0, &c->place_room, sizeof *c->places) != 0)
-        return -1;
-    c->places[0] = (struct mt_host_place){0};
-    c->nplaces = 1;
-    if (c->options.host && !(c->sites = calloc(1, sizeof *c->sites)))
+    if (mt_places_init(&c->places) != 0 ||
+        (c->options.host && !(c->host_recent = calloc(RECENT, sizeof *c->host_recent))))
         return mt_comm_fail(c, "out of memory");
     return 0;
 }
 
 void mt_comm_host_free(struct mt_comm *c)
 {
-    struct mt_sites *s = c->sites;
-    if (s) {
-        struct site *site, *next;
-        HASH_ITER(hh, s->sites, site, next)
-        {
-            HASH_DEL(s->sites, site); // NOLINT(clang-analyzer-unix.Malloc): the macro reads no freed entry
-            free(site);
-        }
-        struct place *place, *after;
-        HASH_ITER(hh, s->places, place, after)
-        {
-            HASH_DEL(s->places, place); // NOLINT(clang-analyzer-unix.Malloc)
-            free(place);
-        }
-    }
-    for (size_t i = 1; i < c->nplaces; i++)
-        free(c->places[i].name);
-    free(c->sites);
-    free(c->places);
+    mt_places_free(&c->places);
+    mt_pairmap_free(&c->host_index);
+    free(c->host_recent);
     free(c->hosts);
-}
-
-/* ---- places and actors ---- */
-
-/* "file:line", or what else is known of a site; 0: nothing is. */
-static int name_of(const struct mt_host_site_info *info, char *out, size_t size)
-{
-    if (*info->file)
-        return snprintf(out, size, "%s:%u", info->file, info->line);
-    if (*info->function)
-        return snprintf(out, size, "%s%s%s", info->module, *info->module ? ":" : "", info->function);
-    return snprintf(out, size, "%s", info->module);
-}
-
-static struct place *place_add(struct mt_comm *c, const char *name, size_t n)
-{
-    struct place *p;
-    if (c->nplaces > MT_ENTRY_MAX) {
-        mt_comm_fail(c, "more than 2^30 places of host code");
-        return NULL;
-    }
-    if (mt_comm_reserve(c, (void **)&c->places, c->nplaces, &c->place_room, sizeof *c->places) != 0)
-        return NULL;
-    char *copy = strdup(name);
-    p = copy ? malloc(sizeof *p + n + 1) : NULL;
-    if (!p) {
-        free(copy);
-        mt_comm_fail(c, "out of memory");
-        return NULL;
-    }
-    memcpy(p->name, name, n + 1);
-    p->place = (uint32_t)c->nplaces;
-    c->places[c->nplaces++] = (struct mt_host_place){copy, 0};
-    HASH_ADD_KEYPTR(hh, c->sites->places, p->name, n, p);
-    return p;
-}
-
-/* The place of a site; UINT32_MAX on failure. */
-static uint32_t place_of(struct mt_comm *c, const struct mt_host_site_info *info)
-{
-    struct site *s;
-    HASH_FIND_PTR(c->sites->sites, &info, s);
-    if (s)
-        return s->place;
-    char name[4600];
-    int n = name_of(info, name, sizeof name);
-    if (n >= (int)sizeof name)
-        n = (int)sizeof name - 1;
-    struct place *p = NULL;
-    if (n > 0) {
-        HASH_FIND(hh, c->sites->places, name, (size_t)n, p);
-        if (!p && !(p = place_add(c, name, (size_t)n)))
-            return UINT32_MAX;
-    }
-    if (!(s = malloc(sizeof *s))) {
-        mt_comm_fail(c, "out of memory");
-        return UINT32_MAX;
-    }
-    s->info = info;
-    s->place = p ? p->place : 0;
-    HASH_ADD_PTR(c->sites->sites, info, s);
-    return s->place;
 }
 
 /* The host actor of a place in the superstep under way, made if need be; UINT32_MAX on failure. */
 static uint32_t host_actor(struct mt_comm *c, uint32_t place)
 {
-    uint32_t *last = &c->places[place].last;
-    if (*last && c->hosts[*last - 1].superstep == c->nlaunches)
-        return *last - 1;
+    uint64_t *known = mt_pairmap_get(&c->host_index, place, c->nlaunches, 0);
+    if (!known) {
+        mt_comm_fail(c, "out of memory");
+        return UINT32_MAX;
+    }
+    if (*known)
+        return (uint32_t)(*known - 1);
     if (c->nhosts > MT_ENTRY_MAX) {
         mt_comm_fail(c, "more than 2^30 host writes");
         return UINT32_MAX;
@@ -138,8 +44,8 @@ static uint32_t host_actor(struct mt_comm *c, uint32_t place)
     if (mt_comm_reserve(c, (void **)&c->hosts, c->nhosts, &c->host_room, sizeof *c->hosts) != 0)
         return UINT32_MAX;
     c->hosts[c->nhosts] = (struct mt_host_actor){.superstep = (uint32_t)c->nlaunches, .place = place};
-    *last = (uint32_t)++c->nhosts;
-    return *last - 1;
+    *known = ++c->nhosts;
+    return (uint32_t)(c->nhosts - 1);
 }
 
 /* ---- copies ---- */
@@ -206,15 +112,17 @@ static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_
 
 static uint32_t host_of_site(struct mt_comm *c, const struct mt_host_site_info *info)
 {
-    unsigned slot = info->site & 1023;
-    if (c->sites->recent[slot].info == info && c->sites->recent[slot].superstep == c->nlaunches)
-        return c->sites->recent[slot].host;
-    uint32_t place = place_of(c, info), host = place == UINT32_MAX ? place : host_actor(c, place);
-    if (host == UINT32_MAX)
-        return host;
-    c->sites->recent[slot].info = info;
-    c->sites->recent[slot].superstep = (uint32_t)c->nlaunches;
-    c->sites->recent[slot].host = host;
+    struct mt_host_recent *r = &c->host_recent[(info->site >> 2 ^ info->site << 8) % RECENT];
+    if (r->info == info && r->superstep == c->nlaunches)
+        return r->host;
+    uint32_t place = mt_places_of(&c->places, info);
+    if (place == MT_PLACE_FAILED) {
+        mt_comm_fail(c, "out of memory");
+        return UINT32_MAX;
+    }
+    uint32_t host = host_actor(c, place);
+    if (host != UINT32_MAX)
+        *r = (struct mt_host_recent){info, (uint32_t)c->nlaunches, host};
     return host;
 }
 

@@ -87,47 +87,46 @@ static size_t node_get(struct mt_graph *g, const struct mt_node *key)
     return g->nnodes++;
 }
 
-static int node_seen(struct mt_graph *g, size_t n, uint64_t bytes)
+static int node_seen(struct mt_graph *g, size_t n, const struct mt_graph_access *a)
 {
     struct mt_node *node = &g->nodes[n];
     if (node->count++ == 0) {
-        node->kernel = g->kernel;
-        node->bytes = bytes;
+        node->kernel = a->site;
+        node->bytes = a->bytes;
     }
-    if (node->last != g->kernel) {
-        uint64_t *seen = mt_pairmap_get(&g->seen, n, (uint64_t)(uintptr_t)g->kernel, 0);
+    if (node->last != a->site) {
+        uint64_t *seen = mt_pairmap_get(&g->seen, n, (uint64_t)(uintptr_t)a->site, 0);
         if (!seen)
             return -1;
         node->kernels += *seen == 0;
         *seen = 1;
-        node->last = g->kernel;
+        node->last = a->site;
     }
     return 0;
 }
 
-/* ---- records ---- */
+/* ---- accesses ---- */
 
-static int one_record(struct mt_graph *g, const struct mt_raw_record *r)
+int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a)
 {
-    uint64_t cta = r->w[2], address = r->w[1];
-    const struct mt_alloc_event *a = g->buffers ? mt_buffers_find(g->buffers, address) : NULL;
-    uint64_t buffer = a ? a->id : g->buffers ? MT_BUFFER_NONE : 0, bytes = a ? a->bytes : 0;
     size_t before = g->previous.count;
-    uint64_t *previous = mt_pairmap_get(&g->previous, cta, buffer, address);
+    uint64_t *previous = mt_pairmap_get(&g->previous, a->actor, a->buffer, a->address);
+    g->records++;
     if (!previous)
         return -1;
     if (g->previous.count != before)
-        return 0; /* the first access of this CTA in this buffer */
-    struct mt_node key = {.buffer = g->key & MT_NODE_BUFFER ? buffer : 0,
-                          .stride = g->key & MT_NODE_STRIDE ? (int64_t)(address - *previous) : 0,
-                          .type = g->key & MT_NODE_TYPE ? (uint32_t)mt_rec_type(r) : 0,
-                          .size = g->key & MT_NODE_SIZE ? bytes : 0,
-                          .site = g->key & MT_NODE_SITE ? g->kernel : NULL};
-    *previous = address;
+        return 0; /* the first access of this actor in this buffer */
+    int64_t stride = (int64_t)(a->address - *previous);
+    struct mt_node key = {.buffer = g->key & MT_NODE_BUFFER ? a->buffer : 0,
+                          .stride = g->key & MT_NODE_STRIDE ? stride : 0,
+                          .type = g->key & MT_NODE_TYPE ? a->type : 0,
+                          .size = g->key & MT_NODE_SIZE ? a->bytes : 0,
+                          .site = g->key & MT_NODE_SITE ? a->site : NULL};
+    *previous = a->address;
     size_t n = node_get(g, &key);
-    if (n == SIZE_MAX || node_seen(g, n, bytes) != 0)
+    if (n == SIZE_MAX || node_seen(g, n, a) != 0)
         return -1;
-    uint64_t *current = mt_pairmap_get(&g->current, cta, 0, 0);
+    uint64_t *current = mt_pairmap_get(&g->current, a->actor, 0, 0);
     if (!current)
         return -1;
     if (*current) {
@@ -137,15 +136,24 @@ static int one_record(struct mt_graph *g, const struct mt_raw_record *r)
         ++*link;
     }
     *current = n + 1;
-    return 0;
+    return g->watch ? g->watch(g->watch_arg, a, stride, n) : 0;
 }
 
-int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count)
+int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *r, size_t count)
 {
-    g->records += count;
-    for (size_t i = 0; i < count; i++)
-        if (one_record(g, &records[i]) != 0)
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_alloc_event *in = g->buffers ? mt_buffers_find(g->buffers, r[i].w[1]) : NULL;
+        struct mt_graph_access a = {.actor = r[i].w[2],
+                                    .buffer = in           ? in->id
+                                              : g->buffers ? MT_BUFFER_NONE
+                                                           : 0,
+                                    .bytes = in ? in->bytes : 0,
+                                    .address = r[i].w[1],
+                                    .type = (uint32_t)mt_rec_type(&r[i]),
+                                    .site = g->kernel};
+        if (mt_graph_access(g, &a) != 0)
             return -1;
+    }
     return 0;
 }
 

@@ -1,7 +1,8 @@
-/* The memory (stride) graph of a stream of launches. A node is a kind of access: (buffer, stride, type), or
- * what `key` says; stride = this address - the previous address of the same CTA instance in the same buffer,
- * so that the first access there makes no node. An edge a -> b counts how often b was the next node of a CTA
- * instance after a. Definitions: docs/man/mt-graph.md. Functions return 0, or -1 without memory. */
+/* The memory (stride) graph of accesses. A node is a kind of access: (buffer, stride, type), or what `key`
+ * says; stride = this address - the previous address of the same actor in the same buffer, so that the first
+ * access there makes no node. An actor is who runs one after the other: a CTA instance, a host thread. An
+ * edge a -> b counts how often b was the next node of an actor after a. Definitions: docs/man/mt-graph.md.
+ * Functions return 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_GRAPH_H
 #define MT_ANALYSIS_GRAPH_H
 #include <stddef.h>
@@ -14,7 +15,7 @@ enum mt_node_field {
     MT_NODE_STRIDE = 2,
     MT_NODE_TYPE = 4,
     MT_NODE_SIZE = 8, /* bytes of the allocation */
-    MT_NODE_SITE = 16 /* the kernel: a raw trace has no finer one */
+    MT_NODE_SITE = 16 /* the kernel: a raw trace has no finer one; "file:line" of host code */
 };
 
 #define MT_BUFFER_NONE UINT64_MAX /* in no known allocation */
@@ -29,10 +30,16 @@ struct mt_node {
     /* what was seen */
     uint64_t count;
     uint64_t bytes;     /* of the buffer, of the first access */
-    const char *kernel; /* of the first access */
-    const char *last;   /* kernel seen last */
+    const char *kernel; /* or other site, of the first access */
+    const char *last;   /* seen last */
     uint32_t kernels;   /* how many different ones */
     uint32_t rank;      /* number before mt_graph_finish put them in order */
+};
+
+struct mt_graph_access {
+    uint64_t actor, buffer, bytes /* of the buffer */, address;
+    uint32_t type;    /* enum mt_access_type */
+    const char *site; /* equal sites have equal pointers, which live as long as the graph */
 };
 
 struct mt_edge {
@@ -47,11 +54,14 @@ struct mt_graph {
     struct mt_edge *edges; /* after mt_graph_finish */
     size_t nedges;
     uint64_t records;
+    /* Called for each node as it comes; may be NULL. 0, or -1 without memory. */
+    int (*watch)(void *arg, const struct mt_graph_access *access, int64_t stride, size_t node);
+    void *watch_arg;
     /* state */
     struct mt_buffers *buffers; /* the caller's; NULL: all is buffer 0 */
     const char *kernel;
-    struct mt_pairmap previous; /* (CTA, buffer) -> address, of the launch under way */
-    struct mt_pairmap current;  /* CTA -> node + 1, of the launch under way */
+    struct mt_pairmap previous; /* (actor, buffer) -> address, of the launch under way */
+    struct mt_pairmap current;  /* actor -> node + 1, of the launch under way */
     struct mt_pairmap links;    /* (from, to) -> count */
     struct mt_pairmap seen;     /* (node, kernel) */
     uint32_t *index;            /* node + 1 by hash of the key */
@@ -61,6 +71,8 @@ struct mt_graph {
 void mt_graph_init(struct mt_graph *g, unsigned key, struct mt_buffers *buffers);
 /* A launch begins; equal kernels have equal pointers. */
 void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq);
+/* Any accesses; those of one actor in their order. */
+int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a);
 int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count);
 /* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
  * stride, type, size, site; edges by nodes. */

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cli.h"
+#include "kind.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -150,15 +151,34 @@ int mt_inputs_companion(struct mt_inputs *in, const char *path)
     return 0;
 }
 
-struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
+void mt_inputs_take(struct mt_inputs *in, int argc, char **argv)
 {
     in->paths = (const char *const *)argv + optind;
     in->npaths = (size_t)(argc - optind);
-    if (in->npaths == 0 || in->ncompanions > in->npaths) {
-        *code = in->npaths == 0 ? mt_cli_usage("no trace given")
-                                : mt_cli_usage("%zu companions for %zu traces", in->ncompanions, in->npaths);
-        return NULL;
+}
+
+static int fit(const struct mt_inputs *in)
+{
+    if (in->npaths == 0)
+        return mt_cli_usage("no trace given");
+    if (in->ncompanions > in->npaths)
+        return mt_cli_usage("%zu companions for %zu traces", in->ncompanions, in->npaths);
+    for (size_t i = 0; i < in->npaths; i++) {
+        enum mt_kind kind = mt_kind_of(in->paths[i]);
+        if (kind == MT_KIND_TRACE || (kind == MT_KIND_CONTAINER && in->flags & MT_SOURCE_HOST))
+            continue;
+        mt_cli_say("%s: is %s, not %s: %s", in->paths[i], mt_kind_name(kind), mt_kind_name(MT_KIND_TRACE),
+                   mt_kind_readers(kind));
+        return MT_EXIT_USAGE;
     }
+    return 0;
+}
+
+struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
+{
+    *code = fit(in);
+    if (*code)
+        return NULL;
     struct mt_source_options o = {.flags = in->flags,
                                   .companions = in->companions,
                                   .ncompanions = in->ncompanions,
@@ -172,6 +192,12 @@ struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, in
     return s;
 }
 
+struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
+{
+    mt_inputs_take(in, argc, argv);
+    return mt_inputs_source(in, code);
+}
+
 int mt_inputs_finish(struct mt_source *s, int *complete)
 {
     size_t notes, problems;
@@ -183,6 +209,29 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
         if (problem[i].code == MT_E_SYSTEM)
             return MT_EXIT_FAILURE;
     return *complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+}
+
+int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help)
+{
+    switch (o) {
+    case 'k':
+        return mt_filter_kernels(f, optarg);
+    case 't':
+        return mt_filter_supersteps(f, optarg);
+    case MT_OPT_COMPANION:
+        return mt_inputs_companion(in, optarg);
+    case MT_OPT_NO_COMPANION:
+        in->flags |= MT_SOURCE_NO_COMPANION;
+        return 0;
+    case 'h':
+        fputs(help, stdout);
+        return -1;
+    case 'V':
+        mt_cli_version();
+        return -1;
+    default:
+        return mt_cli_usage("unknown or incomplete option");
+    }
 }
 
 /* ---- output ---- */

@@ -48,11 +48,26 @@ struct mt_inputs {
     unsigned flags; /* enum mt_source_flags */
 };
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
-/* NULL after saying why, with the exit code in *code. Takes the paths from argv[optind…]; none is a usage
- * error. */
+/* The paths: argv[optind…]. */
+void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
+/* NULL after saying why, with the exit code in *code. No path is a usage error, and so is a file of another
+ * kind than a trace (or, with MT_SOURCE_HOST, a container): the message names what it is and who reads it. */
+struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code);
+/* Both. */
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
 /* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes. */
 int mt_inputs_finish(struct mt_source *s, int *complete);
+
+/* Options that the programs have in common. */
+#define MT_COMMON_SHORT "k:t:hV"
+enum { MT_OPT_COMPANION = 512, MT_OPT_NO_COMPANION };
+#define MT_COMMON_OPTIONS                                                                                    \
+    {"kernels", required_argument, NULL, 'k'}, {"supersteps", required_argument, NULL, 't'},                 \
+        {"companion", required_argument, NULL, MT_OPT_COMPANION},                                            \
+        {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION}, {"help", no_argument, NULL, 'h'},          \
+        {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
+/* Takes option `o` of getopt_long: 0: go on; -1: done, exit with 0; else the exit code. */
+int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help);
 
 /* Where results go: FILE, or standard output for NULL and "-". The file is not touched before
  * mt_output_ready. */

@@ -19,24 +19,30 @@ static const char help[] =
     "  mt-extract -o comm.json /tmp/MemTrace-pipe-?       all streams of a program, in launch order\n"
     "  mkfifo /tmp/MemTrace-pipe-0; ./app & mt-extract /tmp/MemTrace-pipe-0 > comm.json    while it runs\n"
     "  zstd -dc trace.zst | mt-extract - > comm.json      from a pipe\n"
+    "  mt-extract MemTrace-pipe-0 MemTrace-host.mtc > comm.json    kernels and the host code around them\n"
     "  jq '.KCV' comm.json                                loads and stores per kernel and superstep\n"
     "\n"
     "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program "
     "wrote, is\n"
-    "read when it is there: it orders the launches of several streams and tells what the host copied.\n"
+    "read when it is there: it orders the launches of several streams and tells what the host copied. A host "
+    "trace\n"
+    "(compact container, .mtc) of the same process may stand among the TRACEs: then the host is told by file "
+    "and\n"
+    "line, and copies carry along who wrote the bytes.\n"
     "\n"
     "What comes out:\n"
     "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep "
     "(launch)\n"
     "  KCV CCV SCV   communication volume: of these, the bytes that a CTA read and another CTA had written\n"
+    "  HDV HCV       the same for host code, per file:line (with a host trace only)\n"
     "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and accesses\n"
     "  addresses     each address involved in communication with all operations on it (a second pass: the "
     "slow one)\n"
     "\n"
     "Options:\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses, or all (default), or "
-    "quick: all but addresses\n"
+    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,HCV,HDV,transfers,addresses, or all (default), or\n"
+    "                          quick: all but addresses\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
     "                          Both filters choose what is reported. Every record is still read, because any "
@@ -51,8 +57,9 @@ static const char help[] =
     "CTAs,\n"
     "                          so such a pair depends on the order of the trace (it is marked "
     "\"unordered\")\n"
-    "      --no-host           do not read host copies from the companion; a FIFO is then read without a "
-    "spool file\n"
+    "      --no-host           do not read host copies from the companion, nor host accesses; a FIFO is then "
+    "read\n"
+    "                          without a spool file\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
@@ -78,19 +85,11 @@ struct extract {
     int no_addresses; /* reading was interrupted */
 };
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_COMPANION, OPT_NO_COMPANION };
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"sections", required_argument, NULL, 's'},
-                                        {"kernels", required_argument, NULL, 'k'},
-                                        {"supersteps", required_argument, NULL, 't'},
-                                        {"same-cta", required_argument, NULL, OPT_SAME},
-                                        {"strict", no_argument, NULL, OPT_STRICT},
-                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
-                                        {"companion", required_argument, NULL, OPT_COMPANION},
-                                        {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {"version", no_argument, NULL, 'V'},
-                                        {NULL, 0, NULL, 0}};
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST };
+static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'},        {"sections", required_argument, NULL, 's'},
+    {"same-cta", required_argument, NULL, OPT_SAME}, {"strict", no_argument, NULL, OPT_STRICT},
+    {"no-host", no_argument, NULL, OPT_NO_HOST},     MT_COMMON_OPTIONS};
 
 static int parse_sections(struct extract *x, const char *text)
 {
@@ -118,19 +117,13 @@ static int parse_sections(struct extract *x, const char *text)
 static int parse(struct extract *x, int argc, char **argv, const char **output)
 {
     int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "o:s:k:t:hV", options, NULL)) != -1) {
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:s:" MT_COMMON_SHORT, options, NULL)) != -1) {
         switch (o) {
         case 'o':
             *output = optarg;
             break;
         case 's':
             rc = parse_sections(x, optarg);
-            break;
-        case 'k':
-            rc = mt_filter_kernels(&x->filter, optarg);
-            break;
-        case 't':
-            rc = mt_filter_supersteps(&x->filter, optarg);
             break;
         case OPT_SAME:
             x->options.local = strcmp(optarg, "local") == 0;
@@ -143,20 +136,8 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
         case OPT_NO_HOST:
             x->inputs.flags |= MT_SOURCE_NO_HOST;
             break;
-        case OPT_COMPANION:
-            rc = mt_inputs_companion(&x->inputs, optarg);
-            break;
-        case OPT_NO_COMPANION:
-            x->inputs.flags |= MT_SOURCE_NO_COMPANION;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return -1;
-        case 'V':
-            mt_cli_version();
-            return -1;
         default:
-            rc = mt_cli_usage("unknown or incomplete option");
+            rc = mt_common_option(o, &x->inputs, &x->filter, help);
         }
     }
     return rc;
@@ -380,11 +361,10 @@ int main(int argc, char **argv)
         if (x.options.addresses)
             x.inputs.flags |= MT_SOURCE_REWIND;
         x.inputs.flags |= MT_SOURCE_HOST;
-        x.inputs.paths = (const char *const *)argv + optind;
-        x.inputs.npaths = (size_t)(argc - optind);
+        mt_inputs_take(&x.inputs, argc, argv);
         code = mt_output_open(&x.out, output, &x.inputs);
     }
-    if (code == 0 && (x.source = mt_inputs_open(&x.inputs, argc, argv, &code))) {
+    if (code == 0 && (x.source = mt_inputs_source(&x.inputs, &code))) {
         mt_progress_init(&x.progress);
         with_host(&x);
         if (mt_comm_init(&x.comm, &x.options) == 0) {

@@ -20,7 +20,7 @@ const char *mt_cta_key(char *out, uint64_t order)
 
 const char *mt_place_name(const struct mt_comm *c, uint32_t place)
 {
-    return place ? c->places[place].name : c->options.host ? "?" : "0,0,0";
+    return place || c->options.host ? c->places.names[place] : "0,0,0";
 }
 
 /* ---- volumes ---- */

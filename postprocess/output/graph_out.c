@@ -7,16 +7,12 @@
 const char *const mt_node_fields[5] = {"buffer", "stride", "type", "size", "site"};
 
 /* In a graph loads are reads and stores are writes. */
-static const char *const types[] = {
+const char *const mt_graph_types[4] = {
     [MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic", [MT_UNKNOWN] = "unknown"};
 static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
                                     [MT_STORE] = "fillcolor=gray",
                                     [MT_ATOMIC] = "fillcolor=gray, shape=doubleoctagon",
                                     [MT_UNKNOWN] = "fillcolor=white, style=\"filled,dashed\""};
-
-#define STRIDE_NOTE                                                                                          \
-    "stride: against the previous access of the same CTA in the same buffer (a raw trace has no threads)"
-#define BUFFER_NOTE "no companion: buffers are not known, all memory counts as buffer 0"
 
 /* ---- DOT ---- */
 
@@ -29,8 +25,22 @@ static void dot_text(FILE *f, const char *s)
     }
 }
 
+/* "dir/file.c:7" as "file.c-7". */
+static void dot_place(FILE *f, const char *place)
+{
+    const char *slash = strrchr(place, '/'), *colon = strrchr(place, ':');
+    const char *name = slash ? slash + 1 : place;
+    if (!colon || colon < name) {
+        dot_text(f, name);
+        return;
+    }
+    char text[300];
+    snprintf(text, sizeof text, "%.*s-%s", (int)(colon - name), name, colon + 1);
+    dot_text(f, text);
+}
+
 /* ID stride size kernel - count; what is not in the key is a star. */
-static void dot_label(FILE *f, const struct mt_graph *g, const struct mt_node *n)
+static void dot_label(FILE *f, const struct mt_graph *g, const struct mt_node *n, int places)
 {
     unsigned key = g->key;
     if (!(key & MT_NODE_BUFFER))
@@ -47,7 +57,7 @@ static void dot_label(FILE *f, const struct mt_graph *g, const struct mt_node *n
         fprintf(f, "%" PRIu64 " ", n->bytes);
     else
         fputs(key & (MT_NODE_BUFFER | MT_NODE_SIZE) ? "- " : "* ", f);
-    dot_text(f, n->kernel);
+    (places ? dot_place : dot_text)(f, n->kernel);
     if (n->kernels > 1)
         fprintf(f, " and %u more", n->kernels - 1);
     fprintf(f, " - %" PRIu64, n->count);
@@ -61,12 +71,11 @@ void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph
         dot_text(f, w->inputs[i]);
         fputs("\"\n", f);
     }
-    fprintf(f, "  // %s\n", STRIDE_NOTE);
-    if (!g->buffers)
-        fprintf(f, "  // %s\n", BUFFER_NOTE);
-    fputs("  // label: buffer stride bytes-of-the-buffer kernel - count; writes gray, reads white, atomics "
-          "octagons\n",
-          f);
+    fprintf(f, "  // %s\n", w->stride);
+    fprintf(f,
+            "  // label: buffer stride bytes-of-the-buffer %s - count; writes gray, reads white, atomics "
+            "octagons\n",
+            w->places ? "file-line" : "kernel");
     for (size_t i = 0; i < w->nnotes; i++) {
         fputs("  // ", f);
         dot_text(f, w->notes[i]);
@@ -77,7 +86,7 @@ void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph
     fputs("  node [style=filled, fillcolor=white];\n", f);
     for (size_t i = 0; i < g->nnodes; i++) {
         fprintf(f, "  n%zu [label=\"", i);
-        dot_label(f, g, &g->nodes[i]);
+        dot_label(f, g, &g->nodes[i], w->places);
         fprintf(f, "\", %s];\n", g->key & MT_NODE_TYPE ? looks[g->nodes[i].type] : "fillcolor=white");
     }
     for (size_t i = 0; i < g->nedges; i++)
@@ -95,13 +104,12 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The allocations that nodes name. Nodes are in order of buffers. */
-static void json_buffers(struct mt_json *j, const struct mt_graph *g)
+static void json_buffers(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w)
 {
-    const struct mt_buffers *b = g->buffers;
     mt_json_array(j, "buffers", 0);
     size_t n = 0;
-    for (size_t i = 0; b && g->key & MT_NODE_BUFFER && i < b->nallocs; i++) {
-        const struct mt_alloc_event *a = &b->allocs[i]; /* by ascending id */
+    for (size_t i = 0; w->allocs && g->key & MT_NODE_BUFFER && i < w->nallocs; i++) {
+        const struct mt_alloc_event *a = &w->allocs[i];
         while (n < g->nnodes && by_number(&g->nodes[n].buffer, &a->id) < 0)
             n++;
         if (n == g->nnodes || g->nodes[n].buffer != a->id)
@@ -131,7 +139,7 @@ static void json_node(struct mt_json *j, const struct mt_graph *g, size_t i)
     if (g->key & MT_NODE_STRIDE)
         mt_json_i64(j, "stride", n->stride);
     if (g->key & MT_NODE_TYPE)
-        mt_json_text(j, "type", types[n->type]);
+        mt_json_text(j, "type", mt_graph_types[n->type]);
     if (g->key & (MT_NODE_BUFFER | MT_NODE_SIZE)) {
         if (n->bytes)
             mt_json_u64(j, "size", n->bytes);
@@ -155,9 +163,7 @@ void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const stru
     mt_json_end(j);
     mt_json_bool(j, "complete", w->complete);
     mt_json_array(j, "notes", 0);
-    mt_json_text(j, NULL, STRIDE_NOTE);
-    if (!g->buffers)
-        mt_json_text(j, NULL, BUFFER_NOTE);
+    mt_json_text(j, NULL, w->stride);
     for (size_t i = 0; i < w->nnotes; i++)
         mt_json_text(j, NULL, w->notes[i]);
     mt_json_end(j);
@@ -168,7 +174,7 @@ void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const stru
     mt_json_end(j);
     mt_json_u64(j, "launches", w->launches);
     mt_json_u64(j, "records", g->records);
-    json_buffers(j, g);
+    json_buffers(j, g, w);
     mt_json_array(j, "nodes", 0);
     for (size_t i = 0; i < g->nnodes; i++)
         json_node(j, g, i);

@@ -1,4 +1,4 @@
-/* The memory graph as DOT (Graphviz) and as JSON (docs/man/mt-graph.md). */
+/* The memory graph as DOT (Graphviz), GraphML and JSON (docs/man/mt-graph.md). */
 #ifndef MT_OUTPUT_GRAPH_OUT_H
 #define MT_OUTPUT_GRAPH_OUT_H
 #include <stdio.h>
@@ -13,6 +13,10 @@ struct mt_graph_words {
     size_t nnotes;
     int complete;
     uint64_t launches;
+    const char *stride;                  /* what a stride is here */
+    int places;                          /* sites are "file:line", not kernels */
+    const struct mt_alloc_event *allocs; /* buffers by ascending id; NULL: not known */
+    size_t nallocs;
 };
 
 /* A name per mt_node_field bit, in order. */
@@ -20,6 +24,9 @@ extern const char *const mt_node_fields[5];
 
 /* To `f`, which keeps its error state. */
 void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w);
+void mt_graph_write_graphml(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w);
+/* Names of types, by enum mt_access_type. */
+extern const char *const mt_graph_types[4];
 /* One whole document. */
 void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w);
 #endif

@@ -91,12 +91,12 @@ static int name_order(const void *a, const void *b, void *arg)
 /* rank[place] in the order of the names; NULL without memory. */
 static uint32_t *rank_places(const struct mt_comm *c)
 {
-    uint32_t *order = malloc(c->nplaces * sizeof *order), *rank = malloc(c->nplaces * sizeof *rank);
+    uint32_t *order = malloc(c->places.count * sizeof *order), *rank = malloc(c->places.count * sizeof *rank);
     if (order && rank) {
-        for (uint32_t i = 0; i < c->nplaces; i++)
+        for (uint32_t i = 0; i < c->places.count; i++)
             order[i] = i;
-        qsort_r(order, c->nplaces, sizeof *order, name_order, (void *)c);
-        for (uint32_t i = 0; i < c->nplaces; i++)
+        qsort_r(order, c->places.count, sizeof *order, name_order, (void *)c);
+        for (uint32_t i = 0; i < c->places.count; i++)
             rank[order[i]] = i;
     } else {
         free(rank);

@@ -60,7 +60,10 @@ class Usage(Case):
     def test_help_names_every_option(self):
         for tool in TOOLS:
             text = self.run_tool(tool, "--help").stdout.decode()
-            names = re.findall(r'^ *(?:static.*= *)?\{+"([a-z-]+)", (?:no|required|optional)_arg', source(tool), re.M)
+            code = source(tool)
+            if "MT_COMMON_OPTIONS" in code:
+                code += source("mt-cli", "h")
+            names = re.findall(r'\{"([a-z-]+)", (?:no|required|optional)_arg', code)
             self.assertIn("version", names)
             for name in names:
                 if (tool, name) != ("mt-dump", "kernels"):  # the other tools' spelling, accepted too
@@ -87,9 +90,9 @@ class Usage(Case):
                 self.assertIn(tool.encode() + b": ", r.stderr)
 
 
-def source(tool):
+def source(tool, suffix="c"):
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "..", "..", "postprocess", "cli", tool[3:] + ".c")) as f:
+    with open(os.path.join(here, "..", "..", "postprocess", "cli", tool[3:] + "." + suffix)) as f:
         return f.read()
 
 

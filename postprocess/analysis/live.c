@@ -1,0 +1,235 @@
+/* Ranges in a treap: a search tree by base whose random priorities keep it flat. */
+#include "live.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct range {
+    uint64_t base, end;
+    const struct mt_alloc_event *alloc;
+    struct range *left, *right;
+    uint32_t priority;
+};
+
+struct change {
+    uint64_t seq;
+    const struct mt_alloc_event *alloc;
+    int begins;
+};
+
+struct mt_live {
+    struct change *changes;
+    size_t nchanges, next;
+    struct range *layer[2]; /* maps, blocks */
+    struct range *last;     /* found last, in blocks; NULL after any change */
+    uint32_t random;
+};
+
+static int in_order(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    if (x->begins != y->begins)
+        return x->begins - y->begins; /* what ends with a number makes room for what begins with it */
+    return x->alloc->id < y->alloc->id ? -1 : x->alloc->id > y->alloc->id;
+}
+
+struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n)
+{
+    struct mt_live *l = calloc(1, sizeof *l);
+    if (l)
+        l->changes = malloc((2 * n + 1) * sizeof *l->changes);
+    if (!l || !l->changes) {
+        free(l);
+        return NULL;
+    }
+    l->random = 2463534242u;
+    for (size_t i = 0; i < n; i++) {
+        if (allocs[i].bytes == 0)
+            continue;
+        l->changes[l->nchanges++] = (struct change){allocs[i].seq, &allocs[i], 1};
+        if (allocs[i].free_seq != MT_SEQ_NONE)
+            l->changes[l->nchanges++] = (struct change){allocs[i].free_seq, &allocs[i], 0};
+    }
+    qsort(l->changes, l->nchanges, sizeof *l->changes, in_order);
+    return l;
+}
+
+static void drop_tree(struct range *r)
+{
+    while (r) { /* rotate the left side away, so that no stack is needed */
+        struct range *left = r->left;
+        if (left) {
+            r->left = left->right;
+            left->right = r;
+            r = left;
+        } else {
+            struct range *right = r->right;
+            free(r);
+            r = right;
+        }
+    }
+}
+
+void mt_live_free(struct mt_live *l)
+{
+    if (!l)
+        return;
+    drop_tree(l->layer[0]);
+    drop_tree(l->layer[1]);
+    free(l->changes);
+    free(l);
+}
+
+/* Ranges with base < `at` go to *low, the others to *high. */
+static void split(struct range *t, uint64_t at, struct range **low, struct range **high)
+{
+    while (t) {
+        if (t->base < at) {
+            *low = t;
+            low = &t->right;
+            t = t->right;
+        } else {
+            *high = t;
+            high = &t->left;
+            t = t->left;
+        }
+    }
+    *low = *high = NULL;
+}
+
+/* All of `low` before all of `high`. */
+static struct range *merge(struct range *low, struct range *high)
+{
+    struct range *root, **at = &root;
+    while (low && high) {
+        if (low->priority > high->priority) {
+            *at = low;
+            at = &low->right;
+            low = low->right;
+        } else {
+            *at = high;
+            at = &high->left;
+            high = high->left;
+        }
+    }
+    *at = low ? low : high;
+    return root;
+}
+
+static struct range *new_range(struct mt_live *l, uint64_t base, uint64_t end, const struct mt_alloc_event *a)
+{
+    struct range *r = malloc(sizeof *r);
+    l->random ^= l->random << 13;
+    l->random ^= l->random >> 17;
+    l->random ^= l->random << 5;
+    if (r)
+        *r = (struct range){base, end, a, NULL, NULL, l->random};
+    return r;
+}
+
+/* The last range of a tree. */
+static struct range *last_of(struct range *t)
+{
+    while (t && t->right)
+        t = t->right;
+    return t;
+}
+
+/* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
+ * (nothing is lost: the part behind a hole is). */
+static int cut(struct mt_live *l, struct range *t, uint64_t base, uint64_t end, struct range **low,
+               struct range **high)
+{
+    struct range *middle;
+    int rc = 0;
+    split(t, base, low, &middle);
+    split(middle, end, &middle, high);
+    struct range *inside = last_of(middle), *before = last_of(*low);
+    uint64_t tail = inside ? inside->end : before ? before->end : 0;
+    const struct mt_alloc_event *owner = inside ? inside->alloc : before ? before->alloc : NULL;
+    if (owner && tail > end) { /* one that reaches beyond the hole keeps its end */
+        struct range *r = new_range(l, end, tail, owner);
+        if (r)
+            *high = merge(r, *high);
+        else
+            rc = -1;
+    }
+    if (before && before->end > base)
+        before->end = base;
+    drop_tree(middle);
+    return rc;
+}
+
+static int begin(struct mt_live *l, struct range **layer, const struct mt_alloc_event *a)
+{
+    uint64_t end = a->base + a->bytes;
+    struct range *low, *high;
+    if (end <= a->base)
+        return 0;
+    int rc = cut(l, *layer, a->base, end, &low, &high);
+    struct range *r = new_range(l, a->base, end, a);
+    *layer = merge(merge(low, r), high);
+    return r ? rc : -1;
+}
+
+/* Removes the ranges of this allocation: pieces, if it was cut. */
+static void end(struct range **layer, const struct mt_alloc_event *a)
+{
+    struct range *low, *middle, *high, *kept = NULL;
+    split(*layer, a->base, &low, &middle);
+    split(middle, a->base + a->bytes, &middle, &high);
+    while (middle) { /* as a rule one */
+        struct range *one;
+        uint64_t first = middle->base;
+        for (struct range *r = middle; r; r = r->left)
+            first = r->base;
+        split(middle, first + 1, &one, &middle);
+        if (one->alloc == a)
+            free(one);
+        else
+            kept = merge(kept, one);
+    }
+    *layer = merge(merge(low, kept), high);
+}
+
+int mt_live_advance(struct mt_live *l, uint64_t seq)
+{
+    for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
+        const struct change *c = &l->changes[l->next];
+        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0;
+        struct range **layer = &l->layer[!map];
+        l->last = NULL;
+        if (!c->begins)
+            end(layer, c->alloc);
+        else if (begin(l, layer, c->alloc) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static struct range *find(struct range *t, uint64_t address)
+{
+    struct range *best = NULL;
+    while (t) {
+        if (t->base <= address) {
+            best = t;
+            t = t->right;
+        } else {
+            t = t->left;
+        }
+    }
+    return best && address < best->end ? best : NULL;
+}
+
+const struct mt_alloc_event *mt_live_find(struct mt_live *l, uint64_t address)
+{
+    if (l->last && address - l->last->base < l->last->end - l->last->base)
+        return l->last->alloc;
+    struct range *r = find(l->layer[1], address);
+    if (r)
+        l->last = r;
+    else
+        r = find(l->layer[0], address);
+    return r ? r->alloc : NULL;
+}

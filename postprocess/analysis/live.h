@@ -1,0 +1,20 @@
+/* Which allocation of host code an address lies in, as allocations come and go one by one: two layers of
+ * disjoint half-open ranges, blocks (malloc family) above maps (mmap, program break). What a new range
+ * overlaps in its layer is cut away: its owner gave it back in a way that nobody saw. */
+#ifndef MT_ANALYSIS_LIVE_H
+#define MT_ANALYSIS_LIVE_H
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/trace.h"
+
+struct mt_live;
+
+/* `allocs` (the caller's, kept): any order. NULL without memory. */
+struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n);
+/* Allocations and releases up to this number, included, have happened. Numbers ascend. 0, or -1 without
+ * memory. */
+int mt_live_advance(struct mt_live *l, uint64_t seq);
+/* The allocation that holds the byte now, or NULL. */
+const struct mt_alloc_event *mt_live_find(struct mt_live *l, uint64_t address);
+void mt_live_free(struct mt_live *l);
+#endif

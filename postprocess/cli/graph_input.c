@@ -1,0 +1,369 @@
+#define _GNU_SOURCE
+#include "graph_input.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int no_memory(void)
+{
+    mt_cli_say("no memory for the graph");
+    return MT_EXIT_FAILURE;
+}
+
+__attribute__((format(printf, 3, 4))) static void note(struct mt_graph_input *in, int incomplete,
+                                                       const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (incomplete)
+        in->complete = 0;
+    if (n < 0)
+        return;
+    mt_cli_say("%s", text);
+    char **more = realloc(in->notes, (in->nnotes + 1) * sizeof *more);
+    if (more)
+        in->notes = more;
+    if (more)
+        in->notes[in->nnotes++] = text;
+    else
+        free(text);
+}
+
+/* ---- opening ---- */
+
+static int open_traces(struct mt_graph_input *in)
+{
+    int code;
+    in->source = mt_inputs_source(&in->inputs, &code);
+    if (!in->source)
+        return code;
+    in->allocs = mt_source_allocs(in->source, &in->nallocs);
+    for (size_t i = 0; i < in->inputs.npaths; i++)
+        in->known |= mt_source_companion(in->source, i) != NULL;
+    return mt_buffers_init(&in->buffers, in->allocs, in->nallocs) == 0 ? 0 : no_memory();
+}
+
+static int open_container(struct mt_graph_input *in)
+{
+    struct mt_error err;
+    in->host = mt_host_reader_open(in->inputs.paths[0], &mt_cli_stop, &err);
+    if (!in->host || mt_host_reader_order(in->host, MT_HOST_BY_SEQ, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    const struct mt_companion *c = mt_host_companion(in->host);
+    in->allocs = c ? c->allocs : NULL;
+    in->nallocs = c ? c->nallocs : 0;
+    in->known = 1;
+    in->live = mt_live_new(in->allocs, in->nallocs);
+    return in->live ? 0 : no_memory();
+}
+
+static int open_mat(struct mt_graph_input *in)
+{
+    struct mt_error err;
+    in->mat = mt_mat_open(in->inputs.paths[0], &mt_cli_stop, &err);
+    in->known = 1;
+    if (in->mat)
+        return 0;
+    mt_cli_say("%s", err.message);
+    return mt_cli_exit_code(&err);
+}
+
+int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, size_t npaths)
+{
+    in->inputs.paths = paths;
+    in->inputs.npaths = npaths;
+    in->complete = 1;
+    if (mt_places_init(&in->places) != 0)
+        return no_memory();
+    for (size_t i = 0; i < npaths; i++) {
+        enum mt_kind kind = mt_kind_of(paths[i]);
+        if (kind != MT_KIND_CONTAINER && kind != MT_KIND_MAT)
+            continue;
+        if (npaths > 1)
+            return mt_cli_usage("%s is %s: it makes a graph of its own, give it alone", paths[i],
+                                mt_kind_name(kind));
+        in->kind = kind;
+    }
+    return in->kind == MT_KIND_CONTAINER ? open_container(in)
+           : in->kind == MT_KIND_MAT     ? open_mat(in)
+                                         : open_traces(in);
+}
+
+void mt_graph_input_close(struct mt_graph_input *in)
+{
+    mt_source_close(in->source);
+    mt_host_reader_close(in->host);
+    mt_mat_close(in->mat);
+    mt_buffers_free(&in->buffers);
+    mt_live_free(in->live);
+    mt_places_free(&in->places);
+    mt_pairmap_free(&in->made_index);
+    mt_pairmap_free(&in->mat_places);
+    free(in->made);
+    for (size_t i = 0; i < in->nnotes; i++)
+        free(in->notes[i]);
+    free(in->notes);
+}
+
+struct mt_buffers *mt_graph_input_buffers(struct mt_graph_input *in)
+{
+    return in->kind == MT_KIND_TRACE && in->known ? &in->buffers : NULL;
+}
+
+const char *mt_graph_input_stride(const struct mt_graph_input *in)
+{
+    switch (in->kind) {
+    case MT_KIND_CONTAINER:
+        return "stride: against the previous access of the same thread in the same buffer";
+    case MT_KIND_MAT:
+        return "stride: against the previous access in the same buffer (a MAT text trace names no threads); "
+               "a buffer "
+               "is a base address and a size";
+    default:
+        return "stride: against the previous access of the same CTA in the same buffer (a raw trace has no "
+               "threads)";
+    }
+}
+
+/* ---- traces of kernels ---- */
+
+static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
+{
+    struct mt_item item;
+    struct mt_error err;
+    struct mt_progress progress;
+    int rc, selected = 0;
+    mt_progress_init(&progress);
+    while ((rc = mt_source_next(in->source, &item, &err)) > 0) {
+        if (item.kind != MT_ITEM_BATCH)
+            continue;
+        if (item.flags & MT_BATCH_BEGIN) {
+            selected = mt_filter_match(&in->filter, item.kernel, item.superstep);
+            in->launches += (uint64_t)selected;
+            if (selected)
+                mt_graph_launch(g, item.kernel, item.launch ? item.launch->seq : MT_SEQ_NONE);
+        }
+        if (selected && mt_graph_records(g, item.records, item.count) != 0) {
+            mt_progress_end(&progress);
+            return no_memory();
+        }
+        mt_progress_step(&progress, in->source, g->records);
+    }
+    mt_progress_end(&progress);
+    if (rc < 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    size_t notes;
+    int code = mt_inputs_finish(in->source, &in->complete);
+    const char *const *text = mt_source_notes(in->source, &notes, &in->complete);
+    in->notes = calloc(notes + 2, sizeof *in->notes);
+    for (size_t i = 0; in->notes && i < notes; i++)
+        if ((in->notes[in->nnotes] = strdup(text[i])))
+            in->nnotes++;
+    if (!in->known)
+        note(in, 0, "no companion: buffers are not known, all memory counts as buffer 0");
+    return code;
+}
+
+/* ---- host accesses ---- */
+
+/* A read or a write, or 0: no access. */
+static int type_of(enum mt_host_op op, uint32_t *type)
+{
+    switch (op) {
+    case MT_HOST_LOAD:
+    case MT_HOST_CAS_FAILED:
+        *type = MT_LOAD;
+        return 1;
+    case MT_HOST_STORE:
+        *type = MT_STORE;
+        return 1;
+    case MT_HOST_ATOMIC:
+    case MT_HOST_CAS:
+        *type = MT_ATOMIC;
+        return 1;
+    case MT_HOST_UNKNOWN:
+        *type = MT_UNKNOWN;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int host_records(struct mt_graph_input *in, struct mt_graph *g, const struct mt_host_item *item)
+{
+    if (mt_live_advance(in->live, item->seq) != 0)
+        return -1;
+    for (size_t i = 0; i < item->count; i++) {
+        const struct mt_host_record *r = &item->records[i];
+        const struct mt_host_site_info *site = mt_host_site(in->host, r->site);
+        struct mt_graph_access a = {.actor = item->thread, .address = r->address, .type = MT_UNKNOWN};
+        if (site && !type_of(site->op, &a.type)) {
+            in->untouched++;
+            continue;
+        }
+        const struct mt_alloc_event *alloc = mt_live_find(in->live, r->address);
+        if (!alloc && !in->all) {
+            in->outside++;
+            continue;
+        }
+        a.buffer = alloc ? alloc->id : MT_BUFFER_NONE;
+        a.bytes = alloc ? alloc->bytes : 0;
+        uint32_t place = site ? mt_places_of(&in->places, site) : 0;
+        if (place == MT_PLACE_FAILED)
+            return -1;
+        a.site = in->places.names[place];
+        if (mt_graph_access(g, &a) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What the trace itself says is missing. */
+static void host_end(struct mt_graph_input *in)
+{
+    const struct mt_companion *c = mt_host_companion(in->host);
+    const char *path = in->inputs.paths[0];
+    if (!c)
+        return;
+    if (c->bad_lines)
+        note(in, 1, "%s (%" PRIu64 " lines left out)", c->bad.message, c->bad_lines);
+    if (c->lost)
+        note(in, 1, "%s: %" PRIu64 " accesses were lost: %s", path, c->lost, c->lost_why);
+    if (!c->has_end)
+        note(in, 1, "%s: has no end: the program was killed or still runs", path);
+    else if (!c->complete && !c->lost)
+        note(in, 1, "%s: says that the trace is incomplete", path);
+}
+
+static int read_container(struct mt_graph_input *in, struct mt_graph *g)
+{
+    struct mt_host_item item;
+    struct mt_error err;
+    uint64_t bad = UINT64_MAX;
+    int rc;
+    g->kernel = in->places.names[0];
+    while ((rc = mt_host_next(in->host, &item, &err)) != 0) {
+        if (rc < 0) {
+            note(in, 1, "%s", err.message);
+            if (err.code == MT_E_SYSTEM)
+                return MT_EXIT_FAILURE;
+            if (err.code != MT_E_CORRUPT || err.offset == bad)
+                break;
+            bad = err.offset;
+        } else if (item.kind == MT_HOST_ITEM_RECORDS && host_records(in, g, &item) != 0) {
+            return no_memory();
+        }
+    }
+    host_end(in);
+    return in->complete ? 0 : MT_EXIT_INPUT;
+}
+
+/* ---- MAT text ---- */
+
+/* The buffer at this base with this size; the base with another size is another buffer. NULL without memory.
+ */
+static const struct mt_alloc_event *mat_buffer(struct mt_graph_input *in, const struct mt_mat_record *r)
+{
+    uint64_t *at = mt_pairmap_get(&in->made_index, r->base, 0, 0);
+    if (!at)
+        return NULL;
+    if (*at && in->made[*at - 1].bytes == r->allocation)
+        return &in->made[*at - 1];
+    if (in->nmade == in->made_room) {
+        size_t more = in->made_room ? in->made_room * 2 : 64;
+        void *p = realloc(in->made, more * sizeof *in->made);
+        if (!p)
+            return NULL;
+        in->made = p;
+        in->made_room = more;
+    }
+    in->made[in->nmade] = (struct mt_alloc_event){.id = in->nmade,
+                                                  .base = r->base,
+                                                  .bytes = r->allocation,
+                                                  .free_seq = MT_SEQ_NONE,
+                                                  .kind = "",
+                                                  .name = "",
+                                                  .file = ""};
+    *at = ++in->nmade;
+    return &in->made[in->nmade - 1];
+}
+
+static const char *mat_site(struct mt_graph_input *in, uint64_t ip)
+{
+    uint64_t *place = mt_pairmap_get(&in->mat_places, ip, 0, 0);
+    if (place && !*place) {
+        char address[32];
+        snprintf(address, sizeof address, "0x%" PRIx64, ip);
+        const char *known = mt_mat_place(in->mat, ip);
+        uint32_t n = mt_places_named(&in->places, known ? known : address);
+        if (n == MT_PLACE_FAILED)
+            return NULL;
+        *place = (uint64_t)n + 1;
+    }
+    return place ? in->places.names[*place - 1] : NULL;
+}
+
+static int mat_record(struct mt_graph_input *in, struct mt_graph *g, const struct mt_mat_record *r)
+{
+    struct mt_graph_access a = {.address = r->address, .type = r->type == 2 ? MT_STORE : MT_LOAD};
+    int outside = r->base == 0 && r->allocation == 0;
+    if (outside && !in->all) {
+        in->outside++;
+        return 0;
+    }
+    const struct mt_alloc_event *buffer = outside ? NULL : mat_buffer(in, r);
+    a.site = mat_site(in, r->ip);
+    if (!a.site || (!outside && !buffer))
+        return -1;
+    a.buffer = outside ? MT_BUFFER_NONE : buffer->id;
+    a.bytes = outside ? 0 : buffer->bytes;
+    return mt_graph_access(g, &a);
+}
+
+static int read_mat(struct mt_graph_input *in, struct mt_graph *g)
+{
+    struct mt_mat_record r;
+    struct mt_error err;
+    uint64_t bad = 0;
+    int rc;
+    while ((rc = mt_mat_next(in->mat, &r, &err)) != 0) {
+        if (rc > 0 && mat_record(in, g, &r) != 0)
+            return no_memory();
+        if (rc > 0)
+            continue;
+        if (err.code == MT_E_SYSTEM) {
+            mt_cli_say("%s", err.message);
+            return MT_EXIT_FAILURE;
+        }
+        if (err.code != MT_E_CORRUPT || bad++ == 0)
+            note(in, 1, "%s", err.message);
+        if (err.code != MT_E_CORRUPT)
+            break;
+    }
+    if (bad > 1)
+        note(in, 1, "%s: %" PRIu64 " lines are left out", in->inputs.paths[0], bad);
+    in->allocs = in->made;
+    in->nallocs = in->nmade;
+    return in->complete ? 0 : MT_EXIT_INPUT;
+}
+
+int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g)
+{
+    if (in->kind == MT_KIND_TRACE)
+        return read_traces(in, g);
+    int code = in->kind == MT_KIND_CONTAINER ? read_container(in, g) : read_mat(in, g);
+    if ((code == 0 || code == MT_EXIT_INPUT) && in->outside)
+        note(in, 0,
+             "%s: %" PRIu64
+             " accesses outside all allocations (stack, globals) are left out; --all counts them",
+             in->inputs.paths[0], in->outside);
+    return code;
+}

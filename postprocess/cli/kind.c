@@ -1,0 +1,123 @@
+#define _GNU_SOURCE
+#include "kind.h"
+#include "memtrace/host.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name, *readers;
+} kinds[] = {
+    [MT_KIND_TRACE] = {"a trace of kernels", "mt-extract, mt-graph, mt-compare and mt-dump read it"},
+    [MT_KIND_CONTAINER] =
+        {"a compact container",
+         "mt-dump, mt-graph and mt-compare read it, mt-extract beside the traces of the same process"},
+    [MT_KIND_MAT] = {"a MAT text trace", "mt-graph and mt-compare read it"},
+    [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
+                        "mt-merge reads it, and simulators read what that writes"},
+    [MT_KIND_INSN] = {"an instruction log", "it is text for people; mt-dump reads containers of insn mode"},
+    [MT_KIND_COMPANION] = {"the companion of a trace",
+                           "it is read along with its trace, the file without .meta"},
+    [MT_KIND_GRAPH] = {"a memory graph", "mt-compare reads it"},
+    [MT_KIND_COMM] = {"the output of mt-extract", "jq and the like read it"},
+};
+
+const char *mt_kind_name(enum mt_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *mt_kind_readers(enum mt_kind kind)
+{
+    return kinds[kind].readers;
+}
+
+static size_t head_of(const char *path, char *out, size_t size)
+{
+    struct stat st;
+    ssize_t n = -1;
+    int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        n = pread(fd, out, size - 1, 0);
+        close(fd);
+    }
+    out[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+static size_t digits(const char *p)
+{
+    return p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 2 + strspn(p + 2, "0123456789abcdefABCDEF")
+                                                       : strspn(p, "0123456789");
+}
+
+/* timestamp TAB thread TAB event */
+static int is_atomic(const char *p)
+{
+    static const char *const events[] = {"m\t",         "tr\n",      "tf\n",          "fc\t",         "fr\t",
+                                         "start_roi\n", "end_roi\n", "ctxt_change\n", "thread_sync\n"};
+    size_t n = strspn(p, "0123456789");
+    if (n == 0 || p[n] != '\t')
+        return 0;
+    p += n + 1;
+    p += *p == '-';
+    n = strspn(p, "0123456789");
+    if (n == 0 || p[n] != '\t')
+        return 0;
+    p += n + 1;
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (strncmp(p, events[i], strlen(events[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_insn(const char *p)
+{
+    size_t n = strcspn(p, "\n");
+    const char *reads = memmem(p, n, "\tR:", 3);
+    return p[0] == '0' && p[1] == 'x' && reads && memmem(reads, n - (size_t)(reads - p), "\tW:", 3);
+}
+
+/* Seven numbers, or a number and file:line. */
+static int is_mat(const char *p)
+{
+    size_t line = strcspn(p, "\n"), fields = 0;
+    const char *end = p + line;
+    while (fields < 7) {
+        size_t n = digits(p);
+        if (n == 0 || p + n > end || (p[n] != ' ' && p[n] != '\t' && p[n] != '\n' && p[n] != '\r'))
+            break;
+        fields++;
+        p += n;
+        p += strspn(p, " \t\r");
+    }
+    if (fields == 7)
+        return p == end;
+    return fields == 1 && p < end && memchr(p, ':', (size_t)(end - p)) && p[-1] == ' ';
+}
+
+enum mt_kind mt_kind_of(const char *path)
+{
+    char head[4096];
+    if (strcmp(path, "-") == 0)
+        return MT_KIND_TRACE;
+    if (mt_is_container(path))
+        return MT_KIND_CONTAINER;
+    size_t n = head_of(path, head, sizeof head);
+    if (n == 0 || memchr(head, 0, n) || !memchr(head, '\n', n))
+        return MT_KIND_TRACE;
+    if (is_atomic(head))
+        return MT_KIND_ATOMIC;
+    if (is_insn(head))
+        return MT_KIND_INSN;
+    if (is_mat(head))
+        return MT_KIND_MAT;
+    if (head[0] == '{' && strstr(head, "\"ev\""))
+        return MT_KIND_COMPANION;
+    if (head[0] == '{' && strstr(head, "\"memtrace-graph\""))
+        return MT_KIND_GRAPH;
+    if (head[0] == '{' && strstr(head, "\"memtrace-comm\""))
+        return MT_KIND_COMM;
+    return MT_KIND_TRACE;
+}

@@ -1,0 +1,20 @@
+/* What kind of file an input is, by its first bytes. */
+#ifndef MT_CLI_KIND_H
+#define MT_CLI_KIND_H
+
+enum mt_kind {
+    MT_KIND_TRACE, /* raw trace, or whatever else: its reader says what is wrong. FIFOs are not looked into */
+    MT_KIND_CONTAINER,
+    MT_KIND_MAT,       /* MAT text */
+    MT_KIND_ATOMIC,    /* text of atomic mode */
+    MT_KIND_INSN,      /* instruction log */
+    MT_KIND_COMPANION, /* MemTrace-pipe-N.meta */
+    MT_KIND_GRAPH,     /* mt-graph --format=json */
+    MT_KIND_COMM       /* mt-extract's output */
+};
+
+enum mt_kind mt_kind_of(const char *path);
+/* "a MAT text trace", and who reads it: "mt-graph and mt-compare read it". */
+const char *mt_kind_name(enum mt_kind kind);
+const char *mt_kind_readers(enum mt_kind kind);
+#endif

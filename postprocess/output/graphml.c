@@ -1,0 +1,87 @@
+/* GraphML: for graph programs that do not read DOT. */
+#define _GNU_SOURCE
+#include "graph_out.h"
+#include <inttypes.h>
+
+static void xml_text(FILE *f, const char *s)
+{
+    for (; *s; s++)
+        switch (*s) {
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        default: /* what no XML text may hold becomes a blank */
+            fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
+        }
+}
+
+static void data_u64(FILE *f, const char *key, uint64_t value)
+{
+    fprintf(f, "<data key=\"%s\">%" PRIu64 "</data>", key, value);
+}
+
+static void one_node(FILE *f, const struct mt_graph *g, size_t i)
+{
+    const struct mt_node *n = &g->nodes[i];
+    fprintf(f, "    <node id=\"n%zu\">", i);
+    if (g->key & MT_NODE_BUFFER && n->buffer != MT_BUFFER_NONE)
+        data_u64(f, "buffer", n->buffer);
+    if (g->key & MT_NODE_STRIDE)
+        fprintf(f, "<data key=\"stride\">%" PRId64 "</data>", n->stride);
+    if (g->key & MT_NODE_TYPE)
+        fprintf(f, "<data key=\"type\">%s</data>", mt_graph_types[n->type]);
+    if (g->key & (MT_NODE_BUFFER | MT_NODE_SIZE) && n->bytes)
+        data_u64(f, "size", n->bytes);
+    fputs("<data key=\"site\">", f);
+    xml_text(f, n->kernel);
+    fputs("</data>", f);
+    data_u64(f, "sites", n->kernels);
+    data_u64(f, "count", n->count);
+    fputs("</node>\n", f);
+}
+
+void mt_graph_write_graphml(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w)
+{
+    static const struct {
+        const char *name, *of, *type;
+    } keys[] = {{"buffer", "node", "long"},       {"stride", "node", "long"},  {"type", "node", "string"},
+                {"size", "node", "long"},         {"site", "node", "string"},  {"sites", "node", "long"},
+                {"count", "node", "long"},        {"times", "edge", "long"},   {"input", "graph", "string"},
+                {"complete", "graph", "boolean"}, {"notes", "graph", "string"}};
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<graphml "
+          "xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
+          f);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        fprintf(f, "  <key id=\"%s\" for=\"%s\" attr.name=\"%s\" attr.type=\"%s\"/>\n", keys[i].name,
+                keys[i].of, keys[i].name, keys[i].type);
+    fputs("  <graph id=\"memtrace\" edgedefault=\"directed\">\n    <data key=\"input\">", f);
+    for (size_t i = 0; i < w->ninputs; i++) {
+        fputs(i ? " " : "", f);
+        xml_text(f, w->inputs[i]);
+    }
+    fprintf(f, "</data>\n    <data key=\"complete\">%s</data>\n    <data key=\"notes\">",
+            w->complete ? "true" : "false");
+    xml_text(f, w->stride);
+    for (size_t i = 0; i < w->nnotes; i++) {
+        fputs("; ", f);
+        xml_text(f, w->notes[i]);
+    }
+    fputs("</data>\n", f);
+    for (size_t i = 0; i < g->nnodes; i++)
+        one_node(f, g, i);
+    for (size_t i = 0; i < g->nedges; i++) {
+        fprintf(f, "    <edge source=\"n%u\" target=\"n%u\">", g->edges[i].from, g->edges[i].to);
+        data_u64(f, "times", g->edges[i].count);
+        fputs("</edge>\n", f);
+    }
+    fputs("  </graph>\n</graphml>\n", f);
+}
