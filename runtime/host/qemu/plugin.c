@@ -114,8 +114,9 @@ static void in_child(void)
     mt_core_forked();
 }
 
-/* ---- accesses: mat mode ---- */
+/* ---- accesses ---- */
 
+/* mat mode, the only operand, read or written, not both, in one access */
 static void on_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -124,47 +125,28 @@ static void on_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, 
         mt_core_access(t->core, (uint32_t)(uintptr_t)site, address, 0);
 }
 
-static void part(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
+static void on_changed(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
-    if (mt_first_part(t, o, address, bytes))
-        mt_core_access(t->core, o->site, address, o->parts == MT_X86_EACH ? bytes : 0);
+    if (qemu_plugin_mem_is_store(info)) /* one record for both */
+        on_one(vcpu, info, address, site);
 }
 
-static void on_part(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
 {
     struct mt_thread *t = thread_of(vcpu);
-    if (t)
-        part(t, operand, address, 1u << qemu_plugin_mem_size_shift(info));
-}
-
-/* ---- accesses: the other modes, and two loads of one instruction in all modes ---- */
-
-static void record(struct mt_thread *t, qemu_plugin_meminfo_t info, uint64_t address,
-                   const struct mt_operand *o)
-{
+    int store = qemu_plugin_mem_is_store(info);
+    const struct mt_operand *o = t ? mt_which(t, insn, store) : NULL;
     uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
+    if (!o)
+        return;
     if (mode == MT_CORE_MAT)
-        part(t, o, address, bytes);
+        mt_mat_access(t, o, address, bytes, store);
     else if (mode == MT_CORE_INSN)
-        mt_insn_access(t, o, address, bytes);
+        mt_insn_access(t, o, address, bytes, store);
     else if (parallel)
-        mt_atomic_access(t, o, address, bytes, qemu_plugin_mem_is_store(info));
+        mt_atomic_access(t, o, address, bytes, store);
     else
-        mt_atomic_alone(t, o, address, bytes, qemu_plugin_mem_is_store(info));
-}
-
-static void on_operand(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
-{
-    struct mt_thread *t = thread_of(vcpu);
-    if (t)
-        record(t, info, address, operand);
-}
-
-static void on_pair(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
-{
-    struct mt_thread *t = thread_of(vcpu);
-    if (t)
-        record(t, info, address, mt_which(t, insn));
+        mt_atomic_alone(t, o, address, bytes, store);
 }
 
 static void on_insn(unsigned vcpu, void *insn)
@@ -265,28 +247,19 @@ static unsigned bytes_of(const struct qemu_plugin_insn *insn, uint8_t bytes[16])
     return (unsigned)size;
 }
 
+/* One callback for all accesses of an instruction: asked for loads or stores only, 7.2 gives others. */
 static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
 {
-    int count = n->x86.count;
-    if (count == 2 && n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD) {
-        qemu_plugin_register_vcpu_mem_cb(q, on_pair, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, n);
+    const struct mt_operand *o = &n->operand[0];
+    qemu_cb_mem *f = on_access;
+    void *arg = n;
+    if (n->x86.count == 0)
         return;
+    if (mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE) {
+        f = o->op == MT_HOST_LOAD || o->op == MT_HOST_STORE ? on_one : on_changed;
+        arg = (void *)(uintptr_t)o->site;
     }
-    for (int i = 0; i < count; i++) {
-        struct mt_operand *o = &n->operand[i];
-        int rw = o->op == MT_HOST_LOAD ? QEMU_PLUGIN_MEM_R : QEMU_PLUGIN_MEM_W;
-        qemu_cb_mem *f = on_operand;
-        void *arg = o;
-        if (mode == MT_CORE_MAT && o->parts == MT_X86_ONE) {
-            f = on_one;
-            arg = (void *)(uintptr_t)o->site;
-        } else if (mode == MT_CORE_MAT) {
-            f = on_part;
-        } else if (mode == MT_CORE_ATOMIC && o->op == MT_HOST_CAS) {
-            rw = QEMU_PLUGIN_MEM_RW; /* the load shows the old value */
-        }
-        qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, rw, arg);
-    }
+    qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, arg);
 }
 
 static unsigned bit(unsigned r)

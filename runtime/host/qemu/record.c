@@ -3,10 +3,29 @@
 
 enum { RAX = 0, RDX = 2 };
 
-void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
+/* The load of a read-modify-write: its record is made at the store. */
+static int is_half(const struct mt_operand *o, int store)
 {
-    if (mt_first_part(t, o, address, bytes))
-        mt_core_insn_operand(t->core, o->site, address, o->parts == MT_X86_EACH ? bytes : o->size);
+    return !store && (o->op == MT_HOST_ATOMIC || o->op == MT_HOST_CAS);
+}
+
+static uint32_t size_of(const struct mt_operand *o, uint32_t bytes)
+{
+    return o->parts == MT_X86_EACH ? bytes : o->size;
+}
+
+void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                   int store)
+{
+    if (!is_half(o, store) && mt_first_part(t, o, address, bytes))
+        mt_core_access(t->core, o->site, address, o->parts == MT_X86_EACH ? bytes : 0);
+}
+
+void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                    int store)
+{
+    if (!is_half(o, store) && mt_first_part(t, o, address, bytes))
+        mt_core_insn_operand(t->core, o->site, address, size_of(o, bytes));
 }
 
 /* ---- compare-and-swap: did it write? ---- */
@@ -56,6 +75,14 @@ static int cas_failed(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     return now[0] != of_size(t->registers[n->x86.cas_register], o->size);
 }
 
+/* The first of its parts is the lowest; the old value stays as it is until the store. */
+static void load_half(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
+{
+    if (o->op != MT_HOST_CAS || (t->old_known && address - t->old_at < o->size))
+        return;
+    remember_old(t, address, o->size);
+}
+
 /* ---- atomic mode ---- */
 
 static int predict(const struct mt_thread *t, const struct mt_x86_operand *o, uint64_t *address)
@@ -101,15 +128,14 @@ void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed
 static void add(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
 {
     if (t->count < MT_X86_OPERANDS)
-        t->operand[t->count++] =
-            (struct mt_core_operand){address, o->site, o->parts == MT_X86_EACH ? bytes : o->size};
+        t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
 }
 
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                       int store)
 {
-    if (o->op == MT_HOST_CAS && !store) {
-        remember_old(t, address, o->size);
+    if (is_half(o, store)) {
+        load_half(t, o, address);
         return;
     }
     if (t->pending != o->insn) /* it was not seen to begin */
@@ -126,9 +152,8 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
 void mt_atomic_alone(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                      int store)
 {
-    if (o->op == MT_HOST_CAS && !store) {
-        if (mt_first_part(t, o, address, bytes))
-            remember_old(t, address, o->size);
+    if (is_half(o, store)) {
+        load_half(t, o, address);
         return;
     }
     if (t->pending != o->insn) {

@@ -47,20 +47,35 @@ static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o,
     return 1;
 }
 
-/* Two loads of one instruction (cmps): which one is it? qemu reads the second first. */
-static inline const struct mt_operand *mt_which(struct mt_thread *t, const struct mt_insn *n)
+/* The operand that is meant by an access of the instruction. Two loads (cmps): qemu reads the second first.
+ */
+static inline const struct mt_operand *mt_which(struct mt_thread *t, const struct mt_insn *n, int store)
 {
-    int second = t->pair == n;
-    t->pair = second ? NULL : n;
-    return &n->operand[second ? 0 : 1];
+    if (n->x86.count < 2)
+        return &n->operand[0];
+    if (n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD) {
+        int second = t->pair == n;
+        t->pair = second ? NULL : n;
+        return &n->operand[second ? 0 : 1];
+    }
+    for (unsigned i = 0; i < n->x86.count; i++)
+        if ((n->operand[i].op != MT_HOST_LOAD) == store)
+            return &n->operand[i];
+    return NULL;
 }
 
+/* Each of these takes one access that qemu reports; `store`: it writes. What reads and writes the same
+ * operand comes as a load and a store, locked and with other threads about as a store. */
+
+void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                   int store);
+
 /* Insn mode. */
-void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes);
+void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                    int store);
 
 /* Atomic mode. `addressed`: the registers that give the first operand's address are up to date. */
 void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed);
-/* `store`: it writes; a compare-and-swap that is not locked comes as a load and a store. */
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                       int store);
 /* Before anything else of this thread: what is under way has ended. */
