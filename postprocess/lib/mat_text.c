@@ -97,11 +97,13 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     uint64_t offset, field[7];
     const char *rest;
     ssize_t n;
-    while ((n = next_line(m, &offset, err)) > 0 && !mt_stopped(&m->stop))
-        if (is_place(numbers(m->line, field, &rest), rest) && add_place(m, field[0], rest) != 0) {
+    while ((n = next_line(m, &offset, err)) > 0 && !mt_stopped(&m->stop)) {
+        int count = numbers(m->line, field, &rest);
+        if (is_place(count, rest) && add_place(m, field[0], rest) != 0) {
             mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->path, "no memory for the places");
             return -1;
         }
+    }
     if (n < 0)
         return -1;
     if (fseeko(m->file, 0, SEEK_SET) != 0)
