@@ -12,7 +12,7 @@ static void log_event(struct mt_core_thread_state *t, uint64_t time, void *arg)
 {
     const struct event *e = arg;
     mt_atomic_event(t, time, e->kind, e->args, e->n);
-    mt_atomic_flush(t);
+    mt_atomic_publish(t);
 }
 
 /* In the order of its thread; nameless threads have none, so all threads meet there. */
@@ -25,10 +25,10 @@ static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
     mt_spin_lock(&t->lock);
     uint64_t time = t->time + 1;
     mt_atomic_event(t, time, e->kind, e->args, e->n);
-    int lagging = mt_atomic_flush_due(t);
+    int due = mt_atomic_due(t);
     mt_spin_unlock(&t->lock);
-    if (lagging)
-        mt_lag_control(time);
+    if (due)
+        mt_atomic_write(t, time);
 }
 
 static int taken(const struct mt_core_thread_state *t, int64_t name)
@@ -52,11 +52,11 @@ static void log_register(struct mt_core_thread_state *t, uint64_t time, void *ar
     }
     if (t->name >= 0) {
         mt_atomic_event(t, time, MT_HOST_EV_THREAD_END, NULL, 0);
-        mt_atomic_flush(t);
+        mt_atomic_publish(t);
     }
     t->name = (int64_t)name;
     mt_atomic_event(t, time, MT_HOST_EV_THREAD_START, &name, 1);
-    mt_atomic_flush(t);
+    mt_atomic_publish(t);
 }
 
 static void log_roi(struct mt_core_thread_state *t, uint64_t time, void *arg)
@@ -64,7 +64,7 @@ static void log_roi(struct mt_core_thread_state *t, uint64_t time, void *arg)
     int on = *(int *)arg;
     __atomic_store_n(&mt_g.in_roi, on ? 1u : 0u, __ATOMIC_SEQ_CST);
     mt_atomic_event(t, time, on ? MT_HOST_EV_START_ROI : MT_HOST_EV_END_ROI, NULL, 0);
-    mt_atomic_flush(t);
+    mt_atomic_publish(t);
 }
 
 static void annotate(struct mt_core_thread_state *t, uint32_t function, uint64_t argument)

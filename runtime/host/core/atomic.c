@@ -125,14 +125,27 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
     }
 }
 
-int mt_atomic_flush_due(struct mt_core_thread_state *t)
+void mt_atomic_publish(struct mt_core_thread_state *t)
+{
+    if (!mt_g.o->container || t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE)
+        mt_atomic_flush(t);
+}
+
+int mt_atomic_due(struct mt_core_thread_state *t)
 {
     t->accesses++;
-    if (t->buffer->count < MT_BUFFER_TIMED_MAX - RESERVE &&
-        (mt_g.o->container || t->accesses < mt_g.o->flush))
-        return 0;
-    mt_atomic_flush(t);
-    return !mt_g.o->container;
+    return t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE ||
+           (!mt_g.o->container && t->accesses >= mt_g.o->flush);
+}
+
+void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time)
+{
+    if (!mt_g.o->container)
+        mt_lag_control(time);
+    mt_spin_lock(&t->lock);
+    if (t->buffer)
+        mt_atomic_flush(t);
+    mt_spin_unlock(&t->lock);
 }
 
 void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host_event kind,
@@ -219,20 +232,20 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
         keep(t, operands, count);
     if (failed && !mt_g.o->failed)
         mark_failed(t);
-    int lagging = 0;
+    int due = 0;
     uint64_t time = mt_order_time(t);
     mt_spin_lock(&t->lock);
     if (mt_on() && t->count) {
         time = log_access(t, (time > t->time ? time : t->time) + 1);
         t->time = time;
         mt_order_release(t, time);
-        lagging = mt_atomic_flush_due(t);
+        due = mt_atomic_due(t);
     } else {
         mt_order_release(t, 0);
     }
     mt_spin_unlock(&t->lock);
-    if (lagging)
-        mt_lag_control(time);
+    if (due)
+        mt_atomic_write(t, time);
     t->busy = 0;
 }
 
@@ -252,7 +265,7 @@ static void log_start(struct mt_core_thread_state *t, uint64_t time, void *arg)
 {
     t->name = (int64_t)t->number;
     mt_atomic_event(t, time, MT_HOST_EV_THREAD_START, &t->number, 1);
-    mt_atomic_flush(t); /* a merger must know of the thread before later times of others arrive */
+    mt_atomic_publish(t); /* a merger must know of the thread before later times of others arrive */
 }
 
 void mt_atomic_start(struct mt_core_thread_state *t)

@@ -9,8 +9,14 @@ struct mt_core_thread_state *mt_atomic_nobody(void);
 void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host_event kind,
                      const uint64_t *args, unsigned n);
 void mt_atomic_flush(struct mt_core_thread_state *t);
-/* Flushes when enough has come together; 1 if it did. Then mt_lag_control is due, without locks. */
-int mt_atomic_flush_due(struct mt_core_thread_state *t);
-/* lag.c: no thread may lie further behind `time` in the file than -d allows. No lock is held. */
+/* The same where a merger of the text must see it before later times of others; a container needs no hurry.
+ */
+void mt_atomic_publish(struct mt_core_thread_state *t);
+/* Counts an access or event; 1 when it is time for mt_atomic_write, which takes the locks itself. `time`: the
+ * newest of the thread. */
+int mt_atomic_due(struct mt_core_thread_state *t);
+void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time);
+/* lag.c: no thread lies further behind `time` in the file than -d allows, so `time` may be written. No lock
+ * is held. */
 void mt_lag_control(uint64_t time);
 #endif

@@ -105,6 +105,8 @@ void mt_core_thread_end(struct mt_core_thread *t);
 /* The slow half of mt_core_access: hands over a full buffer, takes note of what happened elsewhere, and
  * records this access (text output and --threshold look each access up here, while it is true). */
 void mt_core_record(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size);
+/* So many accesses of this thread have no record. */
+void mt_core_lost(struct mt_core_thread *t, uint64_t count);
 /* The sequence number has moved (a CUDA call of this thread has been made): this thread logs it now, the
  * others at their next access. */
 void mt_core_moved(struct mt_core_thread *t);

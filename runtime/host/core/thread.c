@@ -66,7 +66,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
         if (mt_g.o->mode == MT_CORE_MAT)
             mt_mat_start(t);
         __atomic_store_n(&t->live, 1, __ATOMIC_RELEASE);
-    } else {
+    } else if (mt_on()) {
         refuse();
     }
     mt_spin_unlock(&mt_g.threads_lock);
@@ -119,6 +119,11 @@ void mt_ring(void)
         if (__atomic_load_n(&t->pub.limit, __ATOMIC_RELAXED))
             __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_SEQ_CST);
     }
+}
+
+void mt_core_lost(struct mt_core_thread *t, uint64_t count)
+{
+    t->state->lost += count;
 }
 
 uint64_t mt_threads_lost(void)
