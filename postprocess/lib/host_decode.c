@@ -45,14 +45,14 @@ static int get(struct mt_decoder *d, uint64_t *out)
     for (unsigned shift = 0; d->at < d->end; shift += 7) {
         uint64_t byte = *d->at++;
         if (shift == 63 && byte > 1)
-            break;
+            return damaged(d, "has a number of more than 64 bits");
         v |= (byte & 0x7f) << shift;
         if (byte < 0x80) {
             *out = v;
             return 0;
         }
     }
-    return damaged(d, d->at == d->end ? "ends inside a number" : "has a number of more than 64 bits");
+    return damaged(d, "ends inside a number");
 }
 
 static int get_signed(struct mt_decoder *d, uint64_t *out)

@@ -40,7 +40,8 @@ def unzstd(data, size):
 
 def zstd(data, level=1):
     room = ctypes.create_string_buffer(len(data) * 2 + 1000)
-    return room.raw[:_zstd.ZSTD_compress(room, len(room), bytes(data), len(data), level)]
+    size = _zstd.ZSTD_compress(room, len(room), bytes(data), len(data), level)
+    return room.raw[:size]
 
 
 class Chunk:

@@ -1,0 +1,87 @@
+"""Golden containers: golden_test.py READ_MTC MT_CONVERT FOLDER
+
+succeed/NAME.mtc: NAME.txt is what the reader hands out in file order, NAME.seq.txt by sequence number,
+NAME.FORMAT.txt what mt-convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
+the offset, words of the message and how many records are whole."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+read, convert, folder = sys.argv[1:4]
+bad = 0
+
+
+def run(*args, stdin=None):
+    return subprocess.run(args, capture_output=True, stdin=stdin, timeout=60, check=False)
+
+
+def check(what, got, want):
+    global bad
+    if got != want:
+        bad += 1
+        print("%s: got\n%s\nwanted\n%s" % (what, str(got)[:1500], str(want)[:1500]))
+
+
+def slurp(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def succeed(name, mtc, base):
+    count = 0
+    for order in ("file", "seq"):
+        want = base + (".txt" if order == "file" else ".seq.txt")
+        if os.path.exists(want):
+            check("%s, order %s" % (name, order), run(read, order, mtc).stdout, slurp(want))
+            count += 1
+    for form in ("atomic", "mat", "insn"):
+        want = "%s.%s.txt" % (base, form)
+        if os.path.exists(want):
+            p = run(convert, "--to", form, mtc)
+            check(name + " as " + form, p.stdout, slurp(want))
+            check(name + ": exit code", (p.returncode, p.stderr), (0, b""))
+            check(name + " by its mode", run(convert, mtc).stdout, slurp(want))
+            count += 1
+    return count
+
+
+def fail(name, mtc, want):
+    for how in ("file", "pipe"):
+        if how == "pipe" and "index" in want["message"]:
+            continue  # read through without looking at it
+        with open(mtc, "rb") as f:
+            p = run(read, "file", mtc) if how == "file" else run("sh", "-c", "cat | '%s' file -" % read, stdin=f)
+        lines = p.stdout.decode().splitlines()
+        said = [x for x in lines if x.startswith("!")]
+        check("%s (%s): messages" % (name, how), len(said), 1)
+        _, _, offset, words = (said or ["! 0 0 nothing"])[0].split(" ", 3)
+        check("%s (%s): offset" % (name, how), int(offset), want["offset"])
+        check("%s (%s): %s" % (name, how, words), want["message"] in words, True)
+        check("%s (%s): records" % (name, how), sum(x.startswith("r") for x in lines), want["records"])
+
+
+done = 0
+with tempfile.TemporaryDirectory() as tmp:
+    for f in sorted(os.listdir(os.path.join(folder, "succeed"))):
+        if not f.endswith(".mtc"):
+            continue
+        path = os.path.join(folder, "succeed", f)
+        n = succeed(f, path, path[:-4])
+        check(f + ": something expected", n > 0, True)
+        for level in ("0", "9"):
+            again = os.path.join(tmp, f)
+            p = run(convert, "--to", "mtc", "--level", level, "-o", again, path)
+            check(f + " packed anew", (p.returncode, p.stderr), (0, b""))
+            done += succeed(f + " packed anew", again, path[:-4])
+        done += n
+with open(os.path.join(folder, "fail", "expected.json"), encoding="utf-8") as f:
+    expected = json.load(f)
+for f in sorted(os.listdir(os.path.join(folder, "fail"))):
+    if f.endswith(".mtc"):
+        fail(f, os.path.join(folder, "fail", f), expected.pop(f[:-4]))
+        done += 1
+check("expected and missing", expected, {})
+print("%d comparisons" % done)
+sys.exit(bad != 0)

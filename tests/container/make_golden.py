@@ -1,0 +1,172 @@
+"""Shows how the bytes of tests/golden/container were made: make_golden.py FOLDER writes them. The committed files
+count, not this; expected texts were written by hand from docs/trace-format.md."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from mtc import HAS_HOST, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
+
+TIMED = HAS_HOST | HAS_TIMES
+
+
+def acc(site=None, address=None, size=None, time=None, second=False):
+    """A token for one access; differences, not values."""
+    given = (site, address, size, time)
+    out = bytes([0x80 | sum(1 << i for i, g in enumerate(given) if g is not None) | (16 if second else 0)])
+    for i, g in enumerate(given):
+        if g is not None:
+            out += leb(g) if i == 2 else sleb(g)
+    return out
+
+
+def run(n):
+    return bytes([n - 1])
+
+
+def event(kind, *args, time=None):
+    return bytes([0xc0 | kind]) + (b"" if time is None else sleb(time)) + leb(len(args)) + b"".join(map(leb, args))
+
+
+def meta(*lines):
+    text = b"".join(json.dumps(x).encode() + b"\n" for x in lines)
+    return chunk(META, text, len(lines))
+
+
+END = {"ev": "end", "records_written": 0, "complete": True}
+
+
+def closed(data):
+    return data + tail(data)
+
+
+def succeed():
+    yield "head-only", head()
+    yield "closed-empty", closed(head())
+    # Every rule of the prediction, by hand; tokens.txt has the accesses.
+    tokens = (acc(8, 1000, 4)          # site 8 at 1000, size 4
+              + acc(4, 24)             # site 12, first seen: 1000 + 24
+              + acc(-4, 0x10)          # site 8: stride 0 so far: 1016; successor of 12 is now 8
+              + run(1)                 # 12 again, by stride 0: 1024; its offset was 24, now 8
+              + acc(None, 16)          # 8: 1016 + 16 = 1032, the same step as before: stride 16
+              + acc(None, 16)          # 12: 1024 + 16; 12's offset 8 was right: from now on relative
+              + run(3)                 # 8: 1048, 12: 1056, 8: 1064
+              + acc(13, -1064 - 1)     # site 21, first seen: at 2^64 - 1
+              + acc(-9, 1)             # 12: relative (+8): 7, + 1 = 8
+              + acc(None, None, 1)     # 8: 1080, size 1
+              + acc(second=True)       # second successor of 8, which were 12 and then 21: 12, relative (+9): 1089
+              + event(9, 77)           # sequence number 77
+              + event(5))
+    yield "tokens", closed(head() + chunk(HOST, tokens, 15, key=3, first=5, last=77))
+    odd = (head(features=HAS_HOST | 1 << 40, first=128) + chunk(77, b"of the future") +
+           chunk(HOST, acc(4, 5, 1) + event(60, 1, 2, 3), 2, key=1) +
+           chunk(78, b"so is its codec", codec=0))
+    yield "unknown-parts", closed(odd)
+    yield "zstd", closed(head() + chunk(HOST, acc(4, 64, 8) + acc(0, 8) + run(128) * 30, 3842, codec=1))
+    threads = (chunk(HOST, acc(4, 1, 1) + event(9, 4) + acc(0, 1), 3, key=1, first=0, last=4) +
+               chunk(HOST, acc(4, 10, 1) + event(9, 2) + acc(0, 1) + event(9, 6) + acc(0, 1), 5, key=0, first=0, last=6) +
+               chunk(HOST, acc(4, 3, 1), 1, key=1, first=5, last=5))
+    yield "sequence", closed(head() + threads)
+    sites = [{"ev": "site", "id": 8, "op": "load", "size": 4}, {"ev": "site", "id": 9, "op": "store", "size": 4},
+             {"ev": "site", "id": 12, "op": "atomic", "size": 8}, {"ev": "site", "id": 16, "op": "cas-failed", "size": 8},
+             {"ev": "site", "id": 20, "op": "load", "size": 8}, {"ev": "site", "id": 21, "op": "load", "size": 8},
+             {"ev": "function", "id": 4, "name": "ns::f"}]
+    one = (event(1, 7, time=1) + acc(8, 100, time=1) + acc(1, 8) + event(3, 4, 5, 6, 7, 8, time=1)
+           + acc(3, 4) + event(4, 4, 5, 0, time=1) + event(2, time=1))
+    two = (event(1, 9, time=1) + event(5, time=1) + acc(16, 5, time=2) + acc(4, 1) + acc(1, 1)
+           + event(6, time=1) + event(7, time=0) + event(8, time=5))
+    yield "atomic", (head(features=TIMED) + meta({"ev": "header", "version": 1, "mode": "atomic"}, *sites) +
+                     chunk(HOST, one, 7, key=0) + chunk(HOST, two, 8, key=1) +
+                     chunk(HOST, event(5, time=30), 1, key=2**64 - 1) + meta(END))
+    lines = [{"ev": "header", "version": 1, "mode": "mat"},
+             {"ev": "site", "id": 4, "op": "load", "size": 4, "ip": "0x1000", "file": "a b.c", "line": 3},
+             {"ev": "site", "id": 8, "op": "store", "size": 8},
+             {"ev": "site", "id": 12, "op": "atomic", "size": 2, "ip": "0x2000", "file": "c.c", "line": 9},
+             {"ev": "alloc", "seq": 1, "id": 0, "base": "0x100", "bytes": 64, "kind": "malloc"},
+             {"ev": "free", "seq": 3, "id": 0, "base": "0x100"},
+             {"ev": "alloc", "seq": 4, "id": 1, "base": "0x110", "bytes": 16, "kind": "malloc"},
+             {"ev": "alloc", "seq": 2, "id": 2, "base": "0x1000", "bytes": 4096, "kind": "mmap"}]
+    body = (acc(4, 0x120) + event(9, 1) + acc(4, 0) + event(9, 2) + acc(4, 0x1fff - 0x120) + acc(0, -0x1fff + 0x100)
+            + event(9, 3) + acc(-4, 0) + event(9, 4) + acc(0, -16) + acc(-4, 0))
+    yield "mat", closed(head() + meta(*lines) + chunk(HOST, body, 11, key=0, first=0, last=4) + meta(END))
+    lines = [{"ev": "header", "version": 1, "mode": "insn"},
+             {"ev": "site", "id": 4, "op": "exec", "ip": "0x401010", "text": "push rbp", "reads": "rbp rsp", "writes": "rsp"},
+             {"ev": "site", "id": 5, "op": "store", "size": 8},
+             {"ev": "site", "id": 8, "op": "exec", "ip": "0x401000", "text": "movaps xmm0, [rdi]", "reads": "rdi", "writes": "xmm0*"},
+             {"ev": "site", "id": 9, "op": "load", "size": 16}]
+    body = (acc(4, 0, time=-1) + acc(1, 0xff8) + acc(3, -0xff8) + acc(1, 0x40) + acc(-5, time=1) + acc(None, -8))
+    other = acc(4, 0, time=1) + acc(1, 0x7f8)
+    yield "insn", closed(head(features=TIMED) + meta(*lines) + chunk(HOST, body, 6, key=0) +
+                         chunk(HOST, other, 2, key=1) + meta(END))
+
+
+def fail():
+    h, good = head(), chunk(HOST, acc(4, 9, 1), 1)
+    broken = bytearray(good)
+    broken[65] ^= 1
+    bad_head = bytearray(h)
+    bad_head[40] ^= 1
+    yield "empty", b"", 0, "is empty", 0
+    yield "text", b"not a container at all", 0, "not a container", 0
+    yield "head-cut", h[:63], 0, "ends inside its head", 0
+    yield "head-damaged", bytes(bad_head), 0, "head of the container is damaged", 0
+    yield "version", head(version=2), 0, "a newer memtrace", 0
+    yield "feature", head(features=HAS_HOST | 4), 0, "a newer memtrace", 0
+    yield "no-chunk", h + good + b"x" * 100 + good, 64 + len(good), "no chunk begins here", 1
+    yield "check", h + good + bytes(broken) + good, 64 + len(good), "checksum", 2
+    yield "check-closed", (h + good + bytes(broken) + good) + tail(h + good + good + good), 64 + len(good), "checksum", 2
+    yield "cut-in-head", h + good + good[:63], 64 + len(good), "inside the head of a chunk", 1
+    yield "cut-in-payload", h + good + good[:66], 64 + len(good), "inside a chunk (66 of", 1
+    yield "stored-huge", h + chunk(HOST, acc(4, 9, 1), 1, stored=1 << 40) + good, 64, "more than any has", 1
+    yield "plain-huge", h + chunk(HOST, acc(4, 9, 1), 1, plain=1 << 40, codec=1) + good, 64, "more bytes than any has", 1
+    yield "plain-wrong", h + chunk(HOST, acc(4, 9, 1), 1, plain=9) + good, 64, "two lengths", 1
+    yield "zstd-wrong", h + chunk(HOST, acc(4, 9, 1) + run(1) * 90, 1, plain=9, codec=1) + good, 64, "not as long as its head", 1
+    yield "codec", h + chunk(HOST, acc(4, 9, 1), 1, codec=9) + good, 64, "does not know", 1
+    yield "items-huge", h + chunk(HOST, acc(4, 9, 1), 1 << 21) + good, 64, "more than any has", 1
+
+    def payload(name, body, words, before=0, items=None, features=HAS_HOST, last=0):
+        n = before if items is None else items
+        return name, head(features) + chunk(HOST, body, n, last=last) + good, 64, words, before + 1
+
+    a = acc(4, 9, 1)
+    yield payload("token", a + b"\xa5", "no meaning", 1)
+    yield payload("run-unknown", a + run(2), "nothing is known", 1)
+    yield payload("run-first", run(1), "nothing is known", 0)
+    yield payload("no-site", acc(None, 4), "names no site", 0)
+    yield payload("no-second", a + acc(second=True), "names no site", 1)
+    yield payload("both-sites", a + acc(8) + acc(4) + b"\x91\x00", "names no site", 3)
+    yield payload("site-low", acc(3, 1), "site that cannot be", 0)
+    yield payload("site-high", a + acc(1 << 32), "site that cannot be", 1)
+    yield payload("number-long", a + b"\x83\0" + b"\xff" * 9 + b"\x02", "more than 64 bits", 1)
+    yield payload("number-cut", a + b"\x83\0\xff\xff", "ends inside a number", 1)
+    yield payload("event-none", a + b"\xc0\x00", "event that cannot be", 1)
+    yield payload("event-long", a + b"\xcc" + b"\x09" + bytes(9), "event that cannot be", 1)
+    yield payload("event-short", a + event(3, 1), "event that cannot be", 1)
+    yield payload("event-cut", a + b"\xc5", "ends inside a number", 1)
+    yield payload("time", acc(4, 1, None, 5), "times", 0)
+    yield payload("size", acc(4, 1, 1 << 32), "4 GiB", 0)
+    yield payload("items-many", a, "its head says 5", 1, items=5)
+    yield payload("items-few", a + acc(0, 1), "more items than its head says", 0, items=1)
+    yield payload("last", a, "sequence number 0, its head says 1 and 3", 1, last=3)
+    data = h + good
+    yield "index-lies", data + tail(data, [(64, 0, 0, 0, 1, HOST), (1 << 50, 0, 0, 0, 1, HOST)]), len(data), "index is damaged", 1
+    yield "index-other", data + tail(data, [(64, 5, 0, 0, 1, HOST)]), 64, "another chunk than the index says", 0
+    t = bytearray(tail(data))
+    yield "tail-damaged", data + bytes(t[:-20]) + b"y" + bytes(t[-19:]), len(data + t) - 32, "inside the head of a chunk", 1
+    yield "index-type", data + tail(data)[-32:], len(data), "index is damaged", 1
+    yield "meta-zstd", h + chunk(META, b"x" * 100, 1, codec=1, plain=99) + good, 64, "not as long", 1
+
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    for name, data in succeed():
+        with open(os.path.join(folder, "succeed", name + ".mtc"), "wb") as f:
+            f.write(data)
+    expected = {}
+    for name, data, offset, words, records in fail():
+        with open(os.path.join(folder, "fail", name + ".mtc"), "wb") as f:
+            f.write(data)
+        expected[name] = {"offset": offset, "message": words, "records": records}
+    with open(os.path.join(folder, "fail", "expected.json"), "w") as f:
+        json.dump(expected, f, indent=1)
+        f.write("\n")
