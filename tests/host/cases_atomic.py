@@ -152,7 +152,7 @@ def container(w):
     """The compact container has the same trace: what mt-merge makes of it passes the simulator."""
     program = build(w, "inc.c")
     result = w.host("atomic", "-f", os.path.join(w.src, "inc_functions.txt"), "--", program, 4, 3000)
-    text = w.call([w.tool("mt-merge"), result.trace]).stdout
+    text = w.call([w.tool("mt-merge")], input=w.call([w.tool("mt-convert"), result.trace]).stdout).stdout
     lines, problems = replay(w, text.splitlines(keepends=True), "inc.c")
     same("problems", problems, [])
     same("counts", lines, [line for line in result.out.splitlines() if line.startswith("thread ")])

@@ -56,8 +56,14 @@ def more(w):
 def exits(w):
     result, _, _ = check(w, programs_words=("exits",))
     kinds = collections.Counter(kind for _, _, kind, _ in w.atomic(result))
-    same("threads", kinds["tr"], 9)
-    holds(f"{kinds['tf']} threads ended of 9", kinds["tf"] >= 8)
+    same("threads", kinds["tr"], 8)
+    holds(f"{kinds['tf']} threads ended of 8", kinds["tf"] >= 7)
+
+
+@case("lives.cancel", "llvm")
+def cancel(w):
+    """Not under qemu: 7.2 itself does not survive pthread_cancel, with or without a plugin."""
+    check(w, programs_words=("cancel",))
 
 
 @case("lives.fork", *ENGINES)

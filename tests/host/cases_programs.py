@@ -1,5 +1,6 @@
 """Programs as they are, under the default engine: what they print is what they print natively."""
 import os
+import re
 import subprocess
 import sys
 
@@ -7,20 +8,21 @@ from world import case, holds, need, same
 
 
 def compare(w, command, stdin=b"", mode="mat", words=(), trace="t.mtc", timeout=240):
-    """Same output, same errors, same exit code; the trace is complete. Returns its graph in mat mode."""
+    """Same output, same errors, same exit code; the trace is complete."""
     native = subprocess.run(command, input=stdin, capture_output=True, env=w.environment(), timeout=60)
     trace = w.path(trace)
-    line = [w.tool("mt-host"), mode, "-o", trace, *words, "--", *command]
+    line = [w.tool("mt-host"), "--verbose", mode, "-o", trace, *words, "--", *command]
     traced = subprocess.run(line, input=stdin, capture_output=True, env=w.environment(), timeout=timeout)
-    same(f"{command}: stderr", traced.stderr.decode(errors="replace"), native.stderr.decode(errors="replace"))
+    lines = traced.stderr.splitlines(keepends=True)
+    own = [text.decode() for text in lines if text.startswith(b"mt-host: ")]
     same(f"{command}: stdout", traced.stdout, native.stdout)
+    same(f"{command}: stderr", b"".join(t for t in lines if not t.startswith(b"mt-host: ")).decode(errors="replace"),
+         native.stderr.decode(errors="replace"))
     same(f"{command}: exit code", traced.returncode, native.returncode)
-    if mode != "mat":
-        return None
-    graph = w.graph(trace, "--min-count", "1000000000")
-    holds(f"{command}: the trace is complete", graph["complete"])
-    holds(f"{command}: {graph['records']} accesses", graph["records"] > 1000)
-    return graph
+    if trace.endswith(".mtc"):
+        found = re.search(r"([0-9,]+) accesses, complete", "".join(own))
+        holds(f"{command}: the trace is complete: {own}", found)
+        holds(f"{command}: {found[1]} accesses", int(found[1].replace(",", "")) > 10000)
 
 
 def need_default(w):
@@ -33,8 +35,8 @@ def need_default(w):
 def sqlite(w):
     need_default(w)
     script = b"""create table t(a integer primary key, b text, c real);
-with recursive n(i) as (select 1 union all select i+1 from n where i < 3000)
-  insert into t select i, 'row ' || (i * 7919 % 3001), i / 7.0 from n;
+with recursive n(i) as (select 1 union all select i+1 from n where i < 1000)
+  insert into t select i, 'row ' || (i * 7919 % 1009), i / 7.0 from n;
 create index bc on t(b, c);
 select count(*), sum(a), round(avg(c), 6), min(b), max(b) from t;
 select b, count(*) from t where b like 'row 1%' group by substr(b, 1, 6) order by 2 desc, 1 limit 5;
@@ -48,7 +50,7 @@ select * from nothing;
 def python(w):
     need_default(w)
     program = ("import json, re, hashlib\n"
-               "d = {str(i): [i * 3, i / 7, 'x' * (i % 9)] for i in range(2000)}\n"
+               "d = {str(i): [i * 3, i / 7, 'x' * (i % 9)] for i in range(500)}\n"
                "t = json.dumps(d, sort_keys=True)\n"
                "assert json.loads(t) == d\n"
                "print(len(t), hashlib.sha256(t.encode()).hexdigest(), len(re.findall(r'x+', t)))\n"
@@ -73,8 +75,8 @@ def sort(w):
     need_default(w)
     path = w.path("numbers")
     with open(path, "w", encoding="ascii") as f:
-        for i in range(60000):
-            f.write(f"{i * 7919 % 60013} line {i}\n")
+        for i in range(20000):
+            f.write(f"{i * 7919 % 20011} line {i}\n")
     compare(w, [need("sort"), "--parallel=4", "-S", "8M", "-n", path])
 
 
@@ -92,7 +94,7 @@ def pipeline(w):
     """bash forks for each part: the shell is traced, its children run as if nothing were."""
     need_default(w)
     compare(w, [need("bash"), "-c", "seq 1 3000 | grep 7 | sort -rn | head -3; cat <(echo a) | tr a b; "
-                "f() { local x=$1; ((x > 1)) && f $((x - 1)); echo $x; }; f 20 | wc -l; kill -TERM $$"])
+                "f() { local x=$1; ((x > 1)) && f $((x - 1)); echo $x; }; f 20 | wc -l; exit 3"])
 
 
 @case("programs.insn")
@@ -106,5 +108,5 @@ def atomic(w):
     need_default(w)
     path = w.path("numbers")
     with open(path, "w", encoding="ascii") as f:
-        f.write("".join(f"{i * 7919 % 20011}\n" for i in range(20000)))
+        f.write("".join(f"{i * 7919 % 20011}\n" for i in range(8000)))
     compare(w, [need("sort"), "--parallel=2", "-n", path], mode="atomic", trace="sort.mtc")

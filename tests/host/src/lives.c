@@ -1,6 +1,6 @@
 /* Threads and processes that begin and end in all ways while they are traced. Each thread makes an exact
  * number of atomic additions to a cell of its own; the program prints "cell ADDRESS NAME COUNT" for each.
- * usage: lives many N | exits | fork | exec PROGRAM | signal | killed NUMBER */
+ * usage: lives many N | exits | cancel | fork | exec PROGRAM | signal | killed NUMBER */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -72,21 +72,31 @@ static int many(int n)
     return 0;
 }
 
+static void begin_waiting(pthread_t *t, int cell)
+{
+    pthread_create(t, NULL, waits, (void *)(size_t)cell);
+    while (__atomic_load_n(&cells[cell * SPACING], __ATOMIC_SEQ_CST) < ADDS)
+        usleep(1000);
+}
+
 static int ends(void)
 {
-    pthread_t cancelled, waiting;
+    pthread_t waiting;
     run(exits, 0, 4);
-    run(leaves, 4, 2); /* pthread_join works: the kernel clears the thread's id */
-    pthread_create(&cancelled, NULL, waits, (void *)6);
-    while (__atomic_load_n(&cells[6 * SPACING], __ATOMIC_SEQ_CST) < ADDS)
-        usleep(1000);
+    run(leaves, 4, 2);          /* pthread_join works: the kernel clears the thread's id */
+    begin_waiting(&waiting, 6); /* lives until the process ends */
+    for (int i = 0; i < 7; i++)
+        tell(i, "thread", ADDS);
+    return 0;
+}
+
+static int cancels(void)
+{
+    pthread_t cancelled;
+    begin_waiting(&cancelled, 0);
     pthread_cancel(cancelled);
     pthread_join(cancelled, NULL);
-    pthread_create(&waiting, NULL, waits, (void *)7); /* lives until the process ends */
-    while (__atomic_load_n(&cells[7 * SPACING], __ATOMIC_SEQ_CST) < ADDS)
-        usleep(1000);
-    for (int i = 0; i < 8; i++)
-        tell(i, "thread", ADDS);
+    tell(0, "thread", ADDS);
     return 0;
 }
 
@@ -150,6 +160,8 @@ int main(int argc, char **argv)
         return many(atoi(argv[2]));
     if (!strcmp(what, "exits"))
         return ends();
+    if (!strcmp(what, "cancel"))
+        return cancels();
     if (!strcmp(what, "fork"))
         return forks();
     if (!strcmp(what, "signal"))
