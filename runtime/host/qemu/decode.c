@@ -57,12 +57,27 @@ static enum mt_host_op op_of(const ZydisDecodedInstruction *i, const ZydisDecode
     return reads && writes ? MT_HOST_ATOMIC : writes ? MT_HOST_STORE : MT_HOST_LOAD;
 }
 
+static int masked_store(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+{
+    if (!(o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+        return 0; /* qemu reads all of a masked load */
+    switch (i->mnemonic) {
+    case ZYDIS_MNEMONIC_MASKMOVDQU:
+    case ZYDIS_MNEMONIC_MASKMOVQ:
+    case ZYDIS_MNEMONIC_VMASKMOVDQU:
+    case ZYDIS_MNEMONIC_VMASKMOVPS:
+    case ZYDIS_MNEMONIC_VMASKMOVPD:
+    case ZYDIS_MNEMONIC_VPMASKMOVD:
+    case ZYDIS_MNEMONIC_VPMASKMOVQ:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
 {
-    if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB || i->mnemonic == ZYDIS_MNEMONIC_MASKMOVDQU ||
-        i->mnemonic == ZYDIS_MNEMONIC_MASKMOVQ || i->mnemonic == ZYDIS_MNEMONIC_VMASKMOVPS ||
-        i->mnemonic == ZYDIS_MNEMONIC_VMASKMOVPD || i->mnemonic == ZYDIS_MNEMONIC_VPMASKMOVD ||
-        i->mnemonic == ZYDIS_MNEMONIC_VPMASKMOVQ || i->mnemonic == ZYDIS_MNEMONIC_VMASKMOVDQU)
+    if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB || masked_store(i, o))
         return MT_X86_EACH;
     unsigned bytes = o->size / 8u;
     return bytes <= 8 ? MT_X86_ONE : bytes == 10 || bytes == 16 || bytes == 32 ? MT_X86_WIDE : MT_X86_BLOCK;
@@ -124,9 +139,11 @@ static int vector(ZydisRegister r)
     case ZYDIS_REGCLASS_XMM:
     case ZYDIS_REGCLASS_YMM:
     case ZYDIS_REGCLASS_ZMM:
+    case ZYDIS_REGCLASS_MASK:
         return 1;
-    default:
-        return 0;
+    default: /* control and status */
+        return r == ZYDIS_REGISTER_MXCSR || r == ZYDIS_REGISTER_X87CONTROL || r == ZYDIS_REGISTER_X87STATUS ||
+               r == ZYDIS_REGISTER_X87TAG;
     }
 }
 
@@ -156,6 +173,9 @@ int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigne
         return -1;
     }
     ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL);
+    ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE, ZYDIS_PADDING_DISABLED);
+    ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_PADDING_DISABLED);
+    ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_IMM_PADDING, ZYDIS_PADDING_DISABLED);
     ZydisFormatterFormatInstruction(&f, &i, o, i.operand_count_visible, w->text, sizeof w->text, ip, NULL);
     for (unsigned k = 0; k < i.operand_count; k++) {
         if (o[k].type == ZYDIS_OPERAND_TYPE_MEMORY) {

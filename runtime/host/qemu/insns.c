@@ -24,7 +24,16 @@ static void define(struct mt_insn *n, int whole)
         const struct mt_x86_operand *o = &n->x86.operand[i];
         s[count++] = (struct mt_core_site){.ip = n->x86.ip, .op = o->op, .size = o->size};
     }
+    if (n->x86.cas && whole) /* one instruction, one execution */
+        s[count++] =
+            (struct mt_core_site){.ip = n->x86.ip, .op = MT_HOST_CAS_FAILED, .size = n->x86.operand[0].size};
     n->site = count ? mt_core_sites(s, count) : 0;
+    if (n->x86.cas && whole)
+        n->failed = n->site ? n->site + count - 1 : 0;
+    else if (n->x86.cas)
+        n->failed = mt_core_sites(
+            &(struct mt_core_site){.ip = n->x86.ip, .op = MT_HOST_CAS_FAILED, .size = n->x86.operand[0].size},
+            1);
     for (unsigned i = 0; i < n->x86.count; i++) {
         const struct mt_x86_operand *o = &n->x86.operand[i];
         n->operand[i] = (struct mt_operand){

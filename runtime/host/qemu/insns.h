@@ -16,7 +16,8 @@ struct mt_insn {
     struct mt_insn *older; /* other bytes at the same address (generated code) */
     struct mt_x86_insn x86;
     uint8_t bytes[15];
-    uint32_t site; /* of operand 0; 0 if it has none */
+    uint32_t site;   /* of operand 0; 0 if it has none */
+    uint32_t failed; /* of operand 0 of a compare-and-swap that did not write */
     struct mt_operand operand[MT_X86_OPERANDS];
 };
 

@@ -173,6 +173,13 @@ static void on_begin_addressed(unsigned vcpu, void *insn)
         mt_atomic_begin(t, insn, 1);
 }
 
+static void on_cas(unsigned vcpu, void *insn)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        mt_cas_begin(t, insn, 1);
+}
+
 static void on_finish(unsigned vcpu, void *arg)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -255,7 +262,7 @@ static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
     void *arg = n;
     if (n->x86.count == 0)
         return;
-    if (mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE) {
+    if (mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE && !n->x86.cas) {
         f = o->op == MT_HOST_LOAD || o->op == MT_HOST_STORE ? on_one : on_changed;
         arg = (void *)(uintptr_t)o->site;
     }
@@ -273,27 +280,29 @@ struct block {
     int finish;       /* an instruction before may not have ended */
 };
 
-static void watch_atomic(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
+static void watch_atomic(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b, int addressed)
 {
-    const struct mt_x86_operand *o = &n->x86.operand[0];
-    if (parallel && n->x86.count) {
-        unsigned needs = bit(o->base) | bit(o->index);
-        qemu_plugin_register_vcpu_insn_exec_cb(q, b->changed & needs ? on_begin : on_begin_addressed,
+    if (n->x86.count) {
+        qemu_plugin_register_vcpu_insn_exec_cb(q, addressed ? on_begin_addressed : on_begin,
                                                QEMU_PLUGIN_CB_NO_REGS, n);
         b->finish = !n->x86.certain;
-    } else if (parallel && b->finish) {
+    } else if (b->finish) {
         qemu_plugin_register_vcpu_insn_exec_cb(q, on_finish, QEMU_PLUGIN_CB_NO_REGS, NULL);
         b->finish = 0;
     }
-    b->changed = (n->x86.count && n->x86.certain ? 0 : b->changed) | n->x86.writes;
 }
 
 static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
 {
+    const struct mt_x86_operand *o = &n->x86.operand[0];
+    int addressed = !(b->changed & (bit(o->base) | bit(o->index)));
+    b->changed = (n->x86.count && n->x86.certain ? 0 : b->changed) | n->x86.writes;
     if (mode == MT_CORE_INSN && n->site)
         qemu_plugin_register_vcpu_insn_exec_cb(q, on_insn, QEMU_PLUGIN_CB_NO_REGS, n);
-    if (mode == MT_CORE_ATOMIC)
-        watch_atomic(q, n, b);
+    if (mode == MT_CORE_ATOMIC && parallel)
+        watch_atomic(q, n, b, addressed);
+    else if (n->x86.cas && parallel && addressed && n->site)
+        qemu_plugin_register_vcpu_insn_exec_cb(q, on_cas, QEMU_PLUGIN_CB_NO_REGS, n);
     if (n->site)
         watch_accesses(q, n);
 }

@@ -14,20 +14,6 @@ static uint32_t size_of(const struct mt_operand *o, uint32_t bytes)
     return o->parts == MT_X86_EACH ? bytes : o->size;
 }
 
-void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
-                   int store)
-{
-    if (!is_half(o, store) && mt_first_part(t, o, address, bytes))
-        mt_core_access(t->core, o->site, address, o->parts == MT_X86_EACH ? bytes : 0);
-}
-
-void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
-                    int store)
-{
-    if (!is_half(o, store) && mt_first_part(t, o, address, bytes))
-        mt_core_insn_operand(t->core, o->site, address, size_of(o, bytes));
-}
-
 /* ---- compare-and-swap: did it write? ---- */
 
 static uint64_t of_size(uint64_t v, uint32_t bytes)
@@ -83,8 +69,6 @@ static void load_half(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     remember_old(t, address, o->size);
 }
 
-/* ---- atomic mode ---- */
-
 static int predict(const struct mt_thread *t, const struct mt_x86_operand *o, uint64_t *address)
 {
     const uint64_t *r = t->registers;
@@ -99,6 +83,41 @@ static int predict(const struct mt_thread *t, const struct mt_x86_operand *o, ui
         *address += r[o->index] * o->scale;
     return o->base != MT_X86_NO_REG || o->index != MT_X86_NO_REG;
 }
+
+void mt_cas_begin(struct mt_thread *t, const struct mt_insn *n, int addressed)
+{
+    uint64_t address;
+    t->old_known = 0;
+    if (n->x86.cas && addressed && predict(t, &n->x86.operand[0], &address))
+        remember_old(t, address, n->operand[0].size);
+}
+
+/* ---- mat and insn mode ---- */
+
+static uint32_t site_of(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
+{
+    return o->op == MT_HOST_CAS && cas_failed(t, o, address) ? o->insn->failed : o->site;
+}
+
+void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                   int store)
+{
+    if (is_half(o, store))
+        load_half(t, o, address);
+    else if (mt_first_part(t, o, address, bytes))
+        mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
+}
+
+void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                    int store)
+{
+    if (is_half(o, store))
+        load_half(t, o, address);
+    else if (mt_first_part(t, o, address, bytes))
+        mt_core_insn_operand(t->core, site_of(t, o, address), address, size_of(o, bytes));
+}
+
+/* ---- atomic mode ---- */
 
 void mt_atomic_finish(struct mt_thread *t)
 {
@@ -117,18 +136,20 @@ void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed
     mt_core_atomic_begin(t->core, NULL, 0);
     t->pending = n;
     t->count = 0;
-    t->old_known = 0;
     t->pair = NULL;
     t->part = NULL;
-    uint64_t address;
-    if (n->x86.cas && addressed && predict(t, &n->x86.operand[0], &address))
-        remember_old(t, address, n->operand[0].size);
+    mt_cas_begin(t, n, addressed);
 }
 
+/* Elements may be more than a record has room for: their order among themselves is nobody's promise. */
 static void add(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
 {
-    if (t->count < MT_X86_OPERANDS)
-        t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
+    if (t->count == MT_X86_OPERANDS) {
+        mt_core_atomic_end(t->core, t->operand, t->count, 0);
+        mt_core_atomic_begin(t->core, NULL, 0);
+        t->count = 0;
+    }
+    t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
 }
 
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
@@ -156,17 +177,16 @@ void mt_atomic_alone(struct mt_thread *t, const struct mt_operand *o, uint64_t a
         load_half(t, o, address);
         return;
     }
-    if (t->pending != o->insn) {
-        mt_atomic_finish(t);
-        t->pending = o->insn;
+    if (t->pending != o->insn)
         t->count = 0;
-        t->part = NULL;
-    }
+    t->pending = o->insn;
     if (mt_first_part(t, o, address, bytes))
         add(t, o, address, bytes);
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left))
         return;
     t->pending = NULL;
+    if (!t->count)
+        return; /* the rest of a state area */
     mt_core_atomic_begin(t->core, t->operand, t->count);
     mt_core_atomic_end(t->core, NULL, 0, o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address));
 }

@@ -67,6 +67,9 @@ static inline const struct mt_operand *mt_which(struct mt_thread *t, const struc
 /* Each of these takes one access that qemu reports; `store`: it writes. What reads and writes the same
  * operand comes as a load and a store, locked and with other threads about as a store. */
 
+/* mat and insn mode, before a compare-and-swap when there are other threads. `addressed`: the registers that
+ * give the first operand's address are up to date. */
+void mt_cas_begin(struct mt_thread *t, const struct mt_insn *n, int addressed);
 void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                    int store);
 
@@ -74,7 +77,7 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
 void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                     int store);
 
-/* Atomic mode. `addressed`: the registers that give the first operand's address are up to date. */
+/* Atomic mode. */
 void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed);
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                       int store);
