@@ -15,6 +15,9 @@ static const Help help[] = {
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
     {"lockstep=on|off", "CPU device: every store to shared memory is warp-synchronous (off)"},
     {"cpu=NAME", "CPU that the CPU image is compiled for, as in -march (x86-64-v3)"},
+    {"host=on|off|atomic", "trace the host's own accesses, too; atomic: so that threads' can be ordered (off)"},
+    {"host-stack=on|off", "host: local variables whose address stays in their function, too (on)"},
+    {"host-functions=REGEX", "host: these functions are not inlined, so that they can be traced by name"},
     {"verbose=on|off", "say what the pass does (off)"},
     {"help", "print this list"},
 };
@@ -23,7 +26,7 @@ static void print_help()
 {
     llvm::errs() << "memtrace " MT_VERSION ": arguments, each as -fplugin-arg-memtrace-<argument>\n";
     for (const Help &line : help)
-        llvm::errs() << "  " << llvm::left_justify(line.argument, 18) << line.text << "\n";
+        llvm::errs() << "  " << llvm::left_justify(line.argument, 22) << line.text << "\n";
 }
 
 bool mt::read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments)

@@ -92,7 +92,7 @@ void mt::prepare_codegen(clang::CompilerInstance &compiler)
     clang::CodeGenOptions &options = compiler.getCodeGenOpts();
     add_pass(options);
     run_passes_here(options);
-    mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice);
+    mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice || mt_pass_options.host);
     if (lang.CUDA)
         check_overlay(compiler);
 }

@@ -68,14 +68,14 @@ inline bool is_our_language(const clang::LangOptions &lang)
  * code came from, come with "for profiling" only. Returns true when debug info was turned on by this call.
  * Value names (-fno-discard-value-names) cannot be had this way: the flag is copied before plugins are made.
  */
-inline bool enable_line_tables(clang::CodeGenOptions &options, bool device)
+inline bool enable_line_tables(clang::CodeGenOptions &options, bool traced)
 {
     namespace dbg = llvm::codegenoptions;
     dbg::DebugInfoKind kind = options.getDebugInfo();
     bool ours = kind == dbg::NoDebugInfo;
     if (ours)
         options.setDebugInfo(dbg::LocTrackingOnly);
-    if (ours || (device && kind <= dbg::DebugLineTablesOnly))
+    if (ours || (traced && kind <= dbg::DebugLineTablesOnly))
         options.DebugInfoForProfiling = 1;
     if (ours)
         options.DebugColumnInfo = 1;

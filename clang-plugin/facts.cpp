@@ -99,7 +99,7 @@ void mt::annotate_function(const clang::CompilerInstance &compiler, clang::Funct
 /* A choice that nothing will follow is said, once per command. */
 static void warn_host_only(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function)
 {
-    if (compiler.getLangOpts().CUDAIsDevice || mt::is_device_code(function) ||
+    if (compiler.getLangOpts().CUDAIsDevice || mt::is_device_code(function) || mt_pass_options.host ||
         function->isTemplateInstantiation())
         return;
     for (const auto *annotation : function->specific_attrs<clang::AnnotateAttr>())

@@ -1,5 +1,5 @@
 /* Host side: before each CUDA call, tell the runtime where in the source it stands (docs/internals.md). */
-#include "unit.h"
+#include "host.h"
 #include "pass.h"
 #include "../runtime/common/site.h"
 #include <ctype.h>
@@ -127,6 +127,10 @@ int mt_pass_host(LLVMModuleRef module)
             changed |= mark_calls(&h, f);
     }
     LLVMDisposeBuilder(h.builder);
+    if (mt_pass_options.host) {
+        mt_host_name_values(module);
+        return 1; /* mt_pass_host_trace needs the line tables, still */
+    }
     if (mt_pass_options.strip_debug)
         LLVMStripModuleDebugInfo(module);
     return changed || mt_pass_options.strip_debug;

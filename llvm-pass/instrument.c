@@ -136,7 +136,7 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
 
 /* A function that records writes memory, whatever LLVM had found out about it and its calls: without this,
  * two calls of a pure helper could still be merged into one behind us. */
-static void forget_purity(LLVMModuleRef module)
+void mt_forget_purity(LLVMModuleRef module)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
         unsigned n;
@@ -214,7 +214,7 @@ void mt_unit_instrument(struct mt_unit *u)
             instrument_function(&t, f);
     }
     LLVMDisposeBuilder(t.builder);
-    forget_purity(u->module);
+    mt_forget_purity(u->module);
     for (unsigned i = 0; i < u->nkernels; i++)
         add_hidden_parameter(u, &u->kernels[i]);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1};
+struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1, .host_stack = 1};
 
 static int set_switch(int *target, const char *value, const char **why)
 {
@@ -59,6 +59,21 @@ static int set_only(const char *value, const char **why)
     return 0;
 }
 
+static int set_host(const char *value, const char **why)
+{
+    int on;
+    if (!strcmp(value, "atomic")) {
+        mt_pass_options.host = MT_HOST_TRACE_ATOMIC;
+        return 0;
+    }
+    if (set_switch(&on, value, why)) {
+        *why = "expected on, off or atomic";
+        return -1;
+    }
+    mt_pass_options.host = on ? MT_HOST_TRACE_ON : MT_HOST_TRACE_OFF;
+    return 0;
+}
+
 int mt_pass_option_set(const char *key_value, const char **why)
 {
     struct mt_pass_options *o = &mt_pass_options;
@@ -84,6 +99,12 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->lockstep, value, why);
     if (IS("verbose"))
         return set_switch(&o->verbose, value, why);
+    if (IS("host"))
+        return set_host(value, why);
+    if (IS("host-stack"))
+        return set_switch(&o->host_stack, value, why);
+    if (IS("host-functions"))
+        return set_regex(&o->host_functions, value, why);
     if (IS("cpu")) {
         if (!*value) {
             *why = "expected a CPU name as in -march";
@@ -94,7 +115,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return 0;
     }
 #undef IS
-    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu";
+    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu, host, "
+           "host-stack, host-functions";
     return -1;
 }
 

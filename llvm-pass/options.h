@@ -14,6 +14,8 @@ struct mt_off_range {
     uint32_t first, last; /* last = UINT32_MAX: to the end of the file */
 };
 
+enum mt_host_tracing { MT_HOST_TRACE_OFF, MT_HOST_TRACE_ON, MT_HOST_TRACE_ATOMIC };
+
 struct mt_pass_options {
     char *kernels;   /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
     char *exclude;   /* and not these */
@@ -23,6 +25,9 @@ struct mt_pass_options {
     int gpu_trace;   /* 1 (default): instrument the GPU's code */
     int lockstep;    /* 1: treat every shared-memory store as a warp-synchronous point on the CPU device */
     int verbose;
+    int host;             /* enum mt_host_tracing: trace the host's accesses, too */
+    int host_stack;       /* 1 (default): also those to local variables whose address stays in the function */
+    char *host_functions; /* regex: these stay functions, so that they can be traced by name; NULL: none */
     char *cpu; /* -march of the CPU image, default x86-64-v3 */
     struct mt_off_range *off;
     uint32_t noff;
@@ -31,8 +36,8 @@ extern struct mt_pass_options mt_pass_options;
 
 /* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
- * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off), verbose (on|off), cpu.
- */
+ * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off), verbose (on|off), cpu,
+ * host (on|off|atomic), host-stack (on|off), host-functions (a regex). */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);
 /* Reads MEMTRACE_PASS_OPTIONS: key=value separated by ';', and off=FILE:FIRST-LAST. For opt, where no AST

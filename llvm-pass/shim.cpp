@@ -3,6 +3,8 @@
 #include "options.h"
 #include "pass.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Analysis/CaptureTracking.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -10,6 +12,7 @@
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
@@ -233,6 +236,34 @@ int mt_shim_is_nvptx(LLVMModuleRef module)
     return StringRef(unwrap(module)->getTargetTriple()).starts_with("nvptx");
 }
 
+LLVMBasicBlockRef mt_shim_split(LLVMValueRef before)
+{
+    auto *I = unwrap<Instruction>(before);
+    return wrap(I->getParent()->splitBasicBlock(I));
+}
+
+int mt_shim_private_slot(LLVMValueRef pointer)
+{
+    auto *A = dyn_cast<AllocaInst>(getUnderlyingObject(unwrap(pointer)));
+    return A && !PointerMayBeCaptured(A, /*ReturnCaptures=*/true, /*StoreCaptures=*/true);
+}
+
+int mt_shim_asm_memory(LLVMValueRef asm_call)
+{
+    auto *C = unwrap<CallBase>(asm_call);
+    auto *A = cast<InlineAsm>(C->getCalledOperand());
+    if (StringRef(A->getAsmString()).trim().empty())
+        return 0; /* a compiler barrier */
+    for (const InlineAsm::ConstraintInfo &K : A->ParseConstraints()) {
+        if (K.isIndirect)
+            return 1;
+        for (const std::string &Code : K.Codes)
+            if (K.Type == InlineAsm::isClobber && Code == "{memory}")
+                return 1;
+    }
+    return 0;
+}
+
 const char *mt_shim_self(void)
 {
     static Dl_info info;
@@ -261,13 +292,17 @@ void registerPasses(PassBuilder &PB)
         MPM.addPass(CPass<mt_pass_early>());
         MPM.addPass(CPass<mt_pass_host>());
     });
-    PB.registerOptimizerLastEPCallback(
-        [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(CPass<mt_pass_device>()); });
+    PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel) {
+        MPM.addPass(CPass<mt_pass_device>());
+        MPM.addPass(CPass<mt_pass_host_trace>());
+    });
     // Single steps by name, for opt and the tests.
     PB.registerPipelineParsingCallback(
         [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
             if (Name == "memtrace-host")
                 MPM.addPass(CPass<mt_pass_host>());
+            else if (Name == "memtrace-host-trace")
+                MPM.addPass(CPass<mt_pass_host_trace>());
             else if (Name == "memtrace-instrument")
                 MPM.addPass(CPass<mt_pass_instrument_only>());
             else if (Name == "memtrace-lower")

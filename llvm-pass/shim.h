@@ -56,6 +56,12 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
+/* Cuts the instruction's block in two before it; returns the second. The first ends in a branch to it. */
+LLVMBasicBlockRef mt_shim_split(LLVMValueRef before);
+/* 1 if the pointer leads into a local variable of its function whose address goes nowhere else. */
+int mt_shim_private_slot(LLVMValueRef pointer);
+/* 1 if the inline asm reads or writes memory that its operands do not show, or by an indirect operand. */
+int mt_shim_asm_memory(LLVMValueRef asm_call);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

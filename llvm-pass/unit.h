@@ -98,6 +98,8 @@ char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
 
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
+/* Functions and calls lose what LLVM knew about them before they recorded. */
+void mt_forget_purity(LLVMModuleRef module);
 /* lower.c: turns the (instrumented) module, a clone, into an x86-64 module with its tables. 0 or -1
  * (diagnosed). */
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);

@@ -39,9 +39,29 @@ int mt_tracing(void)
     return mt_options()->enable && !mt_forked();
 }
 
+/* For libmemtrace-host.so: the number given last (0: none yet), or a new one, so that host accesses and CUDA
+ * calls have one order. Its own numbers need no word to it. */
+__attribute__((visibility("default"))) uint64_t __mt_sequence(int next)
+{
+    return next ? atomic_fetch_add(&seq, 1) : atomic_load(&seq) - 1;
+}
+
+static void (*_Atomic moved)(void);
+
+__attribute__((visibility("default"))) void __mt_sequence_moved(void (*tell)(void))
+{
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&seq, &none, 1); /* for it, 0 stands for "before all" */
+    moved = tell;
+}
+
 uint64_t mt_event_seq(void)
 {
-    return atomic_fetch_add(&seq, 1);
+    uint64_t given = atomic_fetch_add(&seq, 1);
+    void (*tell)(void) = moved;
+    if (tell)
+        tell();
+    return given;
 }
 
 /* ---- the log ---- */

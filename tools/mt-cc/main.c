@@ -16,6 +16,10 @@ static const char help[] =
     "\n"
     "  --show                 print the command that would run, and notes on options translated or dropped\n"
     "  --plain                no plugin: the same program and runtime, untraced\n"
+    "  --host                 trace the accesses of host code, too: C, C++ and the host half of CUDA sources\n"
+    "  --host=atomic          the same, and so that those of several threads can be put in order (slower)\n"
+    "  --mt-host-stack=on|off local variables whose address stays in their function, too (default on)\n"
+    "  --mt-host-functions=REGEX  host functions that are not inlined, to trace them by name\n"
     "  --mt-kernels=REGEX     trace only kernels whose name matches (POSIX extended)\n"
     "  --mt-exclude=REGEX     and not these\n"
     "  --mt-only=LIST         loads, stores, atomics: only these accesses\n"
@@ -55,6 +59,10 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     if (r->compiles && !r->plain) {
         words_addf(line, "-fplugin=%s", p->plugin);
         words_append(line, &r->plugin);
+        if (r->host) { /* names of variables */
+            words_add(line, "-Xarch_host");
+            words_add(line, "-fno-discard-value-names");
+        }
     }
 }
 
@@ -72,6 +80,9 @@ static void add_last_flags(struct words *line, const struct request *r, const st
         if (r->language) {
             words_add(line, "-x");
             words_add(line, "none");
+        }
+        if (r->host) {
+            words_add(line, p->host);
         }
         words_add(line, p->runtime);
         words_add(line, "-pthread");
@@ -141,7 +152,8 @@ int main(int argc, char **argv)
     if (r.compiles && !r.plain && !exists(places.plugin, "plugin")) {
         return 1;
     }
-    if (r.links && r.inputs > 0 && !exists(places.runtime, "runtime")) {
+    if (r.links && r.inputs > 0 &&
+        (!exists(places.runtime, "runtime") || (r.host && !exists(places.host, "runtime of host tracing")))) {
         return 1;
     }
     return run(&line);

@@ -24,6 +24,7 @@ struct places {
     char *overlay; /* --cuda-path */
     char *plugin;  /* libMemtrace-AA.so */
     char *runtime; /* libmemtrace.so */
+    char *host;    /* libmemtrace-host.so */
     char *include; /* holds memtrace/ */
     unsigned cuda; /* CUDA_VERSION of the toolkit behind the overlay, e.g. 13000 */
     char *toolkit; /* and its path */
@@ -39,6 +40,7 @@ struct request {
     struct words plugin; /* -fplugin-arg-memtrace-… */
     struct words notes;  /* what was translated or dropped; shown by --show */
     int show, plain;
+    int host;             /* the host's accesses are traced, too */
     int compiles;         /* there is C, C++ or CUDA source */
     int cuda;             /* there is CUDA source */
     int inputs;           /* files of any kind */

@@ -31,6 +31,7 @@ static void set(struct places *p, const char *root, const char *libdir, const ch
     p->overlay = text("%s/%s", root, overlay);
     p->plugin = text("%s/%s/libMemtrace-AA.so", root, libdir);
     p->runtime = text("%s/%s/libmemtrace.so", root, libdir);
+    p->host = text("%s/%s/libmemtrace-host.so", root, libdir);
     p->include = text("%s/include", root);
 }
 

@@ -61,7 +61,8 @@ static const char *const no_link[] = {"-c",        "-S",           "-E",       "
 
 /* Options of ours that go to the plugin as key=value. */
 static const char *const plugin_keys[] = {"kernels",   "exclude",  "only",    "cpu-image",
-                                          "gpu-trace", "lockstep", "verbose", "cpu"};
+                                          "gpu-trace", "lockstep", "verbose", "cpu",
+                                          "host-stack", "host-functions"};
 
 static int is_one_of(const char *word, const char *const *list, size_t n)
 {
@@ -208,6 +209,15 @@ static int own_option(struct request *r, const char *arg)
     if (strcmp(arg, "--plain") == 0) {
         r->plain = 1;
         return 1;
+    }
+    if (strcmp(arg, "--host") == 0 || strcmp(arg, "--host=atomic") == 0) {
+        r->host = 1;
+        words_addf(&r->plugin, "-fplugin-arg-memtrace-host=%s", arg[6] ? arg + 7 : "on");
+        return 1;
+    }
+    if (strncmp(arg, "--host=", 7) == 0) {
+        fprintf(stderr, "mt-cc: %s: there are --host and --host=atomic\n", arg);
+        return -1;
     }
     if (strncmp(arg, "--mt-", 5) != 0) {
         return 0;

@@ -1,0 +1,189 @@
+/* Accesses that are recorded by calls of the runtime: those whose extent is known only when they happen, those
+ * inside the C library, and all of host=atomic. Functions of the runtime: runtime/host/llvm/entry.h. */
+#include "host.h"
+
+static LLVMValueRef site_number(struct mt_host_recorder *r, uint32_t site)
+{
+    LLVMValueRef base = LLVMBuildLoad2(r->builder, r->i32, r->table->base, "");
+    LLVMSetAlignment(base, 4);
+    return LLVMBuildAdd(r->builder, base, LLVMConstInt(r->i32, site, 0), "");
+}
+
+static LLVMValueRef number(struct mt_host_recorder *r, uint64_t n)
+{
+    return LLVMConstInt(r->i64, n, 0);
+}
+
+/* Any integer or pointer as i64, else 0. */
+static LLVMValueRef as_i64(struct mt_host_recorder *r, LLVMValueRef v)
+{
+    LLVMTypeRef type = LLVMTypeOf(v);
+    if (LLVMGetTypeKind(type) == LLVMPointerTypeKind && !LLVMGetPointerAddressSpace(type))
+        return LLVMBuildPtrToInt(r->builder, v, r->i64, "");
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
+        return LLVMBuildIntCast2(r->builder, v, r->i64, 0, "");
+    return number(r, 0);
+}
+
+static uint32_t add_rows(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
+                         uint64_t size)
+{
+    uint32_t site = mt_host_table_instruction(r->table);
+    for (unsigned i = 0; i < a->operands; i++) {
+        LLVMValueRef p = a->pointer[i];
+        mt_host_table_row(r->table, inst, site + i, a->op[i], size,
+                          p && LLVMGetTypeKind(LLVMTypeOf(p)) == LLVMPointerTypeKind ? p : NULL);
+    }
+    return site;
+}
+
+static int wanted(const struct mt_host_recorder *r, enum mt_host_op op)
+{
+    return !r->u->options->only || r->u->options->only >> (op == MT_HOST_STORE) & 1;
+}
+
+static void block(struct mt_host_recorder *r, LLVMValueRef pointer, LLVMValueRef bytes, uint32_t site)
+{
+    LLVMValueRef args[] = {as_i64(r, pointer), bytes, site_number(r, site)};
+    mt_host_call(r, "__mt_host_block", args, 3);
+}
+
+static void masked(struct mt_host_recorder *r, LLVMValueRef address, LLVMValueRef mask, uint64_t element,
+                   uint32_t site)
+{
+    LLVMValueRef args[] = {address, mask, number(r, element), site_number(r, site)};
+    mt_host_call(r, "__mt_host_masked", args, 4);
+}
+
+/* The mask as an i64, lane 0 in bit 0. */
+static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_access *a)
+{
+    LLVMValueRef bits = LLVMBuildBitCast(r->builder, a->mask, mt_type_int(r->u, a->lanes), "");
+    return LLVMBuildIntCast2(r->builder, bits, r->i64, 0, "");
+}
+
+static void lanes(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+{
+    for (unsigned i = 0; i < a->lanes; i++) {
+        LLVMValueRef lane = LLVMConstInt(r->i32, i, 0);
+        LLVMValueRef p = LLVMBuildExtractElement(r->builder, a->pointer[0], lane, "");
+        LLVMValueRef on = LLVMBuildExtractElement(r->builder, a->mask, lane, "");
+        masked(r, as_i64(r, p), as_i64(r, on), a->size, site);
+    }
+}
+
+static void packed(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+{
+    LLVMTypeRef type = LLVMFunctionType(r->i64, &r->i64, 1, 0);
+    LLVMValueRef popcount = mt_declare(r->u->module, "llvm.ctpop.i64", type), bits = mask_bits(r, a);
+    LLVMValueRef n = LLVMBuildCall2(r->builder, type, popcount, &bits, 1, "");
+    block(r, a->pointer[0], LLVMBuildMul(r->builder, n, number(r, a->size), ""), site);
+}
+
+/* The place behind a call, or NULL. */
+static LLVMValueRef behind(LLVMValueRef inst)
+{
+    if (!LLVMIsACallInst(inst) || LLVMGetTailCallKind(inst) == LLVMTailCallKindMustTail)
+        return NULL;
+    return LLVMGetNextInstruction(inst);
+}
+
+static void blind(struct mt_host_recorder *r, LLVMValueRef inst, const char *what)
+{
+    mt_diag(r->u, inst, MT_DIAG_WARNING, "memory access without a record (counted at run time): %s", what);
+    mt_host_call(r, "__mt_host_untraced", NULL, 0);
+}
+
+static void libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+{
+    LLVMValueRef next = behind(inst), args[7];
+    unsigned given = LLVMGetNumArgOperands(inst);
+    int after = (int)a->lanes, typed = 0;
+    if (after && !next) {
+        blind(r, inst, "a call of the C library whose result is not seen");
+        return;
+    }
+    LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
+    if (after)
+        LLVMPositionBuilderBefore(r->builder, next);
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    args[0] = LLVMConstInt(r->i32, a->libc, 0);
+    args[1] = site_number(r, add_rows(r, inst, a, 0));
+    for (unsigned i = 0; i < 4; i++)
+        args[2 + i] = i < given ? as_i64(r, LLVMGetOperand(inst, i)) : number(r, 0);
+    args[6] = after ? as_i64(r, inst) : number(r, 0);
+    /* A function of the user's that happens to have the name takes other things. */
+    for (unsigned i = 0; i < given; i++)
+        typed |= LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(inst, i))) == LLVMPointerTypeKind;
+    if (!typed)
+        return;
+    mt_host_call(r, "__mt_host_libc", args, 7);
+    if (r->atomic) {
+        LLVMValueRef fine = LLVMConstInt(r->i32, 0, 0);
+        if (next)
+            LLVMPositionBuilderBefore(r->builder, next);
+        LLVMSetCurrentDebugLocation2(r->builder, place);
+        mt_host_call(r, "__mt_host_end", &fine, 1);
+    }
+}
+
+void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+{
+    uint32_t site;
+    switch (a->kind) {
+    case MT_HOST_COPY:
+    case MT_HOST_FILL:
+        if (r->atomic) {
+            mt_host_record_atomic(r, inst, a);
+            break;
+        }
+        site = add_rows(r, inst, a, 0);
+        for (unsigned i = 0; i < a->operands; i++)
+            if (wanted(r, a->op[i]))
+                block(r, a->pointer[i], as_i64(r, a->bytes), site + i);
+        break;
+    case MT_HOST_MASKED:
+        site = add_rows(r, inst, a, 0);
+        masked(r, as_i64(r, a->pointer[0]), mask_bits(r, a), a->size, site);
+        break;
+    case MT_HOST_LANES:
+        lanes(r, a, add_rows(r, inst, a, a->size));
+        break;
+    case MT_HOST_PACKED:
+        packed(r, a, add_rows(r, inst, a, 0));
+        break;
+    case MT_HOST_LIBC:
+        libc(r, inst, a);
+        break;
+    case MT_HOST_BLIND:
+        blind(r, inst, a->what);
+        break;
+    default:
+        break;
+    }
+}
+
+/* begin, the access, end: between the two no other thread touches what it touches. */
+void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+{
+    uint32_t site = add_rows(r, inst, a, a->size);
+    LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
+    LLVMValueRef bytes = a->size ? number(r, a->size) : as_i64(r, a->bytes);
+    LLVMValueRef failed = LLVMConstInt(r->i32, 0, 0);
+    if (a->operands == 2) {
+        LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), as_i64(r, a->pointer[1]), bytes};
+        mt_host_call(r, "__mt_host_begin_copy", args, 4);
+    } else {
+        LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), bytes};
+        mt_host_call(r, "__mt_host_begin", args, 3);
+    }
+    LLVMPositionBuilderBefore(r->builder, LLVMGetNextInstruction(inst));
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    if (a->kind == MT_HOST_SWAP) {
+        LLVMValueRef wrote = LLVMBuildExtractValue(r->builder, inst, 1, "");
+        failed = LLVMBuildZExt(r->builder, LLVMBuildNot(r->builder, wrote, ""), r->i32, "");
+        mt_host_table_row(r->table, inst, mt_host_table_instruction(r->table), MT_HOST_CAS_FAILED, a->size,
+                          a->pointer[0]);
+    }
+    mt_host_call(r, "__mt_host_end", &failed, 1);
+}

@@ -1,0 +1,137 @@
+/* Entry and returns of functions that are traced by name (-f, --routine, the annotation library): a test of a
+ * word per function that the runtime sets. And the places of calls that allocate. */
+#include "host.h"
+#include <stdlib.h>
+#include <string.h>
+
+static LLVMValueRef id_of(struct mt_host_recorder *r, unsigned index)
+{
+    LLVMValueRef where[] = {LLVMConstInt(r->i64, index, 0)};
+    LLVMValueRef p = LLVMConstGEP2(r->i32, r->table->ids, where, 1);
+    LLVMValueRef id = LLVMBuildLoad2(r->builder, r->i32, p, "");
+    LLVMSetAlignment(id, 4);
+    return id;
+}
+
+/* What the stack pointer is when the function is called. */
+static LLVMValueRef stack_pointer(struct mt_host_recorder *r)
+{
+    LLVMTypeRef type = LLVMFunctionType(r->ptr, NULL, 0, 0);
+    LLVMValueRef f = mt_declare(r->u->module, "llvm.addressofreturnaddress.p0", type);
+    return LLVMBuildPtrToInt(r->builder, LLVMBuildCall2(r->builder, type, f, NULL, 0, ""), r->i64, "");
+}
+
+/* Integers and pointers of up to 64 bits come in registers; others are no argument here. */
+static LLVMValueRef plain(struct mt_host_recorder *r, LLVMValueRef v)
+{
+    LLVMTypeRef type = LLVMTypeOf(v);
+    if (LLVMGetTypeKind(type) == LLVMPointerTypeKind && !LLVMGetPointerAddressSpace(type))
+        return LLVMBuildPtrToInt(r->builder, v, r->i64, "");
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) <= 64)
+        return LLVMBuildZExtOrBitCast(r->builder, v, r->i64, "");
+    return NULL;
+}
+
+/* Makes `if (id) call` in front of an instruction; the builder stands in the branch. */
+static LLVMValueRef when_named(struct mt_host_recorder *r, unsigned index, LLVMValueRef before)
+{
+    LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
+    LLVMBasicBlockRef named =
+        LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMInstructionEraseFromParent(LLVMGetBasicBlockTerminator(head));
+    LLVMPositionBuilderAtEnd(r->builder, head);
+    LLVMValueRef id = id_of(r, index);
+    LLVMBuildCondBr(r->builder, LLVMBuildIsNull(r->builder, id, ""), tail, named);
+    LLVMPositionBuilderAtEnd(r->builder, named);
+    LLVMPositionBuilderBefore(r->builder, LLVMBuildBr(r->builder, tail));
+    return id;
+}
+
+static void at_entry(struct mt_host_recorder *r, LLVMValueRef f, unsigned index)
+{
+    LLVMValueRef first = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(f));
+    while (LLVMIsAAllocaInst(first)) /* slots stay in the entry block */
+        first = LLVMGetNextInstruction(first);
+    LLVMValueRef args[5] = {when_named(r, index, first)};
+    args[1] = stack_pointer(r);
+    unsigned n = 0, i = 0;
+    for (LLVMValueRef p = LLVMGetFirstParam(f); p && n < 3; p = LLVMGetNextParam(p), i++) {
+        LLVMValueRef v = mt_shim_byval_type(f, i) ? NULL : plain(r, p);
+        if (v)
+            args[2 + n++] = v;
+    }
+    while (n < 3)
+        args[2 + n++] = LLVMConstInt(r->i64, 0, 0);
+    mt_host_call(r, "__mt_host_enter", args, 5);
+}
+
+static void at_return(struct mt_host_recorder *r, LLVMValueRef ret, unsigned index)
+{
+    LLVMValueRef before = ret, last = LLVMGetPreviousInstruction(ret);
+    LLVMValueRef value = LLVMGetNumOperands(ret) ? LLVMGetOperand(ret, 0) : NULL;
+    if (last && LLVMIsACallInst(last) && LLVMGetTailCallKind(last) == LLVMTailCallKindMustTail) {
+        before = last; /* nothing may stand between: its value is not known yet */
+        value = NULL;
+    }
+    LLVMValueRef args[3] = {when_named(r, index, before)};
+    args[1] = stack_pointer(r);
+    args[2] = value ? plain(r, value) : NULL;
+    if (!args[2])
+        args[2] = LLVMConstInt(r->i64, 0, 0);
+    mt_host_call(r, "__mt_host_leave", args, 3);
+}
+
+/* An exception has passed functions that did not return. */
+static void at_landing(struct mt_host_recorder *r, LLVMValueRef pad)
+{
+    LLVMPositionBuilderBefore(r->builder, LLVMGetNextInstruction(pad));
+    LLVMValueRef sp = stack_pointer(r);
+    mt_host_call(r, "__mt_host_unwound", &sp, 1);
+}
+
+void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
+{
+    unsigned n, index = mt_host_table_function(r->table, f);
+    LLVMMetadataRef scope = LLVMGetSubprogram(f);
+    LLVMValueRef *list = mt_instructions(f, &n);
+    LLVMMetadataRef place =
+        scope ? LLVMDIBuilderCreateDebugLocation(r->u->context, LLVMDISubprogramGetLine(scope), 0, scope, NULL)
+              : NULL;
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    for (unsigned i = 0; list && i < n; i++)
+        if (LLVMIsAReturnInst(list[i]))
+            at_return(r, list[i], index);
+        else if (LLVMIsALandingPadInst(list[i]))
+            at_landing(r, list[i]);
+    at_entry(r, f, index);
+    LLVMSetCurrentDebugLocation2(r->builder, NULL);
+    free(list);
+}
+
+void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)
+{
+    struct mt_unit *u = r->u;
+    struct mt_place place;
+    mt_shim_place(call, &place);
+    if (!place.line)
+        return;
+    char *function = mt_shim_demangle(place.function, 0);
+    LLVMValueRef field[] = {mt_host_string(u, place.file), mt_host_string(u, function ? function : ""),
+                            LLVMConstInt(r->i32, place.line, 0), LLVMConstInt(r->i32, place.column, 0)};
+    free(function);
+    _Static_assert(sizeof(struct mt_host_alloc_place) == 24, "as written here");
+    LLVMValueRef value = LLVMConstStructInContext(u->context, field, 4, 0);
+    LLVMValueRef g = LLVMAddGlobal(u->module, LLVMTypeOf(value), "memtrace.host.place");
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    LLVMValueRef slot = LLVMGetNamedGlobal(u->module, "__mt_host_place");
+    if (!slot) {
+        slot = LLVMAddGlobal(u->module, r->ptr, "__mt_host_place");
+        LLVMSetThreadLocalMode(slot, LLVMInitialExecTLSModel);
+    }
+    LLVMPositionBuilderBefore(r->builder, call);
+    LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(call));
+    LLVMSetAlignment(LLVMBuildStore(r->builder, g, slot), 8);
+    LLVMSetCurrentDebugLocation2(r->builder, NULL);
+}

@@ -1,0 +1,115 @@
+/* Variables' names. Optimised code has no variables, only values; their names survive when clang keeps them
+ * (-fno-discard-value-names, which mt-cc --host gives). So, before optimisation, the values that variables
+ * hold are named after them, with a mark. */
+#include "host.h"
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK "mtv."
+#define MAX_DEPTH 32
+
+static void name_after(LLVMValueRef value, const char *variable)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, MARK "%.*s", (int)strcspn(variable, "."), variable);
+    LLVMSetValueName2(value, text, (size_t)n);
+}
+
+/* Clang's own slots carry names that no variable has. */
+static int is_temporary(const char *name)
+{
+    static const char *const own[] = {"retval",      "ref.tmp",  "agg.tmp",   "tmp",      "saved_stack",
+                                      "exn.slot",    "ehselector.slot", "cleanup.dest.slot", "cleanup.isactive",
+                                      "coerce",      "undef.agg.tmp"};
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+        if (mt_starts(name, own[i]) && strcmp(name, "tmp"))
+            return 1;
+    return !*name;
+}
+
+static void name_function(LLVMValueRef f)
+{
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n; i++)
+        if (LLVMIsAAllocaInst(list[i]) && !is_temporary(mt_name(list[i])))
+            name_after(list[i], mt_name(list[i]));
+    for (unsigned i = 0; list && i < n; i++) {
+        LLVMValueRef store = LLVMIsAStoreInst(list[i]);
+        LLVMValueRef slot = store ? LLVMIsAAllocaInst(LLVMGetOperand(store, 1)) : NULL;
+        LLVMValueRef value = slot ? LLVMIsAInstruction(LLVMGetOperand(store, 0)) : NULL;
+        if (value && mt_starts(mt_name(slot), MARK) && !mt_starts(mt_name(value), MARK) &&
+            LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind)
+            name_after(value, mt_name(slot) + strlen(MARK));
+    }
+    free(list);
+}
+
+static void keep_functions(LLVMModuleRef module, const char *pattern)
+{
+    regex_t re;
+    unsigned kind = LLVMGetEnumAttributeKindForName("noinline", 8);
+    unsigned always = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
+    if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
+        return;
+    LLVMAttributeRef noinline = LLVMCreateEnumAttribute(LLVMGetModuleContext(module), kind, 0);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        char *name = LLVMIsDeclaration(f) ? NULL : mt_shim_demangle(mt_name(f), 0);
+        if (name && !regexec(&re, name, 0, NULL, 0)) {
+            LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, always);
+            LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, noinline);
+        }
+        free(name);
+    }
+    regfree(&re);
+}
+
+void mt_host_name_values(LLVMModuleRef module)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            name_function(f);
+    if (mt_pass_options.host_functions)
+        keep_functions(module, mt_pass_options.host_functions);
+}
+
+/* "mtv.a.0.i" -> "a"; NULL when it is no variable's. */
+static char *marked(LLVMValueRef v)
+{
+    const char *name = mt_name(v);
+    if (!mt_starts(name, MARK))
+        return NULL;
+    name += strlen(MARK);
+    size_t n = strcspn(name, ".");
+    return n ? strndup(name, n) : NULL;
+}
+
+char *mt_host_variable(LLVMValueRef p)
+{
+    for (int depth = 0; depth < MAX_DEPTH; depth++) {
+        char *name;
+        if (LLVMIsAGlobalVariable(p))
+            return mt_starts(mt_name(p), ".str") ? strdup("") : mt_shim_demangle(mt_name(p), 0);
+        if (LLVMIsAArgument(p))
+            return strndup(mt_name(p), strcspn(mt_name(p), "."));
+        if ((name = marked(p)) != NULL)
+            return name;
+        LLVMOpcode op = LLVMIsAInstruction(p)    ? LLVMGetInstructionOpcode(p)
+                        : LLVMIsAConstantExpr(p) ? LLVMGetConstOpcode(p)
+                                                 : (LLVMOpcode)0;
+        if (op == LLVMGetElementPtr || op == LLVMBitCast || op == LLVMAddrSpaceCast || op == LLVMFreeze ||
+            op == LLVMLoad)
+            p = LLVMGetOperand(p, 0);
+        else if (op == LLVMPHI)
+            p = LLVMGetIncomingValue(p, 0);
+        else if (op == LLVMSelect)
+            p = LLVMGetOperand(p, 1);
+        else if (op == LLVMCall && mt_starts(mt_name(mt_callee(p)), "llvm.threadlocal.address"))
+            p = LLVMGetOperand(p, 0);
+        else
+            break;
+    }
+    return strdup("");
+}

@@ -1,0 +1,255 @@
+/* The tables of an instrumented host module (runtime/host/llvm/abi.h): gathered while the code is changed,
+ * written at the end together with the constructor that hands them over. */
+#include "host.h"
+#include <stdlib.h>
+#include <string.h>
+#include <llvm-c/Analysis.h>
+
+/* At least `count` + `more` elements; 0, or -1 without memory. */
+static int reserve(void **array, size_t *cap, size_t need, size_t size)
+{
+    if (need <= *cap)
+        return 0;
+    size_t want = *cap ? *cap * 2 : 256;
+    while (want < need)
+        want *= 2;
+    void *grown = realloc(*array, want * size);
+    if (!grown)
+        return -1;
+    *array = grown;
+    *cap = want;
+    return 0;
+}
+
+static size_t hash_of(const char *s)
+{
+    uint64_t h = 1469598103934665603u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return (size_t)(h ^ h >> 29);
+}
+
+static int rehash(struct mt_host_table *t)
+{
+    size_t cap = t->hash_cap ? t->hash_cap * 2 : 1024;
+    uint32_t *grown = calloc(cap, sizeof *grown);
+    if (!grown)
+        return -1;
+    for (size_t i = 0; i < t->hash_cap; i++)
+        if (t->hash[i]) {
+            size_t at = hash_of(t->strings + t->hash[i]) & (cap - 1);
+            while (grown[at])
+                at = (at + 1) & (cap - 1);
+            grown[at] = t->hash[i];
+        }
+    free(t->hash);
+    t->hash = grown;
+    t->hash_cap = cap;
+    return 0;
+}
+
+/* Offset of the string in the blob; the same string stands there once. */
+static uint32_t intern(struct mt_host_table *t, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    if (!s[0])
+        return 0;
+    if (t->hash_used * 2 >= t->hash_cap && rehash(t))
+        goto out;
+    size_t at = hash_of(s) & (t->hash_cap - 1);
+    for (; t->hash[at]; at = (at + 1) & (t->hash_cap - 1))
+        if (!strcmp(t->strings + t->hash[at], s))
+            return t->hash[at];
+    void *strings = t->strings;
+    if (t->nstrings + n > UINT32_MAX || reserve(&strings, &t->strings_cap, t->nstrings + n, 1))
+        goto out;
+    t->strings = strings;
+    memcpy(t->strings + t->nstrings, s, n);
+    t->hash[at] = (uint32_t)t->nstrings;
+    t->hash_used++;
+    t->nstrings += n;
+    return t->hash[at];
+out:
+    t->failed = 1;
+    return 0;
+}
+
+static LLVMValueRef add_global(struct mt_unit *u, LLVMTypeRef type, const char *name)
+{
+    LLVMValueRef g = LLVMAddGlobal(u->module, type, name);
+    LLVMSetLinkage(g, LLVMInternalLinkage);
+    return g;
+}
+
+void mt_host_table_init(struct mt_host_table *t, struct mt_unit *u)
+{
+    memset(t, 0, sizeof *t);
+    t->u = u;
+    t->strings = calloc(1, 1); /* offset 0: "" */
+    t->nstrings = t->strings_cap = t->strings ? 1 : 0;
+    t->failed = !t->strings;
+    t->base = add_global(u, mt_type_int(u, 32), "memtrace.host.base");
+    LLVMSetInitializer(t->base, LLVMConstNull(mt_type_int(u, 32)));
+    LLVMSetAlignment(t->base, 4);
+    t->ids = add_global(u, LLVMArrayType2(mt_type_int(u, 32), 0), "memtrace.host.ids");
+}
+
+void mt_host_table_free(struct mt_host_table *t)
+{
+    free(t->rows);
+    free(t->strings);
+    free(t->hash);
+    free(t->functions);
+}
+
+uint32_t mt_host_table_instruction(struct mt_host_table *t)
+{
+    return ++t->instructions * 4;
+}
+
+void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site, enum mt_host_op op,
+                       uint64_t size, LLVMValueRef pointer)
+{
+    struct mt_place place;
+    void *rows = t->rows;
+    size_t cap = t->rows_cap;
+    if (reserve(&rows, &cap, t->nrows + 1, sizeof *t->rows)) {
+        t->failed = 1;
+        return;
+    }
+    t->rows = rows;
+    t->rows_cap = (unsigned)cap;
+    mt_shim_place(inst, &place);
+    const char *home = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
+    char *function = mt_shim_demangle(*place.function ? place.function : home, 0);
+    char *variable = pointer ? mt_host_variable(pointer) : NULL;
+    t->rows[t->nrows++] = (struct mt_host_row){.site = site,
+                                               .op = op,
+                                               .size = size > UINT32_MAX ? 0 : (uint32_t)size,
+                                               .line = place.line,
+                                               .column = place.column,
+                                               .file = intern(t, place.file),
+                                               .function = intern(t, function ? function : ""),
+                                               .variable = intern(t, variable ? variable : "")};
+    free(function);
+    free(variable);
+}
+
+unsigned mt_host_table_function(struct mt_host_table *t, LLVMValueRef function)
+{
+    void *names = t->functions;
+    size_t cap = t->functions_cap;
+    if (reserve(&names, &cap, t->nfunctions + 1, sizeof *t->functions)) {
+        t->failed = 1;
+        return 0;
+    }
+    t->functions = names;
+    t->functions_cap = (unsigned)cap;
+    char *name = mt_shim_demangle(mt_name(function), 0);
+    t->functions[t->nfunctions] = intern(t, name ? name : "");
+    free(name);
+    return t->nfunctions++;
+}
+
+LLVMValueRef mt_host_string(struct mt_unit *u, const char *text)
+{
+    LLVMValueRef value = LLVMConstStringInContext2(u->context, text, strlen(text), 0);
+    LLVMValueRef g = LLVMAddGlobal(u->module, LLVMTypeOf(value), "");
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+    return g;
+}
+
+static LLVMValueRef constant_data(struct mt_unit *u, LLVMValueRef value, const char *name)
+{
+    LLVMValueRef g = add_global(u, LLVMTypeOf(value), name);
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetAlignment(g, 8);
+    return g;
+}
+
+static LLVMValueRef words(struct mt_unit *u, const uint32_t *data, size_t n, const char *name)
+{
+    LLVMTypeRef i32 = mt_type_int(u, 32);
+    LLVMValueRef *list = malloc((n + 1) * sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        list[i] = LLVMConstInt(i32, data[i], 0);
+    LLVMValueRef value = LLVMConstArray2(i32, list, list ? n : 0);
+    free(list);
+    return constant_data(u, value, name);
+}
+
+/* struct mt_host_module as a constant. */
+static LLVMValueRef module_record(struct mt_host_table *t)
+{
+    struct mt_unit *u = t->u;
+    LLVMTypeRef i32 = mt_type_int(u, 32);
+    _Static_assert(sizeof(struct mt_host_row) == 8 * sizeof(uint32_t) && sizeof(struct mt_host_module) == 64,
+                   "as written here");
+    LLVMValueRef ids = add_global(u, LLVMArrayType2(i32, t->nfunctions), "memtrace.host.ids");
+    LLVMSetInitializer(ids, LLVMConstNull(LLVMArrayType2(i32, t->nfunctions)));
+    LLVMReplaceAllUsesWith(t->ids, ids);
+    LLVMDeleteGlobal(t->ids);
+    t->ids = ids;
+    uint32_t flags = u->options->host == MT_HOST_TRACE_ATOMIC ? MT_HOST_MODULE_ATOMIC : 0;
+    LLVMValueRef field[] = {
+        LLVMConstInt(i32, MT_HOST_ABI, 0),
+        LLVMConstInt(i32, flags, 0),
+        LLVMConstInt(i32, t->instructions + 1, 0), /* numbers begin at 1 */
+        LLVMConstInt(i32, t->nrows, 0),
+        LLVMConstInt(i32, t->nfunctions, 0),
+        LLVMConstInt(i32, 0, 0),
+        words(u, (const uint32_t *)t->rows, (size_t)t->nrows * 8, "memtrace.host.rows"),
+        constant_data(u, LLVMConstStringInContext2(u->context, t->strings, t->nstrings, 1),
+                      "memtrace.host.strings"),
+        t->base,
+        words(u, t->functions, t->nfunctions, "memtrace.host.names"),
+        ids,
+    };
+    LLVMValueRef value = LLVMConstStructInContext(u->context, field, sizeof field / sizeof *field, 0);
+    return constant_data(u, value, "memtrace.host.module");
+}
+
+/* llvm.global_ctors with one more entry, of the first priority: before the module's own constructors. */
+static void add_constructor(struct mt_unit *u, LLVMValueRef function)
+{
+    LLVMValueRef old = LLVMGetNamedGlobal(u->module, "llvm.global_ctors");
+    LLVMValueRef init = old ? LLVMGetInitializer(old) : NULL;
+    unsigned n = init ? (unsigned)LLVMGetNumOperands(init) : 0;
+    LLVMValueRef *list = malloc((n + 1) * sizeof *list);
+    if (!list)
+        return;
+    LLVMValueRef field[] = {LLVMConstInt(mt_type_int(u, 32), 0, 0), function, LLVMConstNull(mt_type_ptr(u))};
+    LLVMValueRef entry = LLVMConstStructInContext(u->context, field, 3, 0);
+    for (unsigned i = 0; i < n; i++)
+        list[i] = LLVMGetOperand(init, i);
+    list[n] = entry;
+    LLVMValueRef value = LLVMConstArray2(LLVMTypeOf(entry), list, n + 1);
+    free(list);
+    if (old)
+        LLVMDeleteGlobal(old);
+    LLVMValueRef g = LLVMAddGlobal(u->module, LLVMTypeOf(value), "llvm.global_ctors");
+    LLVMSetInitializer(g, value);
+    LLVMSetLinkage(g, LLVMAppendingLinkage);
+}
+
+void mt_host_table_emit(struct mt_host_table *t)
+{
+    struct mt_unit *u = t->u;
+    if (t->failed)
+        mt_diag(u, NULL, MT_DIAG_ERROR, "no memory for the table of accesses");
+    LLVMTypeRef none = LLVMVoidTypeInContext(u->context), ptr = mt_type_ptr(u);
+    LLVMTypeRef hand_over = LLVMFunctionType(none, &ptr, 1, 0);
+    LLVMValueRef module = module_record(t);
+    LLVMValueRef f = LLVMAddFunction(u->module, "memtrace.host.register", LLVMFunctionType(none, NULL, 0, 0));
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(u->context);
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(u->context, f, ""));
+    LLVMBuildCall2(b, hand_over, mt_declare(u->module, "__mt_host_register", hand_over), &module, 1, "");
+    LLVMBuildRetVoid(b);
+    LLVMDisposeBuilder(b);
+    add_constructor(u, f);
+}

@@ -1,0 +1,43 @@
+/* What the pass puts into an instrumented object and what libmemtrace-host.so expects there: included by
+ * both. A module (one object file) carries one `struct mt_host_module` and a constructor that hands it over
+ * before any other code of the module runs. */
+#ifndef MT_HOST_LLVM_ABI_H
+#define MT_HOST_LLVM_ABI_H
+#include <stdint.h>
+
+#define MT_HOST_ABI 1u
+
+/* One operand of one instruction. Strings are offsets into the module's blob (0: ""): no relocations. */
+struct mt_host_row {
+    uint32_t site; /* instruction * 4 + operand, to be added to the module's base; instructions count from 1 */
+    uint32_t op;   /* enum mt_host_op */
+    uint32_t size; /* bytes; 0: every record says its own */
+    uint32_t line, column;
+    uint32_t file, function, variable;
+};
+
+#define MT_HOST_MODULE_ATOMIC 1u /* built with host=atomic: each access stands between begin and end */
+
+struct mt_host_module {
+    uint32_t abi, flags;
+    uint32_t instructions, nrows, nfunctions, reserved;
+    const struct mt_host_row *rows;
+    const char *strings;
+    uint32_t *base;                 /* what is added to each site; the runtime writes it */
+    const uint32_t *function_names; /* undecorated, offsets into strings */
+    uint32_t *function_ids;         /* 0: entry and return are of no interest; the runtime writes them */
+};
+
+/* Where a call of malloc and its like stands. */
+struct mt_host_alloc_place {
+    const char *file, *function;
+    uint32_t line, column;
+};
+
+/* Functions of the C library that touch memory for their caller: codes of __mt_host_libc. */
+enum mt_host_libc {
+#define MT_HOST_LIBC(symbol, shape, ops, after) MT_LIBC_##symbol,
+#include "libc.def"
+    MT_LIBC_COUNT
+};
+#endif

@@ -1,0 +1,222 @@
+/* malloc and its family: we stand in front of the C library's (or whatever allocator comes behind us) and tell
+ * the core. */
+#include "entry.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+/* dlsym itself may allocate: what it gets then comes from here and is never given back. */
+static _Alignas(16) char arena[1 << 16];
+static size_t arena_used;
+static __thread int resolving;
+
+static int in_arena(const void *p)
+{
+    return (const char *)p >= arena && (const char *)p < arena + sizeof arena;
+}
+
+static void *from_arena(size_t bytes, size_t align)
+{
+    size_t want = bytes + align + 16;
+    size_t at = __atomic_fetch_add(&arena_used, (want + 15) & ~(size_t)15, __ATOMIC_RELAXED);
+    if (at + want > sizeof arena) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    uintptr_t p = ((uintptr_t)arena + at + 16 + align - 1) & ~(uintptr_t)(align - 1);
+    ((size_t *)p)[-1] = bytes;
+    return (void *)p;
+}
+
+void *mt_next(const char *name)
+{
+    resolving++;
+    void *f = dlsym(RTLD_NEXT, name);
+    resolving--;
+    return f;
+}
+
+/* The next function of that name, looked up at the first call. */
+#define REAL(type, name, args)                                                                               \
+    static type(*real_##name) args;                                                                          \
+    if (!__atomic_load_n(&real_##name, __ATOMIC_ACQUIRE) && !resolving)                                       \
+        __atomic_store_n(&real_##name, (type(*) args)mt_next(#name), __ATOMIC_RELEASE)
+#define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
+
+/* The pending place belongs to this call. */
+static void take_place(struct mt_self *s)
+{
+    s->place = __mt_host_place;
+    __mt_host_place = NULL;
+}
+
+void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip)
+{
+    struct mt_self *s = &mt_self;
+    if (s->new) { /* malloc of operator new: its caller counts */
+        kind = MT_CORE_NEW;
+        ip = s->new_ip;
+        s->new = 0;
+    }
+    if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON || mt_not_for_us(ip))
+        return;
+    struct mt_core_thread *t = mt_thread();
+    if (!t) {
+        s->lost++;
+        return;
+    }
+    take_place(s);
+    s->busy++;
+    mt_core_alloc(t, kind, (uint64_t)(uintptr_t)p, bytes, ip);
+    s->busy--;
+    s->place = NULL;
+}
+
+void mt_told_free(void *p)
+{
+    struct mt_self *s = &mt_self;
+    if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON)
+        return;
+    struct mt_core_thread *t = mt_thread();
+    if (!t)
+        return;
+    s->busy++;
+    mt_core_free(t, (uint64_t)(uintptr_t)p);
+    s->busy--;
+}
+
+MT_ENTRY void *malloc(size_t bytes)
+{
+    REAL(void *, malloc, (size_t));
+    if (!real_malloc)
+        return from_arena(bytes, 16);
+    void *p = real_malloc(bytes);
+    mt_told_alloc(MT_CORE_MALLOC, p, bytes, CALLER);
+    return p;
+}
+
+MT_ENTRY void *calloc(size_t n, size_t size)
+{
+    REAL(void *, calloc, (size_t, size_t));
+    if (!real_calloc)
+        return from_arena(n * size, 16); /* static memory is zero */
+    void *p = real_calloc(n, size);
+    mt_told_alloc(MT_CORE_CALLOC, p, n * size, CALLER);
+    return p;
+}
+
+MT_ENTRY void free(void *p)
+{
+    REAL(void, free, (void *));
+    int saved = errno;
+    if (in_arena(p) || !real_free)
+        return;
+    mt_told_free(p);
+    errno = saved;
+    real_free(p);
+}
+
+static void *out_of_arena(void *old, size_t bytes)
+{
+    void *p = malloc(bytes);
+    size_t had = ((size_t *)old)[-1];
+    if (p)
+        memcpy(p, old, had < bytes ? had : bytes);
+    return p;
+}
+
+static void *change(void *(*real)(void *, size_t), void *old, size_t bytes, uint64_t ip)
+{
+    struct mt_self *s = &mt_self;
+    int told = !s->ours && !s->busy && mt_phase == MT_PHASE_ON && !mt_not_for_us(ip);
+    struct mt_core_thread *t = told ? mt_thread() : NULL;
+    if (!t)
+        return real(old, bytes);
+    take_place(s);
+    s->busy++;
+    mt_core_realloc_begin(t, (uint64_t)(uintptr_t)old);
+    if (!bytes) /* glibc frees then */
+        mt_core_free(t, (uint64_t)(uintptr_t)old);
+    void *p = real(old, bytes);
+    if (p)
+        mt_core_realloc(t, (uint64_t)(uintptr_t)old, (uint64_t)(uintptr_t)p, bytes, ip);
+    s->busy--;
+    s->place = NULL;
+    return p;
+}
+
+static void *resize(void *old, size_t bytes, uint64_t ip)
+{
+    REAL(void *, realloc, (void *, size_t));
+    if (in_arena(old))
+        return out_of_arena(old, bytes);
+    if (!real_realloc)
+        return old ? NULL : from_arena(bytes, 16);
+    if (old)
+        return change(real_realloc, old, bytes, ip);
+    void *p = real_realloc(NULL, bytes);
+    mt_told_alloc(MT_CORE_REALLOC, p, bytes, ip);
+    return p;
+}
+
+MT_ENTRY void *realloc(void *old, size_t bytes)
+{
+    return resize(old, bytes, CALLER);
+}
+
+MT_ENTRY void *reallocarray(void *old, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return resize(old, bytes, CALLER);
+}
+
+MT_ENTRY void *memalign(size_t align, size_t bytes)
+{
+    REAL(void *, memalign, (size_t, size_t));
+    if (!real_memalign)
+        return from_arena(bytes, align < 16 ? 16 : align);
+    void *p = real_memalign(align, bytes);
+    mt_told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
+    return p;
+}
+
+MT_ENTRY void *aligned_alloc(size_t align, size_t bytes)
+{
+    REAL(void *, aligned_alloc, (size_t, size_t));
+    if (!real_aligned_alloc)
+        return from_arena(bytes, align < 16 ? 16 : align);
+    void *p = real_aligned_alloc(align, bytes);
+    mt_told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
+    return p;
+}
+
+MT_ENTRY int posix_memalign(void **out, size_t align, size_t bytes)
+{
+    REAL(int, posix_memalign, (void **, size_t, size_t));
+    if (!real_posix_memalign)
+        return ENOMEM;
+    int rc = real_posix_memalign(out, align, bytes);
+    if (!rc)
+        mt_told_alloc(MT_CORE_MEMALIGN, *out, bytes, CALLER);
+    return rc;
+}
+
+MT_ENTRY void *valloc(size_t bytes)
+{
+    REAL(void *, valloc, (size_t));
+    void *p = real_valloc ? real_valloc(bytes) : NULL;
+    mt_told_alloc(MT_CORE_MEMALIGN, p, bytes, CALLER);
+    return p;
+}
+
+MT_ENTRY void *pvalloc(size_t bytes)
+{
+    REAL(void *, pvalloc, (size_t));
+    void *p = real_pvalloc ? real_pvalloc(bytes) : NULL;
+    mt_told_alloc(MT_CORE_MEMALIGN, p, (bytes + 4095) & ~(size_t)4095, CALLER);
+    return p;
+}

@@ -1,0 +1,104 @@
+/* What instrumented code calls and reads (llvm-pass/host_*.c emit it), and what the files of
+ * libmemtrace-host.so share. */
+#ifndef MT_HOST_LLVM_ENTRY_H
+#define MT_HOST_LLVM_ENTRY_H
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "abi.h"
+#include "../core/core.h"
+
+#define MT_ENTRY __attribute__((visibility("default")))
+
+/* ---- for instrumented code ---- */
+
+/* Where this thread appends: the core's object, our scratch, a signal handler's, or (at first) nobody's, whose
+ * limit is NULL. */
+extern MT_ENTRY __thread struct mt_core_thread *__mt_host_current;
+/* Where the next call that allocates stands; NULL: not known. */
+extern MT_ENTRY __thread const struct mt_host_alloc_place *__mt_host_place;
+/* Called with all registers but r11 and the vector registers preserved (thunk.S):
+ *   __mt_host_record(address, site | size << 32)   one access for which there was no room
+ *   __mt_host_slow()    before a group for which there was no room: current is a scratch buffer afterwards
+ *   __mt_host_drain()   after a group whose limit is NULL */
+MT_ENTRY void __mt_host_register(const struct mt_host_module *m);
+MT_ENTRY void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site);
+/* Lanes of `element` bytes from `address` on, those whose bit is set. */
+MT_ENTRY void __mt_host_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
+MT_ENTRY void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                             uint64_t result);
+MT_ENTRY void __mt_host_untraced(void);
+MT_ENTRY void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes);
+MT_ENTRY void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
+MT_ENTRY void __mt_host_end(uint32_t failed);
+MT_ENTRY void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uint64_t c);
+MT_ENTRY void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value);
+MT_ENTRY void __mt_host_unwound(uint64_t sp);
+MT_ENTRY void __mt_host_annotation(uint32_t function, uint64_t argument);
+
+/* ---- inside ---- */
+
+enum mt_phase { MT_PHASE_EARLY, MT_PHASE_ON, MT_PHASE_OFF };
+extern enum mt_phase mt_phase;
+extern int mt_atomic; /* atomic mode */
+
+#define MT_SCRATCH 16u        /* entries that a group may have */
+#define MT_HANDLER_ROOM 4080u /* entries of signal handlers that wait for the thread they interrupted */
+#define MT_FRAMES 256u        /* traced functions that one thread may be in, to find those that exceptions left */
+
+struct mt_frame {
+    uint32_t function;
+    uint64_t sp;
+};
+
+/* What we know of a thread. */
+struct mt_self {
+    struct mt_core_thread *core; /* NULL: not traced (yet) */
+    int state;                   /* 0 not seen, 1 traced, 2 not traced any more */
+    int ours;                    /* a thread of the core: it is not traced */
+    int busy;                    /* inside: allocations are the tracer's own */
+    int rounds;                  /* of thread-specific destructors */
+    struct mt_core_thread scratch;
+    struct mt_host_entry entry[2 * MT_SCRATCH];
+    /* signal handlers */
+    struct mt_core_thread handler;
+    struct mt_host_entry *handler_entry; /* mapped at the first one */
+    unsigned handlers;                   /* running */
+    int handler_on_stack;                /* on the alternate stack */
+    uintptr_t handler_sp;
+    struct mt_core_thread *interrupted; /* __mt_host_current when it came */
+    size_t waiting;                     /* entries of handlers that are over */
+    uint64_t lost;
+    /* operator new in progress */
+    int new;
+    uint64_t new_ip;
+    const struct mt_host_alloc_place *place; /* of the allocation that is being told */
+    unsigned frames;
+    struct mt_frame frame[MT_FRAMES];
+};
+extern __thread struct mt_self mt_self;
+
+/* thread.c. The core's object of this thread, with all that it still has to say said; NULL: do not trace. */
+struct mt_core_thread *mt_thread(void);
+int mt_threads_open(void);
+void mt_thread_off(void); /* this thread: in the child of a fork */
+void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
+/* signal.c */
+int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
+void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
+/* access.c: functions that an exception has left. */
+void mt_frames_above(uint64_t sp);
+/* place.c */
+int mt_locate(uint64_t ip, struct mt_core_place *place);
+/* sequence.c */
+void mt_sequence_open(void);
+uint64_t mt_sequence(int next);
+/* alloc.c */
+int mt_not_for_us(uint64_t ip); /* the caller is the CUDA runtime */
+void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip);
+void mt_told_free(void *p);
+void *mt_next(const char *name); /* the function that we stand in front of */
+/* exit.c */
+void mt_exit_open(void);
+void mt_stop(int killed);
+#endif

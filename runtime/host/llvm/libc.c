@@ -1,0 +1,242 @@
+/* What functions of the C library touch: worked out before the call from the arguments and what they point to.
+ * A comparison or search touches bytes up to the one that decides, although the library reads in words. */
+#include "entry.h"
+#include <ctype.h>
+#include <string.h>
+
+struct touched {
+    uint64_t address[3], bytes[3];
+};
+
+#define TEXT(x) ((const char *)(uintptr_t)(x))
+#define BYTES(x) ((const unsigned char *)(uintptr_t)(x))
+
+static void set(struct touched *t, unsigned i, uint64_t address, uint64_t bytes)
+{
+    t->address[i] = address;
+    t->bytes[i] = bytes;
+}
+
+static uint64_t length_in(uint64_t s, uint64_t n)
+{
+    const void *end = memchr(BYTES(s), 0, n);
+    return end ? (uint64_t)((const char *)end - TEXT(s)) : n;
+}
+
+/* Bytes up to and with the deciding one. */
+static uint64_t upto(uint64_t at, uint64_t n)
+{
+    return at < n ? at + 1 : n;
+}
+
+static uint64_t same_text(uint64_t a, uint64_t b, uint64_t n, int fold)
+{
+    uint64_t i = 0;
+    for (; i < n; i++) {
+        int x = BYTES(a)[i], y = BYTES(b)[i];
+        if (fold ? tolower(x) != tolower(y) : x != y)
+            break;
+        if (!x)
+            break;
+    }
+    return upto(i, n);
+}
+
+static void both(struct touched *t, uint64_t a, uint64_t b, uint64_t n)
+{
+    set(t, 0, a, n);
+    set(t, 1, b, n);
+}
+
+/* ---- one function per shape of libc.def; a, b, c, d: the call's arguments; r: its result ---- */
+#define SHAPE(name)                                                                                          \
+    static void name(struct touched *t, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t r)
+#define UNUSED (void)a, (void)b, (void)c, (void)d, (void)r
+
+SHAPE(copy)
+{
+    UNUSED;
+    set(t, 0, b, c);
+    set(t, 1, a, c);
+}
+SHAPE(copy_back)
+{
+    UNUSED;
+    set(t, 0, a, c);
+    set(t, 1, b, c);
+}
+SHAPE(fill)
+{
+    UNUSED;
+    set(t, 0, a, c);
+}
+SHAPE(zero)
+{
+    UNUSED;
+    set(t, 0, a, b);
+}
+SHAPE(copy_until) /* without the byte c, the length, which is the fourth argument, was copied */
+{
+    UNUSED;
+    set(t, 0, b, r ? r - a : d);
+    set(t, 1, a, r ? r - a : d);
+}
+SHAPE(find)
+{
+    UNUSED;
+    const void *at = memchr(BYTES(a), (int)b, c);
+    set(t, 0, a, at ? (uint64_t)((const unsigned char *)at - BYTES(a)) + 1 : c);
+}
+SHAPE(find_last)
+{
+    UNUSED;
+    const void *at = memrchr(BYTES(a), (int)b, c);
+    uint64_t first = at ? (uint64_t)((const unsigned char *)at - BYTES(a)) : 0;
+    set(t, 0, a + first, c - first);
+}
+SHAPE(find_raw)
+{
+    UNUSED;
+    set(t, 0, a, (uint64_t)((const unsigned char *)rawmemchr(BYTES(a), (int)b) - BYTES(a)) + 1);
+}
+SHAPE(compare)
+{
+    UNUSED;
+    uint64_t i = 0;
+    while (i < c && BYTES(a)[i] == BYTES(b)[i])
+        i++;
+    both(t, a, b, upto(i, c));
+}
+SHAPE(search)
+{
+    UNUSED;
+    const void *at = memmem(BYTES(a), b, BYTES(c), d);
+    set(t, 0, a, at ? (uint64_t)((const unsigned char *)at - BYTES(a)) + d : b);
+    set(t, 1, c, d);
+}
+SHAPE(text)
+{
+    UNUSED;
+    set(t, 0, a, strlen(TEXT(a)) + 1);
+}
+SHAPE(text_n)
+{
+    UNUSED;
+    set(t, 0, a, upto(length_in(a, b), b));
+}
+SHAPE(text_copy)
+{
+    UNUSED;
+    uint64_t n = strlen(TEXT(b)) + 1;
+    set(t, 0, b, n);
+    set(t, 1, a, n);
+}
+SHAPE(text_copy_n)
+{
+    UNUSED;
+    set(t, 0, b, upto(length_in(b, c), c));
+    set(t, 1, a, c);
+}
+static void appended(struct touched *t, uint64_t a, uint64_t b, uint64_t read, uint64_t written)
+{
+    uint64_t there = strlen(TEXT(a));
+    set(t, 0, a, there + 1);
+    set(t, 1, b, read);
+    set(t, 2, a + there, written);
+}
+SHAPE(append)
+{
+    UNUSED;
+    uint64_t n = strlen(TEXT(b)) + 1;
+    appended(t, a, b, n, n);
+}
+SHAPE(append_n)
+{
+    UNUSED;
+    uint64_t n = length_in(b, c);
+    appended(t, a, b, upto(n, c), n + 1);
+}
+SHAPE(text_compare)
+{
+    UNUSED;
+    both(t, a, b, same_text(a, b, UINT64_MAX, 0));
+}
+SHAPE(text_compare_n)
+{
+    UNUSED;
+    both(t, a, b, same_text(a, b, c, 0));
+}
+SHAPE(case_compare)
+{
+    UNUSED;
+    both(t, a, b, same_text(a, b, UINT64_MAX, 1));
+}
+SHAPE(case_compare_n)
+{
+    UNUSED;
+    both(t, a, b, same_text(a, b, c, 1));
+}
+SHAPE(text_find)
+{
+    UNUSED;
+    set(t, 0, a, (uint64_t)(strchrnul(TEXT(a), (int)b) - TEXT(a)) + 1);
+}
+SHAPE(text_search)
+{
+    UNUSED;
+    const char *at = strstr(TEXT(a), TEXT(b));
+    uint64_t needle = strlen(TEXT(b));
+    set(t, 0, a, at ? (uint64_t)(at - TEXT(a)) + needle : strlen(TEXT(a)) + 1);
+    set(t, 1, b, needle + 1);
+}
+SHAPE(span)
+{
+    UNUSED;
+    set(t, 0, a, strspn(TEXT(a), TEXT(b)) + 1);
+    set(t, 1, b, strlen(TEXT(b)) + 1);
+}
+SHAPE(complement_span)
+{
+    UNUSED;
+    set(t, 0, a, strcspn(TEXT(a), TEXT(b)) + 1);
+    set(t, 1, b, strlen(TEXT(b)) + 1);
+}
+SHAPE(duplicate)
+{
+    UNUSED;
+    uint64_t n = r ? strlen(TEXT(r)) + 1 : 0;
+    set(t, 0, a, n);
+    set(t, 1, r, n);
+}
+#undef SHAPE
+
+static const struct {
+    void (*shape)(struct touched *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+    unsigned operands;
+} functions[] = {
+#define MT_HOST_LIBC(symbol, shape, ops, after) {shape, sizeof ops - 1},
+#include "libc.def"
+};
+
+void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                    uint64_t result)
+{
+    struct touched t = {{0}, {0}};
+    struct mt_core_operand o[3];
+    unsigned n = 0;
+    struct mt_core_thread *thread = mt_thread();
+    if (code >= MT_LIBC_COUNT || (!thread && __mt_host_current != &mt_self.handler))
+        return;
+    functions[code].shape(&t, a, b, c, d, result);
+    for (unsigned i = 0; i < functions[code].operands; i++) {
+        if (!t.bytes[i])
+            continue;
+        uint32_t size = t.bytes[i] > UINT32_MAX ? UINT32_MAX : (uint32_t)t.bytes[i];
+        if (mt_atomic)
+            o[n++] = (struct mt_core_operand){t.address[i], site + i, size};
+        else
+            mt_access(site + i, t.address[i], t.bytes[i]);
+    }
+    if (n && thread)
+        mt_core_atomic_begin(thread, o, n);
+}

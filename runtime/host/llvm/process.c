@@ -1,0 +1,170 @@
+/* Start: MEMTRACE_HOST says what is traced. */
+#include "entry.h"
+#include "common/options.h"
+#include "common/report.h"
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_WORDS 256
+
+static struct mt_core_options options;
+
+/* Cuts `text` into words at blanks; a backslash makes the next character an ordinary one. -1: too many. */
+static int split(char *text, char **word, int room)
+{
+    int n = 0;
+    for (char *in = text, *out = text;;) {
+        while (isspace((unsigned char)*in))
+            in++;
+        if (!*in)
+            return n;
+        if (n == room)
+            return -1;
+        word[n++] = out = in;
+        while (*in && !isspace((unsigned char)*in)) {
+            if (*in == '\\' && in[1])
+                in++;
+            *out++ = *in++;
+        }
+        in += *in != 0;
+        *out = 0;
+    }
+}
+
+struct thread_start {
+    void (*run)(void *);
+    void *arg;
+};
+
+static void *run_thread(void *start)
+{
+    struct thread_start s = *(struct thread_start *)start;
+    mt_self.ours = 1;
+    free(start);
+    s.run(s.arg);
+    return NULL;
+}
+
+/* A thread of the core's; no signal of the program ends up there. */
+static int spawn(void (*run)(void *), void *arg, void **handle)
+{
+    sigset_t all, before;
+    pthread_t *thread = malloc(sizeof *thread);
+    struct thread_start *s = malloc(sizeof *s);
+    int rc = thread && s ? 0 : ENOMEM;
+    if (!rc) {
+        *s = (struct thread_start){run, arg};
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        rc = pthread_create(thread, NULL, run_thread, s);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    if (rc) {
+        free(thread);
+        free(s);
+        return rc;
+    }
+    *handle = thread;
+    return 0;
+}
+
+static void join(void *handle)
+{
+    pthread_join(*(pthread_t *)handle, NULL);
+    free(handle);
+}
+
+static void report(const char *line)
+{
+    mt_report("%s", line);
+}
+
+static const struct mt_core_engine engine = {.name = "llvm",
+                                             .locate = mt_locate,
+                                             .sequence = mt_sequence,
+                                             .spawn = spawn,
+                                             .join = join,
+                                             .report = report};
+
+/* The settings as the CUDA runtime has them, which complains about bad ones when it is there. */
+static const char *from_environment(const char *name, void *context)
+{
+    (void)context;
+    return getenv(name);
+}
+
+static void complain(const char *line, void *context)
+{
+    (void)context;
+    if (!dlsym(RTLD_DEFAULT, "mt_runtime_version"))
+        mt_report("%s", line);
+}
+
+/* 0, or -1: nothing is traced (said when it is an error). */
+static int read_options(const struct mt_options *env)
+{
+    char *word[MAX_WORDS], why[512], *text;
+    int n;
+    if (!env->enable || !strcmp(env->host, "off"))
+        return -1;
+    if (*env->host)
+        text = strdup(env->host);
+    else if (asprintf(&text, "mat") < 0)
+        text = NULL;
+    n = text ? split(text, word, MAX_WORDS - 2) : -1;
+    if (n > 0 && !*env->host) {
+        char *path;
+        if (asprintf(&path, "%s/MemTrace-host.mtc", env->dir) < 0)
+            return -1;
+        word[n++] = "-o";
+        word[n++] = path; /* kept */
+    }
+    if (n < 0) {
+        mt_report("MEMTRACE_HOST: too many words; the host is not traced");
+        return -1;
+    }
+    if (mt_core_options_parse(&options, n, word, why, sizeof why)) {
+        mt_report("MEMTRACE_HOST: %s; the host is not traced", why);
+        return -1;
+    }
+    if (options.mode == MT_CORE_INSN) {
+        mt_report("MEMTRACE_HOST: mode insn is not for programs built with mt-cc --host, which know no machine "
+                  "instructions: use mat or atomic, or mt-host insn --engine=qemu; the host is not traced");
+        return -1;
+    }
+    return 0;
+}
+
+__attribute__((constructor(101))) static void start(void)
+{
+    struct mt_options env;
+    char why[512];
+    mt_self.busy++;
+    mt_options_parse(&env, from_environment, complain, NULL);
+    if (read_options(&env))
+        goto off;
+    mt_sequence_open();
+    mt_atomic = options.mode == MT_CORE_ATOMIC;
+    if (mt_threads_open()) {
+        mt_report("no thread-specific data is left; the host is not traced");
+        goto off;
+    }
+    if (mt_core_start(&options, &engine, why, sizeof why)) {
+        mt_report("%s; the host is not traced", why);
+        goto off;
+    }
+    mt_exit_open();
+    mt_phase = MT_PHASE_ON;
+    mt_signals_open(options.signal);
+    mt_self.busy--;
+    return;
+off:
+    mt_phase = MT_PHASE_OFF;
+    mt_self.busy--;
+}

@@ -1,0 +1,57 @@
+/* One order for host accesses and CUDA calls: the numbers are libmemtrace.so's when the program has it. */
+#include "entry.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+static uint64_t (*cuda_sequence)(int next);
+static uint64_t own;
+static uint64_t cuda_low, cuda_high; /* libmemtrace.so's code */
+
+uint64_t mt_sequence(int next)
+{
+    if (cuda_sequence)
+        return cuda_sequence(next);
+    return next ? __atomic_add_fetch(&own, 1, __ATOMIC_SEQ_CST) : __atomic_load_n(&own, __ATOMIC_ACQUIRE);
+}
+
+/* A CUDA call has taken a number. */
+static void moved(void)
+{
+    if (mt_phase != MT_PHASE_ON || mt_self.busy)
+        return;
+    /* Threads without a traced access, such as the runtime's own, do not become traced by this. */
+    struct mt_core_thread *t = mt_self.state == 1 ? mt_thread() : NULL;
+    mt_core_moved(t);
+}
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *symbol)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uint64_t low = info->dlpi_addr + p->p_vaddr, high = low + p->p_memsz;
+        if (p->p_type == PT_LOAD && (uint64_t)(uintptr_t)symbol >= low && (uint64_t)(uintptr_t)symbol < high) {
+            cuda_low = low;
+            cuda_high = high;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void mt_sequence_open(void)
+{
+    void *sequence = dlsym(RTLD_DEFAULT, "__mt_sequence");
+    void (*on_move)(void (*)(void)) = (void (*)(void (*)(void)))dlsym(RTLD_DEFAULT, "__mt_sequence_moved");
+    if (!sequence || !on_move)
+        return;
+    cuda_sequence = (uint64_t(*)(int))sequence;
+    dl_iterate_phdr(find_range, sequence);
+    on_move(moved);
+}
+
+int mt_not_for_us(uint64_t ip)
+{
+    return ip >= cuda_low && ip < cuda_high;
+}

@@ -1,0 +1,171 @@
+/* Signals. A handler may interrupt a thread in the middle of an append, so what the handler does goes into a
+ * buffer of its own, which the thread takes over at its next access. For that we stand between the kernel and
+ * the program's handlers. A signal that would end the program ends the trace first. */
+#include "entry.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct sigaction program[NSIG]; /* what the program believes to be installed */
+static unsigned char stands_in[NSIG];  /* the kernel has one of ours */
+static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
+
+static int kernel_action(int sig, const struct sigaction *new, struct sigaction *old)
+{
+    if (!real_sigaction)
+        real_sigaction =
+            (int (*)(int, const struct sigaction *, struct sigaction *))mt_next("sigaction");
+    return real_sigaction(sig, new, old);
+}
+
+static int on_alternate_stack(void)
+{
+    stack_t s;
+    return syscall(SYS_sigaltstack, NULL, &s) == 0 && (s.ss_flags & SS_ONSTACK);
+}
+
+void mt_handler_left(void)
+{
+    struct mt_self *s = &mt_self;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    int still = s->handler_on_stack ? on_alternate_stack() : here < s->handler_sp;
+    if (still && s->handlers)
+        return;
+    s->handlers = 0;
+    s->waiting = (size_t)(s->handler.cur - s->handler_entry);
+    if (s->waiting > MT_HANDLER_ROOM)
+        s->waiting = MT_HANDLER_ROOM;
+    __mt_host_current = s->interrupted;
+}
+
+static int open_handler(struct mt_self *s)
+{
+    if (!s->handler_entry) {
+        size_t bytes = (MT_HANDLER_ROOM + MT_SCRATCH) * sizeof *s->handler_entry;
+        void *p = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                  -1, 0L);
+        if (p == MAP_FAILED)
+            return -1;
+        s->handler_entry = p;
+        s->handler.limit = s->handler_entry + MT_HANDLER_ROOM;
+    }
+    s->handler.cur = s->handler_entry + s->waiting;
+    s->handler_on_stack = on_alternate_stack();
+    s->handler_sp = (uintptr_t)__builtin_frame_address(0);
+    s->interrupted = __mt_host_current;
+    __mt_host_current = &s->handler;
+    return 0;
+}
+
+static void close_handler(struct mt_self *s)
+{
+    size_t n = (size_t)(s->handler.cur - s->handler_entry);
+    s->lost += n > MT_HANDLER_ROOM ? n - MT_HANDLER_ROOM : 0;
+    s->waiting = n > MT_HANDLER_ROOM ? MT_HANDLER_ROOM : n;
+    __mt_host_current = s->interrupted;
+    if (s->core && s->waiting)
+        __atomic_store_n(&s->core->limit, NULL, __ATOMIC_RELAXED); /* it looks around at its next access */
+}
+
+static void trampoline(int sig, siginfo_t *info, void *context)
+{
+    struct mt_self *s = &mt_self;
+    struct sigaction a = program[sig];
+    int saved = errno, ours = 0;
+    if (a.sa_flags & SA_RESETHAND)
+        stands_in[sig] = 0, program[sig].sa_handler = SIG_DFL;
+    if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
+        if (mt_atomic && !s->busy)
+            mt_core_context_change(s->core);
+        ours = !open_handler(s);
+    }
+    s->handlers += (unsigned)ours;
+    errno = saved;
+    if (a.sa_flags & SA_SIGINFO)
+        a.sa_sigaction(sig, info, context);
+    else if (a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN)
+        a.sa_handler(sig);
+    if (ours && s->handlers && __mt_host_current == &s->handler) {
+        s->handlers--;
+        close_handler(s);
+    }
+}
+
+/* What would end the program, and is left to the kernel after the trace is closed. */
+static void fatal(int sig, siginfo_t *info, void *context)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    (void)context;
+    stands_in[sig] = 0;
+    kernel_action(sig, &plain, NULL);
+    mt_stop(1);
+    if (info->si_code <= 0 || sig == SIGABRT || sig == SIGPIPE || sig == SIGALRM)
+        syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), sig); /* a fault happens again by itself */
+}
+
+static void install_fatal(int sig)
+{
+    struct sigaction now, ours = {.sa_sigaction = fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    if (kernel_action(sig, NULL, &now) || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)
+        return;
+    program[sig] = now;
+    if (!kernel_action(sig, &ours, NULL))
+        stands_in[sig] = 1;
+}
+
+static void turn(int sig)
+{
+    mt_core_switch(sig == SIGUSR1);
+}
+
+int mt_signals_open(int switches)
+{
+    static const int ends[] = {SIGHUP, SIGINT,  SIGQUIT, SIGILL,  SIGABRT, SIGBUS,  SIGFPE,    SIGSEGV,
+                               SIGPIPE, SIGALRM, SIGTERM, SIGSYS, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGTRAP};
+    for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++)
+        install_fatal(ends[i]);
+    struct sigaction a = {.sa_handler = turn, .sa_flags = SA_RESTART};
+    if (switches && (kernel_action(SIGUSR1, &a, NULL) || kernel_action(SIGUSR2, &a, NULL)))
+        return -1;
+    return 0;
+}
+
+MT_ENTRY int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
+{
+    struct sigaction ours, was;
+    if (sig <= 0 || sig >= NSIG || mt_phase != MT_PHASE_ON)
+        return kernel_action(sig, new, old);
+    int handles = new && ((new->sa_flags & SA_SIGINFO) ||
+                          (new->sa_handler != SIG_DFL && new->sa_handler != SIG_IGN));
+    was = program[sig];
+    int stood = stands_in[sig];
+    if (handles) {
+        ours = *new;
+        ours.sa_flags |= SA_SIGINFO;
+        ours.sa_sigaction = trampoline;
+        program[sig] = *new; /* before the kernel knows: a signal may come at once */
+    }
+    struct sigaction kernel;
+    int rc = kernel_action(sig, handles ? &ours : new, &kernel);
+    if (rc) {
+        program[sig] = was;
+        return rc;
+    }
+    if (old)
+        *old = stood ? was : kernel;
+    if (new) {
+        program[sig] = *new;
+        stands_in[sig] = (unsigned char)handles;
+    }
+    return 0;
+}
+
+MT_ENTRY sighandler_t signal(int sig, sighandler_t handler)
+{
+    struct sigaction new = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+    sigemptyset(&new.sa_mask);
+    sigaddset(&new.sa_mask, sig);
+    return sigaction(sig, &new, &old) ? SIG_ERR : old.sa_handler;
+}

@@ -1,0 +1,166 @@
+/* Threads as instrumented code sees them: the pointer to where it appends, and what happens when there is no
+ * room. */
+#include "entry.h"
+#include <limits.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum mt_phase mt_phase;
+int mt_atomic;
+__thread struct mt_self mt_self;
+static struct mt_core_thread nobody; /* never written: its limit is NULL, so that nobody appends */
+__thread struct mt_core_thread *__mt_host_current = &nobody;
+__thread const struct mt_host_alloc_place *__mt_host_place;
+
+static pthread_key_t key;
+static int have_key;
+
+static void use_scratch(struct mt_self *s, int forever)
+{
+    s->scratch.cur = s->entry;
+    /* Forever: entries go round and round in it. */
+    s->scratch.limit = forever ? s->entry + MT_SCRATCH : NULL;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __mt_host_current = &s->scratch;
+}
+
+void mt_thread_off(void)
+{
+    mt_self.state = 2;
+    mt_self.core = NULL;
+    use_scratch(&mt_self, 1);
+}
+
+/* The end of a thread; other destructors may run traced code, so we come last. */
+static void at_end(void *self)
+{
+    struct mt_self *s = self;
+    if (++s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(key, s))
+        return;
+    struct mt_core_thread *t = mt_thread();
+    mt_thread_off();
+    if (t)
+        mt_core_thread_end(t);
+}
+
+int mt_threads_open(void)
+{
+    have_key = !pthread_key_create(&key, at_end);
+    return have_key ? 0 : -1;
+}
+
+static void begin(struct mt_self *s)
+{
+    s->state = 1;
+    s->busy++;
+    use_scratch(s, 0);
+    if (!s->ours && mt_phase == MT_PHASE_ON) {
+        s->core = mt_core_thread_start((uint64_t)syscall(SYS_gettid));
+        if (s->core)
+            pthread_setspecific(key, s);
+    }
+    s->busy--;
+    if (s->core)
+        __mt_host_current = s->core;
+    else
+        mt_thread_off();
+}
+
+/* Entries that signal handlers left behind. */
+static void take_handlers(struct mt_self *s)
+{
+    for (size_t i = 0; i < s->waiting; i++) {
+        const struct mt_host_entry *e = &s->handler_entry[i];
+        mt_core_record(s->core, e->site, e->address, e->size);
+    }
+    s->waiting = 0;
+}
+
+/* Entries of the group in the scratch buffer. */
+static void take_scratch(struct mt_self *s)
+{
+    size_t n = (size_t)(s->scratch.cur - s->entry);
+    s->scratch.cur = s->entry;
+    __mt_host_current = s->core;
+    for (size_t i = 0; i < n && !mt_atomic; i++)
+        mt_core_record(s->core, s->entry[i].site, s->entry[i].address, s->entry[i].size);
+}
+
+struct mt_core_thread *mt_thread(void)
+{
+    struct mt_self *s = &mt_self;
+    if (s->state == 0 && mt_phase == MT_PHASE_ON && !s->handlers)
+        begin(s);
+    if (__mt_host_current == &s->handler)
+        mt_handler_left();
+    if (!s->core || s->busy || __mt_host_current == &s->handler)
+        return NULL;
+    if (__mt_host_current == &s->scratch) /* of a group that was left in its middle */
+        take_scratch(s);
+    if (s->waiting)
+        take_handlers(s);
+    if (s->lost) {
+        mt_core_lost(s->core, s->lost);
+        s->lost = 0;
+    }
+    return s->core;
+}
+
+/* No room in a handler's buffer: its entries go round behind the end. */
+static void overflow(struct mt_self *s)
+{
+    s->lost += (uint64_t)(s->handler.cur - s->handler.limit);
+    s->handler.cur = s->handler.limit;
+}
+
+void mt_slow(void)
+{
+    struct mt_self *s = &mt_self;
+    struct mt_core_thread *t = mt_thread();
+    if (__mt_host_current == &s->handler)
+        overflow(s);
+    else {
+        int off = s->state == 2 || mt_phase == MT_PHASE_OFF;
+        s->lost += !t && !off; /* too early, or inside the tracer */
+        use_scratch(s, off);
+    }
+}
+
+void mt_drain(void)
+{
+    struct mt_self *s = &mt_self;
+    if (__mt_host_current == &s->scratch && s->core && !s->busy)
+        take_scratch(s);
+}
+
+void mt_record(uint64_t address, uint64_t word)
+{
+    struct mt_self *s = &mt_self;
+    struct mt_core_thread *t = mt_thread();
+    if (t && !mt_atomic)
+        mt_core_record(t, (uint32_t)word, address, (uint32_t)(word >> 32));
+    else if (__mt_host_current == &s->handler || mt_phase == MT_PHASE_EARLY)
+        s->lost++;
+    else if (!t && __mt_host_current == &nobody)
+        mt_thread_off();
+    else if (!t)
+        s->scratch.cur = s->entry;
+}
+
+void mt_access(uint32_t site, uint64_t address, uint64_t bytes)
+{
+    const uint64_t most = 1u << 30;
+    struct mt_core_thread *t = bytes ? mt_thread() : NULL;
+    if (!bytes || mt_atomic)
+        return;
+    if (!t && __mt_host_current == &mt_self.handler)
+        t = &mt_self.handler;
+    for (uint64_t done = 0; t && done < bytes; done += most) {
+        uint32_t size = (uint32_t)(bytes - done < most ? bytes - done : most);
+        if (t == &mt_self.handler && t->cur >= t->limit)
+            mt_self.lost++;
+        else
+            mt_core_access(t, site, address + done, size);
+    }
+}
