@@ -115,10 +115,10 @@ int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, stru
 
 static int make_room(struct mt_plain *p, size_t bytes)
 {
-    if (bytes <= p->room)
+    if (p->data && bytes <= p->room)
         return 0;
     free(p->data);
-    p->data = malloc(bytes);
+    p->data = malloc(bytes ? bytes : 1); /* never NULL: an empty payload is one, too */
     p->room = p->data ? bytes : 0;
     return p->data ? 0 : -1;
 }
