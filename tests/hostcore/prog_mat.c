@@ -139,7 +139,7 @@ static void running(void)
     mt_core_alloc(NULL, MT_CORE_MALLOC, 1000, 64, 1);
     for (uintptr_t i = 0; i < threads; i++)
         pthread_create(&p[i], NULL, endless, (void *)i);
-    usleep(10000);
+    usleep(3000);
     mt_core_stop(1);
     __atomic_store_n(&stopped, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < threads; i++)
