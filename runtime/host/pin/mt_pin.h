@@ -1,0 +1,69 @@
+/* The Pin tool: a thin layer between Pin and the core (core.h). What it knows: how Pin says what an
+ * instruction touches, when functions are entered and left, and what threads do. Everything else is the
+ * core's.
+ *
+ * Instrumentation callbacks run under Pin's client lock, one at a time; analysis functions run in the
+ * program's threads, at once. */
+#ifndef MT_PIN_H
+#define MT_PIN_H
+#include "mt_pin_compat.h"
+extern "C" {
+#include "core.h"
+}
+
+/* A call that has not returned. */
+struct mt_pin_frame {
+    ADDRINT sp; /* at the function's entry: where its return address lies */
+    ADDRINT ip; /* in the call instruction */
+    UINT32 what, function;
+    BOOL counted; /* an allocation function that no other one called */
+    ADDRINT args[3];
+};
+
+struct mt_pin_thread {
+    ADDRINT watch; /* returns at this stack pointer or above are of interest; all bits set: none */
+    struct mt_core_thread *core; /* NULL: this thread is not traced */
+    struct mt_pin_frame *frames;
+    UINT32 count, room, allocators;
+    ADDRINT syscall, syscall_args[3], syscall_ip;
+};
+
+extern REG mt_pin_register;           /* holds the struct mt_pin_thread of the running thread, never NULL */
+extern enum mt_core_mode mt_pin_mode; /* of this run */
+
+/* In every analysis function and callback of atomic mode: the previous access is complete. */
+static inline VOID mt_pin_finish(struct mt_pin_thread *s)
+{
+    if (mt_pin_mode == MT_CORE_ATOMIC && s->core)
+        mt_core_atomic_end(s->core, NULL, 0, 0);
+}
+
+/* mt_pin_threads.cpp: threads, system calls, signals, fork */
+VOID mt_pin_threads_init(const struct mt_core_options *o);
+
+/* mt_pin_sites.cpp */
+struct mt_pin_operand {
+    UINT32 memop;                  /* number among the memory operands */
+    UINT32 size;                   /* 0: known when it executes, or of each element */
+    BOOL scattered, reads, writes; /* scattered: many elements (gather, scatter) */
+};
+struct mt_pin_insn {
+    UINT32 site; /* of operand 0; 0: none */
+    UINT32 count;
+    BOOL cas;
+    struct mt_pin_operand operand[3];
+};
+/* Operands of an instruction and their sites, the same for each time it is translated. insn mode: operand i
+ * is site + 1 + i, else site + i. */
+VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n);
+VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high); /* other code may come there */
+int mt_pin_locate(uint64_t ip, struct mt_core_place *place);
+
+/* mt_pin_access.cpp */
+VOID mt_pin_access_init(VOID);
+
+/* mt_pin_calls.cpp: functions, routines, allocations */
+VOID mt_pin_calls_image(IMG img);
+VOID mt_pin_calls_instruction(INS ins);
+VOID mt_pin_calls_free(struct mt_pin_thread *s);
+#endif
