@@ -4,7 +4,9 @@ import argparse
 import sys
 
 from world import CASES, Failed, Skipped, World, say
-import cases_accesses  # noqa: F401 (registers its cases)
+import cases_accesses  # noqa: F401 (each registers its cases)
+import cases_heap  # noqa: F401
+import cases_insn  # noqa: F401
 
 
 def main():

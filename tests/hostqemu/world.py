@@ -28,7 +28,7 @@ def need(program):
 
 def same(what, have, want):
     if have != want:
-        raise Failed(f"{what}: {have!r}, not {want!r}")
+        raise Failed(f"{what}: {have!r:.800}, not {want!r:.800}")
 
 
 def holds(what, truth):

@@ -114,7 +114,8 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
     insn->call = i.meta.category == ZYDIS_CATEGORY_CALL;
     insn->cas = (uint8_t)compares_and_swaps(&i);
     insn->cas_register = MT_X86_NO_REG;
-    insn->certain = !repeats(&i);
+    insn->repeats = (uint8_t)repeats(&i);
+    insn->certain = !insn->repeats;
     for (unsigned k = 0; k < i.operand_count; k++) {
         if (accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
             struct mt_x86_operand *m = &insn->operand[insn->count++];

@@ -31,6 +31,7 @@ struct mt_x86_insn {
         count;       /* count: memory operands, those that are not accessed (lea, nop, prefetch) left out */
     uint8_t call;    /* pushes its successor's address and goes elsewhere */
     uint8_t certain; /* each operand is accessed exactly once whenever the instruction completes */
+    uint8_t repeats; /* rep: each iteration is an execution */
     uint16_t writes; /* general registers that it may write */
     uint8_t cas;     /* compare-and-swap: eax, or edx:eax, is compared */
     uint8_t cas_register; /* its new value's register, MT_X86_NO_REG for the 8 and 16 byte ones */

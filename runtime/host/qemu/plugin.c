@@ -152,11 +152,18 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
 static void on_insn(unsigned vcpu, void *insn)
 {
     struct mt_thread *t = thread_of(vcpu);
+    if (t)
+        mt_insn_begin(t, insn, 0);
+}
+
+/* At the start of a block. */
+static void on_repeated(unsigned vcpu, void *insn)
+{
+    struct mt_thread *t = thread_of(vcpu);
     if (!t)
         return;
-    t->part = NULL;
-    t->pair = NULL;
-    mt_core_insn(t->core, ((const struct mt_insn *)insn)->site);
+    mt_registers_read(t);
+    mt_insn_begin(t, insn, 1);
 }
 
 static void on_begin(unsigned vcpu, void *insn)
@@ -278,6 +285,7 @@ static unsigned bit(unsigned r)
 struct block {
     unsigned changed; /* registers written since qemu's copy of them was true */
     int finish;       /* an instruction before may not have ended */
+    int first;        /* none came before */
 };
 
 static void watch_atomic(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b, int addressed)
@@ -298,7 +306,10 @@ static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct blo
     int addressed = !(b->changed & (bit(o->base) | bit(o->index)));
     b->changed = (n->x86.count && n->x86.certain ? 0 : b->changed) | n->x86.writes;
     if (mode == MT_CORE_INSN && n->site)
-        qemu_plugin_register_vcpu_insn_exec_cb(q, on_insn, QEMU_PLUGIN_CB_NO_REGS, n);
+        qemu_plugin_register_vcpu_insn_exec_cb(
+            q, n->x86.repeats && b->first ? on_repeated : on_insn,
+            n->x86.repeats ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS, n);
+    b->first = 0;
     if (mode == MT_CORE_ATOMIC && parallel)
         watch_atomic(q, n, b, addressed);
     else if (n->x86.cas && parallel && addressed && n->site)
@@ -340,7 +351,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     uint64_t ip = qemu_plugin_tb_vaddr(tb);
     watch_start(tb, ip);
     int traced = mode == MT_CORE_INSN ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
-    struct block b = {0, mt_map_get(&call_of, ip) == 1};
+    struct block b = {0, mt_map_get(&call_of, ip) == 1, 1};
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
         uint8_t bytes[16];

@@ -1,7 +1,7 @@
 #include "record.h"
 #include "guest.h"
 
-enum { RAX = 0, RDX = 2 };
+enum { RAX = 0, RCX = 1, RDX = 2 };
 
 /* The load of a read-modify-write: its record is made at the store. */
 static int is_half(const struct mt_operand *o, int store)
@@ -106,6 +106,17 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
         load_half(t, o, address);
     else if (mt_first_part(t, o, address, bytes))
         mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
+}
+
+/* qemu comes once more to a rep instruction that has counted down to 0; the processor does not. */
+void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted)
+{
+    if (counted && n->x86.repeats && t->executed == n && t->registers && t->registers[RCX] == 0)
+        return;
+    t->executed = n;
+    t->part = NULL;
+    t->pair = NULL;
+    mt_core_insn(t->core, n->site);
 }
 
 void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,

@@ -15,7 +15,8 @@ struct mt_thread {
     const struct mt_operand *part;
     uint64_t part_at;
     uint32_t part_left;
-    const struct mt_insn *pair; /* two loads: the first one was seen */
+    const struct mt_insn *pair;     /* two loads: the first one was seen */
+    const struct mt_insn *executed; /* insn mode: the last one */
     /* atomic mode: the instruction that began and has not ended */
     const struct mt_insn *pending;
     unsigned count;
@@ -74,6 +75,8 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
                    int store);
 
 /* Insn mode. */
+/* An instruction begins. `counted`: the registers are up to date. */
+void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted);
 void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                     int store);
 
