@@ -8,9 +8,9 @@ static const char *const annotations[] = {[MT_CORE_FN_REGISTER] = "atomic_trace:
                                           [MT_CORE_FN_START_ROI] = "atomic_trace::start_roi",
                                           [MT_CORE_FN_END_ROI] = "atomic_trace::end_roi"};
 /* The same with C names. */
-static const char *const c_names[] = {[MT_CORE_FN_REGISTER] = "atomic_trace_register_thread",
-                                      [MT_CORE_FN_START_ROI] = "atomic_trace_start_roi",
-                                      [MT_CORE_FN_END_ROI] = "atomic_trace_end_roi"};
+static const char *const c_names[] = {[MT_CORE_FN_REGISTER] = "mt_register_thread",
+                                      [MT_CORE_FN_START_ROI] = "mt_start_roi",
+                                      [MT_CORE_FN_END_ROI] = "mt_end_roi"};
 #define FIRST 4u
 #define MAX 65536u
 
