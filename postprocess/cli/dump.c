@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "dump.h"
+#include "dump_host.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,20 +15,26 @@ static const char help[] =
     "  mt-dump --head 5 /tmp/MemTrace-pipe-0         the first five records of each launch\n"
     "  mt-dump --stat /tmp/MemTrace-pipe-?           one line per kernel: launches, CTAs, records, bytes\n"
     "  mt-dump --companion --head 0 /tmp/MemTrace-pipe-0     launches, allocations and copies only\n"
+    "  mt-dump --stat --sites trace.mtc              a container of host accesses: sums per thread, its "
+    "sites\n"
     "\n"
     "Launch lines:  launch SUPERSTEP KERNEL\n"
     "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
+    "In containers:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events by "
+    "name\n"
     "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell "
     "it.\n"
     "\n"
     "Options:\n"
-    "  -n, --head=N            at most N records of each launch\n"
+    "  -n, --head=N            at most N records of each launch (containers: of each thread)\n"
     "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1\n"
-    "  -s, --stat              sums per kernel instead of records\n"
+    "  -s, --stat              sums per kernel (containers: per thread) instead of records\n"
     "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, "
     "copies,\n"
     "                          launches, what was lost, how it ended\n"
+    "      --sites             containers: the table of sites\n"
+    "      --chunks            containers: the table of chunks\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
@@ -40,10 +47,10 @@ struct options {
     struct mt_inputs inputs;
     struct mt_filter filter;
     uint64_t head;
-    int stat, companion;
+    int stat, companion, sites, chunks;
 };
 
-enum { OPT_NO_COMPANION = 256 };
+enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS };
 static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
                                              {"kernel", required_argument, NULL, 'k'},
                                              {"kernels", required_argument, NULL, 'k'},
@@ -51,6 +58,8 @@ static const struct option long_options[] = {{"head", required_argument, NULL, '
                                              {"stat", no_argument, NULL, 's'},
                                              {"companion", optional_argument, NULL, 'c'},
                                              {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                             {"sites", no_argument, NULL, OPT_SITES},
+                                             {"chunks", no_argument, NULL, OPT_CHUNKS},
                                              {"help", no_argument, NULL, 'h'},
                                              {"version", no_argument, NULL, 'V'},
                                              {NULL, 0, NULL, 0}};
@@ -88,6 +97,12 @@ static int parse(struct options *x, int argc, char **argv)
             break;
         case OPT_NO_COMPANION:
             x->inputs.flags |= MT_SOURCE_NO_COMPANION;
+            break;
+        case OPT_SITES:
+            x->sites = 1;
+            break;
+        case OPT_CHUNKS:
+            x->chunks = 1;
             break;
         case 'h':
             fputs(help, stdout);
@@ -185,6 +200,30 @@ static int run(struct options *x, struct mt_source *s)
     return code ? code : mt_inputs_finish(s, &complete);
 }
 
+/* Containers on the command line: all inputs, or none. How many, and *code. */
+static int containers(const struct options *x, int argc, char **argv, int *code)
+{
+    int n = 0;
+    for (int i = optind; i < argc; i++)
+        n += mt_dump_is_host(argv[i]);
+    struct mt_dump_host o = {x->head, x->stat, x->companion, x->sites, x->chunks};
+    if (n && n < argc - optind)
+        *code = mt_cli_usage("containers and traces of kernels are shown one kind at a time");
+    else if (!n && (x->sites || x->chunks) && optind < argc)
+        *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
+    else if (n && (x->filter.kernels_text || x->filter.supersteps_text))
+        *code = mt_cli_usage("a container of host accesses has no kernels to choose from");
+    for (int i = optind; n && i < argc && *code != MT_EXIT_FAILURE && *code != MT_EXIT_USAGE; i++) {
+        int one = mt_dump_host_show(stdout, argv[i], &o);
+        *code = one ? one : *code;
+    }
+    if (n && (fflush(stdout) != 0 || ferror(stdout))) {
+        mt_cli_say("standard output: cannot write: %s", strerror(errno));
+        *code = MT_EXIT_FAILURE;
+    }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     struct options x = {.head = UINT64_MAX};
@@ -192,9 +231,10 @@ int main(int argc, char **argv)
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
     int code = parse(&x, argc, argv);
+    int host = code == 0 ? containers(&x, argc, argv, &code) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
-    if (code == 0 && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
+    if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
         code = run(&x, s);
     mt_source_close(s);
     mt_filter_free(&x.filter);

@@ -134,10 +134,14 @@ void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
         fprintf(f, "# %s has no companion\n", trace);
         return;
     }
-    fprintf(f,
-            "companion %s of stream %" PRIu64 ", program %s, pid %" PRIu64 ", device %s (%s), %" PRIu64
-            " SMs, tool %s\n",
-            c->path, c->stream, c->program, c->pid, c->device, c->device_name, c->sms, c->tool);
+    if (*c->engine)
+        fprintf(f, "%s of host code by engine %s, program %s, pid %" PRIu64 ", tool %s\n", c->mode, c->engine,
+                c->program, c->pid, c->tool);
+    else
+        fprintf(f,
+                "companion %s of stream %" PRIu64 ", program %s, pid %" PRIu64 ", device %s (%s), %" PRIu64
+                " SMs, tool %s\n",
+                c->path, c->stream, c->program, c->pid, c->device, c->device_name, c->sms, c->tool);
     for (size_t i = 0; i < c->nsites; i++) {
         const struct mt_site_event *e = &c->sites[i];
         fprintf(f, "site %" PRIu64 " %s %" PRIu64 " bytes", e->id, e->op, e->size);

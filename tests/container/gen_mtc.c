@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 /* Writes a container of random accesses and events with the real writer, and says on stdout what it put in:
  *   gen_mtc SEED TIMED LEVEL FILE
  *   c THREAD FIRST LAST ITEMS / a SITE ADDRESS SIZE TIME / e KIND TIME ARGUMENT... */
@@ -111,6 +112,47 @@ static void chase(void)
     }
 }
 
+/* Sites with and without size, place and text; allocations that do not overlap, in a map that holds most; an
+ * end. */
+static int meta(struct mt_mtc_writer *w, int timed)
+{
+    static const char *const ops[] = {
+#define MT_HOST_OP(name, code, reads, writes, text) text,
+#include "memtrace/container.def"
+    };
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    fprintf(f, "{\"ev\": \"header\", \"version\": 1, \"tool\": \"gen\", \"mode\": \"%s\"}\n",
+            timed ? "atomic" : "mat");
+    for (unsigned i = 1; i < SITES; i++)
+        fprintf(f,
+                "{\"ev\": \"site\", \"id\": %u, \"op\": \"%s\", \"size\": %u, \"ip\": \"0x%x\", \"file\": "
+                "\"%s\", "
+                "\"line\": %u, \"text\": \"insn %u\", \"reads\": \"rax\"}\n",
+                numbers[i], ops[i % 7], i % 3 ? 0 : 4, i % 5 ? 0x1000 + i * 29 % 13 : 0, i % 2 ? "a.c" : "",
+                i, i);
+    fprintf(f, "{\"ev\": \"function\", \"id\": 0, \"name\": \"zero\"}\n");
+    fprintf(f,
+            "{\"ev\": \"alloc\", \"seq\": 1, \"id\": 0, \"base\": 0, \"bytes\": %" PRIu64
+            ", \"kind\": \"mmap\"}\n",
+            UINT64_C(1) << 62);
+    for (unsigned i = 1; i < 60; i++) {
+        uint64_t begin = below(20), end = begin + 1 + below(20);
+        fprintf(f,
+                "{\"ev\": \"alloc\", \"seq\": %" PRIu64 ", \"id\": %u, \"base\": \"%" PRIu64
+                "\", \"bytes\": %" PRIu64 ", \"kind\": \"malloc\"}\n",
+                begin, i, UINT64_C(1) << i, (UINT64_C(1) << i) / 2 + 1);
+        if (below(2))
+            fprintf(f, "{\"ev\": \"free\", \"seq\": %" PRIu64 ", \"id\": %u}\n", end, i);
+    }
+    fprintf(f, "{\"ev\": \"end\", \"records_written\": 0, \"complete\": true}\n");
+    fclose(f);
+    int rc = mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, 1, text, bytes);
+    free(text);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 5)
@@ -130,8 +172,7 @@ int main(int argc, char **argv)
         return 1;
     for (size_t i = 0; i < SITES; i++)
         numbers[i] = i < 4 ? UINT32_MAX >> (10 + i) : 4 + (uint32_t)below(400);
-    const char meta[] = "{\"ev\": \"header\", \"version\": 1, \"tool\": \"gen\"}\n";
-    int rc = mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, 1, meta, sizeof meta - 1);
+    int rc = meta(w, timed);
     for (uint64_t chunks = below(12); chunks && !rc; chunks--) {
         uint64_t thread = below(THREADS), want = below(8) ? below(ENTRIES) : below(3), items, seq, first;
         const void *payload;

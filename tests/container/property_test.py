@@ -1,7 +1,9 @@
 """Random containers: what the writer was given, what a decoder written from the specification finds in the
 file, and what libmemtrace-reader hands out must be one thing; in all three orders.
 
-    property_test.py GEN_MTC READ_MTC [CASES]
+    property_test.py GEN_MTC READ_MTC MT_CONVERT [CASES]
+
+And what mt-convert makes of it must be what the text formats say.
 """
 import os
 import subprocess
@@ -11,8 +13,8 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mtc  # noqa: E402
 
-gen, read = sys.argv[1:3]
-cases = int(sys.argv[3]) if len(sys.argv) > 3 else 60
+gen, read, convert = sys.argv[1:4]
+cases = int(sys.argv[4]) if len(sys.argv) > 4 else 60
 SEQ = 9
 
 
@@ -38,17 +40,119 @@ def truth(text, timed):
     return out
 
 
-def as_read(chunks, firsts):
+def as_read(chunks, firsts, sizes):
     """The lines that read_mtc prints for these chunks in file order, each with (seq, time, thread)."""
     out = []
     for (thread, items), seq in zip(chunks, firsts):
         for it in items:
             if it[0] == "a":
+                it = (*it[:3], it[3] or sizes.get(it[1], 0), it[4])
                 out.append(("r %d %d %d %d %d %d" % (thread, seq, it[1], it[2], it[3], it[4]), seq, it[4], thread))
             else:
                 if it[1] == SEQ:
                     seq = it[3][0]
                 out.append((" ".join(str(x) for x in ["e", thread, seq, it[1], it[2], *it[3]]), seq, it[2], thread))
+    return out
+
+
+DOES = {"load": "r", "store": "w", "atomic": "rw", "unknown": "r", "exec": "", "cas": "rw", "cas-failed": "r"}
+WORDS = ["", "tr", "tf", "fc", "fr", "start_roi", "end_roi", "ctxt_change", "thread_sync"]
+
+
+def as_atomic(by_time, sites, functions):
+    """TIME THREAD lines of items in order of time."""
+    out, line, names = [], None, {}
+
+    def done():
+        if line and line[2]:
+            given = line[2]
+            fields = ["%d\t%d\tm" % (line[0], names.get(line[1], line[1]))]
+            fields += ["r\t%d\t%d" % given["r"]] if "r" in given else []
+            fields += ["r2\t%d" % given["r2"]] if "r2" in given else []
+            fields += ["w\t%d\t%d" % given["w"]] if "w" in given else []
+            out.append("\t".join(fields))
+
+    for text in by_time:
+        kind, *v = text.split()
+        v = [int(x) for x in v]
+        if kind == "r":
+            thread, _, site, address, size, time = v
+            if not line or line[:2] != [time, thread]:
+                done()
+                line = [time, thread, {}]
+            does, given = DOES[sites.get(site, {"op": "unknown"})["op"]], line[2]
+            if "w" in does and "w" in given:
+                continue
+            if "r" in does and "r" in given and ("r2" in given or given["r"][1] != size):
+                continue
+            if "r" in does:
+                if "r" in given:
+                    given["r2"] = address
+                else:
+                    given["r"] = (address, size)
+            if "w" in does:
+                given["w"] = (address, size)
+        else:
+            done()
+            line = None
+            thread, _, event, time, *args = v
+            if event == 1:
+                names[thread] = (args[0] ^ 1 << 63) - (1 << 63)
+            if event > 8:
+                continue
+            if event in (3, 4):
+                args = [functions.get(args[0], "?")] + args[1:]
+            else:
+                args = []
+            out.append("\t".join(str(x) for x in [time, names.get(thread, thread), WORDS[event], *args]))
+    done()
+    return out
+
+
+def as_mat(by_seq, sites, allocs):
+    out, shown = [], set()
+    for text in by_seq:
+        kind, *v = text.split()
+        if kind != "r":
+            continue
+        _, seq, site, address, size, _ = (int(x) for x in v)
+        live = [a for a in allocs if a["base"] <= address < a["base"] + a["bytes"] and a["seq"] <= seq < a["free"]]
+        inner = [a for a in live if a["kind"] == "malloc"] or live
+        if not inner:
+            continue
+        assert len(inner) == 1
+        s = sites.get(site, {"op": "unknown", "ip": 0, "file": ""})
+        ip = int(str(s["ip"]), 0) or site
+        lines = ["%d %d %d %d %d %d %d" % (ip, address, address - inner[0]["base"], inner[0]["base"], t, size,
+                                           inner[0]["bytes"]) for t, c in ((1, "r"), (2, "w")) if c in DOES[s["op"]]]
+        if lines and site // 4 not in shown and s["file"]:
+            shown.add(site // 4)
+            out.append("%d %s:%d" % (ip, s["file"], s["line"]))
+        out += lines
+    return out
+
+
+def as_insn(by_time, sites):
+    groups = {}
+    for text in by_time:
+        kind, *v = text.split()
+        if kind == "r":
+            _, _, site, address, size, time = (int(x) for x in v)
+            groups.setdefault(site // 4, []).append((time, site, address, size))
+    heads = []
+    for number in groups:
+        known = [sites[number * 4 + i] for i in range(4) if number * 4 + i in sites] or [{"ip": "0", "text": "?", "reads": ""}]
+        heads.append((int(known[0]["ip"], 0), number, known[0]))
+    out = []
+    for ip, number, s in sorted(heads, key=lambda h: h[:2]):
+        out.append("0x%x\t%s\tR:%s\tW:" % (ip, s["text"], s["reads"]))
+        before = None
+        for time, site, address, size in groups[number]:
+            if time != before:
+                out.append("\t%d" % time)
+            before = time
+            for c in DOES[sites[site]["op"]] if site in sites else "":
+                out[-1] += "\t%s\t0x%x\t%d" % (c.upper(), address, size)
     return out
 
 
@@ -73,7 +177,12 @@ def one(seed, path):
     for c, (_, items) in zip(host, found):
         assert c.items == len(items), "items of the chunk at %d" % c.offset
     assert bool(mtc.read_head(data)["features"] & mtc.HAS_TIMES) == bool(timed)
-    lines = as_read(found, [c.first for c in host])
+    meta = [x for c in all_chunks if c.type == mtc.META for x in mtc.lines(c)]
+    sites = {x["id"]: x for x in meta if x["ev"] == "site"}
+    functions = {x["id"]: x["name"] for x in meta if x["ev"] == "function"}
+    frees = {x["id"]: x["seq"] for x in meta if x["ev"] == "free"}
+    allocs = [dict(x, base=int(x["base"]), free=frees.get(x["id"], 1 << 70)) for x in meta if x["ev"] == "alloc"]
+    lines = as_read(found, [c.first for c in host], {k: v["size"] for k, v in sites.items()})
     by_file = [x[0] for x in lines]
     compare("file order", seed, by_file, run(read, "file", path))
     by_seq = [x[0] for x in sorted(lines, key=lambda x: (x[1], x[3]))]
@@ -81,6 +190,11 @@ def one(seed, path):
     if timed:
         by_time = [x[0] for x in sorted(lines, key=lambda x: (x[2], x[3]))]
         compare("by time", seed, by_time, [x for x in run(read, "time", path) if x != "-"])
+        compare("atomic text", seed, as_atomic(by_time, sites, functions), run(convert, path))
+        compare("atomic text, file order", seed, as_atomic(by_file, sites, functions),
+                run(convert, "--order", "file", path))
+        compare("instructions", seed, as_insn(by_time, sites), run(convert, "--to", "insn", path))
+    compare("mat text", seed, as_mat(by_seq, sites, allocs), run(convert, "--to", "mat", path))
     # Without tail and index: the same from a scan, and through a pipe.
     index = all_chunks[-1].offset if all_chunks[-1].type == mtc.INDEX else len(data)
     assert index < len(data)

@@ -1,0 +1,15 @@
+/* mt-dump on containers of host accesses. */
+#ifndef MT_CLI_DUMP_HOST_H
+#define MT_CLI_DUMP_HOST_H
+#include <stdint.h>
+#include <stdio.h>
+
+struct mt_dump_host {
+    uint64_t head; /* records shown of each thread */
+    int stat, companion, sites, chunks;
+};
+/* 1 if the input is a container, or a FIFO whose name ends in .mtc. */
+int mt_dump_is_host(const char *path);
+/* Exit code; words said. */
+int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o);
+#endif
