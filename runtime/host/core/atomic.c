@@ -109,7 +109,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
     t->accesses = 0;
     if (!b->count)
         return;
-    t->written = b->timed[b->count - 1].time;
+    __atomic_store_n(&t->written, b->timed[b->count - 1].time, __ATOMIC_RELAXED);
     if (!mt_g.o->container) {
         print(t);
         return;

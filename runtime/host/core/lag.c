@@ -13,7 +13,8 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
             mt_atomic_event(t, time, MT_HOST_EV_THREAD_SYNC, NULL, 0);
         mt_atomic_flush(t);
         if (t->written < t->time && t->time <= time)
-            t->written = t->time; /* nothing to write, and nothing older can come */
+            __atomic_store_n(&t->written, t->time,
+                             __ATOMIC_RELAXED); /* nothing to write, and nothing older can come */
     }
     mt_spin_unlock(&t->lock);
 }
@@ -30,8 +31,9 @@ void mt_lag_control(uint64_t time)
             continue;
         if (__atomic_load_n(&t->written, __ATOMIC_RELAXED) + mt_g.o->lag < time)
             catch_up(t, time);
-        if (t->written < min)
-            min = t->written;
+        uint64_t written = __atomic_load_n(&t->written, __ATOMIC_RELAXED);
+        if (written < min)
+            min = written;
     }
     __atomic_store_n(&oldest, min, __ATOMIC_RELAXED);
     mt_spin_unlock(&mt_g.threads_lock);

@@ -119,7 +119,6 @@ void mt_mat_look(struct mt_core_thread_state *t)
     if (want == MT_DISCARD)
         limit = END(t->buffer) - MT_CORE_SLACK;
     __atomic_store_n(&t->pub.limit, want == MT_EACH ? NULL : limit, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) != bell)
         __atomic_store_n(&t->pub.limit, NULL,
                          __ATOMIC_RELAXED); /* rung meanwhile: again at the next access */

@@ -81,7 +81,7 @@ static struct mt_buffer *pop(void)
         s.head = b->next;
         if (!s.head)
             s.tail = NULL;
-        s.buffers--;
+        __atomic_store_n(&s.buffers, s.buffers - 1, __ATOMIC_RELAXED);
     }
     mt_spin_unlock(&s.lock);
     return b;
@@ -123,7 +123,7 @@ static void push(struct mt_buffer *b)
     else
         s.head = b;
     s.tail = b;
-    s.buffers++;
+    __atomic_store_n(&s.buffers, s.buffers + 1, __ATOMIC_RELAXED);
     mt_spin_unlock(&s.lock);
 }
 
@@ -385,7 +385,7 @@ static void stop_worker(void)
     for (unsigned step = 64; __atomic_load_n(&s.running, __ATOMIC_ACQUIRE); step++) {
         __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
         mt_plat_wake(&s.work);
-        uint64_t now = mt_plat_now_ns(), left = s.buffers;
+        uint64_t now = mt_plat_now_ns(), left = __atomic_load_n(&s.buffers, __ATOMIC_RELAXED);
         if (left != seen || mt_sink_writing()) {
             seen = left;
             since = now;
