@@ -52,11 +52,11 @@ static VOID add_words(std::vector<std::string> &words, const struct option *o, K
         words.push_back(std::string("--") + o->name + "=" + k->Value(i));
 }
 
-/* The words and options stay for ever: the core keeps what they point to. */
+/* The words stay for ever: the core keeps what they point to. */
 static struct mt_core_options *read_options(std::string *why)
 {
-    static std::vector<std::string> words;
-    static std::vector<char *> argv;
+    std::vector<std::string> &words = *new std::vector<std::string>;
+    std::vector<char *> argv;
     static struct mt_core_options read;
     char text[512] = "";
     words.push_back(mode->Value());

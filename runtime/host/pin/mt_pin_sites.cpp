@@ -7,7 +7,7 @@ struct known {
     UINT32 site;
     UINT64 bytes; /* hash of the instruction */
 };
-static std::unordered_map<ADDRINT, known> sites;
+static std::unordered_map<ADDRINT, known> *sites; /* never freed: Pin may ask until the very end */
 
 static UINT64 hash_of(INS ins)
 {
@@ -104,20 +104,24 @@ VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n)
     if (n->count == 0 && mt_pin_mode != MT_CORE_INSN)
         return;
     UINT64 bytes = hash_of(ins);
-    auto found = sites.find(INS_Address(ins));
-    if (found != sites.end() && found->second.bytes == bytes) {
+    if (!sites)
+        sites = new std::unordered_map<ADDRINT, known>;
+    auto found = sites->find(INS_Address(ins));
+    if (found != sites->end() && found->second.bytes == bytes) {
         n->site = found->second.site;
         return;
     }
     n->site = define(ins, n);
-    sites[INS_Address(ins)] = known{n->site, bytes};
+    (*sites)[INS_Address(ins)] = known{n->site, bytes};
 }
 
 VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high)
 {
-    for (auto i = sites.begin(); i != sites.end();)
+    if (!sites)
+        return;
+    for (auto i = sites->begin(); i != sites->end();)
         if (i->first >= low && i->first <= high)
-            i = sites.erase(i);
+            i = sites->erase(i);
         else
             ++i;
 }
