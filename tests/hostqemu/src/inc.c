@@ -1,6 +1,6 @@
 /* inc THREADS TOTAL: threads fetch-and-add and compare-and-swap shared counters; prints what each did: its
- * increments of `counter`, how often that was even before, its successful and failed swaps of `word`, and the two
- * addresses. */
+ * increments of `counter`, how often that was even before, its successful and failed swaps of `word`, and the
+ * two addresses. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* stepper PROGRAM [ARGUMENT]...: executes it one instruction at a time and prints, for each that lies in the program's
- * own file, "ip-base rax rcx rdx rbx rsp rbp rsi rdi r8..r15" in hexadecimal, registers before it. Address
- * randomization is off. Environment and arguments are passed on. */
+/* stepper PROGRAM [ARGUMENT]...: executes it one instruction at a time and prints, for each that lies in the
+ * program's own file, "ip-base rax rcx rdx rbx rsp rbp rsi rdi r8..r15" in hexadecimal, registers before it.
+ * Address randomization is off. Environment and arguments are passed on. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <signal.h>
@@ -52,9 +52,9 @@ int main(int argc, char **argv)
         int sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
         ptrace(PTRACE_GETREGS, pid, NULL, &r);
         if (r.rip >= low && r.rip < high)
-            printf("%llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx\n", r.rip - low,
-                   r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-                   r.r14, r.r15);
+            printf("%llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx %llx\n",
+                   r.rip - low, r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10,
+                   r.r11, r.r12, r.r13, r.r14, r.r15);
         ptrace(PTRACE_SINGLESTEP, pid, NULL, (void *)(long)sig);
         if (waitpid(pid, &status, 0) != pid)
             return 1;

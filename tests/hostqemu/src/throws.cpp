@@ -1,3 +1,4 @@
+/* clang-format off: calls and what is said of them stand on one line */
 // new, delete and exceptions; says what it did as heap.c does.
 #include <cstdio>
 #include <cstdlib>

@@ -1,0 +1,16 @@
+/* Writes to one object for ever; says when it began, ends with its standard input. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void)
+{
+    struct pollfd in = {.fd = 0, .events = POLLIN};
+    volatile long *p = malloc(sizeof *p * 100);
+    puts("ready");
+    fflush(stdout);
+    while (poll(&in, 1, 0) == 0)
+        for (int i = 0; i < 1000; i++)
+            p[i % 100]++;
+    return 0;
+}
