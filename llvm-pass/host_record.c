@@ -39,6 +39,12 @@ void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct
     LLVMSetThreadLocalMode(r->current, LLVMInitialExecTLSModel);
 }
 
+static void add_attribute(struct mt_host_recorder *r, LLVMValueRef f, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(r->u->context, kind, 0));
+}
+
 static LLVMValueRef runtime_function(struct mt_host_recorder *r, const char *name, LLVMTypeRef type,
                                      unsigned convention)
 {
@@ -46,8 +52,9 @@ static LLVMValueRef runtime_function(struct mt_host_recorder *r, const char *nam
     if (!f) {
         f = LLVMAddFunction(r->u->module, name, type);
         LLVMSetFunctionCallConv(f, convention);
-        unsigned kind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-        LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(r->u->context, kind, 0));
+        add_attribute(r, f, "nounwind");
+        if (convention == PRESERVE_MOST)
+            add_attribute(r, f, "nonlazybind"); /* the dynamic linker's resolver does not keep r10 */
     }
     return f;
 }
