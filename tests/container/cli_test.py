@@ -1,0 +1,176 @@
+"""mt-convert and mt-dump on containers as users meet them: exit codes, messages, FIFOs, full disks.
+
+    cli_test.py BIN GOLDEN [--live]     --live: BIN has mt-host and the qemu engine, too"""
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import mtc  # noqa: E402
+
+folder, golden = sys.argv[1:3]
+convert, dump = os.path.join(folder, "mt-convert"), os.path.join(folder, "mt-dump")
+bad = 0
+
+
+def run(*args, **more):
+    return subprocess.run(args, capture_output=True, text=True, timeout=120, check=False, **more)
+
+
+def expect(what, p, code, words="", out=None):
+    global bad
+    ok = p.returncode == code and words in p.stderr and (out is None or out == p.stdout)
+    if code == 0 and not words:
+        ok = ok and p.stderr == ""
+    if not ok:
+        bad += 1
+        print("%s: exit %d (wanted %d)\n%s---\n%s---\n%s" % (what, p.returncode, code, p.stderr, p.stdout[:600], words))
+
+
+def slurp(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def feed(fifo, data):
+    def go():
+        try:
+            with open(fifo, "wb") as f:
+                f.write(data)
+        except BrokenPipeError:
+            pass
+    t = threading.Thread(target=go)
+    t.start()
+    return t
+
+
+def ok(name):
+    return os.path.join(golden, "succeed", name)
+
+
+def usage():
+    expect("no input", run(convert), 2, "no trace given")
+    expect("two inputs", run(convert, "a", "b"), 2, "one trace at a time")
+    expect("format", run(convert, "--to", "dot", "a"), 2, "'dot' is no format")
+    expect("raw", run(convert, "--to", "raw", ok("mat.mtc")), 2, "hold kernels")
+    expect("level", run(convert, "--level", "20", "a"), 2, "'20' is no level")
+    expect("order", run(convert, "--order", "random", "a"), 2, "'random' is no order")
+    expect("option", run(convert, "--nonsense", "a"), 2, "unknown")
+    expect("missing", run(convert, "/nowhere/x.mtc"), 2, "/nowhere/x.mtc: cannot open")
+    expect("folder", run(convert, "--to", "mat", "/"), 2, "/: cannot read")
+    expect("no container", run(convert, "--to", "mat", __file__), 2, "not a container")
+    expect("to mtc of no container", run(convert, "--to", "mtc", __file__), 2, "not a container")
+    expect("no times", run(convert, "--to", "atomic", ok("mat.mtc")), 2, "can become --to mat")
+    expect("no times, insn", run(convert, "--to", "insn", ok("mat.mtc")), 2, "can become --to mat")
+    expect("no mode", run(convert, ok("tokens.mtc")), 2, "give --to")
+    expect("help", run(convert, "--help"), 0, out=run(convert, "-h").stdout)
+    expect("kinds", run(dump, ok("mat.mtc"), __file__), 2, "one kind at a time")
+    expect("kernels", run(dump, "-k", "x", ok("mat.mtc")), 2, "no kernels")
+    expect("sites of a raw trace", run(dump, "--sites", __file__), 2, "for containers")
+
+
+def damage(tmp):
+    data = open(ok("atomic.mtc"), "rb").read()
+    chunks = list(mtc.chunks(data))
+    text = slurp(ok("atomic.atomic.txt"))
+    killed = write(os.path.join(tmp, "killed.mtc"), data[:chunks[-1].offset])
+    expect("no end", run(convert, killed), 3, "has no end", text)
+    expect("dump, no end", run(dump, killed), 3, "incomplete")
+    cut = write(os.path.join(tmp, "cut.mtc"), data[:chunks[-2].offset + 66])
+    expect("cut", run(convert, cut), 3, "byte %d: the container ends inside a chunk" % chunks[-2].offset,
+           "".join(x for x in text.splitlines(True) if "\t-1\t" not in x))
+    flipped = bytearray(data)
+    flipped[chunks[1].offset + 70] ^= 4
+    flipped = write(os.path.join(tmp, "flip.mtc"), flipped)
+    second = "".join(x for x in text.splitlines(True) if x.split("\t")[1] != "7")
+    expect("flipped", run(convert, flipped), 3, "byte %d: the checksum" % chunks[1].offset, second)
+    again = os.path.join(tmp, "again.mtc")
+    expect("packed anew", run(convert, "-o", again, flipped), 3, "the checksum")
+    expect("the rest of it", run(convert, again), 0, "", second)
+    lost = b'{"ev": "header", "version": 1, "mode": "mat"}\n{"ev": "lost", "count": 5, "why": "full"}\nnonsense\n'
+    lost = write(os.path.join(tmp, "lost.mtc"), mtc.head() + mtc.chunk(mtc.META, lost, 3) + mtc.chunk(
+        mtc.META, b'{"ev": "end", "records_written": 0, "complete": false}\n', 1))
+    expect("lost", run(convert, lost), 3, "5 accesses are missing: full", "")
+    expect("bad line", run(convert, lost), 3, "1 meta lines cannot be read", "")
+
+
+def outputs(tmp):
+    text = slurp(ok("atomic.atomic.txt"))
+    out = os.path.join(tmp, "out.txt")
+    expect("to a file", run(convert, "-o", out, ok("atomic.mtc")), 0, "", "")
+    assert slurp(out) == text
+    with open(out, "rb") as f:
+        before = f.read()
+    expect("input is output", run(convert, "--to", "mtc", "-o", ok("mat.mtc"), ok("mat.mtc")), 2, "one of the inputs")
+    assert before
+    if os.path.exists("/dev/full"):
+        for form in (["--to", "mtc"], ["--to", "atomic"]):
+            expect("full disk", run(convert, *form, "-o", "/dev/full", ok("atomic.mtc")), 1, "No space left")
+        expect("dump, full disk", run("sh", "-c", "'%s' '%s' > /dev/full" % (dump, ok("mat.mtc"))), 1, "No space left")
+    expect("no folder for temporary files", run(convert, ok("insn.mtc"), env={**os.environ, "TMPDIR": "/nowhere"}), 1, "/nowhere")
+    fifo = os.path.join(tmp, "x.mtc")
+    os.mkfifo(fifo)
+    data = open(ok("atomic.mtc"), "rb").read()
+    t = feed(fifo, data)
+    expect("FIFO by time", run(convert, "--to", "atomic", fifo), 2, "file order")
+    t.join()
+    t = feed(fifo, data)
+    p = run(convert, "--to", "atomic", "--order", "file", fifo)
+    t.join()
+    expect("FIFO", p, 0, "")
+    assert sorted(p.stdout) == sorted(text)
+    t = feed(fifo, data)
+    p = run(dump, "--stat", fifo)
+    t.join()
+    expect("dump of a FIFO", p, 0)
+    t = feed(fifo, data)
+    closed = os.path.join(tmp, "closed.mtc")
+    expect("FIFO packed", run(convert, "-o", closed, fifo), 0)
+    t.join()
+    expect("FIFO packed, then text", run(convert, closed), 0, "", text)
+    assert open(closed, "rb").read()[-8:] == b"MTCEND\r\n"
+
+
+def dumps():
+    expect("dump", run(dump, "--head", "1", ok("mat.mtc")), 0, "",
+           "container %s version 1.0 host pid 42 start_ns 1000 wall_ns 2000\n# mat of  by engine , tool \n"
+           "0 load 4 0x120 seq 0 site 4 at a b.c:3\n# 6 more records of thread 0\n"
+           "end complete: 0 records written, 0 counted\n" % ok("mat.mtc"))
+    p = run(dump, "--sites", "--head", "0", ok("insn.mtc"))
+    expect("sites", p, 0)
+    assert "site 8 exec 0 bytes ip 0x401000 'movaps xmm0, [rdi]' reads 'rdi' writes 'xmm0*'\n" in p.stdout
+    p = run(dump, "--stat", ok("mat.mtc"))
+    # 2 loads of 4, 3 stores of 8, 2 atomics of 2 bytes
+    assert p.stdout.splitlines()[-2].split() == ["0", "7", "4", "2", "3", "2", "0", "12", "28", "0x100", "0x2000"], p.stdout
+    p = run(dump, "--chunks", "--head", "0", ok("sequence.mtc"))
+    assert "chunk 64 host items 3 thread 1 seq 0..4 bytes 10 of 10\n" in p.stdout and p.returncode == 3
+
+
+def live(tmp):
+    """What the core prints at once and what becomes of its container are the same bytes."""
+    host = os.path.join(folder, "mt-host")
+    for mode in ("mat", "atomic", "insn"):
+        for form in ("txt", "mtc"):
+            p = run(host, mode, "-o", os.path.join(tmp, "live." + form), "--", "/bin/true")
+            assert p.returncode == 0, p.stderr
+        p = run(convert, os.path.join(tmp, "live.mtc"))
+        expect("live " + mode, p, 0, "", slurp(os.path.join(tmp, "live.txt")))
+        assert len(p.stdout) > 1000
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    usage()
+    damage(scratch)
+    outputs(scratch)
+    dumps()
+    if "--live" in sys.argv:
+        live(scratch)
+sys.exit(bad != 0)
