@@ -24,6 +24,7 @@ void mt_graph_free(struct mt_graph *g)
 void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq)
 {
     g->kernel = kernel;
+    g->launches++;
     mt_pairmap_clear(&g->previous);
     mt_pairmap_clear(&g->current);
     if (g->buffers)
@@ -212,6 +213,7 @@ int mt_graph_finish(struct mt_graph *g, uint64_t min_count)
             place[g->nodes[i].rank] = (uint32_t)kept + 1;
             g->nodes[kept++] = g->nodes[i];
         }
+    g->dropped = g->nnodes - kept;
     g->nnodes = kept;
     mt_pairmap_each(&g->links, collect_edge, &(struct collect){g, place, min_count});
     qsort(g->edges, g->nedges, sizeof *g->edges, edge_order);

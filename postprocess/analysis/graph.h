@@ -51,9 +51,10 @@ struct mt_graph {
     unsigned key; /* mt_node_field bits */
     struct mt_node *nodes;
     size_t nnodes, node_room;
+    size_t dropped;        /* by mt_graph_finish */
     struct mt_edge *edges; /* after mt_graph_finish */
     size_t nedges;
-    uint64_t records;
+    uint64_t records, launches;
     /* Called for each node as it comes; may be NULL. 0, or -1 without memory. */
     int (*watch)(void *arg, const struct mt_graph_access *access, int64_t stride, size_t node);
     void *watch_arg;

@@ -47,6 +47,7 @@ static const char help[] =
     "  -a, --all               host traces: count accesses outside all allocations (stack, globals) too, as "
     "one "
     "buffer\n"
+    "      --sequence          json: the order of the nodes too, for mt-compare\n"
     "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
@@ -64,12 +65,18 @@ struct options {
     enum { DOT, JSON, GRAPHML } format;
     unsigned key;
     uint64_t min_count;
+    int sequence;
 };
 
-static const struct option long_options[] = {
-    {"format", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
-    {"node", required_argument, NULL, 'n'},   {"min-count", required_argument, NULL, 'm'},
-    {"all", no_argument, NULL, 'a'},          MT_COMMON_OPTIONS};
+enum { OPT_SEQUENCE = 256, SEQUENCE_CAP = 1 << 20 };
+
+static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
+                                             {"output", required_argument, NULL, 'o'},
+                                             {"node", required_argument, NULL, 'n'},
+                                             {"min-count", required_argument, NULL, 'm'},
+                                             {"all", no_argument, NULL, 'a'},
+                                             {"sequence", no_argument, NULL, OPT_SEQUENCE},
+                                             MT_COMMON_OPTIONS};
 
 static int parse_node(struct options *x, const char *text)
 {
@@ -127,6 +134,9 @@ static int parse(struct options *x, int argc, char **argv)
         case 'a':
             x->in.all = 1;
             break;
+        case OPT_SEQUENCE:
+            x->sequence = 1;
+            break;
         default:
             rc = mt_common_option(o, &x->in.inputs, &x->in.filter, help);
         }
@@ -150,7 +160,8 @@ static int write_text(const struct options *x, int out, const struct mt_graph *g
     return error;
 }
 
-static int write_out(struct options *x, struct mt_graph *g, struct mt_output *out)
+static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequence *sequence,
+                     struct mt_output *out)
 {
     static struct mt_json json; /* holds the output buffer */
     const struct mt_graph_input *in = &x->in;
@@ -160,6 +171,7 @@ static int write_out(struct options *x, struct mt_graph *g, struct mt_output *ou
                                    .nnotes = in->nnotes,
                                    .complete = in->complete,
                                    .launches = in->launches,
+                                   .sequence = x->sequence ? sequence : NULL,
                                    .stride = mt_graph_input_stride(in),
                                    .places = in->kind != MT_KIND_TRACE,
                                    .allocs = in->known ? in->allocs : NULL,
@@ -179,10 +191,35 @@ static int write_out(struct options *x, struct mt_graph *g, struct mt_output *ou
     return error ? MT_EXIT_FAILURE : 0;
 }
 
+struct watch {
+    struct mt_sequence sequence;
+    const struct mt_graph *graph;
+    uint64_t launch;
+};
+
+static int see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+{
+    struct watch *w = arg;
+    (void)stride;
+    if (w->launch != w->graph->launches) {
+        w->launch = w->graph->launches;
+        mt_sequence_launch(&w->sequence);
+    }
+    return mt_sequence_run(&w->sequence, a->actor, (uint32_t)node, 1);
+}
+
 static int run(struct options *x, struct mt_output *out)
 {
     struct mt_graph graph;
+    struct mt_alphabet alphabet;
+    struct watch watch = {.graph = &graph};
     mt_graph_init(&graph, x->key, mt_graph_input_buffers(&x->in));
+    mt_alphabet_init(&alphabet, 1);
+    mt_sequence_init(&watch.sequence, &alphabet, SEQUENCE_CAP);
+    if (x->sequence) {
+        graph.watch = see;
+        graph.watch_arg = &watch;
+    }
     int code = mt_graph_input_read(&x->in, &graph), input = code;
     if (code == MT_EXIT_INPUT)
         code = 0;
@@ -191,7 +228,9 @@ static int run(struct options *x, struct mt_output *out)
         code = MT_EXIT_FAILURE;
     }
     if (code == 0)
-        code = write_out(x, &graph, out);
+        code = write_out(x, &graph, &watch.sequence, out);
+    mt_sequence_free(&watch.sequence);
+    mt_alphabet_free(&alphabet);
     mt_graph_free(&graph);
     return code ? code : input;
 }

@@ -152,6 +152,34 @@ static void json_node(struct mt_json *j, const struct mt_graph *g, size_t i)
     mt_json_end(j);
 }
 
+/* [actor, node, count], actors one after the other. */
+static void json_sequence(struct mt_json *j, const struct mt_graph *g, const struct mt_sequence *s)
+{
+    size_t n = g->nnodes + g->dropped;
+    uint32_t *place = malloc((n + 1) * sizeof *place);
+    struct mt_run *runs = malloc((s->nruns + 1) * sizeof *runs);
+    int ok = place && runs && mt_sequence_runs(s, runs) == 0;
+    mt_json_array(j, "sequence", 0);
+    if (ok) {
+        memset(place, 0xff, (n + 1) * sizeof *place);
+        for (uint32_t i = 0; i < g->nnodes; i++)
+            place[g->nodes[i].rank] = i;
+        for (size_t i = 0; i < s->nruns; i++) {
+            if (place[runs[i].token] == UINT32_MAX)
+                continue; /* counted less than --min-count */
+            mt_json_array(j, NULL, 1);
+            mt_json_u64(j, NULL, runs[i].actor);
+            mt_json_u64(j, NULL, place[runs[i].token]);
+            mt_json_u64(j, NULL, runs[i].count);
+            mt_json_end(j);
+        }
+    }
+    mt_json_end(j);
+    mt_json_bool(j, "sequence_complete", ok && s->nruns == s->all_runs);
+    free(place);
+    free(runs);
+}
+
 void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w)
 {
     mt_json_object(j, NULL, 0);
@@ -188,5 +216,7 @@ void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const stru
         mt_json_end(j);
     }
     mt_json_end(j);
+    if (w->sequence)
+        json_sequence(j, g, w->sequence);
     mt_json_end(j);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "json.h"
 #include "../analysis/graph.h"
+#include "../analysis/sequence.h"
 
 /* Words that go with the graph. */
 struct mt_graph_words {
@@ -17,6 +18,8 @@ struct mt_graph_words {
     int places;                          /* sites are "file:line", not kernels */
     const struct mt_alloc_event *allocs; /* buffers by ascending id; NULL: not known */
     size_t nallocs;
+    const struct mt_sequence
+        *sequence; /* runs of nodes as they were numbered at first; NULL: none to write */
 };
 
 /* A name per mt_node_field bit, in order. */

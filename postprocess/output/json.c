@@ -2,6 +2,8 @@
 #include "json.h"
 #include "../lib/internal.h"
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -170,6 +172,14 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
     if (value < 0)
         put_char(j, '-');
     put_u64(j, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+void mt_json_real(struct mt_json *j, const char *key, double value)
+{
+    char text[64];
+    int n = isnan(value) ? snprintf(text, sizeof text, "null") : snprintf(text, sizeof text, "%.6f", value);
+    member(j, key);
+    put(j, text, (size_t)n);
 }
 
 void mt_json_bool(struct mt_json *j, const char *key, int value)
