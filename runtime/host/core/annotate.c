@@ -19,7 +19,7 @@ static void log_event(struct mt_core_thread_state *t, uint64_t time, void *arg)
 static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
 {
     if (!t || t->name < 0) {
-        mt_order_sync(t, log_event, e);
+        mt_order_sync(NULL, log_event, e);
         return;
     }
     mt_spin_lock(&t->lock);
@@ -71,7 +71,7 @@ static void annotate(struct mt_core_thread_state *t, uint32_t function, uint64_t
 {
     int on = function == MT_CORE_FN_START_ROI;
     if (function != MT_CORE_FN_REGISTER)
-        mt_order_sync(t, log_roi, &on);
+        mt_order_sync(t && t->name >= 0 ? t : NULL, log_roi, &on);
     else if (t && mt_g.o->registered && t->name != (int64_t)argument)
         mt_order_sync(t, log_register, &argument);
 }

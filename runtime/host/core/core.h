@@ -132,7 +132,8 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s);
 /* ---- accesses: mat and insn mode ---- */
 
 /* One access, before it is made. Engines may inline this, with these two branches and this order of stores:
- * others read `cur` and what lies before it. */
+ * others read `cur` and what lies before it. Not to be interrupted by another append of the same thread:
+ * where signal handlers can come between, the engine keeps their entries apart. */
 static inline void mt_core_access(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size)
 {
     struct mt_host_entry *e = t->cur;

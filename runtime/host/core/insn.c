@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESERVE 2u
+#define RESERVE 64u        /* entries for the operands of one execution: they stay in one buffer */
 #define ROOM (4u * 65536u) /* a head line: three strings of the table */
 
 static struct mt_spool spool = {.fd = -1};
@@ -51,7 +51,7 @@ static void append(struct mt_core_thread_state *t, uint64_t address, uint32_t si
 {
     struct mt_buffer *b = t->buffer;
     b->timed[b->count++] = (struct mt_host_timed_entry){address, t->order, site, size};
-    if (b->count >= MT_BUFFER_TIMED_MAX - RESERVE)
+    if (b->count >= MT_BUFFER_TIMED_MAX - 2)
         flush(t);
 }
 
@@ -83,6 +83,8 @@ void mt_core_insn(struct mt_core_thread *pub, uint32_t site)
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
     if (!enter(t))
         return;
+    if (t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE)
+        flush(t);
     t->order = __atomic_fetch_add(&mt_g.order, 1, __ATOMIC_RELAXED);
     append(t, 0, site, 0);
     leave(t);

@@ -5,7 +5,8 @@
 /* The end of a buffer: MT_CORE_SLACK entries that an engine may write behind the limit, then events, then the
  * place where entries go that nobody wants any more. */
 #define PARK (MT_CORE_SLACK + 8u)
-#define RESERVE (PARK + MT_CORE_SLACK + 8u)
+#define OPERANDS 8u /* more of them that may follow where a buffer should end */
+#define RESERVE (PARK + MT_CORE_SLACK + OPERANDS + 8u)
 #define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
 
 static int active(const struct mt_core_thread_state *t)
@@ -189,6 +190,34 @@ static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address,
     t->kept = t->pub.cur;
 }
 
+/* The operands of one execution stay together: nothing comes between them, neither event nor end of buffer.
+ */
+static int continues(const struct mt_core_thread_state *t, uint32_t site)
+{
+    return MT_HOST_OPERAND(site) && t->window == MT_APPEND && mt_on() && t->pub.cur > t->buffer->entry &&
+           t->pub.cur < END(t->buffer) - RESERVE + MT_CORE_SLACK + OPERANDS;
+}
+
+static void record(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
+{
+    if (t->pub.cur < t->buffer->entry ||
+        t->pub.cur > END(t->buffer)) { /* an append was interrupted by another */
+        set_cur(t, t->kept);
+        t->lost++;
+    }
+    if (continues(t, site)) {
+        append(t, address, site, size);
+        return;
+    }
+    if (t->window != MT_EACH || t->bell != __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) ||
+        t->pub.cur >= END(t->buffer) - RESERVE)
+        mt_mat_look(t);
+    if (t->window == MT_APPEND)
+        append(t, address, site, size);
+    else if (t->window == MT_EACH)
+        one(t, site, address, size);
+}
+
 void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address, uint32_t size)
 {
     struct mt_core_thread_state *t = pub->state;
@@ -198,13 +227,8 @@ void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address,
     }
     t->busy = 1;
     mt_spin_lock(&t->lock);
-    if (t->window != MT_EACH || t->bell != __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) ||
-        pub->cur >= END(t->buffer) - RESERVE)
-        mt_mat_look(t);
-    if (t->window == MT_APPEND)
-        append(t, address, site, size);
-    else if (t->window == MT_EACH)
-        one(t, site, address, size);
+    if (t->buffer)
+        record(t, site, address, size);
     mt_spin_unlock(&t->lock);
     t->busy = 0;
 }

@@ -170,6 +170,8 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
 
 void mt_sink_return(struct mt_buffer *b)
 {
+    if (mt_g.stopping && b->kind == MT_BUFFER_ENTRIES)
+        return; /* its thread may not have noticed yet and still append */
     mt_spin_lock(&s.lock);
     b->next = s.free;
     s.free = b;
