@@ -12,7 +12,8 @@ struct range {
 
 struct change {
     uint64_t seq;
-    const struct mt_alloc_event *alloc;
+    const struct mt_alloc_event *alloc; /* NULL: `part` */
+    const struct mt_cut_event *part;
     int begins;
 };
 
@@ -31,7 +32,8 @@ static int in_order(const void *a, const void *b)
         return x->seq < y->seq ? -1 : 1;
     if (x->begins != y->begins)
         return x->begins - y->begins; /* what ends with a number makes room for what begins with it */
-    return x->alloc->id < y->alloc->id ? -1 : x->alloc->id > y->alloc->id;
+    uint64_t i = x->alloc ? x->alloc->id : x->part->id, k = y->alloc ? y->alloc->id : y->part->id;
+    return i < k ? -1 : i > k;
 }
 
 struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n)
@@ -47,12 +49,26 @@ struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (allocs[i].bytes == 0)
             continue;
-        l->changes[l->nchanges++] = (struct change){allocs[i].seq, &allocs[i], 1};
+        l->changes[l->nchanges++] = (struct change){allocs[i].seq, &allocs[i], NULL, 1};
         if (allocs[i].free_seq != MT_SEQ_NONE)
-            l->changes[l->nchanges++] = (struct change){allocs[i].free_seq, &allocs[i], 0};
+            l->changes[l->nchanges++] = (struct change){allocs[i].free_seq, &allocs[i], NULL, 0};
     }
     qsort(l->changes, l->nchanges, sizeof *l->changes, in_order);
     return l;
+}
+
+int mt_live_cuts(struct mt_live *l, const struct mt_cut_event *cuts, size_t n)
+{
+    if (n == 0)
+        return 0;
+    struct change *more = realloc(l->changes, (l->nchanges + n) * sizeof *more);
+    if (!more)
+        return -1;
+    l->changes = more;
+    for (size_t i = 0; i < n; i++)
+        l->changes[l->nchanges++] = (struct change){cuts[i].seq, NULL, &cuts[i], 0};
+    qsort(l->changes, l->nchanges, sizeof *l->changes, in_order);
+    return 0;
 }
 
 static void drop_tree(struct range *r)
@@ -193,21 +209,6 @@ static void end(struct range **layer, const struct mt_alloc_event *a)
     *layer = merge(merge(low, kept), high);
 }
 
-int mt_live_advance(struct mt_live *l, uint64_t seq)
-{
-    for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
-        const struct change *c = &l->changes[l->next];
-        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0;
-        struct range **layer = &l->layer[!map];
-        l->last = NULL;
-        if (!c->begins)
-            end(layer, c->alloc);
-        else if (begin(l, layer, c->alloc) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 static struct range *find(struct range *t, uint64_t address)
 {
     struct range *best = NULL;
@@ -220,6 +221,41 @@ static struct range *find(struct range *t, uint64_t address)
         }
     }
     return best && address < best->end ? best : NULL;
+}
+
+static int part_ends(struct mt_live *l, const struct mt_cut_event *c)
+{
+    struct range *low, *high;
+    int rc = 0;
+    for (int i = 0; i < 2 && c->base + c->bytes > c->base; i++) {
+        const struct range *r = find(l->layer[i], c->base);
+        if (!r || r->alloc->id != c->id)
+            continue;
+        rc = cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
+        l->layer[i] = merge(low, high);
+    }
+    return rc;
+}
+
+int mt_live_advance(struct mt_live *l, uint64_t seq)
+{
+    for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
+        const struct change *c = &l->changes[l->next];
+        if (c->part) {
+            l->last = NULL;
+            if (part_ends(l, c->part) != 0)
+                return -1;
+            continue;
+        }
+        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0;
+        struct range **layer = &l->layer[!map];
+        l->last = NULL;
+        if (!c->begins)
+            end(layer, c->alloc);
+        else if (begin(l, layer, c->alloc) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 const struct mt_alloc_event *mt_live_find(struct mt_live *l, uint64_t address)

@@ -11,6 +11,9 @@ struct mt_live;
 
 /* `allocs` (the caller's, kept): any order. NULL without memory. */
 struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n);
+/* Parts of these allocations that were given back (the caller's, kept). Before the first advance. 0, or -1
+ * without memory. */
+int mt_live_cuts(struct mt_live *l, const struct mt_cut_event *cuts, size_t n);
 /* Allocations and releases up to this number, included, have happened. Numbers ascend. 0, or -1 without
  * memory. */
 int mt_live_advance(struct mt_live *l, uint64_t seq);

@@ -89,6 +89,18 @@ def succeed():
     body = (acc(4, 0x120) + event(9, 1) + acc(4, 0) + event(9, 2) + acc(4, 0x1fff - 0x120) + acc(0, -0x1fff + 0x100)
             + event(9, 3) + acc(-4, 0) + event(9, 4) + acc(0, -16) + acc(-4, 0))
     yield "mat", closed(head() + meta(*lines) + chunk(HOST, body, 11, key=0, first=0, last=4) + meta(END))
+    lines = [{"ev": "header", "version": 1, "mode": "mat"},
+             {"ev": "alloc", "seq": 1, "id": 0, "base": "0x1000", "bytes": 0x3000, "kind": "mmap"},
+             {"ev": "cut", "seq": 2, "id": 0, "base": "0x2000", "bytes": 4096},
+             {"ev": "alloc", "seq": 3, "id": 1, "base": "0x2800", "bytes": 2048, "kind": "mmap"},
+             {"ev": "free", "seq": 4, "id": 0, "base": "0x1000"}]
+    body, before = b"", 0
+    for seq in (1, 2, 3, 4):  # the last byte before the hole, its first, one in the middle, the first behind it
+        body += event(9, seq)
+        for address in (0x1fff, 0x2000, 0x2800, 0x3000):
+            body += acc(4, address - before, 1)  # always a new site: predicted is the address before
+            before = address
+    yield "cut", closed(head() + meta(*lines) + chunk(HOST, body, 20, last=4) + meta(END))
     lines = [{"ev": "header", "version": 1, "mode": "insn"},
              {"ev": "site", "id": 4, "op": "exec", "ip": "0x401010", "text": "push rbp", "reads": "rbp rsp", "writes": "rsp"},
              {"ev": "site", "id": 5, "op": "store", "size": 8},
