@@ -60,7 +60,7 @@ static int open_container(struct mt_graph_input *in)
     in->nallocs = c ? c->nallocs : 0;
     in->known = 1;
     in->live = mt_live_new(in->allocs, in->nallocs);
-    return in->live ? 0 : no_memory();
+    return in->live && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0) ? 0 : no_memory();
 }
 
 static int open_mat(struct mt_graph_input *in)
