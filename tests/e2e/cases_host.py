@@ -1,0 +1,56 @@
+"""Host and device in one picture: bytes from a host line through copies to CTAs and back (mt-cc --host)."""
+import os
+
+from cases_programs import source
+from world import case, holds, same
+
+
+def marks(path):
+    """{mark: "file:line"} of the comments /* MARK */ that stand alone behind a statement."""
+    out = {}
+    for number, line in enumerate(open(path), 1):
+        if line.rstrip().endswith("*/") and ";" in line:
+            word = line.rstrip()[:-2].split("/*")[-1].strip()
+            if word.isupper():
+                out[word] = f"{path}:{number}"
+    return out
+
+
+def flat(transfers):
+    """{(source kernel, its CTA or line, superstep, destination …): bytes}"""
+    out = {}
+    for sk, by_cta in transfers.items():
+        for sc, by_step in by_cta.items():
+            for ss, by_kernel in by_step.items():
+                for dk, to_cta in by_kernel.items():
+                    for dc, to_step in to_cta.items():
+                        for ds, v in to_step.items():
+                            out[sk, sc, int(ss), dk, dc, int(ds)] = v["Size"]
+    return out
+
+
+@case("host.picture")
+def picture(world):
+    """Pageable, pinned and managed memory: each byte's way from file:line to CTA and from CTA to file:line."""
+    path = source(world, "host_picture.cu")
+    at = marks(path)
+    same("marks", sorted(at), ["HIGH", "LOW", "READ", "STAGE"])
+    for level in ("-O0", "-O2"):
+        app = world.compile(path, level, "--host")
+        plain = world.run_ok(app, traced=False, MEMTRACE_HOST="off")
+        traced = world.run_ok(app)
+        same(f"{level}: output", (traced.out, traced.err), (plain.out, plain.err))
+        host = os.path.join(traced.folder, "MemTrace-host.mtc")
+        pipes = [traced.path(n) for n in traced.streams()]
+        comm = world.extract([*pipes, host])
+        holds(f"{level}: complete", comm["complete"])
+        want = {}
+        for step, low in ((0, "LOW"), (1, "STAGE"), (2, "LOW")):
+            for cta in range(4):
+                writer = at[low] if cta < 2 else at["HIGH"]
+                want["<host>", writer, step, "twice", f"{cta},0,0", step] = 256
+                want["twice", f"{cta},0,0", step, "<host>", at["READ"], step + 1] = 256
+        same(f"{level}: transfers", flat(comm["transfers"]), want)
+        # Without the host's trace the copies are all that is known of the host.
+        blind = flat(world.extract(pipes)["transfers"])
+        holds(f"{level}: without host trace", all(k[0] == "<host>" and k[1] not in at.values() for k in blind))
