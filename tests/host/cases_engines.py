@@ -28,7 +28,8 @@ EXPECTED = {
     1111: [wr(0, 1), r(0, 1), wr(2, 2), r(2, 2), wr(4, 4), r(4, 4), wr(8, 8), r(8, 8), wr(16, 4), r(16, 4), wr(24, 8),
            r(33, 1), wr(33, 1), r(24, 8), r(0, 1)],
     # add, exchange, compare-and-swap: read and write; the one that fails reads
-    1222: [r(0, 8), wr(0, 8), r(8, 8), wr(8, 8), r(16, 8), wr(16, 8), r(16, 8)],
+    1222: [r(0, 8), wr(0, 8), r(8, 8), wr(8, 8), r(16, 8), wr(16, 8), r(16, 8),
+           r(16, 8)],
     1328: [wr(0, 16), r(0, 16), wr(32, 16)],
     1999: [access for i in range(0, 400, 3) for access in (r(4 * i + 4, 4), wr(4 * i, 4))],
 }

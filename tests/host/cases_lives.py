@@ -57,7 +57,9 @@ def exits(w):
     result, _, _ = check(w, programs_words=("exits",))
     kinds = collections.Counter(kind for _, _, kind, _ in w.atomic(result))
     same("threads", kinds["tr"], 8)
-    holds(f"{kinds['tf']} threads ended of 8", kinds["tf"] >= 7)
+    # One thread lives until the end; two leave by a system call of their own, which the compile-time engine cannot see.
+    ended = 7 if w.engine == "qemu" else 5
+    holds(f"{kinds['tf']} threads ended, at least {ended}", kinds["tf"] >= ended)
 
 
 @case("lives.cancel", "llvm")
@@ -94,7 +96,7 @@ def killed(w):
     result = w.host("atomic", "--", program, "killed", int(signal.SIGKILL), trace="kill.out", code=128 + signal.SIGKILL)
     (address, count), = cells(result.out)["main"]
     got = sum(additions(w, result)[address].values())
-    holds(f"{got} of {count} additions before SIGKILL", count - 64 <= got <= count)
+    holds(f"{got} of {count} additions before SIGKILL", count - 256 <= got <= count)  # the rest was not written yet
 
 
 @case("lives.memory", *ENGINES)

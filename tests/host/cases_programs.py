@@ -82,9 +82,9 @@ def sort(w):
 
 @case("programs.exceptions", "llvm", "qemu")
 def exceptions(w):
-    program = w.compile("throws.cpp", "-O2")
-    native = w.call([program])
     for mode, trace in (("mat", "t.mtc"), ("atomic", "t.out")):
+        program = w.compile("throws.cpp", "-O2", atomic=mode == "atomic")
+        native = w.call([program])
         result = w.host(mode, "--", program, trace=trace)
         same(f"{mode}: output", (result.out, result.err), (native.stdout, native.stderr))
 
