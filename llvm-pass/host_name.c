@@ -12,8 +12,8 @@
 
 static void name_after(LLVMValueRef value, const char *variable)
 {
-    char text[256];
-    int n = snprintf(text, sizeof text, MARK "%.*s", (int)strcspn(variable, "."), variable);
+    char text[256]; /* LLVM makes names unique by a number at the end: it must not become part of ours */
+    int n = snprintf(text, sizeof text, MARK "%.*s.", (int)strcspn(variable, "."), variable);
     LLVMSetValueName2(value, text, (size_t)n);
 }
 

@@ -43,6 +43,7 @@ extern enum mt_phase mt_phase;
 extern int mt_atomic; /* atomic mode */
 
 #define MT_SCRATCH 16u        /* entries that a group may have */
+#define MT_WASTE 496u         /* entries of a thread that is not traced */
 #define MT_HANDLER_ROOM 4080u /* entries of signal handlers that wait for the thread they interrupted */
 #define MT_FRAMES 256u        /* traced functions that one thread may be in, to find those that exceptions left */
 
@@ -60,6 +61,7 @@ struct mt_self {
     int rounds;                  /* of thread-specific destructors */
     struct mt_core_thread scratch;
     struct mt_host_entry entry[2 * MT_SCRATCH];
+    struct mt_host_entry *waste; /* NULL: none yet */
     /* signal handlers */
     struct mt_core_thread handler;
     struct mt_host_entry *handler_entry; /* mapped at the first one */

@@ -3,24 +3,40 @@
 #include "entry.h"
 #include <limits.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum mt_phase mt_phase;
 int mt_atomic;
 __thread struct mt_self mt_self;
+static pthread_key_t key;
+static int have_key;
 static struct mt_core_thread nobody; /* never written: its limit is NULL, so that nobody appends */
 __thread struct mt_core_thread *__mt_host_current = &nobody;
 __thread const struct mt_host_alloc_place *__mt_host_place;
 
-static pthread_key_t key;
-static int have_key;
+/* Where the entries of a thread that is not traced go round and round: in a larger buffer, to be called less
+ * often. */
+static void use_waste(struct mt_self *s)
+{
+    if (!s->waste && s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        long p = syscall(SYS_mmap, NULL, (MT_WASTE + MT_SCRATCH) * sizeof *s->waste, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+        s->waste = p == -1 ? NULL : (struct mt_host_entry *)p;
+        if (s->waste && have_key)
+            pthread_setspecific(key, s); /* to give it back */
+    }
+    s->scratch.cur = s->waste ? s->waste : s->entry;
+    s->scratch.limit = s->waste ? s->waste + MT_WASTE : s->entry + MT_SCRATCH;
+}
 
 static void use_scratch(struct mt_self *s, int forever)
 {
     s->scratch.cur = s->entry;
-    /* Forever: entries go round and round in it. */
-    s->scratch.limit = forever ? s->entry + MT_SCRATCH : NULL;
+    s->scratch.limit = NULL;
+    if (forever)
+        use_waste(s);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     __mt_host_current = &s->scratch;
 }
@@ -42,6 +58,11 @@ static void at_end(void *self)
     mt_thread_off();
     if (t)
         mt_core_thread_end(t);
+    use_scratch(s, 0);
+    s->scratch.limit = s->entry + MT_SCRATCH;
+    if (s->waste)
+        syscall(SYS_munmap, s->waste, (MT_WASTE + MT_SCRATCH) * sizeof *s->waste);
+    s->waste = NULL;
 }
 
 int mt_threads_open(void)
@@ -145,7 +166,7 @@ void mt_record(uint64_t address, uint64_t word)
     else if (!t && __mt_host_current == &nobody)
         mt_thread_off();
     else if (!t)
-        s->scratch.cur = s->entry;
+        use_scratch(s, 1);
 }
 
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes)

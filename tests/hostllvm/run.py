@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+"""Tests of the compile-time engine: run.py --build DIR [--dump PROGRAM] [--list] [CASE...]. Exit code 1 if one fails."""
+import argparse
+import collections
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+CASES = {}
+Access = collections.namedtuple("Access", "thread op address size place function variable")
+
+
+class Failed(Exception):
+    pass
+
+
+def same(what, got, want):
+    if got != want:
+        raise Failed(f"{what}: got {str(got)[:1500]}, expected {str(want)[:1500]}")
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class World:
+    def __init__(self, build, dump, work):
+        self.build, self.dump, self.work = build, dump, work
+        self.cc = os.path.join(build, "bin", "mt-cc")
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def command(self, argv, env=None, code=0, timeout=120):
+        r = subprocess.run(argv, env={**os.environ, **(env or {})}, cwd=self.work, capture_output=True, text=True,
+                           errors="replace", timeout=timeout)
+        if code is not None and r.returncode != code:
+            raise Failed(f"{' '.join(argv)}: exit code {r.returncode}\n{r.stdout[-1500:]}{r.stderr[-3000:]}")
+        return r
+
+    def compile(self, source, *flags, host="--host", name=None):
+        out = self.path(name or source.replace(".", "_"))
+        self.command([self.cc, host, *flags, os.path.join(HERE, "src", source), "-o", out])
+        return out
+
+    def run(self, program, *args, words="mat", env=None, code=0, file="trace.mtc"):
+        """The result, with .trace: the path of its container."""
+        trace = self.path(file)
+        if os.path.exists(trace):
+            os.unlink(trace)
+        r = self.command([program, *args], {"MEMTRACE_HOST": f"{words} -o {trace}", **(env or {})}, code)
+        r.trace = trace
+        return r
+
+    def lines(self, trace, *order):
+        r = self.command([self.dump, trace, *order])
+        return r.stdout.splitlines()
+
+    def accesses(self, trace, *order):
+        found = []
+        for line in self.lines(trace, *order):
+            if line.startswith("A "):
+                _, thread, op, address, size, place, function, variable = line.split(" ", 7)
+                found.append(Access(int(thread), op, int(address, 16), int(size), place, function, variable))
+        return found
+
+    def end(self, trace):
+        """What the trace says of itself."""
+        r = self.command([os.path.join(self.build, "bin", "mt-dump"), "--meta", trace], code=None)
+        return r.stdout
+
+
+def inside(accesses, base, size):
+    return [a for a in accesses if base <= a.address < base + size]
+
+
+def everything(w, level):
+    """The same accesses, in the same order, at the same places in memory as clang's callbacks count them."""
+    plain = w.path("plain")
+    flags = ["-O" + level, "-fno-discard-value-names", "-gline-tables-only"]
+    w.command(["clang-19", *flags, "-fsanitize-coverage=trace-loads,trace-stores", "-c",
+               os.path.join(HERE, "src", "everything.c"), "-o", w.path("counted.o")])
+    w.command(["clang-19", "-O2", os.path.join(HERE, "src", "counter.c"), w.path("counted.o"), "-o", plain])
+    traced = w.compile("everything.c", "-O" + level)
+    count = w.command([plain], {"COUNTER": w.path("counter.bin")})
+    trace = w.run(traced)
+    same("output", trace.stdout.split("\n")[1], count.stdout.split("\n")[1])
+    base = {name: int(r.stdout.split()[1], 16) for name, r in (("want", count), ("got", trace))}
+    size = int(count.stdout.split()[2])
+    data = open(w.path("counter.bin"), "rb").read()
+    want = [("store" if e[2] else "load", e[1], e[0] - base["want"] if 0 <= e[0] - base["want"] < size else None)
+            for e in struct.iter_unpack("<QII", data)]
+    got = [(a.op, a.size, a.address - base["got"] if 0 <= a.address - base["got"] < size else None)
+           for a in w.accesses(trace.trace) if a.op in ("load", "store") and a.size in (1, 2, 4, 8, 16)]
+    if len(want) < 10000:
+        raise Failed(f"only {len(want)} accesses: the test tests nothing")
+    for i, (g, x) in enumerate(zip(got, want)):
+        if g != x:
+            raise Failed(f"access {i} of {len(want)}: got {got[i - 2:i + 3]}, expected {want[i - 2:i + 3]}")
+    same("number of accesses", len(got), len(want))
+
+
+for number in "0123":
+    CASES["everything_O" + number] = lambda w, level=number: everything(w, level)
+
+
+@case
+def libc(w):
+    """The bytes that functions of the C library touch."""
+    for flags in (["-O0"], ["-O2", "-fno-builtin"]):
+        r = w.run(w.compile("libc.c", *flags))
+        a, b, c = (int(x, 16) for x in r.stdout.split("\n")[0].split())
+        d = int(r.stdout.split()[-1], 16)
+        name = {**{a + i: ("a", i) for i in range(256)}, **{b + i: ("b", i) for i in range(256)},
+                **{c + i: ("c", i) for i in range(256)}, d: ("d", 0)}
+        got = [(x.op, *name[x.address], x.size) for x in w.accesses(r.trace) if x.address in name]
+        same(str(flags), got, [
+            ("store", "a", 0, 100),
+            ("load", "a", 0, 100), ("store", "b", 0, 100),
+            ("load", "a", 0, 5), ("store", "a", 1, 5),
+            ("store", "c", 0, 6),                                             # strcpy
+            ("load", "c", 0, 6), ("load", "c", 0, 5),                         # strlen, strnlen
+            ("load", "c", 0, 4),                                              # strcmp with "help"
+            ("load", "a", 0, 100), ("load", "b", 0, 100),                     # memcmp: equal
+            ("load", "c", 0, 3),                                              # strchr
+            ("load", "c", 0, 6), ("load", "c", 200, 1), ("store", "c", 5, 1),  # strcat
+            ("load", "c", 0, 6), ("store", "b", 0, 10),                       # strncpy
+            ("load", "a", 0, 5),                                              # memchr: not found
+            ("load", "c", 0, 6), ("store", "d", 0, 6)])                       # strdup
+
+
+@case
+def threads(w):
+    """Every thread's accesses, each once."""
+    for n in (1, 4, 64):
+        r = w.run(w.compile("threads.c", "-O2"), str(n))
+        counter, swapped, part = (int(x, 16) for x in r.stdout.split()[:3])
+        total, won = (int(x) for x in r.stdout.split()[3:])
+        accesses = w.accesses(r.trace)
+        at = collections.Counter((a.address, a.op) for a in accesses)
+        same("increments", at[counter, "atomic"], total)
+        same("swaps that wrote", at[swapped, "cas"], won)
+        same("swaps that did not", at[swapped, "cas-failed"], n * 500 - won)
+        for i in range(n):
+            mine = [a for a in inside(accesses, part + i * 4000, 4000) if a.op == "store"]
+            same(f"stores of thread {i}", [a.address for a in mine], [part + i * 4000 + 8 * k for k in range(500)])
+            same("threads that store there", len({a.thread for a in mine}), 1)
+
+
+def replay(w, n, words):
+    """Do loads, increments and swaps of the counters, in the order of time, give what the program saw?"""
+    r = w.run(w.compile("threads.c", "-O1", host="--host=atomic"), str(n), words=words)
+    counter, swapped = (int(x, 16) for x in r.stdout.split()[:2])
+    total, won = (int(x) for x in r.stdout.split()[3:])
+    value, succeeded, wrong, increments, next_of = 0, 0, 0, 0, collections.Counter()
+    for a in w.accesses(r.trace, "time"):
+        if a.address == counter and a.op == "atomic":
+            increments += 1
+        if a.address == swapped and a.op in ("cas", "cas-failed"):
+            expected = next_of[a.thread]  # thread tries 0, 1, 2 …
+            next_of[a.thread] += 1
+            wrong += (value == expected) != (a.op == "cas")
+            if a.op == "cas":
+                value += 1
+                succeeded += 1
+    same("increments", increments, total)
+    same("swaps that wrote", succeeded, won)
+    return wrong
+
+
+@case
+def atomic(w):
+    """--host=atomic: each swap succeeds in the trace's order exactly when it did in the program."""
+    for n in (2, 4, 16):
+        for _ in range(3):
+            same(f"swaps out of order with {n} threads", replay(w, n, "atomic"), 0)
+
+
+@case
+def atomic_needs_a_build(w):
+    r = w.run(w.compile("threads.c", "-O1"), "2", words="atomic")
+    if "--host=atomic" not in r.stderr:
+        raise Failed("no word about --host=atomic: " + r.stderr)
+    same("lines", len(r.stderr.splitlines()), 1)
+    r = w.run(w.compile("threads.c", "-O1", host="--host=atomic"), "2", words="mat")
+    same("mat mode with a build for atomic: words", r.stderr, "")
+    counter = int(r.stdout.split()[0], 16)
+    same("increments", len([a for a in w.accesses(r.trace) if (a.address, a.op) == (counter, "atomic")]), 1000)
+
+
+@case
+def insn_is_refused(w):
+    r = w.run(w.compile("threads.c", "-O1"), "1", words="insn")
+    if "mt-host insn" not in r.stderr or os.path.exists(r.trace):
+        raise Failed("insn mode: " + r.stderr)
+
+
+@case
+def signals(w):
+    """Neither the interrupted code's accesses nor the handler's are lost, and each stream is in its order."""
+    r = w.run(w.compile("signals.c", "-O2", "-fno-vectorize"))
+    mine, yours = (int(x, 16) for x in r.stdout.split()[:2])
+    ticks = int(r.stdout.split()[2])
+    same("sigaction gives back the program's handler", r.stdout.split()[3], "1")
+    accesses = [a for a in w.accesses(r.trace) if a.op == "store"]
+    first = [(a.address - mine) // 4 for a in inside(accesses, mine, 4 << 16)]
+    second = [(a.address - yours) // 4 for a in inside(accesses, yours, 4 * 4096)]
+    for i, x in enumerate(first):
+        if x != i % (1 << 16):
+            raise Failed(f"store {i} of main is to element {x}")
+    same("whole rounds", len(first) % (1 << 16), 0)
+    same("stores of the handler", second, [i % 4096 for i in range(4 * ticks)])
+
+
+@case
+def exceptions(w):
+    """A throw leaves functions that --routine names: what comes after them is not inside."""
+    program = w.compile("escape.cpp", "-O1", "--mt-host-functions=^(inner|outer)$")
+    plain = w.run(program)
+    cells = int(plain.stdout.split()[0], 16)
+    same("output", plain.stdout.split()[1:], [str(19 * 43), "1"])
+    counts = collections.Counter(a.address - cells for a in w.accesses(plain.trace) if a.op == "store")
+    same("stores to the cells", (counts[0], counts[8]), (20, 20))
+    r = w.run(program, words="mat --routine inner")
+    cells = int(r.stdout.split()[0], 16)
+    counts = collections.Counter(a.address - cells for a in w.accesses(r.trace) if a.op == "store")
+    same("stores to the cells inside of inner", (counts[0], counts[8]), (0, 20))
+
+
+@case
+def filters(w):
+    """only=, pragmas, attributes, private stack slots."""
+    source = w.path("filters.c")
+    with open(source, "w") as f:
+        f.write("""#include <stdio.h>
+static volatile int a[4], b[4], c[4];
+__attribute__((memtrace_skip)) void skipped(void) { a[0] = 1; }
+#pragma memtrace off
+void off(void) { b[0] = 1; }
+#pragma memtrace on
+void on(void) { volatile int local = 3; c[0] = local; c[1] += 1; }
+int main(void) { skipped(); off(); on(); printf("%p %p %p\\n", (void *)a, (void *)b, (void *)c); return 0; }
+""")
+
+    def counts(*flags):
+        program = w.path("filters")
+        w.command([w.cc, "--host", "-O1", *flags, source, "-o", program])
+        r = w.run(program)
+        where = [int(x, 16) for x in r.stdout.split()]
+        accesses = w.accesses(r.trace)
+        ours = [sorted(a.op for a in inside(accesses, base, 16)) for base in where]
+        return ours + [len([a for a in accesses if a.variable == "local"])]
+
+    same("all", counts(), [[], [], ["load", "store", "store"], 2])
+    same("only loads", counts("--mt-only=loads"), [[], [], ["load"], 1])
+    same("without private slots", counts("--mt-host-stack=off"), [[], [], ["load", "store", "store"], 0])
+
+
+@case
+def places(w):
+    """File, line, column, function, variable."""
+    source = w.path("places.c")
+    with open(source, "w") as f:
+        f.write("#include <stdlib.h>\nlong total;\nint main(int argc, char **argv)\n{\n"
+                "    long *numbers = malloc(80);\n    for (int i = 0; i < 10; i++)\n"
+                "        numbers[i] = i * argc;\n    total = numbers[3];\n    free(numbers);\n    return 0;\n}\n")
+    for level in ("-O0", "-O2", "-O2 -g", "-O2 -gline-tables-only"):
+        w.command([w.cc, "--host", *level.split(), "-fno-vectorize", "-fno-unroll-loops", source, "-o", w.path("places")])
+        r = w.run(w.path("places"))
+        got = {(a.op, a.place.split("/")[-1].rsplit(":", 1)[0], a.function, a.variable) for a in w.accesses(r.trace)
+               if a.variable in ("numbers", "total") and a.size == 8}
+        want = {("store", "places.c:7", "main", "numbers"), ("store", "places.c:8", "main", "total")}
+        if not want <= got:
+            raise Failed(f"{level}: {sorted(got)} lacks {sorted(want - got)}")
+
+
+@case
+def shared(w):
+    """A library that is loaded, unloaded and loaded again."""
+    with open(w.path("lib.c"), "w") as f:
+        f.write("int cell; int *touch(void) { cell++; return &cell; }\n")
+    with open(w.path("main.c"), "w") as f:
+        f.write("""#include <dlfcn.h>
+#include <stdio.h>
+int main(void)
+{
+    for (int i = 0; i < 3; i++) {
+        void *h = dlopen("./lib.so", RTLD_NOW);
+        int *(*touch)(void) = (int *(*)(void))dlsym(h, "touch");
+        printf("%p\\n", (void *)touch());
+        dlclose(h);
+    }
+    return 0;
+}
+""")
+    w.command([w.cc, "--host", "-O2", "-fPIC", "-shared", "lib.c", "-o", "lib.so"])
+    w.command([w.cc, "--host", "-O2", "main.c", "-o", "main"])
+    r = w.run(w.path("main"))
+    cells = {int(x, 16) for x in r.stdout.split()}
+    got = [(a.op, os.path.basename(a.place).split(":")[0], a.variable) for a in w.accesses(r.trace) if a.address in cells]
+    same("accesses of the library", got, [("load", "lib.c", "cell"), ("store", "lib.c", "cell")] * 3)
+
+
+@case
+def ways_out(w):
+    """However the program ends, the trace has what it did."""
+    source = w.path("out.c")
+    with open(source, "w") as f:
+        f.write("""#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int cell[1000];
+int main(int argc, char **argv)
+{
+    printf("%p\\n", (void *)cell);
+    fflush(stdout);
+    for (int i = 0; i < 1000; i++)
+        cell[i] = i;
+    switch (*argv[1]) {
+    case 'r': return 7;
+    case 'e': exit(7);
+    case 'u': _exit(7);
+    case 'q': quick_exit(7);
+    case 'a': abort();
+    case 's': *(volatile int *)16 = 1; break;
+    case 'k': raise(SIGTERM); break;
+    case 'x': execl("/bin/sh", "sh", "-c", "exit 7", (char *)0); break;
+    case 'f': if (fork() == 0) { cell[0] = 5; exit(3); } wait(NULL); return 7;
+    case 'v': if (vfork() == 0) execlp("true", "true", (char *)0); wait(NULL); cell[3] = 4; return 7;
+    }
+    return 1;
+}
+""")
+    w.command([w.cc, "--host", "-O2", "-fno-vectorize", "-fno-unroll-loops", source, "-o", w.path("out")])
+    for how, code in dict(r=7, e=7, u=7, q=7, a=-6, s=-11, k=-15, x=7, f=7, v=7).items():
+        r = w.run(w.path("out"), how, code=code)
+        base = int(r.stdout.split()[0], 16)
+        stores = [a for a in inside(w.accesses(r.trace), base, 4000) if a.op == "store"]
+        same(f"{how}: stores", len(stores), 1001 if how == "v" else 1000)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build")
+    parser.add_argument("--dump")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("cases", nargs="*")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(CASES))
+        return 0
+    failed = 0
+    for name in args.cases or CASES:
+        work = tempfile.mkdtemp(prefix="mt-hostllvm-", dir=MEMORY)
+        try:
+            CASES[name](World(os.path.realpath(args.build), os.path.realpath(args.dump), work))
+            print(f"ok {name}")
+        except Failed as why:
+            print(f"FAILED {name}: {why}")
+            failed = 1
+        except Exception:
+            print(f"FAILED {name}:\n{traceback.format_exc()}")
+            failed = 1
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        sys.stdout.flush()
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
