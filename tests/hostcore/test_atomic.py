@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import hosttrace
 
@@ -239,6 +241,26 @@ def fork():
         run("fork", 1, 100, "-o", "t.mtc", "--level", "0", env=env)
         _, chunks, tail = hosttrace.read("t.mtc")
         assert tail and sum(i[0] == "access" for c in chunks for i in c[3]) == 100
+
+
+def slow():
+    """Everybody waits for a reader that takes its time: nobody's locks are taken away, nothing is lost."""
+    os.mkfifo("pipe")
+    got = []
+
+    def read():
+        with open("pipe") as f:
+            time.sleep(3)
+            got.append(f.read())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    out, err = run("inc", 16, 2000, "-o", "pipe")
+    reader.join()
+    assert not err, err
+    with open("t.out", "w") as f:
+        f.write(got[0])
+    assert same(out, "t.out")
 
 
 def wide():
