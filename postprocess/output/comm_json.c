@@ -128,6 +128,7 @@ static int host_order(const void *a, const void *b, void *arg)
     return d ? d : x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
 }
 
+/* Places without any are left out: host code touches much that is of no interest here. */
 static void write_host(struct mt_json *j, const struct mt_comm *c, const uint32_t *order, size_t n,
                        enum mt_section section)
 {
@@ -135,18 +136,18 @@ static void write_host(struct mt_json *j, const struct mt_comm *c, const uint32_
     const struct mt_host_actor *open = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct mt_host_actor *h = &c->hosts[order[i]];
+        uint64_t load = section == MT_HCV ? h->comm_load : h->load;
+        uint64_t store = section == MT_HCV ? h->comm_store : h->store;
         char key[64];
+        if ((load | store) == 0)
+            continue;
         if (!open || open->place != h->place) {
             if (open)
                 mt_json_end(j);
             mt_json_object(j, mt_place_name(c, h->place), 0);
             open = h;
         }
-        mt_key_u64(key, h->superstep);
-        if (section == MT_HCV)
-            write_volume(j, key, h->comm_load, h->comm_store);
-        else
-            write_volume(j, key, h->load, h->store);
+        write_volume(j, mt_key_u64(key, h->superstep), load, store);
     }
     if (open)
         mt_json_end(j);
@@ -158,12 +159,9 @@ static int write_hosts(struct mt_json *j, const struct mt_comm *c, unsigned sect
 {
     uint32_t *order = malloc((c->nhosts + 1) * sizeof *order);
     size_t n = 0;
-    for (uint32_t i = 0; order && i < c->nhosts; i++) {
-        const struct mt_host_actor *h = &c->hosts[i];
-        /* A host that only copied has volumes if what it copied was read. */
-        if (mt_comm_host_selected(c, h) && (h->load | h->store | h->comm_store))
+    for (uint32_t i = 0; order && i < c->nhosts; i++)
+        if (mt_comm_host_selected(c, &c->hosts[i]))
             order[n++] = i;
-    }
     if (!order)
         return -1;
     qsort_r(order, n, sizeof *order, host_order, (void *)c);

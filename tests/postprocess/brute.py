@@ -269,7 +269,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
         if s in sections and traced:
             table = {}
             for (place, step), v in hosts.items():
-                if at_host(step) and any(v):
+                if at_host(step) and any(v[which : which + 2]):
                     table.setdefault(place, {})[step] = {"Load": v[which], "Store": v[which + 1]}
             result[s] = ordered(table, [NAME, NUMBER])
     if "transfers" in sections:

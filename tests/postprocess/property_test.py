@@ -204,7 +204,7 @@ def leaves(table, depth):
 
 def check_host(out):
     for (place, step), v in leaves(out.get("HCV", {}), 2):
-        if "HDV" in out and v["Load"] > out["HDV"][place][step]["Load"]:
+        if "HDV" in out and v["Load"] > out["HDV"].get(place, {}).get(step, {"Load": 0})["Load"]:
             return "%s/%s reads more from CTAs than it reads" % (place, step)
         if "transfers" in out:
             into = sum(t["Size"] for p, t in leaves(out["transfers"], 6) if p[3:] == ("<host>", place, step))
