@@ -40,7 +40,8 @@ MT_EXPORT int qemu_plugin_version = 1;
 
 uint64_t mt_guest_base;
 
-static struct mt_thread *threads[VCPUS]; /* NULL: not started yet */
+static struct mt_thread *threads[VCPUS];    /* NULL: not started yet */
+static struct mt_core_thread *cores[VCPUS]; /* their core's, for the path that must be fast */
 static struct mt_core_options options;
 static enum mt_core_mode mode;
 static struct mt_thread *leaving; /* asked for the end of the process */
@@ -76,6 +77,7 @@ static struct mt_thread *start_thread(unsigned vcpu)
     t->core->engine = t;
     t->syscall.number = -1;
     mt_registers_attach(t, vcpu);
+    cores[vcpu] = t->core;
     return threads[vcpu] = t;
 }
 
@@ -89,8 +91,10 @@ static inline struct mt_thread *thread_of(unsigned vcpu)
 static void on_vcpu_init(qemu_plugin_id_t id, unsigned vcpu)
 {
     (void)id;
-    if (vcpu < VCPUS)
+    if (vcpu < VCPUS) {
         threads[vcpu] = NULL;
+        cores[vcpu] = NULL;
+    }
     if (vcpu > 0)
         parallel = 1; /* qemu translates all anew now */
 }
@@ -102,6 +106,7 @@ static void on_vcpu_exit(qemu_plugin_id_t id, unsigned vcpu)
     if (!t || forked)
         return;
     threads[vcpu] = NULL;
+    cores[vcpu] = NULL;
     mt_atomic_finish(t);
     mt_core_thread_end(t->core);
     mt_calls_free(&t->calls);
@@ -116,13 +121,23 @@ static void in_child(void)
 
 /* ---- accesses ---- */
 
+static __attribute__((noinline)) void first_one(unsigned vcpu, uint64_t address, uint32_t site)
+{
+    struct mt_thread *t = start_thread(vcpu);
+    if (t)
+        mt_core_access(t->core, site, address, 0);
+}
+
 /* mat mode, the only operand, read or written, not both, in one access */
 static void on_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_core_thread *t = cores[vcpu];
     (void)info;
-    if (t)
-        mt_core_access(t->core, (uint32_t)(uintptr_t)site, address, 0);
+    if (__builtin_expect(!t, 0)) {
+        first_one(vcpu, address, (uint32_t)(uintptr_t)site);
+        return;
+    }
+    mt_core_access(t, (uint32_t)(uintptr_t)site, address, 0);
 }
 
 static void on_changed(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
@@ -212,16 +227,22 @@ static void on_entry(unsigned vcpu, void *watch)
     mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip > 1 ? ip : 0, args);
 }
 
-static void on_behind_call(unsigned vcpu, void *ip)
+static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
 {
-    struct mt_thread *t = threads[vcpu];
-    if (!t || !t->calls.count || forked)
+    if (forked)
         return;
     mt_atomic_finish(t);
     mt_registers_read(t);
     if (t->registers)
         mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)ip, t->registers[MT_RSP],
                         t->registers[MT_RAX]);
+}
+
+static void on_behind_call(unsigned vcpu, void *ip)
+{
+    struct mt_thread *t = threads[vcpu];
+    if (t && t->calls.count)
+        returned(t, ip);
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
