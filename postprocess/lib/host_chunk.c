@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 enum { HEAD = sizeof(struct mt_mtc_chunk), TAIL = sizeof(struct mt_mtc_tail) };
+enum { LOOK = 1 << 16, PROBLEMS_MAX = 1000 };
 
 static int is_tail(const unsigned char *p, size_t n, struct mt_mtc_tail *tail)
 {
@@ -67,7 +68,7 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
 int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, struct mt_error *err)
 {
     /* What looks like a head may be data that claims to be long: bound the work of looking. */
-    uint64_t budget = MT_MTC_MAX_PLAIN * 4, at = *offset + 8;
+    uint64_t budget = MT_MTC_MAX_PLAIN * 4, at = *offset + 8, cost;
     struct mt_mtc_chunk head;
     const unsigned char *stored;
     struct mt_error ignored;
@@ -78,7 +79,7 @@ int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, stru
     }
     for (;;) {
         size_t got, i;
-        const unsigned char *p = mt_window_get(w, at, 1 << 16, &got, err);
+        const unsigned char *p = mt_window_get(w, at, LOOK, &got, err);
         uint32_t magic = 0;
         if (!p)
             return -1;
@@ -101,11 +102,10 @@ int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, stru
         case MT_CHUNK_SYSTEM:
             return -1;
         default:
-            if (head.stored_bytes >= budget)
+            cost = head.stored_bytes > LOOK ? head.stored_bytes : LOOK;
+            if (cost >= budget)
                 return 0;
-            budget -= head.stored_bytes + HEAD < budget ? head.stored_bytes + HEAD : budget;
-            if (!budget)
-                return 0;
+            budget -= cost;
             at += 8;
         }
     }
@@ -169,6 +169,8 @@ void mt_plain_free(struct mt_plain *p)
 
 int mt_problem_add(struct mt_problems *p, const struct mt_error *e)
 {
+    if (p->count == PROBLEMS_MAX)
+        return 0; /* whoever made such a file need not be told all */
     if (p->count == p->room) {
         size_t more = p->room ? p->room * 2 : 8;
         struct mt_error *list = realloc(p->list, more * sizeof *list);
