@@ -54,16 +54,32 @@ class Memory:
             if layer.get(int(a["base"], 16) + i) is a:
                 del layer[int(a["base"], 16) + i]
 
+    def cut(self, a, base, size):
+        layer = self.layer(a)
+        for i in range(base, base + size):
+            if layer.get(i) is a:
+                del layer[i]
+
     def find(self, address):
         return self.layers["blocks"].get(address) or self.layers["maps"].get(address)
 
 
 def make_container(rng):
     """Accesses and allocation events of one program: ranges of both layers that overlap, are cut and used again."""
-    events, live, seq, ident = [], [], 1, rng.randint(0, 2)
+    events, live, memory, seq, ident = [], [], Memory(), 1, rng.randint(0, 2)
     for _ in range(rng.randint(0, 14)):
-        if live and rng.random() < 0.4:
+        if live and rng.random() < 0.2:  # a part of one is given back
+            a = rng.choice(live)
+            whole = [i for i, x in memory.layer(a).items() if x is a]
+            if whole:
+                base, size = rng.choice(whole), 1
+                while base + size in whole and rng.random() < 0.95:
+                    size += 1
+                events.append({"ev": "cut", "seq": seq, "id": a["id"], "base": hex(base), "bytes": size})
+                memory.cut(a, base, size)
+        elif live and rng.random() < 0.4:
             a = live.pop(rng.randrange(len(live)))
+            memory.end(a)
             events.append({"ev": "free", "seq": seq, "id": a["id"], "base": a["base"]})
         else:
             a = {"ev": "alloc", "seq": seq, "id": ident, "base": hex(0x1000 + 16 * rng.randint(0, 12)),
@@ -71,6 +87,7 @@ def make_container(rng):
                  "kind": rng.choice(["malloc", "calloc", "realloc", "new", "mmap", "mmap", "brk"])}
             events.append(a)
             live.append(a)
+            memory.begin(a)
             ident += 1
         seq += rng.choice([1, 1, 2])
     accesses = []
@@ -94,6 +111,8 @@ def container_graph(accesses, events, everything):
             e = todo.pop(0)
             if e["ev"] == "alloc":
                 memory.begin(e)
+            elif e["ev"] == "cut":
+                memory.cut(known[e["id"]], int(e["base"], 16), e["bytes"])
             else:
                 memory.end(known[e["id"]])
         b = memory.find(a["addr"])
