@@ -9,7 +9,6 @@
 #include "synthetic.h"
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,9 +123,12 @@ static void *endless(void *arg)
     struct mt_core_thread *t = mt_core_thread_start((uintptr_t)arg);
     if (!t)
         return NULL; /* too late */
-    while (!__atomic_load_n(&stopped, __ATOMIC_RELAXED))
+    while (!__atomic_load_n(&stopped, __ATOMIC_RELAXED)) {
         for (unsigned i = 0; i < 1000; i++)
             mt_core_access(t, load, 1000 + i % 64, 1);
+        if (mt_core_on())
+            usleep(100); /* less to decode */
+    }
     for (unsigned i = 0; i < 1000000; i++)
         mt_core_access(t, load, 1000 + i % 64, 1);
     mt_core_thread_end(t);
@@ -139,7 +141,7 @@ static void running(void)
     mt_core_alloc(NULL, MT_CORE_MALLOC, 1000, 64, 1);
     for (uintptr_t i = 0; i < threads; i++)
         pthread_create(&p[i], NULL, endless, (void *)i);
-    usleep(3000);
+    usleep(10000);
     mt_core_stop(1);
     __atomic_store_n(&stopped, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < threads; i++)
@@ -196,9 +198,6 @@ int main(int argc, char **argv)
         return 2;
     threads = (unsigned)atoi(argv[2]);
     count = (unsigned)atoi(argv[3]);
-    const char *limit = getenv("SYN_FSIZE");
-    if (limit)
-        setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)atol(limit), (rlim_t)atol(limit)});
     syn_start(4, argc, argv);
     load = syn_site(11, MT_HOST_LOAD, 4);
     store = syn_site(12, MT_HOST_STORE, 8);

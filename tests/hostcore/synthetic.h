@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static struct mt_core_options syn_options;
 
@@ -42,6 +43,9 @@ static struct mt_core_engine syn_engine = {.name = "test", .locate = syn_locate}
 static inline void syn_start(int n, int argc, char **argv)
 {
     char why[512];
+    const char *limit = getenv("SYN_FSIZE"); /* bytes that a file may have */
+    if (limit)
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)atol(limit), (rlim_t)atol(limit)});
     if (getenv("SYN_SPAWN")) {
         syn_engine.spawn = syn_spawn;
         syn_engine.join = syn_join;

@@ -88,6 +88,11 @@ def full():
     done = subprocess.run([PROGRAM, "1", "10", "insn", "-o", "t.txt"], env={**os.environ, "TMPDIR": "/no/where"},
                           capture_output=True, text=True)
     assert done.returncode == 1 and "TMPDIR" in done.stderr, done.stderr
+    out, err = run(1, 30000, "-o", "t.txt", env={"SYN_FSIZE": "900000"})
+    assert err.count("\n") == 1 and "scratch file" in err and "File too large" in err, err
+    got = [(ip, *e) for ip, _, e in parse("t.txt")]
+    want = expected(out)
+    assert 0 < len(got) and all(set(map(str, g[1:])) <= set(map(str, w[1:])) for g, w in zip(got, want))
 
 
 def main():

@@ -172,6 +172,29 @@ def full():
             assert err.count("\n") == 1 and "reader closed" in err, err
 
 
+def killed():
+    """What was written before a kill is whole; readers see that the end is missing."""
+    for env in ({}, {"SYN_SPAWN": "1"}):
+        child = subprocess.Popen([PROGRAM, "fill", "1", "2000000000", "mat", "-o", "t.mtc"], env={**os.environ, **env})
+        while not os.path.exists("t.mtc") or os.path.getsize("t.mtc") < 1000000:
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        size = os.path.getsize("t.mtc")
+        with open("t.mtc", "rb") as f:
+            data = f.read()
+        # the last chunk may be cut: its length says so
+        at, chunks = 64, 0
+        while at + 64 <= size and at + 64 + int.from_bytes(data[at + 8:at + 16], "little") <= size:
+            at += 64 + (int.from_bytes(data[at + 8:at + 16], "little") + 7) // 8 * 8
+            chunks += 1
+        with open("whole.mtc", "wb") as f:
+            f.write(data[:at])
+        meta, got, tail = hosttrace.read("whole.mtc")
+        assert chunks >= 2 and not tail and not any(m["ev"] == "end" for m in meta)
+        os.remove("t.mtc")
+
+
 def fifo():
     """A FIFO is waited for, with a word after two seconds, and gets everything."""
     os.mkfifo("f.mtc")

@@ -130,20 +130,35 @@ static int write_all(int fd, const char *p, size_t bytes)
 }
 
 /* SIGPIPE and SIGXFSZ go to the thread that writes: hold them back, and swallow the one we caused. */
+struct held {
+    uint64_t mine, old, pending;
+};
+
+static struct held hold(int signo)
+{
+    struct held h = {.mine = 1ull << (signo - 1)};
+    mt_sys(__NR_rt_sigpending, (long)&h.pending, KERNEL_SIGSET, 0, 0, 0, 0);
+    mt_sys(__NR_rt_sigprocmask, SIG_BLOCK, (long)&h.mine, (long)&h.old, KERNEL_SIGSET, 0, 0);
+    return h;
+}
+
+static void let_go(struct held *h, int error)
+{
+    if ((error == EPIPE || error == EFBIG) && !(h->pending & h->mine)) {
+        long none[2] = {0, 0};
+        while (mt_sys(__NR_rt_sigtimedwait, (long)&h->mine, 0, (long)none, KERNEL_SIGSET, 0, 0) == -EINTR)
+            ;
+    }
+    mt_sys(__NR_rt_sigprocmask, SIG_SETMASK, (long)&h->old, 0, KERNEL_SIGSET, 0, 0);
+}
+
 int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
 {
     if (o->error || o->fd < 0)
         return o->error ? o->error : EBADF;
-    uint64_t mine = 1ull << ((o->fifo ? SIGPIPE : SIGXFSZ) - 1), old = 0, pending = 0;
-    mt_sys(__NR_rt_sigpending, (long)&pending, KERNEL_SIGSET, 0, 0, 0, 0);
-    mt_sys(__NR_rt_sigprocmask, SIG_BLOCK, (long)&mine, (long)&old, KERNEL_SIGSET, 0, 0);
+    struct held h = hold(o->fifo ? SIGPIPE : SIGXFSZ);
     o->error = write_all(o->fd, data, bytes);
-    if ((o->error == EPIPE || o->error == EFBIG) && !(pending & mine)) {
-        long none[2] = {0, 0};
-        while (mt_sys(__NR_rt_sigtimedwait, (long)&mine, 0, (long)none, KERNEL_SIGSET, 0, 0) == -EINTR)
-            ;
-    }
-    mt_sys(__NR_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, KERNEL_SIGSET, 0, 0);
+    let_go(&h, o->error);
     return o->error;
 }
 
@@ -187,9 +202,9 @@ int mt_output_pread(int fd, void *data, size_t bytes, uint64_t offset)
     return 0;
 }
 
-int mt_output_pwrite(int fd, const void *data, size_t bytes, uint64_t offset)
+static int pwrite_all(int fd, const char *p, size_t bytes, uint64_t offset)
 {
-    for (const char *p = data; bytes;) {
+    while (bytes) {
         long n = mt_sys(__NR_pwrite64, fd, (long)p, (long)bytes, (long)offset, 0, 0);
         if (n == -EINTR)
             continue;
@@ -200,6 +215,14 @@ int mt_output_pwrite(int fd, const void *data, size_t bytes, uint64_t offset)
         offset += (uint64_t)n;
     }
     return 0;
+}
+
+int mt_output_pwrite(int fd, const void *data, size_t bytes, uint64_t offset)
+{
+    struct held h = hold(SIGXFSZ);
+    int rc = pwrite_all(fd, data, bytes, offset);
+    let_go(&h, rc);
+    return rc;
 }
 
 char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size)
