@@ -2,7 +2,9 @@
 """The Pin tool's shim on a made-up machine (fake/): shim.py CASE --program FILE --bin DIR. What must be in the
 traces is written down by hand, or counted by the programs."""
 import argparse
+import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,17 +15,17 @@ FUNCTIONS = os.path.join(SOURCE, "inc_functions.txt")
 ARGS = None
 
 
-def tool(*words, code=0):
+def tool(*words, code=0, name="trace.out"):
     """(standard output, standard error, trace)."""
     with tempfile.TemporaryDirectory() as d:
-        trace = os.path.join(d, "trace.out")
+        trace = os.path.join(d, name)
         split = words.index("--")
         p = subprocess.run([ARGS.program, *words[:split], "-o", trace, *words[split:]], capture_output=True, text=True, timeout=60)
         assert p.returncode == code, (words, p.returncode, p.stderr)
         if code:
             return p.stdout, p.stderr, ""
-        with open(trace) as f:
-            return p.stdout, p.stderr, f.read()
+        with open(trace, "rb") as f:
+            return p.stdout, p.stderr, f.read() if name.endswith(".mtc") else f.read().decode()
 
 
 def script(name, data, *args):
@@ -68,6 +70,7 @@ AT_20000 = [(0x23c, 0x20000, 0, READ, 4, 50), (0x23c, 0x20020, 32, WRITE, 4, 50)
     (0x240, 0x20000, 0, READ, 4, 50), (0x240, 0x20008, 8, READ, 4, 50)]
 MAT = [(0x200, 0x10000, 0, WRITE, 4, 100), (0x204, 0x10063, 99, READ, 1, 100), (0x210, 0x20010, 16, WRITE, 8, 50),
        (0x214, 0x20010, 16, READ, 8, 50), (0x218, 0x30048, 72, WRITE, 8, 80), (0x21c, 0x40010, 16, WRITE, 8, 24),
+       (0x21e, 0x20000, 0, READ, 4, 50),
        (0x220, 0x5007f, 127, WRITE, 1, 128), (0x22c, 0x101fff, 8191, READ, 1, 8192), (0x234, 0x101000, 4096, READ, 1, 8192),
        (0x238, 0x600800, 2048, WRITE, 2, 4096), *AT_20000, (0x244, 0x600000, 0, WRITE, 64, 4096)]
 WORK = [(0x24c, 0x20000, 0, READ, 4, 50)]
@@ -96,6 +99,34 @@ def case_insn():
             + "".join(f"\t{2 * i}\tR\t0x{0x7000 + 8 * i:x}\t8\tW\t0x{0x7000 + 8 * i:x}\t8\n" for i in range(3)))
     got = tool("-mode", "insn", "--", "insn")[2]
     assert got == want, got
+
+
+def meta_lines(data):
+    """The JSON lines of a container whose chunks are stored as they are."""
+    at, lines = struct.unpack_from("<I", data, 8)[0], []
+    while data[at:at + 4] == b"MTCK":
+        kind, codec = struct.unpack_from("<HB", data, at + 4)
+        stored = struct.unpack_from("<Q", data, at + 8)[0]
+        assert codec == 0
+        if kind == 1:
+            lines += [json.loads(x) for x in data[at + 64:at + 64 + stored].splitlines()]
+        at += 64 + (stored + 7) // 8 * 8
+    return lines
+
+
+def case_container():
+    """What the text does not show: kinds and numbers of allocations, one site for each operand, the engine's name."""
+    lines = meta_lines(tool("-mode", "mat", "-level", "0", "--", "mat", name="t.mtc")[2])
+    allocs = [(x["kind"], int(x["bytes"])) for x in lines if x["ev"] == "alloc"]
+    assert allocs == [("malloc", 100), ("realloc", 50), ("calloc", 80), ("new", 24), ("memalign", 128), ("mmap", 8192),
+                      ("brk", 4096)], allocs
+    where = [x for x in lines if x["ev"] == "site" and int(str(x["ip"]), 0) == 0x40123c]
+    assert [x["op"] for x in where] == ["load", "store"], where
+    assert next(x for x in lines if x["ev"] == "header")["engine"] == "pin"
+    assert next(x for x in lines if x["ev"] == "header")["program"].endswith("mat"), lines[0]
+    lines = meta_lines(tool("-mode", "insn", "-level", "0", "--", "insn", name="t.mtc")[2])
+    sites = [int(str(x["ip"]), 0) for x in lines if x["ev"] == "site"]
+    assert sorted(sites) == [0x401000, 0x401010, 0x401010], lines
 
 
 def case_options():

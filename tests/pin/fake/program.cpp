@@ -171,6 +171,7 @@ static void mat()
         call(p, f_new, (ADDRINT)1 << 62);
         p.c.reg[REG_STACK_PTR] += 64;
         machine_return(p, 0x7777);
+        touch(p, 0x40121e, 0x20000, false); /* outside of work */
         static ADDRINT out = 0x50000;
         call(p, f_posix, (ADDRINT)&out, 64, 128);
         machine_return(p, 0);
