@@ -50,8 +50,10 @@ static int append(struct mt_mtc_writer *w, const void *data, size_t bytes)
 {
     if (w->off)
         return w->off;
-    w->off = w->file.write(w->file.self, data, bytes);
-    if (w->off == 0)
+    int e = w->file.write(w->file.self, data, bytes);
+    if (e)
+        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED); /* looked at without the lock, too */
+    else
         __atomic_store_n(&w->bytes, w->bytes + bytes, __ATOMIC_RELAXED);
     return w->off;
 }
@@ -142,7 +144,7 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
         e = (p = take_packer(w)) && (n = mt_pack(p, &head, w->level, plain, bytes)) ? 0 : ENOMEM;
     lock(w);
     if (e && !w->off)
-        w->off = e;
+        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
     if (!w->off) {
         remember(w, &head);
         append(w, p->buffer, n);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "container/writer.h"
 #include "memtrace/host.h"
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -183,6 +184,60 @@ static void writer_errors(void **state)
     mt_mtc_encoder_free(e);
 }
 
+/* ---- several threads, one writer ---- */
+
+enum { WRITERS = 4, EACH = 60 };
+static struct mt_mtc_writer *shared;
+
+static void *write_some(void *number)
+{
+    struct mt_mtc_encoder *e = mt_mtc_encoder_new();
+    for (uint64_t c = 0; c < EACH; c++) {
+        struct mt_host_entry entries[200];
+        uint64_t items, seq = 0;
+        const void *payload;
+        for (uint64_t i = 0; i < 200; i++)
+            entries[i] = (struct mt_host_entry){(c * 200 + i) * 3, 4 + (uint32_t)(i % 5) * 4, 1};
+        size_t bytes = mt_mtc_encode(e, entries, 200, &items, &seq, &payload);
+        if (mt_mtc_write(shared, MT_MTC_HOST, 0, (uintptr_t)number, 0, 0, items, payload, bytes) != 0)
+            break;
+    }
+    mt_mtc_encoder_free(e);
+    return NULL;
+}
+
+static int to_descriptor(void *self, const void *data, size_t bytes)
+{
+    return write(*(int *)self, data, bytes) == (ssize_t)bytes ? 0 : 5;
+}
+
+static void threads(void **state)
+{
+    char path[64], why[100];
+    int fd = memfd_create("mtc", 0);
+    struct mt_mtc_file file = {to_descriptor, &fd};
+    struct mt_error err;
+    struct mt_host_item item;
+    pthread_t t[WRITERS];
+    uint64_t next[WRITERS] = {0};
+    shared = mt_mtc_writer_open(&file, MT_MTC_HAS_HOST, 1, why, sizeof why);
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, write_some, (void *)i), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(t[i], NULL);
+    assert_int_equal(mt_mtc_writer_close(shared), 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
+    assert_non_null(r);
+    while (mt_host_next(r, &item, &err) > 0)
+        for (size_t i = 0; i < item.count; i++)
+            assert_int_equal(item.records[i].address, 3 * next[item.thread]++);
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(next[i], EACH * 200);
+    mt_host_reader_close(r);
+    close(fd);
+}
+
 static void rules(void **state)
 {
     static struct buffer b;
@@ -224,6 +279,7 @@ static void rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(flips),
-                                       cmocka_unit_test(writer_errors), cmocka_unit_test(rules)};
+                                       cmocka_unit_test(writer_errors), cmocka_unit_test(threads),
+                                       cmocka_unit_test(rules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
