@@ -1,5 +1,5 @@
-/* Host side of the pass: what its files share. host.c marks CUDA calls; host_trace.c drives the tracing of the
- * host's own accesses (option host), host_access.c says what an instruction does, host_record.c puts the
+/* Host side of the pass: what its files share. host.c marks CUDA calls; host_trace.c drives the tracing of
+ * the host's own accesses (option host), host_access.c says what an instruction does, host_record.c puts the
  * records in, host_table.c writes the module's tables, host_name.c keeps variables' names. */
 #ifndef MT_PASS_HOST_H
 #define MT_PASS_HOST_H
@@ -88,8 +88,9 @@ LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValu
 /* host_single.c: accesses that are recorded by calls, and those of host=atomic. */
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a);
 void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a);
-/* host_function.c: entry and returns of functions, places of allocations. */
+/* host_function.c: entry and returns of functions, places of allocations, calls of the annotation library. */
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef function);
+void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call);
 void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call);
 
 /* ---- host_name.c ---- */

@@ -18,7 +18,8 @@ static uint64_t size_of(struct mt_unit *u, LLVMTypeRef type)
     return LLVMStoreSizeOfType(u->layout, type);
 }
 
-static enum mt_host_kind fixed(struct mt_host_access *a, enum mt_host_op op, LLVMValueRef pointer, uint64_t size)
+static enum mt_host_kind fixed(struct mt_host_access *a, enum mt_host_op op, LLVMValueRef pointer,
+                               uint64_t size)
 {
     a->kind = size ? MT_HOST_FIXED : MT_HOST_NOTHING;
     a->op[0] = op;
@@ -169,10 +170,9 @@ enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct
 int mt_host_allocates(const char *callee)
 {
     static const char *const names[] = {
-        "malloc",         "calloc", "realloc",  "reallocarray", "memalign", "aligned_alloc",
-        "posix_memalign", "valloc", "pvalloc",  "mmap",         "mmap64",   "mremap",
-        "sbrk",           "brk",    "strdup",   "strndup",      "__strdup", "asprintf",
-        "getline",        "free",   "mt_alloc",
+        "malloc", "calloc",  "realloc",  "reallocarray", "memalign", "aligned_alloc", "posix_memalign",
+        "valloc", "pvalloc", "mmap",     "mmap64",       "mremap",   "sbrk",          "brk",
+        "strdup", "strndup", "__strdup", "asprintf",     "getline",
     };
     if (mt_starts(callee, "_Znwm") || mt_starts(callee, "_Znam"))
         return 1;

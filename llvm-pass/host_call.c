@@ -1,5 +1,5 @@
-/* Accesses that are recorded by calls of the runtime: those whose extent is known only when they happen, those
- * inside the C library, and all of host=atomic. Functions of the runtime: runtime/host/llvm/entry.h. */
+/* Accesses that are recorded by calls of the runtime: those whose extent is known only when they happen,
+ * those inside the C library, and all of host=atomic. Functions of the runtime: runtime/host/llvm/entry.h. */
 #include "host.h"
 
 static LLVMValueRef site_number(struct mt_host_recorder *r, uint32_t site)
@@ -171,7 +171,8 @@ void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const 
     LLVMValueRef bytes = a->size ? number(r, a->size) : as_i64(r, a->bytes);
     LLVMValueRef failed = LLVMConstInt(r->i32, 0, 0);
     if (a->operands == 2) {
-        LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), as_i64(r, a->pointer[1]), bytes};
+        LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), as_i64(r, a->pointer[1]),
+                               bytes};
         mt_host_call(r, "__mt_host_begin_copy", args, 4);
     } else {
         LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), bytes};

@@ -36,8 +36,7 @@ static LLVMValueRef plain(struct mt_host_recorder *r, LLVMValueRef v)
 static LLVMValueRef when_named(struct mt_host_recorder *r, unsigned index, LLVMValueRef before)
 {
     LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
-    LLVMBasicBlockRef named =
-        LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMBasicBlockRef named = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMInstructionEraseFromParent(LLVMGetBasicBlockTerminator(head));
     LLVMPositionBuilderAtEnd(r->builder, head);
     LLVMValueRef id = id_of(r, index);
@@ -95,8 +94,9 @@ void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
     LLVMMetadataRef scope = LLVMGetSubprogram(f);
     LLVMValueRef *list = mt_instructions(f, &n);
     LLVMMetadataRef place =
-        scope ? LLVMDIBuilderCreateDebugLocation(r->u->context, LLVMDISubprogramGetLine(scope), 0, scope, NULL)
-              : NULL;
+        scope
+            ? LLVMDIBuilderCreateDebugLocation(r->u->context, LLVMDISubprogramGetLine(scope), 0, scope, NULL)
+            : NULL;
     LLVMSetCurrentDebugLocation2(r->builder, place);
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMIsAReturnInst(list[i]))
@@ -106,6 +106,42 @@ void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
     at_entry(r, f, index);
     LLVMSetCurrentDebugLocation2(r->builder, NULL);
     free(list);
+}
+
+/* The annotation library's functions do nothing: their calls are what counts, wherever the library is. */
+static unsigned annotation(LLVMValueRef callee)
+{
+    static const char *const names[][3] = {
+        {"atomic_trace::register_thread", "mt_register_thread", "atomic_trace_register_thread"},
+        {"atomic_trace::start_roi", "mt_start_roi", "atomic_trace_start_roi"},
+        {"atomic_trace::end_roi", "mt_end_roi", "atomic_trace_end_roi"},
+    };
+    char *name = callee && LLVMIsDeclaration(callee) ? mt_shim_demangle(mt_name(callee), 0) : NULL;
+    unsigned found = 0;
+    for (unsigned i = 0; name && i < 9; i++)
+        if (!strcmp(name, names[i / 3][i % 3]))
+            found = i / 3 + 1; /* MT_CORE_FN_* */
+    free(name);
+    return found;
+}
+
+void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call)
+{
+    LLVMValueRef callee = mt_callee(call), args[2];
+    const char *name = mt_name(callee);
+    if (!strstr(name, "register_thread") && !strstr(name, "_roi"))
+        return;
+    unsigned function = annotation(callee);
+    if (!function)
+        return;
+    LLVMPositionBuilderBefore(r->builder, call);
+    LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(call));
+    args[0] = LLVMConstInt(r->i32, function, 0);
+    args[1] = LLVMGetNumArgOperands(call) ? plain(r, LLVMGetOperand(call, 0)) : NULL;
+    if (!args[1])
+        args[1] = LLVMConstInt(r->i64, 0, 0);
+    mt_host_call(r, "__mt_host_annotation", args, 2);
+    LLVMSetCurrentDebugLocation2(r->builder, NULL);
 }
 
 void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)

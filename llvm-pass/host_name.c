@@ -20,9 +20,9 @@ static void name_after(LLVMValueRef value, const char *variable)
 /* Clang's own slots carry names that no variable has. */
 static int is_temporary(const char *name)
 {
-    static const char *const own[] = {"retval",      "ref.tmp",  "agg.tmp",   "tmp",      "saved_stack",
-                                      "exn.slot",    "ehselector.slot", "cleanup.dest.slot", "cleanup.isactive",
-                                      "coerce",      "undef.agg.tmp"};
+    static const char *const own[] = {"retval",           "ref.tmp",  "agg.tmp",         "tmp",
+                                      "saved_stack",      "exn.slot", "ehselector.slot", "cleanup.dest.slot",
+                                      "cleanup.isactive", "coerce",   "undef.agg.tmp"};
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         if (mt_starts(name, own[i]) && strcmp(name, "tmp"))
             return 1;

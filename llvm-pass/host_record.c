@@ -3,8 +3,8 @@
  * The accesses of a basic block between two calls are a group: one comparison at the first finds room for all
  * (MT_CORE_SLACK), each then stores its entry at a fixed distance, and the position moves once, behind the
  * last. A group of one access goes to the runtime as it is when there is no room; a larger one, whose
- * addresses are not known yet then, is given a scratch buffer (__mt_host_slow), whose limit is NULL, and hands
- * that over at its end (__mt_host_drain). Contract: struct mt_core_thread begins with cur and limit. */
+ * addresses are not known yet then, is given a scratch buffer (__mt_host_slow), whose limit is NULL, and
+ * hands that over at its end (__mt_host_drain). Contract: struct mt_core_thread begins with cur and limit. */
 #include "host.h"
 #include "../runtime/host/core/core.h"
 #include <stdlib.h>
@@ -66,7 +66,8 @@ static LLVMValueRef call(struct mt_host_recorder *r, const char *name, LLVMValue
     for (unsigned i = 0; i < n; i++)
         types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef type = LLVMFunctionType(r->none, types, n, 0);
-    LLVMValueRef c = LLVMBuildCall2(r->builder, type, runtime_function(r, name, type, convention), args, n, "");
+    LLVMValueRef c =
+        LLVMBuildCall2(r->builder, type, runtime_function(r, name, type, convention), args, n, "");
     LLVMSetInstructionCallConv(c, convention);
     return c;
 }
@@ -131,7 +132,8 @@ static LLVMValueRef address(struct mt_host_recorder *r, const struct entry *e)
     return LLVMBuildPtrToInt(r->builder, e->access.pointer[e->operand], r->i64, "");
 }
 
-/* Where the builder stands to record this access: in front of it, or behind it when only then all is known. */
+/* Where the builder stands to record this access: in front of it, or behind it when only then all is known.
+ */
 static void go_to(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMPositionBuilderBefore(r->builder,
@@ -164,8 +166,7 @@ static void record_one(struct mt_host_recorder *r, const struct entry *e)
     LLVMValueRef before = e->access.kind == MT_HOST_SWAP ? LLVMGetNextInstruction(e->inst) : e->inst;
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(e->inst);
     LLVMBasicBlockRef tail = cut(r, before), fast = block_before(r, tail);
-    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(
-        r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMSetCurrentDebugLocation2(r->builder, place);
     LLVMValueRef args[] = {address(r, e), site_word(r, e)};
     LLVMValueRef thread = load(r, r->ptr, r->current, 8), cur = load(r, r->ptr, thread, 8);
@@ -186,8 +187,7 @@ static void record_one(struct mt_host_recorder *r, const struct entry *e)
 static LLVMValueRef open_group(struct mt_host_recorder *r, const struct entry *first, LLVMValueRef *thread)
 {
     LLVMBasicBlockRef tail = cut(r, first->inst), head = LLVMGetPreviousBasicBlock(tail);
-    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(
-        r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(first->inst));
     LLVMValueRef thread0 = load(r, r->ptr, r->current, 8), cur0 = load(r, r->ptr, thread0, 8);
     unlikely(r, no_room(r, thread0, cur0), slow, tail);
@@ -207,13 +207,12 @@ static LLVMValueRef open_group(struct mt_host_recorder *r, const struct entry *f
     return cur;
 }
 
-static void close_group(struct mt_host_recorder *r, LLVMValueRef end, LLVMMetadataRef place, LLVMValueRef thread,
-                        LLVMValueRef cur)
+static void close_group(struct mt_host_recorder *r, LLVMValueRef end, LLVMMetadataRef place,
+                        LLVMValueRef thread, LLVMValueRef cur)
 {
     LLVMPositionBuilderBefore(r->builder, end);
     LLVMBasicBlockRef tail = cut(r, end);
-    LLVMBasicBlockRef drain = LLVMAppendBasicBlockInContext(
-        r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMBasicBlockRef drain = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMSetCurrentDebugLocation2(r->builder, place);
     store(r, cur, thread);
     LLVMValueRef limit = load(r, r->ptr, at(r, thread, 8), 8);

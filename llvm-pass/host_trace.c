@@ -40,14 +40,17 @@ static int is_traced(struct mt_unit *u, LLVMValueRef f)
     return 1;
 }
 
-static void mark_allocations(struct mt_host_recorder *r, LLVMValueRef f)
+static void mark_calls(struct mt_host_recorder *r, LLVMValueRef f)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(f, &n);
-    for (unsigned i = 0; list && i < n; i++)
-        if ((LLVMIsACallInst(list[i]) || LLVMIsAInvokeInst(list[i])) &&
-            mt_host_allocates(mt_name(mt_callee(list[i]))))
+    for (unsigned i = 0; list && i < n; i++) {
+        if (!LLVMIsACallInst(list[i]) && !LLVMIsAInvokeInst(list[i]))
+            continue;
+        if (mt_host_allocates(mt_name(mt_callee(list[i]))))
             mt_host_mark_allocation(r, list[i]);
+        mt_host_mark_annotation(r, list[i]);
+    }
     free(list);
 }
 
@@ -73,7 +76,7 @@ static void trace_module(struct mt_unit *u)
             break;
         }
         mt_host_record_function(&r, f);
-        mark_allocations(&r, f);
+        mark_calls(&r, f);
         mt_host_hook_function(&r, f);
         functions++;
     }

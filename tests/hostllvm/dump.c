@@ -40,7 +40,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "dump: %s\n", e.message);
         return 2;
     }
-    if (argc > 2 && mt_host_reader_order(r, !strcmp(argv[2], "time") ? MT_HOST_BY_TIME : MT_HOST_BY_SEQ, &e)) {
+    if (argc > 2 &&
+        mt_host_reader_order(r, !strcmp(argv[2], "time") ? MT_HOST_BY_TIME : MT_HOST_BY_SEQ, &e)) {
         fprintf(stderr, "dump: %s\n", e.message);
         return 2;
     }

@@ -9,8 +9,9 @@
 
 /* One operand of one instruction. Strings are offsets into the module's blob (0: ""): no relocations. */
 struct mt_host_row {
-    uint32_t site; /* instruction * 4 + operand, to be added to the module's base; instructions count from 1 */
-    uint32_t op;   /* enum mt_host_op */
+    uint32_t
+        site;    /* instruction * 4 + operand, to be added to the module's base; instructions count from 1 */
+    uint32_t op; /* enum mt_host_op */
     uint32_t size; /* bytes; 0: every record says its own */
     uint32_t line, column;
     uint32_t file, function, variable;

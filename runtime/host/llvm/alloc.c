@@ -1,5 +1,5 @@
-/* malloc and its family: we stand in front of the C library's (or whatever allocator comes behind us) and tell
- * the core. */
+/* malloc and its family: we stand in front of the C library's (or whatever allocator comes behind us) and
+ * tell the core. */
 #include "entry.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,8 +39,8 @@ void *mt_next(const char *name)
 /* The next function of that name, looked up at the first call. */
 #define REAL(type, name, args)                                                                               \
     static type(*real_##name) args;                                                                          \
-    if (!__atomic_load_n(&real_##name, __ATOMIC_ACQUIRE) && !resolving)                                       \
-        __atomic_store_n(&real_##name, (type(*) args)mt_next(#name), __ATOMIC_RELEASE)
+    if (!__atomic_load_n(&real_##name, __ATOMIC_ACQUIRE) && !resolving)                                      \
+    __atomic_store_n(&real_##name, (type(*) args)mt_next(#name), __ATOMIC_RELEASE)
 #define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
 /* The pending place belongs to this call. */

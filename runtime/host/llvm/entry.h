@@ -12,8 +12,8 @@
 
 /* ---- for instrumented code ---- */
 
-/* Where this thread appends: the core's object, our scratch, a signal handler's, or (at first) nobody's, whose
- * limit is NULL. */
+/* Where this thread appends: the core's object, our scratch, a signal handler's, or (at first) nobody's,
+ * whose limit is NULL. */
 extern MT_ENTRY __thread struct mt_core_thread *__mt_host_current;
 /* Where the next call that allocates stands; NULL: not known. */
 extern MT_ENTRY __thread const struct mt_host_alloc_place *__mt_host_place;
@@ -45,7 +45,7 @@ extern int mt_atomic; /* atomic mode */
 #define MT_SCRATCH 16u        /* entries that a group may have */
 #define MT_WASTE 496u         /* entries of a thread that is not traced */
 #define MT_HANDLER_ROOM 4080u /* entries of signal handlers that wait for the thread they interrupted */
-#define MT_FRAMES 256u        /* traced functions that one thread may be in, to find those that exceptions left */
+#define MT_FRAMES 256u /* traced functions that one thread may be in, to find those that exceptions left */
 
 struct mt_frame {
     uint32_t function;

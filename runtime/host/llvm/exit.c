@@ -78,7 +78,8 @@ EXEC(execv, (const char *path, char *const argv[]), (const char *, char *const *
 EXEC(execvp, (const char *file, char *const argv[]), (const char *, char *const *), file, argv)
 EXEC(execvpe, (const char *file, char *const argv[], char *const env[]),
      (const char *, char *const *, char *const *), file, argv, env)
-EXEC(fexecve, (int fd, char *const argv[], char *const env[]), (int, char *const *, char *const *), fd, argv, env)
+EXEC(fexecve, (int fd, char *const argv[], char *const env[]), (int, char *const *, char *const *), fd, argv,
+     env)
 
 /* The list that follows `first` as an array, in `argv` of `room`; the environment behind it if `env`. -1: too
  * long. */

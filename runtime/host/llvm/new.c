@@ -1,5 +1,6 @@
 /* operator new: the C++ library's calls malloc, which then tells the core about it; an allocator with its own
- * is told here. Throws pass through. (operator delete calls free, or the owner's memory is handed out again.) */
+ * is told here. Throws pass through. (operator delete calls free, or the owner's memory is handed out again.)
+ */
 #include "entry.h"
 
 static void *finish(void *p, size_t bytes, uint64_t ip)
@@ -14,7 +15,7 @@ static void *finish(void *p, size_t bytes, uint64_t ip)
     MT_ENTRY void *symbol params;                                                                            \
     MT_ENTRY void *symbol params                                                                             \
     {                                                                                                        \
-        static void *(*real) types;                                                                          \
+        static void *(*real)types;                                                                           \
         uint64_t ip = (uint64_t)(uintptr_t)__builtin_return_address(0);                                      \
         if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))                                                       \
             __atomic_store_n(&real, (void *(*)types)mt_next(#symbol), __ATOMIC_RELEASE);                     \

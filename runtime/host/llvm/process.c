@@ -113,9 +113,11 @@ static int read_options(const struct mt_options *env)
     int n;
     if (!env->enable || !strcmp(env->host, "off"))
         return -1;
-    if (*env->host)
+    if (*env->host) {
         text = strdup(env->host);
-    else if (asprintf(&text, "mat") < 0)
+        unsetenv(
+            "MEMTRACE_HOST"); /* not for the program, and not for those that it starts: one file, one trace */
+    } else if (asprintf(&text, "mat") < 0)
         text = NULL;
     n = text ? split(text, word, MAX_WORDS - 2) : -1;
     if (n > 0 && !*env->host) {
@@ -134,8 +136,9 @@ static int read_options(const struct mt_options *env)
         return -1;
     }
     if (options.mode == MT_CORE_INSN) {
-        mt_report("MEMTRACE_HOST: mode insn is not for programs built with mt-cc --host, which know no machine "
-                  "instructions: use mat or atomic, or mt-host insn --engine=qemu; the host is not traced");
+        mt_report(
+            "MEMTRACE_HOST: mode insn is not for programs built with mt-cc --host, which know no machine "
+            "instructions: use mat or atomic, or mt-host insn --engine=qemu; the host is not traced");
         return -1;
     }
     return 0;

@@ -31,7 +31,8 @@ static int find_range(struct dl_phdr_info *info, size_t size, void *symbol)
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uint64_t low = info->dlpi_addr + p->p_vaddr, high = low + p->p_memsz;
-        if (p->p_type == PT_LOAD && (uint64_t)(uintptr_t)symbol >= low && (uint64_t)(uintptr_t)symbol < high) {
+        if (p->p_type == PT_LOAD && (uint64_t)(uintptr_t)symbol >= low &&
+            (uint64_t)(uintptr_t)symbol < high) {
             cuda_low = low;
             cuda_high = high;
             return 1;
@@ -46,7 +47,7 @@ void mt_sequence_open(void)
     void (*on_move)(void (*)(void)) = (void (*)(void (*)(void)))dlsym(RTLD_DEFAULT, "__mt_sequence_moved");
     if (!sequence || !on_move)
         return;
-    cuda_sequence = (uint64_t(*)(int))sequence;
+    cuda_sequence = (uint64_t (*)(int))sequence;
     dl_iterate_phdr(find_range, sequence);
     on_move(moved);
 }

@@ -15,8 +15,7 @@ static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
 static int kernel_action(int sig, const struct sigaction *new, struct sigaction *old)
 {
     if (!real_sigaction)
-        real_sigaction =
-            (int (*)(int, const struct sigaction *, struct sigaction *))mt_next("sigaction");
+        real_sigaction = (int (*)(int, const struct sigaction *, struct sigaction *))mt_next("sigaction");
     return real_sigaction(sig, new, old);
 }
 
@@ -122,7 +121,7 @@ static void turn(int sig)
 
 int mt_signals_open(int switches)
 {
-    static const int ends[] = {SIGHUP, SIGINT,  SIGQUIT, SIGILL,  SIGABRT, SIGBUS,  SIGFPE,    SIGSEGV,
+    static const int ends[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGILL, SIGABRT, SIGBUS,  SIGFPE,    SIGSEGV,
                                SIGPIPE, SIGALRM, SIGTERM, SIGSYS, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGTRAP};
     for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++)
         install_fatal(ends[i]);
@@ -137,8 +136,8 @@ MT_ENTRY int sigaction(int sig, const struct sigaction *new, struct sigaction *o
     struct sigaction ours, was;
     if (sig <= 0 || sig >= NSIG || mt_phase != MT_PHASE_ON)
         return kernel_action(sig, new, old);
-    int handles = new && ((new->sa_flags & SA_SIGINFO) ||
-                          (new->sa_handler != SIG_DFL && new->sa_handler != SIG_IGN));
+    int handles =
+        new && ((new->sa_flags &SA_SIGINFO) || (new->sa_handler != SIG_DFL &&new->sa_handler != SIG_IGN));
     was = program[sig];
     int stood = stands_in[sig];
     if (handles) {

@@ -1,5 +1,5 @@
-/* Callbacks of -fsanitize-coverage=trace-loads,trace-stores: an independent record of the same accesses, as
- * 16-byte entries (address, size, 1 for a store) in the file that COUNTER names. Compiled without it. */
+/* Callbacks of -fsanitize-coverage=func,trace-loads,trace-stores: an independent record of the same accesses,
+ * as 16-byte entries (address, size, 1 for a store) in the file that COUNTER names. Compiled without it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
