@@ -111,6 +111,8 @@ static void line(char *text)
         break;
     case 'A':
         check(sscanf(text, "A %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c) != 3, text);
+        if (count >= 1 << 16) /* what a chunk may hold is bounded */
+            flush_entries();
         add(b, (uint32_t)a, (uint32_t)c);
         break;
     case 'E':
