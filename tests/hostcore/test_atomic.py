@@ -174,14 +174,15 @@ def lag():
         lamport(entries)
         _, most = merge(entries)
         assert any(e.kind == "thread_sync" for e in entries)
-        assert most <= 4 * (d + 2 * a) + 64, "%d entries had to wait with -d %d" % (most, d)
+        assert most <= 4 * (d + 4 * a), "%d entries had to wait with -d %d" % (most, d)
         newest = {}
         for e in entries:
             newest[e.thread] = e.time
             if e.kind == "tf":
                 del newest[e.thread]
             elif newest:
-                assert max(newest.values()) - min(newest.values()) <= d + 2 * a + 2, (e.time, newest)
+                # clocks can be as far ahead of the file as all threads together have not written
+                assert max(newest.values()) - min(newest.values()) <= d + 4 * a + 2, (e.time, newest)
         assert sum(e.kind == "m" for e in entries) == 4 * 20000
 
 

@@ -198,20 +198,17 @@ def killed():
 def fifo():
     """A FIFO is waited for, with a word after two seconds, and gets everything."""
     os.mkfifo("f.mtc")
-    got = []
-
-    def read():
-        time.sleep(2.6)
-        with open("f.mtc", "rb") as f:
-            got.append(f.read())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    _, err = run("fill", 1, 300000, "-o", "f.mtc")
-    reader.join()
-    assert "waiting for a reader" in err and err.count("\n") == 1, err
+    start = time.time()
+    child = subprocess.Popen([PROGRAM, "fill", "1", "300000", "mat", "-o", "f.mtc"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    word = child.stderr.readline()
+    assert "waiting for a reader" in word and time.time() - start > 1.9, word
+    with open("f.mtc", "rb") as f:
+        data = f.read()
+    out, err = child.communicate()
+    assert child.returncode == 0 and "on 1" in out and not err, (child.returncode, out, err)
     with open("t.mtc", "wb") as f:
-        f.write(got[0])
+        f.write(data)
     meta, chunks, tail = hosttrace.read("t.mtc")
     assert tail and sum(i[0] == "access" for c in chunks for i in c[3]) == 300000
 

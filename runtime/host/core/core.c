@@ -67,6 +67,8 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
 
 static void collect(void)
 {
+    int locked =
+        !mt_spin_lock_for(&mt_g.threads_lock, STOP_WAIT_NS, mt_sink_writing); /* none ends meanwhile */
     for (uint32_t i = 0; i < mt_g.slots; i++) {
         struct mt_core_thread_state *t = mt_g.slot[i];
         if (!__atomic_load_n(&t->live, __ATOMIC_ACQUIRE))
@@ -85,6 +87,8 @@ static void collect(void)
         }
         mt_spin_unlock(&t->lock);
     }
+    if (locked)
+        mt_spin_unlock(&mt_g.threads_lock);
 }
 
 void mt_core_stop(int killed)
@@ -103,7 +107,8 @@ void mt_core_stop(int killed)
         mt_insn_stop();
     else if (mt_g.o->mode == MT_CORE_ATOMIC)
         mt_atomic_close();
-    uint64_t outside = mt_threads_outside();
+    uint64_t lost, outside;
+    mt_threads_sum(&lost, &outside);
     if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
                        (unsigned long long)outside);

@@ -9,12 +9,10 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
 {
     mt_spin_lock(&t->lock);
     if (t->live && t->name >= 0 && t->written + mt_g.o->lag < time) {
-        if (t->time + mt_g.o->lag / 2 < time)
-            mt_atomic_event(t, time, MT_HOST_EV_THREAD_SYNC, NULL, 0);
+        /* A thread with nothing to write must say all the same how far it is. */
+        if (t->time + mt_g.o->lag / 2 < time || !t->buffer->count)
+            mt_atomic_event(t, t->time > time ? t->time : time, MT_HOST_EV_THREAD_SYNC, NULL, 0);
         mt_atomic_flush(t);
-        if (t->written < t->time && t->time <= time)
-            __atomic_store_n(&t->written, t->time,
-                             __ATOMIC_RELAXED); /* nothing to write, and nothing older can come */
     }
     mt_spin_unlock(&t->lock);
 }

@@ -170,7 +170,7 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
 
 void mt_sink_return(struct mt_buffer *b)
 {
-    if (mt_g.stopping && b->kind == MT_BUFFER_ENTRIES)
+    if (__atomic_load_n(&mt_g.stopping, __ATOMIC_RELAXED) && b->kind == MT_BUFFER_ENTRIES)
         return; /* its thread may not have noticed yet and still append */
     mt_spin_lock(&s.lock);
     b->next = s.free;
@@ -403,7 +403,9 @@ static void stop_worker(void)
 
 static void end_line(int killed)
 {
-    uint64_t lost = mt_threads_lost() + s.dropped;
+    uint64_t lost, outside;
+    mt_threads_sum(&lost, &outside);
+    lost += s.dropped;
     struct mt_json *j;
     if (lost && (j = mt_sink_line("lost"))) {
         mt_json_u64(j, "count", lost);

@@ -106,9 +106,8 @@ void mt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* thread.c: every live thread looks around at its next access. Async-signal safe. */
 void mt_ring(void);
-/* Sum of the threads' counts with the ended ones'. */
-uint64_t mt_threads_lost(void);
-uint64_t mt_threads_outside(void);
+/* What all threads together, ended ones too, have lost and left out. */
+void mt_threads_sum(uint64_t *lost, uint64_t *outside);
 
 /* mat.c: the thread's window for the state that holds now; caller holds t's lock. */
 void mt_mat_start(struct mt_core_thread_state *t);

@@ -126,18 +126,17 @@ void mt_core_lost(struct mt_core_thread *t, uint64_t count)
     t->state->lost += count;
 }
 
-uint64_t mt_threads_lost(void)
+/* At the end: threads may still come and go, but not keep us. */
+void mt_threads_sum(uint64_t *lost, uint64_t *outside)
 {
-    uint64_t sum = mt_g.lost;
+    int locked = !mt_spin_lock_for(&mt_g.threads_lock, 1000000000u, mt_sink_writing);
+    *lost = mt_g.lost;
+    *outside = mt_g.outside;
     for (uint32_t i = 0; i < mt_g.slots; i++)
-        sum += mt_g.slot[i]->live ? mt_g.slot[i]->lost : 0;
-    return sum;
-}
-
-uint64_t mt_threads_outside(void)
-{
-    uint64_t sum = mt_g.outside;
-    for (uint32_t i = 0; i < mt_g.slots; i++)
-        sum += mt_g.slot[i]->live ? mt_g.slot[i]->outside : 0;
-    return sum;
+        if (mt_g.slot[i]->live) {
+            *lost += mt_g.slot[i]->lost;
+            *outside += mt_g.slot[i]->outside;
+        }
+    if (locked)
+        mt_spin_unlock(&mt_g.threads_lock);
 }
