@@ -44,7 +44,8 @@ struct mt_host_item {
 struct mt_host_reader;
 
 /* Opens a container: a path, a FIFO or "-". Reads head, index (or scans when the tail is missing) and, for a
- * regular file, all meta chunks. NULL: *err says why (MT_E_INPUT: no container; MT_E_CORRUPT: its head).
+ * regular file, all meta chunks. NULL: *err says why (MT_E_INPUT: no container, or a newer one;
+ * MT_E_CORRUPT: its head; MT_E_TRUNCATED: not even a head).
  * `stop` as in mt_reader_open. */
 MT_API struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_atomic_t *stop,
                                                   struct mt_error *err);
@@ -59,7 +60,7 @@ enum mt_host_order {
 /* Must precede the first mt_host_next; default MT_HOST_BY_FILE. 0 or -1 with *err (not for a FIFO). */
 MT_API int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, struct mt_error *err);
 /* The next item: 1, valid until the next call; the end: 0; -1 with *err: damage (what was whole came before;
- * a damaged chunk is skipped, calls may go on behind it) or MT_E_SYSTEM. */
+ * a damaged chunk is skipped, calls may go on behind it: go on until 0) or MT_E_SYSTEM. */
 MT_API int mt_host_next(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err);
 /* Starts again. Regular files only. */
 MT_API int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err);
