@@ -129,6 +129,22 @@ def case_container():
     assert sorted(sites) == [0x401000, 0x401010, 0x401010], lines
 
 
+def case_ends():
+    """exec ends the trace, a failed one does not; a child writes nothing; a fault leaves no record and no lock."""
+    def addresses(program):
+        trace = tool("-mode", "mat", "-all", "1", "--", program)[2]
+        return [int(x.split()[1]) for x in trace.splitlines() if ":" not in x]
+
+    assert addresses("exec") == [0x1000, 0x1008], addresses("exec")
+    assert 0x1010 not in addresses("fork")
+    trace = tool("-mode", "atomic", "-l", "1", "--", "fault")[2]
+    code, why = script("fmt_check.py", trace, "--all-ended")
+    assert code == 0, why
+    rows = [x.split("\t")[2:] for x in trace.splitlines()]
+    stores = sorted(x[2] for x in rows if x[0] == "m")
+    assert stores == [str(0x1004), str(0x1008), str(0x100c)] and rows.count(["ctxt_change"]) == 1, trace
+
+
 def case_options():
     """What is wrong is said, before the program starts; exit code 2."""
     for words, text in ((["-mode", "atomic", "-l", "3"], "power of two"), (["-mode", "other"], "'other'"),

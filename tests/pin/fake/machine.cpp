@@ -138,16 +138,20 @@ void IARGLIST_AddArguments(IARGLIST l, ...)
 
 static std::recursive_mutex translating;
 
+static void translate(INS i)
+{
+    std::lock_guard<std::recursive_mutex> one(translating), lock(client);
+    if (i->translated)
+        return;
+    i->calls.clear();
+    on_ins(i, nullptr);
+    i->translated = true;
+}
+
 void machine_execute(cpu &p, INS i, const std::function<void()> &real)
 {
-    if (!i->translated) {
-        std::lock_guard<std::recursive_mutex> one(translating), lock(client);
-        if (!i->translated) {
-            i->calls.clear();
-            on_ins(i, nullptr);
-            i->translated = true;
-        }
-    }
+    if (!i->translated)
+        translate(i);
     static thread_local unsigned count;
     p.c.reg[REG_INST_PTR] = i->address;
     call_all(p, i->calls, IPOINT_BEFORE);
@@ -155,6 +159,13 @@ void machine_execute(cpu &p, INS i, const std::function<void()> &real)
     if (++count % 3 == 0) /* what a record without a lock gets wrong */
         sched_yield();
     call_all(p, i->calls, INS_IsValidForIpointAfter(i) ? IPOINT_AFTER : IPOINT_TAKEN_BRANCH);
+}
+
+void machine_fault(cpu &p, INS i)
+{
+    translate(i);
+    call_all(p, i->calls, IPOINT_BEFORE);
+    machine_context_change(p);
 }
 
 void machine_forget(INS i)

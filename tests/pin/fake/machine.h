@@ -58,6 +58,8 @@ void machine_load(IMG img);
 void machine_thread(THREADID tid, const std::function<void(cpu &)> &body);
 /* Executes: calls before, what the instruction does, calls behind. */
 void machine_execute(cpu &p, INS ins, const std::function<void()> &real);
+/* Executes as far as the instruction itself, which faults: a signal handler would come next. */
+void machine_fault(cpu &p, INS ins);
 /* The instruction is translated anew when it is executed next. */
 void machine_forget(INS ins);
 /* A call of the routine from `back`, with args: what stands at its entry is done, the stack pointer moves. */

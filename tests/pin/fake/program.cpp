@@ -1,4 +1,5 @@
-/* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn", "fork". */
+/* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn", "fork", "exec",
+ * "fault". */
 #include "machine.h"
 #include <sched.h>
 #include <stdio.h>
@@ -224,6 +225,54 @@ static void mat()
     });
 }
 
+/* ---- what ends a trace, or an access ---- */
+
+static void fork_or_exec(bool exec)
+{
+    routine(&image, 0x401100, "main");
+    machine_load(&image);
+    machine_thread(0, [&](cpu &p) {
+        touch(p, 0x401200, 0x1000, true);
+        if (exec)
+            machine_syscall(p, SYS_execve, (ADDRINT) "/none/there", 0, 0, (ADDRINT)-2); /* fails: we go on */
+        touch(p, 0x401204, 0x1008, true);
+        if (exec)
+            machine_syscall(p, SYS_execve, (ADDRINT) "/bin/sh", 0, 0, 0);
+        else
+            machine_fork_child(p);
+        touch(p, 0x401208, 0x1010, true); /* another program's, or the child's */
+    });
+}
+
+/* A faulting access did not happen; its locks must be free for the next thread. */
+static void fault()
+{
+    routine(&image, 0x401100, "main");
+    machine_load(&image);
+    INS store = make(0x401200, {{FALSE, TRUE, 4}}), odd = make(0x401204, {{FALSE, TRUE, 4}});
+    odd->neither = TRUE;
+    machine_thread(0, [&](cpu &p) {
+        p.ea[0] = 0x1000;
+        machine_fault(p, store);
+        std::thread other([&] {
+            machine_thread(1, [&](cpu &q) {
+                q.ea[0] = 0x1004;
+                machine_execute(q, store, [] {});
+            });
+        });
+        other.join();
+        p.ea[0] = 0x1008;
+        machine_execute(p, odd, [] {}); /* no place behind it: recorded at once */
+        std::thread third([&] {
+            machine_thread(2, [&](cpu &q) {
+                q.ea[0] = 0x100c;
+                machine_execute(q, store, [] {});
+            });
+        });
+        third.join();
+    });
+}
+
 /* ---- insn ---- */
 
 static void insn()
@@ -255,6 +304,10 @@ void program(int argc, char **argv)
         share(argc, argv, argv[0][0] == 'c');
     else if (strcmp(argv[0], "mat") == 0)
         mat();
+    else if (strcmp(argv[0], "fork") == 0 || strcmp(argv[0], "exec") == 0)
+        fork_or_exec(argv[0][0] == 'e');
+    else if (strcmp(argv[0], "fault") == 0)
+        fault();
     else
         insn();
 }
