@@ -187,6 +187,16 @@ def routine(w):
         same(f"{level}: outer's own", [o for o in inside(rows, 6666) if o % 1000 < 100], [])
 
 
+@case("mat.routine_unwound", *ENGINES)
+def unwound(w):
+    """--routine and exceptions: caught inside, and outside."""
+    for level in ("-O0", "-O2"):
+        program = w.compile("unwinds.cpp", level)
+        rows = w.mat(w.host("mat", "--routine=outer", "--", program, trace="unwound.txt"))
+        same(f"{level}: outside", inside(rows, 7777), [])
+        same(f"{level}: inside", inside(rows, 6666), [1000 * i + o for i in range(3) for o in (7, 50, 60, 107, 150)])
+
+
 @case("mat.killed", *ENGINES)
 def killed(w):
     """A program that is killed leaves a trace that can be read, and says that it is cut."""

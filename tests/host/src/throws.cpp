@@ -44,7 +44,7 @@ static int descend(int n)
 int main()
 {
     long caught = 0;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         try {
             descend(i % 12);
         } catch (const Deep &d) {
