@@ -9,6 +9,7 @@ see the same multiset of (buffer, offset, size, reads, writes), but for:
   - qemu's code for a compare-and-swap, as the processor, has no view of "failed" but ZF; text lines are the same;
   - the compile-time engine sees no library function: what free() and printf() do is not in its trace."""
 import collections
+import os
 
 from world import case, holds, same
 
@@ -83,7 +84,9 @@ def differ(w):
     rows = {}
     for engine in ("llvm", "qemu"):
         # The instrumented program under qemu as well, with tracing of its own left off: the same machine code.
-        rows[engine] = w.mat(w.host("mat", "--all", "1", "--", program, trace=f"{engine}-all.txt", engine=engine))
+        rows[engine] = w.mat(w.host("mat", "--all", "1", "--", program, trace=f"{engine}-all.txt", engine=engine,
+                                    env=w.environment(MEMTRACE_DIR=w.work)))
+    same("traces besides", [n for n in os.listdir(w.work) if n.startswith("MemTrace")], [])
     places = {engine: {place.rsplit(":", 1)[0].rsplit("/", 1)[-1] for *_, place in rows[engine]} for engine in rows}
     same("files that the compile-time engine has accesses in", places["llvm"] - {""}, {"touches.c"})
     holds(f"qemu sees the C library, too: {len(rows['qemu'])} accesses, {len(rows['llvm'])}",

@@ -77,5 +77,7 @@ int engine_command(const struct request *r, const struct program *p, struct comm
         *engine = p->instrumented && strcmp(r->mode, "insn") != 0 ? "llvm" : "qemu";
     if (strcmp(*engine, "llvm") == 0)
         return llvm_command(r, p, c);
+    if (p->instrumented) /* one trace is enough */
+        words_add(&c->env, "MEMTRACE_HOST=off");
     return strcmp(*engine, "pin") == 0 ? pin_command(r, p, c) : qemu_command(r, p, c);
 }
