@@ -3,8 +3,10 @@
 #include "graph_input.h"
 #include "../output/graph_out.h"
 #include <errno.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -40,6 +42,7 @@ static const char help[] =
     "Options:\n"
     "  -f, --format=FORMAT     dot (default), json or graphml\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
+    "  -s, --svg=FILE          a picture too, made by Graphviz (dot)\n"
     "  -n, --node=LIST         what makes a node, of buffer,stride,type,size,site (default: "
     "buffer,stride,type);\n"
     "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
@@ -61,7 +64,7 @@ static const char help[] =
 
 struct options {
     struct mt_graph_input in;
-    const char *output;
+    const char *output, *svg;
     enum { DOT, JSON, GRAPHML } format;
     unsigned key;
     uint64_t min_count;
@@ -70,13 +73,11 @@ struct options {
 
 enum { OPT_SEQUENCE = 256, SEQUENCE_CAP = 1 << 20 };
 
-static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
-                                             {"output", required_argument, NULL, 'o'},
-                                             {"node", required_argument, NULL, 'n'},
-                                             {"min-count", required_argument, NULL, 'm'},
-                                             {"all", no_argument, NULL, 'a'},
-                                             {"sequence", no_argument, NULL, OPT_SEQUENCE},
-                                             MT_COMMON_OPTIONS};
+static const struct option long_options[] = {
+    {"format", required_argument, NULL, 'f'},      {"output", required_argument, NULL, 'o'},
+    {"node", required_argument, NULL, 'n'},        {"min-count", required_argument, NULL, 'm'},
+    {"svg", required_argument, NULL, 's'},         {"all", no_argument, NULL, 'a'},
+    {"sequence", no_argument, NULL, OPT_SEQUENCE}, MT_COMMON_OPTIONS};
 
 static int parse_node(struct options *x, const char *text)
 {
@@ -117,13 +118,17 @@ static int parse_format(struct options *x, const char *text)
 static int parse(struct options *x, int argc, char **argv)
 {
     int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "f:o:n:m:a" MT_COMMON_SHORT, long_options, NULL)) != -1) {
+    while (rc == 0 &&
+           (o = getopt_long(argc, argv, "f:o:s:n:m:a" MT_COMMON_SHORT, long_options, NULL)) != -1) {
         switch (o) {
         case 'f':
             rc = parse_format(x, optarg);
             break;
         case 'o':
             x->output = optarg;
+            break;
+        case 's':
+            x->svg = optarg;
             break;
         case 'n':
             rc = parse_node(x, optarg);
@@ -160,6 +165,38 @@ static int write_text(const struct options *x, int out, const struct mt_graph *g
     return error;
 }
 
+extern char **environ;
+
+/* The graph as dot draws it. An exit code. */
+static int draw(const struct options *x, const struct mt_graph *g, const struct mt_graph_words *words)
+{
+    char *const argv[] = {"dot", "-Tsvg", "-o", (char *)x->svg, NULL};
+    FILE *f = tmpfile(); /* not a pipe: dot may end before it has read all */
+    posix_spawn_file_actions_t actions;
+    pid_t dot;
+    int status = -1, e = f ? posix_spawn_file_actions_init(&actions) : errno;
+    if (e == 0) {
+        mt_graph_write_dot(f, g, words);
+        e = fflush(f) != 0 || ferror(f) || fseek(f, 0, SEEK_SET) != 0 ? EIO : 0;
+        if (e == 0)
+            e = posix_spawn_file_actions_adddup2(&actions, fileno(f), STDIN_FILENO);
+        if (e == 0)
+            e = posix_spawnp(&dot, "dot", &actions, NULL, argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+        while (e == 0 && waitpid(dot, &status, 0) < 0)
+            e = errno == EINTR ? 0 : errno;
+    }
+    if (f)
+        fclose(f);
+    if (e == ENOENT)
+        mt_cli_say("%s: is not drawn: there is no dot; install Graphviz", x->svg);
+    else if (e)
+        mt_cli_say("%s: is not drawn: %s", x->svg, strerror(e));
+    else if (status != 0)
+        mt_cli_say("%s: is not drawn: dot failed", x->svg);
+    return e || status ? MT_EXIT_FAILURE : 0;
+}
+
 static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequence *sequence,
                      struct mt_output *out)
 {
@@ -188,7 +225,9 @@ static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequ
     }
     if (error)
         mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
-    return error ? MT_EXIT_FAILURE : 0;
+    if (error)
+        return MT_EXIT_FAILURE;
+    return x->svg ? draw(x, g, &words) : 0;
 }
 
 struct watch {

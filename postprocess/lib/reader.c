@@ -141,7 +141,8 @@ static int read_size(struct mt_reader *r)
     unsigned size = r->buffer[r->pos];
     if (size != MT_RAW_RECORD_SIZE) {
         mt_error_set(&r->error, MT_E_CORRUPT, 0, 0, r->name,
-                     "record size is %u, not %u: not a raw memory trace", size, MT_RAW_RECORD_SIZE);
+                     "record size is %u, not %u: not a raw memory trace%s", size, MT_RAW_RECORD_SIZE,
+                     size == (MT_MTC_MAGIC & 0xff) ? "; a compact container must be a file, not a pipe" : "");
         return -1;
     }
     r->pos++;
