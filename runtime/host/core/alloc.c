@@ -10,8 +10,6 @@ static const char *const kinds[] = {[MT_CORE_MALLOC] = "malloc",   [MT_CORE_CALL
                                     [MT_CORE_NEW] = "new"};
 
 struct change {
-    uint64_t seq;
-    struct mt_index_tree *tree;
     uint64_t low, high; /* of what was touched: where pieces of cut allocations may lie */
     struct {
         uint64_t id, start, end;
@@ -29,14 +27,22 @@ static int keeps(void)
     return mt_on() && (mt_g.o->mode == MT_CORE_MAT || mt_g.o->container);
 }
 
-/* ---- lines ---- */
+/* ---- lines: each event has a sequence number of its own, taken when it is said ---- */
 
-static void line_free(const char *ev, uint64_t seq, uint64_t id, uint64_t base, uint64_t bytes)
+static int moved; /* a number was taken since the index lock was */
+
+static void line_seq(struct mt_json *j)
+{
+    mt_json_u64(j, "seq", mt_seq_next());
+    moved = 1;
+}
+
+static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes)
 {
     struct mt_json *j = id ? mt_sink_line(ev) : NULL;
     if (!j)
         return;
-    mt_json_u64(j, "seq", seq);
+    line_seq(j);
     mt_json_u64(j, "id", id - 1);
     mt_json_address(j, "base", base);
     if (bytes)
@@ -44,13 +50,13 @@ static void line_free(const char *ev, uint64_t seq, uint64_t id, uint64_t base, 
     mt_sink_line_end();
 }
 
-static void line_alloc(uint64_t seq, uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
+static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
                        const struct mt_code_place *p)
 {
     struct mt_json *j = mt_sink_line("alloc");
     if (!j)
         return;
-    mt_json_u64(j, "seq", seq);
+    line_seq(j);
     mt_json_u64(j, "id", id - 1);
     mt_json_address(j, "base", base);
     mt_json_u64(j, "bytes", bytes);
@@ -72,11 +78,11 @@ static void gone(const struct mt_range *was, int whole, void *arg)
         return;
     int piece = was->base != was->start || was->end != was->start + was->bytes;
     if (whole && !piece) {
-        line_free("free", c->seq, was->id, was->start, 0);
+        line_free("free", was->id, was->start, 0);
         return;
     }
     uint64_t low = was->base > c->low ? was->base : c->low, high = was->end < c->high ? was->end : c->high;
-    line_free("cut", c->seq, was->id, low, high - low);
+    line_free("cut", was->id, low, high - low);
     if (!whole)
         return;
     unsigned i = 0;
@@ -91,14 +97,14 @@ static void gone(const struct mt_range *was, int whole, void *arg)
 }
 
 /* 0, or -1 without memory. The caller holds the lock. */
-static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint64_t seq)
+static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
 {
-    struct change c = {.seq = seq, .tree = t, .low = base, .high = base + bytes};
+    struct change c = {.low = base, .high = base + bytes};
     if (mt_index_remove(t, base, bytes, gone, &c))
         return -1;
     for (unsigned i = 0; i < c.cuts; i++)
         if (!mt_index_has(t, c.cut[i].start, c.cut[i].end, c.cut[i].id))
-            line_free("free", seq, c.cut[i].id, c.cut[i].start, 0);
+            line_free("free", c.cut[i].id, c.cut[i].start, 0);
     return 0;
 }
 
@@ -116,24 +122,16 @@ static void changed(void)
 static void put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const struct mt_code_place *p)
 {
     struct mt_index_tree *t = tree_of(kind);
-    uint64_t seq = mt_seq_next();
     uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to be of interest */
-    if (take_away(t, base, bytes, seq) || mt_index_insert(t, base, bytes, id)) {
+    if (take_away(t, base, bytes) || mt_index_insert(t, base, bytes, id)) {
         no_memory();
         return;
     }
     if (id) {
         mt_g.allocations++;
-        line_alloc(seq, id, base, bytes, kind, p);
+        line_alloc(id, base, bytes, kind, p);
     }
     changed();
-}
-
-/* Everybody's next access comes after this. */
-static void tell(struct mt_core_thread *t)
-{
-    if (mt_g.o->mode == MT_CORE_MAT)
-        mt_core_moved(t);
 }
 
 /* A signal handler that interrupted the core in this thread must not wait for its locks. */
@@ -153,14 +151,18 @@ static void lock(struct mt_core_thread *t)
     if (t)
         t->state->busy++;
     mt_spin_lock(&mt_g.index_lock);
+    moved = 0;
 }
 
+/* Everybody's next access comes after what was said. */
 static void unlock(struct mt_core_thread *t)
 {
+    int tell = moved && mt_g.o->mode == MT_CORE_MAT;
     mt_spin_unlock(&mt_g.index_lock);
     if (t)
         t->state->busy--;
-    tell(t);
+    if (tell)
+        mt_core_moved(t);
 }
 
 /* ---- blocks ---- */
@@ -183,7 +185,7 @@ static void free_block(uint64_t base, uint64_t id)
     struct mt_range *r = mt_index_find(&mt_g.blocks, base);
     if (!r || r->start != base || (id != UINT64_MAX && r->id != id))
         return;
-    if (take_away(&mt_g.blocks, base, r->end - base, mt_seq_next()))
+    if (take_away(&mt_g.blocks, base, r->end - base))
         no_memory();
     changed();
 }
@@ -231,7 +233,7 @@ void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint
 
 static void unmap(uint64_t base, uint64_t bytes)
 {
-    if (bytes && take_away(&mt_g.maps, base, bytes, mt_seq_next()))
+    if (bytes && take_away(&mt_g.maps, base, bytes))
         no_memory();
     changed();
 }

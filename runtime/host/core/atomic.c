@@ -249,6 +249,29 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     t->busy = 0;
 }
 
+void mt_core_atomic_alone(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
+                          int failed)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!t || t->busy || !t->live || !mt_on() || !traced(t) || !count)
+        return;
+    t->busy = 1;
+    uint64_t time = mt_order_tick(t->time);
+    if (count == 1 && !failed) {
+        append(t, operands->address, time, operands->site, operands->size);
+    } else {
+        keep(t, operands, count);
+        if (failed && !mt_g.o->failed)
+            mark_failed(t);
+        for (uint64_t last = log_access(t, time); time < last;)
+            time = mt_order_tick(time);
+    }
+    t->time = time;
+    if (mt_atomic_due(t))
+        mt_atomic_write(t, time);
+    t->busy = 0;
+}
+
 void mt_core_atomic_drop(struct mt_core_thread *pub)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;

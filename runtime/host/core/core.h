@@ -168,6 +168,10 @@ void mt_core_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand
  * that did not write. Without a begin: nothing. */
 void mt_core_atomic_end(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count,
                         int failed);
+/* Begin and end in one, after the access, for an engine that lets only one thread run at a time
+ * (addresses_late is set; that also covers all other calls into the core in this mode): no locks. */
+void mt_core_atomic_alone(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count,
+                          int failed);
 /* Releases without logging: the instruction did not execute (fault, signal before it). */
 void mt_core_atomic_drop(struct mt_core_thread *t);
 /* The next access of this thread may not be atomic with its record. */

@@ -121,6 +121,14 @@ uint64_t mt_order_time(const struct mt_core_thread_state *t)
     return max;
 }
 
+uint64_t mt_order_tick(uint64_t own)
+{
+    uint64_t last = __atomic_load_n(&bank[0].time, __ATOMIC_RELAXED);
+    uint64_t time = (last > own ? last : own) + 1;
+    __atomic_store_n(&bank[0].time, time, __ATOMIC_RELAXED);
+    return time;
+}
+
 void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
 {
     uint32_t n = t->held == ALL ? locks : t->held;

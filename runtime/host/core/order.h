@@ -8,6 +8,9 @@
 void mt_order_acquire(struct mt_core_thread_state *t);
 /* The newest time in the locks that t holds. */
 uint64_t mt_order_time(const struct mt_core_thread_state *t);
+/* A new time behind `own` and behind all given here before; for an engine that lets one thread run at a time.
+ */
+uint64_t mt_order_tick(uint64_t own);
 /* Releases; `time` other than 0 is stored in them first. */
 void mt_order_release(struct mt_core_thread_state *t, uint64_t time);
 /* The same for a thread that may have died in the middle of acquiring. */
