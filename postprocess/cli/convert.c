@@ -226,7 +226,7 @@ int main(int argc, char **argv)
     mt_cli_start("mt-convert");
     int code = parse(&x, argc, argv);
     struct mt_inputs inputs = {.paths = &x.input, .npaths = 1};
-    if (code == 0 && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
+    if (code == 0 && x.input && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
         mt_cli_say("%s: cannot open: %s", x.input, strerror(errno));
         code = MT_EXIT_USAGE;
     }

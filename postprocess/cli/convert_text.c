@@ -61,8 +61,8 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
     struct mt_host_item item;
     struct mt_pairmap names = {0};
     struct line l = {.thread = UINT64_MAX};
-    int code = 0, rc;
-    while ((rc = mt_convert_next(r, &item, &code)) > 0 && !ferror(f)) {
+    int code = 0;
+    while (mt_convert_next(r, &item, &code) > 0 && !ferror(f)) {
         int64_t *name = name_of(&names, item.thread);
         if (!name) {
             code = no_memory();

@@ -54,7 +54,7 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
     if (got < HEAD + head->stored_bytes) {
         mt_error_set(err, MT_E_TRUNCATED, 0, offset, w->name,
                      "the container ends inside a chunk (%zu of %llu bytes)", got,
-                     (unsigned long long)(HEAD + head->stored_bytes));
+                     (unsigned long long)head->stored_bytes + HEAD);
         return MT_CHUNK_CUT;
     }
     *stored = p + HEAD;

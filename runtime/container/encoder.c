@@ -120,10 +120,14 @@ static void end_run(struct work *w)
 /* The entry at `at`, whichever kind it is. */
 static inline __attribute__((always_inline)) struct mt_host_timed_entry fetch(const char *at, int timed)
 {
-    if (timed)
-        return *(const struct mt_host_timed_entry *)(const void *)at;
-    const struct mt_host_entry *e = (const void *)at;
-    return (struct mt_host_timed_entry){e->address, 0, e->site, e->size};
+    struct mt_host_timed_entry t;
+    struct mt_host_entry e;
+    if (timed) {
+        memcpy(&t, at, sizeof t);
+        return t;
+    }
+    memcpy(&e, at, sizeof e);
+    return (struct mt_host_timed_entry){e.address, 0, e.site, e.size};
 }
 static inline size_t entry_bytes(int timed)
 {

@@ -145,7 +145,7 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
     lock(w);
     if (e && !w->off)
         __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
-    if (!w->off) {
+    if (!w->off && p) {
         remember(w, &head);
         append(w, p->buffer, n);
     }
