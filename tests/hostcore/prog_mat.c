@@ -116,6 +116,38 @@ static void switches(void)
     mt_core_thread_end(t);
 }
 
+static pthread_barrier_t turn;
+
+static void *listener(void *arg)
+{
+    struct mt_core_thread *t = mt_core_thread_start(2);
+    for (unsigned i = 0; i < count; i++) {
+        pthread_barrier_wait(&turn); /* the call is being made */
+        pthread_barrier_wait(&turn); /* it is over */
+        mt_core_access(t, store, i, 1);
+    }
+    mt_core_thread_end(t);
+    return NULL;
+}
+
+/* The k-th call has number 1000 + 3 (k + 1). */
+static void calls(void)
+{
+    pthread_t p;
+    struct mt_core_thread *t = mt_core_thread_start(1);
+    pthread_barrier_init(&turn, NULL, 2);
+    pthread_create(&p, NULL, listener, NULL);
+    for (unsigned i = 0; i < count; i++) {
+        pthread_barrier_wait(&turn);
+        syn_sequence(1);
+        mt_core_moved(t);
+        mt_core_access(t, load, i, 1);
+        pthread_barrier_wait(&turn);
+    }
+    pthread_join(p, NULL);
+    mt_core_thread_end(t);
+}
+
 static uint32_t stopped;
 
 static void *endless(void *arg)
@@ -215,6 +247,8 @@ int main(int argc, char **argv)
             pthread_join(p[i], NULL);
     } else if (!strcmp(argv[1], "switch")) {
         switches();
+    } else if (!strcmp(argv[1], "calls")) {
+        calls();
     } else if (!strcmp(argv[1], "running")) {
         running();
     } else if (!strcmp(argv[1], "fill")) {

@@ -37,6 +37,15 @@ static int syn_locate(uint64_t ip, struct mt_core_place *p)
     return 0;
 }
 
+/* Numbers as a CUDA runtime would give them: others take some too. */
+static uint64_t syn_numbers = 1000;
+
+static uint64_t syn_sequence(int next)
+{
+    return next ? __atomic_add_fetch(&syn_numbers, 3, __ATOMIC_SEQ_CST)
+                : __atomic_load_n(&syn_numbers, __ATOMIC_SEQ_CST);
+}
+
 static struct mt_core_engine syn_engine = {.name = "test", .locate = syn_locate};
 
 /* argv[n..]: mode and options. Exits with 2 on a usage error, 1 when it cannot start. */
@@ -50,6 +59,8 @@ static inline void syn_start(int n, int argc, char **argv)
         syn_engine.spawn = syn_spawn;
         syn_engine.join = syn_join;
     }
+    if (getenv("SYN_SEQUENCE"))
+        syn_engine.sequence = syn_sequence;
     syn_engine.addresses_late = getenv("SYN_LATE") != NULL;
     if (mt_core_options_parse(&syn_options, argc - n, argv + n, why, sizeof why)) {
         fprintf(stderr, "%s\n", why);

@@ -78,7 +78,7 @@ def truth(out):
 def pool():
     """Memory that threads hand to each other and that is used again: each access belongs to the allocation that stood
     there, whatever the other threads do meanwhile."""
-    for env in ({}, {"SYN_SPAWN": "1"}):
+    for env in ({}, {"SYN_SPAWN": "1"}, {"SYN_SEQUENCE": "1"}):
         for options in ((), ("--threshold", "5")):
             out, _ = run("pool", 4, 300, "-o", "t.mtc", *options, env=env)
             meta, chunks, tail = hosttrace.read("t.mtc")
@@ -106,6 +106,19 @@ def pool():
             assert address == base + offset and kind == 1 and size == 1
             got[ip - 100].append((bytes_, offset))
     assert got == truth(out)
+
+
+def calls():
+    """Numbers that the CUDA runtime gives: known at once where the call was made, elsewhere at the next access."""
+    run("calls", 1, 500, "-o", "t.mtc", env={"SYN_SEQUENCE": "1"})
+    threads = hosttrace.by_thread(hosttrace.read("t.mtc")[1])
+    for items in threads.values():
+        got = [(seq, i[2]) for seq, i in items if i[0] == "access"]
+        # the listener's access comes after call i, and may already see the next one's number
+        assert [a for _, a in got] == list(range(500))
+        assert all(seq in (1003 + 3 * a, 1006 + 3 * a) for seq, a in got), got[:5]
+    first = [(seq, i[2]) for seq, i in threads[0] if i[0] == "access"]
+    assert all(seq == 1003 + 3 * a for seq, a in first)
 
 
 def switch():
