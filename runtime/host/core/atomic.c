@@ -131,11 +131,16 @@ void mt_atomic_publish(struct mt_core_thread_state *t)
         mt_atomic_flush(t);
 }
 
-int mt_atomic_due(struct mt_core_thread_state *t)
+static inline int due_now(struct mt_core_thread_state *t)
 {
     t->accesses++;
     return t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE ||
            (!mt_g.o->container && t->accesses >= mt_g.o->flush);
+}
+
+int mt_atomic_due(struct mt_core_thread_state *t)
+{
+    return due_now(t);
 }
 
 void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time)
@@ -249,27 +254,41 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     t->busy = 0;
 }
 
+static __attribute__((noinline)) void write_alone(struct mt_core_thread_state *t)
+{
+    t->busy = 1;
+    mt_atomic_write(t, t->time);
+    t->busy = 0;
+}
+
+static __attribute__((noinline)) void
+log_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count, int failed)
+{
+    uint64_t time = mt_order_tick(t->time);
+    keep(t, operands, count);
+    if (failed && !mt_g.o->failed)
+        mark_failed(t);
+    for (uint64_t last = log_access(t, time); time < last;)
+        time = mt_order_tick(time);
+    t->time = time;
+    if (mt_atomic_due(t))
+        write_alone(t);
+}
+
 void mt_core_atomic_alone(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
                           int failed)
 {
-    struct mt_core_thread_state *t = pub ? pub->state : NULL;
-    if (!t || t->busy || !t->live || !mt_on() || !traced(t) || !count)
+    struct mt_core_thread_state *t = pub->state;
+    if (t->busy || !t->live || !mt_on() || !traced(t) || !count)
         return;
-    t->busy = 1;
-    uint64_t time = mt_order_tick(t->time);
-    if (count == 1 && !failed) {
-        append(t, operands->address, time, operands->site, operands->size);
-    } else {
-        keep(t, operands, count);
-        if (failed && !mt_g.o->failed)
-            mark_failed(t);
-        for (uint64_t last = log_access(t, time); time < last;)
-            time = mt_order_tick(time);
+    if (count > 1 || failed) {
+        log_alone(t, operands, count, failed);
+        return;
     }
-    t->time = time;
-    if (mt_atomic_due(t))
-        mt_atomic_write(t, time);
-    t->busy = 0;
+    t->time = mt_order_tick(t->time);
+    append(t, operands->address, t->time, operands->site, operands->size);
+    if (__builtin_expect(due_now(t), 0))
+        write_alone(t);
 }
 
 void mt_core_atomic_drop(struct mt_core_thread *pub)

@@ -13,6 +13,8 @@ struct address_lock {
     uint64_t rest[6];
 };
 
+uint64_t mt_order_alone;
+
 static struct address_lock *bank;
 static uint32_t locks;
 static unsigned shift;
@@ -119,14 +121,6 @@ uint64_t mt_order_time(const struct mt_core_thread_state *t)
         max = time > max ? time : max;
     }
     return max;
-}
-
-uint64_t mt_order_tick(uint64_t own)
-{
-    uint64_t last = __atomic_load_n(&bank[0].time, __ATOMIC_RELAXED);
-    uint64_t time = (last > own ? last : own) + 1;
-    __atomic_store_n(&bank[0].time, time, __ATOMIC_RELAXED);
-    return time;
 }
 
 void mt_order_release(struct mt_core_thread_state *t, uint64_t time)

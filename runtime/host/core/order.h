@@ -10,7 +10,12 @@ void mt_order_acquire(struct mt_core_thread_state *t);
 uint64_t mt_order_time(const struct mt_core_thread_state *t);
 /* A new time behind `own` and behind all given here before; for an engine that lets one thread run at a time.
  */
-uint64_t mt_order_tick(uint64_t own);
+extern uint64_t mt_order_alone;
+static inline uint64_t mt_order_tick(uint64_t own)
+{
+    uint64_t last = mt_order_alone;
+    return mt_order_alone = (last > own ? last : own) + 1;
+}
 /* Releases; `time` other than 0 is stored in them first. */
 void mt_order_release(struct mt_core_thread_state *t, uint64_t time);
 /* The same for a thread that may have died in the middle of acquiring. */

@@ -44,9 +44,8 @@ static struct mt_thread *threads[VCPUS];    /* NULL: not started yet */
 static struct mt_core_thread *cores[VCPUS]; /* their core's, for the path that must be fast */
 static struct mt_core_options options;
 static enum mt_core_mode mode;
-static struct mt_thread *leaving; /* asked for the end of the process */
 static int forked, refused, parallel, calls, has_registers;
-static struct mt_map call_of;    /* address behind a call -> of the call; behind a rep instruction -> 1 */
+static struct mt_map call_of;    /* address behind a call -> of the call */
 static qemu_insn_data_1 *data_1; /* one of the two */
 static qemu_insn_data_3 *data_3;
 
@@ -61,12 +60,26 @@ __attribute__((constructor)) static void choose_version(void)
 
 /* ---- threads ---- */
 
+static __thread struct mt_thread *current;
+
+/* In atomic mode, as soon as there are threads. */
+static int takes_turns(void)
+{
+    return mode == MT_CORE_ATOMIC && parallel && !options.test;
+}
+
 static struct mt_thread *start_thread(unsigned vcpu)
 {
     if (forked || vcpu >= VCPUS)
         return NULL;
     struct mt_thread *t = calloc(1, sizeof *t);
+    if (t) {
+        t->hand.thread = gettid();
+        if (takes_turns())
+            mt_baton_take(&t->hand, 0);
+    }
     if (t && !(t->core = mt_core_thread_start((uint64_t)gettid()))) {
+        mt_baton_give(&t->hand);
         free(t);
         t = NULL;
     }
@@ -75,6 +88,7 @@ static struct mt_thread *start_thread(unsigned vcpu)
         return NULL;
     }
     t->core->engine = t;
+    current = t;
     t->syscall.number = -1;
     mt_registers_attach(t, vcpu);
     cores[vcpu] = t->core;
@@ -107,10 +121,28 @@ static void on_vcpu_exit(qemu_plugin_id_t id, unsigned vcpu)
         return;
     threads[vcpu] = NULL;
     cores[vcpu] = NULL;
-    mt_atomic_finish(t);
+    if (takes_turns() && mt_baton_holder != &t->hand)
+        mt_baton_take(&t->hand, 0);
     mt_core_thread_end(t->core);
+    mt_baton_give(&t->hand);
     mt_calls_free(&t->calls);
     free(t);
+}
+
+/* The process ends: with the baton in hand, if it can be had. */
+static void stop(int killed)
+{
+    if (takes_turns() && current && mt_baton_holder != &current->hand)
+        mt_baton_take(&current->hand, 300);
+    if (current && !killed)
+        mt_core_thread_end(current->core);
+    mt_core_stop(killed);
+}
+
+static void on_death(void)
+{
+    if (!forked)
+        stop(1);
 }
 
 static void in_child(void)
@@ -146,6 +178,28 @@ static void on_changed(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addre
         on_one(vcpu, info, address, site);
 }
 
+static void atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                          int store)
+{
+    t->hand.inside = 1;
+    mt_atomic_access(t, o, address, bytes, store);
+    t->hand.inside = 0;
+}
+
+/* The same for the only operand that is read or written, not both, in one access. */
+static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+{
+    struct mt_thread *t = thread_of(vcpu);
+    const struct mt_operand *o = operand;
+    (void)info;
+    if (!t)
+        return;
+    struct mt_core_operand one = {address, o->site, o->size};
+    t->hand.inside = 1;
+    mt_core_atomic_alone(t->core, &one, 1, 0);
+    t->hand.inside = 0;
+}
+
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -158,10 +212,8 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
         mt_mat_access(t, o, address, bytes, store);
     else if (mode == MT_CORE_INSN)
         mt_insn_access(t, o, address, bytes, store);
-    else if (parallel)
-        mt_atomic_access(t, o, address, bytes, store);
     else
-        mt_atomic_alone(t, o, address, bytes, store);
+        atomic_access(t, o, address, bytes, store);
 }
 
 static void on_insn(unsigned vcpu, void *insn)
@@ -181,20 +233,6 @@ static void on_repeated(unsigned vcpu, void *insn)
     mt_insn_begin(t, insn, 1);
 }
 
-static void on_begin(unsigned vcpu, void *insn)
-{
-    struct mt_thread *t = thread_of(vcpu);
-    if (t)
-        mt_atomic_begin(t, insn, 0);
-}
-
-static void on_begin_addressed(unsigned vcpu, void *insn)
-{
-    struct mt_thread *t = thread_of(vcpu);
-    if (t)
-        mt_atomic_begin(t, insn, 1);
-}
-
 static void on_cas(unsigned vcpu, void *insn)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -202,12 +240,29 @@ static void on_cas(unsigned vcpu, void *insn)
         mt_cas_begin(t, insn, 1);
 }
 
-static void on_finish(unsigned vcpu, void *arg)
+/* ---- atomic mode: one thread at a time ---- */
+
+static __attribute__((noinline)) void wait_for_turn(unsigned vcpu)
 {
     struct mt_thread *t = thread_of(vcpu);
+    if (!t || forked)
+        return;
+    if (mt_baton_holder == &t->hand) {
+        t->hand.blocks = MT_BATON_BLOCKS;
+        if (!mt_baton_wanted(&t->hand))
+            return;
+        mt_baton_give(&t->hand);
+    }
+    mt_baton_take(&t->hand, 0);
+}
+
+static void on_block(unsigned vcpu, void *arg)
+{
+    struct mt_thread *t = threads[vcpu];
     (void)arg;
-    if (t)
-        mt_atomic_finish(t);
+    if (__builtin_expect(t && mt_baton_holder == &t->hand && --t->hand.blocks, 1))
+        return;
+    wait_for_turn(vcpu);
 }
 
 /* ---- calls ---- */
@@ -217,25 +272,27 @@ static void on_entry(unsigned vcpu, void *watch)
     struct mt_thread *t = thread_of(vcpu);
     if (!t || forked)
         return;
-    mt_atomic_finish(t);
     mt_registers_read(t);
     const uint64_t *r = t->registers;
     if (!r)
         return;
     uint64_t args[3] = {r[MT_RDI], r[MT_RSI], r[MT_RDX]};
     uint64_t ip = mt_map_get(&call_of, mt_guest_u64(r[MT_RSP]));
-    mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip > 1 ? ip : 0, args);
+    t->hand.inside = 1;
+    mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip, args);
+    t->hand.inside = 0;
 }
 
 static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
 {
     if (forked)
         return;
-    mt_atomic_finish(t);
     mt_registers_read(t);
+    t->hand.inside = 1;
     if (t->registers)
         mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)ip, t->registers[MT_RSP],
                         t->registers[MT_RAX]);
+    t->hand.inside = 0;
 }
 
 static void on_behind_call(unsigned vcpu, void *ip)
@@ -253,13 +310,13 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     (void)id, (void)a7, (void)a8;
     if (!t || forked)
         return;
-    mt_atomic_finish(t);
-    if (number == SYS_exit_group)
-        leaving = t;
+    t->hand.inside = 1;
     uint64_t site = mt_calls_site(&t->calls);
     if (!site && mt_registers_live && t->registers)
         site = t->registers[MT_RIP];
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
+    t->hand.inside = 0;
+    mt_baton_give(&t->hand); /* it may wait for others */
 }
 
 static void on_syscall_ret(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
@@ -293,6 +350,10 @@ static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
     if (mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE && !n->x86.cas) {
         f = o->op == MT_HOST_LOAD || o->op == MT_HOST_STORE ? on_one : on_changed;
         arg = (void *)(uintptr_t)o->site;
+    } else if (mode == MT_CORE_ATOMIC && n->x86.count == 1 && o->parts == MT_X86_ONE &&
+               o->op <= MT_HOST_STORE && !options.test) {
+        f = on_atomic_one;
+        arg = &n->operand[0];
     }
     qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, arg);
 }
@@ -305,21 +366,8 @@ static unsigned bit(unsigned r)
 /* What is known while a block's instructions are gone through. */
 struct block {
     unsigned changed; /* registers written since qemu's copy of them was true */
-    int finish;       /* an instruction before may not have ended */
     int first;        /* none came before */
 };
-
-static void watch_atomic(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b, int addressed)
-{
-    if (n->x86.count) {
-        qemu_plugin_register_vcpu_insn_exec_cb(q, addressed ? on_begin_addressed : on_begin,
-                                               QEMU_PLUGIN_CB_NO_REGS, n);
-        b->finish = !n->x86.certain;
-    } else if (b->finish) {
-        qemu_plugin_register_vcpu_insn_exec_cb(q, on_finish, QEMU_PLUGIN_CB_NO_REGS, NULL);
-        b->finish = 0;
-    }
-}
 
 static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
 {
@@ -331,9 +379,7 @@ static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct blo
             q, n->x86.repeats && b->first ? on_repeated : on_insn,
             n->x86.repeats ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS, n);
     b->first = 0;
-    if (mode == MT_CORE_ATOMIC && parallel)
-        watch_atomic(q, n, b, addressed);
-    else if (n->x86.cas && parallel && addressed && n->site)
+    if (n->x86.cas && parallel && addressed && n->site)
         qemu_plugin_register_vcpu_insn_exec_cb(q, on_cas, QEMU_PLUGIN_CB_NO_REGS, n);
     if (n->site)
         watch_accesses(q, n);
@@ -343,7 +389,9 @@ static void watch_start(struct qemu_plugin_tb *tb, uint64_t ip)
 {
     const struct mt_watch *w = mt_modules_watch(ip);
     uint64_t before = mt_map_get(&call_of, ip);
-    if (calls && before > 1)
+    if (takes_turns())
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    if (calls && before)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_behind_call, QEMU_PLUGIN_CB_R_REGS,
                                              (void *)(uintptr_t)ip);
     if (calls && w)
@@ -357,7 +405,7 @@ static void look_around(const struct qemu_plugin_insn *first)
     *(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
     mt_guest_base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_insn_vaddr(first);
     mt_modules_start(path ? path() : NULL, &options, mode == MT_CORE_MAT || options.container);
-    mt_signals_start(options.signal);
+    mt_signals_start(options.signal, on_death);
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -372,7 +420,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     uint64_t ip = qemu_plugin_tb_vaddr(tb);
     watch_start(tb, ip);
     int traced = mode == MT_CORE_INSN ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
-    struct block b = {0, mt_map_get(&call_of, ip) == 1, 1};
+    struct block b = {0, 1};
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
         uint8_t bytes[16];
@@ -382,8 +430,6 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             continue;
         if (n->x86.call)
             mt_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
-        else if (n->x86.count && !n->x86.certain)
-            mt_map_put(&call_of, n->x86.ip + n->x86.length, 1);
         if (traced)
             watch_insn(q, n, &b);
     }
@@ -394,11 +440,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static void on_exit_all(qemu_plugin_id_t id, void *arg)
 {
     (void)id, (void)arg;
-    if (forked)
-        return;
-    if (leaving)
-        mt_core_thread_end(leaving->core);
-    mt_core_stop(0);
+    if (!forked)
+        stop(0);
 }
 
 struct worker {

@@ -130,37 +130,15 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
 
 /* ---- atomic mode ---- */
 
-void mt_atomic_finish(struct mt_thread *t)
+static void log_operands(struct mt_thread *t, int failed)
 {
-    if (!t->pending)
-        return;
-    t->pending = NULL;
-    if (t->count)
-        mt_core_atomic_end(t->core, t->operand, t->count, 0);
-    else
-        mt_core_atomic_drop(t->core);
-}
-
-void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed)
-{
-    mt_atomic_finish(t);
-    mt_core_atomic_begin(t->core, NULL, 0);
-    t->pending = n;
-    t->count = 0;
-    t->pair = NULL;
-    t->part = NULL;
-    mt_cas_begin(t, n, addressed);
-}
-
-/* Elements may be more than a record has room for: their order among themselves is nobody's promise. */
-static void add(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
-{
-    if (t->count == MT_X86_OPERANDS) {
-        mt_core_atomic_end(t->core, t->operand, t->count, 0);
-        mt_core_atomic_begin(t->core, NULL, 0);
-        t->count = 0;
+    if (mt_core_options()->test) { /* other threads run at the same time */
+        mt_core_atomic_begin(t->core, t->operand, t->count);
+        mt_core_atomic_end(t->core, NULL, 0, failed);
+    } else {
+        mt_core_atomic_alone(t->core, t->operand, t->count, failed);
     }
-    t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
+    t->count = 0;
 }
 
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
@@ -170,34 +148,14 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
         load_half(t, o, address);
         return;
     }
-    if (t->pending != o->insn) /* it was not seen to begin */
-        mt_atomic_begin(t, o->insn, 0);
-    if (mt_first_part(t, o, address, bytes))
-        add(t, o, address, bytes);
-    if (!o->last || !o->insn->x86.certain || (o->parts == MT_X86_WIDE && t->part_left))
-        return;
-    t->pending = NULL;
-    int failed = o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address);
-    mt_core_atomic_end(t->core, t->operand, t->count, failed);
-}
-
-void mt_atomic_alone(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
-                     int store)
-{
-    if (is_half(o, store)) {
-        load_half(t, o, address);
-        return;
-    }
-    if (t->pending != o->insn)
+    if (t->pending != o->insn) /* it begins */
         t->count = 0;
     t->pending = o->insn;
-    if (mt_first_part(t, o, address, bytes))
-        add(t, o, address, bytes);
+    if (mt_first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
+        t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left))
         return;
     t->pending = NULL;
-    if (!t->count)
-        return; /* the rest of a state area */
-    mt_core_atomic_begin(t->core, t->operand, t->count);
-    mt_core_atomic_end(t->core, NULL, 0, o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address));
+    if (t->count) /* else: the rest of a state area */
+        log_operands(t, o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address));
 }

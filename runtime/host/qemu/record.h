@@ -2,6 +2,7 @@
  * All functions are called by the thread itself. */
 #ifndef MT_HOST_QEMU_RECORD_H
 #define MT_HOST_QEMU_RECORD_H
+#include "baton.h"
 #include "calls.h"
 #include "insns.h"
 #include "syscalls.h"
@@ -17,8 +18,9 @@ struct mt_thread {
     uint32_t part_left;
     const struct mt_insn *pair;     /* two loads: the first one was seen */
     const struct mt_insn *executed; /* insn mode: the last one */
-    /* atomic mode: the instruction that began and has not ended */
-    const struct mt_insn *pending;
+    /* atomic mode */
+    struct mt_baton_hand hand;
+    const struct mt_insn *pending; /* of its operands, `count` were seen */
     unsigned count;
     struct mt_core_operand operand[MT_X86_OPERANDS];
     /* value before a compare-and-swap, read at that address */
@@ -81,12 +83,6 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
                     int store);
 
 /* Atomic mode. */
-void mt_atomic_begin(struct mt_thread *t, const struct mt_insn *n, int addressed);
 void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
                       int store);
-/* Before anything else of this thread: what is under way has ended. */
-void mt_atomic_finish(struct mt_thread *t);
-/* The only thread there is: no begin comes. */
-void mt_atomic_alone(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
-                     int store);
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static int on;
+static void (*on_death)(void);
 static struct sigaction theirs[2]; /* qemu's, of SIGUSR1 and SIGUSR2 */
 static volatile char handled[2];   /* the guest has a handler */
 
@@ -56,7 +57,7 @@ void mt_signals_changed(int signal, uint64_t handler)
 static int killing(pid_t pid, int signal)
 {
     if (signal > 0 && pid == getpid())
-        mt_core_stop(1);
+        on_death();
     return kill(pid, signal);
 }
 
@@ -104,8 +105,9 @@ static int in_program(struct dl_phdr_info *info, size_t size, void *arg)
     return 1; /* the first one is the program; no further ones */
 }
 
-void mt_signals_start(int switching)
+void mt_signals_start(int switching, void (*death)(void))
 {
+    on_death = death;
     dl_iterate_phdr(in_program, NULL);
     on = switching;
     if (on) {

@@ -1,0 +1,95 @@
+#define _GNU_SOURCE
+#include "baton.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLOTS = 1024, SPINS = 500, STEP_MS = 2 };
+
+struct mt_baton_hand *mt_baton_holder;
+
+static struct {
+    _Alignas(64) uint32_t next;    /* ticket for the next one who asks */
+    _Alignas(64) uint32_t serving; /* ticket whose turn it is */
+    uint32_t slot[SLOTS];          /* waiters of ticket % SLOTS sleep on it */
+} b;
+
+static void become(struct mt_baton_hand *h, uint32_t ticket)
+{
+    h->ticket = ticket;
+    h->blocks = MT_BATON_BLOCKS;
+    __atomic_store_n(&mt_baton_holder, h, __ATOMIC_RELAXED);
+}
+
+static int sleeps(int thread)
+{
+    char path[48], text[128];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 1; /* it is no more */
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *state = strrchr(text, ')');
+    return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* The next in line takes it from one who cannot hand it on. */
+static int take_from_sleeper(uint32_t ticket)
+{
+    struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
+    uint32_t before = ticket - 1;
+    if (!h || h->inside || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before || !sleeps(h->thread) ||
+        h->inside)
+        return 0;
+    return __atomic_compare_exchange_n(&b.serving, &before, ticket, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
+{
+    uint32_t ticket = __atomic_fetch_add(&b.next, 1, __ATOMIC_ACQ_REL);
+    unsigned waited = 0;
+    for (unsigned step = 0;; step++) {
+        uint32_t *slot = &b.slot[ticket % SLOTS], seen = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) == ticket)
+            break;
+        if (step < SPINS) {
+            __builtin_ia32_pause();
+            continue;
+        }
+        struct timespec t = {0, STEP_MS * 1000000};
+        syscall(SYS_futex, slot, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
+        waited += STEP_MS;
+        if (waited >= 2 * STEP_MS && take_from_sleeper(ticket))
+            break;
+        if (ms && waited >= ms)
+            return -1; /* only who ends the process goes without: the others may stay behind this ticket */
+    }
+    become(h, ticket);
+    return 0;
+}
+
+void mt_baton_give(struct mt_baton_hand *h)
+{
+    if (__atomic_load_n(&mt_baton_holder, __ATOMIC_RELAXED) != h)
+        return;
+    uint32_t mine = h->ticket, *slot = &b.slot[(mine + 1) % SLOTS];
+    struct mt_baton_hand *me = h;
+    __atomic_compare_exchange_n(&mt_baton_holder, &me, NULL, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&b.serving, &mine, mine + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return; /* it was taken away */
+    __atomic_fetch_add(slot, 1, __ATOMIC_RELEASE);
+    if (__atomic_load_n(&b.next, __ATOMIC_ACQUIRE) != h->ticket + 1)
+        syscall(SYS_futex, slot, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+int mt_baton_wanted(const struct mt_baton_hand *h)
+{
+    return __atomic_load_n(&b.next, __ATOMIC_RELAXED) != h->ticket + 1;
+}
