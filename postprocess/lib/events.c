@@ -138,7 +138,7 @@ int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event 
             memcpy(m->copies + m->ncopies, c->copies, c->ncopies * sizeof *c->copies);
         m->ncopies += c->ncopies;
         if (m->inputs[i].host) {
-            if (host_memory(m, c) != 0)
+            if (m->inputs[i].merged && host_memory(m, c) != 0)
                 goto memory;
             continue;
         }

@@ -65,6 +65,7 @@ struct mt_input {
     uint64_t size; /* bytes, 0 if not known */
     struct mt_companion *companion;
     struct mt_host_reader *host; /* a container: no raw trace, no companion file */
+    int merged;                  /* its accesses are handed out */
     /* per pass */
     struct mt_reader *reader;
     int finished;             /* no further launch */

@@ -48,7 +48,7 @@ size_t mt_merge_host(struct mt_merge *m, uint64_t *seq)
     size_t best = m->ninputs;
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
-        if (in->host && fill_head(m, in) && (best == m->ninputs || in->head.seq < *seq)) {
+        if (in->merged && fill_head(m, in) && (best == m->ninputs || in->head.seq < *seq)) {
             best = i;
             *seq = in->head.seq;
         }

@@ -137,6 +137,13 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
     return 0;
 }
 
+/* Has the host trace the numbers of the CUDA calls? Engines outside the program count for themselves. */
+static int numbered(const struct mt_input *in)
+{
+    const struct mt_companion *c = mt_input_companion(in);
+    return !c || !*c->engine || strcmp(c->engine, "llvm") == 0;
+}
+
 /* By sequence numbers, if all have them. */
 static void decide_order(struct mt_source *s)
 {
@@ -148,10 +155,23 @@ static void decide_order(struct mt_source *s)
         s->total += m->inputs[i].size;
     }
     m->ordered = companions == traces || traces == 1;
-    m->hosts = companions == traces && traces < m->ninputs && !(s->flags & MT_SOURCE_NO_HOST);
-    if (companions < traces && traces < m->ninputs)
-        mt_merge_note(
-            m, 0, "host accesses are left out: without companions they cannot be put in order with launches");
+    for (size_t i = 0; i < m->ninputs && !(s->flags & MT_SOURCE_NO_HOST); i++) {
+        struct mt_input *in = &m->inputs[i];
+        if (!in->host)
+            continue;
+        if (companions < traces)
+            mt_merge_note(
+                m, 0, "%s: is left out: without companions its accesses cannot be put in order with launches",
+                in->path);
+        else if (traces > 0 && !numbered(in))
+            mt_merge_note(
+                m, 0,
+                "%s: is left out: the engine %s does not see the numbers of CUDA calls, so its accesses "
+                "cannot be put in order with launches; mt-cc --host makes host traces that can",
+                in->path, mt_input_companion(in)->engine);
+        else
+            m->hosts = in->merged = 1;
+    }
 }
 
 struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const struct mt_source_options *o,

@@ -6,10 +6,10 @@
 
 const char *const mt_node_fields[5] = {"buffer", "stride", "type", "size", "site"};
 
-/* The gray of X11: SVG has a darker one. */
 /* In a graph loads are reads and stores are writes. */
 const char *const mt_graph_types[4] = {
     [MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic", [MT_UNKNOWN] = "unknown"};
+/* The gray of X11: SVG has a darker one. */
 static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
                                     [MT_STORE] = "fillcolor=\"#c0c0c0\"",
                                     [MT_ATOMIC] = "fillcolor=\"#c0c0c0\", shape=doubleoctagon",

@@ -123,8 +123,17 @@ class ByHand(Case):
 
     def test_without_companion(self):
         got = self.extract("--no-companion", self.trace, self.container)
-        self.assertIn("host accesses are left out", self.words)
+        self.assertIn("h.mtc: is left out: without companions", self.words)
         self.assertNotIn("HCV", got)
+
+    def test_engine_with_numbers_of_its_own(self):
+        other = self.host(self.accesses, name="q.mtc", header={"engine": "qemu"})
+        got = self.extract(self.trace, other)
+        self.assertIn("the engine qemu does not see the numbers of CUDA calls", self.words)
+        self.assertEqual(flat(got["transfers"], 6), flat(self.extract(self.trace)["transfers"], 6))
+        got = self.extract(self.trace, self.host(self.accesses, name="l.mtc", header={"engine": "llvm"}))
+        self.assertEqual(len(flat(got["transfers"], 6)), 9)
+        self.assertIn("HDV", self.extract(other))  # alone it needs no order
 
     def test_alone(self):
         got = self.extract(self.container)

@@ -253,6 +253,11 @@ def by_hand(binary, gen_host, folder):
     a4, a8, b8, c16, other = (0, 4, "write"), (0, -8, "write"), (1, 8, "read"), (2, 16, "write"), (0, -8, "read")
     assert nodes == {a4: 3, a8: 1, b8: 1, c16: 1, other: 1}, nodes
     assert edges == {(a4, a4): 1, (a4, a8): 1, (a8, b8): 1, (b8, a4): 1, (a4, c16): 1}, edges
+    got, *_ = read_graph(binary, path, FIELDS[:3], ["--sequence"])
+    index = {tuple(n[f] for f in FIELDS[:3]): n["id"] for n in got["nodes"]}
+    assert got["sequence_complete"] and got["sequence"] == [
+        [0, index[a4], 2], [0, index[a8], 1], [0, index[b8], 1], [0, index[a4], 1], [0, index[c16], 1],
+        [1, index[other], 1]], got["sequence"]
     _, nodes, _, _ = read_graph(binary, path, ["buffer", "stride", "type", "site"], [])
     assert nodes[0, 4, "write", "m.c:1"] == 2 and nodes[0, 4, "write", "m.c:4"] == 1, nodes
 
