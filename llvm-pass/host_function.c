@@ -80,7 +80,7 @@ static void at_return(struct mt_host_recorder *r, LLVMValueRef ret, unsigned ind
     mt_host_call(r, "__mt_host_leave", args, 3);
 }
 
-/* An exception has passed functions that did not return. */
+/* An exception or a longjmp has passed functions that did not return. */
 static void at_landing(struct mt_host_recorder *r, LLVMValueRef pad)
 {
     LLVMPositionBuilderBefore(r->builder, LLVMGetNextInstruction(pad));
@@ -101,7 +101,8 @@ void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMIsAReturnInst(list[i]))
             at_return(r, list[i], index);
-        else if (LLVMIsALandingPadInst(list[i]))
+        else if (LLVMIsALandingPadInst(list[i]) ||
+                 (LLVMIsACallInst(list[i]) && strstr(mt_name(mt_callee(list[i])), "setjmp")))
             at_landing(r, list[i]);
     at_entry(r, f, index);
     LLVMSetCurrentDebugLocation2(r->builder, NULL);

@@ -115,8 +115,9 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return 0;
     }
 #undef IS
-    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu, host, "
-           "host-stack, host-functions";
+    *why =
+        "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu, host, "
+        "host-stack, host-functions";
     return -1;
 }
 

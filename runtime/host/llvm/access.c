@@ -34,6 +34,13 @@ static uint32_t short_size(uint64_t bytes)
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
+void mt_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *o, unsigned n)
+{
+    mt_self.locked = 1; /* signals wait from here to the end */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    mt_core_atomic_begin(t, o, n);
+}
+
 void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
 {
     if (!mt_atomic) {
@@ -43,7 +50,7 @@ void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
     struct mt_core_thread *t = bytes ? mt_thread() : NULL;
     struct mt_core_operand o = {address, site, short_size(bytes)};
     if (t)
-        mt_core_atomic_begin(t, &o, 1);
+        mt_atomic_begin(t, &o, 1);
 }
 
 void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes)
@@ -56,13 +63,18 @@ void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t by
     struct mt_core_thread *t = bytes ? mt_thread() : NULL;
     struct mt_core_operand o[] = {{from, site, short_size(bytes)}, {to, site + 1, short_size(bytes)}};
     if (t)
-        mt_core_atomic_begin(t, o, 2);
+        mt_atomic_begin(t, o, 2);
 }
 
 void __mt_host_end(uint32_t failed)
 {
-    if (mt_atomic && mt_self.core)
-        mt_core_atomic_end(mt_self.core, NULL, 0, failed != 0);
+    struct mt_self *s = &mt_self;
+    if (!mt_atomic || !s->core)
+        return;
+    mt_core_atomic_end(s->core, NULL, 0, failed != 0);
+    s->locked = 0;
+    if (__builtin_expect(s->deferred, 0))
+        mt_run_deferred();
 }
 
 /* ---- functions ---- */

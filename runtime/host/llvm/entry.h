@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <ucontext.h>
 #include "abi.h"
 #include "../core/core.h"
 
@@ -70,6 +71,10 @@ struct mt_self {
     uintptr_t handler_sp;
     struct mt_core_thread *interrupted; /* __mt_host_current when it came */
     size_t waiting;                     /* entries of handlers that are over */
+    int locked;                         /* atomic mode: between begin and end */
+    int deferred;                       /* a signal that came meanwhile; 0: none */
+    siginfo_t deferred_info;
+    ucontext_t deferred_context;
     uint64_t lost;
     /* operator new in progress */
     int new;
@@ -87,9 +92,11 @@ void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
 /* signal.c */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
+void mt_run_deferred(void);        /* handlers of signals that came between begin and end */
 void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
 /* access.c: functions that an exception has left. */
 void mt_frames_above(uint64_t sp);
+void mt_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *o, unsigned n);
 /* place.c */
 int mt_locate(uint64_t ip, struct mt_core_place *place);
 /* sequence.c */

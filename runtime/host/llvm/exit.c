@@ -15,10 +15,13 @@ void mt_stop(int killed)
     int saved = errno;
     if (mt_phase != MT_PHASE_ON || (pid_t)syscall(SYS_getpid) != owner)
         return;
-    if (!killed)
-        mt_thread(); /* what this thread still has to say */
+    struct mt_core_thread *t = killed ? NULL : mt_thread();
     mt_self.busy++;
     mt_phase = MT_PHASE_OFF;
+    if (t) { /* whoever ends the program ends with it */
+        mt_thread_off();
+        mt_core_thread_end(t);
+    }
     mt_core_stop(killed);
     mt_self.busy--;
     errno = saved;

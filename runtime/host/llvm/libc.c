@@ -239,5 +239,5 @@ void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64
             mt_access(site + i, t.address[i], t.bytes[i]);
     }
     if (n && thread)
-        mt_core_atomic_begin(thread, o, n);
+        mt_atomic_begin(thread, o, n);
 }

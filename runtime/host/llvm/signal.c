@@ -3,6 +3,7 @@
  * the program's handlers. A signal that would end the program ends the trace first. */
 #include "entry.h"
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -68,24 +69,76 @@ static void close_handler(struct mt_self *s)
         __atomic_store_n(&s->core->limit, NULL, __ATOMIC_RELAXED); /* it looks around at its next access */
 }
 
+static void call_program(const struct sigaction *a, int sig, siginfo_t *info, void *context)
+{
+    if (a->sa_flags & SA_SIGINFO)
+        a->sa_sigaction(sig, info, context);
+    else if (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN)
+        a->sa_handler(sig);
+}
+
+/* Atomic mode: between begin and end a handler would make the record wrong or lose its own. It runs at the
+ * end, which is near; unless the access itself is what the signal is about. */
+static int defer(struct mt_self *s, int sig, siginfo_t *info, void *context)
+{
+    int fault = (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP) &&
+                info->si_code > 0;
+    if (fault) {
+        mt_core_atomic_drop(s->core);
+        s->locked = 0;
+        return 0;
+    }
+    if (s->deferred && s->deferred != sig)
+        return 0;
+    s->deferred_info = *info;
+    s->deferred_context = *(const ucontext_t *)context;
+    s->deferred = sig;
+    return 1;
+}
+
+void mt_run_deferred(void)
+{
+    struct mt_self *s = &mt_self;
+    int sig = s->deferred, saved = errno;
+    struct sigaction a = program[sig];
+    siginfo_t info;
+    ucontext_t context;
+    sigset_t block, before;
+    sigfillset(&block);
+    pthread_sigmask(SIG_BLOCK, &block, &before);
+    info = s->deferred_info;
+    context = s->deferred_context;
+    s->deferred = 0;
+    block = a.sa_mask;
+    for (int i = 1; i < NSIG; i++)
+        if (sigismember(&before, i) == 1 || (i == sig && !(a.sa_flags & SA_NODEFER)))
+            sigaddset(&block, i);
+    pthread_sigmask(SIG_SETMASK, &block, NULL);
+    mt_core_context_change(s->core);
+    call_program(&a, sig, &info, &context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved;
+}
+
 static void trampoline(int sig, siginfo_t *info, void *context)
 {
     struct mt_self *s = &mt_self;
     struct sigaction a = program[sig];
     int saved = errno, ours = 0;
+    if (s->locked && s->core && mt_phase == MT_PHASE_ON && !(a.sa_flags & SA_RESETHAND) &&
+        defer(s, sig, info, context))
+        return;
     if (a.sa_flags & SA_RESETHAND)
         stands_in[sig] = 0, program[sig].sa_handler = SIG_DFL;
     if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
+        /* In atomic mode all goes through the core, which knows when it was interrupted. */
         if (mt_atomic && !s->busy)
             mt_core_context_change(s->core);
-        ours = !open_handler(s);
+        ours = !mt_atomic && !open_handler(s);
     }
     s->handlers += (unsigned)ours;
     errno = saved;
-    if (a.sa_flags & SA_SIGINFO)
-        a.sa_sigaction(sig, info, context);
-    else if (a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN)
-        a.sa_handler(sig);
+    call_program(&a, sig, info, context);
     if (ours && s->handlers && __mt_host_current == &s->handler) {
         s->handlers--;
         close_handler(s);
