@@ -14,6 +14,7 @@ config.substitutions += [
     ("%instrument", f"opt -load-pass-plugin={plugin} -passes=memtrace-instrument -S"),
     ("%lower", f"opt -load-pass-plugin={plugin} -passes=memtrace-lower -S"),
     ("%optimize", f"opt -load-pass-plugin={plugin} -passes='memtrace-lower,globaldce,default<O2>' -S"),
+    ("%hosttrace", f"opt -load-pass-plugin={plugin} -passes=memtrace-host-trace -S"),
     ("%host", f"opt -load-pass-plugin={plugin} -passes=memtrace-host -S"),
     ("%device", f"opt -load-pass-plugin={plugin} -passes=memtrace-device -S"),
 ]
