@@ -156,9 +156,11 @@ def unlocked():
 
 
 def late():
-    """Operands that are learnt after the access: one lock for all, which is said; -c 1 logs failures as writes."""
-    out, err = run("cas", 4, 300, "-o", "t.out", env={"SYN_LATE": "1"})
+    """Operands that are learnt after the access: one lock for all, which is said to those who gave -l; -c 1 logs failures as writes."""
+    out, err = run("cas", 4, 300, "-o", "t.out", "-l", "128", env={"SYN_LATE": "1"})
     assert "one address lock" in err, err
+    _, err = run("cas", 4, 300, "-o", "t.out", env={"SYN_LATE": "1"})
+    assert "one address lock" not in err, err
     assert same(out, "t.out")
     out, _ = run("cas", 4, 300, "-o", "t.out", "-c", "1")
     counter, counts, failed = truth(out)
