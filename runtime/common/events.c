@@ -24,7 +24,8 @@ static size_t tail_bytes;
 static uint64_t spilled, dropped;
 static int spill_fd = -1;
 static struct mt_json line;
-static _Atomic uint64_t seq;
+/* The next number. Engines that see the process from outside (qemu) find it by its name. */
+__attribute__((visibility("default"))) _Atomic uint64_t __mt_host_seq;
 static uint64_t alloc_id;
 
 uint64_t mt_now_ns(void)
@@ -43,7 +44,7 @@ int mt_tracing(void)
  * calls have one order. Its own numbers need no word to it. */
 __attribute__((visibility("default"))) uint64_t __mt_sequence(int next)
 {
-    return next ? atomic_fetch_add(&seq, 1) : atomic_load(&seq) - 1;
+    return next ? atomic_fetch_add(&__mt_host_seq, 1) : atomic_load(&__mt_host_seq) - 1;
 }
 
 static void (*_Atomic moved)(void);
@@ -51,13 +52,13 @@ static void (*_Atomic moved)(void);
 __attribute__((visibility("default"))) void __mt_sequence_moved(void (*tell)(void))
 {
     uint64_t none = 0;
-    atomic_compare_exchange_strong(&seq, &none, 1); /* for it, 0 stands for "before all" */
+    atomic_compare_exchange_strong(&__mt_host_seq, &none, 1); /* for it, 0 stands for "before all" */
     moved = tell;
 }
 
 uint64_t mt_event_seq(void)
 {
-    uint64_t given = atomic_fetch_add(&seq, 1);
+    uint64_t given = atomic_fetch_add(&__mt_host_seq, 1);
     void (*tell)(void) = moved;
     if (tell)
         tell();

@@ -170,7 +170,7 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
     m.modules = x;
     if (x->elf) {
         mt_elf_functions(x->elf, consider, x);
-        uint64_t sequence = x->runtime ? mt_elf_data(x->elf, "mt_host_seq") : 0;
+        uint64_t sequence = x->runtime ? mt_elf_data(x->elf, "__mt_host_seq") : 0;
         if (sequence)
             m.sequence = sequence + bias;
     }

@@ -265,6 +265,41 @@ static void on_block(unsigned vcpu, void *arg)
     wait_for_turn(vcpu);
 }
 
+/* ---- order with CUDA calls ---- */
+
+static uint64_t own_sequence; /* as long as there is no CUDA runtime */
+static uint64_t *cuda_next, cuda_seen;
+
+/* Its number to come, in the guest's memory; it goes on where ours are. 0 stands for "before all". */
+static uint64_t *cuda_sequence(void)
+{
+    uint64_t none = 0;
+    uint64_t *next = __atomic_load_n(&cuda_next, __ATOMIC_ACQUIRE);
+    if (!next && mt_modules_sequence()) {
+        next = (uint64_t *)(uintptr_t)mt_guest(mt_modules_sequence());
+        __atomic_compare_exchange_n(next, &none, own_sequence + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+        __atomic_store_n(&cuda_next, next, __ATOMIC_RELEASE);
+    }
+    return next;
+}
+
+static uint64_t sequence(int next)
+{
+    uint64_t *theirs = cuda_sequence();
+    if (theirs)
+        return next ? __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST)
+                    : __atomic_load_n(theirs, __ATOMIC_ACQUIRE) - 1;
+    return next ? __atomic_add_fetch(&own_sequence, 1, __ATOMIC_SEQ_CST)
+                : __atomic_load_n(&own_sequence, __ATOMIC_ACQUIRE);
+}
+
+static __attribute__((noinline)) void moved(struct mt_thread *t)
+{
+    __atomic_store_n(&cuda_seen, __atomic_load_n(cuda_next, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+    if (!forked)
+        mt_core_moved(t->core);
+}
+
 /* ---- calls ---- */
 
 static void on_entry(unsigned vcpu, void *watch)
@@ -298,8 +333,12 @@ static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
 static void on_behind_call(unsigned vcpu, void *ip)
 {
     struct mt_thread *t = threads[vcpu];
-    if (t && t->calls.count)
+    if (!t)
+        return;
+    if (t->calls.count)
         returned(t, ip);
+    if (cuda_next && mode == MT_CORE_MAT && *(volatile uint64_t *)cuda_next != cuda_seen)
+        moved(t); /* a CUDA call may have returned here */
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
@@ -480,14 +519,6 @@ static void join(void *handle)
     struct worker *w = handle;
     pthread_join(w->thread, NULL);
     free(w);
-}
-
-static uint64_t sequence(int next)
-{
-    static uint64_t own;
-    uint64_t *theirs = (uint64_t *)(uintptr_t)mt_guest(mt_modules_sequence());
-    uint64_t *n = mt_modules_sequence() ? theirs : &own;
-    return next ? __atomic_add_fetch(n, 1, __ATOMIC_RELAXED) : __atomic_load_n(n, __ATOMIC_RELAXED);
 }
 
 static struct mt_core_engine engine = {.name = "qemu",
