@@ -9,7 +9,7 @@ enum { PAGE = 4096, DEEPEST = 1 << 20 };
 
 static int is_allocator(const struct mt_frame *f)
 {
-    return f->watch->alloc != MT_FN_NONE && f->watch->alloc != MT_FN_MAP;
+    return f->watch->alloc != MT_FN_NONE && f->watch->alloc != MT_FN_MAP && f->watch->alloc != MT_FN_RUNTIME;
 }
 
 static int is_annotation(const struct mt_watch *w)
@@ -27,6 +27,7 @@ static void pop(struct mt_calls *c, struct mt_core_thread *t)
     struct mt_frame *f = &c->frames[--c->count];
     if (is_allocator(f))
         c->allocators--;
+    c->silent -= f->silent;
     if (f->watch->routine)
         mt_core_routine_leave(t);
 }
@@ -73,6 +74,8 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
                     uint64_t ip, const uint64_t args[3])
 {
     pop_dead(c, t, sp);
+    if (c->silent && w->alloc == MT_FN_RUNTIME)
+        return; /* the one that was called from outside counts */
     /* The same function at the same place: the call before did not return. (Another one is called from a
      * function's end: both return together.) */
     if (c->count && c->frames[c->count - 1].sp == sp && c->frames[c->count - 1].watch == w)
@@ -80,11 +83,13 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
     struct mt_frame *f = push(c);
     if (!f)
         return;
-    *f = (struct mt_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0};
+    *f = (struct mt_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0, 0};
     if (!f->ip)
         f->ip = f->ret - 1; /* inside the call: good enough for a line */
+    f->silent = w->alloc == MT_FN_RUNTIME;
+    c->silent += f->silent;
     if (is_allocator(f)) {
-        f->counted = c->allocators++ == 0;
+        f->counted = c->allocators++ == 0 && !c->silent;
         if (f->counted)
             before(t, f);
     }

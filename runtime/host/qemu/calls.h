@@ -10,12 +10,14 @@ struct mt_frame {
     uint64_t ip;  /* of the call */
     uint64_t args[3];
     uint8_t counted; /* an allocator that no other one called */
+    uint8_t silent;  /* the CUDA runtime, called from outside of it */
 };
 
 struct mt_calls { /* zeroed at first */
     struct mt_frame *frames;
     unsigned count, room;
     unsigned allocators; /* frames of allocators */
+    unsigned silent;     /* inside the CUDA runtime: nothing is traced */
 };
 
 /* At the function's first instruction. `ip`: of the call instruction, or 0. */

@@ -120,7 +120,9 @@ static int is_routine(const char *name)
 static void consider(void *arg, const char *name, uint64_t address)
 {
     const struct module *module = arg;
-    enum mt_alloc_function alloc = m.allocations ? allocator(name) : MT_FN_NONE;
+    enum mt_alloc_function alloc = module->runtime ? MT_FN_RUNTIME
+                                   : m.allocations ? allocator(name)
+                                                   : MT_FN_NONE;
     int named = *m.options->functions || m.options->routine.count || strstr(name, "atomic_trace") ||
                 !strncmp(name, "mt_", 3);
     uint32_t function = 0;

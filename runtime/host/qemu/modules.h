@@ -17,6 +17,8 @@ enum mt_alloc_function {
     MT_FN_NEW,
     MT_FN_FREE,
     MT_FN_DELETE,
+    MT_FN_RUNTIME, /* any function of the CUDA runtime: what it does by itself or in libraries is not the
+                      program's */
     MT_FN_MAP, /* mmap, munmap, mremap, brk, sbrk: events come from their system calls, call sites from here
                 */
 };

@@ -155,6 +155,8 @@ static void in_child(void)
 
 static __attribute__((noinline)) void first_one(unsigned vcpu, uint64_t address, uint32_t site)
 {
+    if (threads[vcpu])
+        return; /* inside the CUDA runtime */
     struct mt_thread *t = start_thread(vcpu);
     if (t)
         mt_core_access(t->core, site, address, 0);
@@ -192,7 +194,7 @@ static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t ad
     struct mt_thread *t = thread_of(vcpu);
     const struct mt_operand *o = operand;
     (void)info;
-    if (!t)
+    if (!t || t->calls.silent)
         return;
     struct mt_core_operand one = {address, o->site, o->size};
     t->hand.inside = 1;
@@ -204,7 +206,7 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
 {
     struct mt_thread *t = thread_of(vcpu);
     int store = qemu_plugin_mem_is_store(info);
-    const struct mt_operand *o = t ? mt_which(t, insn, store) : NULL;
+    const struct mt_operand *o = t && !t->calls.silent ? mt_which(t, insn, store) : NULL;
     uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
     if (!o)
         return;
@@ -302,6 +304,12 @@ static __attribute__((noinline)) void moved(struct mt_thread *t)
 
 /* ---- calls ---- */
 
+/* Inside the CUDA runtime the fast path finds no thread. */
+static void hide(unsigned vcpu, struct mt_thread *t)
+{
+    cores[vcpu] = t->calls.silent ? NULL : t->core;
+}
+
 static void on_entry(unsigned vcpu, void *watch)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -316,6 +324,7 @@ static void on_entry(unsigned vcpu, void *watch)
     t->hand.inside = 1;
     mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip, args);
     t->hand.inside = 0;
+    hide(vcpu, t);
 }
 
 static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
@@ -335,8 +344,10 @@ static void on_behind_call(unsigned vcpu, void *ip)
     struct mt_thread *t = threads[vcpu];
     if (!t)
         return;
-    if (t->calls.count)
+    if (t->calls.count) {
         returned(t, ip);
+        hide(vcpu, t);
+    }
     if (cuda_next && mode == MT_CORE_MAT && *(volatile uint64_t *)cuda_next != cuda_seen)
         moved(t); /* a CUDA call may have returned here */
 }
@@ -353,6 +364,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     uint64_t site = mt_calls_site(&t->calls);
     if (!site && mt_registers_live && t->registers)
         site = t->registers[MT_RIP];
+    t->syscall.silent = t->calls.silent != 0;
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside = 0;
     mt_baton_give(&t->hand); /* it may wait for others */

@@ -37,7 +37,8 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
     case SYS_munmap: /* now: afterwards another thread may have got the range */
         if (args[0] % PAGE == 0 && args[1]) {
             mt_modules_changed(args[0], pages(args[1]));
-            mt_core_unmap(t, args[0], pages(args[1]));
+            if (!s->silent)
+                mt_core_unmap(t, args[0], pages(args[1]));
         }
         break;
     case SYS_execve:
@@ -56,7 +57,8 @@ static void remapped(const struct mt_syscall *s, struct mt_core_thread *t, uint6
     const uint64_t *a = s->args;
     mt_modules_changed(a[0], pages(a[1]));
     mt_modules_changed(base, pages(a[2]));
-    mt_core_remap(t, a[0], pages(a[1]), base, pages(a[2]), s->site);
+    if (!s->silent)
+        mt_core_remap(t, a[0], pages(a[1]), base, pages(a[2]), s->site);
 }
 
 static void broke(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t now)
@@ -76,7 +78,8 @@ void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t n
     switch (number) {
     case SYS_mmap:
         mt_modules_changed((uint64_t)result, pages(s->args[1]));
-        mt_core_alloc(t, MT_CORE_MMAP, (uint64_t)result, pages(s->args[1]), s->site);
+        if (!s->silent)
+            mt_core_alloc(t, MT_CORE_MMAP, (uint64_t)result, pages(s->args[1]), s->site);
         break;
     case SYS_mremap:
         remapped(s, t, (uint64_t)result);

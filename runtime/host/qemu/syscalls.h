@@ -8,9 +8,10 @@ struct mt_syscall {
     int64_t number; /* -1: none under way */
     uint64_t args[6];
     uint64_t site;
+    int silent; /* not the program's: no events */
 };
 
-/* `site`: where the program asked for it. */
+/* `site`: where the program asked for it; s->silent is the caller's. */
 void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
                       uint64_t site);
 /* May come without an enter. */
