@@ -15,7 +15,7 @@ import traces
 from traces import ATOMIC, LOAD, STORE, companion, record, trace
 
 BIN = os.path.abspath(sys.argv[1])
-TOOLS = ("mt-extract", "mt-graph", "mt-dump")
+TOOLS = ("mt-extract", "mt-graph", "mt-dump", "mt-compare")
 C0, C1 = (0, 0, 0), (1, 0, 0)
 WRITE = [record(0, STORE, 4, 0x10, C0), record(0, STORE, 4, 0x14, C0)]
 READ = [record(1, LOAD, 8, 0x10, C1)]
@@ -88,6 +88,11 @@ class Usage(Case):
                 self.assertEqual(r.returncode, 2)
                 self.assertEqual(r.stdout, b"")
                 self.assertIn(tool.encode() + b": ", r.stderr)
+
+
+def given(tool, path):
+    """mt-compare needs two."""
+    return [path, path] if tool == "mt-compare" else [path]
 
 
 def source(tool, suffix="c"):
@@ -339,13 +344,14 @@ class Output(Case):
     def test_full_disk(self):
         for tool in TOOLS:
             with open("/dev/full", "wb") as full:
-                r = subprocess.run([os.path.join(BIN, tool), self.path], stdout=full, stderr=subprocess.PIPE)
+                r = subprocess.run([os.path.join(BIN, tool), *given(tool, self.path)], stdout=full, stderr=subprocess.PIPE)
             self.assertEqual(r.returncode, 1, tool)
             self.assertIn(b"No space left", r.stderr)
 
     def test_two_runs_are_equal(self):
         for tool in TOOLS:
-            self.assertEqual(self.run_tool(tool, self.path).stdout, self.run_tool(tool, self.path).stdout)
+            paths = given(tool, self.path)
+            self.assertEqual(self.run_tool(tool, *paths).stdout, self.run_tool(tool, *paths).stdout)
 
 
 class Progress(Case):
@@ -420,7 +426,7 @@ class Interruption(Case):
         path = os.path.join(self.dir, "f")
         os.mkfifo(path)
         for tool in TOOLS:
-            p = subprocess.Popen([os.path.join(BIN, tool), path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            p = subprocess.Popen([os.path.join(BIN, tool), *given(tool, path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             time.sleep(0.3)
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=20)
