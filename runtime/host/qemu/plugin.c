@@ -18,23 +18,25 @@
  * jumps, calls and returns; there, and at each access, its copy of the guest's registers is true. */
 #define _GNU_SOURCE
 #include "api.h"
+#include "arguments.h"
 #include "guest.h"
 #include "insns.h"
 #include "map.h"
 #include "modules.h"
 #include "record.h"
 #include "registers.h"
+#include "sequence.h"
 #include "signals.h"
+#include "worker.h"
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { VCPUS = 65536, WORDS = 64 };
+enum { VCPUS = 65536 };
 
 MT_EXPORT int qemu_plugin_version = 1;
 
@@ -269,35 +271,9 @@ static void on_block(unsigned vcpu, void *arg)
 
 /* ---- order with CUDA calls ---- */
 
-static uint64_t own_sequence; /* as long as there is no CUDA runtime */
-static uint64_t *cuda_next, cuda_seen;
-
-/* Its number to come, in the guest's memory; it goes on where ours are. 0 stands for "before all". */
-static uint64_t *cuda_sequence(void)
-{
-    uint64_t none = 0;
-    uint64_t *next = __atomic_load_n(&cuda_next, __ATOMIC_ACQUIRE);
-    if (!next && mt_modules_sequence()) {
-        next = (uint64_t *)(uintptr_t)mt_guest(mt_modules_sequence());
-        __atomic_compare_exchange_n(next, &none, own_sequence + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-        __atomic_store_n(&cuda_next, next, __ATOMIC_RELEASE);
-    }
-    return next;
-}
-
-static uint64_t sequence(int next)
-{
-    uint64_t *theirs = cuda_sequence();
-    if (theirs)
-        return next ? __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST)
-                    : __atomic_load_n(theirs, __ATOMIC_ACQUIRE) - 1;
-    return next ? __atomic_add_fetch(&own_sequence, 1, __ATOMIC_SEQ_CST)
-                : __atomic_load_n(&own_sequence, __ATOMIC_ACQUIRE);
-}
-
 static __attribute__((noinline)) void moved(struct mt_thread *t)
 {
-    __atomic_store_n(&cuda_seen, __atomic_load_n(cuda_next, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+    mt_sequence_seen();
     if (!forked)
         mt_core_moved(t->core);
 }
@@ -348,7 +324,7 @@ static void on_behind_call(unsigned vcpu, void *ip)
         returned(t, ip);
         hide(vcpu, t);
     }
-    if (cuda_next && mode == MT_CORE_MAT && *(volatile uint64_t *)cuda_next != cuda_seen)
+    if (mode == MT_CORE_MAT && mt_sequence_moved())
         moved(t); /* a CUDA call may have returned here */
 }
 
@@ -495,49 +471,11 @@ static void on_exit_all(qemu_plugin_id_t id, void *arg)
         stop(0);
 }
 
-struct worker {
-    pthread_t thread;
-    void (*run)(void *);
-    void *arg;
-};
-
-static void *work(void *worker)
-{
-    struct worker *w = worker;
-    w->run(w->arg);
-    return NULL;
-}
-
-static int spawn(void (*run)(void *), void *arg, void **handle)
-{
-    struct worker *w = malloc(sizeof *w);
-    sigset_t all, before;
-    if (!w)
-        return 12;
-    *w = (struct worker){.run = run, .arg = arg};
-    sigfillset(&all); /* signals are the guest's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(&w->thread, NULL, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (e)
-        free(w);
-    else
-        *handle = w;
-    return e;
-}
-
-static void join(void *handle)
-{
-    struct worker *w = handle;
-    pthread_join(w->thread, NULL);
-    free(w);
-}
-
 static struct mt_core_engine engine = {.name = "qemu",
                                        .locate = mt_modules_locate,
-                                       .sequence = sequence,
-                                       .spawn = spawn,
-                                       .join = join,
+                                       .sequence = mt_sequence,
+                                       .spawn = mt_worker_spawn,
+                                       .join = mt_worker_join,
                                        .addresses_late = 1};
 
 /* qemu's name for the program, while the guest is not there yet; its own before 7.x exported that. */
@@ -552,27 +490,6 @@ static int refuse(const char *why)
 {
     fprintf(stderr, "memtrace: %s\n", why);
     return -1;
-}
-
-/* "name=value" of qemu -> "--name=value". The words live as long as the process. */
-static int parse(int argc, char **argv, char *why, unsigned size)
-{
-    static char *word[WORDS];
-    int n = 1;
-    for (int i = 0; i < argc; i++) {
-        char *value = strchr(argv[i], '=');
-        if (!strncmp(argv[i], "mode=", 5)) {
-            word[0] = argv[i] + 5;
-            continue;
-        }
-        if (value && (!strcmp(value, "=on") || !strcmp(value, "=off")))
-            strcpy(value, !strcmp(value, "=on") ? "=1" : "=0");
-        if (n == WORDS || asprintf(&word[n++], "--%s", argv[i]) < 0)
-            return snprintf(why, size, "too many plugin arguments"), -1;
-    }
-    if (!word[0])
-        return snprintf(why, size, "the plugin needs mode=mat, mode=insn or mode=atomic"), -1;
-    return mt_core_options_parse(&options, n, word, why, size);
 }
 
 static int prepare(const qemu_info_t *info, char *why, unsigned size)
@@ -602,7 +519,7 @@ static int prepare(const qemu_info_t *info, char *why, unsigned size)
 MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
     char why[512];
-    if (parse(argc, argv, why, sizeof why) != 0 || prepare(info, why, sizeof why) != 0)
+    if (mt_arguments_parse(&options, argc, argv, why, sizeof why) != 0 || prepare(info, why, sizeof why) != 0)
         return refuse(why);
     engine.program = program();
     if (mt_core_start(&options, &engine, why, sizeof why) != 0)
