@@ -159,7 +159,7 @@ def late():
     """Operands that are learnt after the access: one lock for all, which is said to those who gave -l; -c 1 logs failures as writes."""
     out, err = run("cas", 4, 300, "-o", "t.out", "-l", "128", env={"SYN_LATE": "1"})
     assert "one address lock" in err, err
-    _, err = run("cas", 4, 300, "-o", "t.out", env={"SYN_LATE": "1"})
+    _, err = run("cas", 4, 300, "-o", "quiet.out", env={"SYN_LATE": "1"})
     assert "one address lock" not in err, err
     assert same(out, "t.out")
     out, _ = run("cas", 4, 300, "-o", "t.out", "-c", "1")
