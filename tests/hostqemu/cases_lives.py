@@ -1,6 +1,5 @@
 """Threads, functions, signals, fork, exec and death."""
 import collections
-import os
 import signal
 import time
 
@@ -167,6 +166,21 @@ def death(w):
         same(f"{how}: killed, complete", (end["killed"], end["complete"]), (True, False))
 
 
+@case("lives.killed")
+def killed(w):
+    """From outside, twice at once, while four threads run."""
+    program = w.compile("inc.c", "-O1", "-pthread")
+    for mode in ("atomic", "mat"):
+        p = w.start(mode, "killed.mtc", [program, "4", "400000000"], level=0)
+        time.sleep(1)
+        p.send_signal(signal.SIGINT)
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+        same(f"{mode}: exit code", p.returncode, -signal.SIGINT)
+        end = meta(w.path("killed.mtc"))[-1]
+        same(f"{mode}: last line", (end["ev"], end.get("killed"), end.get("complete")), ("end", True, False))
+
+
 @case("lives.handlers")
 def handlers(w):
     """A program with a handler of SIGUSR1 of its own still gets it; SIGUSR2 without one does not kill."""
@@ -182,4 +196,3 @@ def refusals(w):
         p = w.start("mat" if mode else "no", "t.out", ["/bin/true"], **given)
         _, err = p.communicate(timeout=20)
         holds(f"refused with {given}: {p.returncode} {err}", p.returncode != 0 and (words in err or mode is None))
-    os.environ.pop("X", None)

@@ -3,6 +3,7 @@
 #include "../core/core.h"
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,8 +57,19 @@ void mt_signals_changed(int signal, uint64_t handler)
  * a plugin tells. Nothing else in qemu-user calls kill() on itself. */
 static int killing(pid_t pid, int signal)
 {
-    if (signal > 0 && pid == getpid())
+    static pthread_mutex_t once =
+        PTHREAD_MUTEX_INITIALIZER; /* a second thread waits for the first one's end */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    if (signal > 0 && pid == getpid()) {
+        /* The same signal may come twice (terminals and timeout send it to the group): not before we are
+         * done. */
+        int changed = sigaction(signal, &ignore, &before) == 0;
+        pthread_mutex_lock(&once);
         on_death();
+        pthread_mutex_unlock(&once);
+        if (changed)
+            sigaction(signal, &before, NULL);
+    }
     return kill(pid, signal);
 }
 
