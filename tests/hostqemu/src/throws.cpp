@@ -1,4 +1,4 @@
-/* clang-format off: calls and what is said of them stand on one line */
+/* clang-format off */
 // new, delete and exceptions; says what it did as heap.c does.
 #include <cstdio>
 #include <cstdlib>
