@@ -61,7 +61,7 @@ def main():
     names = [n for n in world.CASES if not args.cases or any(n == c or n.startswith(c) for c in args.cases)]
     if not names:
         parser.error(f"no such case: {', '.join(args.cases)}")
-    work = os.path.realpath(args.work) if args.work else tempfile.mkdtemp(prefix="memtrace-host-", dir=world.MEMORY)
+    work = os.path.realpath(args.work) if args.work else tempfile.mkdtemp(prefix="mt-host-test-", dir=world.MEMORY)
     verdicts = []
     for name in names:
         begin = time.monotonic()

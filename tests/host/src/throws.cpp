@@ -1,5 +1,6 @@
 // Exceptions through frames with destructors, containers, strings, threads, thread-local objects.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -9,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-static int alive;
+static std::atomic<int> alive;
 struct Counted {
     Counted()
     {
@@ -68,7 +69,7 @@ int main()
         });
     for (auto &t : threads)
         t.join();
-    std::printf("%ld %zu %d %d %s\n", caught, named.size(), alive,
+    std::printf("%ld %zu %d %d %s\n", caught, named.size(), alive.load(),
                 std::accumulate(results.begin(), results.end(), 0), mine.c_str());
     return alive == static_cast<int>(named.size()) ? 0 : 1;
 }
