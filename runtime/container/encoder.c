@@ -1,6 +1,7 @@
 /* Entries of a thread -> payload of a host chunk: docs/trace-format.md, "Host chunk". */
+#define _GNU_SOURCE
 #include "container/writer.h"
-#include <stdlib.h>
+#include "container/pages.h"
 #include <string.h>
 
 enum {
@@ -22,8 +23,7 @@ struct site {
 };
 
 struct mt_mtc_encoder {
-    struct site *sites; /* by number; aligned inside `raw` */
-    void *raw;
+    struct site *sites; /* by number */
     uint64_t nsites;
     uint32_t epoch;
     unsigned char *out;
@@ -41,16 +41,16 @@ struct work {
 
 struct mt_mtc_encoder *mt_mtc_encoder_new(void)
 {
-    return calloc(1, sizeof(struct mt_mtc_encoder));
+    return mt_pages(sizeof(struct mt_mtc_encoder));
 }
 
 void mt_mtc_encoder_free(struct mt_mtc_encoder *e)
 {
     if (!e)
         return;
-    free(e->raw);
-    free(e->out);
-    free(e);
+    mt_pages_free(e->sites, e->nsites * sizeof *e->sites);
+    mt_pages_free(e->out, e->out_room);
+    mt_pages_free(e, sizeof *e);
 }
 
 /* Room for `site` in the table; -1: no memory. Untouched parts cost address space only. */
@@ -59,14 +59,12 @@ static int grow(struct mt_mtc_encoder *e, uint32_t site)
     uint64_t want = e->nsites * 2 > 1024 ? e->nsites * 2 : 1024;
     if (want <= site)
         want = ((uint64_t)site | 1023) + 1;
-    void *raw = calloc(want + 1, sizeof *e->sites);
-    if (!raw)
+    struct site *sites = mt_pages(want * sizeof *sites);
+    if (!sites)
         return -1;
-    struct site *sites = (struct site *)(((uintptr_t)raw + sizeof *sites - 1) & -(uintptr_t)sizeof *sites);
     if (e->nsites)
         memcpy(sites, e->sites, e->nsites * sizeof *sites);
-    free(e->raw);
-    e->raw = raw;
+    mt_pages_free(e->sites, e->nsites * sizeof *sites);
     e->sites = sites;
     e->nsites = want;
     return 0;
@@ -79,9 +77,9 @@ static int begin(struct mt_mtc_encoder *e, size_t count)
     if (count > MT_MTC_MAX_ITEMS)
         return -1;
     if (want > e->out_room) {
-        free(e->out);
+        mt_pages_free(e->out, e->out_room);
         e->out_room = 0;
-        if (!(e->out = malloc(want)))
+        if (!(e->out = mt_pages(want)))
             return -1;
         e->out_room = want;
     }

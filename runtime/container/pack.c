@@ -1,6 +1,7 @@
 /* Payloads to chunks. The only file here that knows zstd and XXH3. */
+#define _GNU_SOURCE
 #include "container/pack.h"
-#include <stdlib.h>
+#include "container/pages.h"
 #include <string.h>
 #define XXH_INLINE_ALL
 #define XXH_NO_STREAM
@@ -13,14 +14,34 @@
 #endif
 #include <xxhash.h>
 #ifndef MT_CONTAINER_STORED
+#define ZSTD_STATIC_LINKING_ONLY /* memory of our own: in shared libraries, too */
 #include <zstd.h>
 #endif
 
-enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8 };
+enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8, BEFORE = 64 };
+
+#ifndef MT_CONTAINER_STORED
+static void *get(void *unused, size_t bytes)
+{
+    (void)unused;
+    size_t *p = mt_pages(bytes + BEFORE);
+    if (!p)
+        return NULL;
+    *p = bytes + BEFORE;
+    return (char *)p + BEFORE;
+}
+
+static void give(void *unused, void *p)
+{
+    (void)unused;
+    if (p)
+        mt_pages_free((char *)p - BEFORE, *(size_t *)((char *)p - BEFORE));
+}
+#endif
 
 struct mt_packer *mt_packer_new(void)
 {
-    return calloc(1, sizeof(struct mt_packer));
+    return mt_pages(sizeof(struct mt_packer));
 }
 
 void mt_packer_free(struct mt_packer *p)
@@ -30,8 +51,8 @@ void mt_packer_free(struct mt_packer *p)
 #ifndef MT_CONTAINER_STORED
     ZSTD_freeCCtx(p->context);
 #endif
-    free(p->buffer);
-    free(p);
+    mt_pages_free(p->buffer, p->room);
+    mt_pages_free(p, sizeof *p);
 }
 
 static int make_room(struct mt_packer *p, size_t payload)
@@ -39,9 +60,10 @@ static int make_room(struct mt_packer *p, size_t payload)
     size_t want = HEAD + payload + ALIGN;
     if (want <= p->room)
         return 0;
-    free(p->buffer);
+    want += want / 2; /* the next payload is not much larger */
+    mt_pages_free(p->buffer, p->room);
     p->room = 0;
-    p->buffer = malloc(want);
+    p->buffer = mt_pages(want);
     if (!p->buffer)
         return -1;
     p->room = want;
@@ -58,7 +80,7 @@ static size_t compress(struct mt_packer *p, int level, const void *plain, size_t
     if (level <= 0 || bytes < 32)
         return 0;
     if (!p->context)
-        p->context = ZSTD_createCCtx();
+        p->context = ZSTD_createCCtx_advanced((ZSTD_customMem){get, give, NULL});
     if (!p->context)
         return 0;
     /* Room for `bytes` only: what does not fit got no smaller. */
@@ -67,10 +89,11 @@ static size_t compress(struct mt_packer *p, int level, const void *plain, size_t
 #endif
 }
 
-size_t mt_pack(struct mt_packer *p, struct mt_mtc_chunk *head, int level, const void *plain, size_t bytes)
+int mt_pack(struct mt_packer *p, int level, const void *plain, size_t bytes)
 {
+    struct mt_mtc_chunk *head = &p->head;
     if (make_room(p, bytes) != 0)
-        return 0;
+        return -1;
     size_t stored = compress(p, level, plain, bytes);
     head->codec = stored ? MT_MTC_ZSTD : MT_MTC_STORED;
     if (!stored) {
@@ -85,7 +108,8 @@ size_t mt_pack(struct mt_packer *p, struct mt_mtc_chunk *head, int level, const 
     memcpy(p->buffer, head, HEAD);
     size_t padded = (stored + ALIGN - 1) / ALIGN * ALIGN;
     memset(p->buffer + HEAD + stored, 0, padded - stored);
-    return HEAD + padded;
+    p->bytes = HEAD + padded;
+    return 0;
 }
 
 void mt_pack_head(struct mt_mtc_head *head)

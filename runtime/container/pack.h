@@ -4,19 +4,21 @@
 #define MT_CONTAINER_PACK_H
 #include "memtrace/container.h"
 
-/* Room and context of one compression under way. One user at a time. */
+/* A chunk on its way into the file, with the room and the context for making it. One user at a time. */
 struct mt_packer {
-    struct mt_packer *next; /* the writer's list of idle ones */
-    unsigned char *buffer;  /* chunk head, payload, padding */
+    struct mt_packer *next;   /* the writer's list of idle ones */
+    struct mt_mtc_chunk head; /* as in the buffer */
+    size_t bytes;             /* of the whole chunk */
+    unsigned char *buffer;    /* chunk head, payload, padding */
     size_t room;
     void *context; /* ZSTD_CCtx */
 };
 
 struct mt_packer *mt_packer_new(void); /* NULL: no memory */
 void mt_packer_free(struct mt_packer *p);
-/* Builds the whole chunk in p->buffer: fills in codec, stored_bytes, plain_bytes and check of *head, all else
- * is the caller's. A payload that does not get smaller is stored. Bytes of the chunk, 0 without memory. */
-size_t mt_pack(struct mt_packer *p, struct mt_mtc_chunk *head, int level, const void *plain, size_t bytes);
+/* Builds the whole chunk in p->buffer: fills in codec, stored_bytes, plain_bytes and check of p->head, all
+ * else is the caller's. A payload that does not get smaller is stored. 0, or -1 without memory. */
+int mt_pack(struct mt_packer *p, int level, const void *plain, size_t bytes);
 
 /* Fill in the checksums. */
 void mt_pack_head(struct mt_mtc_head *head);

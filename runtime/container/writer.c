@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "container/writer.h"
 #include "container/pack.h"
+#include "container/pages.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -97,9 +98,12 @@ static void remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
 {
     if (w->chunks == w->room && !w->no_index) {
         uint64_t more = w->room ? w->room * 2 : 256;
-        struct mt_mtc_index *p = realloc(w->list, more * sizeof *p);
+        struct mt_mtc_index *p = mt_pages(more * sizeof *p);
         w->no_index = !p; /* readers find the chunks by scanning, too */
         if (p) {
+            if (w->room)
+                memcpy(p, w->list, w->room * sizeof *p);
+            mt_pages_free(w->list, w->room * sizeof *p);
             w->list = p;
             w->room = more;
         }
@@ -125,33 +129,52 @@ static struct mt_packer *take_packer(struct mt_mtc_writer *w)
     return p ? p : mt_packer_new();
 }
 
+int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
+                uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes)
+{
+    p->head = (struct mt_mtc_chunk){.magic = MT_MTC_CHUNK_MAGIC,
+                                    .type = (uint16_t)type,
+                                    .flags = (uint8_t)flags,
+                                    .items = items,
+                                    .key = key,
+                                    .first = first,
+                                    .last = last};
+    if (bytes > MT_MTC_MAX_PLAIN)
+        return EFBIG;
+    return mt_pack(p, level, plain, bytes) == 0 ? 0 : ENOMEM;
+}
+
+/* The chunk in `p`, or what became of it: `e` is an errno value. */
+static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int e, uint64_t items)
+{
+    if (e && !w->off)
+        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
+    if (!w->off) {
+        remember(w, &p->head);
+        append(w, p->buffer, p->bytes);
+    }
+    if (w->off)
+        __atomic_store_n(&w->lost, w->lost + items, __ATOMIC_RELAXED);
+    return w->off;
+}
+
+int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p)
+{
+    lock(w);
+    int e = append_chunk(w, p, 0, p->head.type == MT_MTC_HOST ? p->head.items : 0);
+    unlock(w);
+    return e;
+}
+
 int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
                  uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes)
 {
-    struct mt_mtc_chunk head = {.magic = MT_MTC_CHUNK_MAGIC,
-                                .type = (uint16_t)type,
-                                .flags = (uint8_t)flags,
-                                .items = items,
-                                .key = key,
-                                .first = first,
-                                .last = last};
     int e = __atomic_load_n(&w->off, __ATOMIC_RELAXED);
-    struct mt_packer *p = NULL;
-    size_t n = 0;
-    if (e == 0 && bytes > MT_MTC_MAX_PLAIN)
-        e = EFBIG;
-    if (e == 0)
-        e = (p = take_packer(w)) && (n = mt_pack(p, &head, w->level, plain, bytes)) ? 0 : ENOMEM;
+    struct mt_packer *p = e ? NULL : take_packer(w);
+    if (!e)
+        e = p ? mt_mtc_pack(p, w->level, type, flags, key, first, last, items, plain, bytes) : ENOMEM;
     lock(w);
-    if (e && !w->off)
-        __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
-    if (!w->off && p) {
-        remember(w, &head);
-        append(w, p->buffer, n);
-    }
-    if (w->off)
-        __atomic_store_n(&w->lost, w->lost + (type == MT_MTC_HOST ? items : 0), __ATOMIC_RELAXED);
-    e = w->off;
+    e = append_chunk(w, p, e, type == MT_MTC_HOST ? items : 0);
     if (p) {
         p->next = w->idle;
         w->idle = p;
@@ -173,20 +196,17 @@ uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w)
 /* Index and tail, as far as the index fits into a chunk. */
 static void finish(struct mt_mtc_writer *w)
 {
-    struct mt_mtc_chunk head = {
-        .magic = MT_MTC_CHUNK_MAGIC, .type = MT_MTC_INDEX, .items = w->chunks, .last = 0};
     struct mt_mtc_tail tail = {.index = w->bytes, .chunks = w->chunks, .magic = MT_MTC_TAIL_MAGIC};
-    size_t n, bytes = w->chunks * sizeof *w->list;
+    size_t bytes = w->chunks * sizeof *w->list;
     struct mt_packer *p;
     if (w->off || w->no_index || bytes > MT_MTC_MAX_PLAIN || !(p = take_packer(w)))
         return;
     p->next = w->idle;
     w->idle = p;
-    n = mt_pack(p, &head, w->level, w->list, bytes);
-    if (!n)
+    if (mt_mtc_pack(p, w->level, MT_MTC_INDEX, 0, 0, 0, 0, w->chunks, w->list, bytes) != 0)
         return; /* no memory: the file is as good without */
     mt_pack_tail(&tail);
-    if (append(w, p->buffer, n) == 0)
+    if (append(w, p->buffer, p->bytes) == 0)
         append(w, &tail, sizeof tail);
 }
 
@@ -201,7 +221,7 @@ int mt_mtc_writer_close(struct mt_mtc_writer *w)
         w->idle = p->next;
         mt_packer_free(p);
     }
-    free(w->list);
+    mt_pages_free(w->list, w->room * sizeof *w->list);
     free(w);
     return e;
 }

@@ -28,6 +28,18 @@ struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const 
  */
 int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
                  uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);
+
+/* The same in two halves: packing needs no writer and no lock, so it can go on anywhere while another decides
+ * about the order in the file. None of this calls malloc. */
+struct mt_packer;                      /* a chunk that is not yet in a file; one user at a time */
+struct mt_packer *mt_packer_new(void); /* NULL: no memory */
+void mt_packer_free(struct mt_packer *p);
+/* level: 0 stores. 0 or an errno value. */
+int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
+                uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);
+/* As mt_mtc_write; `p` can then be packed anew. */
+int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p);
+
 /* Items that came after the writer was off. */
 uint64_t mt_mtc_writer_lost(const struct mt_mtc_writer *w);
 /* Bytes written so far. */

@@ -93,6 +93,21 @@ void mt_plat_wake(uint32_t *word)
     mt_sys(__NR_futex, (long)word, WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
+#define SET_MASK 2 /* SIG_SETMASK */
+#define BIT(signal) (1ull << ((signal) - 1))
+
+uint64_t mt_plat_signals_off(void)
+{
+    uint64_t before = 0, mask = ~(BIT(4) | BIT(5) | BIT(7) | BIT(8) | BIT(11) | BIT(31)); /* ILL … SYS */
+    mt_sys(__NR_rt_sigprocmask, SET_MASK, (long)&mask, (long)&before, sizeof mask, 0, 0);
+    return before;
+}
+
+void mt_plat_signals_back(uint64_t mask)
+{
+    mt_sys(__NR_rt_sigprocmask, SET_MASK, (long)&mask, 0, sizeof mask, 0, 0);
+}
+
 void mt_plat_pause(unsigned step)
 {
     if (step < SPINS)

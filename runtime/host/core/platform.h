@@ -24,6 +24,10 @@ void mt_plat_unmap(void *p, size_t bytes);
 void mt_plat_wait(uint32_t *word, uint32_t value, uint64_t ns);
 void mt_plat_wake(uint32_t *word);
 
+/* No signal but faults interrupts the thread until the mask is put back. */
+uint64_t mt_plat_signals_off(void);
+void mt_plat_signals_back(uint64_t mask);
+
 /* Async-signal safe when not contended. Waiters spin, then yield, then sleep in small steps. */
 struct mt_spin {
     uint32_t held;

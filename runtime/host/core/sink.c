@@ -1,11 +1,13 @@
 #include "state.h"
 #include "container/writer.h"
 #include "output.h"
+#include "queue.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define QUEUED_MAX 24u       /* buffers under way before threads wait */
+#define HELP_AT 4u           /* so many wait: the thread that brings one more works, too */
+#define WORKER_GONE 8192u    /* steps of waiting */
 #define TEXT_BYTES 65536u    /* gathered before a write to a regular file */
 #define TEXT_FIFO 4096u      /* to a FIFO */
 #define IDLE_NS 50000000u    /* the worker looks around this often */
@@ -16,14 +18,11 @@ static struct {
     struct mt_output out;
     struct mt_mtc_file file;
     struct mt_mtc_writer *writer;
-    struct mt_mtc_encoder *encoder;
 
-    struct mt_spin lock; /* queue, free list */
-    struct mt_buffer *head, *tail, *free;
-    uint32_t buffers; /* queued */
+    struct mt_spin lock; /* free list */
+    struct mt_buffer *free;
 
-    struct mt_spin write_lock; /* encoder, writer, file; text */
-    uint64_t written, dropped; /* items, entries */
+    struct mt_spin text_lock; /* text, its file */
 
     uint32_t running, quit, work; /* worker; `work` is its futex */
     void *worker;
@@ -44,60 +43,10 @@ static int write_file(void *self, const void *data, size_t bytes)
     return mt_output_write(self, data, bytes);
 }
 
-static void explain(int error)
-{
-    mt_fail("%s: %s", mt_g.o->output, error == EPIPE ? "its reader closed the FIFO" : strerror(error));
-}
-
-static void write_buffer(struct mt_buffer *b)
-{
-    const void *payload = b->text;
-    uint64_t items = 0, seq = b->seq, first = b->seq;
-    size_t bytes = b->count;
-    enum mt_mtc_chunk_type type = MT_MTC_HOST;
-    if (b->kind == MT_BUFFER_META) {
-        type = MT_MTC_META;
-        items = b->seq;
-        first = seq = 0;
-    } else if (b->kind == MT_BUFFER_ENTRIES) {
-        bytes = mt_mtc_encode(s.encoder, b->entry, b->count, &items, &seq, &payload);
-    } else {
-        bytes = mt_mtc_encode_timed(s.encoder, b->timed, b->count, &items, &seq, &payload);
-    }
-    int rc = bytes ? mt_mtc_write(s.writer, type, 0, b->thread, first, seq, items, payload, bytes) : ENOMEM;
-    if (rc) {
-        explain(rc);
-        s.dropped += type == MT_MTC_HOST ? (bytes ? items : b->count) : 0;
-    } else if (type == MT_MTC_HOST) {
-        s.written += items;
-    }
-}
-
-static struct mt_buffer *pop(void)
-{
-    mt_spin_lock(&s.lock);
-    struct mt_buffer *b = s.head;
-    if (b) {
-        s.head = b->next;
-        if (!s.head)
-            s.tail = NULL;
-        __atomic_store_n(&s.buffers, s.buffers - 1, __ATOMIC_RELAXED);
-    }
-    mt_spin_unlock(&s.lock);
-    return b;
-}
-
-/* Writes what is queued. */
 static void drain(void)
 {
-    mt_spin_lock(&s.write_lock);
-    __atomic_store_n(&s.writing, 1, __ATOMIC_RELAXED);
-    for (struct mt_buffer *b; (b = pop());) {
-        write_buffer(b);
-        mt_sink_return(b);
-    }
-    __atomic_store_n(&s.writing, 0, __ATOMIC_RELAXED);
-    mt_spin_unlock(&s.write_lock);
+    while (mt_queue_step())
+        ;
 }
 
 static void work(void *arg)
@@ -114,20 +63,7 @@ static void work(void *arg)
     __atomic_store_n(&s.running, 0, __ATOMIC_RELEASE);
 }
 
-static void push(struct mt_buffer *b)
-{
-    b->next = NULL;
-    mt_spin_lock(&s.lock);
-    if (s.tail)
-        s.tail->next = b;
-    else
-        s.head = b;
-    s.tail = b;
-    __atomic_store_n(&s.buffers, s.buffers + 1, __ATOMIC_RELAXED);
-    mt_spin_unlock(&s.lock);
-}
-
-/* Somebody writes it: the worker, or we. */
+/* Somebody writes it: the worker, or we; both when the worker does not keep up. */
 static void kick(void)
 {
     if (!__atomic_load_n(&s.running, __ATOMIC_ACQUIRE)) {
@@ -136,6 +72,8 @@ static void kick(void)
     }
     __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
     mt_plat_wake(&s.work);
+    if (mt_queue_waiting() > HELP_AT && !s.out.fifo)
+        mt_queue_step();
 }
 
 /* ---- buffers ---- */
@@ -148,16 +86,12 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
         b = s.free;
         if (b)
             s.free = b->next;
-        int wait = !b && s.buffers >= QUEUED_MAX;
         mt_spin_unlock(&s.lock);
-        if (b || (!wait && !(b = mt_plat_map(MT_BUFFER_BYTES))))
+        if (b || (mt_queue_waiting() < MT_QUEUE_MAX && !(b = mt_plat_map(MT_BUFFER_BYTES))))
             break;
-        if (!b && step > 8192) { /* the worker is slow, or gone */
-            drain();
-            step = 0;
-        } else if (!b) {
+        /* A FIFO's reader may be slow: that is for the worker to wait for, as long as there is one. */
+        if (!b && ((s.out.fifo && step < WORKER_GONE) || !mt_queue_step()))
             mt_plat_pause(step);
-        }
     }
     if (b) {
         b->kind = kind;
@@ -185,7 +119,7 @@ static void push_meta(void)
     struct mt_buffer *m = s.meta;
     if (m && m->count) {
         s.meta = NULL;
-        push(m);
+        mt_queue_push(m);
     }
     mt_spin_unlock(&s.meta_lock);
 }
@@ -197,7 +131,7 @@ void mt_sink_put(struct mt_buffer *b)
         return;
     }
     push_meta();
-    push(b);
+    mt_queue_push(b);
     kick();
 }
 
@@ -221,7 +155,7 @@ void mt_sink_line_end(void)
         s.meta = NULL;
     }
     if (full)
-        push(full);
+        mt_queue_push(full);
     if (!s.meta)
         s.meta = mt_sink_buffer(MT_BUFFER_META, 0, 0);
     if (s.meta && !s.line.failed && s.meta->count + s.line.n <= MT_BUFFER_ROOM) {
@@ -273,17 +207,17 @@ static void text_out(void)
     __atomic_store_n(&s.writing, 0, __ATOMIC_RELAXED);
     s.text_bytes = 0;
     if (rc)
-        explain(rc);
+        mt_fail("%s: %s", mt_g.o->output, rc == EPIPE ? "its reader closed the FIFO" : strerror(rc));
 }
 
 void mt_sink_text_lock(void)
 {
-    mt_spin_lock(&s.write_lock);
+    mt_spin_lock(&s.text_lock);
 }
 
 void mt_sink_text_unlock(void)
 {
-    mt_spin_unlock(&s.write_lock);
+    mt_spin_unlock(&s.text_lock);
 }
 
 void mt_sink_text_locked(const char *text, size_t bytes)
@@ -312,18 +246,18 @@ void mt_sink_text(const char *text, size_t bytes)
 
 int mt_sink_writing(void)
 {
-    return (int)__atomic_load_n(&s.writing, __ATOMIC_RELAXED);
+    return (int)__atomic_load_n(&s.writing, __ATOMIC_RELAXED) || mt_queue_writing();
 }
 
 int mt_sink_stuck(uint64_t ns)
 {
-    struct mt_spin *const locks[] = {&s.meta_lock, &s.write_lock, &s.lock};
+    struct mt_spin *const locks[] = {&s.meta_lock, &s.text_lock, &s.lock};
     for (unsigned i = 0; i < 3; i++) {
         if (mt_spin_lock_for(locks[i], ns, mt_sink_writing))
             return 1;
         mt_spin_unlock(locks[i]);
     }
-    return 0;
+    return mt_queue_stuck(ns, mt_sink_writing);
 }
 
 int mt_sink_is_fifo(void)
@@ -337,14 +271,10 @@ static int open_container(char *why, unsigned size)
 {
     uint64_t features = MT_MTC_HAS_HOST | (mt_g.o->mode == MT_CORE_MAT ? 0 : MT_MTC_HAS_TIMES);
     s.file = (struct mt_mtc_file){write_file, &s.out};
-    s.encoder = mt_mtc_encoder_new();
-    if (!s.encoder) {
-        snprintf(why, size, "out of memory");
-        return -1;
-    }
     s.writer = mt_mtc_writer_open(&s.file, features, (int)mt_g.o->level, why, size);
     if (!s.writer)
         return -1;
+    mt_queue_open(s.writer, (int)mt_g.o->level);
     /* The line grows once, here, and not while the program is inside malloc. */
     char blank[8001];
     memset(blank, ' ', sizeof blank - 1);
@@ -387,7 +317,7 @@ static void stop_worker(void)
     for (unsigned step = 64; __atomic_load_n(&s.running, __ATOMIC_ACQUIRE); step++) {
         __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
         mt_plat_wake(&s.work);
-        uint64_t now = mt_plat_now_ns(), left = __atomic_load_n(&s.buffers, __ATOMIC_RELAXED);
+        uint64_t now = mt_plat_now_ns(), left = mt_queue_waiting();
         if (left != seen || mt_sink_writing()) {
             seen = left;
             since = now;
@@ -403,9 +333,9 @@ static void stop_worker(void)
 
 static void end_line(int killed)
 {
-    uint64_t lost, outside;
+    uint64_t lost, outside, written = mt_queue_written();
     mt_threads_sum(&lost, &outside);
-    lost += s.dropped;
+    lost += mt_queue_dropped();
     struct mt_json *j;
     if (lost && (j = mt_sink_line("lost"))) {
         mt_json_u64(j, "count", lost);
@@ -414,8 +344,8 @@ static void end_line(int killed)
     }
     if (!(j = mt_sink_line("end")))
         return;
-    mt_json_u64(j, "records_written", s.written);
-    mt_json_u64(j, "records_counted", s.written + lost);
+    mt_json_u64(j, "records_written", written);
+    mt_json_u64(j, "records_counted", written + lost);
     mt_json_bool(j, "killed", killed);
     mt_json_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
     mt_sink_line_end();
@@ -425,13 +355,13 @@ void mt_sink_close(int killed)
 {
     if (s.writer) {
         stop_worker();
-        drain();
+        mt_queue_finish();
         end_line(killed);
         push_meta();
-        drain();
+        mt_queue_finish();
+        mt_queue_close();
         mt_mtc_writer_close(s.writer);
         s.writer = NULL;
-        mt_mtc_encoder_free(s.encoder);
         mt_json_free(&s.line);
     } else if (s.text) {
         mt_sink_text_lock();

@@ -1,0 +1,36 @@
+/* Memory from pages, not from malloc: the traced program may be inside its malloc, or have replaced mmap. */
+#ifndef MT_CONTAINER_PAGES_H
+#define MT_CONTAINER_PAGES_H
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+static inline long mt_pages_call(long number, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long rc;
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return rc;
+}
+
+/* Zeroed; pages that nobody touches cost address space only. NULL: no memory. */
+static inline void *mt_pages(size_t bytes)
+{
+    long p =
+        mt_pages_call(__NR_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p < 0 && p > -4096 ? NULL : (void *)p;
+}
+
+/* `bytes` as they were asked for; `p` may be NULL. */
+static inline void mt_pages_free(void *p, size_t bytes)
+{
+    if (p)
+        mt_pages_call(__NR_munmap, (long)p, (long)bytes, 0, 0, 0, 0);
+}
+#endif

@@ -1,0 +1,279 @@
+#include "queue.h"
+#include <errno.h>
+#include <string.h>
+#include "state.h"
+
+#define JOBS 16u /* buffers being worked on, or done and waiting for an older one */
+#define HURRY 3u /* so many more wait: what is dense already is stored as it is */
+#define DENSE(items) ((items) + (items) / 2) /* bytes for so many items */
+#define PATIENCE_NS 1000000000u
+
+enum state { BUSY, DONE, TAKEN };
+
+/* One buffer and what works on it. */
+struct job {
+    struct job *next; /* idle ones */
+    struct mt_mtc_encoder *encoder;
+    struct mt_packer *packer;
+    struct mt_buffer *buffer;
+    uint64_t lost; /* items that do not get into the file if it fails */
+    int hurry, error;
+    enum state state; /* under q.lock */
+};
+
+static struct {
+    struct mt_mtc_writer *writer;
+    int level;
+
+    struct mt_spin lock;
+    struct mt_buffer *head, *tail;
+    uint32_t waiting;
+    struct job *idle;
+    struct job *ring[JOBS];    /* by number */
+    uint64_t popped, appended; /* numbers of buffers; those between are in the ring */
+
+    struct mt_spin append_lock; /* file */
+    uint64_t written, dropped;  /* items */
+    uint32_t writing;
+} q;
+
+void mt_queue_open(struct mt_mtc_writer *writer, int level)
+{
+    memset(&q, 0, sizeof q);
+    q.writer = writer;
+    q.level = level;
+}
+
+void mt_queue_push(struct mt_buffer *b)
+{
+    b->next = NULL;
+    mt_spin_lock(&q.lock);
+    if (q.tail)
+        q.tail->next = b;
+    else
+        q.head = b;
+    q.tail = b;
+    __atomic_store_n(&q.waiting, q.waiting + 1, __ATOMIC_RELAXED);
+    mt_spin_unlock(&q.lock);
+}
+
+uint32_t mt_queue_waiting(void)
+{
+    return __atomic_load_n(&q.waiting, __ATOMIC_RELAXED);
+}
+
+/* The oldest buffer, with a job for it; under the lock. */
+static struct job *pop(void)
+{
+    if (!q.head || q.popped - q.appended >= JOBS)
+        return NULL;
+    struct job *job = q.idle;
+    if (job)
+        q.idle = job->next;
+    else if (!(job = mt_plat_map(sizeof *job)))
+        return NULL;
+    job->buffer = q.head;
+    job->state = BUSY;
+    q.head = q.head->next;
+    if (!q.head)
+        q.tail = NULL;
+    __atomic_store_n(&q.waiting, q.waiting - 1, __ATOMIC_RELAXED);
+    job->hurry = q.waiting >= HURRY;
+    q.ring[q.popped++ % JOBS] = job;
+    return job;
+}
+
+/* Makes the chunk. Level 1 is given up where threads would have to wait for it; higher ones somebody asked
+ * for. */
+static int make(struct job *job)
+{
+    const struct mt_buffer *b = job->buffer;
+    const void *payload = b->text;
+    uint64_t items = 0, seq = b->seq, first = b->seq;
+    size_t bytes = b->count;
+    enum mt_mtc_chunk_type type = MT_MTC_HOST;
+    job->lost = b->kind == MT_BUFFER_META ? 0 : b->count;
+    if (!job->encoder)
+        job->encoder = mt_mtc_encoder_new();
+    if (!job->packer)
+        job->packer = mt_packer_new();
+    if (!job->encoder || !job->packer)
+        return ENOMEM;
+    if (b->kind == MT_BUFFER_META) {
+        type = MT_MTC_META;
+        items = b->seq;
+        first = seq = 0;
+    } else if (b->kind == MT_BUFFER_ENTRIES) {
+        bytes = mt_mtc_encode(job->encoder, b->entry, b->count, &items, &seq, &payload);
+    } else {
+        bytes = mt_mtc_encode_timed(job->encoder, b->timed, b->count, &items, &seq, &payload);
+    }
+    if (!bytes)
+        return ENOMEM;
+    if (type == MT_MTC_HOST)
+        job->lost = items;
+    int level = job->hurry && q.level == 1 && type == MT_MTC_HOST && bytes <= DENSE(items) ? 0 : q.level;
+    return mt_mtc_pack(job->packer, level, type, 0, b->thread, first, seq, items, payload, bytes);
+}
+
+static void append(struct job *job)
+{
+    int host = job->buffer->kind != MT_BUFFER_META;
+    int error = job->error ? job->error : mt_mtc_append(q.writer, job->packer);
+    if (error) {
+        mt_fail("%s: %s", mt_g.o->output, error == EPIPE ? "its reader closed the FIFO" : strerror(error));
+        __atomic_store_n(&q.dropped, q.dropped + job->lost, __ATOMIC_RELAXED);
+    } else if (host) {
+        __atomic_store_n(&q.written, q.written + job->lost, __ATOMIC_RELAXED);
+    }
+}
+
+/* The oldest one if it is done; NULL: it is not, its maker will come here. */
+static struct job *oldest(void)
+{
+    mt_spin_lock(&q.lock);
+    struct job *job = q.popped != q.appended ? q.ring[q.appended % JOBS] : NULL;
+    if (job && job->state != DONE)
+        job = NULL;
+    mt_spin_unlock(&q.lock);
+    return job;
+}
+
+static void retire(struct job *job)
+{
+    struct mt_buffer *b = job->buffer;
+    mt_spin_lock(&q.lock);
+    __atomic_store_n(&q.appended, q.appended + 1, __ATOMIC_RELEASE);
+    job->next = q.idle;
+    q.idle = job;
+    mt_spin_unlock(&q.lock);
+    mt_sink_return(b);
+}
+
+/* Appends what is done and next in order. If somebody is at that already, he sees ours: he looks again under
+ * the lock under which it became done, after he has let go of the file. */
+static void flush(void)
+{
+    while (oldest() && mt_spin_try(&q.append_lock)) {
+        __atomic_store_n(&q.writing, 1, __ATOMIC_RELAXED);
+        for (struct job *job; (job = oldest());) {
+            append(job);
+            retire(job);
+        }
+        __atomic_store_n(&q.writing, 0, __ATOMIC_RELAXED);
+        mt_spin_unlock(&q.append_lock);
+    }
+}
+
+static void run(struct job *job)
+{
+    int error = make(job);
+    mt_spin_lock(&q.lock);
+    int mine = job->state == BUSY;
+    if (mine) {
+        job->error = error;
+        job->state = DONE;
+    }
+    mt_spin_unlock(&q.lock);
+    if (mine)
+        flush(); /* else somebody else has made the chunk: job and buffer are nobody's any more */
+}
+
+int mt_queue_step(void)
+{
+    if (!mt_queue_waiting() || mt_g.forked)
+        return 0;
+    /* Below a handler that ends the program we would never come to an end. */
+    uint64_t mask = mt_plat_signals_off();
+    mt_spin_lock(&q.lock);
+    struct job *job = pop();
+    mt_spin_unlock(&q.lock);
+    if (job)
+        run(job);
+    mt_plat_signals_back(mask);
+    return job != NULL;
+}
+
+/* The oldest buffer once more, with a job of our own. Who has it may be reading it still: that harms nobody.
+ */
+static void take_oldest(void)
+{
+    struct job *own = mt_plat_map(sizeof *own);
+    if (!own)
+        return;
+    mt_spin_lock(&q.lock);
+    struct job *job = q.popped != q.appended ? q.ring[q.appended % JOBS] : NULL;
+    int ours = job && job->state == BUSY;
+    if (ours) {
+        own->buffer = job->buffer;
+        job->state = TAKEN;
+        q.ring[q.appended % JOBS] = own;
+    }
+    mt_spin_unlock(&q.lock);
+    if (ours)
+        run(own);
+    else
+        mt_plat_unmap(own, sizeof *own);
+}
+
+void mt_queue_finish(void)
+{
+    uint64_t seen = UINT64_MAX, since = 0;
+    for (unsigned step = 0;; step++) {
+        if (mt_queue_step())
+            continue;
+        flush();
+        mt_spin_lock(&q.lock);
+        uint64_t appended = q.appended;
+        int all = appended == q.popped && !q.head;
+        mt_spin_unlock(&q.lock);
+        uint64_t now = mt_plat_now_ns();
+        if (all)
+            return;
+        if (appended != seen || mt_queue_writing()) {
+            seen = appended;
+            since = now;
+        } else if (now - since > PATIENCE_NS) {
+            take_oldest();
+            since = now;
+        }
+        mt_plat_pause(step);
+    }
+}
+
+void mt_queue_close(void)
+{
+    while (q.idle) {
+        struct job *job = q.idle;
+        q.idle = job->next;
+        mt_mtc_encoder_free(job->encoder);
+        mt_packer_free(job->packer);
+        mt_plat_unmap(job, sizeof *job);
+    }
+}
+
+uint64_t mt_queue_written(void)
+{
+    return __atomic_load_n(&q.written, __ATOMIC_RELAXED);
+}
+
+uint64_t mt_queue_dropped(void)
+{
+    return __atomic_load_n(&q.dropped, __ATOMIC_RELAXED);
+}
+
+int mt_queue_writing(void)
+{
+    return (int)__atomic_load_n(&q.writing, __ATOMIC_RELAXED);
+}
+
+int mt_queue_stuck(uint64_t ns, int (*busy)(void))
+{
+    struct mt_spin *const locks[] = {&q.append_lock, &q.lock};
+    for (unsigned i = 0; i < 2; i++) {
+        if (mt_spin_lock_for(locks[i], ns, busy))
+            return 1;
+        mt_spin_unlock(locks[i]);
+    }
+    return 0;
+}
