@@ -137,11 +137,12 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
     return 0;
 }
 
-/* Has the host trace the numbers of the CUDA calls? Engines outside the program count for themselves. */
+/* Has the host trace the numbers of the CUDA calls? The compile-time engine and qemu's take them from the
+ * CUDA runtime in the process; Pin's counts for itself. */
 static int numbered(const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);
-    return !c || !*c->engine || strcmp(c->engine, "llvm") == 0;
+    return !c || strcmp(c->engine, "pin") != 0;
 }
 
 /* By sequence numbers, if all have them. */
@@ -167,7 +168,8 @@ static void decide_order(struct mt_source *s)
             mt_merge_note(
                 m, 0,
                 "%s: is left out: the engine %s does not see the numbers of CUDA calls, so its accesses "
-                "cannot be put in order with launches; mt-cc --host makes host traces that can",
+                "cannot be put in order with launches; mt-cc --host and mt-host's qemu engine make host "
+                "traces that can",
                 in->path, mt_input_companion(in)->engine);
         else
             m->hosts = in->merged = 1;

@@ -54,3 +54,30 @@ def picture(world):
         # Without the host's trace the copies are all that is known of the host.
         blind = flat(world.extract(pipes)["transfers"])
         holds(f"{level}: without host trace", all(k[0] == "<host>" and k[1] not in at.values() for k in blind))
+
+
+@case("host.picture_binary")
+def picture_binary(world):
+    """The same by the qemu engine, program built without --host: exact where the program's own lines touch the data."""
+    path = source(world, "host_picture.cu")
+    at = marks(path)
+    app = world.compile(path, "-O1", "-g")
+    plain = world.run_ok(app, traced=False)
+    folder = world.folder("run")
+    host = os.path.join(folder, "host.mtc")
+    traced = world.run_ok([world.tool("mt-host"), "mat", "-o", host, "--", app], folder=folder)
+    same("output", (traced.out, traced.err), (plain.out, plain.err))
+    got = flat(world.extract([*[traced.path(n) for n in traced.streams()], host])["transfers"])
+    own = {k: v for k, v in got.items() if k[1] in at.values() or k[4] in at.values()}
+    want, staged = {}, 0
+    for step in range(3):
+        for cta in range(4):
+            want["twice", f"{cta},0,0", step, "<host>", at["READ"], step + 1] = 256
+            if step != 1 or cta >= 2:
+                want["<host>", at["LOW" if cta < 2 else "HIGH"], step, "twice", f"{cta},0,0", step] = 256
+    same("transfers of the program's lines", own, want)
+    # What memcpy moved stands at the C library's instructions, however many it takes.
+    for (kernel, _, step, *reader), size in got.items():
+        if kernel == "<host>" and step == 1 and reader[1] in ("0,0,0", "1,0,0"):
+            staged += size
+    same("bytes through memcpy", staged, 512)

@@ -127,9 +127,9 @@ class ByHand(Case):
         self.assertNotIn("HCV", got)
 
     def test_engine_with_numbers_of_its_own(self):
-        other = self.host(self.accesses, name="q.mtc", header={"engine": "qemu"})
+        other = self.host(self.accesses, name="q.mtc", header={"engine": "pin"})
         got = self.extract(self.trace, other)
-        self.assertIn("the engine qemu does not see the numbers of CUDA calls", self.words)
+        self.assertIn("the engine pin does not see the numbers of CUDA calls", self.words)
         self.assertEqual(flat(got["transfers"], 6), flat(self.extract(self.trace)["transfers"], 6))
         got = self.extract(self.trace, self.host(self.accesses, name="l.mtc", header={"engine": "llvm"}))
         self.assertEqual(len(flat(got["transfers"], 6)), 9)

@@ -225,7 +225,15 @@ static void read_units(struct mt_elf *e)
         qsort(e->units, e->nunits, sizeof *e->units, by_low);
 }
 
-int mt_elf_line(struct mt_elf *e, uint64_t address, const char **file, uint32_t *line, uint32_t *column)
+/* The folder that a unit's relative file names are relative to, "" if it says none of use. */
+static const char *unit_folder(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    const char *folder = dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute));
+    return folder && *folder == '/' ? folder : "";
+}
+
+int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_place *place)
 {
     size_t low = 0, high;
     Dwarf_Die die;
@@ -243,10 +251,11 @@ int mt_elf_line(struct mt_elf *e, uint64_t address, const char **file, uint32_t 
     if (low == 0 || address >= e->units[low - 1].high || !dwarf_offdie(e->dwarf, e->units[low - 1].die, &die))
         return -1;
     Dwarf_Line *l = dwarf_getsrc_die(&die, address);
-    if (!l || !(*file = dwarf_linesrc(l, NULL, NULL)) || dwarf_lineno(l, &n) != 0)
+    if (!l || !(place->file = dwarf_linesrc(l, NULL, NULL)) || dwarf_lineno(l, &n) != 0)
         return -1;
-    *line = (uint32_t)n;
-    *column = dwarf_linecol(l, &n) == 0 ? (uint32_t)n : 0;
+    place->folder = *place->file == '/' ? "" : unit_folder(&die);
+    place->line = (uint32_t)n;
+    place->column = dwarf_linecol(l, &n) == 0 ? (uint32_t)n : 0;
     return 0;
 }
 

@@ -13,8 +13,13 @@ struct mt_elf *mt_elf_open(const char *path);
 int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bias);
 /* Name of the function around an address as the file spells it, NULL if there is none. */
 const char *mt_elf_function(struct mt_elf *e, uint64_t address);
-/* 0 and the place (the string is the file's), or -1: no line table covers it. */
-int mt_elf_line(struct mt_elf *e, uint64_t address, const char **file, uint32_t *line, uint32_t *column);
+/* A source place. `file` is relative to `folder` unless that is "". The strings are the ELF file's. */
+struct mt_elf_place {
+    const char *folder, *file;
+    uint32_t line, column;
+};
+/* 0 and the place, or -1: no line table covers it. */
+int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_place *place);
 /* Calls f for each function. */
 void mt_elf_functions(struct mt_elf *e, void (*f)(void *arg, const char *name, uint64_t address), void *arg);
 /* Address of a data symbol, 0 if there is none. */

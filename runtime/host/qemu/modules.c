@@ -285,7 +285,8 @@ int mt_modules_is_runtime(uint64_t ip)
 int mt_modules_locate(uint64_t ip, struct mt_core_place *place)
 {
     char room[256];
-    const char *file, *name;
+    struct mt_elf_place source;
+    const char *name;
     int known = -1;
     pthread_mutex_lock(&m.lock);
     struct module *x = module_of(ip);
@@ -294,8 +295,12 @@ int mt_modules_locate(uint64_t ip, struct mt_core_place *place)
         snprintf(place->module, sizeof place->module, "%s", x->path);
         if (x->elf && (name = mt_elf_function(x->elf, ip - x->bias)) != NULL)
             snprintf(place->function, sizeof place->function, "%s", mt_undecorate(name, room, sizeof room));
-        if (x->elf && mt_elf_line(x->elf, ip - x->bias, &file, &place->line, &place->column) == 0)
-            snprintf(place->file, sizeof place->file, "%s", file);
+        if (x->elf && mt_elf_line(x->elf, ip - x->bias, &source) == 0) {
+            snprintf(place->file, sizeof place->file, "%s%s%s", source.folder, *source.folder ? "/" : "",
+                     source.file);
+            place->line = source.line;
+            place->column = source.column;
+        }
     }
     pthread_mutex_unlock(&m.lock);
     return known;
