@@ -116,7 +116,7 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
         if (c == ':' || c == '?')
             return wrong_option(r->mode, c, argc, argv);
         if (row) {
-            /* The seed's spelling of switches: -r 1. Only 0 and 1 are taken as the value. */
+            /* A switch may be spelt -r 1, too. Only 0 and 1 are taken as the value. */
             if (!value && optind < argc && (!strcmp(argv[optind], "0") || !strcmp(argv[optind], "1")))
                 value = argv[optind++];
             keep(r, row, value ? value : "1");
