@@ -23,6 +23,7 @@ def compare(w, command, stdin=b"", mode="mat", words=(), trace="t.mtc", timeout=
         found = re.search(r"([0-9,]+) accesses, complete", "".join(own))
         holds(f"{command}: the trace is complete: {own}", found)
         holds(f"{command}: {found[1]} accesses", int(found[1].replace(",", "")) > 10000)
+    return trace
 
 
 def need_default(w):
@@ -56,7 +57,6 @@ def python(w):
                "print(len(t), hashlib.sha256(t.encode()).hexdigest(), len(re.findall(r'x+', t)))\n"
                "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    print(e)\n"
                "raise SystemExit(5)\n")
-    # The file itself: what stands in PATH may be a script that execs it, and exec ends the trace.
     compare(w, [os.path.realpath(sys.executable), "-S", "-E", "-c", program])
 
 
@@ -110,3 +110,25 @@ def atomic(w):
     with open(path, "w", encoding="ascii") as f:
         f.write("".join(f"{i * 7919 % 20011}\n" for i in range(8000)))
     compare(w, [need("sort"), "--parallel=2", "-n", path], mode="atomic", trace="sort.mtc")
+
+
+@case("programs.exec")
+def exec_chain(w):
+    """What the program becomes by exec is traced too, each under a name of its own, with the argv[0] it was given."""
+    need_default(w)
+    trace = compare(w, ["sh", "-c", 'exec bash -c "exec gzip -c" unused'], b"some words " * 1000)
+    programs = []
+    for name in (".mtc", ".exec1.mtc", ".exec2.mtc"):
+        said = subprocess.run([w.tool("mt-dump"), "--stat", trace[:-4] + name], capture_output=True, text=True, check=True)
+        programs.append(os.path.basename(re.search(r"# mat of (\S+) ", said.stdout)[1]))
+    same("one trace for each program", programs[1:], ["bash", "gzip"])
+    holds("no more of them", not os.path.exists(trace[:-4] + ".exec3.mtc"))
+    # A relative output keeps its folder when the program has gone elsewhere; argv[0] is what exec gave.
+    show = 'import sys; print(open("/proc/self/cmdline", "rb").read().split(b"\\0")[:2])'
+    python = os.path.realpath(sys.executable)
+    line = [w.tool("mt-host"), "mat", "-o", "r.mtc", "--", need("bash"), "-c",
+            f"cd / && exec -a another {python} -c '{show}'"]
+    p = subprocess.run(line, cwd=w.work, capture_output=True, text=True, env=w.environment(), timeout=240)
+    same("exit code and words", (p.returncode, p.stderr), (0, ""))
+    holds(f"argv[0]: {p.stdout}", "another" in p.stdout)
+    holds("the trace stands where the first one does", os.path.exists(os.path.join(w.work, "r.exec1.mtc")))

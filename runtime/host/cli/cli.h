@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
 
@@ -26,6 +27,8 @@ struct words {
 };
 void words_add(struct words *w, const char *word);
 __attribute__((format(printf, 2, 3))) void words_addf(struct words *w, const char *format, ...);
+/* Another word in the place of number i, which is there. */
+void words_replace(struct words *w, size_t i, const char *word);
 void words_free(struct words *w);
 /* As a line that a shell reads back as these words. */
 void words_print(const struct words *w);
@@ -49,7 +52,9 @@ struct request {
     const char *output; /* as given, or the mode's default */
     int signals;        /* --signal 1 */
     int show, verbose;
-    char **program; /* its argv */
+    int exec;          /* become the program: it was one that we traced before its exec */
+    const char *argv0; /* NULL: the program's name as given */
+    char **program;    /* its argv */
 };
 /* Reads it. -1: nothing more to do, exit with 0. */
 int request_read(struct request *r, int argc, char **argv);
@@ -91,11 +96,14 @@ int find_part(const char *name, char path[PATH_MAX]);
 
 /* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. */
 int command_run(const struct command *c);
+/* Becomes the command; returns an exit code only when that fails. */
+int command_become(const struct command *c);
 
 /* What the output was before the run, so that an old trace is not taken for the new one. */
 struct trace_before {
     int there;
     struct stat st;
+    struct timespec now;
 };
 void trace_before(struct trace_before *b, const char *path);
 /* Words on the trace: where it is, what it has, what to do next. Says always when there is none; the rest

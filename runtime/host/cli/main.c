@@ -46,10 +46,14 @@ int main(int argc, char **argv)
     int code = request_read(&r, argc, argv);
     if (code == 0)
         code = program_find(&p, r.program);
+    if (code == 0 && r.argv0 && !p.script)
+        words_replace(&p.argv, 0, r.argv0);
     if (code == 0)
         code = engine_command(&r, &p, &c, &engine);
     if (code == 0 && r.show)
         show(&c);
+    else if (code == 0 && r.exec)
+        code = command_become(&c);
     else if (code == 0)
         code = trace(&r, &c, engine);
     words_free(&c.argv);

@@ -101,7 +101,7 @@ static void put(FILE *f, const char *text)
 /* The word behind -plugin. */
 static void add_plugin(struct words *w, const struct request *r, const char *plugin)
 {
-    char *text;
+    char *text, self[PATH_MAX];
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
     if (f) {
@@ -110,6 +110,12 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
         for (size_t i = 0; i + 1 < r->given.count; i += 2) {
             fprintf(f, ",%s=", r->given.word[i]);
             put(f, r->given.word[i + 1]);
+        }
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+        if (n > 0) { /* exec is followed by this program */
+            self[n] = 0;
+            fputs(",follow=", f);
+            put(f, self);
         }
     }
     if (!f || fclose(f) != 0) {

@@ -18,12 +18,23 @@ const struct option_row option_rows[] = {
 };
 const size_t option_count = sizeof option_rows / sizeof *option_rows;
 
-enum { OWN_ENGINE = 1000, OWN_SHOW, OWN_VERBOSE, OWN_HELP, OWN_VERSION, FIRST_ROW = 2000 };
+enum {
+    OWN_ENGINE = 1000,
+    OWN_SHOW,
+    OWN_VERBOSE,
+    OWN_HELP,
+    OWN_VERSION,
+    OWN_EXEC,
+    OWN_ARGV0,
+    FIRST_ROW = 2000
+};
 static const struct option own[] = {{"engine", required_argument, NULL, OWN_ENGINE},
                                     {"show", no_argument, NULL, OWN_SHOW},
                                     {"verbose", no_argument, NULL, OWN_VERBOSE},
                                     {"help", no_argument, NULL, OWN_HELP},
-                                    {"version", no_argument, NULL, OWN_VERSION}};
+                                    {"version", no_argument, NULL, OWN_VERSION},
+                                    {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
+                                    {"argv0", required_argument, NULL, OWN_ARGV0}};
 enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *option_rows };
 
 struct table {
@@ -129,6 +140,10 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
             r->show = 1;
         } else if (c == OWN_VERBOSE) {
             r->verbose = 1;
+        } else if (c == OWN_EXEC) {
+            r->exec = 1;
+        } else if (c == OWN_ARGV0) {
+            r->argv0 = optarg;
         } else {
             *wants_help = 1;
         }

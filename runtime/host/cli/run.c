@@ -51,6 +51,15 @@ static void become(const struct command *c, const struct sigaction before[PASSED
     _exit(n == (ssize_t)sizeof why ? EXIT_ENGINE : EXIT_ENGINE + 1);
 }
 
+int command_become(const struct command *c)
+{
+    for (size_t i = 0; i < c->env.count; i++)
+        putenv(c->env.word[i]);
+    execv(c->path, c->argv.word);
+    say("%s cannot be run: %s", c->path, strerror(errno));
+    return EXIT_ENGINE;
+}
+
 static int wait_for(pid_t pid)
 {
     int status;

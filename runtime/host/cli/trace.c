@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #ifdef MT_HAVE_READER
 #include "memtrace/host.h"
 #endif
@@ -11,6 +12,7 @@
 void trace_before(struct trace_before *b, const char *path)
 {
     b->there = stat(path, &b->st) == 0;
+    clock_gettime(CLOCK_REALTIME_COARSE, &b->now);
 }
 
 static int same_time(const struct timespec *a, const struct timespec *b)
@@ -94,10 +96,27 @@ static void next_step(const struct request *r)
     }
 }
 
+/* The traces of what the program became by exec: x.mtc, x.exec1.mtc … (qemu/follow.h). */
+static void later_traces(const char *path, const struct timespec *since)
+{
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    size_t stem = dot && (!slash || dot > slash + 1) && dot > path ? (size_t)(dot - path) : strlen(path);
+    for (unsigned i = 1;; i++) {
+        struct stat st;
+        char name[PATH_MAX], text[700], bytes[32];
+        snprintf(name, sizeof name, "%.*s.exec%u%s", (int)stem, path, i, path + stem);
+        if (stat(name, &st) != 0 || st.st_mtim.tv_sec < since->tv_sec ||
+            (st.st_mtim.tv_sec == since->tv_sec && st.st_mtim.tv_nsec < since->tv_nsec))
+            return;
+        contents(name, text, sizeof text);
+        say("trace after exec: %s, %s%s", name, size_text((uint64_t)st.st_size, bytes), text);
+    }
+}
+
 void trace_words(const struct request *r, const struct trace_before *before, int talk)
 {
     struct stat st;
-    char text[400], bytes[32];
+    char text[700], bytes[32];
     if (stat(r->output, &st) != 0) {
         say("no trace was written: %s: %s", r->output, strerror(errno));
         return;
@@ -113,5 +132,6 @@ void trace_words(const struct request *r, const struct trace_before *before, int
         return;
     contents(r->output, text, sizeof text);
     say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
+    later_traces(r->output, &before->now);
     next_step(r);
 }

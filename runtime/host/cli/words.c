@@ -39,6 +39,12 @@ void words_addf(struct words *w, const char *format, ...)
     take(w, must(word));
 }
 
+void words_replace(struct words *w, size_t i, const char *word)
+{
+    free(w->word[i]);
+    w->word[i] = must(strdup(word));
+}
+
 void words_free(struct words *w)
 {
     for (size_t i = 0; i < w->count; i++)

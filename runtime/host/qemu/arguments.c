@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "arguments.h"
+#include "follow.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -8,11 +9,16 @@ enum { WORDS = 64 };
 int mt_arguments_parse(struct mt_core_options *o, int argc, char **argv, char *why, unsigned size)
 {
     static char *word[WORDS];
+    const char *host = NULL;
     int n = 1;
     for (int i = 0; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (!strncmp(argv[i], "mode=", 5)) {
             word[0] = argv[i] + 5;
+            continue;
+        }
+        if (!strncmp(argv[i], "follow=", 7)) {
+            host = argv[i] + 7;
             continue;
         }
         if (value && (!strcmp(value, "=on") || !strcmp(value, "=off")))
@@ -22,5 +28,8 @@ int mt_arguments_parse(struct mt_core_options *o, int argc, char **argv, char *w
     }
     if (!word[0])
         return snprintf(why, size, "the plugin needs mode=mat, mode=insn or mode=atomic"), -1;
-    return mt_core_options_parse(o, n, word, why, size);
+    if (mt_core_options_parse(o, n, word, why, size) != 0)
+        return -1;
+    mt_follow_start(host, word, n, o);
+    return 0;
 }

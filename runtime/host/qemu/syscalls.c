@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "syscalls.h"
+#include "follow.h"
 #include "guest.h"
 #include "modules.h"
 #include "signals.h"
@@ -20,11 +21,22 @@ static int failed(int64_t result)
 
 static uint64_t program_break; /* 0: not known yet; changes under qemu's own lock of the address space */
 
-/* The program is about to become another one, which we do not follow. */
-static void leaves(const char *path)
+/* A vector of strings of the guest as the host sees it; guest addresses are the host's unless the user moved
+ * them, then exec is not followed. */
+static char *const *vector(uint64_t address)
 {
-    if (access(path, X_OK) == 0)
-        mt_core_stop(0);
+    return address ? (char *const *)(uintptr_t)mt_guest(address) : NULL;
+}
+
+/* The program is about to become another one. */
+static void leaves(const char *path, uint64_t argv, uint64_t envp)
+{
+    if (access(path, X_OK) != 0)
+        return;
+    int follow = mt_guest_base == 0 && mt_core_on() && mt_follow_can(path);
+    mt_core_stop(0);
+    if (follow)
+        mt_follow(path, vector(argv), vector(envp));
 }
 
 void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
@@ -42,7 +54,7 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
         }
         break;
     case SYS_execve:
-        leaves(mt_guest(args[0]));
+        leaves(mt_guest(args[0]), args[1], args[2]);
         break;
     case SYS_execveat:
         mt_core_stop(0);

@@ -1,0 +1,109 @@
+#define _GNU_SOURCE
+#include "follow.h"
+#include <ctype.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OWN = 6 }; /* mt-host --engine=qemu --exec --argv0=… … -- PATH */
+
+static const char *follower;
+static char *const *word;
+static int words;
+static char output[PATH_MAX];
+
+void mt_follow_start(const char *host, char *const *w, int count, const struct mt_core_options *o)
+{
+    char folder[PATH_MAX / 2];
+    follower = host;
+    word = w;
+    words = count;
+    int there = *o->output == '/' || getcwd(folder, sizeof folder);
+    int n = snprintf(output, sizeof output, "%s%s%s",
+                     *o->output == '/' ? ""
+                     : there           ? folder
+                                       : ".",
+                     *o->output == '/' ? "" : "/", o->output);
+    if (n < 0 || (size_t)n >= sizeof output)
+        follower = NULL;
+}
+
+int mt_follow_can(const char *path)
+{
+    union {
+        Elf64_Ehdr elf;
+        char text[64];
+    } head;
+    struct stat st;
+    int can = 0, fd = follower ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & (S_ISUID | S_ISGID)) &&
+        read(fd, &head, sizeof head) >= 2)
+        can = !memcmp(head.text, "#!", 2) ||
+              (!memcmp(head.elf.e_ident, ELFMAG, SELFMAG) && head.elf.e_ident[EI_CLASS] == ELFCLASS64 &&
+               head.elf.e_machine == EM_X86_64);
+    if (fd >= 0)
+        close(fd);
+    return can;
+}
+
+/* "a/x.mtc" -> "a/x.exec1.mtc" -> "a/x.exec2.mtc"; a FIFO's name stays. */
+static int next_output(char next[PATH_MAX])
+{
+    struct stat st;
+    char *slash = strrchr(output, '/'), *dot = strrchr(output, '.'), *mark;
+    size_t stem = dot && dot > slash + 1 ? (size_t)(dot - output) : strlen(output), end = stem;
+    unsigned number = 1;
+    if (stat(output, &st) == 0 && !S_ISREG(st.st_mode))
+        return snprintf(next, PATH_MAX, "%s", output) < PATH_MAX ? 0 : -1;
+    while (end > 0 && isdigit((unsigned char)output[end - 1]))
+        end--;
+    mark = output + end - strlen(".exec");
+    if (end < stem && mark > slash && !strncmp(mark, ".exec", 5)) {
+        number = (unsigned)strtoul(output + end, NULL, 10) + 1;
+        end -= strlen(".exec");
+    } else {
+        end = stem;
+    }
+    int n = snprintf(next, PATH_MAX, "%.*s.exec%u%s", (int)end, output, number, output + stem);
+    return n > 0 && n < PATH_MAX ? 0 : -1;
+}
+
+void mt_follow(const char *path, char *const *argv, char *const *envp)
+{
+    static char *no_words[] = {NULL};
+    char next[PATH_MAX], name[PATH_MAX + 16], file[PATH_MAX + 2], *first = NULL;
+    size_t n = 0, count = 0;
+    if (!follower || next_output(next) != 0)
+        return;
+    argv = argv ? argv : no_words;
+    while (argv[count])
+        count++;
+    char **line = malloc((OWN + (size_t)words + 2 + count + 1) * sizeof *line);
+    if (!line || asprintf(&first, "--argv0=%s", count ? argv[0] : path) < 0)
+        goto out;
+    snprintf(name, sizeof name, "--output=%s", next);
+    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
+    line[n++] = "mt-host";
+    line[n++] = "--engine=qemu";
+    line[n++] = "--exec";
+    line[n++] = first;
+    line[n++] = word[0];
+    for (int i = 1; i < words; i++)
+        if (strncmp(word[i], "--output=", 9) != 0)
+            line[n++] = word[i];
+    line[n++] = name;
+    line[n++] = "--";
+    line[n++] = file;
+    for (size_t i = 1; i < count; i++)
+        line[n++] = argv[i];
+    line[n] = NULL;
+    execve(follower, line, envp);
+out:
+    free(first);
+    free(line);
+}
