@@ -46,12 +46,27 @@ static size_t sequence(const unsigned char *s)
     return n;
 }
 
+/* Bytes from s on that stand in a string as they are. */
+static size_t plain(const unsigned char *s)
+{
+    size_t n = 0;
+    while (s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+        n++;
+    return n;
+}
+
 static void put_string(struct mt_json *j, const char *text)
 {
     put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
         char esc[8];
-        size_t n = sequence(s);
+        size_t n = plain(s);
+        if (n) {
+            put(j, (const char *)s, n);
+            s += n;
+            continue;
+        }
+        n = sequence(s);
         if (n == 0) {
             put(j, "\xef\xbf\xbd", 3);
             n = 1;
@@ -69,10 +84,17 @@ static void put_string(struct mt_json *j, const char *text)
     put(j, "\"", 1);
 }
 
-static void put_format(struct mt_json *j, const char *format, uint64_t value)
+/* Digits of `value` behind `before`, `after` behind them. By hand: allocations write thousands of lines. */
+static inline void put_number(struct mt_json *j, const char *before, uint64_t value, unsigned base,
+                       const char *after)
 {
-    char text[32];
-    put(j, text, (size_t)snprintf(text, sizeof text, format, value));
+    char text[32], *end = text + sizeof text, *p = end;
+    do
+        *--p = "0123456789abcdef"[value % base];
+    while (value /= base);
+    put(j, before, strlen(before));
+    put(j, p, (size_t)(end - p));
+    put(j, after, strlen(after));
 }
 
 void mt_json_begin(struct mt_json *j, const char *ev)
@@ -86,7 +108,7 @@ void mt_json_begin(struct mt_json *j, const char *ev)
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
 {
     put_key(j, key);
-    put_format(j, "%" PRIu64, value);
+    put_number(j, "", value, 10, "");
 }
 
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
@@ -94,7 +116,7 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
     put_key(j, key);
     if (value < 0)
         put(j, "-", 1);
-    put_format(j, "%" PRIu64, value < 0 ? -(uint64_t)value : (uint64_t)value);
+    put_number(j, "", value < 0 ? -(uint64_t)value : (uint64_t)value, 10, "");
 }
 
 void mt_json_bool(struct mt_json *j, const char *key, int value)
@@ -106,7 +128,7 @@ void mt_json_bool(struct mt_json *j, const char *key, int value)
 void mt_json_address(struct mt_json *j, const char *key, uint64_t value)
 {
     put_key(j, key);
-    put_format(j, "\"0x%" PRIx64 "\"", value);
+    put_number(j, "\"0x", value, 16, "\"");
 }
 
 void mt_json_string(struct mt_json *j, const char *key, const char *value)

@@ -34,9 +34,13 @@ struct mt_mtc_encoder {
 struct work {
     struct mt_mtc_encoder *e;
     unsigned char *out;
-    uint32_t previous; /* site */
-    unsigned run;
-    uint64_t address, time, items, seq;
+    uint64_t time, items, seq;
+};
+
+/* The access before. */
+struct before {
+    uint64_t address, time;
+    uint32_t site, epoch; /* epoch: of the chunk */
 };
 
 struct mt_mtc_encoder *mt_mtc_encoder_new(void)
@@ -108,11 +112,25 @@ static unsigned char *put_signed(unsigned char *out, uint64_t v)
     return put(out, v << 1 ^ (0 - (v >> 63)));
 }
 
-static void end_run(struct work *w)
+/* `v` (whatever it is) if `wanted`, without a branch for values below 2^56: each group of 7 bits to its byte,
+ * and 8 bytes stored, of which those behind the last one will be written over. */
+static inline unsigned char *put_if(unsigned char *out, uint64_t v, unsigned wanted)
 {
-    if (w->run)
-        *w->out++ = (unsigned char)(w->run - 1);
-    w->run = 0;
+    if (__builtin_expect(v >> 56 != 0, 0))
+        return put(out, v);
+    unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) / 7; /* bytes behind the first */
+    v = (v & 0x00fffffff0000000u) << 4 | (v & 0x000000000fffffffu);
+    v = (v & 0x0fffc0000fffc000u) << 2 | (v & 0x00003fff00003fffu);
+    v = (v & 0x3f803f803f803f80u) << 1 | (v & 0x007f007f007f007fu);
+    v |= 0x8080808080808080u & (((uint64_t)1 << 8 * more) - 1);
+    memcpy(out, &v, sizeof v); /* x86-64: lowest byte first */
+    return out + (wanted ? more + 1 : 0);
+}
+
+static inline unsigned char *end_run(unsigned char *out, unsigned run)
+{
+    *out = (unsigned char)(run - 1); /* without a run it is written over */
+    return out + (run != 0);
 }
 
 /* The entry at `at`, whichever kind it is. */
@@ -149,7 +167,6 @@ static size_t event(struct work *w, const char *at, size_t left, int timed)
         more++;
     }
     size_t args = more ? more + 1 : least[kind] || first.address;
-    end_run(w);
     *w->out++ = (unsigned char)(TOKEN_EVENT | kind);
     if (timed)
         w->out = put_signed(w->out, first.time - w->time);
@@ -160,97 +177,117 @@ static size_t event(struct work *w, const char *at, size_t left, int timed)
         w->out = put(w->out, fetch(at + i * entry_bytes(timed), timed).address);
     if (kind == MT_HOST_EV_SEQ)
         w->seq = first.address;
-    w->items++;
     return 1 + more;
 }
 
-static inline uint64_t expected_time(const struct work *w, uint32_t site)
+/* An access that is not as predicted (that of a new site never is): its token, and what that changes for the
+ * sites before the caller notes where it was. Few branches: they could not be foreseen. `p`: the site before.
+ */
+static inline __attribute__((always_inline)) unsigned char *single(unsigned char *out, struct site *p,
+                                                                   struct site *s,
+                                                                   const struct mt_host_timed_entry a,
+                                                                   const struct before b, int timed)
 {
-    return w->time + !MT_HOST_OPERAND(site);
-}
-
-/* Token and site state of an access that is not as predicted (that of a new site never is). `p`:
- * the site before it. */
-static void single(struct work *w, struct site *p, struct site *s, const struct mt_host_timed_entry *a,
-                   int timed)
-{
-    int seen = s->epoch == w->e->epoch;
-    if (!seen)
-        *s = (struct site){.last = w->address, .epoch = w->e->epoch};
-    uint64_t by_stride = s->last + s->stride, by_offset = w->address + s->offset;
-    uint64_t predicted = seen && s->relative ? by_offset : by_stride;
-    unsigned what = 0;
-    if (p->next != a->site) {
-        what |= p->second == a->site ? SECOND_SITE : HAS_SITE;
-        p->second = p->next;
-        p->next = a->site;
-    }
-    what |= (a->address != predicted ? HAS_ADDRESS : 0u) | (a->size != s->size ? HAS_SIZE : 0u) |
-            (timed && a->time != expected_time(w, a->site) ? HAS_TIME : 0u);
-    end_run(w);
-    *w->out++ = (unsigned char)(TOKEN_ACCESS | what);
-    if (what & HAS_SITE)
-        w->out = put_signed(w->out, (uint64_t)a->site - w->previous);
-    if (what & HAS_ADDRESS)
-        w->out = put_signed(w->out, a->address - predicted);
-    if (what & HAS_SIZE)
-        w->out = put(w->out, a->size);
-    if (what & HAS_TIME)
-        w->out = put_signed(w->out, a->time - expected_time(w, a->site));
-    if (seen) {
-        uint64_t d = a->address - s->last;
-        if ((a->address == by_stride) != (a->address == by_offset))
-            s->relative = a->address == by_offset;
-        if (d == s->difference)
-            s->stride = d;
+    int seen = s->epoch == b.epoch;
+    if (__builtin_expect(!seen, 0))
+        *s = (struct site){.last = b.address, .epoch = b.epoch};
+    uint64_t d = a.address - s->last, due = b.time + !MT_HOST_OPERAND(a.site);
+    uint64_t from_stride = d - s->stride, from_offset = a.address - b.address - s->offset;
+    uint64_t off = s->relative ? from_offset : from_stride;
+    uint32_t next = p->next, second = p->second, other = next != a.site, is_second = second == a.site;
+    unsigned what = (off ? HAS_ADDRESS : 0u) | (a.size != s->size ? HAS_SIZE : 0u) |
+                    (timed && a.time != due ? HAS_TIME : 0u) | other * (is_second ? SECOND_SITE : HAS_SITE);
+    *out++ = (unsigned char)(TOKEN_ACCESS | what);
+    if (__builtin_expect(what & HAS_SITE, 0))
+        out = put_signed(out, (uint64_t)a.site - b.site);
+    out = put_if(out, off << 1 ^ (0 - (off >> 63)), what & HAS_ADDRESS);
+    if (__builtin_expect(what & HAS_SIZE, 0))
+        out = put(out, a.size);
+    if (timed && what & HAS_TIME)
+        out = put_signed(out, a.time - due);
+    p->second = other ? next : second;
+    p->next = a.site;
+    s->size = a.size;
+    if (__builtin_expect(seen, 1)) {
+        s->relative = !from_stride == !from_offset ? s->relative : !from_offset;
+        s->stride = d == s->difference ? d : s->stride;
         s->difference = d;
     }
-    s->size = a->size;
+    return out;
+}
+
+/* 1: the access is as predicted, and what that changes is done. Whoever follows a site in the table was seen
+ * in this chunk. */
+static inline __attribute__((always_inline)) int known(const struct site *p, struct site *s,
+                                                       const struct mt_host_timed_entry a,
+                                                       const struct before b, int timed)
+{
+    uint64_t d = a.address - s->last;
+    if (p->next != a.site || s->size != a.size || (timed && a.time != b.time + !MT_HOST_OPERAND(a.site)))
+        return 0;
+    if (!s->relative) {
+        if (d != s->stride)
+            return 0;
+    } else {
+        if (a.address - b.address != s->offset)
+            return 0;
+        if (d == s->difference)
+            s->stride = d;
+    }
+    s->difference = d;
+    return 1;
 }
 
 /* Inlined twice, with and without times. 0, or -1 without memory. */
 static inline __attribute__((always_inline)) int encode(struct work *w, const char *at, size_t count,
                                                         int timed)
 {
-    const uint32_t epoch = w->e->epoch;
-    struct site *p = &w->e->sites[0];
-    for (size_t i = 0; i < count;) {
+    struct before b = {.epoch = w->e->epoch};
+    const char *end = at + count * entry_bytes(timed);
+    struct site *sites = w->e->sites, *p = sites;
+    uint64_t nsites = w->e->nsites, arguments = 0;
+    unsigned run = 0;
+    unsigned char *out = w->out;
+    while (at < end) {
         const struct mt_host_timed_entry a = fetch(at, timed);
-        if (a.site == 0) {
-            size_t n = event(w, at, count - i, timed);
-            i += n;
+        if (__builtin_expect(a.site == 0, 0)) {
+            w->out = end_run(out, run);
+            w->time = b.time;
+            size_t n = event(w, at, (size_t)(end - at) / entry_bytes(timed), timed);
             at += n * entry_bytes(timed);
+            arguments += n - 1;
+            out = w->out;
+            b.time = w->time;
+            run = 0;
             continue;
         }
-        if (__builtin_expect(a.site >= w->e->nsites, 0)) {
+        if (__builtin_expect(a.site >= nsites, 0)) {
             if (grow(w->e, a.site) != 0)
                 return -1;
-            p = &w->e->sites[w->previous];
+            sites = w->e->sites;
+            nsites = w->e->nsites;
+            p = &sites[b.site];
         }
-        struct site *s = &w->e->sites[a.site];
-        uint64_t d = a.address - s->last;
-        int known = s->epoch == epoch && p->next == a.site && s->size == a.size &&
-                    (s->relative ? a.address == w->address + s->offset : d == s->stride) &&
-                    (!timed || a.time == expected_time(w, a.site));
-        if (__builtin_expect(known, 1)) {
-            if (++w->run == RUN_MAX)
-                end_run(w);
-            s->stride = d == s->difference ? d : s->stride;
-            s->difference = d;
+        struct site *s = &sites[a.site];
+        if (__builtin_expect(known(p, s, a, b, timed), 1)) {
+            if (++run == RUN_MAX) {
+                out = end_run(out, run);
+                run = 0;
+            }
         } else {
-            single(w, p, s, &a, timed);
+            out = single(end_run(out, run), p, s, a, b, timed);
+            run = 0;
         }
-        s->offset = a.address - w->address;
+        s->offset = a.address - b.address;
         s->last = a.address;
-        w->address = a.address;
-        w->previous = a.site;
-        w->time = timed ? a.time : 0;
-        w->items++;
+        b.address = a.address;
+        b.site = a.site;
+        b.time = timed ? a.time : 0;
         p = s;
-        i++;
         at += entry_bytes(timed);
     }
-    end_run(w);
+    w->out = end_run(out, run);
+    w->items = count - arguments;
     return 0;
 }
 
