@@ -77,6 +77,9 @@ struct mt_host_recorder {
     LLVMBuilderRef builder;
     LLVMTypeRef none, ptr, i8, i32, i64;
     LLVMValueRef current; /* thread-local: the struct mt_core_thread of this thread */
+    uint64_t said[64];    /* places that have had a warning, hashed */
+    unsigned nsaid;
+    LLVMValueRef lanes; /* of the function at hand: room for addresses of a gather; NULL: none yet */
     int atomic;
 };
 

@@ -161,6 +161,7 @@ enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct
         return a->kind;
     case LLVMCall:
     case LLVMInvoke:
+    case LLVMCallBr:
         return of_call(u, inst, a);
     default:
         return MT_HOST_NOTHING;

@@ -48,13 +48,6 @@ static void block(struct mt_host_recorder *r, LLVMValueRef pointer, LLVMValueRef
     mt_host_call(r, "__mt_host_block", args, 3);
 }
 
-static void masked(struct mt_host_recorder *r, LLVMValueRef address, LLVMValueRef mask, uint64_t element,
-                   uint32_t site)
-{
-    LLVMValueRef args[] = {address, mask, number(r, element), site_number(r, site)};
-    mt_host_call(r, "__mt_host_masked", args, 4);
-}
-
 /* The mask as an i64, lane 0 in bit 0. */
 static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_access *a)
 {
@@ -62,14 +55,37 @@ static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_a
     return LLVMBuildIntCast2(r->builder, bits, r->i64, 0, "");
 }
 
-static void lanes(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+static void masked(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
 {
-    for (unsigned i = 0; i < a->lanes; i++) {
-        LLVMValueRef lane = LLVMConstInt(r->i32, i, 0);
-        LLVMValueRef p = LLVMBuildExtractElement(r->builder, a->pointer[0], lane, "");
-        LLVMValueRef on = LLVMBuildExtractElement(r->builder, a->mask, lane, "");
-        masked(r, as_i64(r, p), as_i64(r, on), a->size, site);
+    LLVMValueRef args[] = {as_i64(r, a->pointer[0]), mask_bits(r, a), number(r, a->size),
+                           site_number(r, site)};
+    mt_host_call(r, r->atomic ? "__mt_host_begin_masked" : "__mt_host_masked", args, 4);
+}
+
+/* Room for the addresses of a vector, once per function. */
+static LLVMValueRef room_for_lanes(struct mt_host_recorder *r, LLVMValueRef inst)
+{
+    LLVMBasicBlockRef here = LLVMGetInstructionParent(inst);
+    if (!r->lanes) {
+        LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(here));
+        LLVMMetadataRef place = LLVMGetCurrentDebugLocation2(r->builder);
+        LLVMPositionBuilderBefore(r->builder, LLVMGetFirstInstruction(entry));
+        r->lanes = LLVMBuildAlloca(r->builder, LLVMArrayType2(r->i64, 64), "");
+        LLVMPositionBuilderBefore(r->builder, inst);
+        LLVMSetCurrentDebugLocation2(r->builder, place);
     }
+    return r->lanes;
+}
+
+static void lanes(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
+                  uint32_t site)
+{
+    LLVMValueRef room = room_for_lanes(r, inst);
+    LLVMTypeRef type = LLVMVectorType(r->i64, a->lanes);
+    LLVMValueRef list = LLVMBuildPtrToInt(r->builder, a->pointer[0], type, "");
+    LLVMSetAlignment(LLVMBuildStore(r->builder, list, room), 8);
+    LLVMValueRef args[] = {room, mask_bits(r, a), number(r, a->size), site_number(r, site)};
+    mt_host_call(r, r->atomic ? "__mt_host_begin_lanes" : "__mt_host_lanes", args, 4);
 }
 
 static void packed(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
@@ -77,7 +93,23 @@ static void packed(struct mt_host_recorder *r, const struct mt_host_access *a, u
     LLVMTypeRef type = LLVMFunctionType(r->i64, &r->i64, 1, 0);
     LLVMValueRef popcount = mt_declare(r->u->module, "llvm.ctpop.i64", type), bits = mask_bits(r, a);
     LLVMValueRef n = LLVMBuildCall2(r->builder, type, popcount, &bits, 1, "");
-    block(r, a->pointer[0], LLVMBuildMul(r->builder, n, number(r, a->size), ""), site);
+    LLVMValueRef bytes = LLVMBuildMul(r->builder, n, number(r, a->size), "");
+    LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), bytes};
+    if (r->atomic)
+        mt_host_call(r, "__mt_host_begin", args, 3);
+    else
+        block(r, a->pointer[0], bytes, site);
+}
+
+/* host=atomic: the access is over, behind `next`'s predecessor. */
+static void end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef place)
+{
+    LLVMValueRef fine = LLVMConstInt(r->i32, 0, 0);
+    if (!r->atomic)
+        return;
+    LLVMPositionBuilderBefore(r->builder, next);
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    mt_host_call(r, "__mt_host_end", &fine, 1);
 }
 
 /* The place behind a call, or NULL. */
@@ -88,12 +120,33 @@ static LLVMValueRef behind(LLVMValueRef inst)
     return LLVMGetNextInstruction(inst);
 }
 
+/* Code that is inlined in several places has one warning. */
+static int said_before(struct mt_host_recorder *r, LLVMValueRef inst)
+{
+    struct mt_place place;
+    mt_shim_place(inst, &place);
+    uint64_t hash = 1469598103934665603u ^ place.line ^ (uint64_t)place.column << 32;
+    for (const char *c = place.file; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    if (!place.line)
+        return 0;
+    unsigned n = sizeof r->said / sizeof *r->said;
+    for (unsigned i = 0; i < r->nsaid && i < n; i++)
+        if (r->said[i] == hash)
+            return 1;
+    r->said[r->nsaid++ % n] = hash;
+    return 0;
+}
+
 static void blind(struct mt_host_recorder *r, LLVMValueRef inst, const char *what)
 {
-    mt_diag(r->u, inst, MT_DIAG_WARNING, "memory access without a record (counted at run time): %s", what);
+    if (!said_before(r, inst))
+        mt_diag(r->u, inst, MT_DIAG_WARNING, "memory access without a record (counted at run time): %s",
+                what);
     mt_host_call(r, "__mt_host_untraced", NULL, 0);
 }
 
+/* Call of a function of libc.def. */
 static void libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
 {
     LLVMValueRef next = behind(inst), args[7];
@@ -117,19 +170,14 @@ static void libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_
         typed |= LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(inst, i))) == LLVMPointerTypeKind;
     if (!typed)
         return;
-    mt_host_call(r, "__mt_host_libc", args, 7);
-    if (r->atomic) {
-        LLVMValueRef fine = LLVMConstInt(r->i32, 0, 0);
-        if (next)
-            LLVMPositionBuilderBefore(r->builder, next);
-        LLVMSetCurrentDebugLocation2(r->builder, place);
-        mt_host_call(r, "__mt_host_end", &fine, 1);
-    }
+    mt_host_call(r, r->atomic ? "__mt_host_begin_libc" : "__mt_host_libc", args, 7);
+    end(r, next ? next : inst, place); /* without a place behind it, the call is not inside */
 }
 
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
 {
     uint32_t site;
+    LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
     switch (a->kind) {
     case MT_HOST_COPY:
     case MT_HOST_FILL:
@@ -143,14 +191,16 @@ void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const
                 block(r, a->pointer[i], as_i64(r, a->bytes), site + i);
         break;
     case MT_HOST_MASKED:
-        site = add_rows(r, inst, a, 0);
-        masked(r, as_i64(r, a->pointer[0]), mask_bits(r, a), a->size, site);
+        masked(r, a, add_rows(r, inst, a, 0));
+        end(r, LLVMGetNextInstruction(inst), place);
         break;
     case MT_HOST_LANES:
-        lanes(r, a, add_rows(r, inst, a, a->size));
+        lanes(r, inst, a, add_rows(r, inst, a, a->size));
+        end(r, LLVMGetNextInstruction(inst), place);
         break;
     case MT_HOST_PACKED:
         packed(r, a, add_rows(r, inst, a, 0));
+        end(r, LLVMGetNextInstruction(inst), place);
         break;
     case MT_HOST_LIBC:
         libc(r, inst, a);

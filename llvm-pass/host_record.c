@@ -300,6 +300,7 @@ void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function)
 {
     unsigned n;
     struct group g = {.count = 0};
+    r->lanes = NULL;
     LLVMValueRef *list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++) {
         LLVMValueRef inst = list[i];

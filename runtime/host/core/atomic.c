@@ -4,8 +4,8 @@
 #include "text.h"
 #include <stdio.h>
 
-#define RESERVE 16u /* entries kept free for one access or event */
-#define PIECE 8192u /* text put together before it goes to the sink */
+#define RESERVE (MT_CORE_OPERANDS + 16u) /* entries kept free for one access and an event */
+#define PIECE 8192u                      /* text put together before it goes to the sink */
 
 static struct mt_core_thread_state nobody;
 static char *nobody_text;
@@ -173,7 +173,8 @@ static int traced(const struct mt_core_thread_state *t)
 
 static void keep(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count)
 {
-    t->count = count > 3 ? 3 : count;
+    t->count = count > MT_CORE_OPERANDS ? MT_CORE_OPERANDS : count;
+    t->lost += count - t->count;
     for (unsigned i = 0; i < t->count; i++)
         t->operand[i] = operands[i];
 }

@@ -155,13 +155,16 @@ void mt_core_insn_operand(struct mt_core_thread *t, uint32_t site, uint64_t addr
 
 /* ---- accesses: atomic mode ---- */
 
+/* Most that one instruction has (a gather's elements); the core leaves out what goes beyond. */
+#define MT_CORE_OPERANDS 64u
+
 struct mt_core_operand {
     uint64_t address;
     uint32_t site, size; /* site: with its operand number; its op says what is done */
 };
-/* Before the instruction: takes the address locks of all operands (count <= 3; 0: all locks, the addresses
- * are not known yet), after releasing what the thread still holds. Does nothing for a thread or a time that
- * is not traced. The caller must end soon: no system call, no wait in between. */
+/* Before the instruction: takes the address locks of all operands (count <= MT_CORE_OPERANDS; 0: all
+ * locks, the addresses are not known yet), after releasing what the thread still holds. Does nothing for a
+ * thread or a time that is not traced. The caller must end soon: no system call, no wait in between. */
 void mt_core_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count);
 /* After it (or at the next thing that the engine sees of this thread): gives the time, logs, releases. With
  * operands (count > 0) they replace those of begin (addresses learnt late). failed: it was a compare-and-swap

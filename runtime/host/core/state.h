@@ -59,7 +59,7 @@ struct mt_core_thread_state {
     char *text;        /* a piece of it, while it is printed */
     int pending;       /* between begin and end */
     unsigned count;    /* operands of begin */
-    struct mt_core_operand operand[3];
+    struct mt_core_operand operand[MT_CORE_OPERANDS];
     unsigned held; /* address locks in lock_at; UINT32_MAX: all */
     uint32_t lock_at[MT_HELD_MAX + 1];
 };

@@ -6,18 +6,48 @@ void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site)
     mt_access(site, address, bytes);
 }
 
-void __mt_host_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site)
+/* Each run of neighbouring lanes is one access. Returns how many. */
+static unsigned runs(struct mt_core_operand *o, uint64_t address, uint64_t mask, uint64_t element,
+                     uint32_t site)
 {
-    /* One record for each run of neighbouring lanes. */
+    unsigned n = 0;
     for (uint64_t lane = 0; mask;) {
         uint64_t skip = (uint64_t)__builtin_ctzll(mask);
         mask >>= skip;
         lane += skip;
         uint64_t run = ~mask ? (uint64_t)__builtin_ctzll(~mask) : 64;
-        mt_access(site, address + lane * element, run * element);
+        o[n++] = (struct mt_core_operand){address + lane * element, site, (uint32_t)(run * element)};
         mask = run < 64 ? mask >> run : 0;
         lane += run;
     }
+    return n;
+}
+
+static unsigned each(struct mt_core_operand *o, const uint64_t *address, uint64_t mask, uint64_t element,
+                     uint32_t site)
+{
+    unsigned n = 0;
+    for (; mask; mask &= mask - 1)
+        o[n++] = (struct mt_core_operand){address[__builtin_ctzll(mask)], site, (uint32_t)element};
+    return n;
+}
+
+static void record_all(const struct mt_core_operand *o, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        mt_access(o[i].site, o[i].address, o[i].size);
+}
+
+void __mt_host_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site)
+{
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    record_all(o, runs(o, address, mask, element, site));
+}
+
+void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site)
+{
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    record_all(o, each(o, address, mask, element, site));
 }
 
 void __mt_host_untraced(void)
@@ -34,8 +64,11 @@ static uint32_t short_size(uint64_t bytes)
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
-void mt_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *o, unsigned n)
+void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
 {
+    struct mt_core_thread *t = n ? mt_thread() : NULL;
+    if (!t)
+        return;
     mt_self.locked = 1; /* signals wait from here to the end */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     mt_core_atomic_begin(t, o, n);
@@ -47,10 +80,8 @@ void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
         mt_access(site, address, bytes);
         return;
     }
-    struct mt_core_thread *t = bytes ? mt_thread() : NULL;
     struct mt_core_operand o = {address, site, short_size(bytes)};
-    if (t)
-        mt_atomic_begin(t, &o, 1);
+    mt_atomic_begin(&o, bytes != 0);
 }
 
 void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes)
@@ -60,10 +91,29 @@ void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t by
         mt_access(site + 1, to, bytes);
         return;
     }
-    struct mt_core_thread *t = bytes ? mt_thread() : NULL;
     struct mt_core_operand o[] = {{from, site, short_size(bytes)}, {to, site + 1, short_size(bytes)}};
-    if (t)
-        mt_atomic_begin(t, o, 2);
+    mt_atomic_begin(o, bytes ? 2 : 0);
+}
+
+/* A build for atomic that runs in another mode records as any other. */
+static void begin_all(const struct mt_core_operand *o, unsigned n)
+{
+    if (mt_atomic)
+        mt_atomic_begin(o, n);
+    else
+        record_all(o, n);
+}
+
+void __mt_host_begin_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site)
+{
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    begin_all(o, runs(o, address, mask, element, site));
+}
+
+void __mt_host_begin_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site)
+{
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    begin_all(o, each(o, address, mask, element, site));
 }
 
 void __mt_host_end(uint32_t failed)

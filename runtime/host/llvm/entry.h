@@ -26,11 +26,17 @@ MT_ENTRY void __mt_host_register(const struct mt_host_module *m);
 MT_ENTRY void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site);
 /* Lanes of `element` bytes from `address` on, those whose bit is set. */
 MT_ENTRY void __mt_host_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
+/* Elements at `address[lane]`, those whose bit is set. */
+MT_ENTRY void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site);
 MT_ENTRY void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                              uint64_t result);
 MT_ENTRY void __mt_host_untraced(void);
 MT_ENTRY void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
+MT_ENTRY void __mt_host_begin_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
+MT_ENTRY void __mt_host_begin_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site);
+MT_ENTRY void __mt_host_begin_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c,
+                                   uint64_t d, uint64_t result);
 MT_ENTRY void __mt_host_end(uint32_t failed);
 MT_ENTRY void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uint64_t c);
 MT_ENTRY void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value);
@@ -96,7 +102,8 @@ void mt_run_deferred(void);        /* handlers of signals that came between begi
 void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
 /* access.c: functions that an exception has left. */
 void mt_frames_above(uint64_t sp);
-void mt_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *o, unsigned n);
+/* n 0: nothing. */
+void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 /* place.c */
 int mt_locate(uint64_t ip, struct mt_core_place *place);
 /* sequence.c */

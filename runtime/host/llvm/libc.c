@@ -3,19 +3,29 @@
  */
 #include "entry.h"
 #include <ctype.h>
+#include <errno.h>
 #include <string.h>
 
 struct touched {
-    uint64_t address[3], bytes[3];
+    unsigned count, operand[MT_CORE_OPERANDS];
+    uint64_t address[MT_CORE_OPERANDS], bytes[MT_CORE_OPERANDS];
 };
 
 #define TEXT(x) ((const char *)(uintptr_t)(x))
 #define BYTES(x) ((const unsigned char *)(uintptr_t)(x))
 
+/* Operand i of libc.def has touched so much. */
 static void set(struct touched *t, unsigned i, uint64_t address, uint64_t bytes)
 {
-    t->address[i] = address;
-    t->bytes[i] = bytes;
+    if (!bytes)
+        return;
+    if (t->count == MT_CORE_OPERANDS) {
+        mt_self.lost++;
+        return;
+    }
+    t->operand[t->count] = i;
+    t->address[t->count] = address;
+    t->bytes[t->count++] = bytes;
 }
 
 static uint64_t length_in(uint64_t s, uint64_t n)
@@ -213,31 +223,43 @@ SHAPE(duplicate)
 
 static const struct {
     void (*shape)(struct touched *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-    unsigned operands;
 } functions[] = {
-#define MT_HOST_LIBC(symbol, shape, ops, after) {shape, sizeof ops - 1},
+#define MT_HOST_LIBC(symbol, shape, ops, after) {shape},
 #include "libc.def"
 };
 
 void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                     uint64_t result)
 {
-    struct touched t = {{0}, {0}};
-    struct mt_core_operand o[3];
-    unsigned n = 0;
-    struct mt_core_thread *thread = mt_thread();
-    if (code >= MT_LIBC_COUNT || (!thread && __mt_host_current != &mt_self.handler))
+    struct touched t;
+    int saved = errno;
+    t.count = 0;
+    if (code >= MT_LIBC_COUNT || (!mt_thread() && __mt_host_current != &mt_self.handler))
         return;
     functions[code].shape(&t, a, b, c, d, result);
-    for (unsigned i = 0; i < functions[code].operands; i++) {
-        if (!t.bytes[i])
-            continue;
-        uint32_t size = t.bytes[i] > UINT32_MAX ? UINT32_MAX : (uint32_t)t.bytes[i];
-        if (mt_atomic)
-            o[n++] = (struct mt_core_operand){t.address[i], site + i, size};
-        else
-            mt_access(site + i, t.address[i], t.bytes[i]);
+    for (unsigned i = 0; i < t.count; i++)
+        mt_access(site + t.operand[i], t.address[i], t.bytes[i]);
+    errno = saved;
+}
+
+void __mt_host_begin_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                          uint64_t result)
+{
+    struct touched t;
+    struct mt_core_operand o[MT_CORE_OPERANDS];
+    int saved = errno;
+    t.count = 0;
+    if (!mt_atomic) {
+        __mt_host_libc(code, site, a, b, c, d, result);
+        return;
     }
-    if (n && thread)
-        mt_atomic_begin(thread, o, n);
+    if (code >= MT_LIBC_COUNT || !mt_thread())
+        return;
+    functions[code].shape(&t, a, b, c, d, result);
+    for (unsigned i = 0; i < t.count; i++) {
+        uint32_t size = t.bytes[i] > UINT32_MAX ? UINT32_MAX : (uint32_t)t.bytes[i];
+        o[i] = (struct mt_core_operand){t.address[i], site + t.operand[i], size};
+    }
+    mt_atomic_begin(o, t.count);
+    errno = saved;
 }

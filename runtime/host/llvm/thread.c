@@ -104,6 +104,8 @@ static void take_scratch(struct mt_self *s)
     size_t n = (size_t)(s->scratch.cur - s->entry);
     s->scratch.cur = s->entry;
     __mt_host_current = s->core;
+    if (mt_atomic && n) /* a module that was not built for it */
+        mt_core_lost(s->core, n);
     for (size_t i = 0; i < n && !mt_atomic; i++)
         mt_core_record(s->core, s->entry[i].site, s->entry[i].address, s->entry[i].size);
 }
@@ -161,7 +163,7 @@ void mt_record(uint64_t address, uint64_t word)
     struct mt_core_thread *t = mt_thread();
     if (t && !mt_atomic)
         mt_core_record(t, (uint32_t)word, address, (uint32_t)(word >> 32));
-    else if (__mt_host_current == &s->handler || mt_phase == MT_PHASE_EARLY)
+    else if (t || __mt_host_current == &s->handler || mt_phase == MT_PHASE_EARLY)
         s->lost++;
     else if (!t && __mt_host_current == &nobody)
         mt_thread_off();
@@ -173,8 +175,10 @@ void mt_access(uint32_t site, uint64_t address, uint64_t bytes)
 {
     const uint64_t most = 1u << 30;
     struct mt_core_thread *t = bytes ? mt_thread() : NULL;
-    if (!bytes || mt_atomic)
+    if (!bytes || mt_atomic) {
+        mt_self.lost += t && bytes; /* a module that was not built for atomic mode */
         return;
+    }
     if (!t && __mt_host_current == &mt_self.handler)
         t = &mt_self.handler;
     for (uint64_t done = 0; t && done < bytes; done += most) {
