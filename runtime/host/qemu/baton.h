@@ -10,7 +10,7 @@
 #define MT_HOST_QEMU_BATON_H
 #include <stdint.h>
 
-enum { MT_BATON_BLOCKS = 4096 }; /* how many blocks a thread executes before it looks whether others wait */
+enum { MT_BATON_BLOCKS = 16384 }; /* how many blocks a thread executes before it looks whether others wait */
 
 struct mt_baton_hand { /* a thread's; zeroed at first */
     uint32_t ticket, blocks;
