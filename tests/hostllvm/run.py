@@ -424,6 +424,43 @@ int main(int argc, char **argv)
 
 
 @case
+def names(w):
+    """%p in the name; a traced program that another one starts leaves its trace alone."""
+    with open(w.path("names.c"), "w") as f:
+        f.write("""#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int cell[100];
+int main(int argc, char **argv)
+{
+    int n = argc > 1 ? 100 : 50;
+    if (argc > 1 && fork() == 0)
+        execl(argv[0], argv[0], (char *)0);
+    wait(NULL);
+    for (int i = 0; i < n; i++)
+        cell[i] = i;
+    printf("%d %p\\n", (int)getpid(), (void *)cell);
+    return 0;
+}
+""")
+    w.command([w.cc, "--host", "-O1", "-fno-unroll-loops", "names.c", "-o", "names"])
+
+    def stores(trace, base):
+        return len([a for a in inside(w.accesses(w.path(trace)), base, 400) if a.op == "store"])
+
+    for name, words, dir in (("MemTrace-host{}.mtc", None, w.work), ("n-%p{}.mtc", "mat -o n-%p.mtc", w.path("."))):
+        env = {"MEMTRACE_DIR": dir, **({"MEMTRACE_HOST": words} if words else {})}
+        r = w.command([w.path("names"), "1"], env)
+        (child, at_child), (parent, at_parent) = ((int(x.split()[0]), int(x.split()[1], 16)) for x in r.stdout.splitlines())
+        of_parent = name.format("").replace("%p", str(parent))
+        of_child = "MemTrace-host.mtc" if words else name.format("." + str(child))
+        same("stores of the parent", stores(of_parent, at_parent), 100)
+        same("stores of the child", stores(of_child, at_child), 50)
+        if not words and f"{of_child}" not in r.stderr:
+            raise Failed("no word about the child's name: " + r.stderr)
+
+
+@case
 def cuda(w):
     """Host accesses lie between the right CUDA calls; neither kernels nor the runtime are in the host's trace."""
     program = w.compile("order.cu", "-O1", "-fno-vectorize", "-fno-unroll-loops")

@@ -1,10 +1,12 @@
 /* Start, stop, fork. */
+#include "output.h"
 #include "state.h"
 #include <stdio.h>
 #include <string.h>
 
 struct mt_core_global mt_g;
 static uint32_t started;
+static struct mt_core_options used; /* the engine's, with the file's name */
 
 uint64_t mt_seq_now(void)
 {
@@ -40,10 +42,16 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
         return -1;
     }
     memset(&mt_g, 0, sizeof mt_g);
-    mt_g.o = options;
+    used = *options;
+    mt_g.o = &used;
     mt_g.e = engine;
     mt_g.switched = !options->signal;
     mt_plat_engine(engine->report, engine->yield);
+    if (!(used.output = mt_output_name(options->output))) {
+        used.output = options->output;
+        snprintf(why, size, "the name of the output file is too long; give another -o");
+        return -1;
+    }
     if (!(mt_g.slot = mt_plat_map(MT_THREADS * sizeof *mt_g.slot))) {
         snprintf(why, size, "out of memory");
         return -1;

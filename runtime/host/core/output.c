@@ -16,7 +16,38 @@
 #define KERNEL_SIGSET 8 /* bytes */
 #define SLURP_MAX (64u << 20)
 
+static char name[4096];
+
 /* ---- open ---- */
+
+const char *mt_output_name(const char *pattern)
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p; p++) {
+        int pid = p[0] == '%' && p[1] == 'p', room = (int)(sizeof name - n);
+        int wrote = pid ? snprintf(name + n, (size_t)room, "%u", mt_plat_pid())
+                        : snprintf(name + n, (size_t)room, "%c", *p);
+        if (wrote >= room)
+            return NULL;
+        n += (size_t)wrote;
+        p += pid;
+    }
+    name[n] = 0;
+    return name;
+}
+
+/* x.mtc becomes x.1234.mtc, others x.1234. */
+static int add_pid(void)
+{
+    char end[8] = "";
+    size_t n = strlen(name);
+    if (n > 4 && !strcmp(name + n - 4, ".mtc")) {
+        n -= 4;
+        strcpy(end, ".mtc");
+    }
+    int room = (int)(sizeof name - n);
+    return snprintf(name + n, (size_t)room, ".%u%s", mt_plat_pid(), end) < room ? 0 : -1;
+}
 
 static int refuse(const struct stat *st, const char *path, char *why, size_t size)
 {
@@ -87,7 +118,7 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
     return rc ? failed(path, rc, why, size) : 0;
 }
 
-int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size)
+static int open_one(struct mt_output *o, const char *path, char *why, size_t size)
 {
     int fd = -1, rc;
     *o = (struct mt_output){.fd = -1};
@@ -103,6 +134,21 @@ int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size
         mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
     else
         o->fd = fd;
+    return rc;
+}
+
+int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size)
+{
+    char taken[sizeof name];
+    int rc = open_one(o, path, why, size);
+    if (rc != EBUSY || path != name)
+        return rc;
+    strcpy(taken, name);
+    if (add_pid())
+        return rc;
+    rc = open_one(o, name, why, size);
+    if (!rc)
+        mt_plat_report("%s is being written by another traced process; this one's trace is %s", taken, name);
     return rc;
 }
 

@@ -11,8 +11,12 @@ struct mt_output {
     int error; /* first errno value of a write; later writes do nothing */
 };
 
+/* `pattern` with %p replaced by the process's number, in memory of ours; NULL: too long. */
+const char *mt_output_name(const char *pattern);
 /* Opens `path`, empty (0600 when new). A FIFO without reader is waited for, with a word after 2 s. 0, or an
- * errno value with *why set to a sentence that names the path and the way out. */
+ * errno value with *why set to a sentence that names the path and the way out.
+ * A regular file that another process is writing stays as it is: for a name of mt_output_name, which then
+ * changes, one with our number in it is taken, with a word. */
 int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size);
 /* Writes it all. 0 or an errno value (EPIPE: the FIFO's reader is gone). Raises no signal. */
 int mt_output_write(struct mt_output *o, const void *data, size_t bytes);
