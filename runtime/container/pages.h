@@ -6,6 +6,15 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#ifdef __SANITIZE_THREAD__ /* it must see that pages come back as others' */
+static inline long mt_pages_call(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (number == __NR_munmap)
+        return munmap((void *)a, (size_t)b);
+    void *p = mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f);
+    return p == MAP_FAILED ? -1 : (long)p;
+}
+#else
 static inline long mt_pages_call(long number, long a, long b, long c, long d, long e, long f)
 {
     register long r10 __asm__("r10") = d;
@@ -18,6 +27,7 @@ static inline long mt_pages_call(long number, long a, long b, long c, long d, lo
                      : "rcx", "r11", "memory");
     return rc;
 }
+#endif
 
 /* Zeroed; pages that nobody touches cost address space only. NULL: no memory. */
 static inline void *mt_pages(size_t bytes)

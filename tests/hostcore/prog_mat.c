@@ -4,7 +4,8 @@
  *   pool     threads share a few slots under mutexes: allocate, free, access; the size of an allocation is
  * its serial number: "THREAD SERIAL OFFSET" for each access switch   the signal switch, a routine and a
  * region of interest, around numbered accesses running  stop while the threads still run fill     COUNT
- * accesses that do not compress speed    cost of mt_core_access beside a plain store */
+ * accesses that do not compress stream   COUNT accesses of each thread at known addresses, as fast as it
+ * can speed    cost of mt_core_access beside a plain store */
 #define _GNU_SOURCE
 #include "synthetic.h"
 #include <signal.h>
@@ -193,6 +194,18 @@ static void fill(void)
     printf("on %d\n", mt_core_on());
 }
 
+/* What is the access number `i` of a thread, so that a reader knows it, too. */
+static void *stream(void *arg)
+{
+    uint64_t me = (uintptr_t)arg;
+    struct mt_core_thread *t = mt_core_thread_start(me);
+    uint32_t mine = syn_site(100 + me, MT_HOST_LOAD, 4);
+    for (uint64_t i = 0; i < count; i++)
+        mt_core_access(t, mine, (me + 1) << 40 | (i * i * 40503 & 0xffffff), 4);
+    mt_core_thread_end(t);
+    return NULL;
+}
+
 /* Of this thread's processor time: the machine may be busy with something else. */
 static double seconds(clockid_t clock)
 {
@@ -237,12 +250,12 @@ int main(int argc, char **argv)
     nowhere = syn_site(0, MT_HOST_LOAD, 4);
     if (!strcmp(argv[1], "basic")) {
         basic();
-    } else if (!strcmp(argv[1], "pool")) {
+    } else if (!strcmp(argv[1], "pool") || !strcmp(argv[1], "stream")) {
         pthread_t p[64];
         for (unsigned i = 0; i < SLOTS; i++)
             pthread_mutex_init(&slot[i].lock, NULL);
         for (uintptr_t i = 0; i < threads; i++)
-            pthread_create(&p[i], NULL, pool, (void *)i);
+            pthread_create(&p[i], NULL, *argv[1] == 'p' ? pool : stream, (void *)i);
         for (unsigned i = 0; i < threads; i++)
             pthread_join(p[i], NULL);
     } else if (!strcmp(argv[1], "switch")) {

@@ -108,6 +108,22 @@ def pool():
     assert got == truth(out)
 
 
+def stream():
+    """Threads that outrun the worker, or have none, work on chunks together: all is there, in each thread's order."""
+    count = 120000
+    for env, level in (({"SYN_SPAWN": "1"}, 9), ({"SYN_SPAWN": "1"}, 1), ({}, 1)):
+        run("stream", 4, count, "-o", "t.mtc", "--all", "--level", str(level), env=env)
+        meta, chunks, tail = hosttrace.read("t.mtc")
+        assert tail and meta[-1]["complete"] and meta[-1]["records_written"] > 4 * count
+        seen = set()
+        for items in hosttrace.by_thread(chunks).values():
+            got = [i[2] for _, i in items if i[0] == "access"]
+            me = got[0] >> 40
+            seen.add(me)
+            assert got == [me << 40 | i * i * 40503 & 0xffffff for i in range(count)], (env, level, me, len(got))
+        assert seen == {1, 2, 3, 4}
+
+
 def calls():
     """Numbers that the CUDA runtime gives: known at once where the call was made, elsewhere at the next access."""
     run("calls", 1, 500, "-o", "t.mtc", env={"SYN_SEQUENCE": "1"})

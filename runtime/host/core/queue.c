@@ -3,8 +3,8 @@
 #include <string.h>
 #include "state.h"
 
-#define JOBS 16u /* buffers being worked on, or done and waiting for an older one */
-#define HURRY 3u /* so many more wait: what is dense already is stored as it is */
+#define JOBS 16u    /* buffers being worked on, or done and waiting for an older one */
+#define HURRY 1024u /* since a thread had to help so many buffers are stored as they are, if dense */
 #define DENSE(items) ((items) + (items) / 2) /* bytes for so many items */
 #define PATIENCE_NS 1000000000u
 
@@ -29,6 +29,7 @@ static struct {
     struct mt_buffer *head, *tail;
     uint32_t waiting;
     struct job *idle;
+    uint32_t hurry;            /* buffers to come */
     struct job *ring[JOBS];    /* by number */
     uint64_t popped, appended; /* numbers of buffers; those between are in the ring */
 
@@ -63,7 +64,7 @@ uint32_t mt_queue_waiting(void)
 }
 
 /* The oldest buffer, with a job for it; under the lock. */
-static struct job *pop(void)
+static struct job *pop(int help)
 {
     if (!q.head || q.popped - q.appended >= JOBS)
         return NULL;
@@ -78,7 +79,8 @@ static struct job *pop(void)
     if (!q.head)
         q.tail = NULL;
     __atomic_store_n(&q.waiting, q.waiting - 1, __ATOMIC_RELAXED);
-    job->hurry = q.waiting >= HURRY;
+    q.hurry = help ? HURRY : q.hurry ? q.hurry - 1 : 0;
+    job->hurry = q.hurry != 0;
     q.ring[q.popped++ % JOBS] = job;
     return job;
 }
@@ -179,14 +181,14 @@ static void run(struct job *job)
         flush(); /* else somebody else has made the chunk: job and buffer are nobody's any more */
 }
 
-int mt_queue_step(void)
+int mt_queue_step(int help)
 {
     if (!mt_queue_waiting() || mt_g.forked)
         return 0;
     /* Below a handler that ends the program we would never come to an end. */
     uint64_t mask = mt_plat_signals_off();
     mt_spin_lock(&q.lock);
-    struct job *job = pop();
+    struct job *job = pop(help);
     mt_spin_unlock(&q.lock);
     if (job)
         run(job);
@@ -220,7 +222,7 @@ void mt_queue_finish(void)
 {
     uint64_t seen = UINT64_MAX, since = 0;
     for (unsigned step = 0;; step++) {
-        if (mt_queue_step())
+        if (mt_queue_step(0))
             continue;
         flush();
         mt_spin_lock(&q.lock);

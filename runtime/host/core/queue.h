@@ -12,8 +12,9 @@
 void mt_queue_open(struct mt_mtc_writer *writer, int level);
 /* The buffer is the queue's until it goes to mt_sink_return. */
 void mt_queue_push(struct mt_buffer *b);
-/* Takes the oldest buffer and works on it. 0: there is none, or as many as may be are under way. */
-int mt_queue_step(void);
+/* Takes the oldest buffer and works on it. 0: there is none, or as many as may be are under way. help: the
+ * caller has something else to do; it then goes fast, and packs less, for a while. */
+int mt_queue_step(int help);
 uint32_t mt_queue_waiting(void);
 /* Everything is in the file, what other threads have begun, too: one that makes no progress for a second (it
  * is below the signal handler that ends the program, perhaps) has its buffer taken away. One caller at a

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELP_AT 4u           /* so many wait: the thread that brings one more works, too */
+#define HELP_AT 3u           /* so many wait: the thread that brings one more works, too */
 #define WORKER_GONE 8192u    /* steps of waiting */
 #define TEXT_BYTES 65536u    /* gathered before a write to a regular file */
 #define TEXT_FIFO 4096u      /* to a FIFO */
@@ -45,7 +45,7 @@ static int write_file(void *self, const void *data, size_t bytes)
 
 static void drain(void)
 {
-    while (mt_queue_step())
+    while (mt_queue_step(0))
         ;
 }
 
@@ -73,7 +73,7 @@ static void kick(void)
     __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
     mt_plat_wake(&s.work);
     if (mt_queue_waiting() > HELP_AT && !s.out.fifo)
-        mt_queue_step();
+        mt_queue_step(1);
 }
 
 /* ---- buffers ---- */
@@ -90,7 +90,7 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
         if (b || (mt_queue_waiting() < MT_QUEUE_MAX && !(b = mt_plat_map(MT_BUFFER_BYTES))))
             break;
         /* A FIFO's reader may be slow: that is for the worker to wait for, as long as there is one. */
-        if (!b && ((s.out.fifo && step < WORKER_GONE) || !mt_queue_step()))
+        if (!b && ((s.out.fifo && step < WORKER_GONE) || !mt_queue_step(1)))
             mt_plat_pause(step);
     }
     if (b) {
