@@ -4,8 +4,8 @@
 #include "state.h"
 
 #define JOBS 16u    /* buffers being worked on, or done and waiting for an older one */
-#define HURRY 1024u /* since a thread had to help so many buffers are stored as they are, if dense */
-#define DENSE(items) ((items) + (items) / 2) /* bytes for so many items */
+#define HURRY 1024u /* so many buffers after a thread had to help are not compressed … */
+#define DENSE(items) ((items) + (items) / 2) /* … as long as the file has no more bytes than this */
 #define PATIENCE_NS 1000000000u
 
 enum state { BUSY, DONE, TAKEN };
@@ -85,8 +85,16 @@ static struct job *pop(int help)
     return job;
 }
 
-/* Makes the chunk. Level 1 is given up where threads would have to wait for it; higher ones somebody asked
- * for. */
+/* Level 1 is given up where threads would have to wait for it; higher ones somebody asked for. */
+static int level_for(const struct job *job, size_t bytes, uint64_t items)
+{
+    return q.level == 1 && job->hurry &&
+                   mt_mtc_writer_bytes(q.writer) + bytes <= DENSE(mt_queue_written() + items)
+               ? 0
+               : q.level;
+}
+
+/* Makes the chunk. */
 static int make(struct job *job)
 {
     const struct mt_buffer *b = job->buffer;
@@ -114,7 +122,7 @@ static int make(struct job *job)
         return ENOMEM;
     if (type == MT_MTC_HOST)
         job->lost = items;
-    int level = job->hurry && q.level == 1 && type == MT_MTC_HOST && bytes <= DENSE(items) ? 0 : q.level;
+    int level = type == MT_MTC_HOST ? level_for(job, bytes, items) : q.level;
     return mt_mtc_pack(job->packer, level, type, 0, b->thread, first, seq, items, payload, bytes);
 }
 
