@@ -119,7 +119,7 @@ static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_
     for (unsigned i = 0; i < MT_LIBC_COUNT; i++) {
         if (strcmp(name, libc[i].name))
             continue;
-        if (LLVMGetNumArgOperands(inst) < 1 || LLVMGetNumArgOperands(inst) > 4)
+        if (LLVMGetNumArgOperands(inst) < 1 || LLVMGetNumArgOperands(inst) > 6)
             return MT_HOST_NOTHING; /* some other function of that name */
         a->kind = MT_HOST_LIBC;
         a->libc = (enum mt_host_libc)i;

@@ -115,6 +115,8 @@ static void end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef p
 /* The place behind a call, or NULL. */
 static LLVMValueRef behind(LLVMValueRef inst)
 {
+    if (LLVMIsAInvokeInst(inst))
+        return mt_shim_behind_invoke(inst);
     if (!LLVMIsACallInst(inst) || LLVMGetTailCallKind(inst) == LLVMTailCallKindMustTail)
         return NULL;
     return LLVMGetNextInstruction(inst);
@@ -149,7 +151,7 @@ static void blind(struct mt_host_recorder *r, LLVMValueRef inst, const char *wha
 /* Call of a function of libc.def. */
 static void libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
 {
-    LLVMValueRef next = behind(inst), args[7];
+    LLVMValueRef next = a->lanes || r->atomic ? behind(inst) : NULL, args[7];
     unsigned given = LLVMGetNumArgOperands(inst);
     int after = (int)a->lanes, typed = 0;
     if (after && !next) {

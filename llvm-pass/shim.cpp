@@ -242,6 +242,18 @@ LLVMBasicBlockRef mt_shim_split(LLVMValueRef before)
     return wrap(I->getParent()->splitBasicBlock(I));
 }
 
+LLVMValueRef mt_shim_behind_invoke(LLVMValueRef invoke)
+{
+    auto *I = unwrap<InvokeInst>(invoke);
+    BasicBlock *next = I->getNormalDest();
+    if (next->getSinglePredecessor())
+        return wrap(&*next->getFirstInsertionPt());
+    BasicBlock *edge = BasicBlock::Create(I->getContext(), "", I->getFunction(), next);
+    next->replacePhiUsesWith(I->getParent(), edge);
+    I->setNormalDest(edge);
+    return wrap(BranchInst::Create(next, edge));
+}
+
 int mt_shim_private_slot(LLVMValueRef pointer)
 {
     auto *A = dyn_cast<AllocaInst>(getUnderlyingObject(unwrap(pointer)));

@@ -58,6 +58,8 @@ int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *leng
 int mt_shim_is_nvptx(LLVMModuleRef module);
 /* Cuts the instruction's block in two before it; returns the second. The first ends in a branch to it. */
 LLVMBasicBlockRef mt_shim_split(LLVMValueRef before);
+/* The instruction that an invoke goes on with, and only it, when it returns. */
+LLVMValueRef mt_shim_behind_invoke(LLVMValueRef invoke);
 /* 1 if the pointer leads into a local variable of its function whose address goes nowhere else. */
 int mt_shim_private_slot(LLVMValueRef pointer);
 /* 1 if the inline asm reads or writes memory that its operands do not show, or by an indirect operand. */

@@ -26,6 +26,9 @@ int mt_is_toolchain_file(const char *path)
     char probe[PATH_MAX + 32];
     if (strstr(path, "/lib/clang/"))
         return 1;
+    /* the C library's inline functions, which stand in front of its calls */
+    if (mt_starts(path, "/usr/include/") && strstr(path, "/bits/") && !strstr(path, "/c++/"))
+        return 1;
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (!n || n >= sizeof last)

@@ -179,6 +179,28 @@ def lanes(w):
 
 
 @case
+def io(w):
+    """What read, write and their like touch for the program, at the place of the call."""
+    text = open(os.path.join(HERE, "src", "io.cpp")).read().splitlines()
+    want = []
+    for number, line in enumerate(text, 1):
+        for part in line.split(" // ")[-1].split(", ") if " // " in line else []:
+            what = re.match(r"(load|store)? ?(line|\d+) (\d+)(?=$|:)", part)
+            if what:
+                op = what[1] or want[-1][0]
+                want.append((op, "line" if what[2] == "line" else int(what[2]), int(what[3]), number))
+    same("accesses in the source's remarks", len(want), 14)
+    for flags in (["-O0"], ["-O2"], ["-O2", "-D_FORTIFY_SOURCE=2"]):
+        for host, words in (("--host", "mat"), ("--host=atomic", "atomic")):
+            r = w.run(w.compile("io.cpp", *flags, host=host), w.path("io.data"), words=words)
+            base, line = int(r.stdout.split()[0], 16), int(r.stdout.split()[1], 16)
+            got = [(a.op, "line" if a.address == line else a.address - base, a.size, int(a.place.split(":")[1]))
+                   for a in w.accesses(r.trace) if a.address == line or base <= a.address < base + 4096]
+            same(f"{flags} {words}", got, want)
+            same("complete, lost", w.end(r.trace), (True, 0))
+
+
+@case
 def lost(w):
     """What has no record is counted, in the trace and when it is compiled: inline assembly, modules not built for atomic."""
     with open(w.path("asm.c"), "w") as f:

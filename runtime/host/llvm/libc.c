@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 struct touched {
     unsigned count, operand[MT_CORE_OPERANDS];
@@ -218,6 +220,55 @@ SHAPE(duplicate)
     uint64_t n = r ? strlen(TEXT(r)) + 1 : 0;
     set(t, 0, a, n);
     set(t, 1, r, n);
+}
+static uint64_t count_of(uint64_t result) /* -1: it failed */
+{
+    return (int64_t)result > 0 ? result : 0;
+}
+SHAPE(transfer) /* recv with MSG_TRUNC says more than fits */
+{
+    UNUSED;
+    set(t, 0, b, count_of(r) < c ? count_of(r) : c);
+}
+static void pieces(struct touched *t, const struct iovec *v, uint64_t n, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < n && bytes; i++) {
+        uint64_t part = v[i].iov_len < bytes ? v[i].iov_len : bytes;
+        set(t, 0, (uint64_t)(uintptr_t)v[i].iov_base, part);
+        bytes -= part;
+    }
+}
+SHAPE(scattered)
+{
+    UNUSED;
+    pieces(t, (const struct iovec *)(uintptr_t)b, c, count_of(r));
+}
+SHAPE(message)
+{
+    UNUSED;
+    const struct msghdr *m = (const struct msghdr *)(uintptr_t)b;
+    pieces(t, m->msg_iov, m->msg_iovlen, count_of(r));
+}
+SHAPE(items) /* the piece of an item at a file's end does not count */
+{
+    UNUSED;
+    set(t, 0, a, r * b);
+}
+SHAPE(items_checked)
+{
+    UNUSED;
+    set(t, 0, a, r * c);
+}
+SHAPE(line)
+{
+    UNUSED;
+    set(t, 0, a, r ? strlen(TEXT(a)) + 1 : 0);
+}
+SHAPE(whole_line)
+{
+    UNUSED;
+    if (count_of(r))
+        set(t, 0, (uint64_t)(uintptr_t)*(char **)(uintptr_t)a, r + 1);
 }
 #undef SHAPE
 
