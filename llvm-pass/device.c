@@ -87,6 +87,8 @@ int mt_pass_device(LLVMModuleRef module)
     mt_unit_init(&u, work);
     mt_unit_read_facts(&u);
     mt_unit_instrument(&u);
+    if (o->gpu_trace)
+        mt_unit_plan_gpu(&u); /* the image's table says which kernels have no trace there */
     if (o->cpu_image)
         make_cpu_image(&u, module);
     if (o->verbose)

@@ -100,7 +100,8 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .signature = text(l, k->signature),
                .file = text(l, k->file),
                .line = k->line,
-               .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0),
+               .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
+                        (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0),
                .entry = l->entries[i],
                .loop = l->loops[i],
                .params = params_table(l, i),

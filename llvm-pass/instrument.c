@@ -94,20 +94,17 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
     free(list);
 }
 
-/* A kernel's function type with one more pointer; the body moves over. Metadata that names the kernel
- * follows. */
-static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
+LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name)
 {
-    LLVMValueRef old = k->function;
     unsigned n = LLVMCountParams(old);
     LLVMTypeRef type = LLVMGlobalGetValueType(old), *params = malloc((n + 1) * sizeof *params);
     if (!params)
-        return;
+        return NULL;
     LLVMGetParamTypes(type, params);
     params[n] = mt_type_ptr(u);
     LLVMTypeRef wider = LLVMFunctionType(LLVMGetReturnType(type), params, n + 1, LLVMIsFunctionVarArg(type));
     free(params);
-    LLVMValueRef new = LLVMAddFunction(u->module, "", wider);
+    LLVMValueRef new = LLVMAddFunction(u->module, name, wider);
     mt_shim_copy_attributes(new, old);
     LLVMSetLinkage(new, LLVMGetLinkage(old));
     LLVMSetSubprogram(new, LLVMGetSubprogram(old));
@@ -119,12 +116,21 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
     LLVMValueRef to = LLVMGetFirstParam(new);
     for (LLVMValueRef from = LLVMGetFirstParam(old); from; from = LLVMGetNextParam(from)) {
         size_t length;
-        const char *name = LLVMGetValueName2(from, &length);
-        LLVMSetValueName2(to, name, length);
+        const char *text = LLVMGetValueName2(from, &length);
+        LLVMSetValueName2(to, text, length);
         LLVMReplaceAllUsesWith(from, to);
         to = LLVMGetNextParam(to);
     }
     LLVMSetValueName2(LLVMGetLastParam(new), "memtrace.ctx", 12);
+    return new;
+}
+
+/* Metadata that names the kernel follows. */
+static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
+{
+    LLVMValueRef old = k->function, new = mt_add_widened(u, old, "");
+    if (!new)
+        return;
     LLVMReplaceAllUsesWith(old, new);
     for (unsigned i = 0; i < u->nfacts; i++)
         if (u->facts[i].function == old)

@@ -188,6 +188,24 @@ void mt_shim_copy_param_attributes(LLVMValueRef call, LLVMValueRef function)
         }
 }
 
+void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef last)
+{
+    auto *C = unwrap<CallInst>(call);
+    auto *F = unwrap<Function>(function);
+    SmallVector<Value *> args(C->args());
+    SmallVector<OperandBundleDef, 1> bundles;
+    args.push_back(unwrap(last));
+    C->getOperandBundlesAsDefs(bundles);
+    auto *N = CallInst::Create(F->getFunctionType(), F, args, bundles, "", C->getIterator());
+    N->setAttributes(C->getAttributes()); /* the parameters before the last are the same */
+    N->setCallingConv(C->getCallingConv());
+    N->setTailCallKind(C->getTailCallKind());
+    N->copyMetadata(*C);
+    N->takeName(C);
+    C->replaceAllUsesWith(N);
+    C->eraseFromParent();
+}
+
 int mt_shim_inline(LLVMValueRef call)
 {
     InlineFunctionInfo info;

@@ -45,6 +45,8 @@ void mt_shim_make_impure(LLVMValueRef function_or_call);
 void mt_shim_drop_comdat(LLVMValueRef global);
 /* Copies the byval and alignment attributes of a function's parameters to a call of it. */
 void mt_shim_copy_param_attributes(LLVMValueRef call, LLVMValueRef function);
+/* The same call of another function, which has one more parameter; the old call is gone. */
+void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef last);
 /* Inlines the callee at this call; 1 if it could. */
 int mt_shim_inline(LLVMValueRef call);
 void mt_shim_set_pic(LLVMModuleRef module);

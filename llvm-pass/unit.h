@@ -27,6 +27,8 @@ struct mt_kernel {
     unsigned max_threads, min_blocks;
     unsigned nparams; /* the program's own */
     int traced;
+    int gpu_untraced; /* but not on a GPU: the launch context cannot get to all that it calls */
+    enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
     uint32_t shared_static;
 };
@@ -55,6 +57,7 @@ struct mt_unit {
     struct mt_note *notes;
     unsigned nnotes, notes_cap;
     uint64_t shared_size; /* of the CPU image */
+    int no_word;          /* a kernel has no room for the launch context's word: nothing reads it */
 };
 
 void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
@@ -98,6 +101,9 @@ char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
 
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
+/* A new function: the old one's type with one more pointer, its attributes, linkage and body; all users still
+ * name the old one, which is a declaration now. NULL: no memory, nothing done. */
+LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name);
 /* Functions and calls lose what LLVM knew about them before they recorded. */
 void mt_forget_purity(LLVMModuleRef module);
 /* lower.c: turns the (instrumented) module, a clone, into an x86-64 module with its tables. 0 or -1
@@ -105,6 +111,12 @@ void mt_forget_purity(LLVMModuleRef module);
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
 /* emit.c: optimises and compiles it; malloc'ed object or NULL (diagnosed). */
 LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
+/* context.c. First, on the instrumented module: which kernels can have their context on a GPU; warns of
+ * others. */
+void mt_unit_plan_gpu(struct mt_unit *u);
+int mt_unit_needs_gpu_runtime(struct mt_unit *u);
+/* Record calls become calls of the GPU's record functions, with their launch's context. */
+void mt_unit_pass_context(struct mt_unit *u);
 /* gpu.c: links the device runtime into the GPU's module. 0 or -1. */
 int mt_unit_link_gpu(struct mt_unit *u);
 

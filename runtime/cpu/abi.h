@@ -27,7 +27,8 @@ enum mt_kernel_flags {
     MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */
     MT_KERNEL_TRACED = 2, /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
     MT_KERNEL_PRINTF = 4, /* may print */
-    MT_KERNEL_FRAMES = 8, /* its functions keep frame pointers: activemask looks at all callers */
+    MT_KERNEL_GPU_UNTRACED = 16, /* traced, but not on a GPU */
+    MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
 enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };
 enum mt_note_kind {

@@ -2,6 +2,9 @@
  * module. Compiled for NVPTX as plain C with convergent functions; warp.h has the few things that C cannot
  * say.
  *
+ * The pass gives each call its launch's context as the last argument (llvm-pass/context.c); NULL: the launch
+ * is not traced.
+ *
  * The lanes that run an access together (the active mask; after divergence a part of the warp) make one
  * packet; the lowest of them reserves and commits it. All lanes of the group hold the same mask, so every
  * warp operation names exactly the lanes that take part in it. */
@@ -9,16 +12,7 @@
 #include "warp.h"
 #include "memtrace/record.h"
 
-/* One per CTA; the pass stores the kernel's hidden parameter here. NULL: the launch is not traced. Weak, so
- * that the device code of several files linked into one program (-fgpu-rdc) shares it. */
-MT_SHARED_WORD(__mt_launch_ctx);
-
 #define NOINLINE __attribute__((noinline))
-
-static inline struct mt_gpu_context *context(void)
-{
-    return (struct mt_gpu_context *)mt_shared_load(&__mt_launch_ctx);
-}
 
 /* ---- rings -------------------------------------------------------------------------------------- */
 
@@ -123,16 +117,14 @@ static NOINLINE void access(struct mt_gpu_context *c, uint64_t address, uint32_t
     }
 }
 
-void __mt_access_global(const void *address, uint32_t meta, uint32_t site)
+void __mt_gpu_access_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    struct mt_gpu_context *c = context();
     if (c)
         access(c, (uint64_t)address, meta, site);
 }
 
-void __mt_access_generic(const void *address, uint32_t meta, uint32_t site)
+void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    struct mt_gpu_context *c = context();
     if (c && mt_is_global(address))
         access(c, (uint64_t)address, meta, site);
 }
@@ -156,23 +148,22 @@ static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t 
                (uint64_t)mt_rec_meta(type, 0) << 32 | p.mask, p.cta, where(site));
 }
 
-void __mt_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site)
+void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
+                              struct mt_gpu_context *c)
 {
-    struct mt_gpu_context *c = context();
     if (c && bytes)
         block(c, (uint64_t)address, bytes, type, site);
 }
 
-void __mt_access_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site)
+void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
+                               struct mt_gpu_context *c)
 {
-    struct mt_gpu_context *c = context();
     if (c && bytes && mt_is_global(address))
         block(c, (uint64_t)address, bytes, type, site);
 }
 
-void __mt_untraced(uint32_t note)
+void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c)
 {
-    struct mt_gpu_context *c = context();
     (void)note;
     if (c)
         mt_count(&c->untraced, 1);

@@ -6,15 +6,6 @@
 #include <stdint.h>
 #include "packet.h"
 
-#define MT_SHARED __attribute__((address_space(3)))
-#define MT_SHARED_WORD(name)                                                                                 \
-    MT_SHARED volatile uint64_t name __attribute__((weak, loader_uninitialized, aligned(8)))
-
-static inline uint64_t mt_shared_load(const MT_SHARED volatile uint64_t *p)
-{
-    return *p;
-}
-
 /* ---- the warp ----------------------------------------------------------------------------------- */
 
 static inline uint32_t mt_active(void)

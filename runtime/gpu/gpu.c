@@ -145,7 +145,10 @@ static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
 static void *launch(struct mt_gpu_launch *l)
 {
     void *context = NULL;
-    l->state = l->trace ? prepare(l, &context) : NULL;
+    int possible = !l->kernel || !(l->kernel->flags & MT_KERNEL_GPU_UNTRACED);
+    if (l->trace && !possible)
+        say_once(l->line.kernel, "it has no shared memory left for that, as the compiler said");
+    l->state = l->trace && possible ? prepare(l, &context) : NULL;
     return l->state ? context : NULL;
 }
 

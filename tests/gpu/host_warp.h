@@ -16,14 +16,10 @@ struct host_warp {
 struct host_thread {
     struct host_warp *warp;
     uint32_t lane, warp_index, sm, cta[3], grid[2];
-    uint64_t context;                         /* what the kernel stored in the CTA's word */
+    uint64_t context;                         /* of the launch: the kernel's hidden parameter */
     uintptr_t not_global_from, not_global_to; /* addresses of other memory */
 };
 extern _Thread_local struct host_thread host_thread;
-
-#define MT_SHARED
-#define MT_SHARED_WORD(name) static uint64_t name __attribute__((unused))
-#define mt_shared_load(p) host_thread.context
 
 static inline uint32_t mt_active(void)
 {

@@ -14,11 +14,13 @@
 #include "fake_cuda.h"
 #include "host_warp.h"
 
-void __mt_access_global(const void *p, uint32_t meta, uint32_t site);
-void __mt_access_generic(const void *p, uint32_t meta, uint32_t site);
-void __mt_access_global_n(const void *p, uint64_t bytes, uint32_t type, uint32_t site);
-void __mt_access_generic_n(const void *p, uint64_t bytes, uint32_t type, uint32_t site);
-void __mt_untraced(uint32_t note);
+void __mt_gpu_access_global(const void *p, uint32_t meta, uint32_t site, struct mt_gpu_context *c);
+void __mt_gpu_access_generic(const void *p, uint32_t meta, uint32_t site, struct mt_gpu_context *c);
+void __mt_gpu_access_global_n(const void *p, uint64_t bytes, uint32_t type, uint32_t site,
+                              struct mt_gpu_context *c);
+void __mt_gpu_access_generic_n(const void *p, uint64_t bytes, uint32_t type, uint32_t site,
+                               struct mt_gpu_context *c);
+void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c);
 
 _Thread_local struct host_thread host_thread;
 
@@ -62,21 +64,22 @@ static struct access access_of(const struct kernel *k, unsigned cta, unsigned la
 static void do_access(const struct access *a)
 {
     const void *p = (const void *)(uintptr_t)a->address;
+    struct mt_gpu_context *c = (struct mt_gpu_context *)(uintptr_t)host_thread.context;
     switch (a->kind) {
     case 0:
-        __mt_access_global(p, a->type << 28 | a->size, 11);
+        __mt_gpu_access_global(p, a->type << 28 | a->size, 11, c);
         break;
     case 1:
-        __mt_access_generic(p, a->type << 28 | a->size, 12);
+        __mt_gpu_access_generic(p, a->type << 28 | a->size, 12, c);
         break;
     case 2:
-        __mt_access_global_n(p, a->bytes, a->type, 13);
+        __mt_gpu_access_global_n(p, a->bytes, a->type, 13, c);
         break;
     case 3:
-        __mt_access_generic_n(p, a->bytes, a->type, 14);
+        __mt_gpu_access_generic_n(p, a->bytes, a->type, 14, c);
         break;
     default:
-        __mt_untraced(15);
+        __mt_gpu_untraced(15, c);
     }
 }
 
