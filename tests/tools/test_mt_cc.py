@@ -3,7 +3,7 @@ import os
 import shlex
 
 import world
-from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM
+from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM, overlay
 
 
 def mt_cc():
@@ -19,8 +19,9 @@ class Lines(Case):
         """What stands between mt-cc's own flags in front and behind, for link-only and compile-only calls."""
         words, _ = self.show(*arguments)
         end = words.index("-idirafter") if "-idirafter" in words else len(words)
-        return [w for w in words[1:end] if not w.startswith(("-Wno-unknown-cuda", "--cuda-path=", "-fplugin=",
-                                                             "--cuda-gpu-arch="))]
+        own = ("-Wno-unknown-cuda", "-Wno-register", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
+        return [w for i, w in enumerate(words[:end])
+                if i > 0 and not w.startswith(own) and "-isystem" not in (w, words[i - 1])]
 
     def archs(self, *arguments):
         return [w.removeprefix("--cuda-gpu-arch=") for w in self.show(*arguments, "k.cu")[0] if "gpu-arch" in w]
@@ -49,7 +50,30 @@ class Lines(Case):
 
     def test_c_stays_c(self):
         self.assertEqual(self.middle("-c", "a.c", "b.cpp"), ["-c", "-x", "c", "a.c", "-x", "none", "b.cpp"])
+        self.assertEqual(self.middle("-c", "a.c"), ["-c", "-x", "c", "a.c"])
         self.assertEqual(self.middle("-c", "-x", "cu", "a.c", "b.txt"), ["-c", "-x", "cuda", "a.c", "b.txt"])
+
+    def test_c_has_no_cxx_standard(self):
+        self.assertEqual(self.middle("-std=c++17", "-c", "a.c"), ["-c", "-x", "c", "a.c"])
+        self.assertEqual(self.middle("-std=c++17", "-c", "-x", "c", "a.txt"), ["-c", "-x", "c", "a.txt"])
+        self.assertEqual(self.middle("-std=c11", "-c", "a.c"), ["-std=c11", "-c", "-x", "c", "a.c"])
+        text = self.run_(mt_cc(), "--show", "-std=gnu++20", "-O2", "b.cu", "a.c", "x.o", "-lm", "-o", "app").stdout
+        first, second = (shlex.split(line) for line in text.splitlines())
+        self.assertNotIn("-std=gnu++20", first)
+        for word in ("-O2", "a.c", "-c"):
+            self.assertIn(word, first)
+        for word in ("b.cu", "x.o", "app"):
+            self.assertNotIn(word, first)
+            self.assertIn(word, second)
+        self.assertIn("-std=gnu++20", second)
+        self.assertNotIn("a.c", second)
+        self.assertIn(first[first.index("-o") + 1], second)
+
+    def test_driver_and_toolkit_headers_are_left_out(self):
+        for library in ("-lcuda", "-l cuda", "/x/stubs/libcuda.so", "/x/libcuda.so.1"):
+            self.assertEqual(self.middle("a.o", *library.split(), "-lcudadevrt")[:2], ["a.o", "-lcudadevrt"], library)
+        toolkit = os.path.realpath(overlay("include/mt-toolkit"))
+        self.assertEqual(self.middle("-c", "-I" + toolkit, "-I", toolkit + "/.", "-Iinc", "k.cu"), ["-c", "-Iinc", "k.cu"])
 
     def test_language_ends_before_the_runtime(self):
         words, _ = self.show("-x", "cu", "a.txt")
@@ -134,7 +158,8 @@ class Lines(Case):
 
     def test_wrong_usage(self):
         self.assertIn("--mt-kernels=", self.run_(mt_cc(), "--mt-kernel=x", "k.cu", code=2).stderr)
-        self.assertIn("-c", self.run_(mt_cc(), "-fatbin", "k.cu", code=2).stderr)
+        for option in ("-fatbin", "-cuda"):
+            self.assertIn("-c", self.run_(mt_cc(), option, "k.cu", code=2).stderr)
         self.assertIn("needs a value", self.run_(mt_cc(), "k.cu", "-arch", code=2).stderr)
         self.assertIn("--help", self.run_(mt_cc(), code=2).stderr)
 
@@ -191,6 +216,43 @@ class Programs(Case):
         self.mt_cc("-O1", "-g", "k.cu", "b.c", "c.cpp", "-o", "app")
         self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
         self.assertEqual(self.records(), PROGRAM_RECORDS)
+
+    def test_mixture_with_a_cxx_standard(self):
+        self.write("k.cu", PROGRAM.replace("int main()", "template <auto N> int half() { return N / 2; }\nint main()"))
+        self.write("b.c", "int helper(void) { int class = 1; return class; }\n")
+        self.mt_cc("-std=c++17", "k.cu", "b.c", "-o", "app")
+        self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+        self.mt_cc("-std=c++17", "-c", "k.cu", "b.c")
+        self.mt_cc("k.o", "b.o", "-o", "app")
+        self.write("b.c", "int helper(void) { return }\n")
+        self.run_(mt_cc(), "-std=c++17", "k.cu", "b.c", "-o", "app2", code=1)
+        self.assertFalse(os.path.exists(self.path("app2")))
+        self.check_no_temporaries()
+
+    def test_driver_library(self):
+        self.write("k.cu", PROGRAM)
+        self.mt_cc("k.cu", "-lcuda", "-o", "app")
+        self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+        self.mt_cc("-c", "k.cu")
+        self.run_("gcc", "k.o", "-o", "app", f"-L{overlay('lib64')}", "-lcuda", "-lcudart", "-lstdc++")
+        needed = self.run_("readelf", "-d", "app").stdout
+        self.assertIn("libmemtrace.so]", needed)
+        self.assertNotIn("libcuda", needed)
+        self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+        self.write("d.cu", "#include <cuda.h>\nint main() { return cuInit(0); }\n")
+        self.assertIn("cuInit", self.run_(mt_cc(), "d.cu", "-lcuda", "-o", "d", code=1).stderr)
+
+    def test_openmp(self):
+        self.write("k.cu", PROGRAM.replace("    for (int i = 0; i < n; i++) sum",
+                                           "#pragma omp parallel for reduction(+:sum) num_threads(2)\n"
+                                           "    for (int i = 0; i < n; i++) sum")
+                   .replace("#include", "#include <omp.h>\n#include", 1)
+                   .replace("return cuda", "return omp_get_max_threads() < 1 || cuda"))
+        for option in (["-fopenmp"], ["-Xcompiler", "-fopenmp"]):
+            self.mt_cc("-O2", *option, "k.cu", "-o", "app")
+            self.assertIn("libomp", self.run_("readelf", "-d", "app").stdout)
+            self.assertEqual(self.run_("./app").stdout, PROGRAM_SUM)
+            self.assertEqual(self.records(), PROGRAM_RECORDS)
 
     def test_objects_then_link(self):
         self.write("k.cu", PROGRAM)

@@ -40,8 +40,10 @@ class Toolkits(Case):
         self.make()
         for name in ("bin/ptxas", "bin/fatbinary", "bin/nvlink", "bin/real/ptxas", "include/cuda.h", "include/cub/cub.cuh",
                      "include/texture_fetch_functions.h", "nvvm/libdevice/libdevice.10.bc", "lib64/libcublas.so",
-                     "lib/libcudart.so.1"):
+                     "include/mt-toolkit/cuda.h", "include/curand_mtgp32_kernel.h"):
             self.assertTrue(os.path.exists(self.path("the overlay", name)), name)
+        self.assertEqual(os.readlink(self.path("the overlay/lib/libcudart.so.1")), "/some where/libmemtrace.so")
+        self.assertNotIn("INPUT", self.read("the overlay/lib64/libcuda.so").decode())
         self.assertTrue(os.path.islink(self.path("the overlay/bin/nvlink")))
         self.assertFalse(os.path.islink(self.path("the overlay/bin/ptxas")))
         for name in ("libcudart.so", "libcudart_static.a"):

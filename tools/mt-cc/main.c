@@ -1,8 +1,10 @@
 /* mt-cc: puts the command line together and becomes clang++-19. docs/man/mt-cc.md is its manual. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "mt-cc.h"
 
@@ -44,12 +46,28 @@ static int exists(const char *path, const char *what)
     return 0;
 }
 
+static int are_there(const struct request *r, const struct places *p)
+{
+    if (r->compiles && !r->plain && !exists(p->plugin, "plugin")) {
+        return 0;
+    }
+    return !r->links || r->inputs == 0 ||
+           (exists(p->runtime, "runtime") && (!r->host || exists(p->host, "runtime of host tracing")));
+}
+
 /* Flags in front of the user's: what a compilation needs. Later ones win, so the user's stay in force. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
     words_add(line, "-Wno-unknown-cuda-version");
+    if (r->compiles) {
+        words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
+    }
     if (r->cuda) {
         words_addf(line, "--cuda-path=%s", p->overlay);
+        /* clang itself looks there only after /usr/local/include and /usr/include, where there may be CUDA
+         * headers. */
+        words_add(line, "-isystem");
+        words_addf(line, "%s/include", p->overlay);
         if (r->archs.count == 0) {
             words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
         }
@@ -91,7 +109,8 @@ static void add_last_flags(struct words *line, const struct request *r, const st
     }
 }
 
-static int run(struct words *line)
+/* Becomes clang; returns only when that cannot be. */
+static int become(struct words *line)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
     if (!chosen || !*chosen) {
@@ -102,6 +121,81 @@ static int run(struct words *line)
     fprintf(stderr, "mt-cc: cannot run %s: %s; install clang-19 or set MEMTRACE_CLANG\n", line->word[0],
             strerror(errno));
     return 1;
+}
+
+/* The whole command line from the words in its middle, the inputs and options. */
+static struct words complete(const struct request *r, const struct places *p, const struct words *middle,
+                             int links)
+{
+    const char *chosen = getenv("MEMTRACE_CLANG");
+    struct request part = *r;
+    struct words line = {0};
+    part.links = links;
+    words_add(&line, chosen && *chosen ? chosen : "clang++-19");
+    add_compile_flags(&line, &part, p);
+    words_append(&line, middle);
+    while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
+        line.count -= 2; /* no input follows: clang would warn */
+        line.word[line.count] = NULL;
+    }
+    add_last_flags(&line, &part, p);
+    return line;
+}
+
+/* Runs clang, or shows the line; its exit code. */
+static int run(const struct request *r, struct words *line)
+{
+    int status = 0;
+    if (r->show) {
+        words_print(line);
+        return 0;
+    }
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(become(line));
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        fprintf(stderr, "mt-cc: cannot run clang: %s\n", strerror(errno));
+        return 1;
+    }
+    if (WIFSIGNALED(status)) {
+        raise(WTERMSIG(status));
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* C files apart from the others: first theirs, into objects in a folder of their own if there is a link. */
+static int run_in_parts(const struct request *r, const struct places *p)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *folder = text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    struct words objects = {0}, middle, line;
+    int code = 0;
+    if (r->links && !r->show && !mkdtemp(folder)) {
+        fprintf(stderr, "mt-cc: cannot make %s: %s\n", folder, strerror(errno));
+        return 1;
+    }
+    for (size_t i = 0; code == 0 && i < (r->links ? r->c_files.count : 1); i++) {
+        if (r->links) {
+            words_addf(&objects, "%s/%zu.o", folder, i);
+        }
+        middle = languages_c(r, i, r->links ? objects.word[i] : NULL);
+        line = complete(r, p, &middle, 0);
+        code = run(r, &line);
+    }
+    if (code == 0) {
+        middle = languages_rest(r, r->links ? &objects : NULL);
+        line = complete(r, p, &middle, r->links);
+        code = run(r, &line);
+    }
+    for (size_t i = 0; !r->show && i < objects.count; i++) {
+        unlink(objects.word[i]);
+    }
+    if (r->links && !r->show) {
+        rmdir(folder);
+    }
+    return code;
 }
 
 static void print_version(const struct places *p)
@@ -115,8 +209,7 @@ int main(int argc, char **argv)
 {
     struct places places;
     struct request r = {0};
-    struct words line = {0};
-    const char *chosen = getenv("MEMTRACE_CLANG");
+    struct words line;
 
     if (argc < 2) {
         fputs("mt-cc: no files; mt-cc --help says how\n", stderr);
@@ -134,28 +227,23 @@ int main(int argc, char **argv)
         return 0;
     }
     r.toolkit = places.cuda;
+    r.places = &places;
     int code = request_read(&r, argc, argv);
     if (code != 0) {
         return code;
     }
-    words_add(&line, chosen && *chosen ? chosen : "clang++-19");
-    add_compile_flags(&line, &r, &places);
-    words_append(&line, &r.user);
-    add_last_flags(&line, &r, &places);
+    languages_drop_standard(&r);
     if (r.show) {
         fflush(stdout);
         for (size_t i = 0; i < r.notes.count; i++) {
             fprintf(stderr, "mt-cc: note: %s\n", r.notes.word[i]);
         }
-        words_print(&line);
-        return 0;
-    }
-    if (r.compiles && !r.plain && !exists(places.plugin, "plugin")) {
+    } else if (!are_there(&r, &places)) {
         return 1;
     }
-    if (r.links && r.inputs > 0 &&
-        (!exists(places.runtime, "runtime") || (r.host && !exists(places.host, "runtime of host tracing")))) {
-        return 1;
+    if (languages_mixed(&r)) {
+        return run_in_parts(&r, &places);
     }
-    return run(&line);
+    line = complete(&r, &places, &r.user, r.links);
+    return r.show ? run(&r, &line) : become(&line);
 }

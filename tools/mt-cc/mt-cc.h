@@ -13,6 +13,8 @@ struct words {
 void words_add(struct words *w, const char *word);
 void words_addf(struct words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void words_append(struct words *w, const struct words *more);
+/* Appends the pointer itself, not a copy. */
+void words_take(struct words *w, char *word);
 /* On stdout as a line that a shell reads back to the same words. */
 void words_print(const struct words *w);
 /* A string on the heap; ends the program (exit 1) when there is no memory. */
@@ -47,9 +49,25 @@ struct request {
     int links;            /* no -c, -S, -E, … */
     const char *language; /* of -x in force, NULL: by suffix */
     unsigned toolkit;     /* CUDA_VERSION: sets the lowest architecture */
+    struct words files;   /* inputs, sharing the pointers in `user` */
+    struct words c_files; /* those that are C */
+    int cxx_sources;      /* how many are CUDA or C++ */
+    const struct places *places;
 };
 /* 0, or 2 after a message about a wrong option. */
 int request_read(struct request *r, int argc, char **argv);
+
+/* ---- languages.c: "-std=c++17 a.cu b.c": nvcc gives a C++ standard to no C file, clang refuses the command
+ * ---------------------------------------------------------------------------------------------- */
+/* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
+int languages_mixed(const struct request *r);
+/* r->user without the C++ standard: for a request whose sources are all C. */
+void languages_drop_standard(struct request *r);
+/* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
+ * NULL). */
+struct words languages_c(const struct request *r, size_t i, const char *object);
+/* The words for the rest: each C file is replaced by its object, or left out (objects NULL). */
+struct words languages_rest(const struct request *r, const struct words *objects);
 
 /* ---- nvcc.c: spellings that are nvcc's and not clang's
  * ------------------------------------------------------ */

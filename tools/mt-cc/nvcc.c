@@ -113,6 +113,7 @@ static const struct rule rules[] = {
     {"-target-directory", DROP_VALUE, NULL, NULL},
     {"-tile-size", DROP_VALUE, NULL, NULL},
     {"-t", DROP_VALUE, NULL, NULL},
+    {"-cuda", REFUSE, "there is no C++ file in between; make an object with -c, or preprocess with -E", NULL},
     {"-fatbin", REFUSE, "make an object with -c: it holds the fatbin", NULL},
     {"-dlink", REFUSE, "leave the step out: the link of the program does it", NULL},
     {"-device-link", REFUSE, "leave the step out: the link of the program does it", NULL},

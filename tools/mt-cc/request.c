@@ -1,4 +1,5 @@
 /* Reads the command line: mt-cc's own options, nvcc's spellings (nvcc.c), clang's options, files. */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,33 @@ static int is_cudart(const char *name, int is_file)
     return strcmp(base, "cudart") == 0 || strcmp(base, "cudart_static") == 0;
 }
 
+/* The driver's library: a program that links to it, as many do without need, would not start where there is
+ * none. */
+static int is_driver(const char *name, int is_file)
+{
+    const char *base = strrchr(name, '/');
+    base = base ? base + 1 : name;
+    return is_file ? strncmp(base, "libcuda.so", 10) == 0 : strcmp(base, "cuda") == 0;
+}
+
+/* A header folder of the toolkit: the overlay's stands in its place. */
+static int is_toolkit_include(const struct request *r, const char *folder)
+{
+    char real[PATH_MAX], toolkit[PATH_MAX];
+    return realpath(folder, real) && realpath(text("%s/include", r->places->toolkit), toolkit) &&
+           strcmp(real, toolkit) == 0;
+}
+
+/* Appends an input to the words for clang; the lists of inputs share its pointer. */
+static void add_input(struct request *r, const char *file, int is_c)
+{
+    words_add(&r->user, file);
+    words_take(&r->files, r->user.word[r->user.count - 1]);
+    if (is_c) {
+        words_take(&r->c_files, r->user.word[r->user.count - 1]);
+    }
+}
+
 static void add_file(struct request *r, const char *file)
 {
     static const char *const cxx[] = {".cpp", ".cc", ".cxx", ".C",  ".c++", ".cp",
@@ -175,24 +203,32 @@ static void add_file(struct request *r, const char *file)
         request_note(r, "%s dropped: libmemtrace.so is the CUDA runtime", file);
         return;
     }
+    if (is_driver(file, 1)) {
+        request_note(r, "%s dropped: no program needs the driver here", file);
+        return;
+    }
+    int is_c = r->language && strcmp(r->language, "c") == 0;
     if (r->language) {
         r->compiles = 1;
         r->cuda |= strncmp(r->language, "cuda", 4) == 0;
+        r->cxx_sources += !is_c;
     } else if (suffix && (strcmp(suffix, ".cu") == 0 || strcmp(suffix, ".cui") == 0)) {
         r->compiles = r->cuda = 1;
+        r->cxx_sources++;
     } else if (suffix && (strcmp(suffix, ".c") == 0 || strcmp(suffix, ".i") == 0)) {
         /* As nvcc does: C stays C, although clang++ would take it for C++. */
         r->compiles = 1;
         words_add(&r->user, "-x");
         words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
-        words_add(&r->user, file);
+        add_input(r, file, 1);
         words_add(&r->user, "-x");
         words_add(&r->user, "none");
         return;
     } else if (suffix && IS_ONE_OF(suffix, cxx)) {
         r->compiles = 1;
+        r->cxx_sources++;
     }
-    words_add(&r->user, file);
+    add_input(r, file, is_c);
 }
 
 /* ---- options
@@ -243,6 +279,18 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
     const char *library = strncmp(argv[i], "-l", 2) != 0 ? NULL : two ? argv[i + 1] : argv[i] + 2;
     if (library && is_cudart(library, 0)) {
         request_note(r, "-l%s dropped: libmemtrace.so is the CUDA runtime", library);
+        return 1 + two;
+    }
+    if (library && is_driver(library, 0)) {
+        request_note(r, "-l%s dropped: no program needs the driver here", library);
+        return 1 + two;
+    }
+    const char *folder = strncmp(argv[i], "-isystem", 8) == 0 ? argv[i] + 8
+                         : strncmp(argv[i], "-I", 2) == 0     ? argv[i] + 2
+                                                              : NULL;
+    if (folder && is_toolkit_include(r, two ? argv[i + 1] : folder)) {
+        request_note(r, "%s dropped: the overlay's header folder stands for it",
+                     two ? text("%s %s", argv[i], argv[i + 1]) : argv[i]);
         return 1 + two;
     }
     if (strncmp(argv[i], "-fplugin=", 9) == 0 && strstr(argv[i], "/libMemtrace-AA.so")) {

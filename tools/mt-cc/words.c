@@ -63,6 +63,11 @@ void words_append(struct words *w, const struct words *more)
     }
 }
 
+void words_take(struct words *w, char *word)
+{
+    push(w, word);
+}
+
 static void print_quoted(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%^";

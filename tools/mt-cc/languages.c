@@ -1,0 +1,92 @@
+/* C files beside a C++ standard. clang has one -std for all inputs of a command, and refuses C++'s for C. */
+#include <string.h>
+#include "mt-cc.h"
+
+static int is_cxx_standard(const char *word)
+{
+    return strncmp(word, "-std=c++", 8) == 0 || strncmp(word, "-std=gnu++", 10) == 0;
+}
+
+static int holds(const struct words *list, const char *pointer)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->word[i] == pointer) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int has_cxx_standard(const struct request *r)
+{
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (is_cxx_standard(r->user.word[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int languages_mixed(const struct request *r)
+{
+    return r->c_files.count > 0 && r->cxx_sources > 0 && has_cxx_standard(r);
+}
+
+void languages_drop_standard(struct request *r)
+{
+    size_t kept = 0;
+    if (r->c_files.count == 0 || r->cxx_sources > 0) {
+        return;
+    }
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (is_cxx_standard(r->user.word[i])) {
+            request_note(r, "%s dropped: the sources are C", r->user.word[i]);
+        } else {
+            r->user.word[kept++] = r->user.word[i];
+        }
+    }
+    r->user.count = kept;
+}
+
+struct words languages_c(const struct request *r, size_t file, const char *object)
+{
+    struct words out = {0};
+    words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
+    if (object) {
+        words_add(&out, "-c");
+        words_add(&out, "-o");
+        words_add(&out, object);
+    }
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (holds(&r->files, word)) {
+            if (object ? word == r->c_files.word[file] : holds(&r->c_files, word)) {
+                words_take(&out, word);
+            }
+        } else if (object && strcmp(word, "-o") == 0) {
+            i++;
+        } else if (!is_cxx_standard(word) && !(object && strncmp(word, "-o", 2) == 0)) {
+            words_take(&out, word);
+        }
+    }
+    return out;
+}
+
+struct words languages_rest(const struct request *r, const struct words *objects)
+{
+    struct words out = {0};
+    size_t next = 0;
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (!holds(&r->c_files, word)) {
+            words_take(&out, word);
+        } else if (objects) {
+            words_add(&out, "-x");
+            words_add(&out, "none");
+            words_take(&out, objects->word[next++]);
+            words_add(&out, "-x");
+            words_add(&out, "c");
+        }
+    }
+    return out;
+}

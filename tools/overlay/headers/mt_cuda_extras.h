@@ -1,0 +1,17 @@
+/* What nvcc declares in every CUDA source and clang 19's pre-included headers do not. */
+#ifndef MT_CUDA_EXTRAS_H
+#define MT_CUDA_EXTRAS_H
+/* nvcc's value; clang leaves it empty, and then "#if __CUDACC__" is an error. */
+#undef __CUDACC__
+#define __CUDACC__ 1
+/* These come with cuda_runtime.h under nvcc; math.h has isfinite and its like for the host without std::. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "mt_cuda_minmax.h"
+#include "mt_cuda_cache.h"
+#if __cplusplus >= 201103L
+#include "mt_cuda_nv_atomic.h"
+#endif
+#endif
