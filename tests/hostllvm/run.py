@@ -317,6 +317,47 @@ def signals(w):
 
 
 @case
+def jumps(w):
+    """A handler left by siglongjmp: what it interrupted goes on, or is counted when that is not sure."""
+    with open(w.path("jump.c"), "w") as f:
+        f.write("""#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+static volatile int cell[64];
+static int *volatile nowhere;
+static sigjmp_buf back;
+static void handler(int sig) { cell[63] = sig; siglongjmp(back, 1); }
+int main(int argc, char **argv)
+{
+    signal(SIGUSR1, handler);
+    signal(SIGSEGV, handler);
+    for (volatile int i = 0; i < 10; i++)
+        if (!sigsetjmp(back, 1)) {
+            cell[0] = 1;
+            cell[1] = 2;
+            if (argc > 1)
+                raise(SIGUSR1);
+            else
+                cell[2] = *nowhere;
+            cell[3] = 4;
+        }
+    cell[4] = 5;
+    printf("%p\\n", (void *)cell);
+    return 0;
+}
+""")
+    w.command([w.cc, "--host", "-O1", "jump.c", "-o", "jump"])
+    for args, lost, at_least in ((["1"], 0, 10), ([], 150, 0)):
+        r = w.run(w.path("jump"), *args)
+        base = int(r.stdout, 16)
+        counts = collections.Counter((a.address - base) // 4 for a in inside(w.accesses(r.trace), base, 256))
+        same("stores of the handler, in front of the jump, behind it, at the end",
+             (counts[63], counts[0] >= at_least, counts[3], counts[4]), (10, True, 0, 1))
+        same("complete, lost", w.end(r.trace), (not lost, lost))
+
+
+@case
 def exceptions(w):
     """A throw leaves functions that --routine names: what comes after them is not inside."""
     program = w.compile("escape.cpp", "-O1", "--mt-host-functions=^(inner|outer)$")

@@ -76,9 +76,10 @@ struct mt_self {
     int handler_on_stack;                /* on the alternate stack */
     uintptr_t handler_sp;
     struct mt_core_thread *interrupted; /* __mt_host_current when it came */
-    size_t waiting;                     /* entries of handlers that are over */
-    int locked;                         /* atomic mode: between begin and end */
-    int deferred;                       /* a signal that came meanwhile; 0: none */
+    uint64_t interrupted_ip;
+    size_t waiting; /* entries of handlers that are over */
+    int locked;     /* atomic mode: between begin and end */
+    int deferred;   /* a signal that came meanwhile; 0: none */
     siginfo_t deferred_info;
     ucontext_t deferred_context;
     uint64_t lost;
@@ -104,6 +105,8 @@ void mt_handler_left(void);        /* out of a handler by longjmp: the thread go
 void mt_frames_above(uint64_t sp);
 /* n 0: nothing. */
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
+/* module.c: is it in an object with instrumented code? */
+int mt_module_code(uint64_t ip);
 /* place.c */
 int mt_locate(uint64_t ip, struct mt_core_place *place);
 /* sequence.c */

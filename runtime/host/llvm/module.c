@@ -2,7 +2,47 @@
 #include "entry.h"
 #include "common/report.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
+
+#define CODES 256u
+
+static struct {
+    uint64_t low, high;
+} code[CODES];
+static uint32_t codes; /* CODES: perhaps more than we know */
+
+int mt_module_code(uint64_t ip)
+{
+    uint32_t n = __atomic_load_n(&codes, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < n && n < CODES; i++)
+        if (ip >= code[i].low && ip < code[i].high)
+            return 1;
+    return n == CODES;
+}
+
+/* Keeps where the code of the object is that `module` lies in. The dynamic linker lets one thread at a time
+ * in here. */
+static int keep_code(struct dl_phdr_info *info, size_t size, void *module)
+{
+    int ours = 0;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        ours |=
+            p->p_type == PT_LOAD && (uint64_t)(uintptr_t)module - info->dlpi_addr - p->p_vaddr < p->p_memsz;
+    }
+    for (int i = 0; ours && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uint64_t low = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || codes == CODES || mt_module_code(low))
+            continue;
+        code[codes].low = low;
+        code[codes].high = low + p->p_memsz;
+        __atomic_store_n(&codes, codes + 1, __ATOMIC_RELEASE);
+    }
+    return ours;
+}
 
 static void define_rows(const struct mt_host_module *m, const char *name)
 {
@@ -39,6 +79,7 @@ void __mt_host_register(const struct mt_host_module *m)
     if (mt_phase != MT_PHASE_ON)
         return;
     mt_self.busy++;
+    dl_iterate_phdr(keep_code, (void *)(uintptr_t)m);
     const char *name = dladdr(m, &info) && info.dli_fname ? info.dli_fname : "";
     uint32_t base = mt_core_sites_reserve(m->instructions);
     if (base) {

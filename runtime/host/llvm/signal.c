@@ -20,27 +20,34 @@ static int kernel_action(int sig, const struct sigaction *new, struct sigaction 
     return real_sigaction(sig, new, old);
 }
 
-static int on_alternate_stack(void)
+static int on_alternate_stack(uintptr_t sp)
 {
     stack_t s;
-    return syscall(SYS_sigaltstack, NULL, &s) == 0 && (s.ss_flags & SS_ONSTACK);
+    return syscall(SYS_sigaltstack, NULL, &s) == 0 && !(s.ss_flags & SS_DISABLE) &&
+           sp - (uintptr_t)s.ss_sp < s.ss_size;
+}
+
+/* Is code with this stack pointer called by the handler? */
+static int below_handler(const struct mt_self *s, uintptr_t sp)
+{
+    return s->handlers && (s->handler_on_stack ? on_alternate_stack(sp) : sp < s->handler_sp);
 }
 
 void mt_handler_left(void)
 {
     struct mt_self *s = &mt_self;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    int still = s->handler_on_stack ? on_alternate_stack() : here < s->handler_sp;
-    if (still && s->handlers)
+    if (below_handler(s, (uintptr_t)__builtin_frame_address(0)))
         return;
     s->handlers = 0;
+    if (mt_module_code(s->interrupted_ip)) /* a group may have been under way: so many at most */
+        s->lost += MT_SCRATCH - 1;
     s->waiting = (size_t)(s->handler.cur - s->handler_entry);
     if (s->waiting > MT_HANDLER_ROOM)
         s->waiting = MT_HANDLER_ROOM;
     __mt_host_current = s->interrupted;
 }
 
-static int open_handler(struct mt_self *s)
+static int open_handler(struct mt_self *s, const ucontext_t *context)
 {
     if (!s->handler_entry) {
         size_t bytes = (MT_HANDLER_ROOM + MT_SCRATCH) * sizeof *s->handler_entry;
@@ -52,9 +59,10 @@ static int open_handler(struct mt_self *s)
         s->handler.limit = s->handler_entry + MT_HANDLER_ROOM;
     }
     s->handler.cur = s->handler_entry + s->waiting;
-    s->handler_on_stack = on_alternate_stack();
     s->handler_sp = (uintptr_t)__builtin_frame_address(0);
+    s->handler_on_stack = on_alternate_stack(s->handler_sp);
     s->interrupted = __mt_host_current;
+    s->interrupted_ip = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
     __mt_host_current = &s->handler;
     return 0;
 }
@@ -125,6 +133,7 @@ static void trampoline(int sig, siginfo_t *info, void *context)
     struct mt_self *s = &mt_self;
     struct sigaction a = program[sig];
     int saved = errno, ours = 0;
+    const greg_t *at = ((const ucontext_t *)context)->uc_mcontext.gregs;
     if (s->locked && s->core && mt_phase == MT_PHASE_ON && !(a.sa_flags & SA_RESETHAND) &&
         defer(s, sig, info, context))
         return;
@@ -134,8 +143,10 @@ static void trampoline(int sig, siginfo_t *info, void *context)
         /* In atomic mode all goes through the core, which knows when it was interrupted. */
         if (mt_atomic && !s->busy)
             mt_core_context_change(s->core);
-        ours = !mt_atomic && !open_handler(s);
-    }
+        ours = !mt_atomic && !open_handler(s, context);
+    } else if (s->handlers && !mt_atomic && !below_handler(s, (uintptr_t)at[REG_RSP]) &&
+               mt_module_code((uint64_t)at[REG_RIP]))
+        s->lost += MT_SCRATCH - 1; /* an earlier handler was left by longjmp, its buffer is still in use */
     s->handlers += (unsigned)ours;
     errno = saved;
     call_program(&a, sig, info, context);
