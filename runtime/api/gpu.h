@@ -26,8 +26,9 @@ struct mt_gpu_ops {
      * has the duty to call mt_trace_begin, mt_trace_append and mt_trace_end for it. */
     void (*issued)(struct mt_gpu_launch *l, cudaError_t status);
     /* The program waited for a stream, or for the whole device (all = 1): records up to here must be in the
-     * files. */
-    void (*synced)(cudaStream_t stream, int all);
+     * files. error: what the wait returned; when the device has failed for good, what is under way is lost.
+     */
+    void (*synced)(cudaStream_t stream, int all, cudaError_t error);
     /* A stream is about to be destroyed. */
     void (*stream_ends)(cudaStream_t stream, struct mt_trace *trace);
     /* The process ends. */

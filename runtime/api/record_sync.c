@@ -53,10 +53,10 @@ cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
 static cudaError_t synced(cudaError_t e, const char *what, int64_t id, cudaStream_t stream, int all)
 {
     mt_host_site_take();
+    if (mt_device_is_gpu() && mt_gpu())
+        mt_gpu()->synced(stream, all, e);
     if (e)
         return e;
-    if (mt_device_is_gpu() && mt_gpu())
-        mt_gpu()->synced(stream, all);
     mt_event_sync(what, id);
     if (mt_device_is_gpu())
         mt_trace_flush();

@@ -178,16 +178,27 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
 
 struct verdict {
     const struct mt_flight_filter *filter;
+    const struct mt_gpu_device *device; /* only its launches; NULL: of all devices */
     cudaError_t status;
 };
 
 static void give_up(struct mt_flight *f, void *data)
 {
     struct verdict *v = data;
-    if (!mt_flight_matches(f, v->filter))
+    if (!mt_flight_matches(f, v->filter) || (v->device && f->device != v->device))
         return;
     f->gone = 1;
     f->status = (int)v->status;
+}
+
+/* They will never end: what is there is all. */
+static void end(const struct mt_flight_filter *filter, const struct mt_gpu_device *device, cudaError_t e)
+{
+    struct verdict v = {filter, device, e};
+    mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
+              mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
+    mt_flight_each(give_up, &v);
+    mt_flight_wait(filter, STALL_MS);
 }
 
 /* What is wrong with the device, if anything. The program's error state stays as it is. */
@@ -219,21 +230,50 @@ static void wait_for(const struct mt_flight_filter *filter, int may_ask, unsigne
         if (!e && quiet >= patience)
             e = cudaErrorTimeout;
         if (e) {
-            struct verdict v = {filter, e};
-            mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
-                      mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
-            mt_flight_each(give_up, &v);
-            mt_flight_wait(filter, STALL_MS);
+            end(filter, NULL, e);
             return;
         }
     }
 }
 
-static void synced(cudaStream_t stream, int all)
+/* A device that says one of these says it from then on. */
+static int is_for_good(cudaError_t e)
+{
+    switch (e) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* The program may end at once now: what had arrived is written before it hears of the failure. A wait for all
+ * is a wait for the current device; an event may be another's. */
+static void failed(const struct mt_flight_filter *filter, cudaError_t e)
+{
+    const struct mt_gpu_device *device = filter->stream ? NULL : mt_gpu_device();
+    if (is_for_good(e) && (filter->stream || ask(filter)) && mt_flight_wait(filter, STALL_MS))
+        end(filter, device, e);
+}
+
+static void synced(cudaStream_t stream, int all, cudaError_t error)
 {
     cudaStream_t s = plain(stream);
     struct mt_flight_filter filter = {NULL, all ? NULL : &s};
-    if (mt_flight_count(&filter))
+    if (!mt_flight_count(&filter))
+        return;
+    if (error)
+        failed(&filter, error);
+    else
         wait_for(&filter, 1, PATIENCE_SYNCED);
 }
 

@@ -186,7 +186,7 @@ static void launch(struct kernel *k, struct fake_stream *s, struct mt_trace *t, 
 static void sync_stream(struct fake_stream *s)
 {
     fake_stream_wait(s);
-    mt_gpu()->synced((cudaStream_t)s, 0);
+    mt_gpu()->synced((cudaStream_t)s, 0, cudaSuccess);
 }
 
 static uint64_t cta_word(unsigned cta)
@@ -381,7 +381,7 @@ static void device_dies(void **state)
     launch(&k, s, t, cudaSuccess);
     fake_stream_wait(s);
     fake_stream_error = cudaErrorIllegalAddress;
-    mt_gpu()->synced((cudaStream_t)s, 0);
+    mt_gpu()->synced((cudaStream_t)s, 0, cudaSuccess);
     const struct fake_launch *got = fake_trace_launches(t, &n);
     assert_int_equal(n, 1);
     assert_int_equal(got->line.status, cudaErrorIllegalAddress);
@@ -391,6 +391,44 @@ static void device_dies(void **state)
     fake_stream_error = cudaSuccess;
     fake_stream_free(s);
     fake_trace_free(t);
+}
+
+/* The program's own wait fails. Errors that say nothing of the device end nothing; others end the stream's
+ * launches. */
+static void wait_fails(void **state)
+{
+    struct fake_stream *s[2] = {fake_stream_new(), fake_stream_new()};
+    struct mt_trace *t[2] = {fake_trace_new(), fake_trace_new()};
+    struct kernel k[2] = {{.name = "lost", .ctas = 1, .accesses = 10, .seed = 3},
+                          {.name = "lost, too", .ctas = 1, .accesses = 10, .seed = 4}};
+    size_t n;
+    fake_drop_marks = 1;
+    for (unsigned i = 0; i < 2; i++) {
+        launch(&k[i], s[i], t[i], cudaSuccess);
+        fake_stream_wait(s[i]);
+    }
+    fake_report[0] = 0;
+    mt_gpu()->synced((cudaStream_t)s[0], 0, cudaErrorInvalidResourceHandle);
+    assert_string_equal(fake_report, "");
+    mt_gpu()->synced(NULL, 1, cudaErrorLaunchFailure); /* another device's: this one is well */
+    assert_string_equal(fake_report, "");
+    mt_gpu()->synced((cudaStream_t)s[0], 0, cudaErrorLaunchFailure);
+    assert_non_null(strstr(fake_report, "did not end"));
+    const struct fake_launch *got = fake_trace_launches(t[0], &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(got->line.status, cudaErrorLaunchFailure);
+    assert_true(got->count > 0 && got->line.records > got->count);
+    fake_stream_error = cudaErrorLaunchFailure;
+    mt_gpu()->synced(NULL, 1, cudaErrorLaunchFailure);
+    got = fake_trace_launches(t[1], &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(got->line.status, cudaErrorLaunchFailure);
+    fake_drop_marks = 0;
+    fake_stream_error = cudaSuccess;
+    for (unsigned i = 0; i < 2; i++) {
+        fake_stream_free(s[i]);
+        fake_trace_free(t[i]);
+    }
 }
 
 static void at_exit(void **state)
@@ -410,9 +448,9 @@ static void at_exit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch), cmocka_unit_test(two_streams),
-                                       cmocka_unit_test(overtaking), cmocka_unit_test(not_issued),
-                                       cmocka_unit_test(at_exit),    cmocka_unit_test(without_write_value),
-                                       cmocka_unit_test(device_dies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),  cmocka_unit_test(two_streams),
+                                       cmocka_unit_test(overtaking),  cmocka_unit_test(not_issued),
+                                       cmocka_unit_test(at_exit),     cmocka_unit_test(without_write_value),
+                                       cmocka_unit_test(device_dies), cmocka_unit_test(wait_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,14 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **arg
     return cudaSuccess;
 }
 
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                   size_t n, const struct cudaKernelNodeParams *p)
+{
+    fake_context = *(void **)p->kernelParams[2];
+    note("cudaGraphAddKernelNode %zu %u args %u\n", n, p->gridDim.x, *(unsigned *)p->kernelParams[1]);
+    return cudaSuccess;
+}
+
 cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                                   cudaStream_t stream)
 {

@@ -79,9 +79,27 @@ static void launches(void **state)
     expect_log("cudaLaunchKernel_ptsz 0\n");
 }
 
+/* Kernel nodes of graphs, too, get the hidden context. */
+static void nodes(void **state)
+{
+    unsigned n = 78, *out = NULL;
+    void *untouched = (void *)1234, *args[] = {&out, &n, &untouched};
+    struct cudaKernelNodeParams p = {stub_fill, {5, 1, 1}, {1, 1, 1}, 0, args, NULL};
+    *fake_context = (void *)1;
+    assert_int_equal(cudaGraphAddKernelNode(NULL, NULL, NULL, 9, &p), 0);
+    expect_log("cudaGraphAddKernelNode 9 5 args 78\n");
+    assert_null(*fake_context);
+    assert_ptr_equal(p.kernelParams, args); /* the program's structure is as it was */
+    p.func = stub_foreign;
+    assert_int_equal(cudaGraphAddKernelNode(NULL, NULL, NULL, 9, &p), 0);
+    assert_ptr_equal(*fake_context, untouched);
+    fake_log[0] = 0;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards), cmocka_unit_test(launches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards), cmocka_unit_test(launches),
+                                       cmocka_unit_test(nodes)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     fresh_dir();
     setenv("MEMTRACE_DEVICE", "gpu", 1);

@@ -1,0 +1,149 @@
+/* Kernel nodes of graphs on a GPU: kernels of ours have one parameter more than the program knows. It is
+ * NULL: launches inside graphs have no trace. The runtime copies the values while a node is made, so nothing
+ * is kept. */
+#include "device.h"
+#include "entry.h"
+#include "error.h"
+#include "launch.h"
+#include "common/report.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct widened {
+    void *none, **args, *few[64];
+};
+
+/* *args becomes what to hand on, of *w or the program's own. 0, or -1: no memory. */
+static int widen(struct widened *w, const void *func, void **extra, void ***args)
+{
+    static atomic_int said;
+    struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
+    uint32_t n = f && f->kernel ? f->kernel->nparams : 0;
+    *w = (struct widened){0};
+    if (!f || !f->kernel || extra || (n && !*args))
+        return 0;
+    w->args = n < sizeof w->few / sizeof *w->few ? w->few : malloc((n + 1) * sizeof *w->args);
+    if (!w->args)
+        return -1;
+    if (n)
+        memcpy(w->args, *args, n * sizeof **args);
+    w->args[n] = &w->none;
+    *args = w->args;
+    if (f->kernel->flags & MT_KERNEL_TRACED && !atomic_exchange(&said, 1))
+        mt_report("kernel %s is not traced: it is a node of a graph (said once)",
+                  (const char *)f->kernel->pretty);
+    return 0;
+}
+
+static cudaError_t done(struct widened *w, cudaError_t e)
+{
+    if (w->args != w->few)
+        free(w->args);
+    return e;
+}
+
+/* The program's parameters, copied into *p and widened. */
+static cudaError_t kernel_params(struct widened *w, struct cudaKernelNodeParams *p,
+                                 const struct cudaKernelNodeParams *given)
+{
+    *p = *given;
+    return widen(w, p->func, p->extra, &p->kernelParams) ? mt_fail(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph,
+                                        const cudaGraphNode_t *after, size_t n,
+                                        const struct cudaKernelNodeParams *params)
+{
+    struct cudaKernelNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, params);
+    cudaError_t e = kernel_params(&w, &p, params);
+    return e ? e : done(&w, MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, &p));
+}
+
+cudaError_t REC(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
+{
+    struct cudaKernelNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphKernelNodeSetParams)(node, params);
+    cudaError_t e = kernel_params(&w, &p, params);
+    return e ? e : done(&w, MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p));
+}
+
+cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  const struct cudaKernelNodeParams *params)
+{
+    struct cudaKernelNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, params);
+    cudaError_t e = kernel_params(&w, &p, params);
+    return e ? e : done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
+}
+
+#if CUDART_VERSION >= 12020 /* nodes of any type */
+/* Widens *p, a copy that the runtime may write to. */
+static cudaError_t node_params(struct widened *w, struct cudaGraphNodeParams *p,
+                               const struct cudaGraphNodeParams *given)
+{
+    *p = *given;
+    *w = (struct widened){0};
+    if (p->type != cudaGraphNodeTypeKernel)
+        return cudaSuccess;
+    return widen(w, p->kernel.func, p->kernel.extra, &p->kernel.kernelParams)
+               ? mt_fail(cudaErrorMemoryAllocation)
+               : cudaSuccess;
+}
+
+/* What the runtime wrote (the address of a memory node) is the program's. */
+static cudaError_t give_back(struct widened *w, struct cudaGraphNodeParams *to,
+                             const struct cudaGraphNodeParams *p, cudaError_t e)
+{
+    if (p->type != cudaGraphNodeTypeKernel)
+        *to = *p;
+    return done(w, e);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t REC(cudaGraphAddNode)(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                  const cudaGraphEdgeData *edges, size_t n,
+                                  struct cudaGraphNodeParams *params)
+#define ARGUMENTS node, graph, after, edges, n
+#else
+cudaError_t REC(cudaGraphAddNode)(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                  size_t n, struct cudaGraphNodeParams *params)
+#define ARGUMENTS node, graph, after, n
+#endif
+{
+    struct cudaGraphNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphAddNode)(ARGUMENTS, params);
+    cudaError_t e = node_params(&w, &p, params);
+    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphAddNode)(ARGUMENTS, &p));
+}
+
+cudaError_t REC(cudaGraphNodeSetParams)(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
+{
+    struct cudaGraphNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphNodeSetParams)(node, params);
+    cudaError_t e = node_params(&w, &p, params);
+    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphNodeSetParams)(node, &p));
+}
+
+cudaError_t REC(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                            struct cudaGraphNodeParams *params)
+{
+    struct cudaGraphNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, params);
+    cudaError_t e = node_params(&w, &p, params);
+    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
+}
+#endif
