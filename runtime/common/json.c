@@ -86,7 +86,7 @@ static void put_string(struct mt_json *j, const char *text)
 
 /* Digits of `value` behind `before`, `after` behind them. By hand: allocations write thousands of lines. */
 static inline void put_number(struct mt_json *j, const char *before, uint64_t value, unsigned base,
-                       const char *after)
+                              const char *after)
 {
     char text[32], *end = text + sizeof text, *p = end;
     do
