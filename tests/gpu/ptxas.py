@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """ptxas accepts an instrumented kernel with the GPU's record functions linked in, for each GPU that counts, and none of
-the functions spills registers. Prints registers and the version of ptxas.
+the functions spills registers; nor does tracing keep kernels from compiling that fill their static shared memory.
+Prints registers and the version of ptxas.
 
-usage: ptxas.py --llvm BINDIR --cuda ROOT --bitcode gpu-device.bc --work DIR [ARCH...]
+usage: ptxas.py --llvm BINDIR --cuda ROOT --bitcode gpu-device.bc --work DIR [--pass libMemtrace-Pass.so] [ARCH...]
 """
 import argparse
 import os
@@ -40,16 +41,32 @@ def check(o, arch):
     print("%s: %s registers with all record functions called, no spills, no shared memory" % (arch, used[1]))
 
 
+def check_full(o, arch):
+    here = os.path.dirname(os.path.abspath(__file__))
+    traced, ptx = (os.path.join(o.work, "full_%s.%s" % (arch, e)) for e in ("bc", "ptx"))
+    os.environ["MEMTRACE_PASS_OPTIONS"] = "cpu-image=off"
+    run(os.path.join(o.llvm, "opt"), "-load-pass-plugin=" + o.plugin, "-passes=memtrace-device",
+        os.path.join(here, "full.ll"), "-o", traced)
+    run(os.path.join(o.llvm, "llc"), "-mcpu=" + arch, traced, "-o", ptx)
+    said = run(os.path.join(o.cuda, "bin", "ptxas"), "-v", "-arch", arch, ptx, "-o", ptx[:-3] + "cubin")
+    shared = re.findall(r"(\d+) bytes smem", said)
+    if shared != ["49152"] * 3:
+        sys.exit("%s: three kernels should use 49152 bytes of shared memory each:\n%s" % (arch, said))
+
+
 def main():
     ap = argparse.ArgumentParser()
     for name in ("--llvm", "--cuda", "--bitcode", "--work"):
         ap.add_argument(name, required=True)
+    ap.add_argument("--pass", dest="plugin")
     ap.add_argument("arch", nargs="*", default=["sm_75", "sm_80", "sm_90"])
     o = ap.parse_args()
     os.makedirs(o.work, exist_ok=True)
     print(run(os.path.join(o.cuda, "bin", "ptxas"), "--version").strip().splitlines()[-1])
     for arch in o.arch:
         check(o, arch)
+        if o.plugin:
+            check_full(o, arch)
 
 
 main()
