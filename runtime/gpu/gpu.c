@@ -102,10 +102,11 @@ static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
     return e || status != cudaStreamCaptureStatusNone;
 }
 
-static void say_once(const char *kernel, const char *why)
+enum reason { IN_A_GRAPH, NO_ROOM, NO_MEANS, NREASONS };
+static void say_once(enum reason r, const char *kernel, const char *why)
 {
-    static atomic_int said;
-    if (!atomic_exchange(&said, 1))
+    static atomic_int said[NREASONS];
+    if (!atomic_exchange(&said[r], 1))
         mt_report("kernel %s is not traced: %s (said once)", kernel, why);
 }
 
@@ -117,7 +118,7 @@ static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
     if (!cu)
         return NULL;
     if (is_capturing(cu, plain(l->stream))) {
-        say_once(kernel, "it is launched into a graph");
+        say_once(IN_A_GRAPH, kernel, "it is launched into a graph");
         return NULL;
     }
     struct mt_gpu_device *d = mt_gpu_device();
@@ -134,7 +135,8 @@ static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
         mt_flight_add(q, f);
         return f;
     }
-    say_once(kernel, *context ? "there is no memory or no thread for it" : "too many launches are waiting");
+    say_once(NO_MEANS, kernel,
+             *context ? "there is no memory or no thread for it" : "too many launches are waiting");
     if (q)
         mt_queue_leave(q);
     mt_gpu_return(f);
@@ -147,7 +149,7 @@ static void *launch(struct mt_gpu_launch *l)
     void *context = NULL;
     int possible = !l->kernel || !(l->kernel->flags & MT_KERNEL_GPU_UNTRACED);
     if (l->trace && !possible)
-        say_once(l->line.kernel, "it has no shared memory left for that, as the compiler said");
+        say_once(NO_ROOM, l->line.kernel, "it has no shared memory left for that, as the compiler said");
     l->state = l->trace && possible ? prepare(l, &context) : NULL;
     return l->state ? context : NULL;
 }

@@ -363,6 +363,27 @@ static void not_issued(void **state)
     fake_trace_free(t);
 }
 
+/* The compiler found no room for its context: no trace, counted, and the user hears why. */
+static void no_room(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct mt_image_kernel kernel = {.flags = MT_KERNEL_TRACED | MT_KERNEL_GPU_UNTRACED};
+    struct mt_gpu_launch l = {
+        .trace = t, .kernel = &kernel, .stream = (cudaStream_t)s, .line = {.kernel = "full"}};
+    size_t n;
+    unsigned before = fake_untraced();
+    assert_null(mt_gpu()->launch(&l));
+    mt_gpu()->issued(&l, cudaSuccess);
+    mt_gpu()->synced((cudaStream_t)s, 0, cudaSuccess);
+    assert_int_equal(fake_untraced(), before + 1);
+    fake_trace_launches(t, &n);
+    assert_int_equal(n, 0);
+    assert_non_null(strstr(fake_report, "full is not traced"));
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
 static void without_write_value(void **state)
 {
     fake_no_write_value = 1;
@@ -448,9 +469,9 @@ static void at_exit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),  cmocka_unit_test(two_streams),
-                                       cmocka_unit_test(overtaking),  cmocka_unit_test(not_issued),
-                                       cmocka_unit_test(at_exit),     cmocka_unit_test(without_write_value),
-                                       cmocka_unit_test(device_dies), cmocka_unit_test(wait_fails)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_launch),  cmocka_unit_test(two_streams), cmocka_unit_test(overtaking),
+        cmocka_unit_test(not_issued),  cmocka_unit_test(at_exit),     cmocka_unit_test(without_write_value),
+        cmocka_unit_test(device_dies), cmocka_unit_test(no_room),     cmocka_unit_test(wait_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
