@@ -291,7 +291,7 @@ def graph(world):
         number, nodes, edges = {}, {}, {}
         for ident, buffer, stride, count, look in re.findall(
                 r'^ *(n\d+) \[label="(\d+) (-?\d+) \d+ [^"]* - (\d+)", (.*)\];$', dot, re.M):
-            kind = "atomic" if "octagon" in look else "store" if "gray" in look else "load"
+            kind = "atomic" if "octagon" in look else "store" if "#c0c0c0" in look else "load"
             number[ident] = int(buffer), int(stride), kind
             nodes[number[ident]] = int(count)
         for a, b, count in re.findall(r'^ *(n\d+) -> (n\d+) \[label="(\d+)"', dot, re.M):
