@@ -2,6 +2,7 @@
  * stdout. usage: prog_atomic WHAT THREADS COUNT atomic OPTIONS… inc      each thread increments one counter
  * COUNT times: "thread NUMBER INCREMENTS EVEN" cas      the same by compare-and-swap that may fail: also
  * "failed NUMBER COUNT" private  each thread on data of its own; half of the threads sleep in between (lag)
+ *   stale    a thread that idles with an old access in its buffer (lag)
  *   come     THREADS threads at a time come and go, COUNT in all
  *   names    registration, region of interest, functions; one thread, and unregistered ones
  *   die      a thread ends between begin and end, another one keeps its locks for ever
@@ -17,6 +18,7 @@
 
 static uint64_t counter __attribute__((aligned(64)));
 static unsigned threads, count;
+static pthread_barrier_t all_here;
 static uint32_t site_inc, site_cas, site_load, site_store;
 static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -102,13 +104,34 @@ static void access_once(struct mt_core_thread *t, uint64_t address, uint32_t sit
 static void *private(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
+    static unsigned progress; /* of the first one: the others find it far ahead, however they are scheduled */
+    pthread_barrier_wait(&all_here);
+    while ((uintptr_t)arg % 2 && __atomic_load_n(&progress, __ATOMIC_RELAXED) < count / 2)
+        usleep(500);
     for (unsigned i = 0; i < count; i++) {
         if ((uintptr_t)arg % 2 && i % 100 == 0)
             usleep(500);
         access_once(t, 4096 * (1 + (uint64_t)arg) + i % 512 * 8, i % 2 ? site_load : site_store);
+        if (!arg)
+            __atomic_store_n(&progress, i + 1, __ATOMIC_RELAXED);
     }
     mt_core_thread_end(t);
     return NULL;
+}
+
+/* One thread plays three: 0 has an old access to write when 2 starts, which moves its clock on; 1 goes on. */
+static void stale(void)
+{
+    struct mt_core_thread *idle = begin_thread(), *runs = begin_thread();
+    access_once(idle, 4096, site_load);
+    for (unsigned i = 0; i < count; i++)
+        access_once(runs, 4096, site_load);
+    struct mt_core_thread *late = begin_thread();
+    for (unsigned i = 0; i < count; i++)
+        access_once(runs, 4096, site_load);
+    mt_core_thread_end(late);
+    mt_core_thread_end(runs);
+    mt_core_thread_end(idle);
 }
 
 static void *come(void *arg)
@@ -123,6 +146,7 @@ static void *come(void *arg)
 static void run_all(void *(*body)(void *))
 {
     pthread_t p[256];
+    pthread_barrier_init(&all_here, NULL, threads);
     for (uintptr_t i = 0; i < threads; i++)
         pthread_create(&p[i], NULL, body, (void *)i);
     for (unsigned i = 0; i < threads; i++)
@@ -286,6 +310,8 @@ int main(int argc, char **argv)
         run_all(cas);
     else if (!strcmp(argv[1], "private"))
         run_all(private);
+    else if (!strcmp(argv[1], "stale"))
+        stale();
     else if (!strcmp(argv[1], "come"))
         for (unsigned i = 0; i < count; i += threads)
             run_all(come);

@@ -106,12 +106,13 @@ static void print(struct mt_core_thread_state *t)
 void mt_atomic_flush(struct mt_core_thread_state *t)
 {
     struct mt_buffer *b = t->buffer, *other;
-    t->accesses = 0;
     if (!b->count)
         return;
-    __atomic_store_n(&t->written, b->timed[b->count - 1].time, __ATOMIC_RELAXED);
     if (!mt_g.o->container) {
+        uint64_t time = b->timed[b->count - 1].time;
         print(t);
+        /* Not before it is in the file: others read it without our lock and write up to -d further. */
+        __atomic_store_n(&t->written, time, __ATOMIC_RELEASE);
         return;
     }
     other = mt_sink_buffer(MT_BUFFER_TIMED, t->number, mt_seq_now());
@@ -148,6 +149,7 @@ void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time)
     if (!mt_g.o->container)
         mt_lag_control(time);
     mt_spin_lock(&t->lock);
+    t->accesses = 0;
     if (t->buffer)
         mt_atomic_flush(t);
     mt_spin_unlock(&t->lock);

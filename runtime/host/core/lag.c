@@ -1,6 +1,11 @@
 /* Keeps the threads' times in the file together, so that a merger needs little memory: who lies more than -d
  * behind is written out, and if its clock lags too, moved on with a thread_sync. Ended threads and nameless
- * ones do not count. */
+ * ones do not count.
+ *
+ * How far they can lie apart: let M be the newest time that was looked at here. All threads stand in the file
+ * at M - d or later. A thread makes at most -a accesses until it looks itself, and each moves the newest of
+ * all clocks on by one (by one more for each further line that its operands take), as does a start or an end.
+ * So nothing in the file is newer than M + a x threads + starts and ends since, whoever writes it. */
 #include "atomic.h"
 
 static uint64_t oldest; /* of all named threads when last looked at; never too new */
@@ -9,8 +14,11 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
 {
     mt_spin_lock(&t->lock);
     if (t->live && t->name >= 0 && t->written + mt_g.o->lag < time) {
-        /* A thread with nothing to write must say all the same how far it is. */
-        if (t->time + mt_g.o->lag / 2 < time || !t->buffer->count)
+        /* Who has nothing to write, or only what is old, must say all the same how far it is. Its clock does
+         * not tell: a start or end of others moves it on without an entry. */
+        uint32_t n = t->buffer->count;
+        uint64_t last = n ? t->buffer->timed[n - 1].time : t->written;
+        if (last + mt_g.o->lag / 2 < time)
             mt_atomic_event(t, t->time > time ? t->time : time, MT_HOST_EV_THREAD_SYNC, NULL, 0);
         mt_atomic_flush(t);
     }
@@ -19,7 +27,7 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
 
 void mt_lag_control(uint64_t time)
 {
-    if (__atomic_load_n(&oldest, __ATOMIC_RELAXED) + mt_g.o->lag >= time)
+    if (__atomic_load_n(&oldest, __ATOMIC_ACQUIRE) + mt_g.o->lag >= time)
         return;
     uint64_t min = time;
     mt_spin_lock(&mt_g.threads_lock);
@@ -27,12 +35,12 @@ void mt_lag_control(uint64_t time)
         struct mt_core_thread_state *t = mt_g.slot[i];
         if (!t->live || t->name < 0)
             continue;
-        if (__atomic_load_n(&t->written, __ATOMIC_RELAXED) + mt_g.o->lag < time)
+        if (__atomic_load_n(&t->written, __ATOMIC_ACQUIRE) + mt_g.o->lag < time)
             catch_up(t, time);
-        uint64_t written = __atomic_load_n(&t->written, __ATOMIC_RELAXED);
+        uint64_t written = __atomic_load_n(&t->written, __ATOMIC_ACQUIRE);
         if (written < min)
             min = written;
     }
-    __atomic_store_n(&oldest, min, __ATOMIC_RELAXED);
+    __atomic_store_n(&oldest, min, __ATOMIC_RELEASE);
     mt_spin_unlock(&mt_g.threads_lock);
 }

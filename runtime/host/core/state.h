@@ -55,7 +55,7 @@ struct mt_core_thread_state {
     /* atomic */
     int64_t name; /* as in the trace; MT_NAMELESS */
     uint64_t time, written /* newest time in the file */;
-    unsigned accesses; /* in the buffer */
+    unsigned accesses; /* since it last looked how far others lie behind, by whomever written */
     char *text;        /* a piece of it, while it is printed */
     int pending;       /* between begin and end */
     unsigned count;    /* operands of begin */
