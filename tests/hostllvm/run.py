@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -484,6 +485,63 @@ int main(int argc, char **argv)
         base = int(r.stdout.split()[0], 16)
         stores = [a for a in inside(w.accesses(r.trace), base, 4000) if a.op == "store"]
         same(f"{how}: stores", len(stores), 1001 if how == "v" else 1000)
+
+
+@case
+def killed(w):
+    """Two threads are traced while a signal or main ends the program: the other one goes on unharmed to the end."""
+    with open(w.path("loop.c"), "w") as f:
+        f.write("""#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile long part[2][256];
+static void *work(void *mine)
+{
+    for (volatile long *m = mine;;)
+        for (int i = 0; i < 256; i++)
+            m[i] += i;
+}
+int main(int argc, char **argv)
+{
+    pthread_t t;
+    pthread_create(&t, NULL, work, (void *)part[1]);
+    write(1, "x", 1);
+    if (argc == 1)
+        work((void *)part[0]);
+    usleep(5000);
+    return 7;
+}
+static void late(void) __attribute__((destructor(101)));
+static void late(void)
+{
+    usleep(5000); /* untraced meanwhile */
+}
+""")
+    for mode in ("mat", "atomic"):
+        w.command([w.cc, "--host" if mode == "mat" else "--host=atomic", "-O2", "loop.c", "-o", "loop", "-lpthread"])
+        for i in range(8 if mode == "mat" else 4):
+            trace, main = w.path(f"{mode}{i}.mtc"), i % 4 == 3
+            with subprocess.Popen([w.path("loop"), "main"] if main else [w.path("loop")],
+                                  env={**os.environ, "MEMTRACE_HOST": f"{mode} -o {trace}"}, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+                try:
+                    p.stdout.read(1)
+                    if not main:
+                        time.sleep(0.001 * i)
+                        p.terminate()
+                    err = p.communicate(timeout=30)[1]
+                finally:
+                    p.kill()
+            same(f"{mode} {i}: exit code", p.returncode, 7 if main else -15)
+            r = w.command([os.path.join(w.build, "bin", "mt-dump"), "--head", "0", trace], code=None)
+            ends = [x.split(":")[0] for x in r.stdout.splitlines() if x.startswith("end ")]
+            if "the trace has no end" in err:
+                same("no end", (r.returncode, ends), (3, []))
+            elif not main:
+                same("end", (r.returncode, ends, err), (3, ["end incomplete"], ""))
+            else:
+                same("end", ends, ["end complete"])
+            os.unlink(trace)
 
 
 @case

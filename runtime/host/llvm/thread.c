@@ -98,10 +98,13 @@ static void take_handlers(struct mt_self *s)
     s->waiting = 0;
 }
 
-/* Entries of the group in the scratch buffer. */
+/* Entries of the group in the scratch buffer. After the stop of the trace they lie in `waste`
+ * and are nobody's. */
 static void take_scratch(struct mt_self *s)
 {
-    size_t n = (size_t)(s->scratch.cur - s->entry);
+    size_t bytes = (uintptr_t)s->scratch.cur - (uintptr_t)s->entry, n = bytes / sizeof *s->entry;
+    if (bytes > sizeof s->entry)
+        return;
     s->scratch.cur = s->entry;
     __mt_host_current = s->core;
     if (mt_atomic && n) /* a module that was not built for it */
@@ -161,6 +164,8 @@ void mt_record(uint64_t address, uint64_t word)
 {
     struct mt_self *s = &mt_self;
     struct mt_core_thread *t = mt_thread();
+    if (mt_phase == MT_PHASE_OFF)
+        t = NULL; /* to a buffer that is full less often */
     if (t && !mt_atomic)
         mt_core_record(t, (uint32_t)word, address, (uint32_t)(word >> 32));
     else if (t || __mt_host_current == &s->handler || mt_phase == MT_PHASE_EARLY)
