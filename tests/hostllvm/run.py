@@ -497,9 +497,13 @@ def killed(w):
 static volatile long part[2][256];
 static void *work(void *mine)
 {
+    unsigned x = 1;
     for (volatile long *m = mine;;)
-        for (int i = 0; i < 256; i++)
-            m[i] += i;
+        for (int i = 0; i < 256; i++) {
+            for (int k = 0; k < 32; k++) /* some time without an access: a shorter trace */
+                x = x * 1664525u + (x >> 7);
+            m[i] += x;
+        }
 }
 int main(int argc, char **argv)
 {
@@ -519,7 +523,7 @@ static void late(void)
 """)
     for mode in ("mat", "atomic"):
         w.command([w.cc, "--host" if mode == "mat" else "--host=atomic", "-O2", "loop.c", "-o", "loop", "-lpthread"])
-        for i in range(8 if mode == "mat" else 4):
+        for i in range(6 if mode == "mat" else 4):
             trace, main = w.path(f"{mode}{i}.mtc"), i % 4 == 3
             with subprocess.Popen([w.path("loop"), "main"] if main else [w.path("loop")],
                                   env={**os.environ, "MEMTRACE_HOST": f"{mode} -o {trace}"}, stdin=subprocess.DEVNULL,
