@@ -16,12 +16,13 @@ static pthread_barrier_t begin;
 
 static void *draw(void *arg)
 {
-    uint64_t sum = 0, mine;
-    pthread_barrier_wait(&begin);
-    while ((mine = __atomic_fetch_add(&counter.next, 1, __ATOMIC_SEQ_CST)) < tickets) {
+    uint64_t sum = 0, mine = __atomic_fetch_add(&counter.next, 1, __ATOMIC_SEQ_CST);
+    pthread_barrier_wait(&begin); /* each has its first before anybody draws a second */
+    while (mine < tickets) {
         sum += mine;
         if (mine % 8 == 7)
             sched_yield(); /* let the others draw, too */
+        mine = __atomic_fetch_add(&counter.next, 1, __ATOMIC_SEQ_CST);
     }
     sums[(size_t)arg] = sum;
     return NULL;
