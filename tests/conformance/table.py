@@ -1,0 +1,67 @@
+"""docs/conformance.md: one section per topic, written by run.py --write, checked for its set of rows otherwise."""
+import html
+import os
+import re
+
+HEAD = """# Conformance
+
+What CUDA programs may ask of a device, row by row: each row is a small kernel (tests/conformance/) whose results are
+compared with values computed in another way, and whose accesses to global memory in the trace are compared with those
+that CUDA's rules give. This page is written by a run on the CPU device:
+
+    python3 tests/conformance/run.py --build build --write
+
+The tests `conformance.*` fail when a row fails, or when the rows here are not those of the programs.
+[tests/conformance/README.md](../tests/conformance/README.md) says how to add one.
+"""
+COLUMNS = "| row | checks | accesses, expected = found | result |\n|---|---|---|---|\n"
+
+
+def cell(text):
+    return html.escape(text, quote=False).replace("|", "&#124;").replace("*", "&#42;").replace("_", "&#95;")
+
+
+def code(text):
+    return "`` " + text.replace("|", "\\|") + " ``" if "`" in text else "`" + text.replace("|", "\\|") + "`"
+
+
+class Page:
+    """The page as text per topic."""
+
+    def __init__(self, path):
+        self.path, self.sections = path, {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                parts = re.split(r"^## (.*)\n", f.read(), flags=re.M)
+            self.sections = dict(zip(parts[1::2], parts[2::2]))
+
+    def put(self, topic, rows):
+        lines = []
+        for name, what, verdict, accesses, note in rows:
+            result = verdict + (", " + note if note else "")
+            lines.append(f"| {code(name)} | {cell(what)} | {cell(accesses)} | {cell(result)} |\n")
+        self.sections[topic] = f"\n{len(rows)} rows.\n\n" + COLUMNS + "".join(lines) + "\n"
+
+    def differs(self, topic, rows):
+        """1 and a word on stdout when the page's rows are not these."""
+        there = set(re.findall(r"^\| (`.*?`+) \| ", self.sections.get(topic, ""), re.M))
+        here = {code(row[0]) for row in rows}
+        for word, names in (("is not in", here - there), ("is only in", there - here)):
+            for name in sorted(names)[:5]:
+                print(f"FAILED {topic}: row {name} {word} docs/conformance.md")
+        if here != there:
+            print("docs/conformance.md is stale: python3 tests/conformance/run.py --build build --write " + topic)
+        return int(here != there)
+
+    def foreign(self, topics):
+        names = set(self.sections) - set(topics)
+        for name in names:
+            print(f"FAILED docs/conformance.md has the section {name}, which has no program")
+        return len(names)
+
+    def save(self, topics):
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.write(HEAD)
+            for topic in topics:
+                if topic in self.sections:
+                    f.write(f"\n## {topic}\n" + self.sections[topic].rstrip("\n") + "\n")
