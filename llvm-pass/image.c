@@ -133,7 +133,8 @@ static LLVMValueRef sites_table(struct mt_lowering *l)
                .line = s->line,
                .column = s->column,
                .op = s->op,
-               .size = s->size};
+               .size = s->size,
+               .align = s->align};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "../runtime/cpu/image.def"

@@ -31,6 +31,19 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
     return p;
 }
 
+/* The alignment without which the access faults on a GPU: what the code says it has, as far as one
+ * instruction of that size needs it. Code that says less is split by the back end. 0: not known (inline asm,
+ * blocks). */
+static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    if (op != LLVMLoad && op != LLVMStore && op != LLVMAtomicRMW && op != LLVMAtomicCmpXchg)
+        return 0;
+    uint32_t align = LLVMGetAlignment(inst), natural = size & -size;
+    align = align < natural ? align : natural;
+    return align < 16 ? align : 16;
+}
+
 static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
 {
     struct mt_unit *u = t->u;
@@ -51,7 +64,8 @@ static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *
             bytes ? LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, "") : LLVMConstInt(t->i64, size, 0);
         bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
     }
-    uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size, mt_variable_of(u, a->pointer));
+    uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size,
+                                     bytes ? 0 : needed_alignment(inst, size), mt_variable_of(u, a->pointer));
     LLVMValueRef pointer = as_pointer(t, a), id = LLVMConstInt(t->i32, site, 0);
     if (bytes) {
         LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),

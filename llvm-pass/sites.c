@@ -15,7 +15,8 @@ static void *grow(void *array, unsigned count, unsigned *cap, size_t size)
     return grown;
 }
 
-uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, char *variable)
+uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
+                          char *variable)
 {
     struct mt_place place;
     struct mt_site *grown = grow(u->sites, u->nsites, &u->sites_cap, sizeof *grown);
@@ -34,7 +35,8 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
                                            .line = place.line,
                                            .column = place.column,
                                            .op = op,
-                                           .size = size};
+                                           .size = size,
+                                           .align = align};
     return u->nsites++;
 }
 

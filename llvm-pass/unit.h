@@ -35,7 +35,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size;
+    uint32_t line, column, op, size, align;
 };
 
 struct mt_note {
@@ -72,7 +72,9 @@ struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);
 char *mt_facts_param(const struct mt_facts *f, unsigned i);
 
 /* sites.c */
-uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, char *variable);
+/* align: what the access needs of its address, 0 unknown; `variable` is taken over. */
+uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
+                          char *variable);
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
 /* Is the source place of this instruction to be traced ([[memtrace::skip]], #pragma memtrace off)? */
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "heap.h"
 #include "device.h"
+#include "common/options.h"
 #include "common/ranges.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -9,9 +10,19 @@
 #include <unistd.h>
 
 #define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page behind it */
+/* Under MEMTRACE_CHECK: */
+#define GAP 1024u                 /* bytes that belong to nobody behind a small block */
+#define GUARD (64u << 10)         /* unmapped bytes behind a large one */
+#define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
 
 static struct mt_ranges blocks = MT_RANGES_INIT;
 static _Atomic uint64_t used;
+_Atomic uint64_t mt_heap_generation = 1;
+
+/* Freed blocks whose memory is kept, oldest first; under the lock. */
+static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mt_block *freed, **freed_end = &freed;
+static uint64_t freed_bytes;
 
 static int counted(enum mt_heap_kind kind)
 {
@@ -31,13 +42,13 @@ static int reserve(uint64_t bytes)
 
 static void *get(struct mt_block *b)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), guard = mt_options()->check ? GUARD : page;
     if (b->bytes >= MAP_FROM) {
-        size_t bytes = (b->bytes + page - 1) / page * page + page;
+        size_t bytes = (b->bytes + page - 1) / page * page + guard;
         char *p =
             mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p != MAP_FAILED) {
-            mprotect(p + bytes - page, page, PROT_NONE); /* not vital: a guard */
+            mprotect(p + bytes - guard, guard, PROT_NONE); /* not vital */
             b->mapped_base = (uint64_t)(uintptr_t)p;
             b->mapped_bytes = bytes;
             return p;
@@ -45,18 +56,52 @@ static void *get(struct mt_block *b)
     }
     void *p;
     size_t bytes = (b->bytes + MT_DEV_ALIGN - 1) / MT_DEV_ALIGN * MT_DEV_ALIGN;
-    return posix_memalign(&p, MT_DEV_ALIGN, bytes) ? NULL : p;
+    return posix_memalign(&p, MT_DEV_ALIGN, bytes + (mt_options()->check ? GAP : 0)) ? NULL : p;
 }
 
+/* Gives the memory back to the system. */
 static void release(struct mt_block *b)
 {
     if (b->mapped_base)
         munmap((void *)(uintptr_t)b->mapped_base, b->mapped_bytes);
     else if (b->kind != MT_HEAP_REGISTERED && b->kind != MT_HEAP_SYMBOL)
         free((void *)(uintptr_t)b->base);
+    free(b);
+}
+
+/* Keeps a freed block for a while, so that whoever still uses it is found. */
+static void keep(struct mt_block *b)
+{
+    struct mt_block *out = NULL, **end = &out;
+    b->freed = mt_host_site_taken();
+    b->next = NULL;
+    pthread_mutex_lock(&freed_lock);
+    *freed_end = b;
+    freed_end = &b->next;
+    freed_bytes += b->bytes;
+    while (freed_bytes > QUARANTINE && freed != b) {
+        *end = freed;
+        freed_bytes -= freed->bytes;
+        end = &freed->next;
+        freed = freed->next;
+        *end = NULL;
+    }
+    pthread_mutex_unlock(&freed_lock);
+    while (out) {
+        struct mt_block *next = out->next;
+        release(out);
+        out = next;
+    }
+}
+
+static void drop(struct mt_block *b)
+{
     if (counted(b->kind))
         used -= b->bytes;
-    free(b);
+    if (mt_options()->check && b->kind != MT_HEAP_REGISTERED && b->kind != MT_HEAP_SYMBOL)
+        keep(b);
+    else
+        release(b);
 }
 
 void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags)
@@ -71,10 +116,14 @@ void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags)
     b->bytes = bytes;
     b->kind = kind;
     b->flags = flags;
+    b->site = mt_host_site_taken();
     void *p = get(b);
     b->base = (uint64_t)(uintptr_t)p;
-    if (p && !mt_ranges_add(&blocks, b->base, bytes, b))
+    if (p && !mt_ranges_add(&blocks, b->base, bytes, b)) {
+        mt_heap_generation++;
         return p;
+    }
+    used -= counted(kind) ? bytes : 0;
     release(b);
     return NULL;
 }
@@ -88,9 +137,11 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
     b->bytes = bytes;
     b->kind = kind;
     b->flags = flags;
+    b->site = kind == MT_HEAP_SYMBOL ? NULL : mt_host_site_taken();
     int rc = mt_ranges_add(&blocks, b->base, bytes, b);
     if (rc)
         free(b);
+    mt_heap_generation++;
     return rc;
 }
 
@@ -104,7 +155,8 @@ int mt_heap_free(void *base, unsigned kinds)
         mt_ranges_add(&blocks, r.base, r.bytes, b);
         return 0;
     }
-    release(b);
+    mt_heap_generation++;
+    drop(b);
     return 1;
 }
 
@@ -117,6 +169,27 @@ int mt_heap_find(const void *p, struct mt_block *out)
     return 1;
 }
 
+void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above)
+{
+    struct mt_range b, a;
+    mt_ranges_around(&blocks, address, &b, &a);
+    *below = b.data ? *(struct mt_block *)b.data : (struct mt_block){0};
+    *above = a.data ? *(struct mt_block *)a.data : (struct mt_block){0};
+}
+
+int mt_heap_find_freed(uint64_t address, struct mt_block *out)
+{
+    int found = 0;
+    pthread_mutex_lock(&freed_lock);
+    for (const struct mt_block *b = freed; b; b = b->next)
+        if (address - b->base < b->bytes) {
+            *out = *b;
+            found = 1;
+        }
+    pthread_mutex_unlock(&freed_lock);
+    return found;
+}
+
 uint64_t mt_heap_used(void)
 {
     return used;
@@ -125,15 +198,16 @@ uint64_t mt_heap_used(void)
 void mt_heap_reset(void)
 {
     struct mt_range r;
-    struct mt_ranges keep = MT_RANGES_INIT;
+    struct mt_ranges stay = MT_RANGES_INIT;
     while (mt_ranges_pop(&blocks, &r)) {
         struct mt_block *b = r.data;
         if (b->kind == MT_HEAP_REGISTERED || b->kind == MT_HEAP_SYMBOL)
-            mt_ranges_add(&keep, r.base, r.bytes, b);
+            mt_ranges_add(&stay, r.base, r.bytes, b);
         else
-            release(b);
+            drop(b);
     }
-    while (mt_ranges_pop(&keep, &r))
+    while (mt_ranges_pop(&stay, &r))
         mt_ranges_add(&blocks, r.base, r.bytes, r.data);
-    free(keep.at);
+    free(stay.at);
+    mt_heap_generation++;
 }

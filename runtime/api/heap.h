@@ -4,6 +4,7 @@
 #define MT_API_HEAP_H
 #include <stddef.h>
 #include <stdint.h>
+#include "common/site.h"
 
 enum mt_heap_kind {
     MT_HEAP_DEVICE, /* cudaMalloc and its kind */
@@ -19,6 +20,8 @@ struct mt_block {
     unsigned flags;       /* as given to the API */
     uint64_t mapped_base; /* mapping behind it, 0: from malloc or not ours */
     uint64_t mapped_bytes;
+    const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */
+    struct mt_block *next;                   /* heap.c's own */
 };
 
 /* `bytes` > 0 of fresh memory, aligned to 256. NULL: the device's memory is used up. */
@@ -30,6 +33,12 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
 int mt_heap_free(void *base, unsigned kinds);
 /* The block that holds `p`. 1 and *out, or 0. */
 int mt_heap_find(const void *p, struct mt_block *out);
+/* The last block that begins at or below `address` and the first one above; bytes 0: there is none. */
+void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above);
+/* Under MEMTRACE_CHECK=1: the block, freed some time ago, that held `address`. 1 and *out, or 0. */
+int mt_heap_find_freed(uint64_t address, struct mt_block *out);
+/* Counts changes of the table, from 1. */
+extern _Atomic uint64_t mt_heap_generation;
 uint64_t mt_heap_used(void);
 /* Frees all blocks but symbols and registered memory. */
 void mt_heap_reset(void);

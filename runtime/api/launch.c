@@ -123,6 +123,7 @@ static cudaError_t run(const struct mt_function *f, const struct mt_launch_confi
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,
         .cooperative = (uint32_t)c->cooperative,
+        .user = &line,
     };
     struct mt_trace *trace = NULL;
     describe(&line, f->kernel, c, site);

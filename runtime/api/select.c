@@ -1,6 +1,7 @@
 /* GPU or CPU device, and where the real CUDA runtime is. */
 #define _GNU_SOURCE
 #include "device.h"
+#include "check.h"
 #include "entry.h"
 #include "gpu.h"
 #include "module.h"
@@ -149,6 +150,7 @@ static int start_error;
 /* malloc and free in kernels. */
 static void device_heap(void *base, uint64_t bytes)
 {
+    mt_check_device_heap(base, bytes);
     if (bytes)
         mt_object_add(base, bytes, "device", NULL);
     else
@@ -159,6 +161,7 @@ static void start(void)
 {
     mt_cpu_set_buffer(mt_options()->buffer);
     mt_cpu_set_stack(mt_options()->cpu_stack);
+    mt_check_start();
     mt_cpu_set_heap_hook(device_heap);
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (start_error)

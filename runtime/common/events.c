@@ -273,6 +273,26 @@ static const char *op_name(uint32_t op)
     return "unknown";
 }
 
+void mt_event_check(const struct mt_event_check *c)
+{
+    if (!begin("check"))
+        return;
+    mt_json_string(&line, "why", c->why);
+    mt_json_u64(&line, "count", c->count);
+    mt_json_string(&line, "kernel", c->kernel);
+    mt_json_u64(&line, "launch", c->launch);
+    mt_json_u64(&line, "site", c->site);
+    mt_json_string(&line, "file", c->file);
+    mt_json_u64(&line, "line", c->line);
+    mt_json_string(&line, "op", op_name(c->op));
+    mt_json_u64(&line, "size", c->bytes);
+    mt_json_address(&line, "address", c->address);
+    mt_json_u32x3(&line, "cta", c->cta);
+    mt_json_u32x3(&line, "thread", c->thread);
+    mt_json_string(&line, "near", c->near);
+    end();
+}
+
 void mt_event_sites(const struct mt_image *image)
 {
     const struct mt_image_site *site = image->head->sites;

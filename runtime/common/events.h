@@ -32,6 +32,18 @@ struct mt_event_fill {
     int64_t stream;
 };
 void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *site);
+/* Accesses of one launch at one place that must not be (MEMTRACE_CHECK=1). */
+struct mt_event_check {
+    const char *kernel, *why,
+        *near;       /* why: "illegal" or "misaligned"; near: the nearest allocation in words */
+    uint64_t launch; /* seq of its launch line */
+    uint64_t site;   /* id of its site line */
+    const char *file;
+    uint32_t line, op, bytes; /* op: enum mt_access_type; and of the first one: */
+    uint64_t address, count;
+    uint32_t cta[3], thread[3];
+};
+void mt_event_check(const struct mt_event_check *c);
 /* what: "device" (id unused), "stream" (id: trace number or -1), "event" (id of the event). */
 void mt_event_sync(const char *what, int64_t id);
 /* op: "record" or "wait". */

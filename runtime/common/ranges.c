@@ -75,6 +75,15 @@ int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out)
     return found;
 }
 
+void mt_ranges_around(struct mt_ranges *t, uint64_t address, struct mt_range *below, struct mt_range *behind)
+{
+    pthread_rwlock_rdlock(&t->lock);
+    size_t i = above(t, address);
+    *below = i ? t->at[i - 1] : (struct mt_range){0};
+    *behind = i < t->n ? t->at[i] : (struct mt_range){0};
+    pthread_rwlock_unlock(&t->lock);
+}
+
 int mt_ranges_pop(struct mt_ranges *t, struct mt_range *out)
 {
     pthread_rwlock_wrlock(&t->lock);

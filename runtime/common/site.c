@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static _Thread_local const struct mt_host_site *pending;
+static _Thread_local const struct mt_host_site *pending, *taken;
 
 static int ends_with(const char *s, const char *tail)
 {
@@ -29,5 +29,11 @@ const struct mt_host_site *mt_host_site_take(void)
 {
     const struct mt_host_site *site = pending;
     pending = NULL;
+    taken = site;
     return site;
+}
+
+const struct mt_host_site *mt_host_site_taken(void)
+{
+    return taken;
 }

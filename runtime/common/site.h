@@ -12,4 +12,6 @@ void __mt_host_site(const struct mt_host_site *site);
 /* The place of the CUDA call under way and forgets it; NULL when unknown (code not compiled with the plugin).
  */
 const struct mt_host_site *mt_host_site_take(void);
+/* What was taken last on this thread: within a CUDA call, its place. */
+const struct mt_host_site *mt_host_site_taken(void);
 #endif

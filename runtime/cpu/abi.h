@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 1u
+#define MT_IMAGE_VERSION 2u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
 struct mt_payload {
@@ -82,8 +82,9 @@ struct mt_cpu_tls {
      * whole process, so "is this generic pointer global?" is one comparison (constants apart, see
      * mt_cpu_is_global). */
     uint64_t local_base, local_bytes;
-    /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_flush. When the launch is not
-     * traced cur/end describe a scratch buffer, so the recording code has no other test. */
+    /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When the launch is not
+     * traced cur/end describe a scratch buffer, so the recording code has no other test. Under
+     * MEMTRACE_CHECK=1 cur is always end: each access is looked at. */
     uint64_t *cur, *end;
     uint64_t smid_hi; /* smid << 32 */
     uint64_t cta;     /* w[2] of the record */
@@ -109,8 +110,10 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
 /* ---- imported by images from libmemtrace.so -------------------------------------------------------------
  */
 
-/* The trace buffer is full: hand it on, return the new `cur` (always with room for one record). */
-uint64_t *mt_cpu_trace_flush(void);
+/* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site
+ * `site`: returns the new `cur` (always with room for one record). The buffer is handed on when it is full.
+ * Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
+uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers inside the hull of
  * constants.) */
 int mt_cpu_is_constant(const void *p);

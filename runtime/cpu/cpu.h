@@ -44,6 +44,7 @@ struct mt_cpu_launch {
      * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
     void *flush_ctx;
+    const void *user; /* the caller's, for the checker */
     /* Results. */
     uint64_t records;  /* records made, counted independently of flush */
     uint64_t untraced; /* accesses executed that have no record */
@@ -54,4 +55,31 @@ struct mt_cpu_launch {
 int mt_cpu_run(struct mt_cpu_launch *launch);
 /* 1 if the calling OS thread is a worker of the pool. */
 int mt_cpu_is_worker(void);
+
+/* ---- MEMTRACE_CHECK=1 ---- */
+
+/* An access that must not happen. */
+struct mt_cpu_bad {
+    const struct mt_cpu_launch *launch;
+    uint64_t address;
+    uint32_t bytes, type; /* enum mt_access_type */
+    uint32_t site;        /* of the image */
+    uint32_t align;       /* that the access needs */
+    uint32_t cta[3], thread[3];
+    int code; /* 700 illegal address, 716 misaligned */
+};
+struct mt_cpu_checker {
+    /* Changes whenever an allocation is made or freed; never 0. */
+    const _Atomic uint64_t *generation;
+    /* The allocation that holds `address`. 1, or 0: none. From worker threads. */
+    int (*find)(uint64_t address, uint64_t *base, uint64_t *bytes);
+    /* A bad access; from worker threads. */
+    void (*report)(const struct mt_cpu_bad *bad);
+    /* A launch with bad accesses has ended. Returns how many they were. */
+    uint64_t (*end)(const struct mt_cpu_launch *launch);
+};
+/* Looks at each recorded access from now on; before the first launch. */
+void mt_cpu_set_checker(const struct mt_cpu_checker *checker);
+/* Words on the memory around an address that faulted; from a signal handler on a worker. */
+void mt_cpu_set_describe(void (*describe)(uint64_t address, char *text, size_t size));
 #endif

@@ -286,6 +286,8 @@ void mt_cpu_yield(void)
     struct mt_fiber *self = cta->current, *f;
     if (MT_UNLIKELY(atomic_load_explicit(&cta->run->failed, memory_order_relaxed)))
         to_worker(cta, &self->sp, MT_CTA_FAILED);
+    if (MT_UNLIKELY(atomic_load_explicit(&cta->run->bad, memory_order_relaxed)))
+        mt_fault_fail(cta->run->bad, "gives up waiting: another thread had a bad access");
     if (cta->run->loop) {
         sched_yield();
         return;

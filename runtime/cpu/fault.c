@@ -11,6 +11,12 @@
 #include "scheduler.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*describe_address)(uint64_t address, char *text, size_t size);
+
+void mt_cpu_set_describe(void (*describe)(uint64_t address, char *text, size_t size))
+{
+    describe_address = describe;
+}
 
 void mt_fault_where(char *text, size_t size)
 {
@@ -82,7 +88,43 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 #define NSIGNALS (sizeof signals / sizeof signals[0])
 static struct sigaction before[NSIGNALS];
 
-static void describe(char *text, size_t size, int sig, const siginfo_t *info)
+/* Is the instruction at `p` a vector move that wants an aligned address? Only then a general protection
+ * fault, which names no address, means a misaligned one. */
+static int wants_alignment(const uint8_t *p)
+{
+    int data16 = 0, simd = 0;
+    for (;; p++) {
+        if (*p == 0x66)
+            data16 = 1;
+        else if (*p == 0xf2 || *p == 0xf3)
+            simd = *p;
+        else if ((*p & 0xf0) != 0x40)
+            break;
+    }
+    if (*p == 0xc5 || *p == 0xc4 || *p == 0x62) { /* VEX, EVEX: the prefix is in two bits of the last byte */
+        unsigned length = *p == 0xc5 ? 2 : *p == 0xc4 ? 3 : 4, pp = p[*p == 0x62 ? 2 : length - 1] & 3;
+        data16 = pp == 1;
+        simd = pp > 1;
+        p += length;
+    } else if (*p++ != 0x0f) {
+        return 0;
+    }
+    switch (*p) {
+    case 0x28: /* movaps, movapd */
+    case 0x29:
+    case 0x2b: /* movntps */
+    case 0xe7: /* movntdq */
+        return !simd;
+    case 0x6f: /* movdqa */
+    case 0x7f:
+        return data16;
+    default:
+        return 0;
+    }
+}
+
+/* The error code for a signal, and words. */
+static int describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
 {
     const struct mt_worker *w = mt_worker_self;
     const struct mt_cta *cta = mt_cta_current();
@@ -95,8 +137,19 @@ static void describe(char *text, size_t size, int sig, const siginfo_t *info)
         snprintf(text, size, "invalid instruction (a trap, or code the compiler held for unreachable)");
     else if (low && address < low && address >= low - 4096)
         snprintf(text, size, "stack overflow of a device thread (MEMTRACE_CPU_STACK sets more)");
-    else
-        snprintf(text, size, "illegal address 0x%llx", (unsigned long long)address);
+    else if (sig == SIGSEGV && info->si_code == SI_KERNEL && wants_alignment(instruction)) {
+        snprintf(text, size, "misaligned address of a vector access (MEMTRACE_CHECK=1 tells where)");
+        return MT_ERR_MISALIGNED;
+    } else if (sig == SIGSEGV && info->si_code == SI_KERNEL)
+        snprintf(text, size, "illegal address beyond any address space (MEMTRACE_CHECK=1 tells where)");
+    else {
+        int n = snprintf(text, size, "illegal address 0x%llx", (unsigned long long)address);
+        if (describe_address && n > 0 && (size_t)n + 3 < size) {
+            memcpy(text + n, ": ", 3);
+            describe_address(address, text + n + 2, size - (size_t)n - 2);
+        }
+    }
+    return sig == SIGFPE || sig == SIGILL ? MT_ERR_LAUNCH : MT_ERR_ADDRESS;
 }
 
 static void on_signal(int sig, siginfo_t *info, void *context)
@@ -105,11 +158,12 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     struct mt_cta *cta = w ? mt_cta_current() : NULL;
     if (w && w->in_device && cta && info->si_code > 0) {
         ucontext_t *uc = context;
-        char where[256], what[128], text[512];
+        char where[128], what[320], text[512];
         mt_fault_where(where, sizeof where);
-        describe(what, sizeof what, sig, info);
-        snprintf(text, sizeof text, "%.250s: %s", where, what);
-        mt_fault_record(cta->run, sig == SIGFPE || sig == SIGILL ? MT_ERR_LAUNCH : MT_ERR_ADDRESS, text);
+        int code =
+            describe(what, sizeof what, sig, info, (const void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+        snprintf(text, sizeof text, "%.120s: %s", where, what);
+        mt_fault_record(cta->run, code, text);
         /* Return from the handler into leave(), on a stack of its own: the fiber's may be used up. */
         uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)leave;
         uc->uc_mcontext.gregs[REG_RSP] =

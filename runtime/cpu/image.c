@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "image.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -244,6 +245,52 @@ struct mt_image *mt_image_load(const void *wrapper, const char **why)
     }
     pthread_mutex_unlock(&lock);
     return image;
+}
+
+/* ---- literals ---- */
+
+struct literal {
+    uint64_t address, base, bytes;
+};
+
+static int is_image(uint64_t base, uint64_t bytes)
+{
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct mt_image *i = images; i && !found; i = i->next)
+        found = (uint64_t)(uintptr_t)i->head - base < bytes;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    struct literal *l = ctx;
+    uint64_t low = UINT64_MAX, high = 0;
+    l->bytes = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uint64_t base = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type != PT_LOAD)
+            continue;
+        low = base < low ? base : low;
+        high = base + p->p_memsz > high ? base + p->p_memsz : high;
+        if (!(p->p_flags & (PF_W | PF_X)) && l->address - base < p->p_memsz) {
+            l->base = base;
+            l->bytes = p->p_memsz;
+        }
+    }
+    return l->bytes && is_image(low, high - low);
+}
+
+int mt_image_literal(uint64_t address, uint64_t *base, uint64_t *bytes)
+{
+    struct literal l = {.address = address};
+    if (!dl_iterate_phdr(look_at, &l))
+        return 0;
+    *base = l.base;
+    *bytes = l.bytes;
+    return 1;
 }
 
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name)

@@ -12,5 +12,8 @@ void mt_image_constant_hull(uint64_t *base, uint64_t *bytes);
 #define MT_WORKSPACE 64
 void **mt_image_args_copy(const struct mt_cpu_launch *launch, void **workspace);
 void mt_image_args_free(void **args);
+/* String literals of device code and the like, which no table lists: the read-only part of an image that
+ * holds `address`. 1, or 0. */
+int mt_image_literal(uint64_t address, uint64_t *base, uint64_t *bytes);
 void mt_image_args_reset(void); /* in a forked child: nothing is in use */
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "check.h"
 #include "image.h"
 #include "local.h"
 #include "scheduler.h"
@@ -227,7 +228,9 @@ int mt_cpu_run(struct mt_cpu_launch *l)
     run.total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     run.shared_bytes = ((l->image->head->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run.const_base, &run.const_bytes);
-    if (l->kernel->loop && !(l->kernel->flags & MT_KERNEL_SYNC) && (!l->cooperative || !l->kernel->entry))
+    /* One thread alone can end at a bad access: with a fiber for each. */
+    int loop = !l->kernel->entry || (!l->cooperative && !mt_check_on);
+    if (l->kernel->loop && !(l->kernel->flags & MT_KERNEL_SYNC) && loop)
         run.loop = l->kernel->loop;
     if (!run.loop && !run.entry)
         return reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
@@ -248,5 +251,5 @@ int mt_cpu_run(struct mt_cpu_launch *l)
     mt_image_args_free(run.args);
     l->records = run.records;
     l->untraced = run.untraced;
-    return rc ? reject(l, MT_ERR_MEMORY, "no worker thread could be started") : run.failed;
+    return rc ? reject(l, MT_ERR_MEMORY, "no worker thread could be started") : mt_check_result(&run);
 }

@@ -23,6 +23,7 @@ enum {
     MT_ERR_ADDRESS = 700,
     MT_ERR_TIMEOUT = 702,
     MT_ERR_ASSERT = 710,
+    MT_ERR_MISALIGNED = 716,
     MT_ERR_LAUNCH = 719,
     MT_ERR_UNSUPPORTED = 801,
 };
@@ -46,8 +47,10 @@ struct mt_run {
     struct mt_run *link;
     pthread_cond_t done;
     /* Shared by workers. */
-    _Atomic int failed; /* error code; CTAs are abandoned when it is set */
-    _Atomic int warned; /* an incomplete collective was reported */
+    _Atomic int failed;         /* error code; CTAs are abandoned when it is set */
+    _Atomic int warned;         /* an incomplete collective was reported */
+    _Atomic int bad;            /* error code of a bad access (check.c) */
+    _Atomic uint32_t after_bad; /* accesses since then */
     _Atomic uint64_t records, untraced;
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include "check.h"
 #include "local.h"
 #include "scheduler.h"
 
@@ -35,6 +36,8 @@ static void flush(struct mt_worker *w)
     struct mt_run *run = w->run;
     uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer);
     mt_cpu_tls.cur = w->buffer;
+    if (mt_check_on)
+        mt_cpu_tls.end = w->buffer; /* no room for any: each access asks */
     if (!words || !run || !run->launch->flush)
         return;
     int in_device = w->in_device;
@@ -44,10 +47,19 @@ static void flush(struct mt_worker *w)
     w->in_device = in_device;
 }
 
-uint64_t *mt_cpu_trace_flush(void)
+uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
 {
-    flush(mt_worker_self);
-    return mt_cpu_tls.cur;
+    struct mt_worker *w = mt_worker_self;
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    if (MT_UNLIKELY(mt_check_on)) {
+        mt_check_access(address, meta, site);
+        if (t->cur == w->buffer + w->buffer_words)
+            flush(w);
+        t->end = t->cur + 3; /* room for this one */
+        return t->cur;
+    }
+    flush(w);
+    return t->cur;
 }
 
 void mt_cpu_untraced(const char *what)
@@ -225,7 +237,7 @@ void *mt_worker_main(void *worker)
     t->local_base = mt_local_base();
     t->local_bytes = mt_local_bytes();
     t->cur = w->buffer;
-    t->end = w->buffer + w->buffer_words;
+    t->end = mt_check_on ? t->cur : w->buffer + w->buffer_words;
     mt_fault_thread(w);
     for (;;) {
         t->nsmid = mt_pool_wait(w);

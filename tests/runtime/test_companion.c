@@ -163,8 +163,8 @@ static int lines(void *arg)
 static int sites(void *arg)
 {
     const char *dir = fresh_dir();
-    const struct mt_image_site s[] = {{"k.cu", "f", "x", 3, 4, MT_LOAD, 8},
-                                      {"", "g", "", 0, 0, MT_ATOMIC, 0}};
+    const struct mt_image_site s[] = {{"k.cu", "f", "x", 3, 4, MT_LOAD, 8, 8, 0},
+                                      {"", "g", "", 0, 0, MT_ATOMIC, 0, 0, 0}};
     struct mt_image_head head = {.sites = s, .nsites = 2};
     struct mt_image image = {.head = &head, .site_base = 100};
     struct mt_trace *t = mt_trace_open();

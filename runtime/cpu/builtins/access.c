@@ -2,12 +2,12 @@
 #include "builtin.h"
 #define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
 
-static MT_INLINE void record(uint64_t address, uint64_t meta)
+static MT_INLINE void record(uint64_t address, uint32_t meta, uint32_t site)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t *cur = t->cur;
     if (__builtin_expect(cur == t->end, 0))
-        cur = mt_cpu_trace_flush();
+        cur = mt_cpu_trace_room(address, meta, site);
     cur[0] = t->smid_hi | meta;
     cur[1] = address;
     cur[2] = t->cta;
@@ -25,13 +25,13 @@ static MT_INLINE bool is_global(const void *p)
 
 MT_INLINED void __mt_access_global(void *p, uint32_t meta, uint32_t site)
 {
-    record((uint64_t)p, meta);
+    record((uint64_t)p, meta, site);
 }
 
 MT_INLINED void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
 {
     if (is_global(p))
-        record((uint64_t)p, meta);
+        record((uint64_t)p, meta, site);
 }
 
 MT_BUILTIN void __mt_access_global_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
@@ -39,7 +39,7 @@ MT_BUILTIN void __mt_access_global_n(void *p, uint64_t bytes, uint32_t type, uin
     uint64_t a = (uint64_t)p;
     while (bytes) {
         uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
-        record(a, (uint64_t)type << 28 | n);
+        record(a, (uint32_t)(type << 28 | n), site);
         a += n;
         bytes -= n;
     }

@@ -1,0 +1,14 @@
+/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported, counted per place and written into companions.
+ * The accesses themselves are looked at by runtime/cpu/check.c. */
+#ifndef MT_API_CHECK_H
+#define MT_API_CHECK_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Before the first launch; does nothing unless the option is set. */
+void mt_check_start(void);
+/* Memory that kernels allocate with malloc (bytes > 0) and free (bytes 0). */
+void mt_check_device_heap(void *base, uint64_t bytes);
+/* Words on where `address` lies: "16 bytes behind the 400 bytes that were allocated at file.cu:12". */
+void mt_check_describe(uint64_t address, char *text, size_t size);
+#endif

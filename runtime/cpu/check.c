@@ -1,0 +1,98 @@
+/* Bad accesses to global memory (MEMTRACE_CHECK=1): outside every allocation, or at an address that the access
+ * cannot have. On a GPU the launch would die; here the thread that does it ends before the access happens, the
+ * others go on, so that one run shows more than one mistake. A launch that waits in vain for what the ended
+ * thread would have done is given up. */
+#include "check.h"
+#include <stdio.h>
+#include <string.h>
+#include "image.h"
+#include "memtrace/record.h"
+#include "scheduler.h"
+
+#define CACHED 4
+#define ACCESSES_AFTER (1u << 26) /* of all threads: a launch that failed goes on for so long at most */
+
+int mt_check_on;
+static struct mt_cpu_checker checker;
+
+/* What this worker found in the table last. */
+struct known {
+    uint64_t base, bytes, generation;
+};
+static _Thread_local struct known known[CACHED];
+static _Thread_local unsigned next_known;
+
+void mt_cpu_set_checker(const struct mt_cpu_checker *c)
+{
+    checker = *c;
+    mt_check_on = 1;
+}
+
+static int inside(uint64_t address, uint64_t bytes, const struct known *k)
+{
+    return address - k->base < k->bytes && bytes <= k->bytes - (address - k->base);
+}
+
+static int is_allocated(uint64_t address, uint64_t bytes, uint32_t type)
+{
+    uint64_t generation = atomic_load_explicit(checker.generation, memory_order_acquire);
+    struct known k = {.generation = generation};
+    for (int i = 0; i < CACHED; i++)
+        if (known[i].generation == generation && inside(address, bytes, &known[i]))
+            return 1;
+    if (!checker.find(address, &k.base, &k.bytes) &&
+        !(type == MT_LOAD && mt_image_literal(address, &k.base, &k.bytes)))
+        return 0;
+    known[next_known++ % CACHED] = k;
+    return inside(address, bytes, &k);
+}
+
+static void tell(struct mt_run *run, uint64_t address, uint32_t meta, uint32_t site, uint32_t align, int code)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    struct mt_cpu_bad bad = {.launch = run->launch,
+                             .address = address,
+                             .bytes = meta & MT_RAW_MAX_SIZE,
+                             .type = meta >> 28,
+                             .site = site,
+                             .align = align,
+                             .code = code};
+    memcpy(bad.cta, t->ctaid, sizeof bad.cta);
+    memcpy(bad.thread, t->tid, sizeof bad.thread);
+    mt_worker_self->in_device = 0; /* a fault in there is not the kernel's */
+    checker.report(&bad);
+    mt_worker_self->in_device = 1;
+}
+
+void mt_check_access(uint64_t address, uint32_t meta, uint32_t site)
+{
+    struct mt_run *run = mt_cta_current()->run;
+    const struct mt_image_head *head = run->launch->image->head;
+    const struct mt_image_site *sites = head->sites;
+    uint32_t align = site < head->nsites ? sites[site].align : 0;
+    int code = 0;
+    if (!is_allocated(address, meta & MT_RAW_MAX_SIZE, meta >> 28))
+        code = MT_ERR_ADDRESS;
+    else if (align && address % align)
+        code = MT_ERR_MISALIGNED;
+    if (MT_LIKELY(!code)) {
+        if (MT_UNLIKELY(atomic_load_explicit(&run->bad, memory_order_relaxed)) &&
+            atomic_fetch_add_explicit(&run->after_bad, 1, memory_order_relaxed) > ACCESSES_AFTER)
+            mt_fault_fail(run->bad, "the launch did not end by itself after a bad access");
+        return;
+    }
+    tell(run, address, meta, site, align, code);
+    atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
+    mt_cpu_exit_thread();
+}
+
+int mt_check_result(struct mt_run *run)
+{
+    if (MT_LIKELY(!run->bad))
+        return run->failed;
+    struct mt_cpu_launch *l = run->launch;
+    uint64_t n = checker.end(l);
+    snprintf(l->message, sizeof l->message, "%llu bad access%s to global memory, reported above",
+             (unsigned long long)n, n == 1 ? "" : "es");
+    return run->bad;
+}

@@ -1,0 +1,16 @@
+/* MEMTRACE_CHECK=1: each recorded access is looked at before it happens. Internal to the CPU device; the
+ * interface to the API layer is in cpu.h. */
+#ifndef MT_CPU_CHECK_H
+#define MT_CPU_CHECK_H
+#include <stdint.h>
+
+struct mt_run;
+
+/* 1: on. Set before the first worker starts. */
+extern int mt_check_on;
+/* Before an access of this worker's device thread: returns when it is fine. Otherwise it is reported, the
+ * launch is marked and the thread ends. */
+void mt_check_access(uint64_t address, uint32_t meta, uint32_t site);
+/* The launch has ended: tells the API layer if it had bad accesses. Returns the launch's status. */
+int mt_check_result(struct mt_run *run);
+#endif
