@@ -1,5 +1,5 @@
-/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported, counted per place and written into companions.
- * The accesses themselves are looked at by runtime/cpu/check.c. */
+/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported, counted per place and written into
+ * companions. The accesses themselves are looked at by runtime/cpu/check.c. */
 #ifndef MT_API_CHECK_H
 #define MT_API_CHECK_H
 #include <stddef.h>

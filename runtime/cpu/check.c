@@ -1,7 +1,7 @@
-/* Bad accesses to global memory (MEMTRACE_CHECK=1): outside every allocation, or at an address that the access
- * cannot have. On a GPU the launch would die; here the thread that does it ends before the access happens, the
- * others go on, so that one run shows more than one mistake. A launch that waits in vain for what the ended
- * thread would have done is given up. */
+/* Bad accesses to global memory (MEMTRACE_CHECK=1): outside every allocation, or at an address that the
+ * access cannot have. On a GPU the launch would die; here the thread that does it ends before the access
+ * happens, the others go on, so that one run shows more than one mistake. A launch that waits in vain for
+ * what the ended thread would have done is given up. */
 #include "check.h"
 #include <stdio.h>
 #include <string.h>
