@@ -5,17 +5,20 @@
 #include <string.h>
 
 enum {
-    RUN_MAX = 128,     /* accesses in one run token */
-    ENTRY_BYTES = 32,  /* most that one entry takes: token 1, site 5, address 10, size 5, time 10 */
-    EVENT_ARGS_MAX = 8 /* as struct mt_host_item has room for */
+    RUN_MAX = 128,      /* accesses in one run token */
+    ENTRY_BYTES = 32,   /* most that one entry takes: token 1, site 5, address 10, size 5, time 10 */
+    EVENT_ARGS_MAX = 8, /* as struct mt_host_item has room for */
+    CALM = 32,          /* so many accesses as predicted: worth a look whether they repeat with a period */
+    PERIOD_MAX = CALM / 2 - 1
 };
 enum { TOKEN_ACCESS = 0x80, TOKEN_EVENT = 0xc0 };
+#define NONE UINT32_MAX
 enum { HAS_SITE = 1, HAS_ADDRESS = 2, HAS_SIZE = 4, HAS_TIME = 8, SECOND_SITE = 16 };
 
 /* What is known of a site. One cache line each: the hot loop touches one of these per access. */
 struct site {
     uint64_t last, stride, difference, offset;
-    uint32_t next, second; /* the two last different successors, latest first */
+    uint32_t next, second; /* the two last different successors, latest first; NONE: none */
     uint32_t size;
     uint32_t epoch; /* number of the chunk that this belongs to: a new chunk forgets all at once */
     uint32_t relative;
@@ -93,7 +96,7 @@ static int begin(struct mt_mtc_encoder *e, size_t count)
         memset(e->sites, 0, e->nsites * sizeof *e->sites);
         e->epoch = 1;
     }
-    memset(&e->sites[0], 0, sizeof e->sites[0]); /* stands for "before the first access" */
+    e->sites[0] = (struct site){.next = NONE, .second = NONE}; /* stands for "before the first access" */
     return 0;
 }
 
@@ -112,19 +115,19 @@ static unsigned char *put_signed(unsigned char *out, uint64_t v)
     return put(out, v << 1 ^ (0 - (v >> 63)));
 }
 
-/* `v` (whatever it is) if `wanted`, without a branch for values below 2^56: each group of 7 bits to its byte,
- * and 8 bytes stored, of which those behind the last one will be written over. */
-static inline unsigned char *put_if(unsigned char *out, uint64_t v, unsigned wanted)
+/* put() without a branch for values below 2^56: each group of 7 bits to its byte, and 8 bytes stored, of
+ * which those behind the last one will be written over. */
+static inline unsigned char *put_fast(unsigned char *out, uint64_t v)
 {
     if (__builtin_expect(v >> 56 != 0, 0))
         return put(out, v);
-    unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) / 7; /* bytes behind the first */
+    unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) * 37 >> 8; /* bytes behind the first: bits / 7 */
     v = (v & 0x00fffffff0000000u) << 4 | (v & 0x000000000fffffffu);
     v = (v & 0x0fffc0000fffc000u) << 2 | (v & 0x00003fff00003fffu);
     v = (v & 0x3f803f803f803f80u) << 1 | (v & 0x007f007f007f007fu);
     v |= 0x8080808080808080u & (((uint64_t)1 << 8 * more) - 1);
     memcpy(out, &v, sizeof v); /* x86-64: lowest byte first */
-    return out + (wanted ? more + 1 : 0);
+    return out + more + 1;
 }
 
 static inline unsigned char *end_run(unsigned char *out, unsigned run)
@@ -180,50 +183,52 @@ static size_t event(struct work *w, const char *at, size_t left, int timed)
     return 1 + more;
 }
 
-/* An access that is not as predicted (that of a new site never is): its token, and what that changes for the
- * sites before the caller notes where it was. Few branches: they could not be foreseen. `p`: the site before.
- */
-static inline __attribute__((always_inline)) unsigned char *single(unsigned char *out, struct site *p,
-                                                                   struct site *s,
-                                                                   const struct mt_host_timed_entry a,
-                                                                   const struct before b, int timed)
+/* An access that is not as predicted: its token, and what that changes for the sites before the caller notes
+ * where it was. `p`: the site before. `other`: the site is not the predicted one. Always inlined with a
+ * constant `other`, and few branches beyond that: they could not be foreseen. */
+static inline __attribute__((always_inline)) unsigned char *
+single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_timed_entry a,
+       const struct before b, int timed, unsigned other)
 {
-    int seen = s->epoch == b.epoch;
+    int seen = !other || s->epoch == b.epoch;
     if (__builtin_expect(!seen, 0))
-        *s = (struct site){.last = b.address, .epoch = b.epoch};
+        *s = (struct site){.last = b.address, .epoch = b.epoch, .next = NONE, .second = NONE};
     uint64_t d = a.address - s->last, due = b.time + !MT_HOST_OPERAND(a.site);
     uint64_t from_stride = d - s->stride, from_offset = a.address - b.address - s->offset;
     uint64_t off = s->relative ? from_offset : from_stride;
-    uint32_t next = p->next, second = p->second, other = next != a.site, is_second = second == a.site;
     unsigned what = (off ? HAS_ADDRESS : 0u) | (a.size != s->size ? HAS_SIZE : 0u) |
-                    (timed && a.time != due ? HAS_TIME : 0u) | other * (is_second ? SECOND_SITE : HAS_SITE);
+                    (timed && a.time != due ? HAS_TIME : 0u) |
+                    other * (p->second == a.site ? SECOND_SITE : HAS_SITE);
     *out++ = (unsigned char)(TOKEN_ACCESS | what);
     if (__builtin_expect(what & HAS_SITE, 0))
         out = put_signed(out, (uint64_t)a.site - b.site);
-    out = put_if(out, off << 1 ^ (0 - (off >> 63)), what & HAS_ADDRESS);
+    if (off) {
+        out = put_fast(out, off << 1 ^ (0 - (off >> 63)));
+        if (__builtin_expect(seen, 1))
+            s->relative = !from_stride == !from_offset ? s->relative : !from_offset;
+    }
     if (__builtin_expect(what & HAS_SIZE, 0))
         out = put(out, a.size);
     if (timed && what & HAS_TIME)
         out = put_signed(out, a.time - due);
-    p->second = other ? next : second;
-    p->next = a.site;
+    if (other) {
+        p->second = p->next;
+        p->next = a.site;
+    }
     s->size = a.size;
     if (__builtin_expect(seen, 1)) {
-        s->relative = !from_stride == !from_offset ? s->relative : !from_offset;
         s->stride = d == s->difference ? d : s->stride;
         s->difference = d;
     }
     return out;
 }
 
-/* 1: the access is as predicted, and what that changes is done. Whoever follows a site in the table was seen
- * in this chunk. */
-static inline __attribute__((always_inline)) int known(const struct site *p, struct site *s,
-                                                       const struct mt_host_timed_entry a,
+/* 1: the access, of the predicted site, is as predicted in all else, and what that changes is done. */
+static inline __attribute__((always_inline)) int known(struct site *s, const struct mt_host_timed_entry a,
                                                        const struct before b, int timed)
 {
     uint64_t d = a.address - s->last;
-    if (p->next != a.site || s->size != a.size || (timed && a.time != b.time + !MT_HOST_OPERAND(a.site)))
+    if (s->size != a.size || (timed && a.time != b.time + !MT_HOST_OPERAND(a.site)))
         return 0;
     if (!s->relative) {
         if (d != s->stride)
@@ -238,19 +243,101 @@ static inline __attribute__((always_inline)) int known(const struct site *p, str
     return 1;
 }
 
+typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* How many of the `left` entries behind `e` are as far from the entry one period before as that is from the
+ * one two periods before, with the same site and size. */
+static size_t go_on(const struct mt_host_entry *e, size_t left, size_t period)
+{
+    const two_words *now = (const void *)(e + 1), *was = now - period, *earlier = was - period;
+    size_t n = 0;
+    for (; n + 4 <= left; n += 4) {
+        two_words odd = {0, 0};
+        for (size_t i = n; i < n + 4; i++)
+            odd |= (now[i] - was[i]) ^ (was[i] - earlier[i]);
+        if (odd[0] | odd[1])
+            break;
+    }
+    for (; n < left; n++) {
+        two_words odd = (now[n] - was[n]) ^ (was[n] - earlier[n]);
+        if (odd[0] | odd[1])
+            break;
+    }
+    return n;
+}
+
+/* The CALM entries up to `e` were as predicted, and the sites know where they were. If they went round and
+ * round, as in a loop: how many of the `left` behind them go on so, which makes them as predicted, too. Does
+ * what that changes, at the price of a comparison for each. */
+static size_t skip(struct site *sites, const struct mt_host_entry *e, size_t left)
+{
+    uint64_t step[PERIOD_MAX + 1];
+    size_t period = 1;
+    while (e[0 - period].site != e->site)
+        if (++period > PERIOD_MAX)
+            return 0;
+    for (size_t k = 0; k <= period; k++) { /* of the last period, and of the entry before it */
+        const struct mt_host_entry *now = e - k, *was = now - period;
+        if (now->site != was->site || now->size != was->size)
+            return 0;
+        step[k] = now->address - was->address;
+    }
+    for (size_t k = 0; k < period; k++) {
+        const struct site *s = &sites[e[0 - k].site];
+        if (s->relative ? step[k] != step[k + 1] : step[k] != s->stride)
+            return 0;
+    }
+    size_t n = go_on(e, left, period);
+    e += n;
+    for (size_t k = 0; k < period && k < n; k++) {
+        const struct mt_host_entry *now = e - k;
+        struct site *s = &sites[now->site];
+        s->last = now->address;
+        s->offset = now->address - now[-1].address;
+        s->stride = s->difference = now->address - now[0 - period].address;
+    }
+    return n;
+}
+
 /* Inlined twice, with and without times. 0, or -1 without memory. */
 static inline __attribute__((always_inline)) int encode(struct work *w, const char *at, size_t count,
                                                         int timed)
 {
     struct before b = {.epoch = w->e->epoch};
-    const char *end = at + count * entry_bytes(timed);
+    const char *end = at + count * entry_bytes(timed), *again = at;
     struct site *sites = w->e->sites, *p = sites;
     uint64_t nsites = w->e->nsites, arguments = 0;
+    size_t patience = CALM; /* entries until the next look for a period, after one in vain */
     unsigned run = 0;
     unsigned char *out = w->out;
     while (at < end) {
-        const struct mt_host_timed_entry a = fetch(at, timed);
-        if (__builtin_expect(a.site == 0, 0)) {
+        struct mt_host_timed_entry a = fetch(at, timed);
+        struct site *s = &sites[a.site];
+        if (__builtin_expect(p->next == a.site,
+                             1)) { /* seen in this chunk, so it is in the table, and no event */
+            if (__builtin_expect(!known(s, a, b, timed), 0)) {
+                out = single(end_run(out, run), p, s, a, b, timed, 0);
+                run = 0;
+            } else if (__builtin_expect(++run % CALM == 0, 0)) {
+                if (!timed && at >= again) {
+                    s->offset = a.address - b.address;
+                    s->last = a.address;
+                    size_t n = skip(sites, (const void *)at, (size_t)(end - at) / entry_bytes(0) - 1);
+                    patience = n >= 2 * CALM ? CALM : patience < 4096 ? patience * 2 : patience;
+                    again = at + (n >= 2 * CALM ? 0 : patience * entry_bytes(0));
+                    if (n) {
+                        run += (unsigned)n;
+                        at += (n - 1) * entry_bytes(0);
+                        b.address = fetch(at, 0).address;
+                        at += entry_bytes(0);
+                        a = fetch(at, 0);
+                        s = &sites[a.site];
+                    }
+                }
+                for (; run >= RUN_MAX; run -= RUN_MAX)
+                    out = end_run(out, RUN_MAX);
+            }
+        } else if (__builtin_expect(a.site == 0, 0)) {
             w->out = end_run(out, run);
             w->time = b.time;
             size_t n = event(w, at, (size_t)(end - at) / entry_bytes(timed), timed);
@@ -260,22 +347,16 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
             b.time = w->time;
             run = 0;
             continue;
-        }
-        if (__builtin_expect(a.site >= nsites, 0)) {
-            if (grow(w->e, a.site) != 0)
-                return -1;
-            sites = w->e->sites;
-            nsites = w->e->nsites;
-            p = &sites[b.site];
-        }
-        struct site *s = &sites[a.site];
-        if (__builtin_expect(known(p, s, a, b, timed), 1)) {
-            if (++run == RUN_MAX) {
-                out = end_run(out, run);
-                run = 0;
-            }
         } else {
-            out = single(end_run(out, run), p, s, a, b, timed);
+            if (__builtin_expect(a.site >= nsites, 0)) {
+                if (grow(w->e, a.site) != 0)
+                    return -1;
+                sites = w->e->sites;
+                nsites = w->e->nsites;
+                p = &sites[b.site];
+                s = &sites[a.site];
+            }
+            out = single(end_run(out, run), p, s, a, b, timed, 1);
             run = 0;
         }
         s->offset = a.address - b.address;

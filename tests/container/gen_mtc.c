@@ -92,13 +92,21 @@ static void some_event(void)
     event(kind, args, count);
 }
 
+/* Round and round: each site with a stride of its own or all with the same one, now and then with an
+ * exception. */
 static void loop(void)
 {
-    uint64_t base = any(), stride = below(3) ? below(64) : any(), times = below(400);
-    uint32_t first = (uint32_t)below(SITES), length = 1 + (uint32_t)below(4);
+    uint64_t base = any(), stride = below(3) ? below(64) : any(), times = below(400), strides[20];
+    uint32_t first = (uint32_t)below(SITES), length = 1 + (uint32_t)below(below(3) ? 4 : 20);
+    int each = below(2) == 0, exceptions = below(3) == 0;
+    for (uint32_t k = 0; k < length; k++)
+        strides[k] = each ? below(5) * 8 : stride;
     for (uint64_t i = 0; i < times && n < ENTRIES; i++)
-        for (uint32_t k = 0; k < length; k++)
-            access_(numbers[(first + k) % SITES], base + i * stride + k * 8, k % 2 ? 0 : 8);
+        for (uint32_t k = 0; k < length; k++) {
+            uint64_t wrong = exceptions && below(90) == 0 ? below(9) : 0;
+            access_(numbers[(first + k + (wrong == 1)) % SITES], base + i * strides[k] + k * 8 + wrong,
+                    k % 2 || wrong == 2 ? 0 : 8);
+        }
 }
 
 static void chase(void)
