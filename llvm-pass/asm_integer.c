@@ -39,16 +39,17 @@ static LLVMValueRef high(struct mt_asm_body *l, LLVMValueRef wide, struct mt_asm
 
 /* ---- carry: one flag per function, as asm statements may hand it on to the next ----------------- */
 
-#define CARRY "mt.asm.carry"
+/* The slot is known by metadata: clang throws the names of values away. */
 static LLVMValueRef carry_slot(struct mt_asm_body *l)
 {
+    unsigned mark = LLVMGetMDKindIDInContext(l->c, "mt.asm.carry", 12);
     LLVMValueRef i = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(l->function));
-    for (; i; i = LLVMGetNextInstruction(i)) {
-        size_t length;
-        if (LLVMIsAAllocaInst(i) && !strcmp(LLVMGetValueName2(i, &length), CARRY))
+    for (; i; i = LLVMGetNextInstruction(i))
+        if (LLVMIsAAllocaInst(i) && LLVMGetMetadata(i, mark))
             return i;
-    }
-    return mt_asm_slot(l, l->i1, CARRY);
+    if ((i = mt_asm_slot(l, l->i1, "")))
+        LLVMSetMetadata(i, mark, LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0)));
+    return i;
 }
 
 static LLVMValueRef carry_in(struct mt_asm_body *l, unsigned bits)

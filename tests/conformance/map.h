@@ -173,6 +173,7 @@ struct map_row : row {
     void (*launch)(void *out, void *const in[3]);
     bool (*judge)(long i, const void *out, void *const in[3], char *text, size_t length, long double *worst);
     bool exact;
+    int table = 0, entry = 8; // see TABLE
 
     map_row(const char *name_, const char *what_, bool exact_) : row(name_, what_, run_map), exact(exact_)
     {
@@ -198,6 +199,10 @@ struct map_row : row {
             loads(INPUTS, size[k]);
         }
         stores(INPUTS, result);
+        if (table > 0)
+            loads((long)INPUTS * table, entry);
+        else if (table < 0)
+            at_least(LOAD, 0, entry);
         CONF_CALL(*this, cudaMemset(dev[arity], 0xa5, bytes[arity]));
         launch(dev[arity], dev);
         CONF_CALL(*this, cudaGetLastError());
@@ -213,6 +218,16 @@ struct map_row : row {
             cudaFree(dev[k]);
             free(host[k]);
         }
+    }
+};
+
+// Functions of the device library that read a table in global memory.
+struct table_of {
+    table_of(const char *name, int n, int size)
+    {
+        for (row *r = first(); r; r = r->next)
+            if (!strcmp(r->name, name))
+                ((map_row *)r)->table = n, ((map_row *)r)->entry = size;
     }
 };
 
@@ -300,6 +315,10 @@ template <class T> char *show_one(const char *before, T x, char *text, size_t le
     } CONF_JOIN(map_row_instance_, id);                                                                      \
     }
 
+// The row reads `n` entries of `size` bytes of a table of the device library per thread; -1: as many as its
+// path takes.
+#define TABLE(name, n, size) static conf::table_of CONF_JOIN(table_, __COUNTER__)(name, n, size);
+
 #define CONF_EXACT "512 inputs, bit for bit"
 #define MAP1_NAMED(name, R, A, expr, want)                                                                   \
     CONF_MAP(__COUNTER__, 1, name, CONF_EXACT, R, R, (A), conf::all(), true, 0, expr, want)
@@ -312,13 +331,16 @@ template <class T> char *show_one(const char *before, T x, char *text, size_t le
 #define MAP3(R, A, B, C, expr, want) MAP3_NAMED(#expr, R, A, B, C, expr, want)
 
 #define CONF_ULP(bound, domain) "512 inputs of " #domain ", at most " #bound " ULP"
-#define ULP1(R, A, domain, bound, expr, want)                                                                \
-    CONF_MAP(__COUNTER__, 1, #expr, CONF_ULP(bound, domain), R, long double, (A), conf::domain, false,       \
+#define ULP1_NAMED(name, R, A, domain, bound, expr, want)                                                    \
+    CONF_MAP(__COUNTER__, 1, name, CONF_ULP(bound, domain), R, long double, (A), conf::domain, false, bound, \
+             expr, want)
+#define ULP2_NAMED(name, R, A, B, domain, bound, expr, want)                                                 \
+    CONF_MAP(__COUNTER__, 2, name, CONF_ULP(bound, domain), R, long double, (A, B), conf::domain, false,     \
              bound, expr, want)
-#define ULP2(R, A, B, domain, bound, expr, want)                                                             \
-    CONF_MAP(__COUNTER__, 2, #expr, CONF_ULP(bound, domain), R, long double, (A, B), conf::domain, false,    \
+#define ULP3_NAMED(name, R, A, B, C, domain, bound, expr, want)                                              \
+    CONF_MAP(__COUNTER__, 3, name, CONF_ULP(bound, domain), R, long double, (A, B, C), conf::domain, false,  \
              bound, expr, want)
-#define ULP3(R, A, B, C, domain, bound, expr, want)                                                          \
-    CONF_MAP(__COUNTER__, 3, #expr, CONF_ULP(bound, domain), R, long double, (A, B, C), conf::domain, false, \
-             bound, expr, want)
+#define ULP1(R, A, domain, bound, expr, want) ULP1_NAMED(#expr, R, A, domain, bound, expr, want)
+#define ULP2(R, A, B, domain, bound, expr, want) ULP2_NAMED(#expr, R, A, B, domain, bound, expr, want)
+#define ULP3(R, A, B, C, domain, bound, expr, want) ULP3_NAMED(#expr, R, A, B, C, domain, bound, expr, want)
 #endif
