@@ -99,6 +99,35 @@ int main()
     return !(hh == 1024 * 2 + 3 && xx.X == 1);
 }
 """
+# A header that is for other compilers, too, asks for nvcc's name; the toolkit's own headers must still know clang.
+NVCC = """
+#include <cooperative_groups.h>
+#include <cuda/std/type_traits>
+#include <nv/target>
+#include <cstdio>
+#ifdef __NVCC__
+#define BOTH __host__ __device__
+#else
+#define BOTH
+#endif
+#if __CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10 != CUDART_VERSION
+#error another version
+#endif
+BOTH int twice(int a) { NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 2 * a;), (return -2 * a;)) }
+__global__ void k(int *out)
+{
+    *out = twice(cuda::std::is_same<int, signed>::value + cooperative_groups::this_thread_block().size());
+}
+int main()
+{
+    int *p;
+    cudaMallocManaged(&p, 4);
+    k<<<1, 4>>>(p);
+    int failed = cudaDeviceSynchronize();
+    printf("%d %d\\n", *p, twice(1));
+    return failed;
+}
+"""
 
 
 class NvccSources(Case):
@@ -127,6 +156,10 @@ class NvccSources(Case):
             out, _ = self.traced(MINMAX, *flags)
             # max(-4l, 9ul) is of type unsigned long; min(NaN, 1) is 1, as fminf's
             self.assertEqual(out, f"1 3 -4 {2**64 - 4} -1 1.5 2 1\n1 1 3 2\n9\n", flags)
+
+    def test_nvcc_name(self):
+        for flags in (["-arch=sm_75", "-std=c++17"], ["-arch=sm_90", "-O2", "-std=c++20"]):
+            self.assertEqual(self.traced(NVCC, *flags)[0], "10 -2\n", flags)
 
     def test_own_min_max(self):
         self.assertEqual(self.traced(OWN_MINMAX, "-std=c++17")[0], "101 2 4 8\n1.5\n")

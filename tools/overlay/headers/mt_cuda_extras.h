@@ -14,4 +14,5 @@
 #if __cplusplus >= 201103L
 #include "mt_cuda_nv_atomic.h"
 #endif
+#include "mt_cuda_nvcc.h"
 #endif

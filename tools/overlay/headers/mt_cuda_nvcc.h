@@ -1,0 +1,19 @@
+/* nvcc's names for itself. Programs ask for them to tell a CUDA compiler, whose version it is, and whether
+ * __host__ and
+ * __device__ mean something. Headers of the toolkit that would take clang for nvcc come first: they decide by
+ * what they see here, and their guards keep it so. */
+#ifndef MT_CUDA_NVCC_H
+#define MT_CUDA_NVCC_H
+#if __cplusplus >= 201103L && !defined(__NVCC__)
+#if __has_include(<nv/target>)
+#include <nv/target>
+#endif
+#if __cplusplus >= 201703L && __has_include(<cuda/std/__cccl/compiler.h>)
+#include <cuda/std/__cccl/compiler.h>
+#endif
+#define __NVCC__ 1
+#endif
+#ifndef __CUDACC_VER_MAJOR__
+#include "mt_cuda_version.h"
+#endif
+#endif
