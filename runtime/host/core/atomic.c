@@ -192,7 +192,7 @@ void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_opera
     t->pending = mt_on() && traced(t);
     if (t->pending) {
         keep(t, operands, count);
-        if (!mt_g.o->test)
+        if (!mt_g.o->test && !mt_order_acquire_one(t))
             mt_order_acquire(t);
     }
     t->busy = 0;
@@ -228,6 +228,24 @@ static void mark_failed(struct mt_core_thread_state *t)
     }
 }
 
+/* The usual case: one operand under one lock, nothing known of a compare-and-swap. */
+static inline void end_one(struct mt_core_thread_state *t)
+{
+    struct mt_address_lock *l = &mt_order_bank[t->lock_at[0]];
+    const struct mt_core_operand *o = &t->operand[0];
+    mt_spin_lock(&t->lock);
+    uint64_t last = __atomic_load_n(&l->time, __ATOMIC_RELAXED), time = (last > t->time ? last : t->time) + 1;
+    append(t, o->address, time, o->site, o->size);
+    t->time = time;
+    t->held = 0;
+    __atomic_store_n(&l->time, time, __ATOMIC_RELAXED);
+    __atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
+    int due = due_now(t);
+    mt_spin_unlock(&t->lock);
+    if (__builtin_expect(due, 0))
+        mt_atomic_write(t, time);
+}
+
 void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
                         int failed)
 {
@@ -238,6 +256,11 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     t->pending = 0;
     if (count)
         keep(t, operands, count);
+    if (t->count == 1 && t->held == 1 && !failed && mt_on()) {
+        end_one(t);
+        t->busy = 0;
+        return;
+    }
     if (failed && !mt_g.o->failed)
         mark_failed(t);
     int due = 0;

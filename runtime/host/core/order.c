@@ -5,30 +5,23 @@
 #define ALL UINT32_MAX
 #define STEAL_NS 2000000000u
 
-/* On a cache line of its own. */
-struct address_lock {
-    uint32_t owner; /* slot + 1 */
-    uint32_t pad;
-    uint64_t time;
-    uint64_t rest[6];
-};
-
 uint64_t mt_order_alone;
 
-static struct address_lock *bank;
-static uint32_t locks;
-static unsigned shift;
+struct mt_address_lock *mt_order_bank;
+uint32_t mt_order_mask;
+unsigned mt_order_shift;
 
 int mt_order_start(char *why, unsigned size)
 {
-    locks = mt_g.e->addresses_late ? 1 : (uint32_t)mt_g.o->locks;
-    shift = (unsigned)__builtin_ctzll(mt_g.o->block);
+    uint32_t locks = mt_g.e->addresses_late ? 1 : (uint32_t)mt_g.o->locks;
+    mt_order_mask = locks - 1;
+    mt_order_shift = (unsigned)__builtin_ctzll(mt_g.o->block);
     /* The default is nobody's wish: nothing to say on the program's stderr then. */
     if (mt_g.e->addresses_late && mt_g.o->locks > 1 && mt_g.o->locks != 64 && !mt_g.o->test)
         mt_plat_report("the %s engine learns addresses after the access: one address lock for all (-l 1)",
                        mt_g.e->name);
-    bank = mt_plat_map(locks * sizeof *bank);
-    if (bank)
+    mt_order_bank = mt_plat_map(locks * sizeof *mt_order_bank);
+    if (mt_order_bank)
         return 0;
     snprintf(why, size, "no memory for %u address locks; give a smaller -l", locks);
     return -1;
@@ -59,20 +52,21 @@ static void choose(struct mt_core_thread_state *t)
     }
     for (unsigned i = 0; i < t->count; i++) {
         const struct mt_core_operand *o = &t->operand[i];
-        uint64_t first = o->address >> shift, last = (o->address + (o->size ? o->size - 1 : 0)) >> shift;
-        if (last < first || last - first >= locks || last - first + 1 + t->held > MT_HELD_MAX) {
+        uint64_t first = o->address >> mt_order_shift,
+                 last = (o->address + (o->size ? o->size - 1 : 0)) >> mt_order_shift;
+        if (last < first || last - first > mt_order_mask || last - first + 1 + t->held > MT_HELD_MAX) {
             t->held = ALL;
             return;
         }
         for (uint64_t b = first; b <= last; b++)
-            insert(t, (uint32_t)(b & (locks - 1)));
+            insert(t, (uint32_t)b & mt_order_mask);
     }
 }
 
 /* ---- taking and giving ---- */
 
 /* A thread that left without releasing (killed, longjmp out of a handler) must not stop all others. */
-static void wait_for(struct address_lock *l, uint32_t me)
+void mt_order_wait(struct mt_address_lock *l, uint32_t me)
 {
     uint32_t owner = 0;
     uint64_t since = 0, time = 0;
@@ -98,27 +92,29 @@ static void wait_for(struct address_lock *l, uint32_t me)
     }
 }
 
-static void take(struct address_lock *l, uint32_t me)
+/* How many locks t holds. */
+static uint32_t held(const struct mt_core_thread_state *t)
 {
-    uint32_t none = 0;
-    if (!__atomic_compare_exchange_n(&l->owner, &none, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        wait_for(l, me);
+    return t->held == ALL ? mt_order_mask + 1 : t->held;
+}
+
+static struct mt_address_lock *lock_of(const struct mt_core_thread_state *t, uint32_t i)
+{
+    return &mt_order_bank[t->held == ALL ? i : t->lock_at[i]];
 }
 
 void mt_order_acquire(struct mt_core_thread_state *t)
 {
     choose(t);
-    uint32_t me = t->slot + 1, n = t->held == ALL ? locks : t->held;
-    for (uint32_t i = 0; i < n; i++)
-        take(&bank[t->held == ALL ? i : t->lock_at[i]], me);
+    for (uint32_t i = 0; i < held(t); i++)
+        mt_order_take(lock_of(t, i), t->slot + 1);
 }
 
 uint64_t mt_order_time(const struct mt_core_thread_state *t)
 {
     uint64_t max = 0;
-    uint32_t n = t->held == ALL ? locks : t->held;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t time = __atomic_load_n(&bank[t->held == ALL ? i : t->lock_at[i]].time, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < held(t); i++) {
+        uint64_t time = __atomic_load_n(&lock_of(t, i)->time, __ATOMIC_RELAXED);
         max = time > max ? time : max;
     }
     return max;
@@ -126,9 +122,8 @@ uint64_t mt_order_time(const struct mt_core_thread_state *t)
 
 void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
 {
-    uint32_t n = t->held == ALL ? locks : t->held;
-    for (uint32_t i = 0; i < n; i++) {
-        struct address_lock *l = &bank[t->held == ALL ? i : t->lock_at[i]];
+    for (uint32_t i = 0; i < held(t); i++) {
+        struct mt_address_lock *l = lock_of(t, i);
         if (time)
             __atomic_store_n(&l->time, time, __ATOMIC_RELAXED);
         __atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
@@ -138,11 +133,9 @@ void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
 
 void mt_order_release_dead(struct mt_core_thread_state *t)
 {
-    uint32_t n = t->held == ALL ? locks : t->held;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < held(t); i++) {
         uint32_t me = t->slot + 1;
-        __atomic_compare_exchange_n(&bank[t->held == ALL ? i : t->lock_at[i]].owner, &me, 0, 0,
-                                    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&lock_of(t, i)->owner, &me, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     }
     t->held = 0;
 }

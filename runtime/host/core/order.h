@@ -4,6 +4,42 @@
 #define MT_HOST_ORDER_H
 #include "state.h"
 
+/* On a cache line of its own. */
+struct mt_address_lock {
+    uint32_t owner; /* slot + 1; 0: free */
+    uint32_t pad;
+    uint64_t time; /* of the last access under it */
+    uint64_t rest[6];
+};
+extern struct mt_address_lock *mt_order_bank;
+extern uint32_t mt_order_mask;  /* locks - 1 */
+extern unsigned mt_order_shift; /* log2 of the block's bytes */
+/* Waits for a lock that was not free, and takes it for `me`. */
+void mt_order_wait(struct mt_address_lock *l, uint32_t me);
+
+static inline void mt_order_take(struct mt_address_lock *l, uint32_t me)
+{
+    uint32_t none = 0;
+    if (__builtin_expect(
+            !__atomic_compare_exchange_n(&l->owner, &none, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
+        mt_order_wait(l, me);
+}
+
+/* The usual case, mt_order_acquire for one operand inside one block: the lock, held now; NULL: not that case.
+ */
+static inline struct mt_address_lock *mt_order_acquire_one(struct mt_core_thread_state *t)
+{
+    const struct mt_core_operand *o = &t->operand[0];
+    uint64_t block = o->address >> mt_order_shift;
+    if (t->count != 1 || (o->address + o->size - (o->size != 0)) >> mt_order_shift != block)
+        return NULL;
+    t->lock_at[0] = (uint32_t)block & mt_order_mask;
+    t->held = 1;
+    struct mt_address_lock *l = &mt_order_bank[t->lock_at[0]];
+    mt_order_take(l, t->slot + 1);
+    return l;
+}
+
 /* Takes the locks that cover the thread's operands (count 0: all), in order; they stand in t->lock_at. */
 void mt_order_acquire(struct mt_core_thread_state *t);
 /* The newest time in the locks that t holds. */
