@@ -212,6 +212,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     for (LLVMValueRef f = LLVMGetFirstFunction(clone); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
             mt_lower_calls(&l, f);
+    mt_lower_ranges(&l);
     mt_lower_divisions(&l);
     mt_lower_spins(&l);
     mt_lower_lockstep(&l);

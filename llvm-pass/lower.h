@@ -30,6 +30,7 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
 void mt_lower_shared(struct mt_lowering *l);                       /* lower_shared.c */
 void mt_lower_lockstep(struct mt_lowering *l);                     /* lower_lockstep.c */
+void mt_lower_ranges(struct mt_lowering *l);                       /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);                    /* lower_divide.c */
 void mt_lower_spins(struct mt_lowering *l);                        /* lower_spin.c */
 void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
