@@ -47,7 +47,7 @@ static const char *base_name(const char *file)
 static const char *const what[] = {
     [MT_HEAP_DEVICE] = "device memory",     [MT_HEAP_MANAGED] = "managed memory",
     [MT_HEAP_HOST] = "pinned host memory",  [MT_HEAP_REGISTERED] = "registered host memory",
-    [MT_HEAP_SYMBOL] = "a device variable",
+    [MT_HEAP_SYMBOL] = "a device variable", [MT_HEAP_IPC] = "another process's memory",
 };
 
 static void at_site(char *text, size_t size, const struct mt_host_site *s, const char *verb)

@@ -4,6 +4,7 @@
 #ifndef MT_API_CRT_H
 #define MT_API_CRT_H
 #include <cuda_runtime_api.h>
+#include "interop.h"
 #if CUDART_VERSION < 12010
 typedef struct CUkern_st *cudaKernel_t;
 #endif

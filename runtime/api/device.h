@@ -26,6 +26,8 @@ enum {
     MT_DEV_KERNEL_REGISTERS = 32,
     MT_DEV_PITCH = 512,
     MT_DEV_ALIGN = 256,
+    MT_DEV_L2 = 4 << 20,
+    MT_DEV_L2_PERSISTING = 3 << 20,
 };
 #define MT_DEV_GRID_X 0x7fffffffu
 #define MT_DEV_NAME "memtrace CPU device"

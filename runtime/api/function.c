@@ -1,4 +1,4 @@
-/* Kernels as objects, on the CPU device: attributes and occupancy. */
+/* Kernels as objects, on the CPU device: attributes, names, handles. */
 #include "entry.h"
 #include "device.h"
 #include "error.h"
@@ -6,7 +6,7 @@
 #include "module.h"
 #include <string.h>
 
-static cudaError_t find(const void *func, struct mt_function **f)
+cudaError_t mt_function_get(const void *func, struct mt_function **f)
 {
     *f = NULL;
     cudaError_t e = mt_failed();
@@ -24,7 +24,7 @@ static cudaError_t find(const void *func, struct mt_function **f)
 cudaError_t IMPL(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void *func)
 {
     struct mt_function *f = NULL;
-    cudaError_t e = a ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = a ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
     if (e)
         return e;
     memset(a, 0, sizeof *a);
@@ -40,7 +40,7 @@ cudaError_t IMPL(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void
 cudaError_t IMPL(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a, int value)
 {
     struct mt_function *f = NULL;
-    cudaError_t e = find(func, &f);
+    cudaError_t e = mt_function_get(func, &f);
     if (e)
         return e;
     if (a == cudaFuncAttributeMaxDynamicSharedMemorySize) {
@@ -55,23 +55,30 @@ cudaError_t IMPL(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute 
         f->carveout = value;
         return cudaSuccess;
     }
-    /* Clusters do not exist here; asking for none is fine. */
-    return (unsigned)a >= cudaFuncAttributeMax ? mt_fail(cudaErrorInvalidValue)
-           : value                             ? mt_fail(cudaErrorNotSupported)
-                                               : cudaSuccess;
+    /* Clusters do not exist here: permissions and preferences change nothing, asking for one is an error. */
+#if CUDART_VERSION >= 12000
+    if (a == cudaFuncAttributeNonPortableClusterSizeAllowed ||
+        a == cudaFuncAttributeClusterSchedulingPolicyPreference)
+        return cudaSuccess;
+#endif
+    return (unsigned)a < cudaFuncAttributeMaxDynamicSharedMemorySize || a >= cudaFuncAttributeMax
+               ? mt_fail(cudaErrorInvalidValue)
+           : value > 1 ? mt_fail(cudaErrorNotSupported)
+                       : cudaSuccess;
 }
 
 cudaError_t IMPL(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache config)
 {
     struct mt_function *f = NULL;
-    return find(func, &f);
+    cudaError_t e = mt_function_get(func, &f);
+    return !e && (unsigned)config > cudaFuncCachePreferEqual ? mt_fail(cudaErrorInvalidValue) : e;
 }
 
 #if CUDART_VERSION < 14000
 cudaError_t IMPL(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMemConfig config)
 {
     struct mt_function *f = NULL;
-    return find(func, &f);
+    return mt_function_get(func, &f);
 }
 #endif
 
@@ -79,7 +86,7 @@ cudaError_t IMPL(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMe
 cudaError_t IMPL(cudaFuncGetName)(const char **name, const void *func)
 {
     struct mt_function *f = NULL;
-    cudaError_t e = name ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = name ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
     if (!e)
         *name = f->name;
     return e;
@@ -90,7 +97,7 @@ cudaError_t IMPL(cudaFuncGetName)(const char **name, const void *func)
 cudaError_t IMPL(cudaFuncGetParamInfo)(const void *func, size_t index, size_t *offset, size_t *size)
 {
     struct mt_function *f = NULL;
-    cudaError_t e = offset ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = offset ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
     if (e)
         return e;
     const struct mt_image_param *p = f->kernel->params;
@@ -111,7 +118,7 @@ cudaError_t IMPL(cudaFuncGetParamInfo)(const void *func, size_t index, size_t *o
 cudaError_t IMPL(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
 {
     struct mt_function *f = NULL;
-    cudaError_t e = kernel ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = kernel ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
     if (!e)
         *kernel = mt_function_handle(f);
     return e;
@@ -121,41 +128,8 @@ cudaError_t IMPL(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
 cudaError_t IMPL(cudaGetFuncBySymbol)(cudaFunction_t *out, const void *func)
 {
     struct mt_function *f = NULL;
-    cudaError_t e = out ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = out ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
     if (!e)
         *out = (cudaFunction_t)mt_function_handle(f);
     return e;
-}
-
-/* ---- occupancy ---- */
-
-cudaError_t IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int *blocks, const void *func,
-                                                                         int threads, size_t shared,
-                                                                         unsigned flags)
-{
-    struct mt_function *f = NULL;
-    cudaError_t e = blocks && threads > 0 ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
-    if (!e)
-        *blocks = (int)mt_launch_resident(f, (unsigned)threads, shared);
-    return e;
-}
-
-cudaError_t IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, const void *func, int threads,
-                                                                size_t shared)
-{
-    return IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(blocks, func, threads, shared, 0);
-}
-
-cudaError_t IMPL(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t *bytes, const void *func, int blocks,
-                                                            int threads)
-{
-    struct mt_function *f = NULL;
-    cudaError_t e = bytes && blocks > 0 && threads > 0 ? find(func, &f) : mt_fail(cudaErrorInvalidValue);
-    if (e)
-        return e;
-    size_t each = MT_DEV_SHARED_SM / (size_t)blocks,
-           fixed = f->kernel->shared_static + MT_DEV_SHARED_RESERVED;
-    size_t left = each > fixed ? each - fixed : 0, most = mt_launch_dynamic_max(f);
-    *bytes = left < most ? left : most;
-    return cudaSuccess;
 }

@@ -54,9 +54,11 @@ static void *get(struct mt_block *b)
             return p;
         }
     }
+    /* Managed memory begins at a page, as advice goes by pages. */
+    size_t align = b->kind == MT_HEAP_MANAGED ? page : MT_DEV_ALIGN;
     void *p;
     size_t bytes = (b->bytes + MT_DEV_ALIGN - 1) / MT_DEV_ALIGN * MT_DEV_ALIGN;
-    return posix_memalign(&p, MT_DEV_ALIGN, bytes + (mt_options()->check ? GAP : 0)) ? NULL : p;
+    return posix_memalign(&p, align, bytes + (mt_options()->check ? GAP : 0)) ? NULL : p;
 }
 
 /* Gives the memory back to the system. */

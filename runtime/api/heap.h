@@ -11,13 +11,14 @@ enum mt_heap_kind {
     MT_HEAP_MANAGED,
     MT_HEAP_HOST,       /* cudaMallocHost, cudaHostAlloc */
     MT_HEAP_REGISTERED, /* the program's own, cudaHostRegister */
-    MT_HEAP_SYMBOL,     /* device variables */
+    MT_HEAP_SYMBOL,     /* device variables; flags: enum mt_var_kind */
+    MT_HEAP_IPC,        /* another process's, cudaIpcOpenMemHandle */
 };
 
 struct mt_block {
     uint64_t base, bytes;
     enum mt_heap_kind kind;
-    unsigned flags;       /* as given to the API */
+    unsigned flags;       /* as given to the API; device memory: its pool, 0 for none */
     uint64_t mapped_base; /* mapping behind it, 0: from malloc or not ours */
     uint64_t mapped_bytes;
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */

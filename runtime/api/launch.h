@@ -11,6 +11,9 @@ struct mt_launch_config {
     int cooperative;
 };
 
+/* The kernel behind `func`, with its code. cudaErrorInvalidDeviceFunction, or
+ * cudaErrorNoKernelImageForDevice, as the thread's last error. */
+cudaError_t mt_function_get(const void *func, struct mt_function **f);
 /* Bytes of dynamic shared memory a launch of `f` may ask for. */
 size_t mt_launch_dynamic_max(const struct mt_function *f);
 /* Threads per block a launch of `f` may have. */

@@ -4,8 +4,11 @@
 #include "device.h"
 #include "error.h"
 #include "heap.h"
+#include "advise.h"
+#include "pool.h"
 #include "stream.h"
 #include "sync.h"
+#include "cpu/abi.h"
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -73,9 +76,17 @@ cudaError_t IMPL(cudaFree)(void *p)
     MT_RETURN_IF_FAILED();
     mt_stream_wait_all();
     mt_synced();
-    if (!p || mt_heap_free(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED)))
+    if (!p)
         return mt_failed_sync();
-    return mt_fail(cudaErrorInvalidValue);
+    struct mt_block b;
+    int found = mt_heap_find(p, &b);
+    if (!mt_heap_free(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED)))
+        return mt_fail(cudaErrorInvalidValue);
+    if (found && b.kind == MT_HEAP_DEVICE)
+        mt_pool_freed(b.flags, b.bytes);
+    if (found && b.kind == MT_HEAP_MANAGED)
+        mt_advice_forget(b.base);
+    return mt_failed_sync();
 }
 
 cudaError_t IMPL(cudaFreeHost)(void *p)
@@ -89,8 +100,10 @@ cudaError_t IMPL(cudaFreeHost)(void *p)
 
 cudaError_t IMPL(cudaHostRegister)(void *p, size_t bytes, unsigned flags)
 {
+    static const unsigned known = cudaHostRegisterPortable | cudaHostRegisterMapped |
+                                  cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
     MT_RETURN_IF_FAILED();
-    if (!p || !bytes)
+    if (!p || !bytes || flags & ~known || (uintptr_t)p + bytes < (uintptr_t)p)
         return mt_fail(cudaErrorInvalidValue);
     int rc = mt_heap_adopt(p, bytes, MT_HEAP_REGISTERED, flags);
     return mt_fail(rc == EEXIST ? cudaErrorHostMemoryAlreadyRegistered
@@ -149,7 +162,7 @@ cudaError_t IMPL(cudaPointerGetAttributes)(struct cudaPointerAttributes *a, cons
     static const enum cudaMemoryType types[] = {
         [MT_HEAP_DEVICE] = cudaMemoryTypeDevice, [MT_HEAP_MANAGED] = cudaMemoryTypeManaged,
         [MT_HEAP_HOST] = cudaMemoryTypeHost,     [MT_HEAP_REGISTERED] = cudaMemoryTypeHost,
-        [MT_HEAP_SYMBOL] = cudaMemoryTypeDevice,
+        [MT_HEAP_SYMBOL] = cudaMemoryTypeDevice, [MT_HEAP_IPC] = cudaMemoryTypeDevice,
     };
     struct mt_block b;
     MT_RETURN_IF_FAILED();
@@ -163,42 +176,9 @@ cudaError_t IMPL(cudaPointerGetAttributes)(struct cudaPointerAttributes *a, cons
         return cudaSuccess;
     }
     a->type = types[b.kind];
+    if (b.kind == MT_HEAP_SYMBOL && b.flags == MT_VAR_MANAGED)
+        a->type = cudaMemoryTypeManaged;
     a->devicePointer = (void *)(uintptr_t)p;
     a->hostPointer = a->type == cudaMemoryTypeDevice ? NULL : (void *)(uintptr_t)p;
     return cudaSuccess;
 }
-
-/* ---- hints: nothing to do where host and device share memory ---- */
-
-static cudaError_t hint(const void *p, size_t bytes)
-{
-    struct mt_block b;
-    MT_RETURN_IF_FAILED();
-    if (!bytes || !mt_heap_find(p, &b) || bytes > b.base + b.bytes - (uint64_t)(uintptr_t)p)
-        return mt_fail(cudaErrorInvalidValue);
-    return cudaSuccess;
-}
-
-#if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, struct cudaMemLocation where,
-                                       unsigned flags, cudaStream_t stream)
-{
-    return hint(p, bytes);
-}
-
-cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
-                                struct cudaMemLocation where)
-{
-    return hint(p, bytes);
-}
-#else
-cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, int device, cudaStream_t stream)
-{
-    return hint(p, bytes);
-}
-
-cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int device)
-{
-    return hint(p, bytes);
-}
-#endif

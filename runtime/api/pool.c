@@ -1,6 +1,9 @@
 /* Stream-ordered allocation and memory pools on the CPU device. All pools draw on the same memory; a pool
- * keeps its attributes and counts. */
+ * keeps its attributes, counts what is in use, and holds on to what it has reserved as its threshold says.
+ * What is reserved is a figure only: the memory itself is the C library's. */
+#include "pool.h"
 #include "entry.h"
+#include "device.h"
 #include "error.h"
 #include "heap.h"
 #include "map.h"
@@ -9,54 +12,153 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTRIBUTES 16
+enum { SWITCHES = cudaMemPoolReuseAllowInternalDependencies + 1 };
 
 struct CUmemPoolHandle_st {
-    uint64_t attribute[ATTRIBUTES];
+    unsigned id; /* 1: the default pool */
+    int on[SWITCHES];
+    uint64_t threshold, most; /* most: bytes it may have, 0 no limit */
+    uint64_t used, used_high, reserved, reserved_high;
 };
 typedef struct CUmemPoolHandle_st pool;
 
-static pool standard = {{[cudaMemPoolReuseFollowEventDependencies] = 1,
-                         [cudaMemPoolReuseAllowOpportunistic] = 1,
-                         [cudaMemPoolReuseAllowInternalDependencies] = 1}};
+#define SWITCHED_ON {0, 1, 1, 1}
+static pool standard = {.id = 1, .on = SWITCHED_ON};
 static pool *_Atomic current = &standard;
-static struct mt_map pools = MT_MAP_INIT;
+static struct mt_map pools = MT_MAP_INIT;                /* all but the default one, by handle */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the counts */
+static unsigned last_id = 1;
 
 static pool *get(cudaMemPool_t p)
 {
-    return p == &standard ? p : mt_map_get(&pools, p);
+    return p == &standard ? p : p ? mt_map_get(&pools, p) : NULL;
 }
 
-static cudaError_t alloc(void **out, size_t bytes, cudaStream_t stream)
+/* ---- counting ---- */
+
+static int reserve(pool *p, uint64_t bytes)
+{
+    int ok;
+    pthread_mutex_lock(&lock);
+    ok = !p->most || (p->used <= p->most && bytes <= p->most - p->used);
+    if (ok) {
+        p->used += bytes;
+        p->used_high = p->used > p->used_high ? p->used : p->used_high;
+        p->reserved = p->used > p->reserved ? p->used : p->reserved;
+        p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;
+    }
+    pthread_mutex_unlock(&lock);
+    return ok;
+}
+
+static void give_back(pool *p, uint64_t keep)
+{
+    keep = keep > p->used ? keep : p->used;
+    p->reserved = p->reserved < keep ? p->reserved : keep;
+}
+
+struct freed {
+    unsigned id;
+    uint64_t bytes;
+};
+
+static void count_freed(void *value, void *ctx)
+{
+    pool *p = value;
+    const struct freed *f = ctx;
+    if (p->id == f->id)
+        p->used -= f->bytes;
+}
+
+void mt_pool_freed(unsigned id, uint64_t bytes)
+{
+    struct freed f = {id, bytes};
+    pthread_mutex_lock(&lock);
+    if (id == standard.id)
+        count_freed(&standard, &f);
+    else if (id)
+        mt_map_each(&pools, count_freed, &f);
+    pthread_mutex_unlock(&lock);
+}
+
+static void reset(void *value, void *ctx)
+{
+    pool *p = value;
+    p->used = p->reserved = 0;
+}
+
+void mt_pools_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    reset(&standard, NULL);
+    mt_map_each(&pools, reset, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+static void settle(void *value, void *ctx)
+{
+    pool *p = value;
+    give_back(p, p->threshold);
+}
+
+void mt_pools_synced(void)
+{
+    pthread_mutex_lock(&lock);
+    settle(&standard, NULL);
+    mt_map_each(&pools, settle, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- allocation ---- */
+
+static cudaError_t alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
-    if (!out)
+    if (!out || !p)
         return mt_fail(cudaErrorInvalidValue);
     if (!mt_stream_get(stream))
         return mt_fail(cudaErrorInvalidResourceHandle);
-    *out = bytes ? mt_heap_alloc(bytes, MT_HEAP_DEVICE, 0) : NULL;
-    return bytes && !*out ? mt_fail(cudaErrorMemoryAllocation) : cudaSuccess;
+    *out = NULL;
+    if (!bytes)
+        return cudaSuccess;
+    if (!reserve(p, bytes))
+        return mt_fail(cudaErrorMemoryAllocation);
+    *out = mt_heap_alloc(bytes, MT_HEAP_DEVICE, p->id);
+    if (*out)
+        return cudaSuccess;
+    mt_pool_freed(p->id, bytes);
+    return mt_fail(cudaErrorMemoryAllocation);
 }
 
 cudaError_t IMPL(cudaMallocAsync)(void **out, size_t bytes, cudaStream_t stream)
 {
-    return alloc(out, bytes, stream);
+    return alloc(out, bytes, current, stream);
 }
 
 cudaError_t IMPL(cudaMallocFromPoolAsync)(void **out, size_t bytes, cudaMemPool_t p, cudaStream_t stream)
 {
-    return get(p) ? alloc(out, bytes, stream) : mt_fail(cudaErrorInvalidValue);
+    return alloc(out, bytes, get(p), stream);
 }
 
 cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
 {
+    struct mt_block b;
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)
         return mt_fail(cudaErrorInvalidResourceHandle);
     mt_stream_wait(s); /* what is in the stream may use it */
-    return !p || mt_heap_free(p, 1u << MT_HEAP_DEVICE) ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
+    if (!p)
+        return cudaSuccess;
+    int found = mt_heap_find(p, &b);
+    if (!mt_heap_free(p, 1u << MT_HEAP_DEVICE))
+        return mt_fail(cudaErrorInvalidValue);
+    if (found)
+        mt_pool_freed(b.flags, b.bytes);
+    return cudaSuccess;
 }
+
+/* ---- pools ---- */
 
 cudaError_t IMPL(cudaDeviceGetDefaultMemPool)(cudaMemPool_t *out, int device)
 {
@@ -84,25 +186,78 @@ cudaError_t IMPL(cudaDeviceSetMemPool)(int device, cudaMemPool_t p)
     return cudaSuccess;
 }
 
+static cudaError_t check_location(const struct cudaMemLocation *where)
+{
+    if (where->type != cudaMemLocationTypeDevice)
+        return cudaErrorInvalidValue;
+    return where->id ? cudaErrorInvalidDevice : cudaSuccess;
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t IMPL(cudaMemGetDefaultMemPool)(cudaMemPool_t *out, struct cudaMemLocation *where,
+                                           enum cudaMemAllocationType type)
+{
+    MT_RETURN_IF_FAILED();
+    if (!out || !where)
+        return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = check_location(where);
+    if (e || type != cudaMemAllocationTypePinned) /* pools of host and managed memory: not here */
+        return mt_fail(e == cudaErrorInvalidDevice ? e : cudaErrorNotSupported);
+    *out = &standard;
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaMemGetMemPool)(cudaMemPool_t *out, struct cudaMemLocation *where,
+                                    enum cudaMemAllocationType type)
+{
+    cudaError_t e = IMPL(cudaMemGetDefaultMemPool)(out, where, type);
+    if (!e)
+        *out = current;
+    return e;
+}
+
+cudaError_t IMPL(cudaMemSetMemPool)(struct cudaMemLocation *where, enum cudaMemAllocationType type,
+                                    cudaMemPool_t p)
+{
+    cudaMemPool_t now;
+    cudaError_t e = IMPL(cudaMemGetDefaultMemPool)(&now, where, type);
+    return e ? e : IMPL(cudaDeviceSetMemPool)(where->id, p);
+}
+#endif
+
 cudaError_t IMPL(cudaMemPoolCreate)(cudaMemPool_t *out, const struct cudaMemPoolProps *props)
 {
     MT_RETURN_IF_FAILED();
     if (!out || !props || props->allocType != cudaMemAllocationTypePinned)
         return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = check_location(&props->location);
+    if (e)
+        return mt_fail(e);
+    if (props->handleTypes != cudaMemHandleTypeNone) /* cudaDevAttrMemoryPoolSupportedHandleTypes is 0 */
+        return mt_fail(cudaErrorNotSupported);
     pool *p = malloc(sizeof *p);
-    if (!p || mt_map_set(&pools, p, p)) {
+    if (!p)
+        return mt_fail(cudaErrorMemoryAllocation);
+    *p = (pool){.on = SWITCHED_ON};
+#if CUDART_VERSION >= 12030
+    p->most = props->maxSize;
+#endif
+    pthread_mutex_lock(&lock);
+    p->id = ++last_id;
+    pthread_mutex_unlock(&lock);
+    if (mt_map_set(&pools, p, p)) {
         free(p);
         return mt_fail(cudaErrorMemoryAllocation);
     }
-    *p = standard;
     *out = p;
     return cudaSuccess;
 }
 
+/* What was allocated from it stays until it is freed. */
 cudaError_t IMPL(cudaMemPoolDestroy)(cudaMemPool_t p)
 {
     MT_RETURN_IF_FAILED();
-    pool *found = mt_map_take(&pools, p);
+    pool *found = p ? mt_map_take(&pools, p) : NULL;
     if (!found)
         return mt_fail(cudaErrorInvalidValue);
     if (current == found)
@@ -111,53 +266,92 @@ cudaError_t IMPL(cudaMemPoolDestroy)(cudaMemPool_t p)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemPoolTrimTo)(cudaMemPool_t p, size_t keep)
+cudaError_t IMPL(cudaMemPoolTrimTo)(cudaMemPool_t handle, size_t keep)
 {
     MT_RETURN_IF_FAILED();
-    return get(p) ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
-}
-
-/* The reuse switches are int, the rest u64. */
-static int is_int(enum cudaMemPoolAttr a)
-{
-    return a == cudaMemPoolReuseFollowEventDependencies || a == cudaMemPoolReuseAllowOpportunistic ||
-           a == cudaMemPoolReuseAllowInternalDependencies;
-}
-
-cudaError_t IMPL(cudaMemPoolSetAttribute)(cudaMemPool_t p, enum cudaMemPoolAttr a, void *value)
-{
-    MT_RETURN_IF_FAILED();
-    if (!get(p) || !value || (unsigned)a >= ATTRIBUTES)
+    pool *p = get(handle);
+    if (!p)
         return mt_fail(cudaErrorInvalidValue);
-    p->attribute[a] = 0;
-    memcpy(&p->attribute[a], value, is_int(a) ? sizeof(int) : sizeof(uint64_t));
+    pthread_mutex_lock(&lock);
+    give_back(p, keep);
+    pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemPoolGetAttribute)(cudaMemPool_t p, enum cudaMemPoolAttr a, void *value)
+/* ---- attributes: the switches are int, the rest u64 ---- */
+
+cudaError_t IMPL(cudaMemPoolSetAttribute)(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
 {
     MT_RETURN_IF_FAILED();
-    if (!get(p) || !value || (unsigned)a >= ATTRIBUTES)
+    pool *p = get(handle);
+    uint64_t v = 0;
+    if (!p || !value || (int)a < 1)
         return mt_fail(cudaErrorInvalidValue);
-    uint64_t v = p->attribute[a];
-    if (a == cudaMemPoolAttrUsedMemCurrent || a == cudaMemPoolAttrReservedMemCurrent)
-        v = mt_heap_used();
-    memcpy(value, &v, is_int(a) ? sizeof(int) : sizeof v);
+    if ((int)a < SWITCHES) {
+        p->on[a] = *(int *)value != 0;
+        return cudaSuccess;
+    }
+    memcpy(&v, value, sizeof v);
+    if (a == cudaMemPoolAttrReleaseThreshold) {
+        p->threshold = v;
+        return cudaSuccess;
+    }
+    /* The high-water marks can be set to 0: they begin anew. */
+    if (v || (a != cudaMemPoolAttrReservedMemHigh && a != cudaMemPoolAttrUsedMemHigh))
+        return mt_fail(cudaErrorInvalidValue);
+    pthread_mutex_lock(&lock);
+    if (a == cudaMemPoolAttrReservedMemHigh)
+        p->reserved_high = p->reserved;
+    else
+        p->used_high = p->used;
+    pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
 
+cudaError_t IMPL(cudaMemPoolGetAttribute)(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
+{
+    MT_RETURN_IF_FAILED();
+    pool *p = get(handle);
+    if (!p || !value || (int)a < 1)
+        return mt_fail(cudaErrorInvalidValue);
+    if ((int)a < SWITCHES) {
+        *(int *)value = p->on[a];
+        return cudaSuccess;
+    }
+    pthread_mutex_lock(&lock);
+    const uint64_t figures[] = {p->threshold, p->reserved, p->reserved_high, p->used, p->used_high};
+    pthread_mutex_unlock(&lock);
+    unsigned i = (unsigned)a - cudaMemPoolAttrReleaseThreshold;
+    if (i >= sizeof figures / sizeof *figures)
+        return mt_fail(cudaErrorInvalidValue);
+    memcpy(value, &figures[i], sizeof figures[i]);
+    return cudaSuccess;
+}
+
+/* The one device can always read and write it, and that cannot be taken from it. */
 cudaError_t IMPL(cudaMemPoolSetAccess)(cudaMemPool_t p, const struct cudaMemAccessDesc *desc, size_t count)
 {
     MT_RETURN_IF_FAILED();
-    return get(p) && desc ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
+    if (!get(p) || (!desc && count))
+        return mt_fail(cudaErrorInvalidValue);
+    for (size_t i = 0; i < count; i++) {
+        cudaError_t e = check_location(&desc[i].location);
+        if (!e && desc[i].flags != cudaMemAccessFlagsProtReadWrite)
+            e = cudaErrorInvalidValue;
+        if (e)
+            return mt_fail(e);
+    }
+    return cudaSuccess;
 }
 
 cudaError_t IMPL(cudaMemPoolGetAccess)(enum cudaMemAccessFlags *flags, cudaMemPool_t p,
                                        struct cudaMemLocation *where)
 {
     MT_RETURN_IF_FAILED();
-    if (!flags || !get(p))
+    if (!flags || !get(p) || !where)
         return mt_fail(cudaErrorInvalidValue);
-    *flags = cudaMemAccessFlagsProtReadWrite;
-    return cudaSuccess;
+    cudaError_t e = check_location(where);
+    if (!e)
+        *flags = cudaMemAccessFlagsProtReadWrite;
+    return mt_fail(e);
 }

@@ -1,4 +1,5 @@
 #include "sync.h"
+#include "pool.h"
 #include "common/trace.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,5 +15,6 @@ void mt_synced(void)
 {
     if (atomic_exchange(&printed, 0))
         fflush(stdout);
+    mt_pools_synced();
     mt_trace_flush();
 }
