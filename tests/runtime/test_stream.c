@@ -224,9 +224,9 @@ static void texts(void **state)
 {
     assert_string_equal(cudaGetErrorName(cudaSuccess), "cudaSuccess");
     assert_string_equal(cudaGetErrorString(cudaSuccess), "no error");
-    assert_string_equal(cudaGetErrorName(cudaErrorMpsMaxClientsReached), "cudaErrorStreamCaptureUnjoined");
+    assert_string_equal(cudaGetErrorName(cudaErrorMpsMaxClientsReached), "cudaErrorMpsMaxClientsReached");
     assert_string_equal(cudaGetErrorString((cudaError_t)123456), "unrecognized error code");
-    assert_string_equal(cudaGetErrorString(cudaErrorStreamCaptureUnjoined), "mps max clients reached");
+    assert_string_equal(cudaGetErrorString(cudaErrorMpsMaxClientsReached), "mps max clients reached");
 }
 
 int main(void)
