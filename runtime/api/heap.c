@@ -29,6 +29,11 @@ static int counted(enum mt_heap_kind kind)
     return kind == MT_HEAP_DEVICE || kind == MT_HEAP_MANAGED;
 }
 
+static int is_ours(enum mt_heap_kind kind)
+{
+    return kind != MT_HEAP_REGISTERED && kind != MT_HEAP_SYMBOL && kind != MT_HEAP_IPC;
+}
+
 /* Takes `bytes` from the device's memory. 0, or -1: not that much is left. */
 static int reserve(uint64_t bytes)
 {
@@ -64,9 +69,11 @@ static void *get(struct mt_block *b)
 /* Gives the memory back to the system. */
 static void release(struct mt_block *b)
 {
+    if (b->shared)
+        close(b->shared - 1);
     if (b->mapped_base)
         munmap((void *)(uintptr_t)b->mapped_base, b->mapped_bytes);
-    else if (b->kind != MT_HEAP_REGISTERED && b->kind != MT_HEAP_SYMBOL)
+    else if (is_ours(b->kind))
         free((void *)(uintptr_t)b->base);
     free(b);
 }
@@ -100,7 +107,7 @@ static void drop(struct mt_block *b)
 {
     if (counted(b->kind))
         used -= b->bytes;
-    if (mt_options()->check && b->kind != MT_HEAP_REGISTERED && b->kind != MT_HEAP_SYMBOL)
+    if (mt_options()->check && is_ours(b->kind))
         keep(b);
     else
         release(b);
@@ -145,6 +152,49 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
         free(b);
     mt_heap_generation++;
     return rc;
+}
+
+/* The contents in a file of `bytes`. Its descriptor, or -1. */
+static int make_file(const char *from, uint64_t bytes)
+{
+    int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(fd, from + done, bytes - done, (off_t)done);
+        if (n <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (uint64_t)n;
+    }
+    return fd;
+}
+
+int mt_heap_share(void *base, int *fd, uint64_t *bytes)
+{
+    struct mt_range r;
+    if (!mt_ranges_find(&blocks, (uint64_t)(uintptr_t)base, &r) || r.base != (uint64_t)(uintptr_t)base)
+        return EINVAL;
+    struct mt_block *b = r.data;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = (b->bytes + page - 1) / page * page;
+    if (b->kind != MT_HEAP_DEVICE)
+        return EINVAL;
+    if (!b->mapped_base)
+        return ENOTSUP;
+    if (!b->shared) {
+        int made = make_file(base, whole);
+        if (made < 0)
+            return errno ? errno : EIO;
+        if (mmap(base, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made, 0) == MAP_FAILED) {
+            close(made);
+            return ENOMEM;
+        }
+        b->shared = made + 1;
+    }
+    *fd = b->shared - 1;
+    *bytes = b->bytes;
+    return 0;
 }
 
 int mt_heap_free(void *base, unsigned kinds)
@@ -203,7 +253,7 @@ void mt_heap_reset(void)
     struct mt_ranges stay = MT_RANGES_INIT;
     while (mt_ranges_pop(&blocks, &r)) {
         struct mt_block *b = r.data;
-        if (b->kind == MT_HEAP_REGISTERED || b->kind == MT_HEAP_SYMBOL)
+        if (!is_ours(b->kind))
             mt_ranges_add(&stay, r.base, r.bytes, b);
         else
             drop(b);

@@ -21,6 +21,7 @@ struct mt_block {
     unsigned flags;       /* as given to the API; device memory: its pool, 0 for none */
     uint64_t mapped_base; /* mapping behind it, 0: from malloc or not ours */
     uint64_t mapped_bytes;
+    int shared;                              /* descriptor + 1 of the file it lies on, or 0 */
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */
     struct mt_block *next;                   /* heap.c's own */
 };
@@ -32,6 +33,9 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
 /* Frees the block that begins at `base` when its kind is in `kinds` (bits 1 << kind). 1, or 0: no such block.
  */
 int mt_heap_free(void *base, unsigned kinds);
+/* Puts the block that begins at `base` on a shared file and gives its descriptor, which stays the block's. 0;
+ * EINVAL: no device memory begins there; ENOTSUP: it is too small to have pages of its own; another errno. */
+int mt_heap_share(void *base, int *fd, uint64_t *bytes);
 /* The block that holds `p`. 1 and *out, or 0. */
 int mt_heap_find(const void *p, struct mt_block *out);
 /* The last block that begins at or below `address` and the first one above; bytes 0: there is none. */

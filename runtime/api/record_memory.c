@@ -2,6 +2,7 @@
 #include "array.h"
 #include "device.h"
 #include "entry.h"
+#include "heap.h"
 #include "objects.h"
 #include "common/site.h"
 #include <stdint.h>
@@ -86,6 +87,18 @@ cudaError_t REC(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFor
     ALLOC(MT_NEXT(cudaMalloc3DArray)(out, desc, extent, flags), array_base(*out), array_bytes(*out), "array");
 }
 
+/* How much of another process's memory it is, only the CPU device knows. */
+static uint64_t known_bytes(const void *p)
+{
+    struct mt_block b;
+    return mt_heap_find(p, &b) ? b.bytes : 0;
+}
+
+cudaError_t REC(cudaIpcOpenMemHandle)(void **out, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaIpcOpenMemHandle)(out, handle, flags), *out, known_bytes(*out), "ipc");
+}
+
 #define FREE(p, call)                                                                                        \
     mt_host_site_take();                                                                                     \
     struct mt_object *o = mt_object_take(p);                                                                 \
@@ -96,6 +109,11 @@ cudaError_t REC(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFor
 cudaError_t REC(cudaFree)(void *p)
 {
     FREE(p, MT_NEXT(cudaFree)(p));
+}
+
+cudaError_t REC(cudaIpcCloseMemHandle)(void *p)
+{
+    FREE(p, MT_NEXT(cudaIpcCloseMemHandle)(p));
 }
 
 cudaError_t REC(cudaFreeHost)(void *p)

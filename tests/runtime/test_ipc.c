@@ -1,0 +1,131 @@
+/* Memory handles between processes: this program starts itself again with a handle in hexadecimal. */
+#define _GNU_SOURCE
+#include "api.h"
+#include "util.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES ((size_t)3 << 20)
+
+static const char *self;
+
+static void to_hex(const cudaIpcMemHandle_t *h, char *out)
+{
+    for (size_t i = 0; i < sizeof *h; i++)
+        sprintf(out + 2 * i, "%02x", ((const unsigned char *)h)[i]);
+}
+
+static void from_hex(const char *in, cudaIpcMemHandle_t *h)
+{
+    for (size_t i = 0; i < sizeof *h; i++) {
+        unsigned v;
+        sscanf(in + 2 * i, "%2x", &v);
+        ((unsigned char *)h)[i] = (unsigned char)v;
+    }
+}
+
+/* The other process: exit code 0 when all is as it should be, else the number of the check. */
+static int child(const char *hex, int want)
+{
+    cudaIpcMemHandle_t h;
+    unsigned char *p = NULL, *again, *back = malloc(BYTES);
+    void *mine;
+    struct cudaPointerAttributes a;
+    from_hex(hex, &h);
+    cudaError_t e = cudaIpcOpenMemHandle((void **)&p, h, cudaIpcMemLazyEnablePeerAccess);
+    if ((int)e != want)
+        return 1;
+    if (e)
+        return 0;
+    if (cudaIpcOpenMemHandle((void **)&again, h, cudaIpcMemLazyEnablePeerAccess) || again != p)
+        return 2; /* counted: the same pointer */
+    if (cudaMemcpy(back, p, BYTES, cudaMemcpyDeviceToHost) || back[0] != 0x5a || back[BYTES - 1] != 0x5a)
+        return 3;
+    if (cudaPointerGetAttributes(&a, p + 100) || a.type != cudaMemoryTypeDevice)
+        return 4;
+    if (cudaFree(p) != cudaErrorInvalidValue)
+        return 5; /* it is not this process's */
+    if (cudaMemset(p + BYTES - 16, 0x77, 17) != cudaErrorInvalidValue)
+        return 6;
+    if (cudaMemset(p, 0x33, 16) || cudaMemset(p + BYTES - 1, 0x44, 1))
+        return 7;
+    if (cudaMalloc(&mine, 64) || cudaMemcpy(mine, p, 64, cudaMemcpyDeviceToDevice))
+        return 8;
+    if (cudaIpcCloseMemHandle(again) || cudaIpcCloseMemHandle(p))
+        return 9;
+    if (cudaIpcCloseMemHandle(p) != cudaErrorInvalidValue)
+        return 10;
+    if (cudaMemset(p, 0, 1) != cudaErrorInvalidValue)
+        return 11;
+    return 0;
+}
+
+static int start(const cudaIpcMemHandle_t *h, cudaError_t want)
+{
+    char hex[2 * sizeof *h + 1], code[16];
+    int status;
+    to_hex(h, hex);
+    snprintf(code, sizeof code, "%d", (int)want);
+    pid_t pid = fork();
+    if (!pid) {
+        execl(self, self, hex, code, (char *)NULL);
+        _exit(99);
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void between_processes(void **state)
+{
+    cudaIpcMemHandle_t h, same;
+    char *p;
+    unsigned char ends[2];
+    OK(cudaMalloc((void **)&p, BYTES));
+    OK(cudaMemset(p, 0x5a, BYTES));
+    OK(cudaIpcGetMemHandle(&h, p));
+    OK(cudaIpcGetMemHandle(&same, p));
+    assert_memory_equal(&h, &same, sizeof h);
+    assert_int_equal(start(&h, cudaSuccess), 0);
+    OK(cudaMemcpy(&ends[0], p, 1, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(&ends[1], p + BYTES - 1, 1, cudaMemcpyDeviceToHost));
+    assert_true(ends[0] == 0x33 && ends[1] == 0x44); /* what the other process wrote */
+    OK(cudaFree(p));
+    assert_int_equal(start(&h, cudaErrorInvalidResourceHandle), 0); /* it is gone */
+    OK(cudaMalloc((void **)&p, BYTES));
+    OK(cudaIpcGetMemHandle(&same, p));
+    assert_memory_not_equal(&h, &same, sizeof h); /* a handle is not given out twice */
+    OK(cudaFree(p));
+}
+
+static void errors(void **state)
+{
+    cudaIpcMemHandle_t h, junk = {{1, 2, 3}};
+    char *p, *small;
+    void *q;
+    OK(cudaMalloc((void **)&p, BYTES));
+    OK(cudaMalloc((void **)&small, 100));
+    OK(cudaIpcGetMemHandle(&h, p));
+    EXPECT(cudaErrorDeviceUninitialized, cudaIpcOpenMemHandle(&q, h, cudaIpcMemLazyEnablePeerAccess));
+    EXPECT(cudaErrorInvalidValue, cudaIpcOpenMemHandle(&q, h, 0));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaIpcOpenMemHandle(&q, junk, cudaIpcMemLazyEnablePeerAccess));
+    EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(&h, p + 256));
+    EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(&h, &q));
+    EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(NULL, p));
+    EXPECT(cudaErrorNotSupported, cudaIpcGetMemHandle(&h, small)); /* less than a mapping of its own */
+    EXPECT(cudaErrorInvalidValue, cudaIpcCloseMemHandle(p));
+    OK(cudaMallocHost(&q, BYTES));
+    EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(&h, q));
+    OK(cudaFreeHost(q));
+    OK(cudaFree(small));
+    OK(cudaFree(p));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(errors)};
+    if (argc == 3)
+        return child(argv[1], atoi(argv[2]));
+    self = argv[0];
+    fresh_dir();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
