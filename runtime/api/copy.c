@@ -1,12 +1,18 @@
 /* cudaMemcpy in all its forms, on the CPU device. */
 #include "box.h"
+#include "capture.h"
+#include "copy.h"
 #include "entry.h"
 #include "error.h"
 #include "heap.h"
-#include "stream.h"
+#include "queue.h"
 #include "sync.h"
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define STAGED_MAX ((size_t)64 << 20) /* bytes of the program's own memory kept aside for a copy that waits  \
+                                       */
 
 /* Bytes from the first to the last byte of one side. */
 static int span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)
@@ -83,21 +89,152 @@ static void move(const struct mt_box *b)
                     b->src.p + z * b->src.slice + y * b->src.pitch, b->width);
 }
 
+/* ---- carrying out ---- */
+
+struct copy_op {
+    struct mt_op op;
+    struct mt_box box;
+    struct mt_box moved; /* the box that is moved: its source may be set aside */
+    void *staged;        /* ours, or NULL */
+    const char *kind;    /* as companions say it */
+    int64_t stream;      /* number of its trace */
+};
+
+static void perform(const struct copy_op *c)
+{
+    mt_copy_note(&c->box, c->kind, c->stream, c->op.site);
+    move(&c->moved);
+}
+
+static int run(struct mt_op *op)
+{
+    perform((struct copy_op *)op);
+    return MT_OP_DONE;
+}
+
+static void drop(struct mt_op *op)
+{
+    free(((struct copy_op *)op)->staged);
+}
+
+/* Sets the rest of a copy whose op.site is set. */
+static void describe(struct copy_op *c, const struct mt_box *b)
+{
+    c->box = c->moved = *b;
+    c->staged = NULL;
+    c->kind = mt_copy_kind(b);
+    c->stream = -1;
+}
+
+static int empty(const struct mt_box *b)
+{
+    return !b->width || !b->height || !b->depth;
+}
+
+cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, const struct mt_host_site *site)
+{
+    cudaError_t e = empty(b) ? cudaSuccess : check(b, skip);
+    if (e)
+        return mt_fail(e);
+    struct copy_op *c = mt_op_new(sizeof *c, MT_OP_COPY, run);
+    if (!c)
+        return mt_fail(cudaErrorMemoryAllocation);
+    c->op.site = site;
+    c->op.drop = drop;
+    describe(c, b);
+    *out = &c->op;
+    return cudaSuccess;
+}
+
+void mt_copy_bind(struct mt_op *op, const struct mt_stream *s)
+{
+    ((struct copy_op *)op)->stream = mt_stream_number_of(s);
+}
+
+const struct mt_box *mt_copy_box(const struct mt_op *op)
+{
+    return &((const struct copy_op *)op)->box;
+}
+
+/* Memory that only the program knows: it may use it again as soon as the call returns. */
+static int is_pageable(const struct mt_side *s)
+{
+    struct mt_block b;
+    return !mt_heap_find(s->p, &b);
+}
+
+/* Sets the source aside, rows and planes without gaps. 0, or -1: too much. */
+static int stage(struct copy_op *c)
+{
+    const struct mt_box *b = &c->box;
+    size_t plane = b->width * b->height;
+    if (plane * b->depth > STAGED_MAX || !(c->staged = malloc(plane * b->depth)))
+        return -1;
+    struct mt_box aside = *b;
+    aside.dst = (struct mt_side){c->staged, b->width, plane};
+    move(&aside);
+    c->moved.src = aside.dst;
+    return 0;
+}
+
+/* A copy in the stream's order that the caller waits for. */
+static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt_host_site *site, int granted,
+                    struct mt_turn *t)
+{
+    struct copy_op c = {.op = {.site = site}};
+    describe(&c, b);
+    c.stream = mt_stream_number_of(s);
+    if (!granted)
+        mt_turn_begin(t, s);
+    if (!empty(b))
+        perform(&c);
+    mt_turn_end(t);
+}
+
+/* What an asynchronous copy of pageable memory does is fixed when the call returns: its source was read, or
+ * its destination written. All others are put into the stream. */
+static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int skip,
+                              const struct mt_host_site *site)
+{
+    struct mt_turn t;
+    struct mt_op *op;
+    int captured = mt_capturing(s);
+    int from_program = !captured && !(skip & 2) && is_pageable(&b->src);
+    int to_program = !captured && !(skip & 1) && is_pageable(&b->dst);
+    if (!captured && mt_turn_try(&t, s)) {
+        in_turn(s, b, site, 1, &t);
+        return cudaSuccess;
+    }
+    cudaError_t e = to_program ? cudaSuccess : mt_copy_op(&op, b, skip, site);
+    if (e)
+        return e;
+    if (to_program || (from_program && stage((struct copy_op *)op))) {
+        if (!to_program)
+            mt_op_free(op);
+        in_turn(s, b, site, 0, &t);
+        return cudaSuccess;
+    }
+    mt_copy_bind(op, s);
+    return mt_op_submit(s, op);
+}
+
 static cudaError_t copy(const struct mt_box *b, int skip, cudaStream_t stream, int async)
 {
+    const struct mt_host_site *site = mt_host_site_take();
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    int empty = !b->width || !b->height || !b->depth;
-    cudaError_t e = empty ? cudaSuccess : check(b, skip);
+    cudaError_t e = mt_capture_check(s, async ? MT_CALL_ASYNC : MT_CALL_SYNC);
+    if (e)
+        return e;
+    e = empty(b) ? cudaSuccess : check(b, skip);
     if (e)
         return mt_fail(e);
-    mt_stream_wait(s);
-    if (!empty)
-        move(b);
     if (async)
-        return cudaSuccess;
+        return empty(b) ? cudaSuccess : copy_async(s, b, skip, site);
+    struct mt_turn t;
+    in_turn(s, b, site, 0, &t);
     mt_synced();
     return mt_failed_sync();
 }

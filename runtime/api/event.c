@@ -1,8 +1,9 @@
 #include "event.h"
+#include "capture.h"
 #include "entry.h"
 #include "error.h"
 #include "map.h"
-#include "stream.h"
+#include "queue.h"
 #include "sync.h"
 #include "common/events.h"
 #include <stdatomic.h>
@@ -12,6 +13,7 @@
 
 static struct mt_map events = MT_MAP_INIT;
 static _Atomic uint64_t next_id;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the marks of events */
 
 struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags)
 {
@@ -35,8 +37,11 @@ struct mt_event *mt_event_get(cudaEvent_t handle)
 
 void mt_event_remove(struct mt_event *e)
 {
-    if (e && mt_map_take(&events, e->handle))
-        free(e);
+    if (!e || !mt_map_take(&events, e->handle))
+        return;
+    mt_mark_release(e->mark);
+    free(e->nodes);
+    free(e);
 }
 
 /* ---- the CPU device ---- */
@@ -68,18 +73,137 @@ cudaError_t IMPL(cudaEventDestroy)(cudaEvent_t handle)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stream, unsigned flags)
+/* ---- recording and waiting, as operations ---- */
+
+struct event_op {
+    struct mt_op op;
+    cudaEvent_t handle;
+    uint64_t id;
+    int64_t stream;
+};
+
+static int reach(struct mt_op *op)
+{
+    struct event_op *o = (struct event_op *)op;
+    mt_event_event("record", o->id, o->stream);
+    op->reaches->time_ns = mt_now_ns();
+    return MT_OP_DONE;
+}
+
+static int reached(struct mt_op *op)
+{
+    struct event_op *o = (struct event_op *)op;
+    mt_event_event("wait", o->id, o->stream);
+    return MT_OP_DONE;
+}
+
+/* The event's mark now, as a reference; NULL: none yet. */
+static struct mt_mark *mark_of(struct mt_event *e)
+{
+    pthread_mutex_lock(&lock);
+    struct mt_mark *m = e->mark ? mt_mark_hold(e->mark) : NULL;
+    pthread_mutex_unlock(&lock);
+    return m;
+}
+
+static int renew_record(struct mt_op *op)
+{
+    struct event_op *o = (struct event_op *)op;
+    struct mt_event *e = mt_event_get(o->handle);
+    struct mt_mark *m = mt_mark_new();
+    op->reaches = m;
+    if (!m || !e)
+        return cudaErrorMemoryAllocation;
+    o->id = e->id;
+    pthread_mutex_lock(&lock);
+    struct mt_mark *before = e->mark;
+    e->mark = mt_mark_hold(m);
+    e->capture = NULL;
+    pthread_mutex_unlock(&lock);
+    mt_mark_release(before);
+    return cudaSuccess;
+}
+
+static int renew_wait(struct mt_op *op)
+{
+    struct event_op *o = (struct event_op *)op;
+    struct mt_event *e = mt_event_get(o->handle);
+    if (!e)
+        return cudaErrorInvalidResourceHandle;
+    o->id = e->id;
+    op->after = mark_of(e);
+    return cudaSuccess;
+}
+
+static struct mt_op *make(cudaEvent_t handle, enum mt_op_kind kind)
+{
+    struct event_op *o = mt_op_new(sizeof *o, kind, kind == MT_OP_RECORD ? reach : reached);
+    if (!o)
+        return NULL;
+    o->op.always = 1; /* others wait for it */
+    o->op.renew = kind == MT_OP_RECORD ? renew_record : renew_wait;
+    o->handle = handle;
+    o->id = 0;
+    o->stream = -1;
+    return &o->op;
+}
+
+struct mt_op *mt_event_record_op(cudaEvent_t e)
+{
+    return make(e, MT_OP_RECORD);
+}
+
+struct mt_op *mt_event_wait_op(cudaEvent_t e)
+{
+    return make(e, MT_OP_WAIT);
+}
+
+cudaEvent_t mt_event_of(const struct mt_op *op)
+{
+    return ((const struct event_op *)op)->handle;
+}
+
+void mt_event_bind(struct mt_op *op, const struct mt_stream *s)
+{
+    ((struct event_op *)op)->stream = mt_stream_number_of(s);
+}
+
+static cudaError_t put(struct mt_stream *s, struct mt_op *op)
+{
+    cudaError_t e = op ? (cudaError_t)op->renew(op) : cudaErrorMemoryAllocation;
+    if (e) {
+        mt_op_free(op);
+        return mt_fail(e);
+    }
+    mt_event_bind(op, s);
+    mt_op_enqueue(s, op);
+    return cudaSuccess;
+}
+
+/* ---- entry points ---- */
+
+static cudaError_t find(cudaEvent_t handle, cudaStream_t stream, struct mt_event **e, struct mt_stream **s)
 {
     MT_RETURN_IF_FAILED();
-    struct mt_event *e = mt_event_get(handle);
-    struct mt_stream *s = mt_stream_get(stream);
-    if (!e || !s)
+    *e = mt_event_get(handle);
+    *s = mt_stream_get(stream);
+    if (!*e || !*s)
         return mt_fail(cudaErrorInvalidResourceHandle);
+    return mt_capture_check(*s, MT_CALL_ASYNC);
+}
+
+cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stream, unsigned flags)
+{
+    struct mt_event *e;
+    struct mt_stream *s;
+    cudaError_t rc = find(handle, stream, &e, &s);
+    if (rc)
+        return rc;
     if (flags & ~(unsigned)cudaEventRecordExternal)
         return mt_fail(cudaErrorInvalidValue);
-    mt_stream_wait(s);
-    e->time_ns = mt_now_ns();
-    return cudaSuccess;
+    if (mt_capturing(s))
+        return flags ? mt_op_submit(s, mt_event_record_op(handle)) : mt_capture_record(s, e);
+    return flags ? mt_fail(cudaErrorIllegalState) : put(s, mt_event_record_op(handle));
 }
 
 cudaError_t IMPL(cudaEventRecord)(cudaEvent_t handle, cudaStream_t stream)
@@ -87,37 +211,88 @@ cudaError_t IMPL(cudaEventRecord)(cudaEvent_t handle, cudaStream_t stream)
     return IMPL(cudaEventRecordWithFlags)(handle, stream, 0);
 }
 
-cudaError_t IMPL(cudaEventQuery)(cudaEvent_t handle)
+cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, unsigned flags)
+{
+    struct mt_event *e;
+    struct mt_stream *s;
+    cudaError_t rc = find(handle, stream, &e, &s);
+    if (rc)
+        return rc;
+    if (flags & ~(unsigned)cudaEventWaitExternal)
+        return mt_fail(cudaErrorInvalidValue);
+    if (mt_capturing(s) && flags)
+        return mt_op_submit(s, mt_event_wait_op(handle));
+    if (mt_capturing(s) || e->capture)
+        return mt_capture_wait(s, e);
+    return put(s, mt_event_wait_op(handle));
+}
+
+/* The mark of an event that may be asked about, as a reference in *m. */
+static cudaError_t ask(cudaEvent_t handle, struct mt_event **e, struct mt_mark **m)
 {
     MT_RETURN_IF_FAILED();
-    return mt_event_get(handle) ? cudaSuccess : mt_fail(cudaErrorInvalidResourceHandle);
+    *e = mt_event_get(handle);
+    *m = NULL;
+    if (!*e)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    if ((*e)->capture)
+        return mt_capture_asked(*e);
+    *m = mark_of(*e);
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaEventQuery)(cudaEvent_t handle)
+{
+    struct mt_event *e;
+    struct mt_mark *m = NULL;
+    cudaError_t rc = ask(handle, &e, &m);
+    if (!rc && m && !mt_mark_done(m))
+        rc = cudaErrorNotReady;
+    mt_mark_release(m);
+    return rc ? rc : mt_failed_sync();
 }
 
 cudaError_t IMPL(cudaEventSynchronize)(cudaEvent_t handle)
 {
-    MT_RETURN_IF_FAILED();
-    if (!mt_event_get(handle))
-        return mt_fail(cudaErrorInvalidResourceHandle);
+    struct mt_event *e;
+    struct mt_mark *m = NULL;
+    cudaError_t rc = mt_in_host_function() ? mt_fail(cudaErrorNotPermitted) : ask(handle, &e, &m);
+    if (rc)
+        return rc;
+    if (m)
+        mt_mark_wait(m);
+    mt_mark_release(m);
     mt_synced();
     return mt_failed_sync();
 }
 
-cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, unsigned flags)
+/* The time of a mark: 0 and *ns, or why there is none. */
+static cudaError_t time_of(const struct mt_event *e, struct mt_mark *m, uint64_t *ns)
 {
-    MT_RETURN_IF_FAILED();
-    if (!mt_event_get(handle) || !mt_stream_get(stream))
+    if (!m || e->flags & cudaEventDisableTiming)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    return flags & ~(unsigned)cudaEventWaitExternal ? mt_fail(cudaErrorInvalidValue) : cudaSuccess;
+    if (!mt_mark_done(m))
+        return cudaErrorNotReady;
+    *ns = m->time_ns;
+    return cudaSuccess;
 }
 
 cudaError_t IMPL(cudaEventElapsedTime)(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
-    MT_RETURN_IF_FAILED();
-    struct mt_event *a = mt_event_get(start), *b = mt_event_get(end);
+    struct mt_event *a, *b;
+    struct mt_mark *from = NULL, *to = NULL;
+    uint64_t begin = 0, finish = 0;
     if (!ms)
         return mt_fail(cudaErrorInvalidValue);
-    if (!a || !b || !a->time_ns || !b->time_ns || (a->flags | b->flags) & cudaEventDisableTiming)
-        return mt_fail(cudaErrorInvalidResourceHandle);
-    *ms = (float)((double)((int64_t)(b->time_ns - a->time_ns)) * 1e-6);
-    return cudaSuccess;
+    cudaError_t e = ask(start, &a, &from);
+    if (!e)
+        e = ask(end, &b, &to);
+    cudaError_t first = e ? e : time_of(a, from, &begin), second = e ? e : time_of(b, to, &finish);
+    /* What will never do says more than what is not there yet. */
+    e = first && first != cudaErrorNotReady ? first : second ? second : first;
+    if (!e)
+        *ms = (float)((double)((int64_t)(finish - begin)) * 1e-6);
+    mt_mark_release(from);
+    mt_mark_release(to);
+    return e;
 }

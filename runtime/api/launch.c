@@ -2,7 +2,8 @@
 #include "device.h"
 #include "entry.h"
 #include "error.h"
-#include "stream.h"
+#include "capture.h"
+#include "queue.h"
 #include "sync.h"
 #include "common/events.h"
 #include "common/options.h"
@@ -12,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define ARGS_ON_STACK 64
 
 size_t mt_launch_dynamic_max(const struct mt_function *f)
 {
@@ -77,12 +76,46 @@ static void describe(struct mt_launch_line *l, const struct mt_image_kernel *k,
     };
 }
 
-/* A launch that failed: what the program gets now and what it gets later. Faults of the kernel show up where
- * the program synchronises, as on a GPU; what only this device cannot do shows at once as well. */
-static cudaError_t settle(const struct mt_cpu_launch *run, int status)
+/* A launch as an operation. Behind it: room for the pointers that the CPU device wants, then the values. */
+struct launch_op {
+    struct mt_op op;
+    struct mt_function *f;
+    struct mt_launch_config config;
+    struct mt_trace *trace;
+    struct mt_cpu_launch run;
+    struct mt_launch_line line;
+    void *nothing; /* the launch context, which on this device is nothing but a place */
+    void *args[];  /* nparams + 1 */
+};
+
+/* Where the value of each parameter stands: `at`, from the end of the pointers on; starts with 0. */
+static size_t place(const struct mt_image_param *p, size_t *at)
+{
+    size_t align = p->align ? p->align : 1, here = (*at + align - 1) / align * align;
+    *at = here + p->size;
+    return here;
+}
+
+static const struct mt_image_param *parameters(const struct mt_image_kernel *k)
+{
+    return k->params;
+}
+
+/* args[i] = address of value i inside the operation. */
+static void point(struct launch_op *l, void **args)
+{
+    const struct mt_image_kernel *k = l->f->kernel;
+    char *values = (char *)&l->args[k->nparams + 1];
+    size_t at = 0;
+    for (uint32_t i = 0; i < k->nparams; i++)
+        args[i] = values + place(&parameters(k)[i], &at);
+}
+
+/* A launch that failed: what the program gets when it synchronises, as on a GPU. */
+static void settle(const struct mt_cpu_launch *run, int status)
 {
     if (!status)
-        return cudaSuccess;
+        return;
     mt_report("kernel %s: %s", (const char *)run->kernel->pretty,
               run->message[0] ? run->message : cudaGetErrorString((cudaError_t)status));
     switch (status) {
@@ -96,10 +129,9 @@ static cudaError_t settle(const struct mt_cpu_launch *run, int status)
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
         mt_fail_sticky((cudaError_t)status);
-        return cudaSuccess;
+        return;
     default:
         mt_fail_later((cudaError_t)status);
-        return mt_fail((cudaError_t)status);
     }
 }
 
@@ -111,71 +143,100 @@ static void say_forked(void)
         mt_note("process %d was forked by a traced program; its launches are not traced", (int)getpid());
 }
 
-static cudaError_t run(const struct mt_function *f, const struct mt_launch_config *c, struct mt_stream *s,
-                       void **args, const struct mt_host_site *site)
+static void ended(struct launch_op *l, int status)
 {
-    struct mt_launch_line line;
-    struct mt_cpu_launch run = {
+    l->line.status = status;
+    l->line.records = l->run.records;
+    l->line.untraced = l->run.untraced;
+    mt_trace_end(l->trace, &l->line);
+    if (l->f->kernel->flags & MT_KERNEL_PRINTF)
+        mt_printed();
+    settle(&l->run, status);
+}
+
+static void done(void *op, int status)
+{
+    ended(op, status);
+    mt_op_finish(op);
+}
+
+static int start(struct mt_op *op)
+{
+    struct launch_op *l = (struct launch_op *)op;
+    point(l, l->args);
+    l->args[l->f->kernel->nparams] = &l->nothing;
+    l->run.args = l->args;
+    l->run.user = &l->line;
+    l->run.done = done;
+    l->run.done_ctx = l;
+    if (l->trace) {
+        l->run.flush = mt_trace_append;
+        l->run.flush_ctx = l->trace;
+    }
+    mt_trace_begin(l->trace, &l->line);
+    int status = mt_cpu_start(&l->run);
+    if (!status)
+        return MT_OP_PENDING;
+    ended(l, status);
+    return MT_OP_DONE;
+}
+
+static struct launch_op *make(struct mt_function *f, const struct mt_launch_config *c, void **args,
+                              const struct mt_host_site *site)
+{
+    const struct mt_image_kernel *k = f->kernel;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < k->nparams; i++)
+        place(&parameters(k)[i], &bytes);
+    struct launch_op *l =
+        mt_op_new(sizeof *l + (k->nparams + 1) * sizeof *l->args + bytes, MT_OP_KERNEL, start);
+    if (!l)
+        return NULL;
+    l->op.site = site;
+    l->f = f;
+    l->config = *c;
+    l->trace = NULL;
+    l->run = (struct mt_cpu_launch){
         .image = f->module->image,
-        .kernel = f->kernel,
-        .args = args,
+        .kernel = k,
         .grid = {c->grid.x, c->grid.y, c->grid.z},
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,
         .cooperative = (uint32_t)c->cooperative,
         .user = &line,
     };
-    struct mt_trace *trace = NULL;
-    describe(&line, f->kernel, c, site);
-    mt_stream_wait(s);
-    pthread_mutex_lock(&s->launching);
-    if (f->kernel->flags & MT_KERNEL_TRACED && mt_tracing())
-        trace = mt_stream_trace(s);
-    else if (f->kernel->flags & MT_KERNEL_TRACED)
+    describe(&l->line, k, c, site);
+    l->nothing = NULL;
+    point(l, l->args);
+    for (uint32_t i = 0; i < k->nparams; i++)
+        memcpy(l->args[i], args[i], parameters(k)[i].size);
+    return l;
+}
+
+void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
+{
+    struct launch_op *l = (struct launch_op *)op;
+    l->run.priority = s->priority;
+    int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
+    l->trace = traced && mt_tracing() ? mt_stream_trace(s) : NULL;
+    if (traced && !l->trace)
         say_forked();
-    if (trace) {
-        run.flush = mt_trace_append;
-        run.flush_ctx = trace;
-    }
-    mt_trace_begin(trace, &line);
-    line.status = mt_cpu_run(&run);
-    line.records = run.records;
-    line.untraced = run.untraced;
-    mt_trace_end(trace, &line);
-    pthread_mutex_unlock(&s->launching);
-    if (f->kernel->flags & MT_KERNEL_PRINTF)
-        mt_printed();
-    return settle(&run, line.status);
 }
 
-/* The kernel has one parameter more than the program knows: the launch context, which on this device is
- * nothing but a place. */
-static cudaError_t with_context(const struct mt_function *f, const struct mt_launch_config *c,
-                                struct mt_stream *s, void **args, const struct mt_host_site *site)
+const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void **args)
 {
-    void *nothing = NULL, *few[ARGS_ON_STACK], **all = few;
-    uint32_t n = f->kernel->nparams;
-    if (n >= ARGS_ON_STACK && !(all = malloc((n + 1) * sizeof *all)))
-        return mt_fail(cudaErrorMemoryAllocation);
-    if (n)
-        memcpy(all, args, n * sizeof *all);
-    all[n] = &nothing;
-    cudaError_t e = run(f, c, s, all, site);
-    if (all != few)
-        free(all);
-    return e;
+    struct launch_op *l = (struct launch_op *)op;
+    *c = l->config;
+    point(l, args);
+    return l->f;
 }
 
-cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args)
+cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_launch_config *c, void **args,
+                         const struct mt_host_site *site)
 {
-    const struct mt_host_site *site = mt_host_site_take();
-    MT_RETURN_IF_FAILED();
     struct mt_function *f = mt_function_find(func);
-    struct mt_stream *s = mt_stream_get(c->stream);
     if (!f)
         return mt_fail(cudaErrorInvalidDeviceFunction);
-    if (!s)
-        return mt_fail(cudaErrorInvalidResourceHandle);
     if (!f->module->image) {
         mt_module_complain(f->module, f->name);
         return mt_fail(cudaErrorNoKernelImageForDevice);
@@ -192,5 +253,25 @@ cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, vo
         return mt_fail(e);
     if (mt_device_start())
         return mt_fail(cudaErrorInitializationError);
-    return with_context(f, c, s, args, site);
+    struct launch_op *l = make(f, c, args, site);
+    *out = l ? &l->op : NULL;
+    return l ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    struct mt_op *op;
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(c->stream);
+    if (!s)
+        return mt_fail(mt_function_find(func) ? cudaErrorInvalidResourceHandle
+                                              : cudaErrorInvalidDeviceFunction);
+    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
+    if (!e)
+        e = mt_launch_op(&op, func, c, args, site);
+    if (e)
+        return e;
+    mt_launch_bind(op, s);
+    return mt_op_submit(s, op);
 }

@@ -2,6 +2,8 @@
 #ifndef MT_API_LAUNCH_H
 #define MT_API_LAUNCH_H
 #include "module.h"
+#include "stream.h"
+#include "common/site.h"
 #include <cuda_runtime_api.h>
 
 struct mt_launch_config {
@@ -20,6 +22,17 @@ size_t mt_launch_dynamic_max(const struct mt_function *f);
 unsigned mt_launch_threads_max(const struct mt_function *f);
 /* Resident CTAs of `f` on one SM, with blocks of `threads` and `shared` dynamic bytes; 0: cannot run. */
 unsigned mt_launch_resident(const struct mt_function *f, unsigned threads, size_t shared);
-/* Runs a launch on the CPU device, to its end. */
+/* Puts a launch into its stream on the CPU device. */
 cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args);
+
+struct mt_op;
+/* The checks of a launch, and the operation that carries it out; the arguments are copied. c->stream is not
+ * looked at. */
+cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_launch_config *c, void **args,
+                         const struct mt_host_site *site);
+/* Before it is queued in `s`: the trace that its records go to. */
+void mt_launch_bind(struct mt_op *op, struct mt_stream *s);
+/* What a launch operation was made of. `args`: room for as many pointers as the kernel has parameters; they
+ * point into the operation. */
+const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void **args);
 #endif

@@ -83,11 +83,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .shared = c->shared,
                  .site = site},
     };
-    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing()) {
-        pthread_mutex_lock(&s->launching);
+    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing())
         g->launch.trace = mt_stream_trace(s);
-        pthread_mutex_unlock(&s->launching);
-    }
     g->context = ops ? ops->launch(&g->launch) : NULL;
     g->args = g->few;
     if (k->nparams >= sizeof g->few / sizeof *g->few &&

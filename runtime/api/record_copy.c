@@ -1,5 +1,8 @@
-/* Recorders of copies and fills. A 3-D copy is written down as one 2-D copy per plane. */
+/* Recorders of copies. A 3-D copy is written down as one 2-D copy per plane. On a GPU they write down what
+ * the program asks for, when it asks; the CPU device writes down each copy when it carries it out. */
 #include "box.h"
+#include "copy.h"
+#include "device.h"
 #include "entry.h"
 #include "heap.h"
 #include "objects.h"
@@ -20,7 +23,7 @@ static int is_device(const void *p)
     return mt_object_is_device(p) || (mt_heap_find(p, &b) && b.kind == MT_HEAP_SYMBOL);
 }
 
-static const char *kind_name(const struct mt_box *b)
+const char *mt_copy_kind(const struct mt_box *b)
 {
     static const char *const names[] = {"h2h", "h2d", "d2h", "d2d"};
     if ((unsigned)b->kind < cudaMemcpyDefault)
@@ -28,10 +31,11 @@ static const char *kind_name(const struct mt_box *b)
     return names[(is_device(b->dst.p) ? 1 : 0) | (is_device(b->src.p) ? 2 : 0)];
 }
 
-static void note_plane(const struct mt_box *b, size_t z, int64_t stream, const struct mt_host_site *site)
+static void note_plane(const struct mt_box *b, size_t z, const char *kind, int64_t stream,
+                       const struct mt_host_site *site)
 {
     struct mt_event_copy c = {
-        .kind = kind_name(b),
+        .kind = kind,
         .dst = address(b->dst.p + z * b->dst.slice),
         .src = address(b->src.p + z * b->src.slice),
         .bytes = b->width * b->height,
@@ -46,14 +50,19 @@ static void note_plane(const struct mt_box *b, size_t z, int64_t stream, const s
     mt_event_memcpy(&c, site);
 }
 
+void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, const struct mt_host_site *site)
+{
+    if (!mt_tracing() || !b->width || !b->height)
+        return;
+    for (size_t z = 0; z < b->depth; z++)
+        note_plane(b, z, kind, stream, site);
+}
+
 static cudaError_t note(cudaError_t e, const struct mt_box *b, cudaStream_t stream)
 {
     const struct mt_host_site *site = mt_host_site_take();
-    if (e || !mt_tracing() || !b->width || !b->height)
-        return e;
-    int64_t n = mt_stream_number(stream);
-    for (size_t z = 0; z < b->depth; z++)
-        note_plane(b, z, n, site);
+    if (!e && mt_device_is_gpu())
+        mt_copy_note(b, mt_copy_kind(b), mt_stream_number(stream), site);
     return e;
 }
 

@@ -1,28 +1,46 @@
-/* Recorders of fills. A 3-D fill is written down as one 2-D fill per plane. */
+/* Recorders of fills. A 3-D fill is written down as one 2-D fill per plane. On a GPU they write down what the
+ * program asks for, when it asks; the CPU device writes down each fill when it carries it out. */
+#include "copy.h"
+#include "device.h"
 #include "entry.h"
-#include "stream.h"
 #include "common/events.h"
-#include "common/site.h"
-#include <stdint.h>
 
-static cudaError_t note(cudaError_t e, const void *p, size_t pitch, int value, size_t width, size_t height,
+static void note_plane(const struct mt_fill *f, size_t z, int64_t stream, const struct mt_host_site *site)
+{
+    struct mt_event_fill line = {
+        .dst = (uint64_t)(uintptr_t)f->p + z * f->slice,
+        .value = (unsigned char)f->value,
+        .bytes = (uint64_t)f->width * f->height,
+        .stream = stream,
+    };
+    if (f->height > 1 && f->pitch != f->width) {
+        line.width = f->width;
+        line.height = f->height;
+        line.pitch = f->pitch;
+    }
+    mt_event_memset(&line, site);
+}
+
+void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
+{
+    if (!mt_tracing() || !f->width || !f->height)
+        return;
+    for (size_t z = 0; z < f->depth; z++)
+        note_plane(f, z, stream, site);
+}
+
+static cudaError_t note_box(cudaError_t e, struct mt_fill f, cudaStream_t stream,
+                            const struct mt_host_site *site)
+{
+    if (!e && mt_device_is_gpu())
+        mt_fill_note(&f, mt_stream_number(stream), site);
+    return e;
+}
+
+static cudaError_t note(cudaError_t e, void *p, size_t pitch, int value, size_t width, size_t height,
                         cudaStream_t stream, const struct mt_host_site *site)
 {
-    if (e || !mt_tracing() || !width || !height)
-        return e;
-    struct mt_event_fill f = {
-        .dst = (uint64_t)(uintptr_t)p,
-        .value = (unsigned char)value,
-        .bytes = (uint64_t)width * height,
-        .stream = mt_stream_number(stream),
-    };
-    if (height > 1 && pitch != width) {
-        f.width = width;
-        f.height = height;
-        f.pitch = pitch;
-    }
-    mt_event_memset(&f, site);
-    return e;
+    return note_box(e, (struct mt_fill){p, pitch, 0, width, height, 1, value, 1}, stream, site);
 }
 
 cudaError_t REC(cudaMemset)(void *p, int value, size_t bytes)
@@ -52,11 +70,9 @@ cudaError_t REC(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t widt
 static cudaError_t note_3d(cudaError_t e, struct cudaPitchedPtr p, int value, struct cudaExtent extent,
                            cudaStream_t stream)
 {
-    const struct mt_host_site *site = mt_host_site_take();
     size_t slice = p.pitch * (p.ysize ? p.ysize : extent.height);
-    for (size_t z = 0; z < extent.depth && !e; z++)
-        note(e, (char *)p.ptr + z * slice, p.pitch, value, extent.width, extent.height, stream, site);
-    return e;
+    struct mt_fill f = {p.ptr, p.pitch, slice, extent.width, extent.height, extent.depth, value, 1};
+    return note_box(e, f, stream, mt_host_site_take());
 }
 
 cudaError_t REC(cudaMemset3D)(struct cudaPitchedPtr p, int value, struct cudaExtent extent)

@@ -111,7 +111,7 @@ cudaError_t REC(cudaEventDestroy)(cudaEvent_t event)
 
 static cudaError_t note(cudaError_t e, const char *op, cudaEvent_t event, cudaStream_t stream)
 {
-    struct mt_event *known = mt_event_get(event);
+    struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL; /* the CPU device: event.c */
     mt_host_site_take();
     if (!e && known)
         mt_event_event(op, known->id, mt_stream_number(stream));

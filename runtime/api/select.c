@@ -6,6 +6,7 @@
 #include "gpu.h"
 #include "module.h"
 #include "objects.h"
+#include "stream.h"
 #include "common/options.h"
 #include "common/report.h"
 #include "common/trace.h"
@@ -180,5 +181,7 @@ __attribute__((destructor)) static void finish(void)
 {
     if (is_gpu && mt_gpu() && mt_gpu()->finish)
         mt_gpu()->finish();
+    if (!is_gpu)
+        mt_stream_finish();
     mt_trace_finish();
 }

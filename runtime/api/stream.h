@@ -6,37 +6,54 @@
 #include <stdint.h>
 #include "common/trace.h"
 
+struct mt_op;
+struct mt_capture;
 struct mt_stream {
     cudaStream_t handle;
     uint64_t id;
     unsigned flags;
     int priority;
-    pthread_mutex_t launching; /* held during a launch: those of one stream are one after the other */
-    struct mt_trace *trace;    /* from the first traced launch on; under `launching` */
-    /* Host functions of this stream run on threads of their own, in order. */
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
+    pthread_mutex_t launching;     /* held while the trace is opened */
+    struct mt_trace *trace;        /* from the first traced launch on */
+    struct mt_capture *capture;    /* while it is captured; see capture.h */
+    struct mt_stream *joined_next; /* streams of the same capture */
+    /* The rest belongs to queue.c. */
+    struct mt_op *first, *last; /* what is to be done, the oldest first; that one may be under way */
+    int running, blocked, active, waiters, refs;
     uint64_t issued, done;
+    struct mt_stream *prev_active, *next_active;
+    pthread_cond_t moved;
     cudaStreamAttrValue attribute[16]; /* hints: kept, not acted upon; by cudaStreamAttrID */
 };
 
 /* The stream behind a handle of this thread: NULL and cudaStreamLegacy are the legacy default stream (or, in
  * per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL: no such stream. */
 struct mt_stream *mt_stream_get(cudaStream_t handle);
+/* The legacy default stream. */
+struct mt_stream *mt_stream_legacy(void);
 /* Makes a stream known; handle NULL: the CPU device's, the stream is its own handle. NULL: out of memory. */
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority);
-/* Forgets and frees it; its trace is closed. */
+/* Forgets it. When what is in it has been done, its trace is closed and it is freed. */
 void mt_stream_remove(struct mt_stream *s);
-/* Its trace; opened on first use. Call with `launching` held. */
+/* For queue.c: nothing refers to it any more. */
+void mt_stream_free(struct mt_stream *s);
+/* Its trace; opened on first use, which may wait for a FIFO's reader. */
 struct mt_trace *mt_stream_trace(struct mt_stream *s);
 /* Trace number for companion lines, -1: none yet. */
 int64_t mt_stream_number(cudaStream_t handle);
+int64_t mt_stream_number_of(const struct mt_stream *s);
+/* Calls f for each stream while their table is locked. */
+void mt_stream_each(void (*f)(void *stream, void *ctx), void *ctx);
 
-/* Runs fn(data) after what is in the stream, on another thread. 0, or an errno value. */
-int mt_stream_call(struct mt_stream *s, void (*fn)(void *), void *data);
 /* Waits until everything that the next operation on `s` must follow is done. */
 void mt_stream_wait(struct mt_stream *s);
+/* Waits until what is in `s` now is done. */
+void mt_stream_drain(struct mt_stream *s);
 /* 1 when nothing is pending on it. */
 int mt_stream_idle(struct mt_stream *s);
+/* Waits until what is in any stream now is done. */
 void mt_stream_wait_all(void);
+/* The process ends: waits for what is in the streams as long as it makes progress. What is dropped then is
+ * said, and its traces count as incomplete. */
+void mt_stream_finish(void);
 #endif

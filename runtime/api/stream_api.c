@@ -1,8 +1,9 @@
-/* Streams and host functions on the CPU device. A launch or copy is complete when its call returns, so a
- * stream only ever has host functions pending. */
+/* Streams and host functions on the CPU device. */
+#include "capture.h"
 #include "entry.h"
 #include "error.h"
-#include "stream.h"
+#include "heap.h"
+#include "queue.h"
 #include "sync.h"
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ cudaError_t IMPL(cudaStreamCreateWithFlags)(cudaStream_t *out, unsigned flags)
 
 cudaError_t IMPL(cudaStreamDestroy)(cudaStream_t handle)
 {
+    MT_RETURN_IF_FAILED();
     if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
         return mt_fail(cudaErrorInvalidResourceHandle);
     struct mt_stream *s = mt_stream_get(handle);
@@ -57,9 +59,9 @@ cudaError_t IMPL(cudaStreamSynchronize)(cudaStream_t handle)
 {
     cudaError_t e;
     struct mt_stream *s = get(handle, &e);
-    if (!s)
+    if (!s || (e = mt_capture_check(s, MT_CALL_SYNC)))
         return e;
-    mt_stream_wait(s);
+    mt_stream_drain(s);
     mt_synced();
     return mt_failed_sync();
 }
@@ -68,7 +70,7 @@ cudaError_t IMPL(cudaStreamQuery)(cudaStream_t handle)
 {
     cudaError_t e;
     struct mt_stream *s = get(handle, &e);
-    if (!s)
+    if (!s || (e = mt_capture_check(s, MT_CALL_SYNC)))
         return e;
     return mt_stream_idle(s) ? mt_failed_sync() : cudaErrorNotReady;
 }
@@ -116,17 +118,17 @@ cudaError_t IMPL(cudaStreamGetDevice)(cudaStream_t handle, int *device)
 cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t bytes, unsigned flags)
 {
     cudaError_t e;
-    get(handle, &e);
-    return e;
-}
-
-cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
-{
-    cudaError_t e;
+    struct mt_block b;
     struct mt_stream *s = get(handle, &e);
-    if (s && status)
-        *status = cudaStreamCaptureStatusNone;
-    return s && !status ? mt_fail(cudaErrorInvalidValue) : e;
+    if (!s)
+        return e;
+    int known = flags == cudaMemAttachGlobal || flags == cudaMemAttachHost || flags == cudaMemAttachSingle;
+    if (!known || !mt_heap_find(p, &b) || (b.kind != MT_HEAP_MANAGED && b.kind != MT_HEAP_SYMBOL) ||
+        (uint64_t)(uintptr_t)p != b.base || (bytes && bytes != b.bytes))
+        return mt_fail(cudaErrorInvalidValue);
+    if (flags == cudaMemAttachSingle && s == mt_stream_legacy())
+        return mt_fail(cudaErrorInvalidValue);
+    return cudaSuccess; /* who may touch it when: the CPU device lets everybody */
 }
 
 static cudaStreamAttrValue *attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
@@ -168,23 +170,6 @@ cudaError_t IMPL(cudaStreamCopyAttributes)(cudaStream_t dst, cudaStream_t src)
 
 /* ---- host functions ---- */
 
-struct host_call {
-    cudaStream_t stream;
-    cudaStreamCallback_t callback; /* or */
-    cudaHostFn_t fn;
-    void *data;
-};
-
-static void run_host_call(void *p)
-{
-    struct host_call *c = p;
-    if (c->fn)
-        c->fn(c->data);
-    else
-        c->callback(c->stream, mt_failed(), c->data);
-    free(c);
-}
-
 static cudaError_t host_call(cudaStream_t handle, cudaStreamCallback_t callback, cudaHostFn_t fn, void *data)
 {
     cudaError_t e;
@@ -193,15 +178,11 @@ static cudaError_t host_call(cudaStream_t handle, cudaStreamCallback_t callback,
         return e;
     if (!callback && !fn)
         return mt_fail(cudaErrorInvalidValue);
-    struct host_call *c = malloc(sizeof *c);
-    if (!c)
-        return mt_fail(cudaErrorMemoryAllocation);
-    *c = (struct host_call){handle, callback, fn, data};
-    if (mt_stream_call(s, run_host_call, c)) {
-        free(c);
-        return mt_fail(cudaErrorMemoryAllocation);
-    }
-    return cudaSuccess;
+    e = mt_capture_check(s, MT_CALL_ASYNC);
+    if (e)
+        return e;
+    struct mt_op *op = mt_host_op(fn, callback, handle, data);
+    return op ? mt_op_submit(s, op) : mt_fail(cudaErrorMemoryAllocation);
 }
 
 cudaError_t IMPL(cudaStreamAddCallback)(cudaStream_t handle, cudaStreamCallback_t callback, void *data,

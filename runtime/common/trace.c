@@ -18,11 +18,11 @@ struct mt_trace {
     struct mt_sink *sink; /* NULL: could not be opened, or closed */
     struct mt_companion *companion;
     struct mt_trace *next;
-    _Atomic int busy; /* a launch is under way */
-    uint64_t written, counted, lost, launches;
-    char why[512];     /* why something is lost */
-    int told;          /* the lost line is written */
-    int closed, whole; /* closed, and nothing was missing then */
+    _Atomic int busy;                                   /* a launch is under way */
+    uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
+    char why[512];                                      /* why something is lost */
+    int told;                                           /* the lost line is written */
+    int closed, whole;                                  /* closed, and nothing was missing then */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
@@ -149,12 +149,23 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
     t->busy = 0;
 }
 
+void mt_trace_drop(struct mt_trace *t, uint64_t launches)
+{
+    if (t)
+        t->dropped += launches;
+}
+
 /* Companion first: whoever reads the trace to its end shall find it whole. */
 static void end_companion(struct mt_trace *t)
 {
-    int whole = t->closed ? t->whole : t->sink && mt_sink_on(t->sink) && t->written == t->counted && !t->busy;
+    int whole = t->closed
+                    ? t->whole
+                    : t->sink && mt_sink_on(t->sink) && t->written == t->counted && !t->busy && !t->dropped;
     t->whole = whole;
-    if (t->busy)
+    if (t->dropped)
+        snprintf(t->why, sizeof t->why, "the program ended before %llu launches of this stream did",
+                 (unsigned long long)t->dropped);
+    else if (t->busy)
         snprintf(t->why, sizeof t->why, "the program ended during a launch");
     if (!t->told && !whole) {
         if (t->sink && !mt_sink_on(t->sink))

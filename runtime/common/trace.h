@@ -26,6 +26,8 @@ void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l);
 void mt_trace_append(void *trace, const void *records, size_t count);
 /* l->records, untraced and status are the device's; writes the launch line. */
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l);
+/* `launches` that should have been in it will not run: the trace is incomplete. */
+void mt_trace_drop(struct mt_trace *t, uint64_t launches);
 void mt_trace_close(struct mt_trace *t);
 /* At synchronisation points: companions on disk shall not be old. */
 void mt_trace_flush(void);

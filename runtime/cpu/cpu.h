@@ -39,12 +39,17 @@ struct mt_cpu_launch {
     void **args; /* nparams + 1 pointers, the last one to the hidden launch context */
     uint32_t grid[3], block[3];
     uint32_t dyn_shared;
+    int priority;         /* CTAs of a launch with a lower number go first; else the older launch */
     uint32_t cooperative; /* all CTAs must be co-resident (grid barrier) */
     /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during
      * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
     void *flush_ctx;
     const void *user; /* the caller's, for the checker */
+    /* mt_cpu_start: called once when the launch has ended and its results are set, from a worker thread; the
+     * launch may be gone when it returns. */
+    void (*done)(void *ctx, int status);
+    void *done_ctx;
     /* Results. */
     uint64_t records;  /* records made, counted independently of flush */
     uint64_t untraced; /* accesses executed that have no record */
@@ -53,6 +58,12 @@ struct mt_cpu_launch {
 /* Runs the launch to its end. Returns 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure,
  * 801 not supported). */
 int mt_cpu_run(struct mt_cpu_launch *launch);
+/* Begins the launch: 0, and `done` gets what mt_cpu_run would return; or what went wrong, and nothing runs.
+ * The arguments are copied, `launch` must stay until `done` is called. CTAs of launches under way share the
+ * workers: one that only spins gives way to the others. May be called from `done`. */
+int mt_cpu_start(struct mt_cpu_launch *launch);
+/* Counts up whenever CTAs end. */
+uint64_t mt_cpu_progress(void);
 /* 1 if the calling OS thread is a worker of the pool. */
 int mt_cpu_is_worker(void);
 

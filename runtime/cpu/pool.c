@@ -1,5 +1,6 @@
-/* The pool of workers and the launches they work on. A launch is queued by mt_cpu_run, which waits for its
- * end; workers claim CTAs in ascending order, in chunks for kernels without waits. */
+/* The pool of workers and the launches they work on. A launch is queued by mt_cpu_start; workers claim CTAs
+ * in ascending order, in chunks for kernels without waits, and the one that reports the last CTA says that
+ * the launch is done. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -17,9 +18,9 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct mt_run *first; /* launches with CTAs to claim, oldest first */
+    struct mt_run *first; /* launches with CTAs to claim, by priority, then oldest first */
     unsigned nworkers, active, sms, idle;
-    uint64_t grids;
+    uint64_t grids, progress;
     int ready, installed;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
@@ -66,35 +67,80 @@ unsigned mt_pool_wait(const struct mt_worker *w)
     return sms;
 }
 
+/* Called with the lock. */
+static void claim_of(struct mt_run *run, struct mt_claim *claim)
+{
+    uint64_t n = (run->total - run->next) / (4 * pool.active);
+    if (!run->loop || n < 1)
+        n = 1;
+    if (n > CHUNK_MAX)
+        n = CHUNK_MAX;
+    claim->run = run;
+    claim->next = run->next;
+    claim->end = run->next += n;
+    run->claimed += n;
+    if (run->next == run->total)
+        unlink_run(run);
+}
+
 int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim)
 {
     struct mt_run *run;
     pthread_mutex_lock(&pool.lock);
-    run = preferred && claimable(preferred) ? preferred : first_claimable();
-    if (run) {
-        uint64_t n = (run->total - run->next) / (4 * pool.active);
-        if (!run->loop || n < 1)
-            n = 1;
-        if (n > CHUNK_MAX)
-            n = CHUNK_MAX;
-        claim->run = run;
-        claim->next = run->next;
-        claim->end = run->next += n;
-        run->claimed += n;
-        if (run->next == run->total)
-            unlink_run(run);
-    }
+    run = first_claimable();
+    if (preferred && run && preferred->launch->priority <= run->launch->priority && claimable(preferred))
+        run = preferred;
+    if (run)
+        claim_of(run, claim);
     pthread_mutex_unlock(&pool.lock);
     return run != NULL;
+}
+
+int mt_pool_claim_other(const struct mt_run *not_this, struct mt_claim *claim)
+{
+    struct mt_run *run;
+    pthread_mutex_lock(&pool.lock);
+    for (run = pool.first; run && (run == not_this || !claimable(run));)
+        run = run->link;
+    if (run)
+        claim_of(run, claim);
+    pthread_mutex_unlock(&pool.lock);
+    return run != NULL;
+}
+
+/* Its last CTA has ended: nobody but the caller knows the run any more. */
+static void say_done(struct mt_run *run)
+{
+    struct mt_cpu_launch *l = run->launch;
+    int status = mt_check_result(run);
+    mt_image_args_free(run->args);
+    l->records = run->records;
+    l->untraced = run->untraced;
+    free(run);
+    l->done(l->done_ctx, status);
 }
 
 void mt_pool_report(struct mt_run *run, uint64_t finished)
 {
     pthread_mutex_lock(&pool.lock);
+    pool.progress += finished;
     run->finished += finished;
-    if (is_done(run))
-        pthread_cond_signal(&run->done);
+    int over = !run->over && is_done(run);
+    if (over) {
+        run->over = 1;
+        unlink_run(run);
+    }
     pthread_mutex_unlock(&pool.lock);
+    if (over)
+        say_done(run);
+}
+
+uint64_t mt_cpu_progress(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    uint64_t n = pool.progress;
+    pthread_mutex_unlock(&pool.lock);
+    return n;
 }
 
 /* ---- workers ---- */
@@ -191,7 +237,7 @@ static int check(struct mt_cpu_launch *l)
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
     if (!pool.ready)
         return reject(l, MT_ERR_LAUNCH, "the CPU device is not initialised");
-    if (mt_worker_self)
+    if (mt_worker_self && mt_worker_self->in_device)
         return reject(l, MT_ERR_LAUNCH, "launched from device code");
     for (int i = 0; i < 3; i++)
         if (!l->grid[i] || !l->block[i] || l->block[i] > MT_CTA_MAX)
@@ -206,8 +252,9 @@ static void queue(struct mt_run *run)
 {
     struct mt_run **tail = &pool.first;
     run->grid_id = ++pool.grids;
-    while (*tail)
+    while (*tail && (*tail)->launch->priority <= run->launch->priority)
         tail = &(*tail)->link;
+    run->link = *tail;
     *tail = run;
     if (pool.nworkers > pool.active) /* a sleeper that may not work must not swallow the signal */
         pthread_cond_broadcast(&pool.work);
@@ -216,40 +263,82 @@ static void queue(struct mt_run *run)
             pthread_cond_signal(&pool.work);
 }
 
-int mt_cpu_run(struct mt_cpu_launch *l)
+/* Fills the run of a launch. 0, or why it cannot run. */
+static int prepare(struct mt_run *run, struct mt_cpu_launch *l)
 {
-    struct mt_run run = {.launch = l, .entry = l->kernel->entry, .cooperative = l->cooperative};
+    run->launch = l;
+    run->entry = l->kernel->entry;
+    run->cooperative = l->cooperative;
+    run->nthreads = l->block[0] * l->block[1] * l->block[2];
+    run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    run->shared_bytes = ((l->image->head->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
+    mt_image_constant_hull(&run->const_base, &run->const_bytes);
+    /* One thread alone can end at a bad access: with a fiber for each. */
+    int loop = !l->kernel->entry || (!l->cooperative && !mt_check_on);
+    if (l->kernel->loop && !(l->kernel->flags & MT_KERNEL_SYNC) && loop)
+        run->loop = l->kernel->loop;
+    if (!run->loop && !run->entry)
+        return reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
+    run->args = mt_image_args_copy(l, &run->workspace);
+    return run->args ? 0 : reject(l, MT_ERR_MEMORY, "no memory for its arguments");
+}
+
+int mt_cpu_start(struct mt_cpu_launch *l)
+{
     int rc = check(l);
     l->records = l->untraced = 0;
     if (rc)
         return rc;
     l->message[0] = 0;
-    run.nthreads = l->block[0] * l->block[1] * l->block[2];
-    run.total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-    run.shared_bytes = ((l->image->head->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
-    mt_image_constant_hull(&run.const_base, &run.const_bytes);
-    /* One thread alone can end at a bad access: with a fiber for each. */
-    int loop = !l->kernel->entry || (!l->cooperative && !mt_check_on);
-    if (l->kernel->loop && !(l->kernel->flags & MT_KERNEL_SYNC) && loop)
-        run.loop = l->kernel->loop;
-    if (!run.loop && !run.entry)
-        return reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
-    run.args = mt_image_args_copy(l, &run.workspace);
-    if (!run.args)
-        return reject(l, MT_ERR_MEMORY, "no memory for its arguments");
-    pthread_cond_init(&run.done, NULL);
+    struct mt_run *run = calloc(1, sizeof *run);
+    if (!run)
+        return reject(l, MT_ERR_MEMORY, "no memory for a launch");
+    rc = prepare(run, l);
+    if (rc)
+        goto fail;
     pthread_mutex_lock(&pool.lock);
     rc = start_workers();
-    if (!rc) {
-        queue(&run);
-        while (!is_done(&run))
-            pthread_cond_wait(&run.done, &pool.lock);
-        unlink_run(&run);
-    }
+    if (!rc)
+        queue(run);
     pthread_mutex_unlock(&pool.lock);
-    pthread_cond_destroy(&run.done);
-    mt_image_args_free(run.args);
-    l->records = run.records;
-    l->untraced = run.untraced;
-    return rc ? reject(l, MT_ERR_MEMORY, "no worker thread could be started") : mt_check_result(&run);
+    if (!rc)
+        return 0;
+    mt_image_args_free(run->args);
+    rc = reject(l, MT_ERR_MEMORY, "no worker thread could be started");
+fail:
+    free(run);
+    return rc;
+}
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int done, status;
+};
+
+static void wake(void *ctx, int status)
+{
+    struct waiter *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->done = 1;
+    pthread_cond_signal(&w->moved);
+    pthread_mutex_unlock(&w->lock);
+}
+
+int mt_cpu_run(struct mt_cpu_launch *l)
+{
+    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+    l->done = wake;
+    l->done_ctx = &w;
+    int rc = mt_worker_self ? reject(l, MT_ERR_LAUNCH, "launched from device code") : mt_cpu_start(l);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&w.lock);
+    while (!w.done)
+        pthread_cond_wait(&w.moved, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+    pthread_mutex_destroy(&w.lock);
+    pthread_cond_destroy(&w.moved);
+    return w.status;
 }

@@ -45,7 +45,7 @@ struct mt_run {
     /* Under the pool's lock. */
     uint64_t next, claimed, finished;
     struct mt_run *link;
-    pthread_cond_t done;
+    int over; /* done was said */
     /* Shared by workers. */
     _Atomic int failed;         /* error code; CTAs are abandoned when it is set */
     _Atomic int warned;         /* an incomplete collective was reported */
@@ -189,6 +189,8 @@ void *mt_worker_main(void *worker);
 unsigned mt_pool_wait(const struct mt_worker *w);
 /* The next CTAs, of `preferred` if it has any. 0 when there are none. */
 int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim);
+/* The next CTAs of another launch than `run`. */
+int mt_pool_claim_other(const struct mt_run *run, struct mt_claim *claim);
 /* `finished` CTAs of a run have ended and their records are flushed; the run may be gone afterwards. */
 void mt_pool_report(struct mt_run *run, uint64_t finished);
 

@@ -9,6 +9,7 @@
 #include "scheduler.h"
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
+#define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
 #define SPINS_BEFORE_MORE                                                                                    \
     32 /* times a plain launch's CTA may spin before the next CTA is begun beside it                         \
         */
@@ -97,20 +98,47 @@ static int has_failed(struct mt_run *run)
     return atomic_load_explicit(&run->failed, memory_order_relaxed) != 0;
 }
 
-/* Takes the next CTA; the worker is attached to its run then. 0 when there is none. */
-static int claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+/* CTAs claimed but not begun; those of a failed run never are. */
+static int has_claim(struct mt_worker *w)
 {
     struct mt_claim *c = &w->claim;
     if (c->next < c->end && has_failed(c->run)) {
         attach(w, c->run);
-        w->finished += c->end - c->next; /* never begun */
+        w->finished += c->end - c->next;
         c->next = c->end;
     }
-    if (c->next == c->end && !mt_pool_claim(w->run, c))
-        return 0;
-    *run = c->run;
-    *linear = c->next++;
+    return c->next < c->end;
+}
+
+/* Takes the next claimed CTA; the worker is attached to its run then. */
+static void take_claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+{
+    *run = w->claim.run;
+    *linear = w->claim.next++;
     attach(w, *run);
+}
+
+/* Takes the next CTA. 0 when there is none. */
+static int claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+{
+    if (!has_claim(w) && !mt_pool_claim(w->run, &w->claim))
+        return 0;
+    take_claim(w, run, linear);
+    return 1;
+}
+
+/* The same while a CTA of `spins` does nothing but spin: what it waits for may be in another launch, or in
+ * its own. A launch whose CTAs all spin must not keep the others out. */
+static int claim_beside(struct mt_worker *w, const struct mt_cta *spins, struct mt_run **run,
+                        uint64_t *linear)
+{
+    const struct mt_run *own = spins->run;
+    int room = own->cooperative || w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX;
+    int others = w->resident_threads + MT_CTA_MAX <= OTHERS_THREADS_MAX || own->cooperative;
+    if (!has_claim(w) && !(others && mt_pool_claim_other(own, &w->claim)) &&
+        !(room && mt_pool_claim(w->run, &w->claim)))
+        return 0;
+    take_claim(w, run, linear);
     return 1;
 }
 
@@ -187,9 +215,7 @@ static void step(struct mt_worker *w)
         return;
     }
     cta->spins++;
-    if ((run->cooperative ||
-         (cta->spins > SPINS_BEFORE_MORE && w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX)) &&
-        claim(w, &next, &linear)) {
+    if ((run->cooperative || cta->spins > SPINS_BEFORE_MORE) && claim_beside(w, cta, &next, &linear)) {
         begin(w, next, linear);
         return;
     }

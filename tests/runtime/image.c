@@ -36,6 +36,28 @@ static void unsupported(void **args)
     mt_cpu_unsupported("asm frobnicate", "image.cu", 7);
 }
 
+/* Says p[set], then waits for p[wait]. */
+static void meet(void **args)
+{
+    volatile uint32_t *p = *(volatile uint32_t **)args[0];
+    uint32_t set = *(uint32_t *)args[1], wait = *(uint32_t *)args[2];
+    __mt_access_global((void *)&p[set], 1u << 28 | 4, 0);
+    __atomic_fetch_add(&p[set], 1, __ATOMIC_SEQ_CST);
+    while (!p[wait])
+        mt_cpu_yield();
+}
+
+/* p[0] must be `expected`, else p[1] is counted up; p[0] becomes the next number. */
+static void step(void **args)
+{
+    uint32_t *p = *(uint32_t **)args[0], expected = *(uint32_t *)args[1];
+    __mt_access_global(p, 4, 0);
+    __mt_access_global(p, 1u << 28 | 4, 0);
+    if (__atomic_exchange_n(&p[0], expected + 1, __ATOMIC_SEQ_CST) != expected)
+        p[1]++;
+}
+
+static const struct mt_image_param meet_params[] = {{"p", 8, 8}, {"set", 4, 4}, {"wait", 4, 4}};
 static const struct mt_image_param fill_params[] = {{"out", 8, 8}, {"n", 4, 4}};
 #define KERNEL(f, entry, flags, params, n, shared, threads)                                                  \
     {"_Z" #f, #f "<int>", "void " #f "<int>()", "image.cu", 1, flags, entry, f, params, n, shared, threads, 0}
@@ -44,10 +66,12 @@ static const struct mt_image_kernel kernels[] = {
     KERNEL(nothing, nothing, 0, 0, 0, 1024, 64),
     KERNEL(trap, trap, MT_KERNEL_TRACED, 0, 0, 0, 0),
     KERNEL(unsupported, unsupported, MT_KERNEL_TRACED, 0, 0, 0, 0),
+    KERNEL(meet, meet, MT_KERNEL_TRACED | MT_KERNEL_SYNC, meet_params, 3, 0, 0),
+    KERNEL(step, step, MT_KERNEL_TRACED, fill_params, 2, 0, 0),
 };
 static const struct mt_image_site sites[] = {{"image.cu", "fill", "out", 5, 6, 1, 4, 4, 0}};
 static const struct mt_image_var vars[] = {{"counter", counter, sizeof counter, MT_VAR_DEVICE, 0},
                                            {"konst", konst, sizeof konst, MT_VAR_CONSTANT, 0}};
 __attribute__((visibility("default"))) const struct mt_image_head mt_image = {
-    MT_IMAGE_MAGIC, MT_IMAGE_VERSION, "x86-64-v3", "image.cu", kernels, sites, vars, 0, 4, 1, 2, 0, 0,
+    MT_IMAGE_MAGIC, MT_IMAGE_VERSION, "x86-64-v3", "image.cu", kernels, sites, vars, 0, 6, 1, 2, 0, 0,
 };

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 extern void stub_fill(void), stub_nothing(void), stub_trap(void), stub_unsupported(void), stub_foreign(void);
+extern void stub_meet(void), stub_step(void);
 extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
 /* Registers everything; `foreign` things come from a file without an image. */
 void program_register(void);

@@ -217,6 +217,7 @@ TEST(no_image)
 static void launch_trap(void *arg)
 {
     OK(cudaLaunchKernel(stub_trap, one, one, NULL, 0, 0));
+    EXPECT(cudaErrorLaunchFailure, cudaDeviceSynchronize());
 }
 
 TEST(fault_stays)
@@ -238,14 +239,14 @@ TEST(fault_stays)
 
 static void launch_unsupported(void *arg)
 {
-    EXPECT(cudaErrorNotSupported, cudaLaunchKernel(stub_unsupported, one, one, NULL, 0, 0));
+    OK(cudaLaunchKernel(stub_unsupported, one, one, NULL, 0, 0));
+    EXPECT(cudaErrorNotSupported, cudaDeviceSynchronize());
 }
 
 TEST(unsupported_is_not_silent)
 {
     char *text = said(launch_unsupported, NULL);
     WANT(count_lines(text, "unsupported<int>", "frobnicate", "image.cu", "7", NULL) == 1);
-    EXPECT(cudaErrorNotSupported, cudaDeviceSynchronize()); /* also for who looks only here */
     OK(cudaDeviceSynchronize());
 }
 
@@ -268,7 +269,7 @@ static int ends(void *how)
     if (cudaMalloc((void **)&d, 400) || fill(d, 100, 0))
         return 9;
     if (*(const char *)how == '_')
-        _exit(0);
+        _exit(cudaDeviceSynchronize());
     if (*(const char *)how == 'f' && fork() == 0) {
         fill(d, 50, 0);
         exit(0); /* a child's end must not touch the parent's files */

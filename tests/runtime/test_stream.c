@@ -96,7 +96,10 @@ static void host_functions(void **state)
     EXPECT(cudaErrorNotReady, cudaStreamQuery(s));
     assert_int_equal(norder, 0);
     pthread_mutex_unlock(&gate);
-    OK(cudaMemcpyAsync(d, &h, 1, cudaMemcpyHostToDevice, s));
+    OK(cudaMemcpyAsync(d, &h, 1, cudaMemcpyHostToDevice, s)); /* need not wait: the source is read now */
+    h = 6;
+    OK(cudaMemcpyAsync(&h, d, 1, cudaMemcpyDeviceToHost, s)); /* waits: the memory is the program's own */
+    assert_int_equal(h, 5);
     assert_int_equal(norder, 20);
     for (int i = 0; i < 20; i++)
         assert_int_equal(order[i], i);
@@ -105,7 +108,8 @@ static void host_functions(void **state)
     OK(cudaDeviceSynchronize());
     assert_int_equal(order[20], 100);
     OK(cudaLaunchHostFunc(s, append, (void *)101));
-    OK(cudaStreamDestroy(s));
+    OK(cudaStreamDestroy(s)); /* what is in it is done all the same */
+    OK(cudaDeviceSynchronize());
     assert_int_equal(order[21], 101);
     EXPECT(cudaErrorInvalidValue, cudaLaunchHostFunc(0, NULL, NULL));
     OK(cudaFree(d));

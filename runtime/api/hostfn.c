@@ -1,0 +1,128 @@
+/* Host functions and callbacks of the program. They may wait for whatever the program likes, so they do not
+ * run on the CPU device's workers: a thread is made when none is free, and some stay for the next ones. */
+#include "queue.h"
+#include "error.h"
+#include <signal.h>
+#include <stdlib.h>
+
+#define KEPT 2 /* threads that stay when there is nothing to do */
+
+struct host_op {
+    struct mt_op op;
+    cudaHostFn_t fn; /* or */
+    cudaStreamCallback_t callback;
+    cudaStream_t handle;
+    void *data;
+    struct host_op *behind; /* in the queue here; op.next belongs to the stream */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static struct host_op *first, **last = &first;
+static unsigned idle, queued, threads;
+static _Thread_local int inside;
+
+int mt_in_host_function(void)
+{
+    return inside;
+}
+
+static void call(const struct host_op *h)
+{
+    cudaError_t e = mt_failed();
+    inside++;
+    if (h->callback)
+        h->callback(h->handle, e, h->data);
+    else if (!e)
+        h->fn(h->data);
+    inside--;
+}
+
+static void *helper(void *arg)
+{
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (!first && idle < KEPT) {
+            idle++;
+            pthread_cond_wait(&work, &lock);
+            idle--;
+        }
+        struct host_op *h = first;
+        if (!h)
+            break;
+        first = h->behind;
+        if (!first)
+            last = &first;
+        queued--;
+        pthread_mutex_unlock(&lock);
+        call(h);
+        mt_op_finish(&h->op);
+        pthread_mutex_lock(&lock);
+    }
+    threads--;
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static int start_thread(void)
+{
+    pthread_attr_t a;
+    pthread_t thread;
+    sigset_t all, old;
+    sigfillset(&all); /* the program's signals stay with the program's threads */
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_attr_init(&a);
+    pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+    int rc = pthread_create(&thread, &a, helper, NULL);
+    pthread_attr_destroy(&a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+static int run(struct mt_op *op)
+{
+    struct host_op *h = (struct host_op *)op;
+    pthread_mutex_lock(&lock);
+    if (queued >= idle) {
+        threads += !start_thread();
+        if (!threads) { /* no thread at all: here and now */
+            pthread_mutex_unlock(&lock);
+            call(h);
+            return MT_OP_DONE;
+        }
+    }
+    h->behind = NULL;
+    *last = h;
+    last = &h->behind;
+    queued++;
+    pthread_cond_signal(&work);
+    pthread_mutex_unlock(&lock);
+    return MT_OP_PENDING;
+}
+
+struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data)
+{
+    struct host_op *h = mt_op_new(sizeof *h, MT_OP_HOST, run);
+    if (!h)
+        return NULL;
+    h->op.always = callback != NULL; /* callbacks are told of errors, functions are not called */
+    h->fn = fn;
+    h->callback = callback;
+    h->handle = handle;
+    h->data = data;
+    return &h->op;
+}
+
+void mt_hostfn_forked(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&work, NULL);
+    first = NULL;
+    last = &first;
+    idle = queued = threads = 0;
+    inside = 0;
+}
