@@ -203,7 +203,6 @@ static struct launch_op *make(struct mt_function *f, const struct mt_launch_conf
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,
         .cooperative = (uint32_t)c->cooperative,
-        .user = &line,
     };
     describe(&l->line, k, c, site);
     l->nothing = NULL;
