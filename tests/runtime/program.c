@@ -25,6 +25,7 @@ STUB(stub_unsupported)
 STUB(stub_foreign)
 STUB(stub_meet)
 STUB(stub_step)
+int program_streams;
 unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
 
 struct wrapper {
@@ -63,8 +64,10 @@ void program_register(void)
     add(h, stub_nothing, "_Znothing");
     add(h, stub_trap, "_Ztrap");
     add(h, stub_unsupported, "_Zunsupported");
-    add(h, stub_meet, "_Zmeet");
-    add(h, stub_step, "_Zstep");
+    if (program_streams) {
+        add(h, stub_meet, "_Zmeet");
+        add(h, stub_step, "_Zstep");
+    }
     __cudaRegisterVar(h, (char *)shadow_counter, "counter", "counter", 0, sizeof shadow_counter, 0, 0);
     __cudaRegisterVar(h, (char *)shadow_konst, "konst", "konst", 0, sizeof shadow_konst, 1, 0);
     __cudaRegisterFatBinaryEnd(h);

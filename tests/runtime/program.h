@@ -6,6 +6,7 @@
 
 extern void stub_fill(void), stub_nothing(void), stub_trap(void), stub_unsupported(void), stub_foreign(void);
 extern void stub_meet(void), stub_step(void);
+extern int program_streams; /* not 0: these two are registered */
 extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
 /* Registers everything; `foreign` things come from a file without an image. */
 void program_register(void);

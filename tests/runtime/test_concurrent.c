@@ -436,6 +436,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(exit_with_work),
         cmocka_unit_test(fork_with_work),
     };
+    program_streams = 1;
     if (argc > 1)
         setenv("MEMTRACE_CPU_THREADS", argv[1], 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
