@@ -55,7 +55,7 @@ static cudaError_t check(const struct mt_fill *f, int *host)
         return cudaErrorInvalidValue;
     if (!mt_heap_find(f->p, &b) || bytes > b.base + b.bytes - (uint64_t)(uintptr_t)f->p)
         return cudaErrorInvalidValue;
-    *host = b.kind != MT_HEAP_DEVICE && b.kind != MT_HEAP_SYMBOL;
+    *host = b.kind != MT_HEAP_DEVICE && b.kind != MT_HEAP_SYMBOL && b.kind != MT_HEAP_IPC;
     return cudaSuccess;
 }
 

@@ -131,6 +131,15 @@ cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t 
     return cudaSuccess; /* who may touch it when: the CPU device lets everybody */
 }
 
+cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
+{
+    cudaError_t e;
+    struct mt_stream *s = get(handle, &e);
+    if (s && status)
+        *status = cudaStreamCaptureStatusNone;
+    return s && !status ? mt_fail(cudaErrorInvalidValue) : e;
+}
+
 static cudaStreamAttrValue *attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
                                       cudaError_t *e)
 {
