@@ -16,6 +16,8 @@
 #define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
 
 static struct mt_ranges blocks = MT_RANGES_INIT;
+/* Read by who looks at a block from the table; written by who has taken one out and is about to free it. */
+static pthread_rwlock_t life = PTHREAD_RWLOCK_INITIALIZER;
 static _Atomic uint64_t used;
 _Atomic uint64_t mt_heap_generation = 1;
 
@@ -105,6 +107,8 @@ static void keep(struct mt_block *b)
 
 static void drop(struct mt_block *b)
 {
+    pthread_rwlock_wrlock(&life); /* nobody looks at it any more */
+    pthread_rwlock_unlock(&life);
     if (counted(b->kind))
         used -= b->bytes;
     if (mt_options()->check && is_ours(b->kind))
@@ -215,18 +219,22 @@ int mt_heap_free(void *base, unsigned kinds)
 int mt_heap_find(const void *p, struct mt_block *out)
 {
     struct mt_range r;
-    if (!mt_ranges_find(&blocks, (uint64_t)(uintptr_t)p, &r))
-        return 0;
-    *out = *(struct mt_block *)r.data;
-    return 1;
+    pthread_rwlock_rdlock(&life);
+    int found = mt_ranges_find(&blocks, (uint64_t)(uintptr_t)p, &r);
+    if (found)
+        *out = *(struct mt_block *)r.data;
+    pthread_rwlock_unlock(&life);
+    return found;
 }
 
 void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above)
 {
     struct mt_range b, a;
+    pthread_rwlock_rdlock(&life);
     mt_ranges_around(&blocks, address, &b, &a);
     *below = b.data ? *(struct mt_block *)b.data : (struct mt_block){0};
     *above = a.data ? *(struct mt_block *)a.data : (struct mt_block){0};
+    pthread_rwlock_unlock(&life);
 }
 
 int mt_heap_find_freed(uint64_t address, struct mt_block *out)

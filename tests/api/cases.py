@@ -103,3 +103,12 @@ def off(world):
         holds(f"{how}: {result.out}", "wait cudaErrorIllegalAddress\nafter cudaErrorIllegalAddress" in result.out)
         holds(f"{how}: {result.err!r}", re.search(r"memtrace: kernel \w+: CTA \(0,0,0\), thread \(0,0,0\): " + words,
                                                   result.err))
+
+
+@case("errors")
+def errors(world):
+    """Wrong use gives CUDA's codes: launches, functions, symbols, copies, handles, and errors that stay."""
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "errors.cu"), level)
+        for traced in (True, False):
+            same(f"{level}: verdict", world.run_ok(app, traced=traced).out, "as CUDA\n")
