@@ -99,6 +99,21 @@ int main()
     return !(hh == 1024 * 2 + 3 && xx.X == 1);
 }
 """
+NANS = """
+#include <cmath>
+#include <cstdio>
+__global__ void k(double *d, float *f) { *d = nan(""); *f = nanf("1"); }
+int main()
+{
+    double *d;
+    cudaMallocManaged(&d, 16);
+    *d = d[1] = 0;
+    k<<<1, 1>>>(d, (float *)(d + 1));
+    int failed = cudaDeviceSynchronize();
+    printf("%d %d\\n", std::isnan(*d), std::isnan(*(float *)(d + 1)));
+    return failed;
+}
+"""
 # A header that is for other compilers, too, asks for nvcc's name; the toolkit's own headers must still know clang.
 NVCC = """
 #include <cooperative_groups.h>
@@ -160,6 +175,12 @@ class NvccSources(Case):
     def test_nvcc_name(self):
         for flags in (["-arch=sm_75", "-std=c++17"], ["-arch=sm_90", "-O2", "-std=c++20"]):
             self.assertEqual(self.traced(NVCC, *flags)[0], "10 -2\n", flags)
+
+    def test_nan(self):
+        for level in ("-O0", "-O2"):
+            out, counts = self.traced(NANS, level)
+            # without optimisation the library's function reads the strings, too
+            self.assertEqual((out, counts[1, 8], counts[1, 4]), ("1 1\n", 1, 1), level)
 
     def test_own_min_max(self):
         self.assertEqual(self.traced(OWN_MINMAX, "-std=c++17")[0], "101 2 4 8\n1.5\n")

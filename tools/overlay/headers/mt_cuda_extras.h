@@ -9,6 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if __cplusplus
+/* Declared by clang's headers and defined nowhere. */
+static __device__ __inline__ double nan(const char *tag)
+{
+    return __nv_nan((const signed char *)tag);
+}
+static __device__ __inline__ float nanf(const char *tag)
+{
+    return __nv_nanf((const signed char *)tag);
+}
+#endif
 #include "mt_cuda_minmax.h"
 #include "mt_cuda_cache.h"
 #if __cplusplus >= 201103L
