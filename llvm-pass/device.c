@@ -76,6 +76,30 @@ static void tell(struct mt_unit *u)
                                        : ", on the CPU device a loop over threads");
 }
 
+/* The back end takes dots out of local names, but not where its debug information says where a variable lies,
+ * and ptxas refuses the file then (assert() with -g: __PRETTY_FUNCTION__._Z1kv). So they go before. */
+static void rename_locals(LLVMModuleRef module)
+{
+    for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g)) {
+        const char *name = mt_name(g);
+        LLVMLinkage linkage = LLVMGetLinkage(g);
+        if ((linkage != LLVMInternalLinkage && linkage != LLVMPrivateLinkage) || !strchr(name, '.') ||
+            mt_starts(name, "llvm."))
+            continue;
+        char *plain = malloc(3 * strlen(name) + 1), *o = plain;
+        for (const char *c = name; plain && *c; c++) {
+            if (*c == '.') {
+                memcpy(o, "_$_", 3);
+                o += 3;
+            } else
+                *o++ = *c;
+        }
+        if (plain)
+            LLVMSetValueName2(g, plain, (size_t)(o - plain));
+        free(plain);
+    }
+}
+
 int mt_pass_device(LLVMModuleRef module)
 {
     const struct mt_pass_options *o = &mt_pass_options;
@@ -104,5 +128,6 @@ int mt_pass_device(LLVMModuleRef module)
     }
     if (o->strip_debug)
         LLVMStripModuleDebugInfo(module);
+    rename_locals(module);
     return 1;
 }

@@ -114,6 +114,21 @@ int main()
     return failed;
 }
 """
+ASSERT = """
+#include <cassert>
+#include <cstdio>
+static __device__ int twice(int i) { static const int by[] = {2, 2}; return i * by[i & 1]; }
+__global__ void k(int *p) { assert(threadIdx.x < 4); p[threadIdx.x] = twice(threadIdx.x); }
+int main()
+{
+    int *p;
+    cudaMallocManaged(&p, 16);
+    k<<<1, 4>>>(p);
+    int failed = cudaDeviceSynchronize();
+    printf("%d %d\\n", p[1], p[3]);
+    return failed;
+}
+"""
 # A header that is for other compilers, too, asks for nvcc's name; the toolkit's own headers must still know clang.
 NVCC = """
 #include <cooperative_groups.h>
@@ -181,6 +196,10 @@ class NvccSources(Case):
             out, counts = self.traced(NANS, level)
             # without optimisation the library's function reads the strings, too
             self.assertEqual((out, counts[1, 8], counts[1, 4]), ("1 1\n", 1, 1), level)
+
+    def test_debug_information(self):
+        for level in ("-O0", "-O1"):
+            self.assertEqual(self.traced(ASSERT, "-g", level)[0], "2 6\n", level)
 
     def test_own_min_max(self):
         self.assertEqual(self.traced(OWN_MINMAX, "-std=c++17")[0], "101 2 4 8\n1.5\n")
