@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define RESERVE (MT_CORE_OPERANDS + 16u) /* entries kept free for one access and an event */
+#define AHEAD 32                         /* entries, where the next ones will stand */
 #define PIECE 8192u                      /* text put together before it goes to the sink */
 
 static struct mt_core_thread_state nobody;
@@ -31,7 +32,9 @@ int mt_atomic_open(char *why, unsigned size)
 static void append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
                    uint32_t size)
 {
-    t->buffer->timed[t->buffer->count++] = (struct mt_host_timed_entry){address, time, site, size};
+    struct mt_host_timed_entry *e = &t->buffer->timed[t->buffer->count++];
+    __asm__ volatile("prefetchw %0" : : "m"(e[AHEAD])); /* the worker's core had the line last */
+    *e = (struct mt_host_timed_entry){address, time, site, size};
 }
 
 /* Text of the buffer, in pieces of whole lines. */
@@ -181,18 +184,38 @@ static void keep(struct mt_core_thread_state *t, const struct mt_core_operand *o
         t->operand[i] = operands[i];
 }
 
+/* 1: the access is to be logged. Always to be followed by t->busy = 0. */
+static inline int begin(struct mt_core_thread_state *t)
+{
+    t->busy = 1;
+    if (t->held)
+        mt_order_release(t, 0);
+    t->pending = mt_on() && traced(t);
+    return t->pending;
+}
+
 void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
     if (!t || t->busy || !t->live)
         return;
-    t->busy = 1;
-    if (t->held)
-        mt_order_release(t, 0);
-    t->pending = mt_on() && traced(t);
-    if (t->pending) {
+    if (begin(t)) {
         keep(t, operands, count);
-        if (!mt_g.o->test && !mt_order_acquire_one(t))
+        if (!mt_g.o->test)
+            mt_order_acquire(t);
+    }
+    t->busy = 0;
+}
+
+void mt_core_atomic_begin_one(struct mt_core_thread *pub, uint64_t address, uint32_t site, uint32_t size)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (!t || t->busy || !t->live)
+        return;
+    if (begin(t)) {
+        t->operand[0] = (struct mt_core_operand){address, site, size};
+        t->count = 1;
+        if (!mt_g.o->test && !mt_order_acquire_one(t, address, size))
             mt_order_acquire(t);
     }
     t->busy = 0;
@@ -287,8 +310,8 @@ static __attribute__((noinline)) void write_alone(struct mt_core_thread_state *t
     t->busy = 0;
 }
 
-static __attribute__((noinline)) void
-log_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count, int failed)
+static void log_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count,
+                      int failed)
 {
     uint64_t time = mt_order_tick(t->time);
     keep(t, operands, count);
@@ -307,12 +330,17 @@ void mt_core_atomic_alone(struct mt_core_thread *pub, const struct mt_core_opera
     struct mt_core_thread_state *t = pub->state;
     if (t->busy || !t->live || !mt_on() || !traced(t) || !count)
         return;
-    if (count > 1 || failed) {
-        log_alone(t, operands, count, failed);
+    log_alone(t, operands, count, failed);
+}
+
+void mt_core_atomic_alone_one(struct mt_core_thread *pub, uint64_t address, uint32_t site, uint32_t size)
+{
+    struct mt_core_thread_state *t = pub->state;
+    if (t->busy || !t->live || !mt_on() || !traced(t))
         return;
-    }
-    t->time = mt_order_tick(t->time);
-    append(t, operands->address, t->time, operands->site, operands->size);
+    uint64_t time = mt_order_tick(t->time);
+    t->time = time;
+    append(t, address, time, site, size);
     if (__builtin_expect(due_now(t), 0))
         write_alone(t);
 }

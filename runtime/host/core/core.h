@@ -166,6 +166,8 @@ struct mt_core_operand {
  * locks, the addresses are not known yet), after releasing what the thread still holds. Does nothing for a
  * thread or a time that is not traced. The caller must end soon: no system call, no wait in between. */
 void mt_core_atomic_begin(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count);
+/* The same for one operand; quicker, as its words need not go through memory. */
+void mt_core_atomic_begin_one(struct mt_core_thread *t, uint64_t address, uint32_t site, uint32_t size);
 /* After it (or at the next thing that the engine sees of this thread): gives the time, logs, releases. With
  * operands (count > 0) they replace those of begin (addresses learnt late). failed: it was a compare-and-swap
  * that did not write. Without a begin: nothing. */
@@ -175,6 +177,8 @@ void mt_core_atomic_end(struct mt_core_thread *t, const struct mt_core_operand *
  * (addresses_late is set; that also covers all other calls into the core in this mode): no locks. */
 void mt_core_atomic_alone(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count,
                           int failed);
+/* The same for one operand, of no compare-and-swap that failed. */
+void mt_core_atomic_alone_one(struct mt_core_thread *t, uint64_t address, uint32_t site, uint32_t size);
 /* Releases without logging: the instruction did not execute (fault, signal before it). */
 void mt_core_atomic_drop(struct mt_core_thread *t);
 /* The next access of this thread may not be atomic with its record. */

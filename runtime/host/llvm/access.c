@@ -64,13 +64,19 @@ static uint32_t short_size(uint64_t bytes)
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
+/* Signals wait from here to the end. */
+static inline void lock_signals_out(void)
+{
+    mt_self.locked = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
 {
     struct mt_core_thread *t = n ? mt_thread() : NULL;
     if (!t)
         return;
-    mt_self.locked = 1; /* signals wait from here to the end */
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    lock_signals_out();
     mt_core_atomic_begin(t, o, n);
 }
 
@@ -80,8 +86,11 @@ void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
         mt_access(site, address, bytes);
         return;
     }
-    struct mt_core_operand o = {address, site, short_size(bytes)};
-    mt_atomic_begin(&o, bytes != 0);
+    struct mt_core_thread *t = bytes ? mt_thread() : NULL;
+    if (!t)
+        return;
+    lock_signals_out();
+    mt_core_atomic_begin_one(t, address, site, short_size(bytes));
 }
 
 void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes)

@@ -199,9 +199,8 @@ static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t ad
     (void)info;
     if (!t || t->calls.silent)
         return;
-    struct mt_core_operand one = {address, o->site, o->size};
     t->hand.inside = 1;
-    mt_core_atomic_alone(t->core, &one, 1, 0);
+    mt_core_atomic_alone_one(t->core, address, o->site, o->size);
     t->hand.inside = 0;
 }
 

@@ -135,6 +135,8 @@ static void log_operands(struct mt_thread *t, int failed)
     if (mt_core_options()->test) { /* other threads run at the same time */
         mt_core_atomic_begin(t->core, t->operand, t->count);
         mt_core_atomic_end(t->core, NULL, 0, failed);
+    } else if (t->count == 1 && !failed) {
+        mt_core_atomic_alone_one(t->core, t->operand[0].address, t->operand[0].site, t->operand[0].size);
     } else {
         mt_core_atomic_alone(t->core, t->operand, t->count, failed);
     }
