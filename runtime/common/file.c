@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define WAIT_STEP_NS 5000000
-#define WAIT_WORDS 400 /* steps until we say that we wait: 2 s */
+#define WAIT_WORDS_NS 2000000000u /* until we say that we wait */
 
 /* ---- fork ---- */
 
@@ -148,16 +148,26 @@ static int adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode 
     return ftruncate(fd, 0) ? open_failed(path, errno, why, size) : 0;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, char *why, size_t size)
 {
     int fd = -1, rc;
     f->fd = -1;
-    for (int step = 0;; step++) {
+    uint64_t begin = now_ns();
+    for (int told = 0;;) {
         rc = open_once(path, mode != MT_FILE_RESUME, &fd, why, size);
         if (rc != EAGAIN || mode != MT_FILE_WAIT)
             break;
-        if (step == WAIT_WORDS)
+        if (!told && now_ns() - begin >= WAIT_WORDS_NS) {
+            told = 1;
             mt_note("%s is a FIFO; waiting for a reader (for example: mt-extract %s)", path, path);
+        }
         nanosleep(&(struct timespec){0, WAIT_STEP_NS}, NULL);
     }
     if (rc) {

@@ -164,7 +164,7 @@ static void concurrent(void **state)
 struct reader {
     const char *path;
     const char *out;
-    int delay_ms;
+    int delay_ms;      /* -1: until something stands on stderr, a file then */
     size_t stop_after; /* 0: read to the end */
 };
 
@@ -173,7 +173,12 @@ static void *copy_fifo(void *arg)
     struct reader *r = arg;
     char buffer[4096];
     size_t total = 0;
-    usleep((unsigned)r->delay_ms * 1000);
+    struct stat words = {0};
+    if (r->delay_ms >= 0)
+        usleep((unsigned)r->delay_ms * 1000);
+    else
+        while (fstat(2, &words) || !S_ISREG(words.st_mode) || !words.st_size)
+            usleep(10000);
     int in = open(r->path, O_RDONLY), out = open(r->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ssize_t n;
     while ((n = read(in, buffer, sizeof buffer)) > 0) {
@@ -225,7 +230,7 @@ static void fifo_says_that_it_waits(void **state)
     snprintf(path, sizeof path, "%s", in_dir(dir, "fifo"));
     snprintf(out, sizeof out, "%s", in_dir(dir, "out"));
     mkfifo(path, 0600);
-    struct reader reader = {path, out, 2500, 0};
+    struct reader reader = {path, out, -1, 0};
     pthread_t t;
     pthread_create(&t, NULL, copy_fifo, &reader);
     char *text = said(open_fifo, path);
