@@ -1,5 +1,5 @@
-/* CUDA arrays on the CPU device: pitched memory of the host, row-major, which kernels cannot reach (there are
- * no textures). */
+/* CUDA arrays on the CPU device: memory of the host, row-major, which kernels reach through textures and
+ * surfaces. Layers and the faces of cubes are planes. */
 #ifndef MT_API_ARRAY_H
 #define MT_API_ARRAY_H
 #include <cuda_runtime_api.h>
@@ -13,6 +13,17 @@ struct mt_array {
     size_t pitch, slice; /* bytes from row to row, from plane to plane */
     size_t rows, planes; /* at least 1 */
     char *data;
+    struct mt_mipmap *mipmap; /* whose level it is, or NULL */
 };
-struct mt_array *mt_array_get(cudaArray_const_t a); /* NULL: no such array */
+struct mt_mipmap {
+    unsigned nlevels;
+    size_t bytes; /* of all levels: one block, the first level at its start */
+    struct mt_array *level[32];
+};
+struct mt_array *mt_array_get(cudaArray_const_t a);             /* NULL: no such array */
+struct mt_mipmap *mt_mipmap_get(cudaMipmappedArray_const_t m); /* NULL: no such array */
+/* Bytes of an element; 0 when there is no such format: 1, 2 or 4 channels of 8, 16 or 32 bits. */
+size_t mt_channel_bytes(const struct cudaChannelFormatDesc *desc);
+/* Forgets all arrays, whose memory the heap has freed: cudaDeviceReset. */
+void mt_arrays_reset(void);
 #endif

@@ -25,7 +25,7 @@ struct mt_box mt_box_2d(void *dst, size_t dpitch, const void *src, size_t spitch
 
 /* One side of a 3-D copy: an array (pos.x in elements) or pitched memory (pos.x in bytes). */
 static cudaError_t side_3d(struct mt_side *s, cudaArray_t array, struct cudaPitchedPtr ptr,
-                           struct cudaPos pos, size_t height)
+                           struct cudaPos pos, const struct mt_box *b)
 {
     if (array && ptr.ptr)
         return cudaErrorInvalidValue;
@@ -35,11 +35,15 @@ static cudaError_t side_3d(struct mt_side *s, cudaArray_t array, struct cudaPitc
             *s = (struct mt_side){(char *)array, 0, 0};
             return mt_device_is_gpu() ? cudaSuccess : cudaErrorInvalidResourceHandle;
         }
-        *s = (struct mt_side){a->data + pos.x * a->element + pos.y * a->pitch + pos.z * a->slice, a->pitch,
-                              a->slice};
+        size_t x;
+        if (__builtin_mul_overflow(pos.x, a->element, &x) || x > a->pitch || b->width > a->pitch - x ||
+            pos.y > a->rows || b->height > a->rows - pos.y || pos.z > a->planes ||
+            b->depth > a->planes - pos.z)
+            return cudaErrorInvalidValue;
+        *s = (struct mt_side){a->data + x + pos.y * a->pitch + pos.z * a->slice, a->pitch, a->slice};
         return cudaSuccess;
     }
-    size_t rows = ptr.ysize ? ptr.ysize : height;
+    size_t rows = ptr.ysize ? ptr.ysize : b->height;
     *s = (struct mt_side){(char *)ptr.ptr + pos.x + (pos.y + pos.z * rows) * ptr.pitch, ptr.pitch,
                           ptr.pitch * rows};
     return ptr.ptr ? cudaSuccess : cudaErrorInvalidValue;
@@ -61,12 +65,14 @@ static size_t element(cudaArray_t a, cudaArray_t b)
 cudaError_t mt_box_3d(struct mt_box *b, const struct cudaMemcpy3DParms *p)
 {
     size_t scale = element(p->srcArray, p->dstArray);
+    if (p->srcArray && p->dstArray && scale != element(p->dstArray, NULL))
+        return cudaErrorInvalidValue;
     *b = (struct mt_box){.width = p->extent.width * scale,
                          .height = p->extent.height,
                          .depth = p->extent.depth,
                          .kind = p->kind};
-    cudaError_t e = side_3d(&b->dst, p->dstArray, p->dstPtr, p->dstPos, b->height);
-    return e ? e : side_3d(&b->src, p->srcArray, p->srcPtr, p->srcPos, b->height);
+    cudaError_t e = side_3d(&b->dst, p->dstArray, p->dstPtr, p->dstPos, b);
+    return e ? e : side_3d(&b->src, p->srcArray, p->srcPtr, p->srcPos, b);
 }
 
 cudaError_t mt_box_3d_peer(struct mt_box *b, const struct cudaMemcpy3DPeerParms *p)
@@ -95,8 +101,12 @@ cudaError_t mt_side_array(struct mt_side *s, cudaArray_const_t handle, size_t x,
     *s = (struct mt_side){a->data + y * a->pitch + x, a->pitch, a->slice};
     /* 1-D copies (height 1) may run on into the next rows. */
     size_t room = y < a->rows && x <= a->pitch ? (a->rows - y) * a->pitch - x : 0;
-    size_t need = height ? (height - 1) * a->pitch + width : 0;
-    return need > room || (height > 1 && x + width > a->pitch) ? cudaErrorInvalidValue : cudaSuccess;
+    size_t need;
+    if (!height || !width)
+        return cudaSuccess;
+    if (width > room || __builtin_mul_overflow(height - 1, a->pitch, &need) || need > room - width)
+        return cudaErrorInvalidValue;
+    return height > 1 && x + width > a->pitch ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 cudaError_t mt_side_symbol(struct mt_side *s, const void *symbol, size_t offset, size_t bytes)

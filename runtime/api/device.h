@@ -25,7 +25,9 @@ enum {
     MT_DEV_REGISTERS = 64 << 10, /* per SM and per block */
     MT_DEV_KERNEL_REGISTERS = 32,
     MT_DEV_PITCH = 512,
-    MT_DEV_ALIGN = 256,
+    MT_DEV_ALIGN = 512, /* of allocations; what textures and surfaces of linear memory need */
+    MT_DEV_TEXTURE_PITCH = 32,
+    MT_DEV_TEXTURE_LINEAR = 1 << 28, /* texels in linear memory */
     MT_DEV_L2 = 4 << 20,
     MT_DEV_L2_PERSISTING = 3 << 20,
 };

@@ -3,6 +3,8 @@
 #include "device.h"
 #include "error.h"
 #include "advise.h"
+#include "array.h"
+#include "texture.h"
 #include "heap.h"
 #include "pool.h"
 #include "stream.h"
@@ -196,6 +198,8 @@ cudaError_t IMPL(cudaDeviceReset)(void)
 {
     mt_stream_wait_all();
     mt_synced();
+    mt_textures_reset();
+    mt_arrays_reset();
     mt_heap_reset();
     mt_advice_reset();
     mt_pools_reset();

@@ -26,7 +26,7 @@ struct mt_block {
     struct mt_block *next;                   /* heap.c's own */
 };
 
-/* `bytes` > 0 of fresh memory, aligned to 256. NULL: the device's memory is used up. */
+/* `bytes` > 0 of fresh memory, aligned to 512. NULL: the device's memory is used up. */
 void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags);
 /* Puts memory that is not ours into the table. 0, EEXIST when part of it is there, ENOMEM. */
 int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags);

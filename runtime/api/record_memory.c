@@ -99,6 +99,26 @@ cudaError_t REC(cudaIpcOpenMemHandle)(void **out, cudaIpcMemHandle_t handle, uns
     ALLOC(MT_NEXT(cudaIpcOpenMemHandle)(out, handle, flags), *out, known_bytes(*out), "ipc");
 }
 
+static const void *mipmap_base(cudaMipmappedArray_t m)
+{
+    struct mt_mipmap *known = mt_mipmap_get(m);
+    return known ? (const void *)known->level[0]->data : (const void *)m;
+}
+
+static uint64_t mipmap_bytes(cudaMipmappedArray_t m)
+{
+    struct mt_mipmap *known = mt_mipmap_get(m);
+    return known ? known->bytes : 0;
+}
+
+/* All levels are one object. */
+cudaError_t REC(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                          struct cudaExtent extent, unsigned levels, unsigned flags)
+{
+    ALLOC(MT_NEXT(cudaMallocMipmappedArray)(out, desc, extent, levels, flags), mipmap_base(*out),
+          mipmap_bytes(*out), "array");
+}
+
 #define FREE(p, call)                                                                                        \
     mt_host_site_take();                                                                                     \
     struct mt_object *o = mt_object_take(p);                                                                 \
@@ -134,6 +154,11 @@ cudaError_t REC(cudaFreeAsync)(void *p, cudaStream_t stream)
 cudaError_t REC(cudaFreeArray)(cudaArray_t a)
 {
     FREE(a ? array_base(a) : NULL, MT_NEXT(cudaFreeArray)(a));
+}
+
+cudaError_t REC(cudaFreeMipmappedArray)(cudaMipmappedArray_t m)
+{
+    FREE(m ? mipmap_base(m) : NULL, MT_NEXT(cudaFreeMipmappedArray)(m));
 }
 
 cudaError_t REC(cudaDeviceReset)(void)

@@ -157,6 +157,45 @@ MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
 MT_CONVERGENT uint32_t mt_cpu_activemask(void);
 /* Warp-synchronous code without collectives (volatile shared): same wait, no result. */
 MT_CONVERGENT void mt_cpu_lockstep(void);
+/* ---- textures and surfaces ----
+ *
+ * `what` says which PTX instruction it is: MT_TEX_GEOMETRY in the low bits, the others or-ed to it. `in` are
+ * its operands as bits, one word each, in the order in which PTX has them: coordinates (and the layer in
+ * front of them) at 0, the level of detail or the first gradient at 4, the second gradient at 8. Results are
+ * bits, zero-extended. An object that is none, and a surface coordinate out of range with MT_SURF_TRAP, end
+ * the launch with an error. */
+enum mt_tex_geometry {
+    MT_TEX_1D,
+    MT_TEX_2D,
+    MT_TEX_3D,
+    MT_TEX_A1D,
+    MT_TEX_A2D,
+    MT_TEX_CUBE,
+    MT_TEX_ACUBE,
+};
+enum {
+    MT_TEX_GEOMETRY = 7,
+    MT_TEX_LEVEL = 1 << 3,    /* the level of detail is given */
+    MT_TEX_GRAD = 2 << 3,     /* gradients are */
+    MT_TEX_GATHER = 3 << 3,   /* one channel of four texels */
+    MT_TEX_MODE = 3 << 3,     /* mask of these */
+    MT_TEX_INTEGER = 1 << 5,  /* coordinates are integers: texels, unfiltered */
+    MT_TEX_COMPONENT_AT = 6,  /* shift: the channel of MT_TEX_GATHER */
+    MT_SURF_TRAP = 0 << 3,    /* out of range: the launch fails */
+    MT_SURF_CLAMP = 1 << 3,   /* the nearest element */
+    MT_SURF_ZERO = 2 << 3,    /* reads give 0, writes do nothing */
+    MT_SURF_MODE = 3 << 3,    /* mask of these */
+    MT_SURF_BYTES_AT = 5,     /* shift: bytes of one element, 1 to 8 */
+    MT_SURF_COUNT_AT = 9,     /* shift: elements, 1 to 4 */
+};
+/* out: four channels as 32 bits. */
+void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);
+/* in[0] (behind a layer: in[1]) counts bytes. One value[i] or out[i] per element. */
+void mt_cpu_surf_load(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);
+void mt_cpu_surf_store(uint64_t object, uint32_t what, const uint32_t *in, const uint64_t *value);
+/* Of texture or surface; dimension 0 width, 1 height, 2 depth (all in elements), 3 layers. */
+uint32_t mt_cpu_tex_size(uint64_t object, uint32_t dimension);
+
 /* A spinning loop's back edge: let other fibers and CTAs go on. */
 void mt_cpu_yield(void);
 void mt_cpu_nanosleep(uint32_t ns);

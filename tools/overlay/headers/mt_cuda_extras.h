@@ -22,6 +22,7 @@ static __device__ __inline__ float nanf(const char *tag)
 #endif
 #include "mt_cuda_minmax.h"
 #include "mt_cuda_cache.h"
+#include "mt_cuda_surface.h"
 #if __cplusplus >= 201103L
 #include "mt_cuda_nv_atomic.h"
 #endif

@@ -1,0 +1,327 @@
+/* The texture sampler: coordinates to texels, filtering, as the CUDA programming guide's appendix on texture
+ * fetching has it: weights are fixed-point numbers with 8 bits of fraction, rounded to nearest (so that they
+ * reach 1). */
+#include "texture.h"
+#include <math.h>
+#include <string.h>
+#include "abi.h"
+
+static float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+
+/* A point along one dimension: two neighbours and the second one's weight; -1 outside is the border. */
+struct axis {
+    int at[2];
+    float weight;
+};
+
+/* A sample's place in one level. */
+struct place {
+    double x[3]; /* in texels */
+    int dims, layer;
+};
+
+/* Texel i of n under an address mode, -1: the border. */
+static int addressed(int64_t i, int n, int mode)
+{
+    if (i >= 0 && i < n)
+        return (int)i;
+    switch (mode) {
+    case MT_TEX_WRAP:
+        i %= n;
+        return (int)(i < 0 ? i + n : i);
+    case MT_TEX_MIRROR:
+        i %= 2 * (int64_t)n;
+        i = i < 0 ? i + 2 * (int64_t)n : i;
+        return (int)(i < n ? i : 2 * (int64_t)n - 1 - i);
+    case MT_TEX_CLAMP:
+        return i < 0 ? 0 : n - 1;
+    default:
+        return -1;
+    }
+}
+
+/* Coordinate to texels: wrapped and mirrored before it is scaled, so that large ones keep their fraction.
+ * What is not a number is 0; nothing is so far out that it cannot be an int64_t. */
+static double scaled(float x, int n, int normalized, int mode)
+{
+    if (!(x > -0x1p40f && x < 0x1p40f))
+        x = x > 0 ? 0x1p40f : x < 0 ? -0x1p40f : 0;
+    if (!normalized)
+        return x;
+    if (mode == MT_TEX_WRAP)
+        x -= floorf(x);
+    else if (mode == MT_TEX_MIRROR) {
+        float whole = floorf(x);
+        x = fmodf(whole, 2) != 0 ? 1 - (x - whole) : x - whole;
+    }
+    return (double)x * n;
+}
+
+static int mode_of(const struct mt_texture *t, int d)
+{
+    int mode = t->address[d];
+    return !t->normalized && mode != MT_TEX_BORDER ? MT_TEX_CLAMP : mode;
+}
+
+static const char *texel(const struct mt_texture *t, const struct mt_tex_level *l, int x, int y, int z)
+{
+    return l->data + (size_t)z * l->slice + (size_t)y * l->pitch + (size_t)x * t->bytes;
+}
+
+/* ---- cubes ---------------------------------------------------------------------------------------------- */
+
+/* A direction to face 0…5 and coordinates on it from 0 to 1. */
+static int face_of(const double v[3], double *s, double *t)
+{
+    double x = v[0], y = v[1], z = v[2], ax = fabs(x), ay = fabs(y), az = fabs(z), m;
+    int face;
+    if (ax >= ay && ax >= az) {
+        face = x >= 0 ? 0 : 1;
+        m = ax;
+        *s = x >= 0 ? -z : z;
+        *t = -y;
+    } else if (ay >= az) {
+        face = y >= 0 ? 2 : 3;
+        m = ay;
+        *s = x;
+        *t = y >= 0 ? z : -z;
+    } else {
+        face = z >= 0 ? 4 : 5;
+        m = az;
+        *s = z >= 0 ? x : -x;
+        *t = -y;
+    }
+    *s = m > 0 ? (*s / m + 1) / 2 : 0.5;
+    *t = m > 0 ? (*t / m + 1) / 2 : 0.5;
+    return face;
+}
+
+/* The direction of a point on the plane of a face, -1 to 1 inside it. */
+static void direction_of(int face, double s, double t, double v[3])
+{
+    const double all[6][3] = {{1, -t, -s}, {-1, -t, s}, {s, 1, t}, {s, -1, -t}, {s, -t, 1}, {-s, -t, -1}};
+    memcpy(v, all[face], sizeof all[face]);
+}
+
+/* A texel of a face's plane, up to one outside the face: on which face of the cube it lies, and where. */
+static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_level *l, int layer, int x, int y)
+{
+    int n = l->size[0], cube = layer / 6 * 6, face = layer % 6;
+    if (x < 0 || y < 0 || x >= n || y >= n) {
+        double v[3], s, u;
+        direction_of(face, (2 * x + 1.0) / n - 1, (2 * y + 1.0) / n - 1, v);
+        face = face_of(v, &s, &u);
+        x = addressed((int64_t)(s * n), n, MT_TEX_CLAMP);
+        y = addressed((int64_t)(u * n), n, MT_TEX_CLAMP);
+    }
+    return texel(t, l, x, y, cube + face);
+}
+
+/* ---- one level ------------------------------------------------------------------------------------------ */
+
+static void border(const struct mt_texture *t, uint32_t out[4])
+{
+    memcpy(out, t->border, 4 * sizeof *out);
+}
+
+static void load(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
+                 int seamless, uint32_t out[4])
+{
+    if (seamless)
+        t->load(cube_texel(t, l, layer, at[0], at[1]), out);
+    else if (at[0] < 0 || at[1] < 0 || at[2] < 0)
+        border(t, out);
+    else
+        t->load(texel(t, l, at[0], at[1], at[2] + layer), out);
+}
+
+/* The two texels around x, and the weight of the second. */
+static struct axis axis_of(const struct mt_texture *t, double x, int n, int d, int seamless)
+{
+    int mode = mode_of(t, d);
+    int64_t fixed = (int64_t)floor((x - 0.5) * 256 + 0.5), i = fixed >> 8;
+    struct axis a = {{0}, (float)(fixed & 255) / 256};
+    if (seamless) {
+        a.at[0] = (int)i;
+        a.at[1] = (int)i + 1;
+        return a;
+    }
+    a.at[0] = addressed(i, n, mode);
+    a.at[1] = addressed(i + 1, n, mode);
+    return a;
+}
+
+static void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                     int seamless, float out[4])
+{
+    struct axis a[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
+    memset(out, 0, 4 * sizeof *out);
+    for (int d = 0; d < p->dims; d++)
+        a[d] = axis_of(t, p->x[d], l->size[d], d, seamless);
+    for (int corner = 0; corner < 1 << p->dims; corner++) {
+        float weight = 1;
+        int at[3] = {0, 0, 0};
+        uint32_t texel[4];
+        for (int d = 0; d < p->dims; d++) {
+            int second = corner >> d & 1;
+            weight *= second ? a[d].weight : 1 - a[d].weight;
+            at[d] = a[d].at[second];
+        }
+        if (weight == 0)
+            continue;
+        load(t, l, at, p->layer, seamless, texel);
+        for (int c = 0; c < 4; c++)
+            out[c] += weight * float_of(texel[c]);
+    }
+}
+
+static void nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                    uint32_t out[4])
+{
+    int at[3] = {0, 0, 0};
+    for (int d = 0; d < p->dims; d++) {
+        at[d] = addressed((int64_t)floor(p->x[d]), l->size[d], mode_of(t, d));
+        if (t->linear_memory && (p->x[d] < 0 || p->x[d] >= l->size[d])) {
+            memset(out, 0, 4 * sizeof *out);
+            return;
+        }
+    }
+    load(t, l, at, p->layer, 0, out);
+}
+
+/* One channel of the four texels that filtering would take, counterclockwise from the lower left. */
+static void gathered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                     int component, uint32_t out[4])
+{
+    static const unsigned char corner[4][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 0}};
+    struct axis x = axis_of(t, p->x[0], l->size[0], 0, 0), y = axis_of(t, p->x[1], l->size[1], 1, 0);
+    for (int i = 0; i < 4; i++) {
+        uint32_t texel[4];
+        int at[3] = {x.at[corner[i][0]], y.at[corner[i][1]], 0};
+        load(t, l, at, p->layer, 0, texel);
+        out[i] = texel[component];
+    }
+}
+
+/* ---- levels of detail ----------------------------------------------------------------------------------- */
+
+/* The coordinates as given, before a level is chosen. */
+struct request {
+    float x[3], level;
+    int integer[3];
+    int dims, layer, cube;
+};
+
+static struct place place_in(const struct mt_texture *t, const struct request *r, const struct mt_tex_level *l,
+                             int integers)
+{
+    struct place p = {{0}, r->dims, r->layer};
+    for (int d = 0; d < r->dims; d++)
+        p.x[d] = integers ? (double)r->integer[d]
+                          : scaled(r->x[d], l->size[d], r->cube || t->normalized, mode_of(t, d));
+    return p;
+}
+
+static void one_level(const struct mt_texture *t, const struct request *r, uint32_t what, int level,
+                      uint32_t out[4])
+{
+    const struct mt_tex_level *l = &t->level[level];
+    int integers = (what & MT_TEX_INTEGER) != 0;
+    struct place p = place_in(t, r, l, integers);
+    float sum[4];
+    if ((what & MT_TEX_MODE) == MT_TEX_GATHER) {
+        gathered(t, l, &p, what >> MT_TEX_COMPONENT_AT & 3, out);
+        return;
+    }
+    if (!t->linear || integers || t->linear_memory) {
+        nearest(t, l, &p, out);
+        return;
+    }
+    filtered(t, l, &p, r->cube && t->seamless, sum);
+    for (int c = 0; c < 4; c++)
+        out[c] = bits_of(sum[c]);
+}
+
+/* log2 of the longer gradient, in texels of level 0. */
+static float level_of_gradients(const struct mt_texture *t, const struct request *r, const uint32_t *in)
+{
+    double longest = 0;
+    for (int g = 0; g < 2; g++) {
+        double sum = 0;
+        for (int d = 0; d < (r->cube ? 3 : r->dims); d++) {
+            double scale = r->cube ? t->level[0].size[0] / 2.0 : t->normalized ? t->level[0].size[d] : 1;
+            double v = float_of(in[4 + 4 * g + d]) * scale;
+            sum += v * v;
+        }
+        longest = fmax(longest, sqrt(sum));
+    }
+    return longest > 0 ? (float)log2(longest) : -126;
+}
+
+static void levels(const struct mt_texture *t, const struct request *r, uint32_t what, uint32_t out[4])
+{
+    float lod = fminf(fmaxf(r->level + t->bias, t->low), t->high), last = (float)(t->nlevels - 1);
+    lod = lod > 0 ? lod < last ? lod : last : 0; /* what is not a number is 0 */
+    if (!t->linear_levels) {
+        one_level(t, r, what, (int)floorf(lod + 0.5f), out);
+        return;
+    }
+    int low = (int)floorf(lod);
+    float weight = floorf((lod - (float)low) * 256 + 0.5f) / 256;
+    uint32_t second[4];
+    one_level(t, r, what, low, out);
+    if (weight == 0)
+        return;
+    one_level(t, r, what, low + 1 < t->nlevels ? low + 1 : low, second);
+    for (int c = 0; c < 4; c++)
+        out[c] = bits_of((1 - weight) * float_of(out[c]) + weight * float_of(second[c]));
+}
+
+static int clamp_layer(uint32_t layer, int layers)
+{
+    return layer < (uint32_t)layers ? (int)layer : layers - 1;
+}
+
+void mt_tex_sample(const struct mt_texture *t, uint32_t what, const uint32_t *in, uint32_t out[4])
+{
+    static const unsigned char dims[] = {1, 2, 3, 1, 2, 2, 2};
+    static const unsigned char layered[] = {0, 0, 0, 1, 1, 0, 1};
+    uint32_t geometry = what & MT_TEX_GEOMETRY;
+    struct request r = {.dims = dims[geometry], .cube = geometry >= MT_TEX_CUBE};
+    const uint32_t *c = in + layered[geometry];
+    int cubes = t->layers / 6 > 0 ? t->layers / 6 : 1;
+    if (layered[geometry])
+        r.layer = r.cube ? 6 * clamp_layer(in[0], cubes) : clamp_layer(in[0], t->layers);
+    if (r.cube) {
+        double v[3] = {float_of(c[0]), float_of(c[1]), float_of(c[2])}, s, u;
+        r.layer += face_of(v, &s, &u);
+        r.layer = clamp_layer((uint32_t)r.layer, t->layers);
+        r.x[0] = (float)s;
+        r.x[1] = (float)u;
+    } else {
+        for (int d = 0; d < r.dims; d++) {
+            r.integer[d] = (int)c[d];
+            r.x[d] = float_of(c[d]);
+        }
+    }
+    if ((what & MT_TEX_MODE) == MT_TEX_LEVEL)
+        r.level = float_of(in[4]);
+    else if ((what & MT_TEX_MODE) == MT_TEX_GRAD && t->nlevels > 1)
+        r.level = level_of_gradients(t, &r, in);
+    if (t->nlevels > 1)
+        levels(t, &r, what, out);
+    else
+        one_level(t, &r, what, 0, out);
+}
