@@ -207,6 +207,15 @@ static int block(struct mt_unit *u, struct mt_access *a, enum mt_access_type op,
     return a->space != MT_SPACE_OTHER;
 }
 
+/* For messages. Textures and surfaces have no addresses; the instructions come from the toolchain's headers. */
+static const char *kind_of_asm(const char *body)
+{
+    return strstr(body, "tex.") || strstr(body, "tld4.") ? "texture read"
+           : strstr(body, "suld.")                       ? "surface read"
+           : strstr(body, "sust.")                       ? "surface write"
+                                                         : "inline asm";
+}
+
 static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES],
                   const char **what)
 {
@@ -215,8 +224,8 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
     int found = mt_asm_accesses(call, raw, MT_MAX_ACCESSES), n = 0;
     if (found < 0) {
         size_t length;
-        snprintf(text, sizeof text, "inline asm: %.120s",
-                 LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length));
+        const char *body = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
+        snprintf(text, sizeof text, "%s: %.120s", kind_of_asm(body), body);
         for (char *c = text; *c; c++)
             if (*c == '\n' || *c == '\t')
                 *c = ' ';

@@ -35,6 +35,15 @@ static SmallString<256> fullPath(StringRef file, StringRef directory)
     return path;
 }
 
+// Where the user wrote it: out of the toolchain's own headers (atomicAdd, tex2D, cooperative groups, CUB).
+static DILocation *userPlace(DILocation *L)
+{
+    for (DILocation *O = L; O; O = O->getInlinedAt())
+        if (!mt_is_toolchain_file(fullPath(O->getFilename(), O->getDirectory()).c_str()))
+            return O;
+    return L;
+}
+
 void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
 {
     place->file = place->function = "";
@@ -43,13 +52,7 @@ void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
     auto *I = dyn_cast<Instruction>(unwrap(inst));
     if (!I || !I->getDebugLoc())
         return;
-    // Where the user wrote it: out of the toolchain's own headers (atomicAdd, cooperative groups, CUB).
-    DILocation *L = I->getDebugLoc().get();
-    for (DILocation *O = L; O; O = O->getInlinedAt())
-        if (!mt_is_toolchain_file(fullPath(O->getFilename(), O->getDirectory()).c_str())) {
-            L = O;
-            break;
-        }
+    DILocation *L = userPlace(I->getDebugLoc().get());
     place->line = L->getLine();
     place->column = L->getColumn();
     SmallString<256> path = fullPath(L->getFilename(), L->getDirectory());
@@ -109,7 +112,8 @@ void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity se
                                                          : DS_Note;
     auto *I = inst ? dyn_cast<Instruction>(unwrap(inst)) : nullptr;
     if (I)
-        unwrap(context)->diagnose(Message(*I->getFunction(), I->getDebugLoc(), S, message));
+        unwrap(context)->diagnose(
+            Message(*I->getFunction(), DiagnosticLocation(userPlace(I->getDebugLoc().get())), S, message));
     else
         unwrap(context)->diagnose(Plain(S, message));
 }

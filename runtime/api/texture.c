@@ -91,7 +91,9 @@ static cudaError_t set_format(struct mt_texture *t, const struct cudaChannelForm
     if ((t->linear || t->linear_levels) && (kind == MT_TEXEL_SIGNED || kind == MT_TEXEL_UNSIGNED))
         return cudaErrorInvalidFilterSetting;
     t->bytes = bytes;
-    t->load = mt_texel_loader(kind, bits, bytes * 8 / bits);
+    t->channels = (int)(bytes * 8 / bits);
+    t->floats = kind == MT_TEXEL_FLOAT && bits == 32;
+    t->load = mt_texel_loader(kind, bits, (unsigned)t->channels);
     return t->load ? cudaSuccess : cudaErrorInvalidChannelDescriptor;
 }
 

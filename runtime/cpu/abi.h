@@ -97,6 +97,7 @@ struct mt_cpu_tls {
     uint64_t const_base, const_bytes;
     void *
         grid_workspace; /* cooperative launches: what %envreg1 (high half) and %envreg2 (low half) point to */
+    uint64_t untraced; /* accesses without a record, of the CTAs that this thread has not reported yet */
 };
 
 #pragma GCC visibility push(default)
@@ -205,8 +206,6 @@ void mt_cpu_nanosleep(uint32_t ns);
 MT_NORETURN void mt_cpu_trap(void);
 MT_NORETURN void mt_cpu_unsupported(const char *what, const char *file, uint32_t line);
 MT_NORETURN void mt_cpu_exit_thread(void); /* PTX exit: ends this device thread; never returns */
-/* An access that has no record (texture reads and the like): counted per launch. */
-void mt_cpu_untraced(const char *what); /* what: for messages, may be NULL */
 
 int mt_cpu_vprintf(const char *format, const void *args);
 MT_NORETURN void mt_cpu_assertfail(const char *message, const char *file, uint32_t line,

@@ -20,6 +20,15 @@ static uint32_t bits_of(float f)
     return u;
 }
 
+#define INLINE static inline __attribute__((always_inline)) /* so that the number of dimensions is a constant */
+
+/* floor() of what fits: without SSE 4.1 the C library's is a call. */
+INLINE int64_t whole(double x)
+{
+    int64_t i = (int64_t)x;
+    return i - (x < (double)i);
+}
+
 /* A point along one dimension: two neighbours and the second one's weight; -1 outside is the border. */
 struct axis {
     int at[2];
@@ -29,13 +38,13 @@ struct axis {
 /* A sample's place in one level. */
 struct place {
     double x[3]; /* in texels */
-    int dims, layer;
+    int layer;
 };
 
 /* Texel i of n under an address mode, -1: the border. */
-static int addressed(int64_t i, int n, int mode)
+INLINE int addressed(int64_t i, int n, int mode)
 {
-    if (i >= 0 && i < n)
+    if (__builtin_expect((uint64_t)i < (uint64_t)n, 1))
         return (int)i;
     switch (mode) {
     case MT_TEX_WRAP:
@@ -54,28 +63,28 @@ static int addressed(int64_t i, int n, int mode)
 
 /* Coordinate to texels: wrapped and mirrored before it is scaled, so that large ones keep their fraction.
  * What is not a number is 0; nothing is so far out that it cannot be an int64_t. */
-static double scaled(float x, int n, int normalized, int mode)
+INLINE double scaled(float x, int n, int normalized, int mode)
 {
     if (!(x > -0x1p40f && x < 0x1p40f))
         x = x > 0 ? 0x1p40f : x < 0 ? -0x1p40f : 0;
     if (!normalized)
         return x;
-    if (mode == MT_TEX_WRAP)
-        x -= floorf(x);
-    else if (mode == MT_TEX_MIRROR) {
-        float whole = floorf(x);
-        x = fmodf(whole, 2) != 0 ? 1 - (x - whole) : x - whole;
+    if (mode == MT_TEX_WRAP || mode == MT_TEX_MIRROR) {
+        int64_t i = whole(x);
+        x -= (float)i;
+        if (mode == MT_TEX_MIRROR && i & 1)
+            x = 1 - x;
     }
     return (double)x * n;
 }
 
-static int mode_of(const struct mt_texture *t, int d)
+INLINE int mode_of(const struct mt_texture *t, int d)
 {
     int mode = t->address[d];
     return !t->normalized && mode != MT_TEX_BORDER ? MT_TEX_CLAMP : mode;
 }
 
-static const char *texel(const struct mt_texture *t, const struct mt_tex_level *l, int x, int y, int z)
+INLINE const char *texel(const struct mt_texture *t, const struct mt_tex_level *l, int x, int y, int z)
 {
     return l->data + (size_t)z * l->slice + (size_t)y * l->pitch + (size_t)x * t->bytes;
 }
@@ -136,7 +145,7 @@ static void border(const struct mt_texture *t, uint32_t out[4])
     memcpy(out, t->border, 4 * sizeof *out);
 }
 
-static void load(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
+INLINE void load(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
                  int seamless, uint32_t out[4])
 {
     if (seamless)
@@ -148,10 +157,10 @@ static void load(const struct mt_texture *t, const struct mt_tex_level *l, const
 }
 
 /* The two texels around x, and the weight of the second. */
-static struct axis axis_of(const struct mt_texture *t, double x, int n, int d, int seamless)
+INLINE struct axis axis_of(const struct mt_texture *t, double x, int n, int d, int seamless)
 {
     int mode = mode_of(t, d);
-    int64_t fixed = (int64_t)floor((x - 0.5) * 256 + 0.5), i = fixed >> 8;
+    int64_t fixed = whole((x - 0.5) * 256 + 0.5), i = fixed >> 8;
     struct axis a = {{0}, (float)(fixed & 255) / 256};
     if (seamless) {
         a.at[0] = (int)i;
@@ -163,40 +172,55 @@ static struct axis axis_of(const struct mt_texture *t, double x, int n, int d, i
     return a;
 }
 
-static void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
-                     int seamless, float out[4])
+/* Adds a texel's channels, weighted. */
+INLINE void add(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer, int seamless,
+                float weight, float out[4])
+{
+    uint32_t bits[4];
+    if (t->floats && !seamless && (at[0] | at[1] | at[2]) >= 0) {
+        const float *from = (const float *)texel(t, l, at[0], at[1], at[2] + layer);
+        for (int c = 0; c < t->channels; c++)
+            out[c] += weight * from[c];
+        return;
+    }
+    load(t, l, at, layer, seamless, bits);
+    for (int c = 0; c < 4; c++)
+        out[c] += weight * float_of(bits[c]);
+}
+
+INLINE void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p, int dims,
+                     int seamless, uint32_t out[4])
 {
     struct axis a[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
-    memset(out, 0, 4 * sizeof *out);
-    for (int d = 0; d < p->dims; d++)
+    float sum[4] = {0, 0, 0, t->floats && t->channels < 4};
+    for (int d = 0; d < dims; d++)
         a[d] = axis_of(t, p->x[d], l->size[d], d, seamless);
-    for (int corner = 0; corner < 1 << p->dims; corner++) {
+    for (int corner = 0; corner < 1 << dims; corner++) {
         float weight = 1;
         int at[3] = {0, 0, 0};
-        uint32_t texel[4];
-        for (int d = 0; d < p->dims; d++) {
+        for (int d = 0; d < dims; d++) {
             int second = corner >> d & 1;
             weight *= second ? a[d].weight : 1 - a[d].weight;
             at[d] = a[d].at[second];
         }
-        if (weight == 0)
-            continue;
-        load(t, l, at, p->layer, seamless, texel);
-        for (int c = 0; c < 4; c++)
-            out[c] += weight * float_of(texel[c]);
+        if (weight != 0)
+            add(t, l, at, p->layer, seamless, weight, sum);
     }
+    for (int c = 0; c < 4; c++)
+        out[c] = bits_of(sum[c]);
 }
 
-static void nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+INLINE void nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p, int dims,
                     uint32_t out[4])
 {
     int at[3] = {0, 0, 0};
-    for (int d = 0; d < p->dims; d++) {
-        at[d] = addressed((int64_t)floor(p->x[d]), l->size[d], mode_of(t, d));
-        if (t->linear_memory && (p->x[d] < 0 || p->x[d] >= l->size[d])) {
+    for (int d = 0; d < dims; d++) {
+        int64_t i = whole(p->x[d]);
+        if (t->linear_memory && (uint64_t)i >= (uint64_t)l->size[d]) {
             memset(out, 0, 4 * sizeof *out);
             return;
         }
+        at[d] = addressed(i, l->size[d], mode_of(t, d));
     }
     load(t, l, at, p->layer, 0, out);
 }
@@ -224,34 +248,32 @@ struct request {
     int dims, layer, cube;
 };
 
-static struct place place_in(const struct mt_texture *t, const struct request *r, const struct mt_tex_level *l,
-                             int integers)
+INLINE void in_level(const struct mt_texture *t, const struct request *r, uint32_t what,
+                     const struct mt_tex_level *l, int dims, uint32_t out[4])
 {
-    struct place p = {{0}, r->dims, r->layer};
-    for (int d = 0; d < r->dims; d++)
+    int integers = (what & MT_TEX_INTEGER) != 0;
+    struct place p = {{0}, r->layer};
+    for (int d = 0; d < dims; d++)
         p.x[d] = integers ? (double)r->integer[d]
                           : scaled(r->x[d], l->size[d], r->cube || t->normalized, mode_of(t, d));
-    return p;
+    if ((what & MT_TEX_MODE) == MT_TEX_GATHER)
+        gathered(t, l, &p, what >> MT_TEX_COMPONENT_AT & 3, out);
+    else if (!t->linear || integers)
+        nearest(t, l, &p, dims, out);
+    else
+        filtered(t, l, &p, dims, r->cube && t->seamless, out);
 }
 
 static void one_level(const struct mt_texture *t, const struct request *r, uint32_t what, int level,
                       uint32_t out[4])
 {
     const struct mt_tex_level *l = &t->level[level];
-    int integers = (what & MT_TEX_INTEGER) != 0;
-    struct place p = place_in(t, r, l, integers);
-    float sum[4];
-    if ((what & MT_TEX_MODE) == MT_TEX_GATHER) {
-        gathered(t, l, &p, what >> MT_TEX_COMPONENT_AT & 3, out);
-        return;
-    }
-    if (!t->linear || integers || t->linear_memory) {
-        nearest(t, l, &p, out);
-        return;
-    }
-    filtered(t, l, &p, r->cube && t->seamless, sum);
-    for (int c = 0; c < 4; c++)
-        out[c] = bits_of(sum[c]);
+    if (r->dims == 1)
+        in_level(t, r, what, l, 1, out);
+    else if (r->dims == 2)
+        in_level(t, r, what, l, 2, out);
+    else
+        in_level(t, r, what, l, 3, out);
 }
 
 /* log2 of the longer gradient, in texels of level 0. */
@@ -275,11 +297,11 @@ static void levels(const struct mt_texture *t, const struct request *r, uint32_t
     float lod = fminf(fmaxf(r->level + t->bias, t->low), t->high), last = (float)(t->nlevels - 1);
     lod = lod > 0 ? lod < last ? lod : last : 0; /* what is not a number is 0 */
     if (!t->linear_levels) {
-        one_level(t, r, what, (int)floorf(lod + 0.5f), out);
+        one_level(t, r, what, (int)(lod + 0.5f), out);
         return;
     }
-    int low = (int)floorf(lod);
-    float weight = floorf((lod - (float)low) * 256 + 0.5f) / 256;
+    int low = (int)lod;
+    float weight = (float)(int)((lod - (float)low) * 256 + 0.5f) / 256;
     uint32_t second[4];
     one_level(t, r, what, low, out);
     if (weight == 0)

@@ -31,11 +31,13 @@ struct mt_tex_level {
 struct mt_texture {
     mt_texel_load *load;
     unsigned bytes; /* of one texel */
-    int layers;     /* 1 when not layered; a cube has 6, layered cubes 6 each */
+    int channels;
+    int floats; /* texels are 32-bit floats in memory */
+    int layers; /* 1 when not layered; a cube has 6, layered cubes 6 each */
     int nlevels;
     uint8_t linear_memory; /* one row; texels outside read 0 */
     uint8_t normalized;    /* coordinates go from 0 to 1 */
-    uint8_t linear;        /* filtered between texels; texels are floats */
+    uint8_t linear;        /* filtered between texels; the loader gives floats; not with linear_memory */
     uint8_t linear_levels; /* filtered between levels */
     uint8_t seamless;      /* cubes: filtered across the edges of faces */
     uint8_t address[3];    /* enum mt_tex_address */

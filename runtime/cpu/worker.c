@@ -63,13 +63,6 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
     return t->cur;
 }
 
-void mt_cpu_untraced(const char *what)
-{
-    struct mt_cta *cta = mt_cta_current();
-    if (cta)
-        atomic_fetch_add_explicit(&cta->run->untraced, 1, memory_order_relaxed);
-}
-
 /* ---- claiming and reporting ---- */
 
 /* Flushes, and reports the finished CTAs of the run that the worker is at. */
@@ -80,6 +73,9 @@ static void settle(struct mt_worker *w)
     if (!run)
         return;
     flush(w);
+    if (mt_cpu_tls.untraced)
+        atomic_fetch_add_explicit(&run->untraced, mt_cpu_tls.untraced, memory_order_relaxed);
+    mt_cpu_tls.untraced = 0;
     w->run = NULL;
     w->finished = 0;
     mt_pool_report(run, finished);
