@@ -72,13 +72,7 @@ static int call(struct mt_asm_body *l, const char *name, LLVMValueRef object, un
                 LLVMValueRef out)
 {
     LLVMValueRef args[] = {object, mt_asm_const(l, 32, what), in, out};
-    LLVMTypeRef types[] = {l->i64, l->i32, l->ptr, l->ptr};
-    LLVMTypeRef type = LLVMFunctionType(l->none, types, 4, 0);
-    LLVMValueRef f = LLVMGetNamedFunction(l->m, name);
-    if (!f)
-        f = LLVMAddFunction(l->m, name, type);
-    LLVMBuildCall2(l->b, type, f, args, 4, "");
-    return 0;
+    return mt_asm_call_by_name(l, name, l->none, args, 4) ? 0 : -1;
 }
 
 /* tex[.level|.grad].geom.v4.dtype.ctype d[|p], [obj, c]{, level | dx, dy};  tld4.comp.2d.v4.dtype.f32 */
@@ -105,7 +99,8 @@ static int lower_tex(struct mt_asm_body *l)
     what |= *ctype == 's' ? MT_TEX_INTEGER : 0;
     LLVMValueRef in = mt_asm_slot(l, LLVMArrayType2(l->i32, 12), "");
     LLVMValueRef out = mt_asm_slot(l, LLVMArrayType2(l->i64, 4), "");
-    unsigned n = coordinates[geometry], slopes = geometry >= MT_TEX_A1D && geometry != MT_TEX_CUBE ? n - 1 : n;
+    unsigned n = coordinates[geometry],
+             slopes = geometry >= MT_TEX_A1D && geometry != MT_TEX_CUBE ? n - 1 : n;
     LLVMValueRef object = in && out ? object_and_place(l, &s->operands[1], in, n) : NULL;
     if (!object || (level && put(l, in, 4, &s->operands[2], 1)) ||
         (grad && (put(l, in, 4, &s->operands[2], slopes) || put(l, in, 8, &s->operands[3], slopes))))
@@ -117,7 +112,7 @@ static int lower_tex(struct mt_asm_body *l)
 static int lower_surface(struct mt_asm_body *l)
 {
     static const char *const modes[] = {"trap", "clamp", "zero"}, *const vectors[] = {"v1", "v2", "v4"},
-                            *const types[] = {"b8", "b16", "b32", "b64"};
+                             *const types[] = {"b8", "b16", "b32", "b64"};
     const struct mt_asm_statement *s = l->s;
     int geometry = WORD_IN(s, geometries), type = WORD_IN(s, types), mode = WORD_IN(s, modes);
     int vector = WORD_IN(s, vectors), store = !strcmp(s->parts[0], "sust");
@@ -125,8 +120,8 @@ static int lower_surface(struct mt_asm_body *l)
         strcmp(s->parts[1], "b"))
         return mt_asm_fail(l, "%s", s->opcode);
     unsigned n = 1u << (vector < 0 ? 0 : vector), bytes = 1u << type;
-    unsigned what = (unsigned)geometry | (unsigned)mode << 3 | bytes << MT_SURF_BYTES_AT |
-                    n << MT_SURF_COUNT_AT;
+    unsigned what =
+        (unsigned)geometry | (unsigned)mode << 3 | bytes << MT_SURF_BYTES_AT | n << MT_SURF_COUNT_AT;
     LLVMValueRef in = mt_asm_slot(l, LLVMArrayType2(l->i32, 4), "");
     LLVMValueRef data = mt_asm_slot(l, LLVMArrayType2(l->i64, 4), "");
     LLVMValueRef object =
@@ -165,6 +160,11 @@ static int lower_query(struct mt_asm_body *l)
 }
 
 const struct mt_asm_handler mt_asm_texture_handlers[] = {
-    {"tex", lower_tex, 0},     {"tld4", lower_tex, 0},  {"suld", lower_surface, 0}, {"sust", lower_surface, 0},
-    {"txq", lower_query, 0},   {"suq", lower_query, 0}, {NULL, NULL, 0},
+    {"tex", lower_tex, 0},
+    {"tld4", lower_tex, 0},
+    {"suld", lower_surface, 0},
+    {"sust", lower_surface, 0},
+    {"txq", lower_query, 0},
+    {"suq", lower_query, 0},
+    {NULL, NULL, 0},
 };

@@ -20,7 +20,7 @@ struct mt_mipmap *mt_mipmap_get(cudaMipmappedArray_const_t m)
     return mt_map_get(&mipmaps, m);
 }
 
-/* ---- what can be asked for ------------------------------------------------------------------------------ */
+/* ---- what can be asked for ---- */
 
 size_t mt_channel_bytes(const struct cudaChannelFormatDesc *d)
 {
@@ -80,10 +80,11 @@ static cudaError_t check(const struct cudaChannelFormatDesc *desc, struct cudaEx
     return shape_fits(extent, flags) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* ---- arrays --------------------------------------------------------------------------------------------- */
+/* ---- arrays ---- */
 
 /* Everything but the memory and the entry in the map; NULL: out of memory. */
-static struct mt_array *make(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent, unsigned flags)
+static struct mt_array *make(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                             unsigned flags)
 {
     struct mt_array *a = calloc(1, sizeof *a);
     if (!a)
@@ -142,7 +143,7 @@ cudaError_t IMPL(cudaFreeArray)(cudaArray_t handle)
     return cudaSuccess;
 }
 
-/* ---- mipmapped arrays ----------------------------------------------------------------------------------- */
+/* ---- mipmapped arrays ---- */
 
 static size_t half(size_t n)
 {
@@ -172,8 +173,8 @@ static void drop(struct mt_mipmap *m)
 }
 
 /* Levels without memory. 0 or -1. */
-static int make_levels(struct mt_mipmap *m, const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
-                       unsigned flags, unsigned n)
+static int make_levels(struct mt_mipmap *m, const struct cudaChannelFormatDesc *desc,
+                       struct cudaExtent extent, unsigned flags, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         struct mt_array *a = make(desc, extent, flags);
@@ -190,8 +191,9 @@ static int make_levels(struct mt_mipmap *m, const struct cudaChannelFormatDesc *
     return 0;
 }
 
-cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *desc,
-                                           struct cudaExtent extent, unsigned nlevels, unsigned flags)
+cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out,
+                                           const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                                           unsigned nlevels, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = out ? check(desc, extent, flags) : cudaErrorInvalidValue;
@@ -221,7 +223,8 @@ cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out, const stru
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetMipmappedArrayLevel)(cudaArray_t *out, cudaMipmappedArray_const_t handle, unsigned level)
+cudaError_t IMPL(cudaGetMipmappedArrayLevel)(cudaArray_t *out, cudaMipmappedArray_const_t handle,
+                                             unsigned level)
 {
     MT_RETURN_IF_FAILED();
     struct mt_mipmap *m = mt_mipmap_get(handle);
@@ -246,7 +249,7 @@ cudaError_t IMPL(cudaFreeMipmappedArray)(cudaMipmappedArray_t handle)
     return cudaSuccess;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------ */
+/* ---- questions ---- */
 
 cudaError_t IMPL(cudaArrayGetInfo)(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent,
                                    unsigned *flags, cudaArray_t handle)
@@ -277,7 +280,7 @@ struct cudaChannelFormatDesc IMPL(cudaCreateChannelDesc)(int x, int y, int z, in
     return (struct cudaChannelFormatDesc){x, y, z, w, f};
 }
 
-/* ---- cudaDeviceReset ------------------------------------------------------------------------------------ */
+/* ---- cudaDeviceReset ---- */
 
 static void first(void *value, void *ctx)
 {

@@ -20,7 +20,7 @@ struct mt_mipmap {
     size_t bytes; /* of all levels: one block, the first level at its start */
     struct mt_array *level[32];
 };
-struct mt_array *mt_array_get(cudaArray_const_t a);             /* NULL: no such array */
+struct mt_array *mt_array_get(cudaArray_const_t a);            /* NULL: no such array */
 struct mt_mipmap *mt_mipmap_get(cudaMipmappedArray_const_t m); /* NULL: no such array */
 /* Bytes of an element; 0 when there is no such format: 1, 2 or 4 channels of 8, 16 or 32 bits. */
 size_t mt_channel_bytes(const struct cudaChannelFormatDesc *desc);

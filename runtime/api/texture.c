@@ -34,7 +34,7 @@ static const void *key(uint64_t handle)
     return (const void *)(uintptr_t)handle;
 }
 
-/* ---- formats -------------------------------------------------------------------------------------------- */
+/* ---- formats ---- */
 
 /* A channel format as the sampler has it, element type read mode. 0 or -1. */
 static int kind_of(const struct cudaChannelFormatDesc *d, enum mt_texel_kind *kind)
@@ -45,7 +45,8 @@ static int kind_of(const struct cudaChannelFormatDesc *d, enum mt_texel_kind *ki
     else if (f == cudaChannelFormatKindFloat)
         *kind = MT_TEXEL_FLOAT;
 #if CUDART_VERSION >= 11050
-    else if (f >= cudaChannelFormatKindUnsignedNormalized8X1 && f <= cudaChannelFormatKindUnsignedNormalized16X4)
+    else if (f >= cudaChannelFormatKindUnsignedNormalized8X1 &&
+             f <= cudaChannelFormatKindUnsignedNormalized16X4)
         *kind = MT_TEXEL_UNORM;
     else if (f >= cudaChannelFormatKindSignedNormalized8X1 && f <= cudaChannelFormatKindSignedNormalized16X4)
         *kind = MT_TEXEL_SNORM;
@@ -103,7 +104,8 @@ static cudaError_t set_mode(struct mt_texture *t, const struct cudaTextureDesc *
                                     [cudaAddressModeClamp] = MT_TEX_CLAMP,
                                     [cudaAddressModeMirror] = MT_TEX_MIRROR,
                                     [cudaAddressModeBorder] = MT_TEX_BORDER};
-    if ((unsigned)x->filterMode > cudaFilterModeLinear || (unsigned)x->mipmapFilterMode > cudaFilterModeLinear ||
+    if ((unsigned)x->filterMode > cudaFilterModeLinear ||
+        (unsigned)x->mipmapFilterMode > cudaFilterModeLinear ||
         (unsigned)x->readMode > cudaReadModeNormalizedFloat)
         return cudaErrorInvalidValue;
     for (int d = 0; d < 3; d++) {
@@ -124,7 +126,7 @@ static cudaError_t set_mode(struct mt_texture *t, const struct cudaTextureDesc *
     return cudaSuccess;
 }
 
-/* ---- resources ------------------------------------------------------------------------------------------ */
+/* ---- resources ---- */
 
 static struct mt_tex_level level_of(const struct mt_array *a)
 {
@@ -173,7 +175,8 @@ static cudaError_t set_pitched(struct mt_texture *t, const struct cudaResourceDe
     if (!bytes)
         return cudaErrorInvalidChannelDescriptor;
     if (!width || !height || width > 131072 || height > 65000 || pitch > 2097120 || width * bytes > pitch ||
-        pitch % MT_DEV_TEXTURE_PITCH || !reachable(r->res.pitch2D.devPtr, (height - 1) * pitch + width * bytes))
+        pitch % MT_DEV_TEXTURE_PITCH ||
+        !reachable(r->res.pitch2D.devPtr, (height - 1) * pitch + width * bytes))
         return cudaErrorInvalidValue;
     t->level[0] =
         (struct mt_tex_level){r->res.pitch2D.devPtr, {(int)width, (int)height, 1}, pitch, pitch * height};
@@ -190,7 +193,8 @@ static cudaError_t set_array(struct mt_texture *t, const struct mt_array *a, str
     return cudaSuccess;
 }
 
-static cudaError_t set_mipmap(struct mt_texture *t, const struct mt_mipmap *m, struct cudaChannelFormatDesc *d)
+static cudaError_t set_mipmap(struct mt_texture *t, const struct mt_mipmap *m,
+                              struct cudaChannelFormatDesc *d)
 {
     if (!m)
         return cudaErrorInvalidResourceHandle;
@@ -224,8 +228,8 @@ static cudaError_t set_view(struct mt_texture *t, const struct cudaResourceViewD
     return cudaSuccess;
 }
 
-static cudaError_t describe(struct mt_texture *t, const struct cudaResourceDesc *r, const struct cudaTextureDesc *x,
-                            const struct cudaResourceViewDesc *v)
+static cudaError_t describe(struct mt_texture *t, const struct cudaResourceDesc *r,
+                            const struct cudaTextureDesc *x, const struct cudaResourceViewDesc *v)
 {
     struct cudaChannelFormatDesc d = {0};
     cudaError_t e = set_mode(t, x);
@@ -257,7 +261,7 @@ static cudaError_t describe(struct mt_texture *t, const struct cudaResourceDesc 
     return e ? e : set_format(t, &d, x);
 }
 
-/* ---- texture objects ------------------------------------------------------------------------------------ */
+/* ---- texture objects ---- */
 
 cudaError_t IMPL(cudaCreateTextureObject)(cudaTextureObject_t *out, const struct cudaResourceDesc *resource,
                                           const struct cudaTextureDesc *texture,
@@ -335,7 +339,7 @@ cudaError_t IMPL(cudaGetTextureObjectResourceViewDesc)(struct cudaResourceViewDe
     return cudaSuccess;
 }
 
-/* ---- surface objects ------------------------------------------------------------------------------------ */
+/* ---- surface objects ---- */
 
 cudaError_t IMPL(cudaCreateSurfaceObject)(cudaSurfaceObject_t *out, const struct cudaResourceDesc *resource)
 {
@@ -384,7 +388,7 @@ cudaError_t IMPL(cudaGetSurfaceObjectResourceDesc)(struct cudaResourceDesc *out,
     return cudaSuccess;
 }
 
-/* ---- cudaDeviceReset ------------------------------------------------------------------------------------ */
+/* ---- cudaDeviceReset ---- */
 
 static void first(void *value, void *ctx)
 {

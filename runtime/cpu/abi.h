@@ -97,7 +97,7 @@ struct mt_cpu_tls {
     uint64_t const_base, const_bytes;
     void *
         grid_workspace; /* cooperative launches: what %envreg1 (high half) and %envreg2 (low half) point to */
-    uint64_t untraced; /* accesses without a record, of the CTAs that this thread has not reported yet */
+    uint64_t untraced;  /* accesses without a record, of the CTAs that this thread has not reported yet */
 };
 
 #pragma GCC visibility push(default)
@@ -176,18 +176,18 @@ enum mt_tex_geometry {
 };
 enum {
     MT_TEX_GEOMETRY = 7,
-    MT_TEX_LEVEL = 1 << 3,    /* the level of detail is given */
-    MT_TEX_GRAD = 2 << 3,     /* gradients are */
-    MT_TEX_GATHER = 3 << 3,   /* one channel of four texels */
-    MT_TEX_MODE = 3 << 3,     /* mask of these */
-    MT_TEX_INTEGER = 1 << 5,  /* coordinates are integers: texels, unfiltered */
-    MT_TEX_COMPONENT_AT = 6,  /* shift: the channel of MT_TEX_GATHER */
-    MT_SURF_TRAP = 0 << 3,    /* out of range: the launch fails */
-    MT_SURF_CLAMP = 1 << 3,   /* the nearest element */
-    MT_SURF_ZERO = 2 << 3,    /* reads give 0, writes do nothing */
-    MT_SURF_MODE = 3 << 3,    /* mask of these */
-    MT_SURF_BYTES_AT = 5,     /* shift: bytes of one element, 1 to 8 */
-    MT_SURF_COUNT_AT = 9,     /* shift: elements, 1 to 4 */
+    MT_TEX_LEVEL = 1 << 3,   /* the level of detail is given */
+    MT_TEX_GRAD = 2 << 3,    /* gradients are */
+    MT_TEX_GATHER = 3 << 3,  /* one channel of four texels */
+    MT_TEX_MODE = 3 << 3,    /* mask of these */
+    MT_TEX_INTEGER = 1 << 5, /* coordinates are integers: texels, unfiltered */
+    MT_TEX_COMPONENT_AT = 6, /* shift: the channel of MT_TEX_GATHER */
+    MT_SURF_TRAP = 0 << 3,   /* out of range: the launch fails */
+    MT_SURF_CLAMP = 1 << 3,  /* the nearest element */
+    MT_SURF_ZERO = 2 << 3,   /* reads give 0, writes do nothing */
+    MT_SURF_MODE = 3 << 3,   /* mask of these */
+    MT_SURF_BYTES_AT = 5,    /* shift: bytes of one element, 1 to 8 */
+    MT_SURF_COUNT_AT = 9,    /* shift: elements, 1 to 4 */
 };
 /* out: four channels as 32 bits. */
 void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);

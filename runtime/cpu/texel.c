@@ -79,10 +79,12 @@ mt_texel_load *mt_texel_loader(enum mt_texel_kind kind, unsigned bits, unsigned 
         unsigned bits;
         mt_texel_load *load[3];
     } table[] = {
-        ROW(MT_TEXEL_UNSIGNED, 8, u8_),  ROW(MT_TEXEL_UNSIGNED, 16, u16_), ROW(MT_TEXEL_UNSIGNED, 32, u32_),
-        ROW(MT_TEXEL_SIGNED, 8, s8_),    ROW(MT_TEXEL_SIGNED, 16, s16_),   ROW(MT_TEXEL_SIGNED, 32, u32_),
-        ROW(MT_TEXEL_FLOAT, 16, half_),  ROW(MT_TEXEL_FLOAT, 32, float_),  ROW(MT_TEXEL_UNORM, 8, unorm8_),
-        ROW(MT_TEXEL_UNORM, 16, unorm16_), ROW(MT_TEXEL_SNORM, 8, snorm8_), ROW(MT_TEXEL_SNORM, 16, snorm16_),
+        ROW(MT_TEXEL_UNSIGNED, 8, u8_),   ROW(MT_TEXEL_UNSIGNED, 16, u16_),
+        ROW(MT_TEXEL_UNSIGNED, 32, u32_), ROW(MT_TEXEL_SIGNED, 8, s8_),
+        ROW(MT_TEXEL_SIGNED, 16, s16_),   ROW(MT_TEXEL_SIGNED, 32, u32_),
+        ROW(MT_TEXEL_FLOAT, 16, half_),   ROW(MT_TEXEL_FLOAT, 32, float_),
+        ROW(MT_TEXEL_UNORM, 8, unorm8_),  ROW(MT_TEXEL_UNORM, 16, unorm16_),
+        ROW(MT_TEXEL_SNORM, 8, snorm8_),  ROW(MT_TEXEL_SNORM, 16, snorm16_),
         ROW(MT_TEXEL_SRGB, 8, srgb_),
     };
     if (kind == MT_TEXEL_SRGB)

@@ -20,7 +20,8 @@ static uint32_t bits_of(float f)
     return u;
 }
 
-#define INLINE static inline __attribute__((always_inline)) /* so that the number of dimensions is a constant */
+#define INLINE                                                                                               \
+    static inline __attribute__((always_inline)) /* so that the number of dimensions is a constant */
 
 /* floor() of what fits: without SSE 4.1 the C library's is a call. */
 INLINE int64_t whole(double x)
@@ -89,7 +90,7 @@ INLINE const char *texel(const struct mt_texture *t, const struct mt_tex_level *
     return l->data + (size_t)z * l->slice + (size_t)y * l->pitch + (size_t)x * t->bytes;
 }
 
-/* ---- cubes ---------------------------------------------------------------------------------------------- */
+/* ---- cubes ---- */
 
 /* A direction to face 0…5 and coordinates on it from 0 to 1. */
 static int face_of(const double v[3], double *s, double *t)
@@ -125,7 +126,8 @@ static void direction_of(int face, double s, double t, double v[3])
 }
 
 /* A texel of a face's plane, up to one outside the face: on which face of the cube it lies, and where. */
-static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_level *l, int layer, int x, int y)
+static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_level *l, int layer, int x,
+                              int y)
 {
     int n = l->size[0], cube = layer / 6 * 6, face = layer % 6;
     if (x < 0 || y < 0 || x >= n || y >= n) {
@@ -138,7 +140,7 @@ static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_le
     return texel(t, l, x, y, cube + face);
 }
 
-/* ---- one level ------------------------------------------------------------------------------------------ */
+/* ---- one level ---- */
 
 static void border(const struct mt_texture *t, uint32_t out[4])
 {
@@ -173,8 +175,8 @@ INLINE struct axis axis_of(const struct mt_texture *t, double x, int n, int d, i
 }
 
 /* Adds a texel's channels, weighted. */
-INLINE void add(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer, int seamless,
-                float weight, float out[4])
+INLINE void add(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
+                int seamless, float weight, float out[4])
 {
     uint32_t bits[4];
     if (t->floats && !seamless && (at[0] | at[1] | at[2]) >= 0) {
@@ -188,8 +190,8 @@ INLINE void add(const struct mt_texture *t, const struct mt_tex_level *l, const 
         out[c] += weight * float_of(bits[c]);
 }
 
-INLINE void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p, int dims,
-                     int seamless, uint32_t out[4])
+INLINE void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                     int dims, int seamless, uint32_t out[4])
 {
     struct axis a[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
     float sum[4] = {0, 0, 0, t->floats && t->channels < 4};
@@ -239,7 +241,7 @@ static void gathered(const struct mt_texture *t, const struct mt_tex_level *l, c
     }
 }
 
-/* ---- levels of detail ----------------------------------------------------------------------------------- */
+/* ---- levels of detail ---- */
 
 /* The coordinates as given, before a level is chosen. */
 struct request {

@@ -4,7 +4,7 @@
 #include "scheduler.h"
 #include "texture.h"
 
-/* ---- handles: index + 1 of a table whose rows never move -------------------------------------------------- */
+/* ---- handles: index + 1 of a table whose rows never move ---- */
 
 #define ROW 1024
 #define ROWS 1024
@@ -20,8 +20,8 @@ static uint32_t used, first_free;
 static struct slot *slot_of(uint64_t handle)
 {
     uint64_t i = handle - 1;
-    struct slot *row = i < (uint64_t)ROW * ROWS ? atomic_load_explicit(&rows[i / ROW], memory_order_acquire)
-                                                : NULL;
+    struct slot *row =
+        i < (uint64_t)ROW * ROWS ? atomic_load_explicit(&rows[i / ROW], memory_order_acquire) : NULL;
     return row ? &row[i % ROW] : NULL;
 }
 
@@ -80,7 +80,7 @@ const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle)
     return object;
 }
 
-/* ---- device code ------------------------------------------------------------------------------------------ */
+/* ---- device code ---- */
 
 void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
 {

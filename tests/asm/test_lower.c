@@ -47,6 +47,23 @@ static void yield(void)
 {
     yields++;
 }
+static uint32_t words_seen[12];
+static void texture(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
+{
+    memcpy(seen, (uint64_t[]){object, what}, 16);
+    memcpy(words_seen, in, what >> 9 ? 16 : 48); /* surfaces have a count of elements there, and 4 words */
+    for (uint64_t i = 0; i < 4; i++)
+        out[i] = 0x1234567890ull + i;
+}
+static void surface_store(uint64_t object, uint32_t what, const uint32_t *in, const uint64_t *value)
+{
+    memcpy(seen, (uint64_t[]){object, what, value[0], value[1]}, 32);
+    memcpy(words_seen, in, 16);
+}
+static uint32_t texture_size(uint64_t object, uint32_t dimension)
+{
+    return (uint32_t)object + dimension;
+}
 static float scaled(float a, uint32_t b)
 {
     return a * (float)b;
@@ -80,6 +97,10 @@ const struct asm_symbol asm_symbols[] = {
     {"mt_cpu_vote", vote, "rrrr"},
     {"mt_cpu_barrier", barrier, "rrrrr"},
     {"mt_cpu_yield", yield, "v"},
+    {"mt_cpu_tex", texture, "vlrpp"},
+    {"mt_cpu_surf_load", texture, "vlrpp"},
+    {"mt_cpu_surf_store", surface_store, "vlrpp"},
+    {"mt_cpu_tex_size", texture_size, "rlr"},
     {"mtb_ptx_frob_f32", scaled, "ffr"},
     {"mtb_ptx_split_x3_b32", split, "vlrp"},
     {"mtb_ptx_mbarrier_peek_shared_b32", reads, "rp"},
@@ -642,6 +663,44 @@ static void builtins(void **state)
     assert_true(seen[0] == 0 && seen[1] == 0 && seen[2] == 0);
 }
 
+/* Operands of texture instructions: every word where runtime/cpu/abi.h says, numbers of the enums by hand. */
+static void textures(void **state)
+{
+    uint64_t out[16] = {0};
+    CALL(out, "tex.3d.v4.f32.f32 {$0, $1, $2, $3}, [$4, {$5, $6, $7, $7}];", "=r,=r,=r,=r,l,r,r,r", "rrrr", "lrrr",
+         77, 5, 6, 7);
+    assert_true(seen[0] == 77 && seen[1] == 2 && !memcmp(words_seen, (uint32_t[]){5, 6, 7}, 12));
+    assert_true(out[0] == 0x34567890 && out[1] == 0x34567891 && out[3] == 0x34567893);
+    CALL(out, "{ .reg .pred p; tex.grad.a2d.v4.u32.f32 {_, _, _, $0}|p, [$2, {$3, $4, $5, $5}], {$6, $7}, {$8, $9};"
+              " selp.u16 $1, 1, 0, p; }",
+         "=r,=h,l,r,r,r,r,r,r,r", "rh", "lrrrrrrr", 1, 2, 3, 4, 5, 6, 7, 8);
+    assert_true(out[0] == 0x34567893 && out[1] == 1 && seen[1] == (4 | 2 << 3));
+    assert_true(!memcmp(words_seen, (uint32_t[]){2, 3, 4}, 12));
+    assert_true(words_seen[4] == 5 && words_seen[5] == 6 && words_seen[8] == 7 && words_seen[9] == 8);
+    CALL(out, "tex.level.1d.v4.s32.f32 {$0, _, _, _}, [$1, {$2}], 0f3f800000;", "=r,l,r", "r", "lr", 1, 9);
+    assert_true(seen[1] == 1 << 3 && words_seen[0] == 9 && words_seen[4] == 0x3f800000);
+    CALL(out, "tex.acube.v4.f32.f32 {$0, _, _, _}, [$1, {$2, $3, $4, $5}];", "=r,l,r,r,r,r", "r", "lrrrr", 1, 9, 8,
+         7, 6);
+    assert_true(seen[1] == 6 && !memcmp(words_seen, (uint32_t[]){9, 8, 7, 6}, 16));
+    CALL(out, "tex.1d.v4.f32.s32 {$0, _, _, _}, [$1, {$2}];", "=r,l,r", "r", "lr", 1, 9);
+    assert_int_equal(seen[1], 1 << 5);
+    CALL(out, "tld4.b.2d.v4.f32.f32 {$0, _, _, _}, [$1, {$2, $3}];", "=r,l,r,r", "r", "lrr", 1, 9, 8);
+    assert_int_equal(seen[1], 1 | 3 << 3 | 2 << 6);
+    CALL(out, "suld.b.a1d.v2.b16.clamp {$0, $1}, [$2, {$3, $4}];", "=h,=h,l,r,r", "hh", "lrr", 3, 4, 5);
+    assert_true(out[0] == 0x7890 && out[1] == 0x7891 && seen[0] == 3);
+    assert_true(seen[1] == (3 | 1 << 3 | 2 << 5 | 2 << 9) && words_seen[0] == 4 && words_seen[1] == 5);
+    CALL(out, "sust.b.2d.cg.v2.b8.zero [$0, {$1, $2}], {$3, $4};", "l,r,r,h,h", "", "lrrhh", 3, 4, 5, 0x1ff, 2);
+    assert_true(seen[1] == (1 | 2 << 3 | 1 << 5 | 2 << 9) && seen[2] == 0xff && seen[3] == 2);
+    CALL(out, "sust.b.1d.b64.trap [$0, {$1}], $2;", "l,r,l", "", "lrl", 3, 4, 1ull << 40);
+    assert_true(seen[1] == (8 << 5 | 1 << 9) && seen[2] == 1ull << 40);
+    CALL(out, "txq.height.b32 $0, [$1];", "=r,l", "r", "l", 40);
+    assert_int_equal(out[0], 41);
+    seen[0] = 0;
+    CALL(out, "{ .reg .pred p; setp.ne.u32 p, $2, 0; @p tex.1d.v4.f32.f32 {$0, _, _, _}, [$1, {$2}]; }", "=r,l,r",
+         "r", "lr", 5, 0);
+    assert_int_equal(seen[0], 0);
+}
+
 /* Sum of 1 … n by a loop in the asm, n = 0 leaves at once; each turn back yields. */
 static void labels(void **state)
 {
@@ -711,10 +770,11 @@ static void refusals(void **state)
         const char *words;
     } cases[] = {{{"frob.f64 $0, $1;", "=d,d", "d", "d"}, "frob.f64"},
                  {{"mov.u32 $0, 1; add.rz.f32 $0, $0, $0;", "=r", "r", ""}, "add.rz.f32"},
-                 {{"{ .reg .pred p; setp.ne.u32 p, $1, 0; @p st.u32 [$0], 1; tex.1d.v4.f32.s32 {_,_,_,_}, "
-                   "[$0, {$1}]; }",
+                 {{"{ .reg .pred p; setp.ne.u32 p, $1, 0; @p st.u32 [$0], 1; "
+                   "sured.b.add.1d.u32.trap [$0, {$1}], $1; }",
                    "l,r", "", "lr"},
-                  "tex.1d"},
+                  "sured.b"},
+                 {{"tex.1d.v4.f16.f32 {_,_,_,_}, [$0, {$1}];", "l,f", "", "lf"}, "f16"},
                  {{"bra NOWHERE;", "", "", ""}, "unknown label"},
                  {{"A: A: bra A;", "", "", ""}, "twice"},
                  {{"mov.u32 $0, %nothing;", "=r", "r", ""}, "%nothing"},
@@ -748,7 +808,7 @@ int main(void)
         cmocka_unit_test(bit_operations),   cmocka_unit_test(moves),
         cmocka_unit_test(floats),           cmocka_unit_test(loads_and_stores),
         cmocka_unit_test(shared_addresses), cmocka_unit_test(atomics),
-        cmocka_unit_test(copies),           cmocka_unit_test(builtins),
+        cmocka_unit_test(copies),           cmocka_unit_test(builtins), cmocka_unit_test(textures),
         cmocka_unit_test(labels),           cmocka_unit_test(split_in_loop),
         cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* Surface functions (surf2Dread, surf2Dwrite, …): nvcc makes them of a builtin that clang 19 does not have.
  * The guard of the toolkit's header is set, so that it declares none of them again.
  *
- * An element of 1, 2, 4, 8 or 16 bytes is one access of that size (suld.b and sust.b do not look at types). */
+ * An element of 1, 2, 4, 8 or 16 bytes is one access of that size (suld.b and sust.b do not look at types).
+ */
 #ifndef MT_CUDA_SURFACE_H
 #define MT_CUDA_SURFACE_H
 #include "surface_types.h"
@@ -9,7 +10,8 @@
 #define __SURFACE_INDIRECT_FUNCTIONS_H__
 
 /* type: there, when a surface may have such elements, as in CUDA. bytes: their size. */
-template <class T> struct __mt_surf_trait {};
+template <class T> struct __mt_surf_trait {
+};
 #define __MT_SURF_ONE(T)                                                                                     \
     template <> struct __mt_surf_trait<T> {                                                                  \
         typedef void type;                                                                                   \
@@ -69,14 +71,12 @@ template <int bytes> struct __mt_surf;
     __MT_SURF_WRITE(g, mode, type, words, place, __MT_SURF_ARG inputs, __MT_SURF_ARG arguments)
 #define __MT_SURF_GEOMETRY(name, g, type, words, place, declared, arguments, word, outputs, inputs)          \
     static __device__ __forceinline__ void read##name(word *w, cudaSurfaceObject_t object,                   \
-                                                      __MT_SURF_ARG declared,                                \
-                                                      cudaSurfaceBoundaryMode mode)                          \
+                                                      __MT_SURF_ARG declared, cudaSurfaceBoundaryMode mode)  \
     {                                                                                                        \
         __MT_SURF_MODES(__MT_SURF_R, g, type, words, place, outputs, arguments)                              \
     }                                                                                                        \
     static __device__ __forceinline__ void write##name(const word *w, cudaSurfaceObject_t object,            \
-                                                       __MT_SURF_ARG declared,                               \
-                                                       cudaSurfaceBoundaryMode mode)                         \
+                                                       __MT_SURF_ARG declared, cudaSurfaceBoundaryMode mode) \
     {                                                                                                        \
         __MT_SURF_MODES(__MT_SURF_W, g, type, words, place, inputs, arguments)                               \
     }
@@ -90,8 +90,8 @@ template <int bytes> struct __mt_surf;
                            ("r"(x), "r"(y)), word, outputs, inputs)                                          \
         __MT_SURF_GEOMETRY(3D, "3d", type, words, "[%" o ", {%" x_ ", %" y_ ", %" z_ ", %" z_ "}]",          \
                            (int x, int y, int z), ("r"(x), "r"(y), "r"(z)), word, outputs, inputs)           \
-        __MT_SURF_GEOMETRY(1DLayered, "a1d", type, words, "[%" o ", {%" x_ ", %" y_ "}]", (int x, int layer), \
-                           ("r"(layer), "r"(x)), word, outputs, inputs)                                      \
+        __MT_SURF_GEOMETRY(1DLayered, "a1d", type, words, "[%" o ", {%" x_ ", %" y_ "}]",                    \
+                           (int x, int layer), ("r"(layer), "r"(x)), word, outputs, inputs)                  \
         __MT_SURF_GEOMETRY(2DLayered, "a2d", type, words, "[%" o ", {%" x_ ", %" y_ ", %" z_ ", %" z_ "}]",  \
                            (int x, int y, int layer), ("r"(layer), "r"(x), "r"(y)), word, outputs, inputs)   \
     };
@@ -101,8 +101,8 @@ __MT_SURF_SIZE(4, unsigned int, "b32", "{%0}", ("=r"(w[0])), ("r"(w[0])), "1", "
 __MT_SURF_SIZE(8, unsigned int, "v2.b32", "{%0, %1}", ("=r"(w[0]), "=r"(w[1])), ("r"(w[0]), "r"(w[1])), "2",
                "3", "4", "5")
 __MT_SURF_SIZE(16, unsigned int, "v4.b32", "{%0, %1, %2, %3}",
-               ("=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])),
-               ("r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])), "4", "5", "6", "7")
+               ("=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])), ("r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])),
+               "4", "5", "6", "7")
 #undef __MT_SURF_SIZE
 #undef __MT_SURF_GEOMETRY
 #undef __MT_SURF_MODES
@@ -124,9 +124,9 @@ __MT_SURF_SIZE(16, unsigned int, "v4.b32", "{%0, %1, %2, %3}",
         __builtin_memcpy(out, w, sizeof(T));                                                                 \
     }                                                                                                        \
     template <class T>                                                                                       \
-    static __device__ __forceinline__ T surf##name##read(                                                    \
-        cudaSurfaceObject_t object, __MT_SURF_ARG declared,                                                  \
-        cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap)                                                 \
+    static __device__ __forceinline__ T surf##name##read(cudaSurfaceObject_t object, __MT_SURF_ARG declared, \
+                                                         cudaSurfaceBoundaryMode mode =                      \
+                                                             cudaBoundaryModeTrap)                           \
     {                                                                                                        \
         T out;                                                                                               \
         surf##name##read(&out, object, __MT_SURF_ARG passed, mode);                                          \
