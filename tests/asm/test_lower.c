@@ -667,20 +667,22 @@ static void builtins(void **state)
 static void textures(void **state)
 {
     uint64_t out[16] = {0};
-    CALL(out, "tex.3d.v4.f32.f32 {$0, $1, $2, $3}, [$4, {$5, $6, $7, $7}];", "=r,=r,=r,=r,l,r,r,r", "rrrr", "lrrr",
-         77, 5, 6, 7);
+    CALL(out, "tex.3d.v4.f32.f32 {$0, $1, $2, $3}, [$4, {$5, $6, $7, $7}];", "=r,=r,=r,=r,l,r,r,r", "rrrr",
+         "lrrr", 77, 5, 6, 7);
     assert_true(seen[0] == 77 && seen[1] == 2 && !memcmp(words_seen, (uint32_t[]){5, 6, 7}, 12));
     assert_true(out[0] == 0x34567890 && out[1] == 0x34567891 && out[3] == 0x34567893);
-    CALL(out, "{ .reg .pred p; tex.grad.a2d.v4.u32.f32 {_, _, _, $0}|p, [$2, {$3, $4, $5, $5}], {$6, $7}, {$8, $9};"
-              " selp.u16 $1, 1, 0, p; }",
-         "=r,=h,l,r,r,r,r,r,r,r", "rh", "lrrrrrrr", 1, 2, 3, 4, 5, 6, 7, 8);
+    CALL(
+        out,
+        "{ .reg .pred p; tex.grad.a2d.v4.u32.f32 {_, _, _, $0}|p, [$2, {$3, $4, $5, $5}], {$6, $7}, {$8, $9};"
+        " selp.u16 $1, 1, 0, p; }",
+        "=r,=h,l,r,r,r,r,r,r,r", "rh", "lrrrrrrr", 1, 2, 3, 4, 5, 6, 7, 8);
     assert_true(out[0] == 0x34567893 && out[1] == 1 && seen[1] == (4 | 2 << 3));
     assert_true(!memcmp(words_seen, (uint32_t[]){2, 3, 4}, 12));
     assert_true(words_seen[4] == 5 && words_seen[5] == 6 && words_seen[8] == 7 && words_seen[9] == 8);
     CALL(out, "tex.level.1d.v4.s32.f32 {$0, _, _, _}, [$1, {$2}], 0f3f800000;", "=r,l,r", "r", "lr", 1, 9);
     assert_true(seen[1] == 1 << 3 && words_seen[0] == 9 && words_seen[4] == 0x3f800000);
-    CALL(out, "tex.acube.v4.f32.f32 {$0, _, _, _}, [$1, {$2, $3, $4, $5}];", "=r,l,r,r,r,r", "r", "lrrrr", 1, 9, 8,
-         7, 6);
+    CALL(out, "tex.acube.v4.f32.f32 {$0, _, _, _}, [$1, {$2, $3, $4, $5}];", "=r,l,r,r,r,r", "r", "lrrrr", 1,
+         9, 8, 7, 6);
     assert_true(seen[1] == 6 && !memcmp(words_seen, (uint32_t[]){9, 8, 7, 6}, 16));
     CALL(out, "tex.1d.v4.f32.s32 {$0, _, _, _}, [$1, {$2}];", "=r,l,r", "r", "lr", 1, 9);
     assert_int_equal(seen[1], 1 << 5);
@@ -689,15 +691,16 @@ static void textures(void **state)
     CALL(out, "suld.b.a1d.v2.b16.clamp {$0, $1}, [$2, {$3, $4}];", "=h,=h,l,r,r", "hh", "lrr", 3, 4, 5);
     assert_true(out[0] == 0x7890 && out[1] == 0x7891 && seen[0] == 3);
     assert_true(seen[1] == (3 | 1 << 3 | 2 << 5 | 2 << 9) && words_seen[0] == 4 && words_seen[1] == 5);
-    CALL(out, "sust.b.2d.cg.v2.b8.zero [$0, {$1, $2}], {$3, $4};", "l,r,r,h,h", "", "lrrhh", 3, 4, 5, 0x1ff, 2);
+    CALL(out, "sust.b.2d.cg.v2.b8.zero [$0, {$1, $2}], {$3, $4};", "l,r,r,h,h", "", "lrrhh", 3, 4, 5, 0x1ff,
+         2);
     assert_true(seen[1] == (1 | 2 << 3 | 1 << 5 | 2 << 9) && seen[2] == 0xff && seen[3] == 2);
     CALL(out, "sust.b.1d.b64.trap [$0, {$1}], $2;", "l,r,l", "", "lrl", 3, 4, 1ull << 40);
     assert_true(seen[1] == (8 << 5 | 1 << 9) && seen[2] == 1ull << 40);
     CALL(out, "txq.height.b32 $0, [$1];", "=r,l", "r", "l", 40);
     assert_int_equal(out[0], 41);
     seen[0] = 0;
-    CALL(out, "{ .reg .pred p; setp.ne.u32 p, $2, 0; @p tex.1d.v4.f32.f32 {$0, _, _, _}, [$1, {$2}]; }", "=r,l,r",
-         "r", "lr", 5, 0);
+    CALL(out, "{ .reg .pred p; setp.ne.u32 p, $2, 0; @p tex.1d.v4.f32.f32 {$0, _, _, _}, [$1, {$2}]; }",
+         "=r,l,r", "r", "lr", 5, 0);
     assert_int_equal(seen[0], 0);
 }
 
@@ -808,8 +811,8 @@ int main(void)
         cmocka_unit_test(bit_operations),   cmocka_unit_test(moves),
         cmocka_unit_test(floats),           cmocka_unit_test(loads_and_stores),
         cmocka_unit_test(shared_addresses), cmocka_unit_test(atomics),
-        cmocka_unit_test(copies),           cmocka_unit_test(builtins), cmocka_unit_test(textures),
-        cmocka_unit_test(labels),           cmocka_unit_test(split_in_loop),
-        cmocka_unit_test(refusals)};
+        cmocka_unit_test(copies),           cmocka_unit_test(builtins),
+        cmocka_unit_test(textures),         cmocka_unit_test(labels),
+        cmocka_unit_test(split_in_loop),    cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
