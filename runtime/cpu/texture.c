@@ -62,20 +62,18 @@ INLINE int addressed(int64_t i, int n, int mode)
     }
 }
 
-/* Coordinate to texels: wrapped and mirrored before it is scaled, so that large ones keep their fraction.
- * What is not a number is 0; nothing is so far out that it cannot be an int64_t. */
+/* Coordinate to texels: whole periods are taken off before it is scaled, so that large ones keep their
+ * fraction. What is not a number is 0; nothing is so far out that it cannot be an int64_t. */
 INLINE double scaled(float x, int n, int normalized, int mode)
 {
     if (!(x > -0x1p40f && x < 0x1p40f))
         x = x > 0 ? 0x1p40f : x < 0 ? -0x1p40f : 0;
     if (!normalized)
         return x;
-    if (mode == MT_TEX_WRAP || mode == MT_TEX_MIRROR) {
-        int64_t i = whole(x);
-        x -= (float)i;
-        if (mode == MT_TEX_MIRROR && i & 1)
-            x = 1 - x;
-    }
+    if (mode == MT_TEX_WRAP)
+        x -= (float)whole(x);
+    else if (mode == MT_TEX_MIRROR)
+        x -= 2 * (float)whole(x / 2);
     return (double)x * n;
 }
 

@@ -322,3 +322,19 @@ def two_steps(world):
         two = checks.placed(world.run_ok(app, MEMTRACE_CPU_THREADS=1))
         one = checks.placed(world.run_ok(world.compile(world.example(name), "-O1"), MEMTRACE_CPU_THREADS=1))
         holds(f"{name}: same trace as the one-flag way", two == one)
+
+
+@case("textures")
+def textures(world):
+    """The program compares its fetches with a sampler of its own. Fetches have no records, and each is counted."""
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "textures.cu"), level)
+        result = world.run_ok(app)
+        same(f"textures {level}: result", re.sub(r"^[1-9]\d*", "N", re.sub(r"[1-9]\d+ values", "N values", result.out)),
+             "N launches, N values, 0 wrong\n")
+        launches = result.companion().all("launch")
+        same(f"textures {level}: launches", len(launches), int(result.out.split()[0]))
+        for launch in launches:
+            same(f"textures {level}: untraced in {launch['kernel']}", launch["untraced"], launch["block"][0])
+        fetched = sum(launch["block"][0] for launch in launches)
+        same(f"textures {level}: mt-extract's count", world.extract([result.path()], "-s", "quick")["untraced"], fetched)
