@@ -29,7 +29,10 @@ NOTES = {
     "cudaDeviceSetLimit": "kept, without effect on kernels",
     "cudaMemAdvise": "kept for cudaMemRangeGetAttribute, no effect",
     "cudaMemPrefetchAsync": "kept for cudaMemRangeGetAttribute, no effect",
-    "cudaMallocArray": "flags for surfaces and textures: see the texture calls",
+    "cudaMalloc3DArray": "block-compressed, sparse and deferred arrays: cudaErrorNotSupported",
+    "cudaMallocArray": "block-compressed, sparse and deferred arrays: cudaErrorNotSupported",
+    "cudaCreateTextureObject": "see textures.md",
+    "cudaCreateSurfaceObject": "see textures.md",
 }
 GROUPS = [
     ("Launches and registration", r"__cuda|cudaLaunch(?!HostFunc)|cudaFunc|cudaGetFunc|cudaGetKernel|cudaOccupancy"

@@ -26,15 +26,32 @@ template <class T> __global__ void fetch(cudaTextureObject_t t, Geometry g, cons
     Place p = at[threadIdx.x];
     T v = T();
     switch (g) {
-    case G1D: v = tex1D<T>(t, p.x); break;
-    case G2D: v = tex2D<T>(t, p.x, p.y); break;
-    case G3D: v = tex3D<T>(t, p.x, p.y, p.z); break;
-    case G1DLayered: v = tex1DLayered<T>(t, p.x, p.layer); break;
-    case G2DLayered: v = tex2DLayered<T>(t, p.x, p.y, p.layer); break;
-    case GCube: v = texCubemap<T>(t, p.x, p.y, p.z); break;
-    case GCubeLayered: v = texCubemapLayered<T>(t, p.x, p.y, p.z, p.layer); break;
-    case GFetch: v = tex1Dfetch<T>(t, (int)p.x); break;
-    default: break;
+    case G1D:
+        v = tex1D<T>(t, p.x);
+        break;
+    case G2D:
+        v = tex2D<T>(t, p.x, p.y);
+        break;
+    case G3D:
+        v = tex3D<T>(t, p.x, p.y, p.z);
+        break;
+    case G1DLayered:
+        v = tex1DLayered<T>(t, p.x, p.layer);
+        break;
+    case G2DLayered:
+        v = tex2DLayered<T>(t, p.x, p.y, p.layer);
+        break;
+    case GCube:
+        v = texCubemap<T>(t, p.x, p.y, p.z);
+        break;
+    case GCubeLayered:
+        v = texCubemapLayered<T>(t, p.x, p.y, p.z, p.layer);
+        break;
+    case GFetch:
+        v = tex1Dfetch<T>(t, (int)p.x);
+        break;
+    default:
+        break;
     }
     out[threadIdx.x] = v;
 }
@@ -53,7 +70,10 @@ template <class T> __global__ void gather(cudaTextureObject_t t, int channel, co
 struct Image {
     int w, h, d, channels; // d: depth, layers or faces
     std::vector<double> v;
-    double at(int x, int y, int z, int c) const { return v[((size_t)(z * h + y) * w + x) * channels + c]; }
+    double at(int x, int y, int z, int c) const
+    {
+        return v[((size_t)(z * h + y) * w + x) * channels + c];
+    }
 };
 
 // Index of a texel under an address mode, -1: border.
@@ -76,7 +96,10 @@ struct Sampler {
     cudaTextureDesc desc;
     int dims;
 
-    double coordinate(double x, int n) const { return desc.normalizedCoords ? x * n : x; }
+    double coordinate(double x, int n) const
+    {
+        return desc.normalizedCoords ? x * n : x;
+    }
     cudaTextureAddressMode mode(int d) const
     {
         cudaTextureAddressMode m = desc.addressMode[d];
@@ -162,8 +185,14 @@ static unsigned next_random()
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     return (unsigned)(state >> 33);
 }
-template <class B> static B some() { return (B)next_random(); }
-template <> float some<float>() { return (float)(int)(next_random() % 2000001) / 1000 - 1000; }
+template <class B> static B some()
+{
+    return (B)next_random();
+}
+template <> float some<float>()
+{
+    return (float)(int)(next_random() % 2000001) / 1000 - 1000;
+}
 
 static long wrong, checked, launches;
 
