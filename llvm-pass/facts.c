@@ -189,9 +189,9 @@ static void keep_as_metadata(void *module, LLVMValueRef function, const char *te
 
 int mt_pass_early(LLVMModuleRef module)
 {
-    if ((!mt_shim_is_nvptx(module) && !mt_pass_options.host) ||
-        !take_annotations(module, keep_as_metadata, module))
-        return 0;
+    int device = mt_shim_is_nvptx(module), changed = device && mt_keep_rounding(module);
+    if ((!device && !mt_pass_options.host) || !take_annotations(module, keep_as_metadata, module))
+        return changed;
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
         mt_shim_drop_dead_users(f); /* the entries' constants */
     return 1;

@@ -122,6 +122,9 @@ void mt_unit_pass_context(struct mt_unit *u);
 /* gpu.c: links the device runtime into the GPU's module. 0 or -1. */
 int mt_unit_link_gpu(struct mt_unit *u);
 
+/* rounding.c, before optimisation. 1 when something changed. */
+int mt_keep_rounding(LLVMModuleRef module);
+
 /* util.c */
 int mt_starts(const char *text, const char *prefix);
 int mt_ends(const char *text, const char *suffix);
