@@ -1,0 +1,274 @@
+// SIMD intrinsics: two or four integers in a word, and the three-operand minima and maxima.
+#include "map.h"
+typedef unsigned u32;
+
+// f on each lane of `width` bits; lanes are signed or unsigned numbers; the low bits of f's result are kept.
+template <class F> static u32 lanes(int width, bool sign, u32 a, u32 b, u32 c, F f)
+{
+    u32 r = 0, mask = width == 32 ? ~0u : (1u << width) - 1;
+    for (int at = 0; at < 32; at += width) {
+        int64_t v[3] = {a >> at & mask, b >> at & mask, c >> at & mask};
+        for (int64_t &x : v)
+            if (sign && x >> (width - 1))
+                x -= 1ll << width;
+        r |= ((u32)f(v[0], v[1], v[2]) & mask) << at;
+    }
+    return r;
+}
+static int64_t clamp(int64_t x, int width, bool sign)
+{
+    int64_t hi = (1ll << (width - sign)) - 1, lo = sign ? -(1ll << (width - 1)) : 0;
+    return x < lo ? lo : x > hi ? hi : x;
+}
+static int64_t low(int64_t x, int width) // wraps as signed
+{
+    x &= (1ll << width) - 1;
+    return x >> (width - 1) ? x - (1ll << width) : x;
+}
+#define L2(width, sign, expr)                                                                                \
+    lanes(width, sign, a, b, 0, [](int64_t x, int64_t y, int64_t) -> int64_t { return expr; })
+#define L1(width, sign, expr)                                                                                \
+    lanes(width, sign, a, 0, 0, [](int64_t x, int64_t, int64_t) -> int64_t { return expr; })
+#define L3(width, sign, expr)                                                                                \
+    lanes(width, sign, a, b, c, [](int64_t x, int64_t y, int64_t z) -> int64_t { return expr; })
+
+static u32 sum(int width, u32 v) // of the lanes
+{
+    u32 r = 0;
+    for (int at = 0; at < 32; at += width)
+        r += v >> at & ((1u << width) - 1);
+    return r;
+}
+// Signed average: halves away from zero, as vavrg of PTX.
+#define AVGS(x, y) (int64_t)round((double)(x + y) / 2)
+
+MAP1(u32, u32, __vabs2(a), L1(16, true, x < 0 ? -x : x))
+MAP1(u32, u32, __vabsss2(a), L1(16, true, clamp(x < 0 ? -x : x, 16, true)))
+MAP1(u32, u32, __vneg2(a), L1(16, true, -x))
+MAP1(u32, u32, __vnegss2(a), L1(16, true, clamp(-x, 16, true)))
+MAP2(u32, u32, u32, __vadd2(a, b), L2(16, false, x + y))
+MAP2(u32, u32, u32, __vsub2(a, b), L2(16, false, x - y))
+MAP2(u32, u32, u32, __vaddss2(a, b), L2(16, true, clamp(x + y, 16, true)))
+MAP2(u32, u32, u32, __vsubss2(a, b), L2(16, true, clamp(x - y, 16, true)))
+MAP2(u32, u32, u32, __vaddus2(a, b), L2(16, false, clamp(x + y, 16, false)))
+MAP2(u32, u32, u32, __vsubus2(a, b), L2(16, false, clamp(x - y, 16, false)))
+MAP2(u32, u32, u32, __vabsdiffs2(a, b), L2(16, true, x > y ? x - y : y - x))
+MAP2(u32, u32, u32, __vabsdiffu2(a, b), L2(16, false, x > y ? x - y : y - x))
+MAP2(u32, u32, u32, __vavgs2(a, b), L2(16, true, AVGS(x, y)))
+MAP2(u32, u32, u32, __vavgu2(a, b), L2(16, false, (x + y + 1) / 2))
+MAP2(u32, u32, u32, __vhaddu2(a, b), L2(16, false, (x + y) / 2))
+MAP2(u32, u32, u32, __vmaxs2(a, b), L2(16, true, x > y ? x : y))
+MAP2(u32, u32, u32, __vmins2(a, b), L2(16, true, x < y ? x : y))
+MAP2(u32, u32, u32, __vsads2(a, b), sum(16, L2(16, true, x > y ? x - y : y - x)))
+MAP2(u32, u32, u32, __vmaxu2(a, b), L2(16, false, x > y ? x : y))
+MAP2(u32, u32, u32, __vminu2(a, b), L2(16, false, x < y ? x : y))
+MAP2(u32, u32, u32, __vsadu2(a, b), sum(16, L2(16, false, x > y ? x - y : y - x)))
+MAP2(u32, u32, u32, __vcmpeq2(a, b), L2(16, false, x == y ? -1 : 0))
+MAP2(u32, u32, u32, __vseteq2(a, b), L2(16, false, x == y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpne2(a, b), L2(16, false, x != y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetne2(a, b), L2(16, false, x != y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpges2(a, b), L2(16, true, x >= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetges2(a, b), L2(16, true, x >= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpgeu2(a, b), L2(16, false, x >= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetgeu2(a, b), L2(16, false, x >= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpgts2(a, b), L2(16, true, x > y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetgts2(a, b), L2(16, true, x > y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpgtu2(a, b), L2(16, false, x > y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetgtu2(a, b), L2(16, false, x > y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmples2(a, b), L2(16, true, x <= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetles2(a, b), L2(16, true, x <= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpleu2(a, b), L2(16, false, x <= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetleu2(a, b), L2(16, false, x <= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmplts2(a, b), L2(16, true, x < y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetlts2(a, b), L2(16, true, x < y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpltu2(a, b), L2(16, false, x < y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetltu2(a, b), L2(16, false, x < y ? 1 : 0))
+MAP1(u32, u32, __vabs4(a), L1(8, true, x < 0 ? -x : x))
+MAP1(u32, u32, __vabsss4(a), L1(8, true, clamp(x < 0 ? -x : x, 8, true)))
+MAP1(u32, u32, __vneg4(a), L1(8, true, -x))
+MAP1(u32, u32, __vnegss4(a), L1(8, true, clamp(-x, 8, true)))
+MAP2(u32, u32, u32, __vadd4(a, b), L2(8, false, x + y))
+MAP2(u32, u32, u32, __vsub4(a, b), L2(8, false, x - y))
+MAP2(u32, u32, u32, __vaddss4(a, b), L2(8, true, clamp(x + y, 8, true)))
+MAP2(u32, u32, u32, __vsubss4(a, b), L2(8, true, clamp(x - y, 8, true)))
+MAP2(u32, u32, u32, __vaddus4(a, b), L2(8, false, clamp(x + y, 8, false)))
+MAP2(u32, u32, u32, __vsubus4(a, b), L2(8, false, clamp(x - y, 8, false)))
+MAP2(u32, u32, u32, __vabsdiffs4(a, b), L2(8, true, x > y ? x - y : y - x))
+MAP2(u32, u32, u32, __vabsdiffu4(a, b), L2(8, false, x > y ? x - y : y - x))
+MAP2(u32, u32, u32, __vavgs4(a, b), L2(8, true, AVGS(x, y)))
+MAP2(u32, u32, u32, __vavgu4(a, b), L2(8, false, (x + y + 1) / 2))
+MAP2(u32, u32, u32, __vhaddu4(a, b), L2(8, false, (x + y) / 2))
+MAP2(u32, u32, u32, __vmaxs4(a, b), L2(8, true, x > y ? x : y))
+MAP2(u32, u32, u32, __vmins4(a, b), L2(8, true, x < y ? x : y))
+MAP2(u32, u32, u32, __vsads4(a, b), sum(8, L2(8, true, x > y ? x - y : y - x)))
+MAP2(u32, u32, u32, __vmaxu4(a, b), L2(8, false, x > y ? x : y))
+MAP2(u32, u32, u32, __vminu4(a, b), L2(8, false, x < y ? x : y))
+MAP2(u32, u32, u32, __vsadu4(a, b), sum(8, L2(8, false, x > y ? x - y : y - x)))
+MAP2(u32, u32, u32, __vcmpeq4(a, b), L2(8, false, x == y ? -1 : 0))
+MAP2(u32, u32, u32, __vseteq4(a, b), L2(8, false, x == y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpne4(a, b), L2(8, false, x != y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetne4(a, b), L2(8, false, x != y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpges4(a, b), L2(8, true, x >= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetges4(a, b), L2(8, true, x >= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpgeu4(a, b), L2(8, false, x >= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetgeu4(a, b), L2(8, false, x >= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpgts4(a, b), L2(8, true, x > y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetgts4(a, b), L2(8, true, x > y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpgtu4(a, b), L2(8, false, x > y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetgtu4(a, b), L2(8, false, x > y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmples4(a, b), L2(8, true, x <= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetles4(a, b), L2(8, true, x <= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpleu4(a, b), L2(8, false, x <= y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetleu4(a, b), L2(8, false, x <= y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmplts4(a, b), L2(8, true, x < y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetlts4(a, b), L2(8, true, x < y ? 1 : 0))
+MAP2(u32, u32, u32, __vcmpltu4(a, b), L2(8, false, x < y ? -1 : 0))
+MAP2(u32, u32, u32, __vsetltu4(a, b), L2(8, false, x < y ? 1 : 0))
+// ---- minima and maxima of three operands, of sums, with a floor of zero ----
+MAP3(int, int, int, int, __vimax3_s32(a, b, c),
+     (int)L3(32, true, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
+MAP3(int, int, int, int, __viaddmax_s32(a, b, c),
+     (int)L3(32, true, (low(x + y, 32) > z ? low(x + y, 32) : z)))
+MAP2(int, int, int, __vimax_s32_relu(a, b),
+     (int)L2(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > y ? x : y))))
+MAP3(int, int, int, int, __vimax3_s32_relu(a, b, c),
+     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > (y > z ? y : z) ? x : (y > z ? y : z)))))
+MAP3(int, int, int, int, __viaddmax_s32_relu(a, b, c),
+     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 32) > z ? low(x + y, 32) : z))))
+MAP2_NAMED("__vibmax_s32(a, b, &p)", int, int, int, ({
+               bool p;
+               int r = __vibmax_s32(a, b, &p);
+               r ^ (p ? 0x5a5a5a5a : 0);
+           }),
+           (int)((a > b ? a : b) ^ (a >= b ? 0x5a5a5a5a : 0)))
+MAP3(u32, u32, u32, u32, __vimax3_u32(a, b, c),
+     (u32)L3(32, false, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
+MAP3(u32, u32, u32, u32, __viaddmax_u32(a, b, c),
+     (u32)L3(32, false, (((x + y) & ((1ll << 32) - 1)) > z ? ((x + y) & ((1ll << 32) - 1)) : z)))
+MAP2_NAMED("__vibmax_u32(a, b, &p)", u32, u32, u32, ({
+               bool p;
+               u32 r = __vibmax_u32(a, b, &p);
+               r ^ (p ? 0x5a5a5a5a : 0);
+           }),
+           (u32)((a > b ? a : b) ^ (a >= b ? 0x5a5a5a5a : 0)))
+MAP3(u32, u32, u32, u32, __vimax3_s16x2(a, b, c),
+     (u32)L3(16, true, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
+MAP3(u32, u32, u32, u32, __viaddmax_s16x2(a, b, c),
+     (u32)L3(16, true, (low(x + y, 16) > z ? low(x + y, 16) : z)))
+MAP2(u32, u32, u32, __vimax_s16x2_relu(a, b),
+     (u32)L2(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > y ? x : y))))
+MAP3(u32, u32, u32, u32, __vimax3_s16x2_relu(a, b, c),
+     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x > (y > z ? y : z) ? x : (y > z ? y : z)))))
+MAP3(u32, u32, u32, u32, __viaddmax_s16x2_relu(a, b, c),
+     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 16) > z ? low(x + y, 16) : z))))
+MAP2_NAMED("__vibmax_s16x2(a, b, &hi, &lo)", u32, u32, u32, ({
+               bool h, l;
+               u32 r = __vibmax_s16x2(a, b, &h, &l);
+               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
+           }),
+           L2(16, true, x > y ? x : y) ^ (L2(16, true, x >= y ? -1 : 0) & 0x5a5aa5a5))
+MAP3(u32, u32, u32, u32, __vimax3_u16x2(a, b, c),
+     (u32)L3(16, false, (x > (y > z ? y : z) ? x : (y > z ? y : z))))
+MAP3(u32, u32, u32, u32, __viaddmax_u16x2(a, b, c),
+     (u32)L3(16, false, (((x + y) & ((1ll << 16) - 1)) > z ? ((x + y) & ((1ll << 16) - 1)) : z)))
+MAP2_NAMED("__vibmax_u16x2(a, b, &hi, &lo)", u32, u32, u32, ({
+               bool h, l;
+               u32 r = __vibmax_u16x2(a, b, &h, &l);
+               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
+           }),
+           L2(16, false, x > y ? x : y) ^ (L2(16, false, x >= y ? -1 : 0) & 0x5a5aa5a5))
+MAP3(int, int, int, int, __vimin3_s32(a, b, c),
+     (int)L3(32, true, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
+MAP3(int, int, int, int, __viaddmin_s32(a, b, c),
+     (int)L3(32, true, (low(x + y, 32) < z ? low(x + y, 32) : z)))
+MAP2(int, int, int, __vimin_s32_relu(a, b),
+     (int)L2(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < y ? x : y))))
+MAP3(int, int, int, int, __vimin3_s32_relu(a, b, c),
+     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < (y < z ? y : z) ? x : (y < z ? y : z)))))
+MAP3(int, int, int, int, __viaddmin_s32_relu(a, b, c),
+     (int)L3(32, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 32) < z ? low(x + y, 32) : z))))
+MAP2_NAMED("__vibmin_s32(a, b, &p)", int, int, int, ({
+               bool p;
+               int r = __vibmin_s32(a, b, &p);
+               r ^ (p ? 0x5a5a5a5a : 0);
+           }),
+           (int)((a < b ? a : b) ^ (a <= b ? 0x5a5a5a5a : 0)))
+MAP3(u32, u32, u32, u32, __vimin3_u32(a, b, c),
+     (u32)L3(32, false, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
+MAP3(u32, u32, u32, u32, __viaddmin_u32(a, b, c),
+     (u32)L3(32, false, (((x + y) & ((1ll << 32) - 1)) < z ? ((x + y) & ((1ll << 32) - 1)) : z)))
+MAP2_NAMED("__vibmin_u32(a, b, &p)", u32, u32, u32, ({
+               bool p;
+               u32 r = __vibmin_u32(a, b, &p);
+               r ^ (p ? 0x5a5a5a5a : 0);
+           }),
+           (u32)((a < b ? a : b) ^ (a <= b ? 0x5a5a5a5a : 0)))
+MAP3(u32, u32, u32, u32, __vimin3_s16x2(a, b, c),
+     (u32)L3(16, true, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
+MAP3(u32, u32, u32, u32, __viaddmin_s16x2(a, b, c),
+     (u32)L3(16, true, (low(x + y, 16) < z ? low(x + y, 16) : z)))
+MAP2(u32, u32, u32, __vimin_s16x2_relu(a, b),
+     (u32)L2(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < y ? x : y))))
+MAP3(u32, u32, u32, u32, __vimin3_s16x2_relu(a, b, c),
+     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((x < (y < z ? y : z) ? x : (y < z ? y : z)))))
+MAP3(u32, u32, u32, u32, __viaddmin_s16x2_relu(a, b, c),
+     (u32)L3(16, true, [&](int64_t v) { return v > 0 ? v : 0; }((low(x + y, 16) < z ? low(x + y, 16) : z))))
+MAP2_NAMED("__vibmin_s16x2(a, b, &hi, &lo)", u32, u32, u32, ({
+               bool h, l;
+               u32 r = __vibmin_s16x2(a, b, &h, &l);
+               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
+           }),
+           L2(16, true, x < y ? x : y) ^ (L2(16, true, x <= y ? -1 : 0) & 0x5a5aa5a5))
+MAP3(u32, u32, u32, u32, __vimin3_u16x2(a, b, c),
+     (u32)L3(16, false, (x < (y < z ? y : z) ? x : (y < z ? y : z))))
+MAP3(u32, u32, u32, u32, __viaddmin_u16x2(a, b, c),
+     (u32)L3(16, false, (((x + y) & ((1ll << 16) - 1)) < z ? ((x + y) & ((1ll << 16) - 1)) : z)))
+MAP2_NAMED("__vibmin_u16x2(a, b, &hi, &lo)", u32, u32, u32, ({
+               bool h, l;
+               u32 r = __vibmin_u16x2(a, b, &h, &l);
+               r ^ (h ? 0x5a5a0000 : 0) ^ (l ? 0xa5a5 : 0);
+           }),
+           L2(16, false, x < y ? x : y) ^ (L2(16, false, x <= y ? -1 : 0) & 0x5a5aa5a5))
+
+// ---- scalar video instructions (PTX), and others of the kind ----
+#define ASM2(op, a, b)                                                                                       \
+    ({                                                                                                       \
+        u32 d_;                                                                                              \
+        asm(op " %0, %1, %2;" : "=r"(d_) : "r"(a), "r"(b));                                                  \
+        d_;                                                                                                  \
+    })
+#define ASM3(op, a, b, c)                                                                                    \
+    ({                                                                                                       \
+        u32 d_;                                                                                              \
+        asm(op " %0, %1, %2, %3;" : "=r"(d_) : "r"(a), "r"(b), "r"(c));                                      \
+        d_;                                                                                                  \
+    })
+static int64_t part(u32 x, int at, int width, bool sign)
+{
+    int64_t v = width == 32 ? x : x >> at & ((1u << width) - 1);
+    return sign && v >> (width - 1) ? v - (1ll << width) : v;
+}
+MAP2_NAMED("vadd.s32.s32.s32.sat", u32, u32, u32, ASM2("vadd.s32.s32.s32.sat", a, b),
+           (u32)clamp(part(a, 0, 32, true) + part(b, 0, 32, true), 32, true))
+MAP2_NAMED("vsub.u32.u32.u32.sat", u32, u32, u32, ASM2("vsub.u32.u32.u32.sat", a, b),
+           (u32)clamp((int64_t)a - (int64_t)b, 32, false))
+MAP2_NAMED("vmax.s32.s32.s32", u32, u32, u32, ASM2("vmax.s32.s32.s32", a, b), (int)a > (int)b ? a : b)
+MAP2_NAMED("vmin.u32.u32.u32", u32, u32, u32, ASM2("vmin.u32.u32.u32", a, b), a < b ? a : b)
+MAP3_NAMED("vabsdiff.u32.u32.u32.add", u32, u32, u32, u32, ASM3("vabsdiff.u32.u32.u32.add", a, b, c),
+           (a > b ? a - b : b - a) + c)
+MAP3_NAMED("vabsdiff4.u32.u32.u32.add", u32, u32, u32, u32, ASM3("vabsdiff4.u32.u32.u32.add", a, b, c),
+           sum(8, L2(8, false, x > y ? x - y : y - x)) + c)
+MAP3_NAMED("vadd4.u32.u32.u32.sat", u32, u32, u32, u32, ASM3("vadd4.u32.u32.u32.sat", a, b, c),
+           L2(8, false, clamp(x + y, 8, false)))
+MAP3_NAMED("vset2.s32.s32.gt", u32, u32, u32, u32, ASM3("vset2.s32.s32.gt", a, b, c),
+           L2(16, true, x > y ? 1 : 0))
+MAP2_NAMED("vshl.u32.u32.u32.wrap", u32, u32, u32, ASM2("vshl.u32.u32.u32.wrap", a, b), a << (b & 31))
+MAP2_NAMED("vshr.u32.u32.u32.clamp", u32, u32, u32, ASM2("vshr.u32.u32.u32.clamp", a, b), b > 31 ? 0 : a >> b)
+MAP2_NAMED("add.u16x2", u32, u32, u32, ASM2("add.u16x2", a, b), L2(16, false, x + y))
+MAP2_NAMED("min.s16x2", u32, u32, u32, ASM2("min.s16x2", a, b), L2(16, true, x < y ? x : y))
+MAP2_NAMED("max.s16x2.relu", u32, u32, u32, ASM2("max.relu.s16x2", a, b),
+           L2(16, true,
+              x > y   ? x > 0 ? x : 0
+              : y > 0 ? y
+                      : 0))
+CONF_MAIN
