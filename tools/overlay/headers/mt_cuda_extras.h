@@ -6,6 +6,7 @@
 #define __CUDACC__ 1
 /* These come with cuda_runtime.h under nvcc; math.h has isfinite and its like for the host without std::. */
 #include <math.h>
+#include <new> /* clang's has new and delete for the device */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,4 +28,9 @@ static __device__ __inline__ float nanf(const char *tag)
 #include "mt_cuda_nv_atomic.h"
 #endif
 #include "mt_cuda_nvcc.h"
+/* Stands in the tables of abstract classes. */
+extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual()
+{
+    __builtin_trap();
+}
 #endif
