@@ -129,6 +129,35 @@ int main()
     return failed;
 }
 """
+BARRIER = """
+#include <cstdio>
+#include <cuda/barrier>
+__global__ void k(int *p)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+    __shared__ int s[64];
+    if (threadIdx.x == 0)
+        init(&bar, blockDim.x);
+    __syncthreads();
+    s[threadIdx.x] = 3 * threadIdx.x;
+    bar.arrive_and_wait();
+    int other = s[63 - threadIdx.x];
+    auto token = bar.arrive();
+    p[threadIdx.x] = other;
+    bar.wait(std::move(token));
+}
+int main()
+{
+    int *p;
+    cudaMallocManaged(&p, 256);
+    k<<<1, 64>>>(p);
+    int failed = cudaDeviceSynchronize();
+    for (int i = 0; i < 64; i++)
+        failed += p[i] != 3 * (63 - i);
+    printf("%d\\n", failed);
+    return failed;
+}
+"""
 # A header that is for other compilers, too, asks for nvcc's name; the toolkit's own headers must still know clang.
 NVCC = """
 #include <cooperative_groups.h>
@@ -200,6 +229,11 @@ class NvccSources(Case):
     def test_debug_information(self):
         for level in ("-O0", "-O1"):
             self.assertEqual(self.traced(ASSERT, "-g", level)[0], "2 6\n", level)
+
+    def test_shared_barrier(self):
+        for arch in ("sm_75", "sm_80", "sm_90"):
+            out, counts = self.traced(BARRIER, "-O2", "-std=c++17", "-arch=" + arch)
+            self.assertEqual((out, counts), ("0\n", {(1, 4): 64}), arch)
 
     def test_own_min_max(self):
         self.assertEqual(self.traced(OWN_MINMAX, "-std=c++17")[0], "101 2 4 8\n1.5\n")
