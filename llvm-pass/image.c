@@ -67,8 +67,8 @@ static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
     const struct mt_facts *facts = mt_unit_facts(l->u, kernel->function);
     LLVMValueRef *rows = malloc((kernel->nparams + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < kernel->nparams; i++) {
-        LLVMTypeRef byval = mt_shim_byval_type(l->kernels[k], i);
-        LLVMTypeRef type = byval ? byval : LLVMTypeOf(LLVMGetParam(l->kernels[k], i));
+        LLVMTypeRef byval = mt_shim_byval_type(l->traced.kernels[k], i);
+        LLVMTypeRef type = byval ? byval : LLVMTypeOf(LLVMGetParam(l->traced.kernels[k], i));
         char *name = mt_facts_param(facts, i);
         struct {
 #define MT_IMAGE_PARAM DECLARE
@@ -102,8 +102,10 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .line = k->line,
                .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
                         (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0),
-               .entry = l->entries[i],
-               .loop = l->loops[i],
+               .entry = l->traced.entries[i],
+               .loop = l->traced.loops[i],
+               .plain_entry = l->plain.entries[i],
+               .plain_loop = l->plain.loops[i],
                .params = params_table(l, i),
                .nparams = k->nparams,
                .shared_static = k->shared_static,

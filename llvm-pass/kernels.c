@@ -51,15 +51,16 @@ static LLVMValueRef call_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVM
     return call;
 }
 
-static void build_entry(struct mt_lowering *l, unsigned k)
+static LLVMValueRef build_entry(struct mt_lowering *l, LLVMValueRef kernel)
 {
-    LLVMValueRef f = l->entries[k] = add_runner(l, "mt.entry.", l->u->kernels[k].name);
+    LLVMValueRef f = add_runner(l, "mt.entry.", mt_name(kernel));
     LLVMPositionBuilderAtEnd(l->builder, LLVMAppendBasicBlockInContext(l->u->context, f, ""));
-    LLVMValueRef *values = load_arguments(l, l->kernels[k], LLVMGetParam(f, 0));
+    LLVMValueRef *values = load_arguments(l, kernel, LLVMGetParam(f, 0));
     if (values)
-        call_kernel(l, l->kernels[k], values);
+        call_kernel(l, kernel, values);
     LLVMBuildRetVoid(l->builder);
     free(values);
+    return f;
 }
 
 /* Special registers that the loop knows. */
@@ -132,16 +133,16 @@ static int register_of(const char *callee)
     return -1;
 }
 
-static void build_loop(struct mt_lowering *l, unsigned k)
+static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
 {
     LLVMTypeRef set_type;
     LLVMValueRef set = mt_builtin(l, "mtb_set_thread", &set_type), reg[NREGS];
-    LLVMValueRef f = l->loops[k] = add_runner(l, "mt.loop.", l->u->kernels[k].name);
+    LLVMValueRef f = add_runner(l, "mt.loop.", mt_name(kernel));
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(l->u->context, f, "");
     LLVMPositionBuilderAtEnd(l->builder, entry);
-    LLVMValueRef *values = load_arguments(l, l->kernels[k], LLVMGetParam(f, 0));
+    LLVMValueRef *values = load_arguments(l, kernel, LLVMGetParam(f, 0));
     if (!values)
-        return;
+        return f;
     for (int r = NTID_X; r <= NCTA_Z; r++)
         reg[r] = read_register(l, r);
     struct loop z = open_loop(l, f), y = open_loop(l, f), x = open_loop(l, f);
@@ -156,7 +157,7 @@ static void build_loop(struct mt_lowering *l, unsigned k)
     reg[WARP] = LLVMBuildLShr(l->builder, linear, LLVMConstInt(l->i32, 5, 0), "");
     LLVMValueRef where[] = {x.index, y.index, z.index, linear};
     LLVMValueRef setter = LLVMBuildCall2(l->builder, set_type, set, where, 4, "");
-    LLVMValueRef call = call_kernel(l, l->kernels[k], values);
+    LLVMValueRef call = call_kernel(l, kernel, values);
     close_loop(l, f, &x, reg[NTID_X]);
     close_loop(l, f, &y, reg[NTID_Y]);
     close_loop(l, f, &z, reg[NTID_Z]);
@@ -164,7 +165,7 @@ static void build_loop(struct mt_lowering *l, unsigned k)
     free(values);
 
     if (!mt_shim_inline(call))
-        return;
+        return f;
     int others = 0;
     unsigned n;
     LLVMValueRef *list = mt_instructions(f, &n);
@@ -184,6 +185,8 @@ static void build_loop(struct mt_lowering *l, unsigned k)
     free(list);
     if (!others)
         LLVMInstructionEraseFromParent(setter);
+    mt_narrow_row(l, &(struct mt_row){.before = y.head, .head = x.head, .x = x.index, .count = reg[NTID_X]});
+    return f;
 }
 
 /* Does nothing reachable from this function ask for the thread's coordinates? */
@@ -206,16 +209,28 @@ int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function)
     return clean;
 }
 
+static void build(struct mt_lowering *l, unsigned k)
+{
+    int sync = l->u->kernels[k].sync;
+    l->traced.entries[k] = build_entry(l, l->traced.kernels[k]);
+    if (!sync)
+        l->traced.loops[k] = build_loop(l, l->traced.kernels[k]);
+    if (!l->plain.kernels[k])
+        return;
+    if (sync)
+        l->plain.entries[k] = build_entry(l, l->plain.kernels[k]);
+    else
+        l->plain.loops[k] = build_loop(l, l->plain.kernels[k]);
+}
+
 void mt_lower_kernels(struct mt_lowering *l)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
         struct mt_reach reach = {0};
-        mt_reach_from(l, l->kernels[k], &reach);
+        mt_reach_from(l, l->traced.kernels[k], &reach);
         l->u->kernels[k].sync = reach.waits;
         mt_reach_free(&reach);
-        build_entry(l, k);
     }
     for (unsigned k = 0; k < l->u->nkernels; k++)
-        if (!l->u->kernels[k].sync)
-            build_loop(l, k);
+        build(l, k);
 }

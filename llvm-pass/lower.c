@@ -190,6 +190,21 @@ int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTa
     return -1;
 }
 
+static int new_versions(const struct mt_unit *u, struct mt_versions *v)
+{
+    v->kernels = calloc(u->nkernels + 1, sizeof *v->kernels);
+    v->entries = calloc(u->nkernels + 1, sizeof *v->entries);
+    v->loops = calloc(u->nkernels + 1, sizeof *v->loops);
+    return v->kernels && v->entries && v->loops ? 0 : -1;
+}
+
+static void free_versions(struct mt_versions *v)
+{
+    free(v->kernels);
+    free(v->entries);
+    free(v->loops);
+}
+
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
 {
     struct mt_lowering l = {.u = u, .module = clone, .builder = LLVMCreateBuilderInContext(u->context)};
@@ -200,14 +215,11 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     l.i32 = mt_type_int(u, 32);
     l.i64 = mt_type_int(u, 64);
     l.none = LLVMVoidTypeInContext(u->context);
-    l.kernels = calloc(u->nkernels + 1, sizeof *l.kernels);
-    l.entries = calloc(u->nkernels + 1, sizeof *l.entries);
-    l.loops = calloc(u->nkernels + 1, sizeof *l.loops);
     l.builtins = mt_load_bitcode(u, "cpu-builtins.bc");
-    if (!l.builtins || !l.kernels || !l.entries || !l.loops)
+    if (!l.builtins || new_versions(u, &l.traced) || new_versions(u, &l.plain))
         goto out;
     for (unsigned i = 0; i < u->nkernels; i++)
-        l.kernels[i] = LLVMGetNamedFunction(clone, u->kernels[i].name);
+        l.traced.kernels[i] = LLVMGetNamedFunction(clone, u->kernels[i].name);
 
     for (LLVMValueRef f = LLVMGetFirstFunction(clone); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
@@ -224,6 +236,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     lower_globals(&l);
     mt_lower_attributes(&l);
     mt_image_variables(&l);
+    mt_lower_plain(&l);
     if (link_builtins(&l))
         goto out;
     mt_lower_kernels(&l);
@@ -233,9 +246,8 @@ out:
     if (l.builtins)
         LLVMDisposeModule(l.builtins);
     LLVMDisposeBuilder(l.builder);
-    free(l.kernels);
-    free(l.entries);
-    free(l.loops);
+    free_versions(&l.traced);
+    free_versions(&l.plain);
     free(l.vars);
     return rc;
 }

@@ -16,8 +16,11 @@ struct mt_lowering {
     LLVMModuleRef builtins; /* runtime/cpu/builtins as bitcode, until it is linked (then NULL) */
     LLVMBuilderRef builder;
     LLVMTypeRef ptr, i1, i8, i32, i64, none;
-    LLVMValueRef *kernels; /* by index of u->kernels: the clone's functions */
-    LLVMValueRef *entries, *loops;
+    /* By index of u->kernels: the clone's functions, and what runs them (either may be NULL). `plain`:
+     * without record calls; no function where the kernel has none anyway. */
+    struct mt_versions {
+        LLVMValueRef *kernels, *entries, *loops;
+    } traced, plain;
     struct mt_var *vars; /* the program's device variables */
     unsigned nvars;
 };
@@ -33,8 +36,19 @@ void mt_lower_lockstep(struct mt_lowering *l);                     /* lower_lock
 void mt_lower_ranges(struct mt_lowering *l);                       /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);                    /* lower_divide.c */
 void mt_lower_spins(struct mt_lowering *l);                        /* lower_spin.c */
+void mt_lower_plain(struct mt_lowering *l);                        /* lower_plain.c */
 void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
 void mt_lower_kernels(struct mt_lowering *l);                      /* kernels.c: entry and loop functions */
+
+/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`; `before` branches to head and nowhere
+ * else. */
+struct mt_row {
+    LLVMBasicBlockRef before, head;
+    LLVMValueRef x, count; /* the head's phi; i32 */
+};
+/* Runs the row's loop over those threads alone that pass the test around the kernel's body, where there is
+ * one. */
+void mt_narrow_row(struct mt_lowering *l, struct mt_row *row);
 int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function);
 void mt_image_tables(struct mt_lowering *l); /* image.c */
 

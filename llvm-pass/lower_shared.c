@@ -55,7 +55,7 @@ static void count_per_kernel(struct mt_lowering *l, LLVMValueRef *list, unsigned
     for (unsigned k = 0; k < l->u->nkernels; k++) {
         struct mt_reach reach = {0};
         uint64_t bytes = 0;
-        mt_reach_from(l, l->kernels[k], &reach);
+        mt_reach_from(l, l->traced.kernels[k], &reach);
         for (unsigned i = 0; i < n; i++) {
             int hit = 0;
             for (LLVMUseRef use = LLVMGetFirstUse(list[i]); use && !hit; use = LLVMGetNextUse(use)) {

@@ -210,6 +210,16 @@ void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef la
     C->eraseFromParent();
 }
 
+LLVMValueRef mt_shim_clone_function(LLVMValueRef function, const char *suffix)
+{
+    ValueToValueMapTy map;
+    auto *F = unwrap<Function>(function);
+    Function *copy = CloneFunction(F, map);
+    copy->setName(F->getName() + suffix);
+    copy->setLinkage(GlobalValue::InternalLinkage);
+    return wrap(copy);
+}
+
 int mt_shim_inline(LLVMValueRef call)
 {
     InlineFunctionInfo info;

@@ -47,6 +47,8 @@ void mt_shim_drop_comdat(LLVMValueRef global);
 void mt_shim_copy_param_attributes(LLVMValueRef call, LLVMValueRef function);
 /* The same call of another function, which has one more parameter; the old call is gone. */
 void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef last);
+/* A copy of a function, internal, named like it with a suffix. */
+LLVMValueRef mt_shim_clone_function(LLVMValueRef function, const char *suffix);
 /* Inlines the callee at this call; 1 if it could. */
 int mt_shim_inline(LLVMValueRef call);
 void mt_shim_set_pic(LLVMModuleRef module);

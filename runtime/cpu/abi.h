@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 2u
+#define MT_IMAGE_VERSION 3u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
 struct mt_payload {
@@ -82,9 +82,9 @@ struct mt_cpu_tls {
      * whole process, so "is this generic pointer global?" is one comparison (constants apart, see
      * mt_cpu_is_global). */
     uint64_t local_base, local_bytes;
-    /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When the launch is not
-     * traced cur/end describe a scratch buffer, so the recording code has no other test. Under
-     * MEMTRACE_CHECK=1 cur is always end: each access is looked at. */
+    /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When a launch that
+     * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
+     * other test. Under MEMTRACE_CHECK=1 cur is always end: each access is looked at. */
     uint64_t *cur, *end;
     uint64_t smid_hi; /* smid << 32 */
     uint64_t cta;     /* w[2] of the record */

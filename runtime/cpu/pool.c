@@ -263,20 +263,27 @@ static void queue(struct mt_run *run)
             pthread_cond_signal(&pool.work);
 }
 
+/* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
+ * access) or the grid's CTAs may wait for each other; without record calls when nobody wants to know. */
+static void choose_code(struct mt_run *run)
+{
+    const struct mt_image_kernel *k = run->launch->kernel;
+    int plain = !run->launch->flush && !mt_check_on && (k->plain_entry || k->plain_loop);
+    run->entry = plain ? k->plain_entry : k->entry;
+    if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || (!run->launch->cooperative && !mt_check_on)))
+        run->loop = plain ? k->plain_loop : k->loop;
+}
+
 /* Fills the run of a launch. 0, or why it cannot run. */
 static int prepare(struct mt_run *run, struct mt_cpu_launch *l)
 {
     run->launch = l;
-    run->entry = l->kernel->entry;
     run->cooperative = l->cooperative;
     run->nthreads = l->block[0] * l->block[1] * l->block[2];
     run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     run->shared_bytes = ((l->image->head->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run->const_base, &run->const_bytes);
-    /* One thread alone can end at a bad access: with a fiber for each. */
-    int loop = !l->kernel->entry || (!l->cooperative && !mt_check_on);
-    if (l->kernel->loop && !(l->kernel->flags & MT_KERNEL_SYNC) && loop)
-        run->loop = l->kernel->loop;
+    choose_code(run);
     if (!run->loop && !run->entry)
         return reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
     run->args = mt_image_args_copy(l, &run->workspace);
