@@ -11,7 +11,7 @@ enum {
     MATRIX = 256, /* rows and columns */
     BODIES = 2048,
     BINS = 256,
-    SUM_PER_CTA = 4096 /* elements that one CTA of the reduction adds */
+    SUM_PER_CTA = 16384 /* elements that one CTA of the reduction adds */
 };
 
 static double mt_clock(clockid_t which)

@@ -211,13 +211,44 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     __builtin_unreachable();
 }
 
+/* A kernel without waits goes on with the next CTA that the worker has claimed, without leaving device code.
+ */
+static int next_in_loop(struct mt_cta *cta)
+{
+    struct mt_run *run = cta->run;
+    struct mt_claim *c = &cta->worker->claim;
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    const uint32_t *grid = run->launch->grid;
+    uint32_t *at = cta->ctaid;
+    if (c->next == c->end || c->run != run || atomic_load_explicit(&run->failed, memory_order_relaxed))
+        return 0;
+    c->next++;
+    cta->worker->finished++; /* the one before */
+    if (++at[0] == grid[0]) {
+        at[0] = 0;
+        if (++at[1] == grid[1]) {
+            at[1] = 0;
+            at[2]++;
+        }
+    }
+    if (++cta->smid == t->nsmid)
+        cta->smid = 0;
+    memcpy(t->ctaid, at, sizeof t->ctaid);
+    t->smid = cta->smid;
+    t->smid_hi = (uint64_t)cta->smid << 32;
+    t->cta = mt_rec_cta(at[0], at[1], at[2]);
+    return 1;
+}
+
 __attribute__((used)) _Noreturn void mt_fiber_main(void)
 {
     for (;;) {
         struct mt_cta *cta = mt_cta_current();
         struct mt_run *run = cta->run;
         if (run->loop) {
-            run->loop(run->args);
+            do
+                run->loop(run->args);
+            while (next_in_loop(cta));
             to_worker(cta, &cta->worker->loop_fiber.sp, MT_CTA_DONE);
         } else {
             run->entry(run->args);

@@ -52,6 +52,21 @@ def spaces(world):
     ])
 
 
+@case("guards")
+def guards(world):
+    """Loops over threads run where the test around the kernel's body holds, with and without record calls."""
+    for level in ("-O1", "-O2"):
+        app = world.compile(source(world, "guards.cu"), level)
+        plain = world.run_ok(app, traced=False)
+        traced = world.run_ok(app)
+        same(f"guards {level}: output", (traced.out, traced.err), (plain.out, plain.err))
+        stores = {}
+        for launch in traced.trace():
+            stores[launch.kernel] = stores.get(launch.kernel, 0) + totals(launch).get(("store", 4), 0)
+        passed = dict(line.split() for line in plain.out.splitlines())
+        same(f"guards {level}: recorded stores", stores, {k: int(n) for k, n in passed.items()})
+
+
 @case("kinds")
 def kinds(world):
     """Each kind of access leaves one record of its size per thread."""

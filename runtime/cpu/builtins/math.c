@@ -1,4 +1,5 @@
 /* Floating-point arithmetic: llvm.nvvm.{add,mul,fma,div,rcp,sqrt,rsqrt,…}.{rn,rz,rm,rp}{,.ftz}.{f,d}. */
+#include "exp2.h"
 #include "rounding.h"
 #define F(x) mt_ftz(x)
 
@@ -113,7 +114,7 @@ MT_BUILTIN double mtb_nvvm_fma_rn_d(double a, double b, double c)
 APPROX(sqrt_approx, __builtin_sqrtf(a))
 APPROX(rcp_approx, 1 / a)
 APPROX(rsqrt_approx, (float)(1 / __builtin_sqrt(a)))
-APPROX(ex2_approx, __builtin_exp2f(a))
+APPROX(ex2_approx, mt_exp2f(a))
 APPROX(lg2_approx, __builtin_log2f(a))
 APPROX(sin_approx, __builtin_sinf(a))
 APPROX(cos_approx, __builtin_cosf(a))

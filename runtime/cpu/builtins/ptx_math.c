@@ -1,5 +1,6 @@
 /* Inline PTX on f32 and f64 that the translator does not do in plain IR: directed roundings, flushed and
  * clamped forms, approximations, extremes with NaN. */
+#include "exp2.h"
 #include "rounding.h"
 #define F(x) mt_ftz(x)
 #define S(x) sat(x)
@@ -95,7 +96,7 @@ MODES(FMA, mad)
 APPROX(sqrt, __builtin_sqrtf(a))
 APPROX(rcp, 1 / a)
 APPROX(rsqrt, (float)(1 / __builtin_sqrt(a)))
-APPROX(ex2, __builtin_exp2f(a))
+APPROX(ex2, mt_exp2f(a))
 APPROX(lg2, __builtin_log2f(a))
 APPROX(sin, __builtin_sinf(a))
 APPROX(cos, __builtin_cosf(a))

@@ -47,13 +47,6 @@
         MT_ROUNDED(rc, "vsqrts" one " %[a], %[a], %[r]", r, [a] "x"(a));                                     \
         return r;                                                                                            \
     }                                                                                                        \
-    static MT_INLINE type mt_fma_##s(type a, type b, type c, uint32_t rc)                                    \
-    {                                                                                                        \
-        type r;                                                                                              \
-        MT_ROUNDED(rc, "vmovap" one " %[a], %[r]\n\tvfmadd213s" one " %[c], %[b], %[r]",                     \
-                   r, [a] "x"(a), [b] "x"(b), [c] "x"(c));                                                   \
-        return r;                                                                                            \
-    }                                                                                                        \
     static MT_INLINE type mt_from_s64_##s(int64_t a, uint32_t rc)                                            \
     {                                                                                                        \
         type r;                                                                                              \
@@ -69,6 +62,34 @@
     }
 MT_DIRECTED(double, d, "d")
 MT_DIRECTED(float, f, "s")
+
+static MT_INLINE double mt_fma_d(double a, double b, double c, uint32_t rc)
+{
+    double r;
+    MT_ROUNDED(rc, "vmovapd %[a], %[r]\n\tvfmadd213sd %[c], %[b], %[r]",
+               r, [a] "x"(a), [b] "x"(b), [c] "x"(c));
+    return r;
+}
+
+/* CUDA's expf and its relatives round an fma down: without MXCSR, so that loops over threads vectorise. The
+ * product is exact in double precision, and sum + error is the exact result, so the float nearest to the sum
+ * is next to the right one at most. Infinity and NaN make all comparisons false. */
+static MT_INLINE float mt_fma_f(float a, float b, float c, uint32_t rc)
+{
+    double product = (double)a * b, sum = product + c;
+    double of_c = sum - product, error = (product - (sum - of_c)) + (c - of_c);
+    float r = (float)sum;
+    bool above = (r > sum) | ((r == sum) & (error < 0)), below = (r < sum) | ((r == sum) & (error > 0));
+    uint32_t u = mt_u32(r), sign = u & 0x80000000, zero = (u << 1) == 0;
+    uint32_t lower = zero ? 0x80000001 : sign ? u + 1 : u - 1, upper = zero ? 1 : sign ? u - 1 : u + 1;
+    if (rc == MT_RM) /* and +0 - 0 or x - x is -0 */
+        u = above ? lower : sum == 0 && !(mt_u64(product) == 0 && mt_u32(c) == 0) ? 0x80000000 : u;
+    else if (rc == MT_RP)
+        u = below ? upper : u;
+    else
+        u = sum < 0 ? (below ? upper : u) : (above ? lower : u);
+    return mt_f32(u);
+}
 
 static MT_INLINE float mt_rcp_f(float a, uint32_t rc)
 {
