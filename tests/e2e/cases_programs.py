@@ -353,3 +353,30 @@ def textures(world):
             same(f"textures {level}: untraced in {launch['kernel']}", launch["untraced"], launch["block"][0])
         fetched = sum(launch["block"][0] for launch in launches)
         same(f"textures {level}: mt-extract's count", world.extract([result.path()], "-s", "quick")["untraced"], fetched)
+
+
+@case("surfaces")
+def surfaces(world):
+    """Surfaces and levels of detail, checked by the program; a launch that leaves its surface fails. Copies of arrays
+    are in the companion, with as many bytes as the arrays have."""
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "surfaces.cu"), level)
+        result = world.run_ok(app)
+        words = result.out.split()
+        same(f"surfaces {level}: result", words[1:4] + words[5:] if len(words) == 6 else result.out,
+             ["accesses,", words[2], "checks,", "wrong"])
+        same(f"surfaces {level}: wrong", words[4], "0")
+        launches = result.companion().all("launch")
+        same(f"surfaces {level}: untraced", sum(e["untraced"] for e in launches), int(words[0]))
+        # Each kernel copy: two arrays in, one and the kept elements out; of this size, here those of float4.
+        sizes = {}
+        for e in result.companion().all("memcpy"):
+            sizes[e["kind"], e["bytes"]] = sizes.get((e["kind"], e["bytes"]), 0) + 1
+        same(f"surfaces {level}: copies of 9 x 5 elements of 16 bytes", [sizes.get((k, 720)) for k in ("h2d", "d2h")], [2, 2])
+        same(f"surfaces {level}: arrays", sorted({e["kind"] for e in result.companion().all("alloc")}), ["array", "cudaMalloc"])
+        trapped = world.run_ok([app, "trap"])
+        same(f"surfaces {level}: trap", trapped.out, "cudaErrorLaunchFailure\n")
+        holds("why", "surface access outside" in trapped.err)
+        foreign = world.run_ok([app, "foreign"])
+        same(f"surfaces {level}: foreign", foreign.out, "cudaErrorIllegalAddress\n")
+        holds("why", "is no texture object" in foreign.err)
