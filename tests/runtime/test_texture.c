@@ -1,5 +1,5 @@
-/* Arrays, mipmapped arrays, texture and surface objects: what may be made, what CUDA says of the rest, and copies with
- * offsets. The rules are those of CUDA's documentation of each call. */
+/* Arrays, mipmapped arrays, texture and surface objects: what may be made, what CUDA says of the rest, and
+ * copies with offsets. The rules are those of CUDA's documentation of each call. */
 #include "api.h"
 #include "util.h"
 
@@ -95,10 +95,8 @@ static void copies(void **state)
         (&in[0][0][0])[i] = i * 1000003ll;
     OK(cudaMalloc3DArray(&a, &desc, extent, 0));
     OK(cudaMalloc3DArray(&b, &desc, extent, cudaArrayLayered));
-    struct cudaMemcpy3DParms p = {.srcPtr = {in, W * 8, W, H},
-                                  .dstArray = a,
-                                  .extent = extent,
-                                  .kind = cudaMemcpyHostToDevice};
+    struct cudaMemcpy3DParms p = {
+        .srcPtr = {in, W * 8, W, H}, .dstArray = a, .extent = extent, .kind = cudaMemcpyHostToDevice};
     OK(cudaMemcpy3D(&p));
     struct cudaMemcpy3DParms q = {.srcArray = a,
                                   .dstArray = b,
@@ -174,7 +172,8 @@ static void mipmaps(void **state)
 
 static void textures(void **state)
 {
-    struct cudaChannelFormatDesc desc = floats(), ints = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindSigned);
+    struct cudaChannelFormatDesc desc = floats(),
+                                 ints = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindSigned);
     cudaArray_t a, b;
     cudaTextureObject_t t = 0, u = 0;
     OK(cudaMallocArray(&a, &desc, 8, 4, 0));
@@ -188,7 +187,8 @@ static void textures(void **state)
     assert_memory_equal(&got_r, &r, sizeof r);
     assert_memory_equal(&got_d, &d, sizeof d);
     EXPECT(cudaErrorInvalidValue, cudaGetTextureObjectResourceViewDesc(&got_v, t));
-    EXPECT(cudaErrorInvalidFilterSetting, cudaCreateTextureObject(&u, &r, &d, &v)); /* integers are not filtered */
+    EXPECT(cudaErrorInvalidFilterSetting,
+           cudaCreateTextureObject(&u, &r, &d, &v)); /* integers are not filtered */
     d.filterMode = cudaFilterModePoint;
     OK(cudaCreateTextureObject(&u, &r, &d, &v));
     assert_true(t && u && t != u);

@@ -1,5 +1,5 @@
-// Surface reads and writes of every geometry, element size and boundary mode, and levels of detail of mipmapped
-// arrays. What is expected is computed on the host from plain arrays.
+// Surface reads and writes of every geometry, element size and boundary mode, and levels of detail of
+// mipmapped arrays. What is expected is computed on the host from plain arrays.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,8 @@ static void expect(const char *what, bool holds)
         printf("wrong: %s\n", what);
 }
 
-// One thread per element: reads from `in`, writes to `out` in another layer and shifted, and keeps what it read.
+// One thread per element: reads from `in`, writes to `out` in another layer and shifted, and keeps what it
+// read.
 enum Geometry { S1D, S2D, S3D, S1DLayered, S2DLayered, SCube, SCubeLayered };
 template <class T>
 __global__ void copy(cudaSurfaceObject_t in, cudaSurfaceObject_t out, Geometry g, T *kept, int shift)
@@ -86,7 +87,10 @@ struct Array {
         OK(cudaDestroySurfaceObject(surface));
         OK(cudaFreeArray(array));
     }
-    size_t bytes() const { return element * w * h * d; }
+    size_t bytes() const
+    {
+        return element * w * h * d;
+    }
     void move(void *host, bool to)
     {
         cudaMemcpy3DParms p = {};
@@ -117,7 +121,8 @@ template <class T> static void one(Geometry g, int w, int h, int d, unsigned fla
     OK(cudaMemcpy(kept.data(), k, a.size(), cudaMemcpyDeviceToHost));
     expect(name, kept == a);
     for (int row = 0; row < in.h * in.d; row++)
-        memcpy(&want[(row * in.w + shift) * sizeof(T)], &a[row * in.w * sizeof(T)], (in.w - shift) * sizeof(T));
+        memcpy(&want[(row * in.w + shift) * sizeof(T)], &a[row * in.w * sizeof(T)],
+               (in.w - shift) * sizeof(T));
     expect(name, b == want);
     OK(cudaFree(k));
 }
@@ -219,7 +224,8 @@ static void mipmaps()
             accesses += 3 * n;
             OK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
             for (int i = 0; i < 3 * n; i++) {
-                // A gradient of 2^lod / 16 in normalised coordinates is 2^lod texels of 16, half of that of 8.
+                // A gradient of 2^lod / 16 in normalised coordinates is 2^lod texels of 16, half of that
+                // of 8.
                 double lod = i < 2 * n ? i % n / 8.0 - (i >= n ? first : 0) : 0;
                 lod = std::fmin(std::fmax(lod + d.mipmapLevelBias, 0.5), 3);
                 double level = linear ? lod : std::floor(lod + 0.5), want = 10 * (level + first);
@@ -244,7 +250,8 @@ __global__ void foreign(cudaTextureObject_t t, float *out)
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "trap")) {
-        Array *a = new Array(cudaCreateChannelDesc<int>(), 4, 0, 0, 0); // kept: after the failure nothing is freed
+        Array *a =
+            new Array(cudaCreateChannelDesc<int>(), 4, 0, 0, 0); // kept: after the failure nothing is freed
         traps<<<1, 1>>>(a->surface);
         printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
         return 0;
