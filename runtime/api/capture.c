@@ -1,33 +1,546 @@
 #include "capture.h"
+#include "entry.h"
 #include "error.h"
-#include "queue.h"
+#include "event.h"
+#include "graph.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct mt_capture {
+    unsigned long long id;
+    struct CUgraph_st *graph;
+    struct mt_stream *origin;
+    pthread_t thread; /* that began it */
+    enum cudaStreamCaptureMode mode;
+    int invalid, given; /* given: the graph is the program's */
+    struct mt_capture *next;
+};
+
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* all below, and what streams and events say of captures */
+static struct mt_capture *captures;
+static _Atomic unsigned ncaptures;
+static unsigned long long ids;
+static _Thread_local enum cudaStreamCaptureMode thread_mode; /* Global at first */
+static const cudaGraphEdgeData plain_edges[64];
+
+/* ---- tips ---- */
+
+static int add_tips(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count)
+{
+    struct CUgraphNode_st **p = realloc(*at, (*n + count + 1) * sizeof *p);
+    if (!p)
+        return -1;
+    *at = p;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < *n && p[k] != more[i])
+            k++;
+        if (k == *n)
+            p[(*n)++] = more[i];
+    }
+    return 0;
+}
+
+static void clear_tips(struct mt_stream *s)
+{
+    free(s->tips);
+    s->tips = NULL;
+    s->ntips = 0;
+}
+
+static void set_capture(struct mt_stream *s, struct mt_capture *c)
+{
+    __atomic_store_n(&s->capture, c, __ATOMIC_RELEASE);
+}
+
+/* ---- may this call be made? ---- */
+
+struct search {
+    int spoil, found;
+};
+
+static void look(void *stream, void *ctx)
+{
+    struct mt_stream *s = stream;
+    struct search *l = ctx;
+    if (s->capture && !(s->flags & cudaStreamNonBlocking)) {
+        l->found = 1;
+        s->capture->invalid |= l->spoil;
+    }
+}
+
+/* The legacy stream would have to wait for a captured one. spoil: the captures become invalid. */
+static int is_implicit(const struct mt_stream *s, int spoil)
+{
+    struct search l = {.spoil = spoil};
+    if (s == mt_stream_legacy())
+        mt_stream_each(look, &l);
+    return l.found;
+}
+
+static int is_ours(const struct mt_capture *c)
+{
+    return pthread_equal(c->thread, pthread_self()) && c->mode != cudaStreamCaptureModeRelaxed;
+}
+
+/* Captures that a call which may do anything would disturb become invalid. */
+static int is_prohibited(void)
+{
+    int found = 0;
+    for (struct mt_capture *c = captures; c && thread_mode != cudaStreamCaptureModeRelaxed; c = c->next)
+        if (is_ours(c) ||
+            (thread_mode == cudaStreamCaptureModeGlobal && c->mode == cudaStreamCaptureModeGlobal))
+            c->invalid = found = 1;
+    return found;
+}
+
+static cudaError_t check(struct mt_stream *s, enum mt_call call)
+{
+    if (call == MT_CALL_DEVICE) {
+        for (struct mt_capture *c = captures; c; c = c->next)
+            c->invalid = 1;
+        return captures ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    }
+    if (s && s->capture && s->capture->invalid)
+        return cudaErrorStreamCaptureInvalidated;
+    if (s && s->capture && call != MT_CALL_ASYNC) {
+        s->capture->invalid = 1;
+        return cudaErrorStreamCaptureUnsupported;
+    }
+    if (s && !s->capture && is_implicit(s, 1))
+        return cudaErrorStreamCaptureImplicit;
+    return call == MT_CALL_UNSAFE && is_prohibited() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
 
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call)
 {
-    return mt_in_host_function() ? mt_fail(cudaErrorNotPermitted) : cudaSuccess;
+    if (mt_in_host_function())
+        return mt_fail(cudaErrorNotPermitted);
+    if (!ncaptures)
+        return cudaSuccess;
+    pthread_mutex_lock(&lock);
+    cudaError_t e = check(s, call);
+    pthread_mutex_unlock(&lock);
+    return mt_fail(e);
+}
+
+/* ---- nodes ---- */
+
+static enum cudaGraphNodeType type_of(const struct mt_op *op)
+{
+    static const enum cudaGraphNodeType types[] = {
+        [MT_OP_KERNEL] = cudaGraphNodeTypeKernel,      [MT_OP_COPY] = cudaGraphNodeTypeMemcpy,
+        [MT_OP_FILL] = cudaGraphNodeTypeMemset,        [MT_OP_HOST] = cudaGraphNodeTypeHost,
+        [MT_OP_RECORD] = cudaGraphNodeTypeEventRecord, [MT_OP_WAIT] = cudaGraphNodeTypeWaitEvent,
+        [MT_OP_OTHER] = cudaGraphNodeTypeEmpty,
+    };
+    return types[op->kind];
+}
+
+/* Called with the lock. */
+static struct CUgraphNode_st *append(struct mt_stream *s, enum cudaGraphNodeType type, struct mt_op *op)
+{
+    struct CUgraphNode_st *n = mt_graph_add(s->capture->graph, type, op, s->tips, s->ntips);
+    if (n)
+        s->ntips = 0;
+    if (!n || add_tips(&s->tips, &s->ntips, &n, 1)) {
+        s->capture->invalid = 1;
+        return NULL;
+    }
+    return n;
 }
 
 cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op)
 {
-    mt_op_free(op);
-    return mt_fail(cudaErrorNotSupported);
+    cudaError_t e = op ? cudaErrorStreamCaptureInvalidated : cudaErrorMemoryAllocation;
+    pthread_mutex_lock(&lock);
+    if (op && s->capture && !s->capture->invalid)
+        e = append(s, type_of(op), op) ? cudaSuccess : cudaErrorMemoryAllocation;
+    else
+        mt_op_free(op);
+    pthread_mutex_unlock(&lock);
+    return mt_fail(e);
 }
 
-void mt_capture_leave(struct mt_stream *s)
+cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g)
 {
+    struct CUgraph_st *clone = mt_graph_clone(g);
+    if (!clone)
+        return mt_fail(cudaErrorMemoryAllocation);
+    clone->owned = 1;
+    pthread_mutex_lock(&lock);
+    struct CUgraphNode_st *n =
+        s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeGraph, NULL) : NULL;
+    if (n)
+        n->child = clone;
+    pthread_mutex_unlock(&lock);
+    if (!n)
+        mt_graph_free(clone);
+    return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
 }
+
+cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
+{
+    struct mt_graph_memory *m = malloc(sizeof *m);
+    if (!m)
+        return mt_fail(cudaErrorMemoryAllocation);
+    *m = (struct mt_graph_memory){1, 0, p, bytes};
+    pthread_mutex_lock(&lock);
+    struct CUgraphNode_st *n =
+        s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeMemAlloc, NULL) : NULL;
+    if (n)
+        n->memory = m;
+    pthread_mutex_unlock(&lock);
+    if (!n)
+        free(m);
+    return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
+}
+
+cudaError_t mt_capture_free(struct mt_stream *s, void *p)
+{
+    cudaError_t e = cudaErrorStreamCaptureInvalidated;
+    pthread_mutex_lock(&lock);
+    if (s->capture && !s->capture->invalid) {
+        struct CUgraphNode_st *from = mt_graph_allocated(s->capture->graph, p), *n = NULL;
+        if (from && !from->memory->freed)
+            n = append(s, cudaGraphNodeTypeMemFree, NULL);
+        if (n) {
+            n->freed = p;
+            from->memory->freed = 1;
+        }
+        e = n ? cudaSuccess : from ? cudaErrorInvalidValue : cudaErrorNotSupported;
+    }
+    pthread_mutex_unlock(&lock);
+    return mt_fail(e);
+}
+
+/* ---- events ---- */
 
 cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e)
 {
-    return mt_fail(cudaErrorNotSupported);
+    cudaError_t rc = cudaSuccess;
+    pthread_mutex_lock(&lock);
+    e->nnodes = 0;
+    if (!s->capture || s->capture->invalid)
+        rc = cudaErrorStreamCaptureInvalidated;
+    else if (add_tips(&e->nodes, &e->nnodes, s->tips, s->ntips))
+        rc = cudaErrorMemoryAllocation;
+    if (!rc) {
+        e->capture = s->capture;
+        e->capture_id = s->capture->id;
+    }
+    pthread_mutex_unlock(&lock);
+    return mt_fail(rc);
+}
+
+/* The capture in which the event was recorded, if it is under way. With the lock. */
+static struct mt_capture *capture_of(const struct mt_event *e)
+{
+    struct mt_capture *c = captures;
+    while (c && !(e->capture == c && e->capture_id == c->id))
+        c = c->next;
+    return c;
+}
+
+static cudaError_t join(struct mt_stream *s, struct mt_event *e)
+{
+    struct mt_capture *c = capture_of(e);
+    if (e->capture && !c)
+        return cudaErrorCapturedEvent;
+    if (!c) { /* of a time before the capture */
+        s->capture->invalid = 1;
+        return cudaErrorStreamCaptureIsolation;
+    }
+    if (c->invalid)
+        return cudaErrorStreamCaptureInvalidated;
+    if (s->capture && s->capture != c) {
+        s->capture->invalid = c->invalid = 1;
+        return cudaErrorStreamCaptureMerge;
+    }
+    if (s == mt_stream_legacy()) {
+        c->invalid = 1;
+        return cudaErrorStreamCaptureImplicit;
+    }
+    if (add_tips(&s->tips, &s->ntips, e->nodes, e->nnodes))
+        return cudaErrorMemoryAllocation;
+    set_capture(s, c);
+    return cudaSuccess;
 }
 
 cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e)
 {
-    return mt_fail(cudaErrorNotSupported);
+    pthread_mutex_lock(&lock);
+    cudaError_t rc = join(s, e);
+    pthread_mutex_unlock(&lock);
+    return mt_fail(rc);
 }
 
 cudaError_t mt_capture_asked(struct mt_event *e)
 {
+    pthread_mutex_lock(&lock);
+    struct mt_capture *c = capture_of(e);
+    if (c)
+        c->invalid = 1;
+    pthread_mutex_unlock(&lock);
     return mt_fail(cudaErrorCapturedEvent);
+}
+
+/* ---- begin and end ---- */
+
+static cudaError_t begin(cudaStream_t handle, struct CUgraph_st *into, struct CUgraphNode_st *const *after,
+                         size_t n, enum cudaStreamCaptureMode mode)
+{
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(handle);
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    if ((unsigned)mode > cudaStreamCaptureModeRelaxed)
+        return mt_fail(cudaErrorInvalidValue);
+    if (s == mt_stream_legacy())
+        return mt_fail(cudaErrorStreamCaptureUnsupported);
+    struct mt_capture *c = calloc(1, sizeof *c);
+    if (c)
+        c->graph = into ? into : mt_graph_new();
+    if (!c || !c->graph) {
+        free(c);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    c->given = into != NULL;
+    c->graph->owned = 1;
+    c->origin = s;
+    c->thread = pthread_self();
+    c->mode = mode;
+    pthread_mutex_lock(&lock);
+    cudaError_t e = s->capture                                ? cudaErrorIllegalState
+                    : add_tips(&s->tips, &s->ntips, after, n) ? cudaErrorMemoryAllocation
+                                                              : cudaSuccess;
+    if (!e) {
+        c->id = ++ids;
+        c->next = captures;
+        captures = c;
+        ncaptures++;
+        set_capture(s, c);
+    }
+    pthread_mutex_unlock(&lock);
+    if (e && !into)
+        mt_graph_free(c->graph);
+    if (e)
+        free(c);
+    return mt_fail(e);
+}
+
+cudaError_t IMPL(cudaStreamBeginCapture)(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    return begin(stream, NULL, NULL, 0, mode);
+}
+
+#if CUDART_VERSION >= 12030
+cudaError_t IMPL(cudaStreamBeginCaptureToGraph)(cudaStream_t stream, cudaGraph_t graph,
+                                                const cudaGraphNode_t *after, const cudaGraphEdgeData *edges,
+                                                size_t n, enum cudaStreamCaptureMode mode)
+{
+    struct CUgraph_st *g = mt_graph_get(graph);
+    if (!g || (n && !after))
+        return mt_fail(cudaErrorInvalidValue);
+    for (size_t i = 0; i < n; i++)
+        if (!mt_graph_node(after[i]) || after[i]->graph != g)
+            return mt_fail(cudaErrorInvalidValue);
+    return begin(stream, g, after, n, mode);
+}
+#endif
+
+struct leaving {
+    struct mt_capture *capture;
+    int unjoined;
+};
+
+/* What a stream did must come before what the first one did last. */
+static void leave(void *stream, void *ctx)
+{
+    struct mt_stream *s = stream, *origin = ((struct leaving *)ctx)->capture->origin;
+    struct leaving *l = ctx;
+    if (s->capture != l->capture || s == origin)
+        return;
+    for (size_t i = 0; i < s->ntips; i++) {
+        int joined = 0;
+        for (size_t k = 0; k < origin->ntips && !joined; k++)
+            joined = mt_graph_precedes(s->tips[i], origin->tips[k]);
+        l->unjoined |= !joined;
+    }
+    clear_tips(s);
+    set_capture(s, NULL);
+}
+
+/* Called with the lock: the capture is over. 1 when some stream was not joined. */
+static int end(struct mt_capture *c)
+{
+    struct leaving l = {c, 0};
+    mt_stream_each(leave, &l);
+    clear_tips(c->origin);
+    set_capture(c->origin, NULL);
+    for (struct mt_capture **p = &captures; *p; p = &(*p)->next)
+        if (*p == c) {
+            *p = c->next;
+            break;
+        }
+    ncaptures--;
+    return l.unjoined;
+}
+
+cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
+{
+    cudaError_t e = cudaSuccess;
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(handle);
+    if (!s || !out)
+        return mt_fail(s ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    struct mt_capture *c = s->capture;
+    if (!c)
+        e = cudaErrorIllegalState;
+    else if (c->origin != s)
+        e = cudaErrorStreamCaptureUnmatched;
+    else if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
+        e = cudaErrorStreamCaptureWrongThread;
+    if (e) {
+        pthread_mutex_unlock(&lock);
+        return mt_fail(e);
+    }
+    int unjoined = end(c);
+    pthread_mutex_unlock(&lock);
+    e = c->invalid ? cudaErrorStreamCaptureInvalidated
+        : unjoined ? cudaErrorStreamCaptureUnjoined
+                   : cudaSuccess;
+    c->graph->owned = 0;
+    if (!e)
+        *out = c->graph;
+    else if (!c->given)
+        mt_graph_free(c->graph);
+    free(c);
+    return mt_fail(e);
+}
+
+/* A captured stream is destroyed: nobody can end its capture any more when it began it. */
+void mt_capture_leave(struct mt_stream *s)
+{
+    struct mt_capture *over = NULL;
+    if (!mt_capturing(s))
+        return;
+    pthread_mutex_lock(&lock);
+    if (s->capture) {
+        s->capture->invalid = 1;
+        if (s->capture->origin == s)
+            end(over = s->capture);
+        clear_tips(s);
+        set_capture(s, NULL);
+    }
+    pthread_mutex_unlock(&lock);
+    if (over && !over->given)
+        mt_graph_free(over->graph);
+    free(over);
+}
+
+/* ---- questions ---- */
+
+static enum cudaStreamCaptureStatus status_of(const struct mt_stream *s)
+{
+    return !s->capture           ? cudaStreamCaptureStatusNone
+           : s->capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                 : cudaStreamCaptureStatusActive;
+}
+
+static cudaError_t info(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
+                        cudaGraph_t *graph, const cudaGraphNode_t **tips, const cudaGraphEdgeData **edges,
+                        size_t *n)
+{
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(handle);
+    if (!s || !status)
+        return mt_fail(s ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    pthread_mutex_lock(&lock);
+    int implicit = ncaptures && is_implicit(s, 0);
+    *status = status_of(s);
+    int on = *status == cudaStreamCaptureStatusActive;
+    if (on && id)
+        *id = s->capture->id;
+    if (on && graph)
+        *graph = s->capture->graph;
+    if (on && tips)
+        *tips = s->tips;
+    if (on && edges)
+        *edges = s->ntips <= sizeof plain_edges / sizeof *plain_edges ? plain_edges : NULL;
+    if (on && n)
+        *n = s->ntips;
+    pthread_mutex_unlock(&lock);
+    return implicit ? mt_fail(cudaErrorStreamCaptureImplicit) : cudaSuccess;
+}
+
+cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
+{
+    return info(handle, status, NULL, NULL, NULL, NULL, NULL);
+}
+
+static cudaError_t update(cudaStream_t handle, cudaGraphNode_t *tips, size_t n, unsigned flags)
+{
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(handle);
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    if (flags > cudaStreamSetCaptureDependencies || (n && !tips))
+        return mt_fail(cudaErrorInvalidValue);
+    pthread_mutex_lock(&lock);
+    cudaError_t e = !s->capture           ? cudaErrorIllegalState
+                    : s->capture->invalid ? cudaErrorStreamCaptureInvalidated
+                                          : cudaSuccess;
+    for (size_t i = 0; i < n && !e; i++)
+        if (!mt_graph_node(tips[i]) || tips[i]->graph != s->capture->graph)
+            e = cudaErrorInvalidValue;
+    if (!e && flags == cudaStreamSetCaptureDependencies)
+        s->ntips = 0;
+    if (!e && add_tips(&s->tips, &s->ntips, tips, n))
+        e = cudaErrorMemoryAllocation;
+    pthread_mutex_unlock(&lock);
+    return mt_fail(e);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                           unsigned long long *id, cudaGraph_t *graph,
+                                           const cudaGraphNode_t **tips, const cudaGraphEdgeData **edges,
+                                           size_t *n)
+{
+    return info(stream, status, id, graph, tips, edges, n);
+}
+
+cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips,
+                                                      const cudaGraphEdgeData *edges, size_t n,
+                                                      unsigned flags)
+{
+    return update(stream, tips, n, flags);
+}
+#else
+cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                           unsigned long long *id, cudaGraph_t *graph,
+                                           const cudaGraphNode_t **tips, size_t *n)
+{
+    return info(stream, status, id, graph, tips, NULL, n);
+}
+
+cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips, size_t n,
+                                                      unsigned flags)
+{
+    return update(stream, tips, n, flags);
+}
+#endif
+
+cudaError_t IMPL(cudaThreadExchangeStreamCaptureMode)(enum cudaStreamCaptureMode *mode)
+{
+    if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
+        return mt_fail(cudaErrorInvalidValue);
+    enum cudaStreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return cudaSuccess;
 }

@@ -23,6 +23,13 @@ enum mt_call {
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call);
 /* The operation becomes a node behind what was put into the stream before. */
 cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op);
+/* The same with a copy of a graph. */
+struct CUgraph_st;
+cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g);
+/* cudaMallocAsync and cudaFreeAsync: the memory at `p` is the graph's; only what the graph allocated can be
+ * freed in it. */
+cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes);
+cudaError_t mt_capture_free(struct mt_stream *s, void *p);
 /* cudaEventRecord in a captured stream. */
 cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e);
 /* cudaStreamWaitEvent when the stream is captured or the event was recorded in one that was. */

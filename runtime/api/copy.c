@@ -227,6 +227,8 @@ static cudaError_t copy(const struct mt_box *b, int skip, cudaStream_t stream, i
     if (!s)
         return mt_fail(cudaErrorInvalidResourceHandle);
     cudaError_t e = mt_capture_check(s, async ? MT_CALL_ASYNC : MT_CALL_SYNC);
+    if (!e && !async)
+        e = mt_capture_check(NULL, MT_CALL_UNSAFE);
     if (e)
         return e;
     e = empty(b) ? cudaSuccess : check(b, skip);

@@ -1,5 +1,6 @@
 /* The CPU device as cudaGetDevice* show it: one sm_90 device. */
 #include "entry.h"
+#include "capture.h"
 #include "device.h"
 #include "error.h"
 #include "advise.h"
@@ -189,6 +190,9 @@ cudaError_t IMPL(cudaCtxResetPersistingL2Cache)(void)
 cudaError_t IMPL(cudaDeviceSynchronize)(void)
 {
     MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_capture_check(NULL, MT_CALL_DEVICE);
+    if (e)
+        return e;
     mt_stream_wait_all();
     mt_synced();
     return mt_failed_sync();

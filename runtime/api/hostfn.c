@@ -117,6 +117,13 @@ struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStr
     return &h->op;
 }
 
+void mt_host_parts(const struct mt_op *op, cudaHostFn_t *fn, void **data)
+{
+    const struct host_op *h = (const struct host_op *)op;
+    *fn = h->fn;
+    *data = h->data;
+}
+
 void mt_hostfn_forked(void)
 {
     pthread_mutex_init(&lock, NULL);

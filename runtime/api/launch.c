@@ -222,6 +222,11 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
         say_forked();
 }
 
+unsigned mt_launch_nparams(const struct mt_op *op)
+{
+    return ((const struct launch_op *)op)->f->kernel->nparams;
+}
+
 const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void **args)
 {
     struct launch_op *l = (struct launch_op *)op;

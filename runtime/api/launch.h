@@ -32,6 +32,7 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
                          const struct mt_host_site *site);
 /* Before it is queued in `s`: the trace that its records go to. */
 void mt_launch_bind(struct mt_op *op, struct mt_stream *s);
+unsigned mt_launch_nparams(const struct mt_op *op);
 /* What a launch operation was made of. `args`: room for as many pointers as the kernel has parameters; they
  * point into the operation. */
 const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_config *c, void **args);

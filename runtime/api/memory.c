@@ -1,6 +1,7 @@
 /* Allocation on the CPU device. */
 #include "entry.h"
 #include "array.h"
+#include "capture.h"
 #include "device.h"
 #include "error.h"
 #include "heap.h"
@@ -20,6 +21,9 @@ static cudaError_t alloc(void **out, size_t bytes, enum mt_heap_kind kind, unsig
     MT_RETURN_IF_FAILED();
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = mt_capture_check(NULL, MT_CALL_UNSAFE);
+    if (e)
+        return e;
     *out = NULL;
     if (!bytes)
         return cudaSuccess;
@@ -74,6 +78,9 @@ cudaError_t IMPL(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent ext
 cudaError_t IMPL(cudaFree)(void *p)
 {
     MT_RETURN_IF_FAILED();
+    cudaError_t unsafe = mt_capture_check(NULL, MT_CALL_UNSAFE);
+    if (unsafe)
+        return unsafe;
     mt_stream_wait_all();
     mt_synced();
     if (!p)
@@ -92,6 +99,9 @@ cudaError_t IMPL(cudaFree)(void *p)
 cudaError_t IMPL(cudaFreeHost)(void *p)
 {
     MT_RETURN_IF_FAILED();
+    cudaError_t unsafe = mt_capture_check(NULL, MT_CALL_UNSAFE);
+    if (unsafe)
+        return unsafe;
     mt_stream_wait_all();
     return !p || mt_heap_free(p, BIT(MT_HEAP_HOST)) ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
 }

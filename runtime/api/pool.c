@@ -7,7 +7,9 @@
 #include "error.h"
 #include "heap.h"
 #include "map.h"
-#include "stream.h"
+#include "capture.h"
+#include "objects.h"
+#include "queue.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,14 +118,20 @@ static cudaError_t alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
     MT_RETURN_IF_FAILED();
     if (!out || !p)
         return mt_fail(cudaErrorInvalidValue);
-    if (!mt_stream_get(stream))
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
         return mt_fail(cudaErrorInvalidResourceHandle);
+    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
+    if (e)
+        return e;
     *out = NULL;
     if (!bytes)
         return cudaSuccess;
     if (!reserve(p, bytes))
         return mt_fail(cudaErrorMemoryAllocation);
     *out = mt_heap_alloc(bytes, MT_HEAP_DEVICE, p->id);
+    if (*out && mt_capturing(s))
+        return mt_capture_alloc(s, *out, bytes);
     if (*out)
         return cudaSuccess;
     mt_pool_freed(p->id, bytes);
@@ -140,6 +148,25 @@ cudaError_t IMPL(cudaMallocFromPoolAsync)(void **out, size_t bytes, cudaMemPool_
     return alloc(out, bytes, get(p), stream);
 }
 
+struct free_op {
+    struct mt_op op;
+    void *p;
+};
+
+static int free_now(struct mt_op *op)
+{
+    void *p = ((struct free_op *)op)->p;
+    struct mt_block b;
+    struct mt_object *o = mt_object_take(p);
+    int found = mt_heap_find(p, &b), freed = mt_heap_free(p, 1u << MT_HEAP_DEVICE);
+    mt_object_done(o, freed);
+    if (found && freed)
+        mt_pool_freed(b.flags, b.bytes);
+    if (!freed) /* it was freed in between */
+        mt_fail_later(cudaErrorInvalidValue);
+    return MT_OP_DONE;
+}
+
 cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
 {
     struct mt_block b;
@@ -147,14 +174,18 @@ cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    mt_stream_wait(s); /* what is in the stream may use it */
-    if (!p)
-        return cudaSuccess;
-    int found = mt_heap_find(p, &b);
-    if (!mt_heap_free(p, 1u << MT_HEAP_DEVICE))
+    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
+    if (e || !p)
+        return e;
+    if (!mt_heap_find(p, &b) || b.base != (uint64_t)(uintptr_t)p || b.kind != MT_HEAP_DEVICE)
         return mt_fail(cudaErrorInvalidValue);
-    if (found)
-        mt_pool_freed(b.flags, b.bytes);
+    if (mt_capturing(s))
+        return mt_capture_free(s, p);
+    struct free_op *f = mt_op_new(sizeof *f, MT_OP_OTHER, free_now);
+    if (!f)
+        return mt_fail(cudaErrorMemoryAllocation);
+    f->p = p;
+    mt_op_enqueue(s, &f->op); /* what is in the stream may use it */
     return cudaSuccess;
 }
 

@@ -78,6 +78,7 @@ void mt_queue_forked(void);
 /* hostfn.c */
 /* fn(data), or callback(stream, error so far, data), of the program. NULL: out of memory. */
 struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data);
+void mt_host_parts(const struct mt_op *op, cudaHostFn_t *fn, void **data);
 /* 1 in a thread that runs one of them: CUDA calls are not permitted there. */
 int mt_in_host_function(void);
 void mt_hostfn_forked(void);

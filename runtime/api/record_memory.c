@@ -146,8 +146,11 @@ cudaError_t REC(cudaHostUnregister)(void *p)
     FREE(p, MT_NEXT(cudaHostUnregister)(p));
 }
 
+/* The CPU device writes it down when the stream comes to it (pool.c). */
 cudaError_t REC(cudaFreeAsync)(void *p, cudaStream_t stream)
 {
+    if (!mt_device_is_gpu())
+        return MT_NEXT(cudaFreeAsync)(p, stream);
     FREE(p, MT_NEXT(cudaFreeAsync)(p, stream));
 }
 

@@ -13,10 +13,11 @@ struct mt_stream {
     uint64_t id;
     unsigned flags;
     int priority;
-    pthread_mutex_t launching;     /* held while the trace is opened */
-    struct mt_trace *trace;        /* from the first traced launch on */
-    struct mt_capture *capture;    /* while it is captured; see capture.h */
-    struct mt_stream *joined_next; /* streams of the same capture */
+    pthread_mutex_t launching;    /* held while the trace is opened */
+    struct mt_trace *trace;       /* from the first traced launch on */
+    struct mt_capture *capture;   /* while it is captured; this and the next two belong to capture.c */
+    struct CUgraphNode_st **tips; /* what the next operation of the capture follows */
+    size_t ntips;
     /* The rest belongs to queue.c. */
     struct mt_op *first, *last; /* what is to be done, the oldest first; that one may be under way */
     int running, blocked, active, waiters, refs;

@@ -131,15 +131,6 @@ cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t 
     return cudaSuccess; /* who may touch it when: the CPU device lets everybody */
 }
 
-cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
-{
-    cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
-    if (s && status)
-        *status = cudaStreamCaptureStatusNone;
-    return s && !status ? mt_fail(cudaErrorInvalidValue) : e;
-}
-
 static cudaStreamAttrValue *attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
                                       cudaError_t *e)
 {
@@ -187,7 +178,8 @@ static cudaError_t host_call(cudaStream_t handle, cudaStreamCallback_t callback,
         return e;
     if (!callback && !fn)
         return mt_fail(cudaErrorInvalidValue);
-    e = mt_capture_check(s, MT_CALL_ASYNC);
+    /* Graphs have no callbacks, only host functions. */
+    e = mt_capture_check(s, callback && mt_capturing(s) ? MT_CALL_SYNC : MT_CALL_ASYNC);
     if (e)
         return e;
     struct mt_op *op = mt_host_op(fn, callback, handle, data);

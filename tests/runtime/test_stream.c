@@ -211,16 +211,18 @@ static void last_error(void **state)
 
 static void unsupported(void *arg)
 {
-    cudaGraph_t g;
+    cudaGraphConditionalHandle h;
     for (int i = 0; i < 3; i++)
-        EXPECT(cudaErrorNotSupported, cudaGraphCreate(&g, 0));
+        EXPECT(cudaErrorNotSupported, cudaGraphConditionalHandleCreate(&h, NULL, 0, 0));
 }
 
 static void unsupported_is_said_once(void **state)
 {
     char *text = said(unsupported, NULL);
     assert_int_equal(count_lines(text, NULL), 1);
-    assert_int_equal(count_lines(text, "memtrace: ", "cudaGraphCreate", "cudaErrorNotSupported", NULL), 1);
+    assert_int_equal(
+        count_lines(text, "memtrace: ", "cudaGraphConditionalHandleCreate", "cudaErrorNotSupported", NULL),
+        1);
     free(text);
 }
 

@@ -1,0 +1,79 @@
+/* Graphs on the CPU device. A node that does something has an operation (queue.h) as its template: each launch of
+ * the graph queues a copy of it. Like CUDA's, graphs are not for several threads at once; what is known of them
+ * is. */
+#ifndef MT_API_GRAPH_H
+#define MT_API_GRAPH_H
+#include "queue.h"
+#include <cuda_runtime_api.h>
+
+/* Memory of an allocation node: at one address for all launches. */
+struct mt_graph_memory {
+    int refs;
+    int freed; /* a node frees it: it goes with the graph; else it is the program's after the first launch */
+    void *p;
+    size_t bytes;
+};
+
+struct CUgraphNode_st {
+    struct CUgraph_st *graph;
+    enum cudaGraphNodeType type;
+    struct mt_op *op;         /* NULL: nothing to do */
+    struct CUgraph_st *child; /* of its own, or NULL */
+    struct CUgraphNode_st **after;
+    size_t nafter;
+    struct CUgraphNode_st *from; /* the node that it is a clone of; only to compare with */
+    struct mt_graph_memory *memory;
+    void *freed;        /* what a free node frees */
+    void **args;        /* for who asks for a kernel's parameters */
+    int disabled, seen; /* seen: for walks */
+    size_t index;       /* in its graph */
+};
+
+struct mt_user_share {
+    struct CUuserObject_st *object;
+    unsigned count;
+};
+
+struct CUgraph_st {
+    struct CUgraphNode_st **node; /* in the order in which they were made */
+    size_t n, capacity;
+    int owned; /* by a node or a capture: the program cannot destroy it */
+    struct mt_user_share *user;
+    size_t nuser;
+};
+
+struct CUgraph_st *mt_graph_new(void); /* NULL: out of memory */
+/* NULL if the program's handle is none. */
+struct CUgraph_st *mt_graph_get(cudaGraph_t g);
+struct CUgraphNode_st *mt_graph_node(cudaGraphNode_t n);
+void mt_graph_free(struct CUgraph_st *g);
+struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g);
+/* A new node behind `after`. The operation becomes the node's in any case. NULL: out of memory. */
+struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType type, struct mt_op *op,
+                                    struct CUgraphNode_st *const *after, size_t n);
+/* 1 if `n` is `of` or comes before it. */
+int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of);
+/* The nodes so that each stands behind those it follows; the caller frees it. NULL: a cycle, or no memory. */
+struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g);
+/* The allocation node of this graph whose memory begins at `p`, or NULL. */
+struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p);
+void mt_graph_memory_release(struct mt_graph_memory *m);
+
+/* graph_nodes.c: templates from what the program says. */
+cudaError_t mt_graph_kernel_op(struct mt_op **out, const struct cudaKernelNodeParams *p);
+cudaError_t mt_graph_copy_op(struct mt_op **out, const struct cudaMemcpy3DParms *p);
+cudaError_t mt_graph_fill_op(struct mt_op **out, const struct cudaMemsetParams *p);
+cudaError_t mt_graph_host_op(struct mt_op **out, const struct cudaHostNodeParams *p);
+cudaError_t mt_graph_copy_1d(struct mt_op **out, void *dst, const void *src, size_t bytes,
+                             enum cudaMemcpyKind kind);
+cudaError_t mt_graph_copy_symbol(struct mt_op **out, const void *symbol, const void *other, size_t bytes,
+                                 size_t offset, enum cudaMemcpyKind kind, int to);
+/* Gives a node a new template when it has one of this type; the operation is taken in any case. */
+cudaError_t mt_graph_replace(struct CUgraphNode_st *n, enum cudaGraphNodeType type, struct mt_op *op);
+
+/* graph_exec.c: queues the graph's operations in `s`. */
+cudaError_t mt_graph_run(struct CUgraph_st *g, struct mt_stream *s);
+/* user.c: shares of a graph, in its clone and when it goes. */
+int mt_user_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
+void mt_user_drop(struct CUgraph_st *g);
+#endif

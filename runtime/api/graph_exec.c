@@ -1,0 +1,397 @@
+/* Graphs that are ready to be launched, on the CPU device. A launch queues the graph's operations in the stream, one
+ * after the other in an order that its edges allow: each kernel is a launch of its own there, in the trace too. */
+#include "capture.h"
+#include "copy.h"
+#include "entry.h"
+#include "error.h"
+#include "event.h"
+#include "graph.h"
+#include "launch.h"
+#include "map.h"
+#include "common/site.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct CUgraphExec_st {
+    struct CUgraph_st *graph; /* a clone; its nodes know theirs in `from` */
+    unsigned long long flags;
+    struct mt_mark *last; /* its launches are one after the other, whatever their streams */
+};
+
+static struct mt_map execs = MT_MAP_INIT;
+
+static struct CUgraphExec_st *get(cudaGraphExec_t e)
+{
+    return e ? mt_map_get(&execs, e) : NULL;
+}
+
+/* ---- launching ---- */
+
+static void bind(struct mt_op *op, struct mt_stream *s)
+{
+    if (op->kind == MT_OP_KERNEL)
+        mt_launch_bind(op, s);
+    else if (op->kind == MT_OP_COPY)
+        mt_copy_bind(op, s);
+    else if (op->kind == MT_OP_FILL)
+        mt_fill_bind(op, s);
+    else if (op->kind == MT_OP_RECORD || op->kind == MT_OP_WAIT)
+        mt_event_bind(op, s);
+}
+
+static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s)
+{
+    if (n->child)
+        return mt_graph_run(n->child, s);
+    if (!n->op || n->disabled)
+        return cudaSuccess;
+    struct mt_op *op = mt_op_copy(n->op);
+    cudaError_t e = !op ? cudaErrorMemoryAllocation : op->renew ? (cudaError_t)op->renew(op) : cudaSuccess;
+    if (e) {
+        mt_op_free(op);
+        return mt_fail(e);
+    }
+    bind(op, s);
+    mt_op_enqueue(s, op);
+    return cudaSuccess;
+}
+
+cudaError_t mt_graph_run(struct CUgraph_st *g, struct mt_stream *s)
+{
+    struct CUgraphNode_st **sorted = mt_graph_sorted(g);
+    cudaError_t e = sorted ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+    for (size_t i = 0; i < g->n && !e; i++)
+        e = run_node(sorted[i], s);
+    free(sorted);
+    return e;
+}
+
+static int nothing(struct mt_op *op)
+{
+    return MT_OP_DONE;
+}
+
+static cudaError_t run(struct CUgraphExec_st *x, struct mt_stream *s)
+{
+    struct mt_op *begin = mt_op_new(sizeof *begin, MT_OP_OTHER, nothing);
+    struct mt_op *end = mt_op_new(sizeof *end, MT_OP_OTHER, nothing);
+    struct mt_mark *mark = mt_mark_new();
+    if (!begin || !end || !mark) {
+        mt_op_free(begin);
+        mt_op_free(end);
+        mt_mark_release(mark);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    begin->always = end->always = 1;
+    begin->after = x->last; /* its reference */
+    end->reaches = mt_mark_hold(mark);
+    x->last = mark;
+    mt_op_enqueue(s, begin);
+    cudaError_t e = mt_graph_run(x->graph, s);
+    mt_op_enqueue(s, end);
+    return e;
+}
+
+cudaError_t IMPL(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    MT_RETURN_IF_FAILED();
+    struct CUgraphExec_st *x = get(exec);
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!x || !s)
+        return mt_fail(x ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
+    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
+    if (e)
+        return e;
+    return mt_capturing(s) ? mt_capture_child(s, x->graph) : run(x, s);
+}
+
+cudaError_t IMPL(cudaGraphUpload)(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    MT_RETURN_IF_FAILED();
+    if (!get(exec))
+        return mt_fail(cudaErrorInvalidValue);
+    struct mt_stream *s = mt_stream_get(stream);
+    return s ? mt_capture_check(s, MT_CALL_ASYNC) : mt_fail(cudaErrorInvalidResourceHandle);
+}
+
+/* ---- making ---- */
+
+/* The clone's graphs below it know cycles only by failing to be sorted. */
+static int has_cycle(struct CUgraph_st *g)
+{
+    struct CUgraphNode_st **sorted = mt_graph_sorted(g);
+    free(sorted);
+    return !sorted;
+}
+
+cudaError_t IMPL(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph,
+                                                unsigned long long flags)
+{
+    const unsigned long long known = cudaGraphInstantiateFlagAutoFreeOnLaunch |
+                                     cudaGraphInstantiateFlagUpload |
+                                     cudaGraphInstantiateFlagUseNodePriority;
+    MT_RETURN_IF_FAILED();
+    struct CUgraph_st *g = mt_graph_get(graph);
+    if (!out || !g || flags & ~(known | cudaGraphInstantiateFlagDeviceLaunch) || has_cycle(g))
+        return mt_fail(cudaErrorInvalidValue);
+    if (flags & cudaGraphInstantiateFlagDeviceLaunch)
+        return mt_fail(cudaErrorNotSupported);
+    struct CUgraphExec_st *x = calloc(1, sizeof *x);
+    if (x)
+        x->graph = mt_graph_clone(g);
+    if (!x || !x->graph || mt_map_set(&execs, x, x)) {
+        if (x && x->graph)
+            mt_graph_free(x->graph);
+        free(x);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    x->graph->owned = 1;
+    x->flags = flags;
+    *out = x;
+    return cudaSuccess;
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t IMPL(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    return IMPL(cudaGraphInstantiateWithFlags)(out, graph, flags);
+}
+
+cudaError_t IMPL(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph_t graph,
+                                                 cudaGraphInstantiateParams *params)
+{
+    if (!params)
+        return mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = IMPL(cudaGraphInstantiateWithFlags)(out, graph, params->flags);
+    params->errNode_out = NULL;
+    params->result_out = e ? cudaGraphInstantiateError : cudaGraphInstantiateSuccess;
+    return e;
+}
+
+cudaError_t IMPL(cudaGraphExecGetFlags)(cudaGraphExec_t exec, unsigned long long *flags)
+{
+    struct CUgraphExec_st *x = get(exec);
+    if (!x || !flags)
+        return mt_fail(cudaErrorInvalidValue);
+    *flags = x->flags;
+    return cudaSuccess;
+}
+#else
+cudaError_t IMPL(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                       char *log, size_t size)
+{
+    if (log && size)
+        *log = 0;
+    return IMPL(cudaGraphInstantiateWithFlags)(out, graph, 0);
+}
+#endif
+
+/* What was launched goes on: it has operations of its own. */
+cudaError_t IMPL(cudaGraphExecDestroy)(cudaGraphExec_t exec)
+{
+    struct CUgraphExec_st *x = exec ? mt_map_take(&execs, exec) : NULL;
+    if (!x)
+        return mt_fail(cudaErrorInvalidValue);
+    if (x->last && x->graph->n)
+        mt_mark_wait(x->last); /* its memory nodes may be in use */
+    mt_mark_release(x->last);
+    mt_graph_free(x->graph);
+    free(x);
+    return cudaSuccess;
+}
+
+/* ---- changing ---- */
+
+/* The node made from `node`; NULL: none. */
+static struct CUgraphNode_st *made_from(struct CUgraph_st *g, cudaGraphNode_t node)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (g->node[i]->from == node)
+            return g->node[i];
+    return NULL;
+}
+
+static struct CUgraphNode_st *find(cudaGraphExec_t exec, cudaGraphNode_t node)
+{
+    struct CUgraphExec_st *x = get(exec);
+    return x ? made_from(x->graph, node) : NULL;
+}
+
+#define SET(type, make)                                                                                      \
+    struct mt_op *op = NULL;                                                                                 \
+    cudaError_t e = (make);                                                                                  \
+    return e ? e : mt_graph_replace(find(exec, node), type, op)
+
+cudaError_t IMPL(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                   const struct cudaKernelNodeParams *params)
+{
+    SET(cudaGraphNodeTypeKernel, mt_graph_kernel_op(&op, params));
+}
+
+cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                   const struct cudaMemcpy3DParms *params)
+{
+    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_op(&op, params));
+}
+
+cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParams1D)(cudaGraphExec_t exec, cudaGraphNode_t node, void *dst,
+                                                     const void *src, size_t bytes, enum cudaMemcpyKind kind)
+{
+    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_1d(&op, dst, src, bytes, kind));
+}
+
+cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParamsToSymbol)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                           const void *symbol, const void *src, size_t bytes,
+                                                           size_t offset, enum cudaMemcpyKind kind)
+{
+    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
+}
+
+cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParamsFromSymbol)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                             void *dst, const void *symbol, size_t bytes,
+                                                             size_t offset, enum cudaMemcpyKind kind)
+{
+    SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
+}
+
+cudaError_t IMPL(cudaGraphExecMemsetNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                   const struct cudaMemsetParams *params)
+{
+    SET(cudaGraphNodeTypeMemset, mt_graph_fill_op(&op, params));
+}
+
+cudaError_t IMPL(cudaGraphExecHostNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                 const struct cudaHostNodeParams *params)
+{
+    SET(cudaGraphNodeTypeHost, mt_graph_host_op(&op, params));
+}
+
+static cudaError_t event_op(struct mt_op **out, cudaEvent_t event, int wait)
+{
+    if (!mt_event_get(event))
+        return mt_fail(cudaErrorInvalidValue);
+    *out = wait ? mt_event_wait_op(event) : mt_event_record_op(event);
+    return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t IMPL(cudaGraphExecEventRecordNodeSetEvent)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                       cudaEvent_t event)
+{
+    SET(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
+}
+
+cudaError_t IMPL(cudaGraphExecEventWaitNodeSetEvent)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                     cudaEvent_t event)
+{
+    SET(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
+}
+
+cudaError_t IMPL(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
+{
+    struct CUgraphNode_st *n = find(exec, node);
+    if (!n || (n->type != cudaGraphNodeTypeKernel && n->type != cudaGraphNodeTypeMemset &&
+               n->type != cudaGraphNodeTypeMemcpy))
+        return mt_fail(cudaErrorInvalidValue);
+    n->disabled = !enabled;
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned *enabled)
+{
+    struct CUgraphNode_st *n = find(exec, node);
+    if (!n || !enabled)
+        return mt_fail(cudaErrorInvalidValue);
+    *enabled = !n->disabled;
+    return cudaSuccess;
+}
+
+/* ---- a whole graph in place of another ---- */
+
+/* NULL when `b` has the nodes of `a`, in order, with the same edges; else the first node of `b` that differs. */
+static struct CUgraphNode_st *differs(const struct CUgraph_st *a, const struct CUgraph_st *b, int *type)
+{
+    *type = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        struct CUgraphNode_st *x = a->node[i], *y = b->node[i];
+        int same = x->nafter == y->nafter;
+        for (size_t k = 0; same && k < x->nafter; k++)
+            same = x->after[k]->index == y->after[k]->index;
+        if (same && x->type != y->type)
+            *type = 1;
+        else if (same && x->child && (x->child->n != y->child->n || differs(x->child, y->child, type)))
+            same = 0;
+        if (!same || *type)
+            return y;
+    }
+    return NULL;
+}
+
+static cudaError_t take_over(struct CUgraph_st *to, const struct CUgraph_st *from)
+{
+    for (size_t i = 0; i < to->n; i++) {
+        struct CUgraphNode_st *n = to->node[i], *m = from->node[i];
+        struct mt_op *op = m->op ? mt_op_copy(m->op) : NULL;
+        if (m->op && !op)
+            return cudaErrorMemoryAllocation;
+        mt_op_free(n->op);
+        n->op = op;
+        if (n->child && take_over(n->child, m->child))
+            return cudaErrorMemoryAllocation;
+    }
+    return cudaSuccess;
+}
+
+static enum cudaGraphExecUpdateResult update(struct CUgraphExec_st *x, struct CUgraph_st *g,
+                                             struct CUgraphNode_st **at)
+{
+    int type = 0;
+    *at = NULL;
+    if (x->graph->n != g->n)
+        return cudaGraphExecUpdateErrorTopologyChanged;
+    *at = differs(x->graph, g, &type);
+    if (*at)
+        return type ? cudaGraphExecUpdateErrorNodeTypeChanged : cudaGraphExecUpdateErrorTopologyChanged;
+    return take_over(x->graph, g) ? cudaGraphExecUpdateError : cudaGraphExecUpdateSuccess;
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph,
+                                      cudaGraphExecUpdateResultInfo *info)
+{
+    struct CUgraphExec_st *x = get(exec);
+    struct CUgraph_st *g = mt_graph_get(graph);
+    struct CUgraphNode_st *at;
+    MT_RETURN_IF_FAILED();
+    if (!x || !g || !info)
+        return mt_fail(cudaErrorInvalidValue);
+    *info = (cudaGraphExecUpdateResultInfo){.result = update(x, g, &at)};
+    info->errorNode = at;
+    return info->result ? mt_fail(cudaErrorGraphExecUpdateFailure) : cudaSuccess;
+}
+#else
+cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                      enum cudaGraphExecUpdateResult *result)
+{
+    struct CUgraphExec_st *x = get(exec);
+    struct CUgraph_st *g = mt_graph_get(graph);
+    struct CUgraphNode_st *at;
+    MT_RETURN_IF_FAILED();
+    if (!x || !g || !result)
+        return mt_fail(cudaErrorInvalidValue);
+    *result = update(x, g, &at);
+    if (error_node)
+        *error_node = at;
+    return *result ? mt_fail(cudaErrorGraphExecUpdateFailure) : cudaSuccess;
+}
+#endif
+
+cudaError_t IMPL(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                       cudaGraph_t child)
+{
+    struct CUgraphNode_st *n = find(exec, node);
+    struct CUgraph_st *g = mt_graph_get(child);
+    int type;
+    if (!n || !n->child || !g || n->child->n != g->n || differs(n->child, g, &type))
+        return mt_fail(cudaErrorInvalidValue);
+    return mt_fail(take_over(n->child, g));
+}

@@ -1,0 +1,482 @@
+/* Graphs and stream capture on the CPU device: what is in a graph, what its launches do and leave in the trace, and
+ * CUDA's errors. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include "child.h"
+
+static const dim3 one = {1, 1, 1};
+
+static unsigned *words(unsigned n)
+{
+    void *p;
+    OK(cudaMallocHost(&p, n * sizeof(unsigned)));
+    memset(p, 0, n * sizeof(unsigned));
+    return p;
+}
+
+static cudaStream_t stream(void)
+{
+    cudaStream_t s;
+    OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    return s;
+}
+
+static cudaEvent_t event(void)
+{
+    cudaEvent_t e;
+    OK(cudaEventCreate(&e));
+    return e;
+}
+
+static cudaError_t step(unsigned *p, unsigned expected, cudaStream_t s)
+{
+    void *args[] = {&p, &expected};
+    return cudaLaunchKernel(stub_step, one, one, args, 0, s);
+}
+
+static cudaGraphNode_t add_step(cudaGraph_t g, cudaGraphNode_t after, unsigned *p, unsigned expected)
+{
+    void *args[] = {&p, &expected};
+    struct cudaKernelNodeParams k = {stub_step, one, one, 0, args, NULL};
+    cudaGraphNode_t n;
+    OK(cudaGraphAddKernelNode(&n, g, &after, after ? 1 : 0, &k));
+    p = NULL; /* the values were taken */
+    expected = 77;
+    return n;
+}
+
+static cudaGraphNode_t add_zero(cudaGraph_t g, cudaGraphNode_t after, unsigned *p)
+{
+    struct cudaMemsetParams m = {p, 0, 0, 4, 1, 1};
+    cudaGraphNode_t n;
+    OK(cudaGraphAddMemsetNode(&n, g, &after, after ? 1 : 0, &m));
+    return n;
+}
+
+static cudaGraphExec_t ready(cudaGraph_t g)
+{
+    cudaGraphExec_t x;
+    OK(cudaGraphInstantiate(&x, g, 0));
+    return x;
+}
+
+static size_t count_nodes(cudaGraph_t g)
+{
+    size_t n;
+    OK(cudaGraphGetNodes(g, NULL, &n));
+    return n;
+}
+
+static void count_up(void *data)
+{
+    ++*(unsigned *)data;
+}
+
+TEST(explicit_graph)
+{
+    unsigned *p = words(8), *copy = words(2), calls = 0;
+    cudaGraph_t g;
+    cudaGraphNode_t copying, calling, joint, found[8], from[8], to[8];
+    enum cudaGraphNodeType type;
+    size_t n;
+    EXPECT(cudaErrorInvalidValue, cudaGraphCreate(NULL, 0));
+    EXPECT(cudaErrorInvalidValue, cudaGraphCreate(&g, 1));
+    OK(cudaGraphCreate(&g, 0));
+    cudaGraphNode_t zero = add_zero(g, NULL, p), first = add_step(g, zero, p, 0), second = add_step(g, first, p, 1);
+    OK(cudaGraphAddMemcpyNode1D(&copying, g, &second, 1, copy, p, 8, cudaMemcpyDefault));
+    struct cudaHostNodeParams h = {count_up, &calls};
+    OK(cudaGraphAddHostNode(&calling, g, &second, 1, &h));
+    cudaGraphNode_t both[] = {copying, calling};
+    OK(cudaGraphAddEmptyNode(&joint, g, both, 2));
+    /* what is in it */
+    n = 8;
+    OK(cudaGraphGetNodes(g, found, &n));
+    WANT(n == 6 && found[0] == zero && found[5] == joint);
+    n = 8;
+    OK(cudaGraphGetRootNodes(g, found, &n));
+    WANT(n == 1 && found[0] == zero && !found[1]);
+    OK(cudaGraphGetEdges(g, NULL, NULL, NULL, &n));
+    WANT(n == 6);
+    n = 8;
+    OK(cudaGraphGetEdges(g, from, to, NULL, &n));
+    WANT(from[0] == zero && to[0] == first && from[5] == calling && to[5] == joint && !from[6]);
+    n = 8;
+    OK(cudaGraphNodeGetDependencies(joint, found, NULL, &n));
+    WANT(n == 2 && found[0] == copying && found[1] == calling);
+    n = 8;
+    OK(cudaGraphNodeGetDependentNodes(second, found, NULL, &n));
+    WANT(n == 2 && found[0] == copying && found[1] == calling);
+    static const enum cudaGraphNodeType types[] = {cudaGraphNodeTypeMemset, cudaGraphNodeTypeKernel,
+                                                   cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy,
+                                                   cudaGraphNodeTypeHost,   cudaGraphNodeTypeEmpty};
+    n = 8;
+    OK(cudaGraphGetNodes(g, found, &n));
+    for (int i = 0; i < 6; i++) {
+        OK(cudaGraphNodeGetType(found[i], &type));
+        WANT(type == types[i]);
+    }
+    struct cudaKernelNodeParams k;
+    OK(cudaGraphKernelNodeGetParams(second, &k));
+    WANT(k.func == stub_step && k.gridDim.x == 1 && *(unsigned **)k.kernelParams[0] == p &&
+         *(unsigned *)k.kernelParams[1] == 1);
+    struct cudaMemsetParams m;
+    OK(cudaGraphMemsetNodeGetParams(zero, &m));
+    WANT(m.dst == p && m.elementSize == 4 && m.width == 1 && m.height == 1 && m.value == 0);
+    struct cudaMemcpy3DParms c;
+    OK(cudaGraphMemcpyNodeGetParams(copying, &c));
+    WANT(c.srcPtr.ptr == p && c.dstPtr.ptr == copy && c.extent.width == 8);
+    EXPECT(cudaErrorInvalidValue, cudaGraphKernelNodeGetParams(zero, &k));
+    /* edges */
+    EXPECT(cudaErrorInvalidValue, cudaGraphAddDependencies(g, &zero, &first, NULL, 1)); /* there already */
+    EXPECT(cudaErrorInvalidValue, cudaGraphAddDependencies(g, &zero, &zero, NULL, 1));
+    OK(cudaGraphAddDependencies(g, &joint, &zero, NULL, 1));
+    cudaGraphExec_t x;
+    EXPECT(cudaErrorInvalidValue, cudaGraphInstantiate(&x, g, 0)); /* a cycle */
+    OK(cudaGraphRemoveDependencies(g, &joint, &zero, NULL, 1));
+    EXPECT(cudaErrorInvalidValue, cudaGraphRemoveDependencies(g, &joint, &zero, NULL, 1));
+    /* all three forms, many launches */
+    cudaGraphInstantiateParams params = {0};
+    cudaGraphExec_t y, z;
+    x = ready(g);
+    OK(cudaGraphInstantiateWithFlags(&y, g, cudaGraphInstantiateFlagAutoFreeOnLaunch));
+    OK(cudaGraphInstantiateWithParams(&z, g, &params));
+    WANT(params.result_out == cudaGraphInstantiateSuccess);
+    OK(cudaGraphDestroy(g)); /* what was made from it stays */
+    EXPECT(cudaErrorInvalidValue, cudaGraphDestroy(g));
+    cudaStream_t s = stream();
+    OK(cudaGraphUpload(x, s));
+    for (int i = 0; i < 10; i++)
+        OK(cudaGraphLaunch(i % 3 == 0 ? x : i % 3 == 1 ? y : z, s));
+    OK(cudaGraphExecDestroy(z));
+    OK(cudaStreamSynchronize(s));
+    WANT(calls == 10 && p[0] == 2 && p[1] == 0 && copy[0] == 2);
+    OK(cudaGraphExecDestroy(x));
+    OK(cudaGraphExecDestroy(y));
+    EXPECT(cudaErrorInvalidValue, cudaGraphLaunch(x, s));
+    OK(cudaDeviceSynchronize());
+    struct raw r; /* each kernel of each launch stands in the stream's trace */
+    WANT(!raw_read(in_dir(dir, "MemTrace-pipe-0"), &r) && r.launches == 20 && r.whole == r.bytes);
+    for (int i = 0; i < 20; i++)
+        WANT(!strcmp(r.launch[i].name, "step<int>") && r.launch[i].records == 2);
+}
+
+TEST(changes)
+{
+    unsigned *p = words(4), *q = words(4), expected = 5, on;
+    cudaGraph_t g, clone, child, small;
+    cudaStream_t s = stream();
+    OK(cudaGraphCreate(&g, 0));
+    cudaGraphNode_t a = add_step(g, NULL, p, 0), b = add_step(g, a, p, 1), c, d, node;
+    cudaGraphExec_t x = ready(g);
+    OK(cudaGraphLaunch(x, s));
+    OK(cudaStreamSynchronize(s));
+    WANT(p[0] == 2 && p[1] == 0);
+    /* one node of the executable graph; the graph itself stays */
+    void *args[] = {&q, &expected};
+    struct cudaKernelNodeParams k = {stub_step, one, one, 0, args, NULL}, was;
+    OK(cudaGraphExecKernelNodeSetParams(x, a, &k));
+    OK(cudaGraphNodeSetEnabled(x, b, 0));
+    OK(cudaGraphNodeGetEnabled(x, b, &on));
+    WANT(!on);
+    q[0] = 5;
+    OK(cudaGraphLaunch(x, s));
+    OK(cudaStreamSynchronize(s));
+    WANT(q[0] == 6 && q[1] == 0 && p[0] == 2);
+    OK(cudaGraphKernelNodeGetParams(a, &was));
+    WANT(*(unsigned **)was.kernelParams[0] == p);
+    /* all of it from another graph of the same shape */
+    cudaGraphExecUpdateResultInfo info;
+    OK(cudaGraphClone(&clone, g));
+    OK(cudaGraphNodeFindInClone(&c, a, clone));
+    OK(cudaGraphNodeFindInClone(&d, b, clone));
+    WANT(c != a && d != b && c != d);
+    EXPECT(cudaErrorInvalidValue, cudaGraphNodeFindInClone(&node, c, g));
+    expected = 6;
+    OK(cudaGraphKernelNodeSetParams(c, &k));
+    expected = 7;
+    OK(cudaGraphKernelNodeSetParams(d, &k));
+    OK(cudaGraphExecUpdate(x, clone, &info));
+    WANT(info.result == cudaGraphExecUpdateSuccess);
+    OK(cudaGraphNodeSetEnabled(x, b, 1));
+    OK(cudaGraphLaunch(x, s));
+    OK(cudaStreamSynchronize(s));
+    WANT(q[0] == 8 && q[1] == 0 && p[0] == 2);
+    OK(cudaGraphAddEmptyNode(&node, clone, NULL, 0));
+    EXPECT(cudaErrorGraphExecUpdateFailure, cudaGraphExecUpdate(x, clone, &info));
+    WANT(info.result == cudaGraphExecUpdateErrorTopologyChanged);
+    OK(cudaGraphDestroyNode(node));
+    WANT(count_nodes(clone) == 2);
+    /* a graph in a graph is a copy */
+    OK(cudaGraphCreate(&small, 0));
+    OK(cudaGraphAddChildGraphNode(&node, small, NULL, 0, g));
+    cudaGraphNode_t after = add_step(small, node, p, 2);
+    OK(cudaGraphChildGraphNodeGetGraph(node, &child));
+    WANT(child != g && count_nodes(child) == 2);
+    EXPECT(cudaErrorInvalidValue, cudaGraphDestroy(child)); /* the node's */
+    OK(cudaGraphDestroy(g));
+    p[0] = 0;
+    cudaGraphExec_t y = ready(small);
+    OK(cudaGraphLaunch(y, s));
+    OK(cudaStreamSynchronize(s));
+    WANT(p[0] == 3 && p[1] == 0 && after);
+    /* events in graphs */
+    cudaEvent_t e = event(), got;
+    OK(cudaGraphAddEventRecordNode(&c, clone, &d, 1, e));
+    OK(cudaGraphAddEventWaitNode(&node, clone, &c, 1, e));
+    OK(cudaGraphEventRecordNodeGetEvent(c, &got));
+    WANT(got == e);
+    q[0] = 6;
+    OK(cudaGraphLaunch(ready(clone), s));
+    OK(cudaEventSynchronize(e));
+    WANT(q[0] == 8 && q[1] == 0);
+    /* the same executable graph in two streams: one launch after the other */
+    cudaStream_t t = stream();
+    OK(cudaGraphCreate(&g, 0));
+    b = add_step(g, add_zero(g, NULL, p), p, 0);
+    for (unsigned i = 1; i < 20; i++)
+        b = add_step(g, b, p, i);
+    x = ready(g);
+    for (int i = 0; i < 20; i++)
+        OK(cudaGraphLaunch(x, i % 2 ? s : t));
+    OK(cudaDeviceSynchronize());
+    WANT(p[0] == 20 && p[1] == 0);
+}
+
+static void *launch_and_wait(void *p)
+{
+    cudaStream_t s = stream();
+    OK(step(p, 0, s));
+    OK(cudaStreamSynchronize(s));
+    return NULL;
+}
+
+TEST(capture)
+{
+    unsigned *p = words(8), *h = words(2), calls = 0;
+    cudaStream_t s = stream(), t = stream();
+    cudaEvent_t fork = event(), join = event();
+    enum cudaStreamCaptureStatus status;
+    cudaGraph_t g, inside;
+    cudaGraphNode_t found[16];
+    const cudaGraphNode_t *tips;
+    unsigned long long id;
+    size_t n;
+    pthread_t thread;
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    OK(cudaMemsetAsync(p, 0, 4, s));
+    for (unsigned i = 0; i < 3; i++)
+        OK(step(p, i, s)); /* `i` of now */
+    OK(cudaEventRecord(fork, s));
+    OK(cudaStreamWaitEvent(t, fork, 0));
+    OK(step(p, 3, t));
+    OK(cudaLaunchHostFunc(s, count_up, &calls));
+    OK(cudaStreamIsCapturing(t, &status));
+    WANT(status == cudaStreamCaptureStatusActive);
+    OK(cudaEventRecord(join, t));
+    OK(cudaStreamWaitEvent(s, join, 0));
+    OK(cudaStreamGetCaptureInfo(s, &status, &id, &inside, &tips, NULL, &n));
+    WANT(status == cudaStreamCaptureStatusActive && n == 2 && count_nodes(inside) == 6);
+    OK(cudaMemcpyAsync(h, p, 8, cudaMemcpyDefault, s));
+    pthread_create(&thread, NULL, launch_and_wait, p + 4); /* others are not disturbed */
+    pthread_join(thread, NULL);
+    OK(cudaStreamEndCapture(s, &g));
+    OK(cudaStreamIsCapturing(s, &status));
+    WANT(status == cudaStreamCaptureStatusNone && g == inside);
+    OK(cudaStreamIsCapturing(t, &status));
+    WANT(status == cudaStreamCaptureStatusNone);
+    OK(cudaDeviceSynchronize());
+    WANT(p[0] == 0 && calls == 0 && p[4] == 1); /* nothing of it has run */
+    OK(cudaGraphGetEdges(g, NULL, NULL, NULL, &n));
+    WANT(count_nodes(g) == 7 && n == 7); /* 0-1-2-3, 3-4, 3-5, both-6 */
+    n = 16;
+    OK(cudaGraphGetNodes(g, found, &n));
+    n = 8;
+    OK(cudaGraphNodeGetDependencies(found[6], found + 8, NULL, &n));
+    WANT(n == 2);
+    cudaGraphExec_t x = ready(g);
+    for (unsigned i = 0; i < 8; i++) {
+        OK(cudaGraphLaunch(x, i % 2 ? s : t));
+        OK(cudaDeviceSynchronize());
+        WANT(p[0] == 4 && p[1] == 0 && h[0] == 4 && calls == i + 1);
+    }
+    /* a launch of a graph that is captured is a node */
+    cudaGraph_t outer;
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    OK(cudaGraphLaunch(x, s));
+    OK(step(p, 4, s));
+    OK(cudaStreamEndCapture(s, &outer));
+    WANT(count_nodes(outer) == 2);
+    OK(cudaGraphLaunch(ready(outer), s));
+    OK(cudaStreamSynchronize(s));
+    WANT(p[0] == 5 && p[1] == 0);
+}
+
+/* Each in a capture of its own, which must be invalid afterwards when CUDA says so. */
+static void broken(cudaStream_t s, cudaError_t at_the_end)
+{
+    cudaGraph_t g = (cudaGraph_t)1;
+    enum cudaStreamCaptureStatus status;
+    EXPECT(at_the_end, cudaStreamEndCapture(s, &g));
+    WANT(!g);
+    OK(cudaStreamIsCapturing(s, &status));
+    WANT(status == cudaStreamCaptureStatusNone);
+}
+
+static void *end_elsewhere(void *s)
+{
+    cudaGraph_t g;
+    EXPECT(cudaErrorStreamCaptureWrongThread, cudaStreamEndCapture(s, &g));
+    return NULL;
+}
+
+TEST(capture_errors)
+{
+    unsigned *p = words(8);
+    void *d;
+    cudaStream_t s = stream(), t = stream(), blocking;
+    cudaEvent_t e = event(), before = event();
+    cudaGraph_t g;
+    pthread_t thread;
+    enum cudaStreamCaptureMode mode;
+    enum cudaStreamCaptureStatus status;
+    OK(cudaMalloc(&d, 64));
+    OK(cudaStreamCreate(&blocking));
+    EXPECT(cudaErrorIllegalState, cudaStreamEndCapture(s, &g));
+    EXPECT(cudaErrorStreamCaptureUnsupported, cudaStreamBeginCapture(0, cudaStreamCaptureModeGlobal));
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorIllegalState, cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(s));
+    EXPECT(cudaErrorStreamCaptureInvalidated, step(p, 0, s));
+    OK(cudaStreamIsCapturing(s, &status));
+    WANT(status == cudaStreamCaptureStatusInvalidated);
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorStreamCaptureUnsupported, cudaStreamQuery(s));
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    EXPECT(cudaErrorStreamCaptureUnsupported, cudaDeviceSynchronize());
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    /* calls that may synchronise: by mode of the capture, and of the thread */
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorStreamCaptureUnsupported, cudaMalloc(&d, 64));
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorStreamCaptureUnsupported, cudaMemcpy(p, p + 2, 4, cudaMemcpyDefault));
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    OK(cudaMalloc(&d, 64));
+    OK(cudaStreamEndCapture(s, &g));
+    mode = cudaStreamCaptureModeRelaxed;
+    OK(cudaThreadExchangeStreamCaptureMode(&mode));
+    WANT(mode == cudaStreamCaptureModeGlobal);
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    OK(cudaMalloc(&d, 64));
+    OK(cudaStreamEndCapture(s, &g));
+    OK(cudaThreadExchangeStreamCaptureMode(&mode));
+    WANT(mode == cudaStreamCaptureModeRelaxed);
+    /* the legacy stream would depend on a captured one */
+    OK(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorStreamCaptureImplicit, step(p, 0, 0));
+    broken(blocking, cudaErrorStreamCaptureInvalidated);
+    /* forks that do not come back, and ends in the wrong place */
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    OK(step(p, 0, s));
+    OK(cudaEventRecord(e, s));
+    OK(cudaStreamWaitEvent(t, e, 0));
+    OK(step(p, 1, t));
+    EXPECT(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(t, &g));
+    pthread_create(&thread, NULL, end_elsewhere, s);
+    pthread_join(thread, NULL);
+    broken(s, cudaErrorStreamCaptureUnjoined);
+    EXPECT(cudaErrorCapturedEvent, cudaEventQuery(e));
+    EXPECT(cudaErrorCapturedEvent, cudaEventSynchronize(e));
+    OK(cudaEventRecord(e, s)); /* a record outside makes it an event again */
+    OK(cudaEventSynchronize(e));
+    /* two captures, and events of outside */
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    OK(cudaStreamBeginCapture(t, cudaStreamCaptureModeGlobal));
+    OK(cudaEventRecord(e, s));
+    EXPECT(cudaErrorStreamCaptureMerge, cudaStreamWaitEvent(t, e, 0));
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    broken(t, cudaErrorStreamCaptureInvalidated);
+    OK(cudaEventRecord(before, t));
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    EXPECT(cudaErrorStreamCaptureIsolation, cudaStreamWaitEvent(s, before, 0));
+    broken(s, cudaErrorStreamCaptureInvalidated);
+    OK(cudaDeviceSynchronize());
+    WANT(p[0] == 0);
+}
+
+TEST(memory)
+{
+    unsigned *h = words(2), *p, expected = 0;
+    cudaStream_t s = stream();
+    cudaGraph_t g;
+    cudaGraphNode_t a, f;
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    OK(cudaMallocAsync((void **)&p, 8, s));
+    OK(cudaMemsetAsync(p, 0, 8, s));
+    OK(step(p, 0, s));
+    OK(cudaMemcpyAsync(h, p, 8, cudaMemcpyDeviceToHost, s));
+    OK(cudaFreeAsync(p, s));
+    OK(cudaStreamEndCapture(s, &g));
+    WANT(count_nodes(g) == 5);
+    cudaGraphExec_t x = ready(g);
+    for (int i = 0; i < 3; i++) {
+        h[0] = 0;
+        OK(cudaGraphLaunch(x, s));
+        OK(cudaStreamSynchronize(s));
+        WANT(h[0] == 1 && h[1] == 0);
+    }
+    OK(cudaGraphExecDestroy(x));
+    OK(cudaGraphDestroy(g));
+    EXPECT(cudaErrorInvalidValue, cudaMemcpy(h, p, 8, cudaMemcpyDeviceToHost)); /* it went with the graph */
+    OK(cudaGraphCreate(&g, 0));
+    struct cudaMemAllocNodeParams m = {.bytesize = 8};
+    m.poolProps.allocType = cudaMemAllocationTypePinned;
+    m.poolProps.location.type = cudaMemLocationTypeDevice;
+    OK(cudaGraphAddMemAllocNode(&a, g, NULL, 0, &m));
+    p = m.dptr;
+    a = add_zero(g, a, p);
+    a = add_step(g, a, p, expected);
+    OK(cudaGraphAddMemFreeNode(&f, g, &a, 1, p));
+    EXPECT(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&f, g, &a, 1, p));
+    OK(cudaGraphLaunch(ready(g), s));
+    OK(cudaStreamSynchronize(s));
+    /* not in a capture: freed when the stream comes to it */
+    OK(cudaMallocAsync((void **)&p, 8, s));
+    OK(cudaMemsetAsync(p, 0, 8, s));
+    OK(step(p, 0, s));
+    OK(cudaMemcpyAsync(h, p, 8, cudaMemcpyDeviceToHost, s));
+    OK(cudaFreeAsync(p, s));
+    OK(cudaStreamSynchronize(s));
+    WANT(h[0] == 1 && h[1] == 0);
+    EXPECT(cudaErrorInvalidValue, cudaFreeAsync(p, s));
+    EXPECT(cudaErrorInvalidValue, cudaFreeAsync(h, s));
+}
+
+TEST(user_objects)
+{
+    unsigned gone = 0;
+    cudaUserObject_t o;
+    cudaGraph_t g;
+    OK(cudaGraphCreate(&g, 0));
+    OK(cudaUserObjectCreate(&o, &gone, count_up, 1, cudaUserObjectNoDestructorSync));
+    OK(cudaGraphRetainUserObject(g, o, 1, cudaGraphUserObjectMove));
+    cudaGraphExec_t x = ready(g);
+    OK(cudaGraphDestroy(g));
+    WANT(!gone);
+    OK(cudaGraphExecDestroy(x));
+    WANT(gone == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(explicit_graph), cmocka_unit_test(changes), cmocka_unit_test(capture),
+        cmocka_unit_test(capture_errors), cmocka_unit_test(memory),  cmocka_unit_test(user_objects),
+    };
+    program_streams = 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
