@@ -447,8 +447,18 @@ cudaError_t IMPL(cudaGraphDestroyNode)(cudaGraphNode_t node)
 
 cudaError_t IMPL(cudaGraphDebugDotPrint)(cudaGraph_t graph, const char *path, unsigned flags)
 {
-    static const char *const names[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event",
-                                        "record event", "signal", "wait", "memory allocation", "memory free"};
+    static const char *const names[] = {"kernel",
+                                        "memcpy",
+                                        "memset",
+                                        "host",
+                                        "graph",
+                                        "empty",
+                                        "wait event",
+                                        "record event",
+                                        "signal",
+                                        "wait",
+                                        "memory allocation",
+                                        "memory free"};
     struct CUgraph_st *g = mt_graph_get(graph);
     FILE *f = g && path ? fopen(path, "w") : NULL;
     if (!f)

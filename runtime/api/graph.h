@@ -1,6 +1,6 @@
-/* Graphs on the CPU device. A node that does something has an operation (queue.h) as its template: each launch of
- * the graph queues a copy of it. Like CUDA's, graphs are not for several threads at once; what is known of them
- * is. */
+/* Graphs on the CPU device. A node that does something has an operation (queue.h) as its template: each
+ * launch of the graph queues a copy of it. Like CUDA's, graphs are not for several threads at once; what is
+ * known of them is. */
 #ifndef MT_API_GRAPH_H
 #define MT_API_GRAPH_H
 #include "queue.h"

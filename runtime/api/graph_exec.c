@@ -1,5 +1,6 @@
-/* Graphs that are ready to be launched, on the CPU device. A launch queues the graph's operations in the stream, one
- * after the other in an order that its edges allow: each kernel is a launch of its own there, in the trace too. */
+/* Graphs that are ready to be launched, on the CPU device. A launch queues the graph's operations in the
+ * stream, one after the other in an order that its edges allow: each kernel is a launch of its own there, in
+ * the trace too. */
 #include "capture.h"
 #include "copy.h"
 #include "entry.h"
@@ -128,8 +129,7 @@ cudaError_t IMPL(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_
                                                 unsigned long long flags)
 {
     const unsigned long long known = cudaGraphInstantiateFlagAutoFreeOnLaunch |
-                                     cudaGraphInstantiateFlagUpload |
-                                     cudaGraphInstantiateFlagUseNodePriority;
+                                     cudaGraphInstantiateFlagUpload | cudaGraphInstantiateFlagUseNodePriority;
     MT_RETURN_IF_FAILED();
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!out || !g || flags & ~(known | cudaGraphInstantiateFlagDeviceLaunch) || has_cycle(g))
@@ -307,7 +307,8 @@ cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t 
 
 /* ---- a whole graph in place of another ---- */
 
-/* NULL when `b` has the nodes of `a`, in order, with the same edges; else the first node of `b` that differs. */
+/* NULL when `b` has the nodes of `a`, in order, with the same edges; else the first node of `b` that differs.
+ */
 static struct CUgraphNode_st *differs(const struct CUgraph_st *a, const struct CUgraph_st *b, int *type)
 {
     *type = 0;

@@ -87,8 +87,8 @@ cudaError_t mt_graph_fill_op(struct mt_op **out, const struct cudaMemsetParams *
     const struct mt_host_site *site = mt_host_site_take();
     if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
         return mt_fail(cudaErrorInvalidValue);
-    struct mt_fill f = {p->dst, p->pitch, 0, p->width * p->elementSize, p->height, 1, (int)p->value,
-                        p->elementSize};
+    struct mt_fill f = {p->dst,        p->pitch,      0, p->width * p->elementSize, p->height, 1,
+                        (int)p->value, p->elementSize};
     if (f.height == 1) /* the pitch does not matter then */
         f.pitch = f.width;
     return mt_fill_op(out, &f, site);
@@ -229,8 +229,7 @@ cudaError_t IMPL(cudaGraphAddChildGraphNode)(cudaGraphNode_t *out, cudaGraph_t g
     if (!c || c == graph)
         return mt_fail(cudaErrorInvalidValue);
     struct CUgraph_st *clone = mt_graph_clone(c);
-    struct CUgraphNode_st *node =
-        clone ? mt_graph_add(graph, cudaGraphNodeTypeGraph, NULL, after, n) : NULL;
+    struct CUgraphNode_st *node = clone ? mt_graph_add(graph, cudaGraphNodeTypeGraph, NULL, after, n) : NULL;
     if (!node) {
         if (clone)
             mt_graph_free(clone);
@@ -317,8 +316,8 @@ cudaError_t IMPL(cudaGraphKernelNodeGetParams)(cudaGraphNode_t node, struct cuda
         return mt_fail(cudaErrorMemoryAllocation);
     n->args = args;
     const struct mt_function *f = mt_launch_parts(n->op, &c, args);
-    *out = (struct cudaKernelNodeParams){(void *)(uintptr_t)f->host, c.grid, c.block, (unsigned)c.shared,
-                                         args, NULL};
+    *out = (struct cudaKernelNodeParams){(void *)(uintptr_t)f->host, c.grid, c.block,
+                                         (unsigned)c.shared,         args,   NULL};
     return cudaSuccess;
 }
 
@@ -345,8 +344,8 @@ cudaError_t IMPL(cudaGraphMemsetNodeGetParams)(cudaGraphNode_t node, struct cuda
     if (!n)
         return cudaErrorInvalidValue;
     const struct mt_fill *f = mt_fill_of(n->op);
-    *out = (struct cudaMemsetParams){f->p, f->pitch, (unsigned)f->value, f->element, f->width / f->element,
-                                     f->height};
+    *out = (struct cudaMemsetParams){
+        f->p, f->pitch, (unsigned)f->value, f->element, f->width / f->element, f->height};
     return cudaSuccess;
 }
 

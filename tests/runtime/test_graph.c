@@ -1,5 +1,5 @@
-/* Graphs and stream capture on the CPU device: what is in a graph, what its launches do and leave in the trace, and
- * CUDA's errors. */
+/* Graphs and stream capture on the CPU device: what is in a graph, what its launches do and leave in the
+ * trace, and CUDA's errors. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -83,7 +83,8 @@ TEST(explicit_graph)
     EXPECT(cudaErrorInvalidValue, cudaGraphCreate(NULL, 0));
     EXPECT(cudaErrorInvalidValue, cudaGraphCreate(&g, 1));
     OK(cudaGraphCreate(&g, 0));
-    cudaGraphNode_t zero = add_zero(g, NULL, p), first = add_step(g, zero, p, 0), second = add_step(g, first, p, 1);
+    cudaGraphNode_t zero = add_zero(g, NULL, p), first = add_step(g, zero, p, 0),
+                    second = add_step(g, first, p, 1);
     OK(cudaGraphAddMemcpyNode1D(&copying, g, &second, 1, copy, p, 8, cudaMemcpyDefault));
     struct cudaHostNodeParams h = {count_up, &calls};
     OK(cudaGraphAddHostNode(&calling, g, &second, 1, &h));
