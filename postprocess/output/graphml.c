@@ -1,28 +1,8 @@
 /* GraphML: for graph programs that do not read DOT. */
 #define _GNU_SOURCE
 #include "graph_out.h"
+#include "xml.h"
 #include <inttypes.h>
-
-static void xml_text(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        switch (*s) {
-        case '&':
-            fputs("&amp;", f);
-            break;
-        case '<':
-            fputs("&lt;", f);
-            break;
-        case '>':
-            fputs("&gt;", f);
-            break;
-        case '"':
-            fputs("&quot;", f);
-            break;
-        default: /* what no XML text may hold becomes a blank */
-            fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
-        }
-}
 
 static void data_u64(FILE *f, const char *key, uint64_t value)
 {
@@ -42,7 +22,7 @@ static void one_node(FILE *f, const struct mt_graph *g, size_t i)
     if (g->key & (MT_NODE_BUFFER | MT_NODE_SIZE) && n->bytes)
         data_u64(f, "size", n->bytes);
     fputs("<data key=\"site\">", f);
-    xml_text(f, n->kernel);
+    mt_xml_text(f, n->kernel);
     fputs("</data>", f);
     data_u64(f, "sites", n->kernels);
     data_u64(f, "count", n->count);
@@ -66,14 +46,14 @@ void mt_graph_write_graphml(FILE *f, const struct mt_graph *g, const struct mt_g
     fputs("  <graph id=\"memtrace\" edgedefault=\"directed\">\n    <data key=\"input\">", f);
     for (size_t i = 0; i < w->ninputs; i++) {
         fputs(i ? " " : "", f);
-        xml_text(f, w->inputs[i]);
+        mt_xml_text(f, w->inputs[i]);
     }
     fprintf(f, "</data>\n    <data key=\"complete\">%s</data>\n    <data key=\"notes\">",
             w->complete ? "true" : "false");
-    xml_text(f, w->stride);
+    mt_xml_text(f, w->stride);
     for (size_t i = 0; i < w->nnotes; i++) {
         fputs("; ", f);
-        xml_text(f, w->notes[i]);
+        mt_xml_text(f, w->notes[i]);
     }
     fputs("</data>\n", f);
     for (size_t i = 0; i < g->nnodes; i++)

@@ -1,6 +1,7 @@
 /* The matrix as an SVG heat map: one cell per pair, dark where alike. */
 #define _GNU_SOURCE
 #include "compare_out.h"
+#include "xml.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,24 +23,6 @@ static struct colour colour_of(double x)
     const struct colour *p = &steps[i], *q = &steps[i + 1];
     return (struct colour){(int)lround(p->r + f * (q->r - p->r)), (int)lround(p->g + f * (q->g - p->g)),
                            (int)lround(p->b + f * (q->b - p->b))};
-}
-
-static void svg_text(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        switch (*s) {
-        case '&':
-            fputs("&amp;", f);
-            break;
-        case '<':
-            fputs("&lt;", f);
-            break;
-        case '>':
-            fputs("&gt;", f);
-            break;
-        default:
-            fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
-        }
 }
 
 /* What tells the paths apart begins here: behind the folders that all have. */
@@ -67,7 +50,7 @@ static void label(FILE *f, const char *path)
     size_t n = strlen(path), head = LABEL_CHARS / 2, tail = n - LABEL_CHARS / 2;
     char start[LABEL_CHARS];
     if (n <= LABEL_CHARS) {
-        svg_text(f, path);
+        mt_xml_text(f, path);
         return;
     }
     while (head > 0 && continues(path[head]))
@@ -76,9 +59,9 @@ static void label(FILE *f, const char *path)
         tail++;
     memcpy(start, path, head);
     start[head] = 0;
-    svg_text(f, start);
+    mt_xml_text(f, start);
     fputs("\xe2\x80\xa6", f);
-    svg_text(f, path + tail);
+    mt_xml_text(f, path + tail);
 }
 
 static int label_width(const struct mt_compare *c, size_t skip)
@@ -100,9 +83,9 @@ static void cell(FILE *f, const struct mt_compare *c, const struct mt_compare_vi
     if (isnan(value))
         in = (struct colour){221, 221, 221};
     fprintf(f, "<g><title>");
-    svg_text(f, c->rows[i].path);
+    mt_xml_text(f, c->rows[i].path);
     fputs(" \xe2\x80\x93 ", f);
-    svg_text(f, c->rows[k].path);
+    mt_xml_text(f, c->rows[k].path);
     if (isnan(value))
         fputs(": not known", f);
     else
