@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Command lines: options, inputs of all kinds, interruption, exit codes. usage: cli_test.py BIN_FOLDER"""
+import array
+import fcntl
 import json
 import os
 import re
@@ -8,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -135,7 +138,7 @@ class Inputs(Case):
                 f.write(piece)
                 f.flush()
                 time.sleep(0.05)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, err), (0, b""))
         self.assertEqual(out.decode().splitlines()[-1], "load 8 0x10 cta 1,0,0 sm 1")
         self.assertEqual(len(out.splitlines()), 5)
@@ -156,7 +159,7 @@ class Inputs(Case):
         time.sleep(0.3)  # the trace has ended, its companion not yet: the program lives, so it is waited for
         with open(path + ".meta", "a") as f:
             f.write("".join(tail))
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, err), (0, b""))
         got, expected = json.loads(out), self.extract(plain)
         del got["inputs"], expected["inputs"]
@@ -367,7 +370,7 @@ class Progress(Case):
         p.stdin.close()
         self.assertIs(json.loads(p.stdout.read())["complete"], True)
         p.stdout.close()
-        self.assertEqual(p.wait(timeout=20), 0)
+        self.assertEqual(p.wait(timeout=60), 0)
 
     def test_on_a_terminal_after_two_seconds(self):
         main, terminal = os.openpty()
@@ -385,6 +388,25 @@ class Progress(Case):
             self.assertEqual(f.read(), b"")
 
 
+def until_signals_are_caught(p):
+    """The program under test has started so far that SIGINT and SIGTERM end it in its own way."""
+    both = 1 << signal.SIGINT - 1 | 1 << signal.SIGTERM - 1
+    while p.poll() is None:
+        with open("/proc/%d/status" % p.pid, encoding="ascii") as f:
+            caught = next(int(line.split()[1], 16) for line in f if line.startswith("SigCgt"))
+        if caught & both == both:
+            break
+        time.sleep(0.01)
+
+
+def until_read(f):
+    """All that stands in the pipe `f` has been taken."""
+    left = array.array("i", [1])
+    while left[0]:
+        time.sleep(0.01)
+        fcntl.ioctl(f.fileno(), termios.FIONREAD, left)
+
+
 class Interruption(Case):
     def interrupted(self, tool, *args):
         path = os.path.join(self.dir, "f")
@@ -394,9 +416,11 @@ class Interruption(Case):
         with open(path, "wb") as f:
             f.write(trace([("w", WRITE)]) + b"r\n" + READ[0])
             f.flush()
-            time.sleep(0.4)
+            until_signals_are_caught(p)
+            until_read(f)
+            time.sleep(0.4)  # it waits for more
             p.send_signal(signal.SIGINT)
-            out, err = p.communicate(timeout=20)
+            out, err = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 3, err)
         self.assertEqual(len(err.splitlines()), 1 + ("all" in args), err)
         return out
@@ -416,9 +440,11 @@ class Interruption(Case):
         with open(path, "wb") as f:
             f.write(trace([("w", WRITE)]) + b"r\n" + READ[0])
             f.flush()
-            time.sleep(0.4)
+            until_signals_are_caught(p)
+            until_read(f)
+            time.sleep(0.4)  # it waits for more
             p.send_signal(signal.SIGTERM)
-            out, err = p.communicate(timeout=20)
+            out, err = p.communicate(timeout=60)
         got = json.loads(out)
         self.assertEqual((p.returncode, got["complete"], got["records"]), (3, False, 3), err)
 
@@ -427,9 +453,10 @@ class Interruption(Case):
         os.mkfifo(path)
         for tool in TOOLS:
             p = subprocess.Popen([os.path.join(BIN, tool), *given(tool, path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(0.3)
+            until_signals_are_caught(p)
+            time.sleep(0.3)  # it waits
             p.send_signal(signal.SIGINT)
-            out, err = p.communicate(timeout=20)
+            out, err = p.communicate(timeout=60)
             self.assertEqual(p.returncode, 3, err)
 
 
