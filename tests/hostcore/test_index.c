@@ -179,7 +179,7 @@ static void check(uint64_t address)
     struct mt_meaning m;
     uint64_t g = (address - WINDOW) / GRAIN;
     uint32_t s = blocks[g] ? blocks[g] : maps[g];
-    mt_alloc_meaning(&thread, address, &m);
+    m = *mt_alloc_meaning(&thread, address);
     uint64_t id = s ? allocation[s].id : 0;
     if (m.id == id && (!id || (m.start == allocation[s].start && m.bytes == allocation[s].bytes)) &&
         address >= m.base && address < m.end)

@@ -302,19 +302,27 @@ static void look_up(uint64_t address, struct mt_meaning *m)
     m->bytes = r->bytes;
 }
 
-void mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address, struct mt_meaning *m)
+static int holds(const struct mt_meaning *m, uint64_t address, uint64_t changes)
+{
+    return address - m->base < m->end - m->base && m->changes == changes && m->end;
+}
+
+const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address)
 {
     uint64_t changes = __atomic_load_n(&mt_g.changes, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; i < MT_CACHE; i++) {
-        struct mt_meaning *c = &t->cache[i];
-        if (address - c->base < c->end - c->base && c->changes == changes && c->end) {
-            *m = *c;
-            return;
+    const struct mt_meaning *last = &t->cache[t->last_cache];
+    if (holds(last, address, changes))
+        return last;
+    for (unsigned i = 0; i < MT_CACHE; i++)
+        if (holds(&t->cache[i], address, changes)) {
+            t->last_cache = i;
+            return &t->cache[i];
         }
-    }
+    t->last_cache = t->next_cache++ % MT_CACHE;
+    struct mt_meaning *m = &t->cache[t->last_cache];
     mt_spin_lock(&mt_g.index_lock);
     look_up(address, m);
     m->changes = mt_g.changes;
     mt_spin_unlock(&mt_g.index_lock);
-    t->cache[t->next_cache++ % MT_CACHE] = *m;
+    return m;
 }

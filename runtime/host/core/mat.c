@@ -175,18 +175,16 @@ static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t addr
 
 static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
 {
-    struct mt_meaning m;
-    mt_alloc_meaning(t, address, &m);
-    if (!m.id && !(mt_g.o->all && !mt_g.o->threshold)) {
+    static const struct mt_meaning nothing;
+    const struct mt_meaning *m = mt_alloc_meaning(t, address);
+    if (!m->id && !(mt_g.o->all && !mt_g.o->threshold)) {
         t->outside++;
         return;
     }
-    if (!m.id)
-        m = (struct mt_meaning){.base = 0};
     if (mt_g.o->container)
         append(t, address, site, size);
     else
-        text_access(&m, site, address, size);
+        text_access(m->id ? m : &nothing, site, address, size);
     t->kept = t->pub.cur;
 }
 

@@ -47,7 +47,7 @@ struct mt_core_thread_state {
     uint64_t outside;           /* accesses left out: in no allocation */
     uint64_t realloc_base, realloc_id;
     struct mt_meaning cache[MT_CACHE];
-    unsigned next_cache;
+    unsigned next_cache, last_cache; /* to be replaced; that answered last */
 
     /* insn */
     uint64_t order;
@@ -117,8 +117,8 @@ void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const
 void mt_mat_end(struct mt_core_thread_state *t);
 void mt_mat_stop(struct mt_core_thread_state *t);
 
-/* alloc.c */
-void mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address, struct mt_meaning *m);
+/* alloc.c. What an address means now; valid until the next call for this thread. */
+const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
 
 /* order.c, atomic.c: see order.h, atomic.h for the rest */
 int mt_order_start(char *why, unsigned size);
