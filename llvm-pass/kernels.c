@@ -123,6 +123,17 @@ static LLVMValueRef read_register(struct mt_lowering *l, int reg)
     return f ? LLVMBuildCall2(l->builder, type, f, NULL, 0, "") : LLVMConstInt(l->i32, 0, 0);
 }
 
+void mt_declare_registers(struct mt_lowering *l)
+{
+    char name[64];
+    LLVMTypeRef type;
+    for (int r = 0; r < NREGS; r++) {
+        snprintf(name, sizeof name, SREG "%s", reg_names[r]);
+        mt_builtin(l, name, &type);
+    }
+    mt_builtin(l, "mtb_set_thread", &type);
+}
+
 static int register_of(const char *callee)
 {
     if (!mt_starts(callee, SREG))
@@ -209,13 +220,24 @@ int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function)
     return clean;
 }
 
+/* Recording costs a fiber little beside its waits: large kernels (whole sorting libraries) are not worth
+ * compiling twice. */
+static int is_large(LLVMValueRef kernel)
+{
+    unsigned n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(kernel); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            n++;
+    return n > 500;
+}
+
 static void build(struct mt_lowering *l, unsigned k)
 {
     int sync = l->u->kernels[k].sync;
     l->traced.entries[k] = build_entry(l, l->traced.kernels[k]);
     if (!sync)
         l->traced.loops[k] = build_loop(l, l->traced.kernels[k]);
-    if (!l->plain.kernels[k])
+    if (!l->plain.kernels[k] || (sync && is_large(l->plain.kernels[k])))
         return;
     if (sync)
         l->plain.entries[k] = build_entry(l, l->plain.kernels[k]);

@@ -145,17 +145,18 @@ static void lower_globals(struct mt_lowering *l)
     }
 }
 
-/* Links the builtins in; what came with them is internal, too. */
+/* Links those builtins in that are used; what came with them is internal, too. */
 static int link_builtins(struct mt_lowering *l)
 {
     LLVMModuleRef b = l->builtins;
+    mt_declare_registers(l);
     l->builtins = NULL;
     LLVMSetTarget(b, LLVMGetTarget(l->module));
     LLVMSetDataLayout(b, LLVMGetDataLayoutStr(l->module));
     drop_global(b, "llvm.used");
     drop_global(b, "llvm.compiler.used");
     mt_shim_drop_named_metadata(b);
-    if (LLVMLinkModules2(l->module, b)) {
+    if (mt_shim_link_needed(l->module, b)) {
         mt_diag(l->u, NULL, MT_DIAG_ERROR, "cannot link the CPU builtins");
         return -1;
     }

@@ -38,6 +38,7 @@ void mt_lower_divisions(struct mt_lowering *l);                    /* lower_divi
 void mt_lower_spins(struct mt_lowering *l);                        /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);                        /* lower_plain.c */
 void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
+void mt_declare_registers(struct mt_lowering *l);                  /* kernels.c: what it will call */
 void mt_lower_kernels(struct mt_lowering *l);                      /* kernels.c: entry and loop functions */
 
 /* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`; `before` branches to head and nowhere

@@ -16,6 +16,7 @@
 #include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
 #include "llvm/Support/Path.h"
@@ -224,6 +225,14 @@ int mt_shim_inline(LLVMValueRef call)
 {
     InlineFunctionInfo info;
     return InlineFunction(*unwrap<CallBase>(call), info).isSuccess();
+}
+
+int mt_shim_link_needed(LLVMModuleRef to, LLVMModuleRef from)
+{
+    return Linker::linkModules(*unwrap(to), std::unique_ptr<Module>(unwrap(from)),
+                               Linker::Flags::LinkOnlyNeeded)
+               ? -1
+               : 0;
 }
 
 void mt_shim_set_pic(LLVMModuleRef module)

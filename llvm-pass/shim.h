@@ -51,6 +51,8 @@ void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef la
 LLVMValueRef mt_shim_clone_function(LLVMValueRef function, const char *suffix);
 /* Inlines the callee at this call; 1 if it could. */
 int mt_shim_inline(LLVMValueRef call);
+/* Links what `to` declares and `from` defines, and what that needs; `from` is gone. 0, or -1. */
+int mt_shim_link_needed(LLVMModuleRef to, LLVMModuleRef from);
 void mt_shim_set_pic(LLVMModuleRef module);
 void mt_shim_set_dso_local(LLVMValueRef global, int on);
 /* Drops nvvm.annotations, module flags and other named metadata that mean nothing to x86-64. */

@@ -96,6 +96,7 @@ LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type
 
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
 {
+    /* Bodies are read when they are linked. The module owns the buffer, also of a file that is no bitcode. */
     char path[PATH_MAX];
     const char *self = mt_shim_self(), *slash = strrchr(self, '/');
     snprintf(path, sizeof path, "%.*smemtrace/%s", slash ? (int)(slash + 1 - self) : 0, self, name);
@@ -107,9 +108,7 @@ LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
         return NULL;
     }
     LLVMModuleRef m = NULL;
-    int bad = LLVMParseBitcodeInContext2(u->context, buffer, &m);
-    LLVMDisposeMemoryBuffer(buffer);
-    if (bad) {
+    if (LLVMGetBitcodeModuleInContext2(u->context, buffer, &m)) {
         mt_diag(u, NULL, MT_DIAG_ERROR, "%s is not bitcode of LLVM 19", path);
         return NULL;
     }

@@ -14,11 +14,13 @@
 #include "scheduler.h"
 
 #define CHUNK_MAX 64
+#define LOOKS 32 /* of less than a microsecond each */
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct mt_run *first; /* launches with CTAs to claim, by priority, then oldest first */
+    _Atomic int queued;   /* there is a first: for looks without the lock */
     unsigned nworkers, active, sms, idle;
     uint64_t grids, progress;
     int ready, installed;
@@ -44,8 +46,9 @@ static void unlink_run(struct mt_run *run)
     for (struct mt_run **p = &pool.first; *p; p = &(*p)->link)
         if (*p == run) {
             *p = run->link;
-            return;
+            break;
         }
+    pool.queued = pool.first != NULL;
 }
 
 static int is_done(const struct mt_run *run)
@@ -53,9 +56,22 @@ static int is_done(const struct mt_run *run)
     return run->finished == run->claimed && !claimable(run);
 }
 
+/* Waking a thread takes longer than most small launches: a worker looks out for the next one for a moment,
+ * and lets other threads run meanwhile. */
+static void look_out(void)
+{
+    for (int i = 0; i < LOOKS && !atomic_load_explicit(&pool.queued, memory_order_relaxed); i++) {
+        for (int k = 0; k < 32; k++)
+            __builtin_ia32_pause();
+        sched_yield();
+    }
+}
+
 unsigned mt_pool_wait(const struct mt_worker *w)
 {
     unsigned sms;
+    if (w->id < pool.active)
+        look_out();
     pthread_mutex_lock(&pool.lock);
     while (w->id >= pool.active || !first_claimable()) {
         pool.idle++;
@@ -151,6 +167,7 @@ static void forked(void)
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.work, NULL);
     pool.first = NULL;
+    pool.queued = 0;
     pool.nworkers = pool.idle = 0;
     mt_image_args_reset();
     mt_local_reset();
@@ -256,6 +273,7 @@ static void queue(struct mt_run *run)
         tail = &(*tail)->link;
     run->link = *tail;
     *tail = run;
+    pool.queued = 1;
     if (pool.nworkers > pool.active) /* a sleeper that may not work must not swallow the signal */
         pthread_cond_broadcast(&pool.work);
     else
