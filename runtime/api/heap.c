@@ -201,19 +201,47 @@ int mt_heap_share(void *base, int *fd, uint64_t *bytes)
     return 0;
 }
 
-int mt_heap_free(void *base, unsigned kinds)
+/* The block that begins at `base`, of one of the kinds. Call with `life` held. */
+static struct mt_block *begins_at(const void *base, unsigned kinds)
 {
     struct mt_range r;
-    if (!mt_ranges_take(&blocks, (uint64_t)(uintptr_t)base, &r))
-        return 0;
+    if (!mt_ranges_find(&blocks, (uint64_t)(uintptr_t)base, &r) || r.base != (uint64_t)(uintptr_t)base)
+        return NULL;
     struct mt_block *b = r.data;
-    if (!(kinds & 1u << b->kind)) {
-        mt_ranges_add(&blocks, r.base, r.bytes, b);
+    return kinds & 1u << b->kind ? b : NULL;
+}
+
+static int free_block(void *base, unsigned kinds, int condemned)
+{
+    struct mt_range r;
+    pthread_rwlock_rdlock(&life);
+    const struct mt_block *b = begins_at(base, kinds);
+    int ok = b && __atomic_load_n(&b->condemned, __ATOMIC_RELAXED) == condemned;
+    pthread_rwlock_unlock(&life);
+    if (!ok || !mt_ranges_take(&blocks, (uint64_t)(uintptr_t)base, &r))
         return 0;
-    }
     mt_heap_generation++;
-    drop(b);
+    drop(r.data);
     return 1;
+}
+
+int mt_heap_free(void *base, unsigned kinds)
+{
+    return free_block(base, kinds, 0);
+}
+
+int mt_heap_free_condemned(void *base)
+{
+    return free_block(base, ~0u, 1);
+}
+
+int mt_heap_condemn(void *base, unsigned kinds)
+{
+    pthread_rwlock_rdlock(&life);
+    struct mt_block *b = begins_at(base, kinds);
+    int ok = b && !__atomic_exchange_n(&b->condemned, 1, __ATOMIC_RELAXED);
+    pthread_rwlock_unlock(&life);
+    return ok;
 }
 
 int mt_heap_find(const void *p, struct mt_block *out)

@@ -22,6 +22,7 @@ struct mt_block {
     uint64_t mapped_base; /* mapping behind it, 0: from malloc or not ours */
     uint64_t mapped_bytes;
     int shared;                              /* descriptor + 1 of the file it lies on, or 0 */
+    int condemned;                           /* to be freed when a stream is so far */
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */
     struct mt_block *next;                   /* heap.c's own */
 };
@@ -33,6 +34,10 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
 /* Frees the block that begins at `base` when its kind is in `kinds` (bits 1 << kind). 1, or 0: no such block.
  */
 int mt_heap_free(void *base, unsigned kinds);
+/* The same in two steps: from the first one on nobody else can free it, kernels may use it until the second.
+ */
+int mt_heap_condemn(void *base, unsigned kinds);
+int mt_heap_free_condemned(void *base);
 /* Puts the block that begins at `base` on a shared file and gives its descriptor, which stays the block's. 0;
  * EINVAL: no device memory begins there; ENOTSUP: it is too small to have pages of its own; another errno. */
 int mt_heap_share(void *base, int *fd, uint64_t *bytes);

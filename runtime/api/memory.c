@@ -75,35 +75,44 @@ cudaError_t IMPL(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent ext
     return e;
 }
 
-cudaError_t IMPL(cudaFree)(void *p)
+/* Frees what only this call may free from now on; before that the device is waited for. */
+static cudaError_t free_after_all(void *p, unsigned kinds)
 {
-    MT_RETURN_IF_FAILED();
-    cudaError_t unsafe = mt_capture_check(NULL, MT_CALL_UNSAFE);
-    if (unsafe)
-        return unsafe;
-    mt_stream_wait_all();
-    mt_synced();
-    if (!p)
-        return mt_failed_sync();
     struct mt_block b;
-    int found = mt_heap_find(p, &b);
-    if (!mt_heap_free(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED)))
+    if (!mt_heap_condemn(p, kinds)) /* nothing to wait for */
         return mt_fail(cudaErrorInvalidValue);
+    mt_stream_wait_all();
+    int found = mt_heap_find(p, &b);
+    mt_heap_free_condemned(p);
     if (found && b.kind == MT_HEAP_DEVICE)
         mt_pool_freed(b.flags, b.bytes);
     if (found && b.kind == MT_HEAP_MANAGED)
         mt_advice_forget(b.base);
+    return cudaSuccess;
+}
+
+cudaError_t IMPL(cudaFree)(void *p)
+{
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_capture_check(NULL, MT_CALL_UNSAFE);
+    if (!e && p)
+        e = free_after_all(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED));
+    if (e)
+        return e;
+    mt_stream_wait_all();
+    mt_synced();
     return mt_failed_sync();
 }
 
 cudaError_t IMPL(cudaFreeHost)(void *p)
 {
     MT_RETURN_IF_FAILED();
-    cudaError_t unsafe = mt_capture_check(NULL, MT_CALL_UNSAFE);
-    if (unsafe)
-        return unsafe;
-    mt_stream_wait_all();
-    return !p || mt_heap_free(p, BIT(MT_HEAP_HOST)) ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
+    cudaError_t e = mt_capture_check(NULL, MT_CALL_UNSAFE);
+    if (!e && p)
+        return free_after_all(p, BIT(MT_HEAP_HOST));
+    if (!e)
+        mt_stream_wait_all();
+    return e;
 }
 
 /* ---- the program's own memory ---- */

@@ -158,12 +158,10 @@ static int free_now(struct mt_op *op)
     void *p = ((struct free_op *)op)->p;
     struct mt_block b;
     struct mt_object *o = mt_object_take(p);
-    int found = mt_heap_find(p, &b), freed = mt_heap_free(p, 1u << MT_HEAP_DEVICE);
+    int found = mt_heap_find(p, &b), freed = mt_heap_free_condemned(p);
     mt_object_done(o, freed);
     if (found && freed)
         mt_pool_freed(b.flags, b.bytes);
-    if (!freed) /* it was freed in between */
-        mt_fail_later(cudaErrorInvalidValue);
     return MT_OP_DONE;
 }
 
@@ -184,7 +182,12 @@ cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
     struct free_op *f = mt_op_new(sizeof *f, MT_OP_OTHER, free_now);
     if (!f)
         return mt_fail(cudaErrorMemoryAllocation);
+    f->op.always = 1;
     f->p = p;
+    if (!mt_heap_condemn(p, 1u << MT_HEAP_DEVICE)) { /* it is on its way already */
+        mt_op_free(&f->op);
+        return mt_fail(cudaErrorInvalidValue);
+    }
     mt_op_enqueue(s, &f->op); /* what is in the stream may use it */
     return cudaSuccess;
 }

@@ -112,3 +112,19 @@ def errors(world):
         app = world.compile(source(world, "errors.cu"), level)
         for traced in (True, False):
             same(f"{level}: verdict", world.run_ok(app, traced=traced).out, "as CUDA\n")
+
+
+@case("order")
+def order(world):
+    """cudaFreeAsync does not wait; the memory lives until its turn comes, and the companion has the same order."""
+    app = world.compile(source(world, "order.cu"), "-O2")
+    for check in "0", "1":
+        result = world.run_ok(app, timeout=60, MEMTRACE_CHECK=check)
+        same(f"check {check}", result.out.split(),
+             f"query cudaErrorNotReady again cudaErrorInvalidValue free cudaErrorInvalidValue sum {32 * 33 // 2}".split())
+        same("words", result.err, "")
+        companion = result.companion()
+        launch, = companion.all("launch")
+        alloc, = [e for e in companion.all("alloc") if e["kind"] == "async"]
+        free, = [e for e in companion.all("free") if e["id"] == alloc["id"]]
+        holds("allocated, launched, freed", alloc["seq"] < launch["seq"] < free["seq"])
