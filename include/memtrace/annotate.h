@@ -11,6 +11,12 @@
  *     __global__ void many() { … }                                  // no access written here is traced
  *     MEMTRACE_TRACE __global__ void except_this() { … }            // but here they are
  *     MEMTRACE_ON
+ *
+ * And while it runs, in host code:
+ *
+ *     MEMTRACE_START; … MEMTRACE_STOP;   // launches made after a stop, and before the next start, are not traced
+ *
+ * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start.
  */
 #ifndef MEMTRACE_ANNOTATE_H
 #define MEMTRACE_ANNOTATE_H
@@ -19,6 +25,19 @@
 #if __has_attribute(memtrace_skip)
 #define MEMTRACE_PLUGIN 1
 #endif
+
+/* The runtime's functions; weak, so that programs link without it, too. For the whole process; they do not
+ * nest. Launches that are left out run as they are, at full speed, and show as such in the companion. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+void memtrace_start(void) __attribute__((weak));
+void memtrace_stop(void) __attribute__((weak));
+#ifdef __cplusplus
+}
+#endif
+#define MEMTRACE_START ((void)(memtrace_start ? memtrace_start() : (void)0))
+#define MEMTRACE_STOP ((void)(memtrace_stop ? memtrace_stop() : (void)0))
 #endif
 
 #ifdef MEMTRACE_PLUGIN

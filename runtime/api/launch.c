@@ -8,6 +8,7 @@
 #include "common/events.h"
 #include "common/options.h"
 #include "common/report.h"
+#include "common/selection.h"
 #include "common/site.h"
 #include "common/trace.h"
 #include <stdlib.h>
@@ -217,8 +218,10 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
     struct launch_op *l = (struct launch_op *)op;
     l->run.priority = s->priority;
     int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
-    l->trace = traced && mt_tracing() ? mt_stream_trace(s) : NULL;
-    if (traced && !l->trace)
+    l->trace = NULL;
+    if (traced && mt_tracing() && !(l->line.left_out = mt_selection_leaves_out(l->line.kernel)))
+        l->trace = mt_stream_trace(s);
+    if (traced && !l->trace && !l->line.left_out)
         say_forked();
 }
 

@@ -8,6 +8,7 @@
 #include "stream.h"
 #include "common/events.h"
 #include "common/report.h"
+#include "common/selection.h"
 #include "common/site.h"
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .shared = c->shared,
                  .site = site},
     };
-    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing())
+    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() &&
+        !(g->launch.line.left_out = mt_selection_leaves_out(g->launch.line.kernel)))
         g->launch.trace = mt_stream_trace(s);
     g->context = ops ? ops->launch(&g->launch) : NULL;
     g->args = g->few;

@@ -5,6 +5,7 @@
 #include "gpu.h"
 #include "stream.h"
 #include "common/events.h"
+#include "common/selection.h"
 #include "common/site.h"
 #include "common/trace.h"
 
@@ -46,6 +47,20 @@ cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
     if (!e && own)
         mt_stream_remove(s);
     return e;
+}
+
+/* ---- what the program marks as worth a look ---- */
+
+cudaError_t REC(cudaProfilerStart)(void)
+{
+    mt_selection_profiler(1);
+    return MT_NEXT(cudaProfilerStart)();
+}
+
+cudaError_t REC(cudaProfilerStop)(void)
+{
+    mt_selection_profiler(0);
+    return MT_NEXT(cudaProfilerStop)();
 }
 
 /* ---- synchronisation ---- */

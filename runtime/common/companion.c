@@ -236,6 +236,8 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
     mt_json_u64(j, "records", l->records);
     mt_json_u64(j, "untraced", l->untraced);
     mt_json_bool(j, "traced", l->traced);
+    if (l->left_out)
+        mt_json_string(j, "left_out", l->left_out);
     mt_json_i64(j, "status", l->status);
 }
 

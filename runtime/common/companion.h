@@ -28,8 +28,9 @@ struct mt_launch_line {
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */
     uint64_t untraced;
-    int traced; /* 1: name, records and EOT stand in the trace */
-    int status; /* cudaError_t */
+    int traced;           /* 1: name, records and EOT stand in the trace */
+    const char *left_out; /* not traced because of this setting; NULL: none */
+    int status;           /* cudaError_t */
 };
 
 struct mt_companion_end {

@@ -4,7 +4,9 @@
 #include "json.h"
 #include "options.h"
 #include "report.h"
+#include "selection.h"
 #include "sink.h"
+#include "memtrace/record.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -136,6 +138,7 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
     }
     uint64_t written = l->traced ? mt_sink_end(t->sink) : 0;
     t->written += written;
+    mt_selection_wrote(written * MT_RAW_RECORD_SIZE);
     t->counted += l->records;
     t->launches++;
     if (l->records != written) {
@@ -212,5 +215,9 @@ void mt_trace_finish(void)
         mt_sink_close(t->sink);
         t->sink = NULL;
     }
+    if (!count && mt_selection_left_out())
+        mt_note("no launch is traced: %llu were left out (MEMTRACE_KERNELS, MEMTRACE_LAUNCHES or "
+                "MEMTRACE_FROM_START)",
+                (unsigned long long)mt_selection_left_out());
     pthread_mutex_unlock(&lock);
 }
