@@ -1,6 +1,7 @@
-// Launches that can be told from each other: kernel `a` writes 1 float a thread, `space::b<int>` reads 1 and writes 2.
-// a<<<1, 32>>> and b<<<1, 64>>> in turns, ROUNDS times; round 2 lies between MEMTRACE_STOP and MEMTRACE_START if the first
-// argument is "marks", between cudaProfilerStart and cudaProfilerStop if it is "profiler". Prints the sum of all.
+// Launches that can be told from each other: kernel `a` writes 1 float a thread, `space::b<int>` reads 1 and
+// writes 2. a<<<1, 32>>> and b<<<1, 64>>> in turns, ROUNDS times; round 2 lies between MEMTRACE_STOP and
+// MEMTRACE_START if the first argument is "marks", between cudaProfilerStart and cudaProfilerStop if it is
+// "profiler". Prints the sum of all.
 #include <cstdio>
 #include <cstring>
 #include <cuda_profiler_api.h>
@@ -21,7 +22,7 @@ template <class T> __global__ void b(float *p, T v)
     p[THREADS + threadIdx.x] = was + v;
     p[2 * THREADS + threadIdx.x] = v;
 }
-}
+} // namespace space
 
 int main(int argc, char **argv)
 {
