@@ -278,6 +278,7 @@ cudaError_t IMPL(cudaCreateTextureObject)(cudaTextureObject_t *out, const struct
     if ((t->has_view = view != NULL))
         t->view = *view;
     cudaError_t e = describe(&t->sampler, resource, texture, view);
+    mt_tex_prepare(&t->sampler);
     if (!e && (!(t->handle = mt_tex_object_add(MT_TEX_OBJECT, &t->sampler)) ||
                mt_map_set(&textures, key(t->handle), t)))
         e = cudaErrorMemoryAllocation;

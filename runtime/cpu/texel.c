@@ -21,14 +21,18 @@ static uint32_t half_bits(uint16_t h)
     return sign | bits_of((float)fraction * 0x1p-24f);
 }
 
-static float srgb_table[256];
-static pthread_once_t srgb_once = PTHREAD_ONCE_INIT;
+/* Bytes as floats: a look is cheaper than a division. */
+static float srgb_table[256], unorm8_table[256], snorm8_table[256];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void srgb_fill(void)
+static void fill(void)
 {
     for (int i = 0; i < 256; i++) {
         double c = i / 255.0;
+        int s = i < 128 ? i : i - 256;
         srgb_table[i] = (float)(c <= 0.04045 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4));
+        unorm8_table[i] = (float)i / 255.0f;
+        snorm8_table[i] = s < -127 ? -1.0f : (float)s / 127.0f;
     }
 }
 
@@ -37,22 +41,23 @@ static void srgb_fill(void)
 #define CLAMP_LOW(x) ((x) < -1.0f ? -1.0f : (x))
 #define U(v, i) (uint32_t)(v)
 #define S(v, i) (uint32_t)(int32_t)(v)
-#define UNORM8(v, i) bits_of((float)(v) / 255.0f)
+#define UNORM8(v, i) bits_of(unorm8_table[v])
 #define UNORM16(v, i) bits_of((float)(v) / 65535.0f)
-#define SNORM8(v, i) bits_of(CLAMP_LOW((float)(v) / 127.0f))
+#define SNORM8(v, i) bits_of(snorm8_table[(uint8_t)(v)])
 #define SNORM16(v, i) bits_of(CLAMP_LOW((float)(v) / 32767.0f))
-#define SRGB(v, i) bits_of((i) < 3 ? srgb_table[v] : (float)(v) / 255.0f)
+#define SRGB(v, i) bits_of((i) < 3 ? srgb_table[v] : unorm8_table[v])
 #define HALF(v, i) half_bits(v)
 
+/* Channels of v, and what stands for those that are not there. */
+#define C1(convert, one) {convert(v[0], 0), 0, 0, one}
+#define C2(convert, one) {convert(v[0], 0), convert(v[1], 1), 0, one}
+#define C4(convert, one) {convert(v[0], 0), convert(v[1], 1), convert(v[2], 2), convert(v[3], 3)}
 #define LOADER(name, type, n, convert, one)                                                                  \
-    static void name##n(const void *texel, uint32_t out[4])                                                  \
+    static mt_texel name##n(const void *texel)                                                               \
     {                                                                                                        \
         type v[n];                                                                                           \
         memcpy(v, texel, sizeof v);                                                                          \
-        out[1] = out[2] = 0;                                                                                 \
-        out[3] = one;                                                                                        \
-        for (int i = 0; i < n; i++)                                                                          \
-            out[i] = convert(v[i], i);                                                                       \
+        return (mt_texel)C##n(convert, one);                                                                 \
     }
 #define LOADERS(name, type, convert, one)                                                                    \
     LOADER(name, type, 1, convert, one)                                                                      \
@@ -87,8 +92,7 @@ mt_texel_load *mt_texel_loader(enum mt_texel_kind kind, unsigned bits, unsigned 
         ROW(MT_TEXEL_SNORM, 8, snorm8_),  ROW(MT_TEXEL_SNORM, 16, snorm16_),
         ROW(MT_TEXEL_SRGB, 8, srgb_),
     };
-    if (kind == MT_TEXEL_SRGB)
-        pthread_once(&srgb_once, srgb_fill);
+    pthread_once(&once, fill);
     if (channels != 1 && channels != 2 && channels != 4)
         return NULL;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

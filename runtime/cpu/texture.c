@@ -140,20 +140,21 @@ static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_le
 
 /* ---- one level ---- */
 
-static void border(const struct mt_texture *t, uint32_t out[4])
+INLINE mt_texel load_one(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
+                         int seamless)
 {
-    memcpy(out, t->border, 4 * sizeof *out);
+    if (seamless)
+        return t->load(cube_texel(t, l, layer, at[0], at[1]));
+    if ((at[0] | at[1] | at[2]) < 0)
+        return (mt_texel){t->border[0], t->border[1], t->border[2], t->border[3]};
+    return t->load(texel(t, l, at[0], at[1], at[2] + layer));
 }
 
 INLINE void load(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
                  int seamless, uint32_t out[4])
 {
-    if (seamless)
-        t->load(cube_texel(t, l, layer, at[0], at[1]), out);
-    else if (at[0] < 0 || at[1] < 0 || at[2] < 0)
-        border(t, out);
-    else
-        t->load(texel(t, l, at[0], at[1], at[2] + layer), out);
+    mt_texel v = load_one(t, l, at, layer, seamless);
+    memcpy(out, &v, sizeof v);
 }
 
 /* The two texels around x, and the weight of the second. */
@@ -172,42 +173,29 @@ INLINE struct axis axis_of(const struct mt_texture *t, double x, int n, int d, i
     return a;
 }
 
-/* Adds a texel's channels, weighted. */
-INLINE void add(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
-                int seamless, float weight, float out[4])
-{
-    uint32_t bits[4];
-    if (t->floats && !seamless && (at[0] | at[1] | at[2]) >= 0) {
-        const float *from = (const float *)texel(t, l, at[0], at[1], at[2] + layer);
-        for (int c = 0; c < t->channels; c++)
-            out[c] += weight * from[c];
-        return;
-    }
-    load(t, l, at, layer, seamless, bits);
-    for (int c = 0; c < 4; c++)
-        out[c] += weight * float_of(bits[c]);
-}
+typedef float floats4 __attribute__((vector_size(16)));
 
 INLINE void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
                      int dims, int seamless, uint32_t out[4])
 {
     struct axis a[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
-    float sum[4] = {0, 0, 0, t->floats && t->channels < 4};
+    floats4 sum = {0, 0, 0, 0};
     for (int d = 0; d < dims; d++)
         a[d] = axis_of(t, p->x[d], l->size[d], d, seamless);
+#pragma GCC unroll 8
     for (int corner = 0; corner < 1 << dims; corner++) {
         float weight = 1;
         int at[3] = {0, 0, 0};
+#pragma GCC unroll 3
         for (int d = 0; d < dims; d++) {
             int second = corner >> d & 1;
             weight *= second ? a[d].weight : 1 - a[d].weight;
             at[d] = a[d].at[second];
         }
-        if (weight != 0)
-            add(t, l, at, p->layer, seamless, weight, sum);
+        if (weight != 0) /* of a texel without weight nothing counts, not even that it is no number */
+            sum += weight * (floats4)load_one(t, l, at, p->layer, seamless);
     }
-    for (int c = 0; c < 4; c++)
-        out[c] = bits_of(sum[c]);
+    memcpy(out, &sum, sizeof sum);
 }
 
 INLINE void nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p, int dims,

@@ -14,8 +14,10 @@ enum mt_texel_kind {
     MT_TEXEL_SRGB,  /* 8 bits unsigned, gamma taken out of the first three channels */
 };
 /* Reads one texel: four channels as 32 bits, integers widened, all else as floats. Channels that the texel
- * does not have are 0, the fourth 1. */
-typedef void mt_texel_load(const void *texel, uint32_t out[4]);
+ * does not have are 0, the fourth 1. (A vector, because four words that are written one by one and read as
+ * one make the processor wait.) */
+typedef uint32_t mt_texel __attribute__((vector_size(16)));
+typedef mt_texel mt_texel_load(const void *texel);
 /* NULL when there is no such format. bits: of one channel, 8, 16 or 32; channels: 1, 2 or 4. */
 mt_texel_load *mt_texel_loader(enum mt_texel_kind kind, unsigned bits, unsigned channels);
 
@@ -43,6 +45,9 @@ struct mt_texture {
     uint8_t address[3];    /* enum mt_tex_address */
     uint32_t border[4];    /* bits */
     float bias, low, high; /* of the level of detail */
+    /* A shorter way for instructions that are fast_what, by mt_tex_prepare; or NULL. */
+    void (*fast)(const struct mt_texture *t, const uint32_t *in, uint32_t out[4]);
+    uint32_t fast_what;
     struct mt_tex_level level[MT_TEX_LEVELS];
 };
 struct mt_surface {
@@ -59,6 +64,8 @@ uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object);
 const void *mt_tex_object_get(enum mt_tex_object_kind kind, uint64_t handle); /* NULL: no such object */
 const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle);
 
+/* Call it when all else of a texture is set. */
+void mt_tex_prepare(struct mt_texture *t);
 /* The sampler alone, without device thread or handle: mt_cpu_tex of abi.h. */
 void mt_tex_sample(const struct mt_texture *t, uint32_t what, const uint32_t *in, uint32_t out[4]);
 #endif

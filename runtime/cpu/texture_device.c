@@ -88,7 +88,10 @@ void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *ou
     uint32_t words[4];
     if (!t)
         mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is no texture object", (unsigned long long)object);
-    mt_tex_sample(t, what, in, words);
+    if (t->fast && what == t->fast_what)
+        t->fast(t, in, words);
+    else
+        mt_tex_sample(t, what, in, words);
     for (int i = 0; i < 4; i++)
         out[i] = words[i];
 }
