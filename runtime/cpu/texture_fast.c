@@ -1,4 +1,5 @@
-/* The cases that most programs use, without the generality of texture.c, whose results they share bit by bit. */
+/* The cases that most programs use, without the generality of texture.c, whose results they share bit by bit.
+ */
 #include <string.h>
 #include "abi.h"
 #include "texture.h"
@@ -58,7 +59,7 @@ struct axis {
 INLINE struct axis axis(uint32_t bits, int n)
 {
     float x = float_of(bits);
-    x = x > -1 ? x < (float)n + 1 ? x : (float)n + 1 : -1; /* where all weights meet the same texel */
+    x = x > -1 ? x < (float)n + 1 ? x : (float)n + 1 : -1;  /* where all weights meet the same texel */
     int fixed = (int)(((double)x + 1) * 256 - 127.5) - 256; /* positive while it is cut */
     int i = fixed >> 8;
     int low = i < 0 ? 0 : i < n ? i : n - 1, high = i + 1 < 0 ? 0 : i + 1 < n ? i + 1 : n - 1;
