@@ -74,6 +74,22 @@ static void lower_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_si
     replace(cast, wide == type ? r : LLVMBuildTrunc(l->builder, r, type, ""));
 }
 
+/* Addresses of shared and local memory have 32 bits, PTX cuts off what is above: p[~i] with an unsigned i
+ * lies before p. An index that is widened without its sign is never right there when its highest bit is set.
+ */
+static void lower_index(struct mt_lowering *l, LLVMValueRef address)
+{
+    for (unsigned i = 1, n = (unsigned)LLVMGetNumOperands(address); i < n; i++) {
+        LLVMValueRef index = LLVMGetOperand(address, i);
+        if (!LLVMIsAZExtInst(index) || LLVMGetNNeg(index) || LLVMTypeOf(LLVMGetOperand(index, 0)) != l->i32 ||
+            mt_space_of(l->u, LLVMGetOperand(address, 0)) != MT_SPACE_OTHER)
+            continue;
+        LLVMSetIsInBounds(address, 0);
+        LLVMSetOperand(address, i,
+                       LLVMBuildSExt(l->builder, LLVMGetOperand(index, 0), LLVMTypeOf(index), ""));
+    }
+}
+
 static void lower_function(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
@@ -90,6 +106,9 @@ static void lower_function(struct mt_lowering *l, LLVMValueRef function)
         case LLVMFPToSI:
         case LLVMFPToUI:
             lower_conversion(l, list[i], op == LLVMFPToSI);
+            break;
+        case LLVMGetElementPtr:
+            lower_index(l, list[i]);
             break;
         default:
             break;

@@ -54,4 +54,22 @@ MAP1_NAMED("(unsigned)(double)a", u32, double, (u32)a, whole<u32>(a))
 MAP1_NAMED("(long long)(double)a", s64, double, (s64)a, whole<s64>(a))
 MAP1_NAMED("(unsigned long long)(double)a", u64, double, (u64)a, whole<u64>(a))
 
+// Addresses of shared memory have 32 bits: an unsigned index that wraps around lies before the pointer.
+__global__ void backwards(int *p)
+{
+    __shared__ int s[128];
+    unsigned i = threadIdx.x;
+    int *middle = s + 64;
+    s[i] = 5 * i;
+    s[i + 64] = -1;
+    __syncthreads();
+    p[i] = middle[~i]; // s[63 - i]
+}
+ROW("s[~i]", "an index into shared memory that wraps at 32 bits")
+{
+    conf::buffer<int> p(r, 64);
+    backwards<<<1, 64>>>(p);
+    p.is([](long i) { return 5 * (63 - i); });
+    r.stores(64, 4);
+}
 CONF_MAIN
