@@ -28,6 +28,13 @@ static __device__ __inline__ float nanf(const char *tag)
 #include "mt_cuda_nv_atomic.h"
 #endif
 #include "mt_cuda_nvcc.h"
+/* What clang's atomicCAS of 16 bits calls and nobody defines. */
+extern "C" __device__ inline unsigned short __usAtomicCAS(unsigned short *p, unsigned short expected,
+                                                          unsigned short value)
+{
+    __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
 /* Stands in the tables of abstract classes. */
 extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual()
 {
