@@ -5,5 +5,6 @@
 #if defined(__CUDA__) && defined(__CLANG_CUDA_RUNTIME_WRAPPER_H__) && !defined(__MT_CUDA_PREINCLUDE)
 #define __MT_CUDA_PREINCLUDE 1
 #include "mt_user_macros_push.h"
+#include "mt_cuda_unsigned_atomics.h"
 #endif
 #include "mt-toolkit/cuda.h"
