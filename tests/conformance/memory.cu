@@ -1,0 +1,351 @@
+// Accesses to global memory in all their forms: how many records, of which size, and whether the value is
+// right.
+
+// conformance: levels -O1 -O0
+#include "copy_row.h"
+#include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+typedef unsigned u32;
+typedef long long s64;
+typedef unsigned long long u64;
+
+COPY("load, store of char", char, out[i] = in[i])
+COPY("load, store of unsigned char", unsigned char, out[i] = in[i])
+COPY("load, store of short", short, out[i] = in[i])
+COPY("load, store of unsigned short", unsigned short, out[i] = in[i])
+COPY("load, store of int", int, out[i] = in[i])
+COPY("load, store of unsigned", unsigned, out[i] = in[i])
+COPY("load, store of long", long, out[i] = in[i])
+COPY("load, store of long long", long long, out[i] = in[i])
+COPY("load, store of u64", u64, out[i] = in[i])
+COPY("load, store of float", float, out[i] = in[i])
+COPY("load, store of double", double, out[i] = in[i])
+COPY("load, store of char2", char2, out[i] = in[i])
+COPY("load, store of char4", char4, out[i] = in[i])
+COPY("load, store of uchar4", uchar4, out[i] = in[i])
+COPY("load, store of short2", short2, out[i] = in[i])
+COPY("load, store of ushort4", ushort4, out[i] = in[i])
+COPY("load, store of int2", int2, out[i] = in[i])
+COPY("load, store of int4", int4, out[i] = in[i])
+COPY("load, store of uint2", uint2, out[i] = in[i])
+COPY("load, store of uint4", uint4, out[i] = in[i])
+COPY("load, store of longlong2", longlong2, out[i] = in[i])
+COPY("load, store of ulonglong2", ulonglong2, out[i] = in[i])
+COPY("load, store of float2", float2, out[i] = in[i])
+COPY("load, store of float4", float4, out[i] = in[i])
+COPY("load, store of double2", double2, out[i] = in[i])
+COPY("load, store of int3", int3, out[i] = in[i])
+COPY("load, store of float3", float3, out[i] = in[i])
+COPY("load, store of __half", __half, out[i] = in[i])
+COPY("load, store of __half2", __half2, out[i] = in[i])
+COPY("volatile load, store of char", char, ((volatile char *)out)[i] = ((const volatile char *)in)[i])
+COPY("volatile load, store of int", int, ((volatile int *)out)[i] = ((const volatile int *)in)[i])
+COPY("volatile load, store of float", float, ((volatile float *)out)[i] = ((const volatile float *)in)[i])
+COPY("volatile load, store of double", double, ((volatile double *)out)[i] = ((const volatile double *)in)[i])
+COPY("volatile load, store of long long", long long,
+     ((volatile long long *)out)[i] = ((const volatile long long *)in)[i])
+COPY("__ldg of char", char, out[i] = __ldg(in + i))
+COPY("__ldg of short", short, out[i] = __ldg(in + i))
+COPY("__ldg of int", int, out[i] = __ldg(in + i))
+COPY("__ldg of unsigned", unsigned, out[i] = __ldg(in + i))
+COPY("__ldg of long long", long long, out[i] = __ldg(in + i))
+COPY("__ldg of u64", u64, out[i] = __ldg(in + i))
+COPY("__ldg of float", float, out[i] = __ldg(in + i))
+COPY("__ldg of double", double, out[i] = __ldg(in + i))
+COPY("__ldg of int2", int2, out[i] = __ldg(in + i))
+COPY("__ldg of float2", float2, out[i] = __ldg(in + i))
+COPY("__ldg of int4", int4, out[i] = __ldg(in + i))
+COPY("__ldg of uint4", uint4, out[i] = __ldg(in + i))
+COPY("__ldg of float4", float4, out[i] = __ldg(in + i))
+COPY("__ldg of double2", double2, out[i] = __ldg(in + i))
+COPY("__ldg of longlong2", longlong2, out[i] = __ldg(in + i))
+COPY("__ldg of uchar4", uchar4, out[i] = __ldg(in + i))
+COPY("__ldg of short2", short2, out[i] = __ldg(in + i))
+COPY("__ldcg of char", char, out[i] = __ldcg(in + i))
+COPY("__ldcg of short", short, out[i] = __ldcg(in + i))
+COPY("__ldcg of int", int, out[i] = __ldcg(in + i))
+COPY("__ldcg of unsigned", unsigned, out[i] = __ldcg(in + i))
+COPY("__ldcg of long long", long long, out[i] = __ldcg(in + i))
+COPY("__ldcg of u64", u64, out[i] = __ldcg(in + i))
+COPY("__ldcg of float", float, out[i] = __ldcg(in + i))
+COPY("__ldcg of double", double, out[i] = __ldcg(in + i))
+COPY("__ldcg of int2", int2, out[i] = __ldcg(in + i))
+COPY("__ldcg of float2", float2, out[i] = __ldcg(in + i))
+COPY("__ldcg of int4", int4, out[i] = __ldcg(in + i))
+COPY("__ldcg of uint4", uint4, out[i] = __ldcg(in + i))
+COPY("__ldcg of float4", float4, out[i] = __ldcg(in + i))
+COPY("__ldcg of double2", double2, out[i] = __ldcg(in + i))
+COPY("__ldcg of longlong2", longlong2, out[i] = __ldcg(in + i))
+COPY("__ldcg of uchar4", uchar4, out[i] = __ldcg(in + i))
+COPY("__ldcg of short2", short2, out[i] = __ldcg(in + i))
+COPY("__ldca of char", char, out[i] = __ldca(in + i))
+COPY("__ldca of short", short, out[i] = __ldca(in + i))
+COPY("__ldca of int", int, out[i] = __ldca(in + i))
+COPY("__ldca of unsigned", unsigned, out[i] = __ldca(in + i))
+COPY("__ldca of long long", long long, out[i] = __ldca(in + i))
+COPY("__ldca of u64", u64, out[i] = __ldca(in + i))
+COPY("__ldca of float", float, out[i] = __ldca(in + i))
+COPY("__ldca of double", double, out[i] = __ldca(in + i))
+COPY("__ldca of int2", int2, out[i] = __ldca(in + i))
+COPY("__ldca of float2", float2, out[i] = __ldca(in + i))
+COPY("__ldca of int4", int4, out[i] = __ldca(in + i))
+COPY("__ldca of uint4", uint4, out[i] = __ldca(in + i))
+COPY("__ldca of float4", float4, out[i] = __ldca(in + i))
+COPY("__ldca of double2", double2, out[i] = __ldca(in + i))
+COPY("__ldca of longlong2", longlong2, out[i] = __ldca(in + i))
+COPY("__ldca of uchar4", uchar4, out[i] = __ldca(in + i))
+COPY("__ldca of short2", short2, out[i] = __ldca(in + i))
+COPY("__ldcs of char", char, out[i] = __ldcs(in + i))
+COPY("__ldcs of short", short, out[i] = __ldcs(in + i))
+COPY("__ldcs of int", int, out[i] = __ldcs(in + i))
+COPY("__ldcs of unsigned", unsigned, out[i] = __ldcs(in + i))
+COPY("__ldcs of long long", long long, out[i] = __ldcs(in + i))
+COPY("__ldcs of u64", u64, out[i] = __ldcs(in + i))
+COPY("__ldcs of float", float, out[i] = __ldcs(in + i))
+COPY("__ldcs of double", double, out[i] = __ldcs(in + i))
+COPY("__ldcs of int2", int2, out[i] = __ldcs(in + i))
+COPY("__ldcs of float2", float2, out[i] = __ldcs(in + i))
+COPY("__ldcs of int4", int4, out[i] = __ldcs(in + i))
+COPY("__ldcs of uint4", uint4, out[i] = __ldcs(in + i))
+COPY("__ldcs of float4", float4, out[i] = __ldcs(in + i))
+COPY("__ldcs of double2", double2, out[i] = __ldcs(in + i))
+COPY("__ldcs of longlong2", longlong2, out[i] = __ldcs(in + i))
+COPY("__ldcs of uchar4", uchar4, out[i] = __ldcs(in + i))
+COPY("__ldcs of short2", short2, out[i] = __ldcs(in + i))
+COPY("__ldlu of char", char, out[i] = __ldlu(in + i))
+COPY("__ldlu of short", short, out[i] = __ldlu(in + i))
+COPY("__ldlu of int", int, out[i] = __ldlu(in + i))
+COPY("__ldlu of unsigned", unsigned, out[i] = __ldlu(in + i))
+COPY("__ldlu of long long", long long, out[i] = __ldlu(in + i))
+COPY("__ldlu of u64", u64, out[i] = __ldlu(in + i))
+COPY("__ldlu of float", float, out[i] = __ldlu(in + i))
+COPY("__ldlu of double", double, out[i] = __ldlu(in + i))
+COPY("__ldlu of int2", int2, out[i] = __ldlu(in + i))
+COPY("__ldlu of float2", float2, out[i] = __ldlu(in + i))
+COPY("__ldlu of int4", int4, out[i] = __ldlu(in + i))
+COPY("__ldlu of uint4", uint4, out[i] = __ldlu(in + i))
+COPY("__ldlu of float4", float4, out[i] = __ldlu(in + i))
+COPY("__ldlu of double2", double2, out[i] = __ldlu(in + i))
+COPY("__ldlu of longlong2", longlong2, out[i] = __ldlu(in + i))
+COPY("__ldlu of uchar4", uchar4, out[i] = __ldlu(in + i))
+COPY("__ldlu of short2", short2, out[i] = __ldlu(in + i))
+COPY("__ldcv of char", char, out[i] = __ldcv(in + i))
+COPY("__ldcv of short", short, out[i] = __ldcv(in + i))
+COPY("__ldcv of int", int, out[i] = __ldcv(in + i))
+COPY("__ldcv of unsigned", unsigned, out[i] = __ldcv(in + i))
+COPY("__ldcv of long long", long long, out[i] = __ldcv(in + i))
+COPY("__ldcv of u64", u64, out[i] = __ldcv(in + i))
+COPY("__ldcv of float", float, out[i] = __ldcv(in + i))
+COPY("__ldcv of double", double, out[i] = __ldcv(in + i))
+COPY("__ldcv of int2", int2, out[i] = __ldcv(in + i))
+COPY("__ldcv of float2", float2, out[i] = __ldcv(in + i))
+COPY("__ldcv of int4", int4, out[i] = __ldcv(in + i))
+COPY("__ldcv of uint4", uint4, out[i] = __ldcv(in + i))
+COPY("__ldcv of float4", float4, out[i] = __ldcv(in + i))
+COPY("__ldcv of double2", double2, out[i] = __ldcv(in + i))
+COPY("__ldcv of longlong2", longlong2, out[i] = __ldcv(in + i))
+COPY("__ldcv of uchar4", uchar4, out[i] = __ldcv(in + i))
+COPY("__ldcv of short2", short2, out[i] = __ldcv(in + i))
+COPY("__stwb of char", char, __stwb(out + i, in[i]))
+COPY("__stwb of short", short, __stwb(out + i, in[i]))
+COPY("__stwb of int", int, __stwb(out + i, in[i]))
+COPY("__stwb of unsigned", unsigned, __stwb(out + i, in[i]))
+COPY("__stwb of long long", long long, __stwb(out + i, in[i]))
+COPY("__stwb of float", float, __stwb(out + i, in[i]))
+COPY("__stwb of double", double, __stwb(out + i, in[i]))
+COPY("__stwb of int2", int2, __stwb(out + i, in[i]))
+COPY("__stwb of float2", float2, __stwb(out + i, in[i]))
+COPY("__stwb of int4", int4, __stwb(out + i, in[i]))
+COPY("__stwb of float4", float4, __stwb(out + i, in[i]))
+COPY("__stwb of double2", double2, __stwb(out + i, in[i]))
+COPY("__stwb of uchar4", uchar4, __stwb(out + i, in[i]))
+COPY("__stcg of char", char, __stcg(out + i, in[i]))
+COPY("__stcg of short", short, __stcg(out + i, in[i]))
+COPY("__stcg of int", int, __stcg(out + i, in[i]))
+COPY("__stcg of unsigned", unsigned, __stcg(out + i, in[i]))
+COPY("__stcg of long long", long long, __stcg(out + i, in[i]))
+COPY("__stcg of float", float, __stcg(out + i, in[i]))
+COPY("__stcg of double", double, __stcg(out + i, in[i]))
+COPY("__stcg of int2", int2, __stcg(out + i, in[i]))
+COPY("__stcg of float2", float2, __stcg(out + i, in[i]))
+COPY("__stcg of int4", int4, __stcg(out + i, in[i]))
+COPY("__stcg of float4", float4, __stcg(out + i, in[i]))
+COPY("__stcg of double2", double2, __stcg(out + i, in[i]))
+COPY("__stcg of uchar4", uchar4, __stcg(out + i, in[i]))
+COPY("__stcs of char", char, __stcs(out + i, in[i]))
+COPY("__stcs of short", short, __stcs(out + i, in[i]))
+COPY("__stcs of int", int, __stcs(out + i, in[i]))
+COPY("__stcs of unsigned", unsigned, __stcs(out + i, in[i]))
+COPY("__stcs of long long", long long, __stcs(out + i, in[i]))
+COPY("__stcs of float", float, __stcs(out + i, in[i]))
+COPY("__stcs of double", double, __stcs(out + i, in[i]))
+COPY("__stcs of int2", int2, __stcs(out + i, in[i]))
+COPY("__stcs of float2", float2, __stcs(out + i, in[i]))
+COPY("__stcs of int4", int4, __stcs(out + i, in[i]))
+COPY("__stcs of float4", float4, __stcs(out + i, in[i]))
+COPY("__stcs of double2", double2, __stcs(out + i, in[i]))
+COPY("__stcs of uchar4", uchar4, __stcs(out + i, in[i]))
+COPY("__stwt of char", char, __stwt(out + i, in[i]))
+COPY("__stwt of short", short, __stwt(out + i, in[i]))
+COPY("__stwt of int", int, __stwt(out + i, in[i]))
+COPY("__stwt of unsigned", unsigned, __stwt(out + i, in[i]))
+COPY("__stwt of long long", long long, __stwt(out + i, in[i]))
+COPY("__stwt of float", float, __stwt(out + i, in[i]))
+COPY("__stwt of double", double, __stwt(out + i, in[i]))
+COPY("__stwt of int2", int2, __stwt(out + i, in[i]))
+COPY("__stwt of float2", float2, __stwt(out + i, in[i]))
+COPY("__stwt of int4", int4, __stwt(out + i, in[i]))
+COPY("__stwt of float4", float4, __stwt(out + i, in[i]))
+COPY("__stwt of double2", double2, __stwt(out + i, in[i]))
+COPY("__stwt of uchar4", uchar4, __stwt(out + i, in[i]))
+COPY("__ldg of __half2", __half2, out[i] = __ldg(in + i))
+COPY("__ldcg of __half2", __half2, out[i] = __ldcg(in + i))
+COPY("__ldcs of __half2", __half2, out[i] = __ldcs(in + i))
+COPY("__stcg of __half", __half, __stcg(out + i, in[i]))
+COPY("__stcs of __half", __half, __stcs(out + i, in[i]))
+
+// ---- structs and block copies ----
+struct packed_7 {
+    char bytes[7];
+};
+struct words_5 {
+    int words[5];
+};
+struct __attribute__((packed)) odd {
+    char c;
+    int i;
+    double d;
+};
+struct __align__(16) wide {
+    float f[12];
+};
+
+COPY("struct packed_7", packed_7, out[i] = in[i])
+COPY("struct words_5", words_5, out[i] = in[i])
+COPY("struct odd", odd, out[i] = in[i])
+COPY("struct wide", wide, out[i] = in[i])
+COPY("memcpy of 4 bytes to a local variable", int, int v; memcpy(&v, in + i, 4); memcpy(out + i, &v, 4))
+
+static __global__ void copy_n(char *to, const char *from, size_t n)
+{
+    memcpy(to, from, n);
+}
+ROW("memcpy, length at run time", "one load and one store of 1000 bytes")
+{
+    conf::buffer<char> from(r, 1000, [](long i) { return i * 7; }), to(r, 1000);
+    copy_n<<<1, 1>>>(to, from, 1000);
+    to.is([](long i) { return i * 7; });
+    r.loads(1, 1000);
+    r.stores(1, 1000);
+}
+ROW("memcpy of no bytes", "no record")
+{
+    conf::buffer<char> from(r, 8, [](long i) { return i; }), to(r, 8, [](long i) { return -i; });
+    copy_n<<<1, 1>>>(to, from, 0);
+    to.is([](long i) { return -i; });
+}
+static __global__ void move_n(char *p, int shift, size_t n)
+{
+    __builtin_memmove(p + shift, p, n);
+}
+ROW("memmove, overlapping", "one load and one store of 100 bytes")
+{
+    conf::buffer<char> p(r, 110, [](long i) { return i; });
+    move_n<<<1, 1>>>(p, 10, 100);
+    p.is([](long i) { return i < 10 ? i : i - 10; });
+    r.loads(1, 100);
+    r.stores(1, 100);
+}
+static __global__ void set_n(char *p, int value, size_t n)
+{
+    memset(p + threadIdx.x * n, value + threadIdx.x, n);
+}
+ROW("memset, length at run time", "one store of 33 bytes per thread")
+{
+    conf::buffer<char> p(r, 33 * 8);
+    set_n<<<1, 8>>>(p, 5, 33);
+    p.is([](long i) { return 5 + i / 33; });
+    r.stores(8, 33);
+}
+static __global__ void copy_to_shared(int *to, const int *from, size_t n)
+{
+    __shared__ int cell[64];
+    memcpy(cell, from, n * 4);
+    memcpy(to, cell, n * 4);
+}
+ROW("memcpy to shared memory and back", "the global side has records: one load, one store of 256 bytes")
+{
+    conf::buffer<int> from(r, 64, [](long i) { return i * 3; }), to(r, 64);
+    copy_to_shared<<<1, 1>>>(to, from, 64);
+    to.is([](long i) { return i * 3; });
+    r.loads(1, 256);
+    r.stores(1, 256);
+}
+static __global__ void conditional(const int *in, int *out)
+{
+    if (in[threadIdx.x] & 1)
+        out[threadIdx.x] = in[threadIdx.x + 32];
+}
+ROW("threads that do not take part", "no record for them")
+{
+    conf::buffer<int> in(r, 64, [](long i) { return i; }), out(r, 32, [](long) { return -1; });
+    conditional<<<1, 32>>>(in, out);
+    out.is([](long i) { return i & 1 ? i + 32 : -1; });
+    r.loads(32 + 16, 4);
+    r.stores(16, 4);
+}
+
+// ---- asynchronous copies to shared memory ----
+template <int BYTES> static __global__ void pipeline(const char *in, char *out)
+{
+    __shared__ __align__(16) char cell[32 * BYTES];
+    int at = threadIdx.x * BYTES;
+    __pipeline_memcpy_async(cell + at, in + at, BYTES);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    for (int k = 0; k < BYTES; k += 4)
+        *(int *)(out + at + k) = *(int *)(cell + at + k);
+}
+template <int BYTES> static void run_pipeline(conf::row &r)
+{
+    conf::buffer<char> in(r, 32 * BYTES, [](long i) { return i * 5; }), out(r, 32 * BYTES);
+    pipeline<BYTES><<<1, 32>>>(in, out);
+    out.is([](long i) { return i * 5; });
+    r.loads(32, BYTES);
+    r.stores(8 * BYTES, 4);
+}
+ROW("__pipeline_memcpy_async, 4 bytes", "a load of 4 per thread")
+{
+    run_pipeline<4>(r);
+}
+ROW("__pipeline_memcpy_async, 8 bytes", "a load of 8 per thread")
+{
+    run_pipeline<8>(r);
+}
+ROW("__pipeline_memcpy_async, 16 bytes", "a load of 16 per thread")
+{
+    run_pipeline<16>(r);
+}
+static __global__ void zero_fill(const int4 *in, int4 *out)
+{
+    __shared__ int4 cell[4];
+    int i = threadIdx.x;
+    __pipeline_memcpy_async(cell + i, in + i, 16, i * 4); // thread i leaves out 4 * i bytes
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    out[i] = cell[i];
+}
+ROW("__pipeline_memcpy_async with zfill", "the last bytes are zero and are not loaded")
+{
+    conf::buffer<int> in(r, 16, [](long i) { return i + 1; }), out(r, 16);
+    zero_fill<<<1, 4>>>((const int4 *)in.d, (int4 *)out.d);
+    out.is([](long i) { return i % 4 < 4 - i / 4 ? i + 1 : 0; });
+    r.loads(1, 16);
+    r.loads(1, 12);
+    r.loads(1, 8);
+    r.loads(1, 4);
+    r.stores(4, 16);
+    r.only_bytes();
+}
+
+CONF_MAIN

@@ -1,0 +1,233 @@
+// Accesses to global memory in inline assembly: loads, stores, atomics with their modifiers.
+
+// conformance: levels -O1 -O0
+#include "copy_row.h"
+typedef unsigned u32;
+typedef long long s64;
+typedef unsigned long long u64;
+
+#define PTX_COPY(name, T, load, store, reg, register)                                                        \
+    COPY(name, T, ({                                                                                         \
+             register v;                                                                                     \
+             asm volatile(load " %0, [%1];" : "=" reg(v) : "l"(in + i));                                     \
+             asm volatile(store " [%0], %1;" ::"l"(out + i), reg(v));                                        \
+         }))
+
+PTX_COPY("ld.global.u32, st.global.u32", int, "ld.global.u32", "st.global.u32", "r", u32)
+PTX_COPY("ld.u32, st.u32", int, "ld.u32", "st.u32", "r", u32)
+PTX_COPY("ld.global.nc.u32, st.global.cg.u32", int, "ld.global.nc.u32", "st.global.cg.u32", "r", u32)
+PTX_COPY("ld.global.L1::no_allocate.u32, st.global.wt.b32", int, "ld.global.L1::no_allocate.u32",
+         "st.global.wt.b32", "r", u32)
+PTX_COPY("ld.global.u8, st.global.u8", char, "ld.global.u8", "st.global.u8", "r", u32)
+PTX_COPY("ld.global.s16, st.global.u16", short, "ld.global.s16", "st.global.u16", "h", unsigned short)
+PTX_COPY("ld.global.u64, st.global.u64", s64, "ld.global.u64", "st.global.u64", "l", u64)
+PTX_COPY("ld.global.cs.b64, st.global.cs.b64", s64, "ld.global.cs.b64", "st.global.cs.b64", "l", u64)
+PTX_COPY("ld.global.ca.f32, st.global.wb.f32", float, "ld.global.ca.f32", "st.global.wb.f32", "f", float)
+PTX_COPY("ld.global.lu.f64, st.global.f64", double, "ld.global.lu.f64", "st.global.f64", "d", double)
+PTX_COPY("ld.relaxed.gpu.global.u32, st.relaxed.gpu.global.u32", int, "ld.relaxed.gpu.global.u32",
+         "st.relaxed.gpu.global.u32", "r", u32)
+PTX_COPY("ld.acquire.sys.u32, st.release.sys.u32", int, "ld.acquire.sys.u32", "st.release.sys.u32", "r", u32)
+PTX_COPY("ld.volatile.global.u32, st.volatile.global.u32", int, "ld.volatile.global.u32",
+         "st.volatile.global.u32", "r", u32)
+PTX_COPY("ld.global.L2::128B.u64, st.global.b64", s64, "ld.global.L2::128B.u64", "st.global.b64", "l", u64)
+PTX_COPY("ld.weak.global.u32, st.weak.global.u32", int, "ld.weak.global.u32", "st.weak.global.u32", "r", u32)
+PTX_COPY("ld.mmio.relaxed.sys.global.u32, st.mmio.relaxed.sys.global.u32", int,
+         "ld.mmio.relaxed.sys.global.u32", "st.mmio.relaxed.sys.global.u32", "r", u32)
+PTX_COPY("ldu.global.u32, st.global.s32", int, "ldu.global.u32", "st.global.s32", "r", u32)
+
+COPY("ld.global.v2.u32, st.global.v2.u32", int2, ({
+         u32 a, b;
+         asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "l"(in + i));
+         asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(out + i), "r"(a), "r"(b));
+     }))
+COPY("ld.global.nc.v4.f32, st.global.cs.v4.f32", float4, ({
+         float a, b, c, d;
+         asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+                      : "=f"(a), "=f"(b), "=f"(c), "=f"(d)
+                      : "l"(in + i));
+         asm volatile("st.global.cs.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(out + i), "f"(a), "f"(b), "f"(c),
+                      "f"(d));
+     }))
+COPY("ld.global.v2.f64", double2, ({
+         double a, b;
+         asm volatile("ld.global.v2.f64 {%0, %1}, [%2];" : "=d"(a), "=d"(b) : "l"(in + i));
+         asm volatile("st.global.v2.f64 [%0], {%1, %2};" ::"l"(out + i), "d"(a), "d"(b));
+     }))
+COPY("ld.global.L1::evict_last.L2::cache_hint", int, ({
+         u32 v;
+         u64 policy;
+         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+         asm volatile("ld.global.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(in + i), "l"(policy));
+         asm volatile("st.global.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(out + i), "r"(v), "l"(policy));
+     }))
+COPY("ld.global.u32 with an offset", int, ({
+         u32 v;
+         asm volatile("ld.global.u32 %0, [%1+-8];" : "=r"(v) : "l"(in + i + 2));
+         asm volatile("st.global.u32 [%0+4], %1;" ::"l"(out + i - 1), "r"(v));
+     }))
+COPY("cvta.to.global, ld.global", int, ({
+         u32 v;
+         asm volatile("{ .reg .u64 a; cvta.to.global.u64 a, %1; ld.global.u32 %0, [a]; }"
+                      : "=r"(v)
+                      : "l"(in + i));
+         out[i] = v;
+     }))
+static __global__ void predicated(const int *in, int *out)
+{
+    int v = -1;
+    asm volatile(
+        "{ .reg .pred p; setp.lt.s32 p, %2, 10; @p ld.global.u32 %0, [%1]; @!p st.global.u32 [%3], 7; }"
+        : "+r"(v)
+        : "l"(in + threadIdx.x), "r"(threadIdx.x), "l"(out + threadIdx.x));
+    if (threadIdx.x < 10)
+        out[threadIdx.x] = v;
+}
+ROW("@p ld.global, @!p st.global", "records of those whose predicate holds")
+{
+    conf::buffer<int> in(r, 32, [](long i) { return i * 9; }), out(r, 32);
+    predicated<<<1, 32>>>(in, out);
+    out.is([](long i) { return i < 10 ? i * 9 : 7; });
+    r.loads(10, 4);
+    r.stores(32, 4);
+}
+static __global__ void hints(const int *in)
+{
+    const int *p = in + threadIdx.x;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+    asm volatile("prefetchu.L1 [%0];" ::"l"(p));
+    asm volatile("applypriority.global.L2::evict_normal [%0], 128;" ::"l"(in));
+}
+ROW("prefetch, prefetchu, applypriority", "no access, no record")
+{
+    conf::buffer<int> in(r, 64, [](long i) { return i; });
+    hints<<<1, 32>>>(in);
+}
+static __global__ void spaces(int *out, const int *in)
+{
+    __shared__ int cell;
+    int local = threadIdx.x, *at_local = &local;
+    asm volatile("" : "+l"(at_local));
+    out[threadIdx.x] = __isGlobal(in) + 2 * __isShared(&cell) + 4 * __isLocal(at_local) +
+                       8 * __isGlobal(&cell) + 16 * __isShared(in);
+}
+ROW("isspacep", "__isGlobal, __isShared, __isLocal")
+{
+    conf::buffer<int> out(r, 32), in(r, 1);
+    spaces<<<1, 32>>>(out, in);
+    out.is([](long) { return 7; });
+    r.stores(32, 4);
+}
+static __global__ void shared_address(int *out)
+{
+    __shared__ int cell[32];
+    cell[threadIdx.x] = threadIdx.x * 2;
+    u32 at = (u32)__cvta_generic_to_shared(&cell[threadIdx.x]), v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v + 1));
+    out[threadIdx.x] = cell[threadIdx.x];
+}
+ROW("__cvta_generic_to_shared, ld.shared, st.shared", "no record for shared memory")
+{
+    conf::buffer<int> out(r, 32);
+    shared_address<<<1, 32>>>(out);
+    out.is([](long i) { return 2 * i + 1; });
+    r.stores(32, 4);
+}
+
+// ---- atomics and reductions in asm: ATOM("text", operands, start, final value for 32 threads) ----
+#define ATOM_(id, text, T, reg, argument, start, want)                                                       \
+    static __global__ void CONF_JOIN(kernel_, id)(T * p)                                                     \
+    {                                                                                                        \
+        int i = threadIdx.x;                                                                                 \
+        T old;                                                                                               \
+        asm volatile(text " %0, [%1], %2;" : "=" reg(old) : "l"(p), reg((T)(argument)) : "memory");          \
+        (void)i;                                                                                             \
+    }                                                                                                        \
+    ROW_(text, "32 threads on one address", false, CONF_JOIN(k, id))                                         \
+    {                                                                                                        \
+        conf::buffer<T> p(r, 1, [](long) { return (T)(start); });                                            \
+        CONF_JOIN(kernel_, id)<<<1, 32>>>(p);                                                                \
+        p.get();                                                                                             \
+        r.check(p.h[0] == (T)(want), "got %.17g, expected %.17g", (double)p.h[0], (double)(T)(want));        \
+        r.atomics(32, sizeof(T));                                                                            \
+    }
+#define ATOM_ID(id, ...) ATOM_(id, __VA_ARGS__)
+#define ATOM(...) ATOM_ID(__COUNTER__, __VA_ARGS__)
+#define RED_(id, text, T, reg, argument, start, want)                                                        \
+    static __global__ void CONF_JOIN(kernel_, id)(T * p)                                                     \
+    {                                                                                                        \
+        int i = threadIdx.x;                                                                                 \
+        asm volatile(text " [%0], %1;" ::"l"(p), reg((T)(argument)) : "memory");                             \
+        (void)i;                                                                                             \
+    }                                                                                                        \
+    ROW_(text, "32 threads on one address", false, CONF_JOIN(k, id))                                         \
+    {                                                                                                        \
+        conf::buffer<T> p(r, 1, [](long) { return (T)(start); });                                            \
+        CONF_JOIN(kernel_, id)<<<1, 32>>>(p);                                                                \
+        p.get();                                                                                             \
+        r.check(p.h[0] == (T)(want), "got %.17g, expected %.17g", (double)p.h[0], (double)(T)(want));        \
+        r.atomics(32, sizeof(T));                                                                            \
+    }
+#define RED_ID(id, ...) RED_(id, __VA_ARGS__)
+#define RED(...) RED_ID(__COUNTER__, __VA_ARGS__)
+
+ATOM("atom.global.add.u32", u32, "r", i, 5, 501)
+RED("red.global.add.u32", u32, "r", i, 5, 501)
+ATOM("atom.global.add.s32", int, "r", i - 20, 5, 5 + 496 - 640)
+RED("red.global.add.s32", int, "r", i - 20, 5, 5 + 496 - 640)
+ATOM("atom.add.u64", u64, "l", i, 5, 501)
+RED("red.add.u64", u64, "l", i, 5, 501)
+ATOM("atom.global.add.f32", float, "f", i, 5, 501)
+RED("red.global.add.f32", float, "f", i, 5, 501)
+ATOM("atom.global.add.f64", double, "d", i, 5, 501)
+RED("red.global.add.f64", double, "d", i, 5, 501)
+ATOM("atom.relaxed.gpu.global.add.u32", u32, "r", i, 5, 501)
+RED("red.relaxed.gpu.global.add.u32", u32, "r", i, 5, 501)
+ATOM("atom.global.min.s32", int, "r", i - 20, 5, -20)
+RED("red.global.min.s32", int, "r", i - 20, 5, -20)
+ATOM("atom.global.max.u32", u32, "r", i, 5, 31)
+RED("red.global.max.u32", u32, "r", i, 5, 31)
+ATOM("atom.global.min.u64", u64, "l", i + 3, 5, 3)
+RED("red.global.min.u64", u64, "l", i + 3, 5, 3)
+ATOM("atom.global.max.s64", s64, "l", i - 100, -500, -69)
+RED("red.global.max.s64", s64, "l", i - 100, -500, -69)
+ATOM("atom.global.and.b32", u32, "r", ~(1u << i % 8), -1, 0xffffff00)
+RED("red.global.and.b32", u32, "r", ~(1u << i % 8), -1, 0xffffff00)
+ATOM("atom.global.or.b64", u64, "l", 1ull << 2 * i, 0, 0x5555555555555555)
+RED("red.global.or.b64", u64, "l", 1ull << 2 * i, 0, 0x5555555555555555)
+ATOM("atom.global.xor.b32", u32, "r", i, 9, 9)
+RED("red.global.xor.b32", u32, "r", i, 9, 9)
+ATOM("atom.global.inc.u32", u32, "r", 10, 0, 32 % 11)
+RED("red.global.inc.u32", u32, "r", 10, 0, 32 % 11)
+ATOM("atom.global.dec.u32", u32, "r", 10, 0, (0 + 33 - 32) % 11)
+RED("red.global.dec.u32", u32, "r", 10, 0, (0 + 33 - 32) % 11)
+ATOM("atom.acq_rel.sys.global.add.u32", u32, "r", i, 5, 501)
+ATOM("atom.global.exch.b32", u32, "r", 9, 5, 9)
+ATOM("atom.cta.global.exch.b64", u64, "l", 9, 5, 9)
+RED("red.release.gpu.global.add.u32", u32, "r", i, 5, 501)
+
+static __global__ void atom_cas(u32 *p, u64 *q)
+{
+    u32 old;
+    u64 wide;
+    asm volatile("atom.global.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(old)
+                 : "l"(p + threadIdx.x), "r"(threadIdx.x), "r"(77));
+    asm volatile("atom.acquire.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(wide)
+                 : "l"(q + threadIdx.x), "l"(5ull), "l"(6ull));
+    p[threadIdx.x + 32] = old + (u32)wide;
+}
+ROW("atom.global.cas", "b32 and b64; half of the comparisons fail")
+{
+    conf::buffer<u32> p(r, 64, [](long i) { return i & 1 ? i : 1000; });
+    conf::buffer<u64> q(r, 32, [](long) { return 5; });
+    atom_cas<<<1, 32>>>(p, q);
+    p.is([](long i) { return i >= 32 ? (i & 1 ? i - 32 : 1000) + 5 : i & 1 ? 77 : 1000; });
+    q.is([](long) { return 6; });
+    r.atomics(32, 4);
+    r.atomics(32, 8);
+    r.stores(32, 4);
+}
+CONF_MAIN
