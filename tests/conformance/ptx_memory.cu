@@ -76,9 +76,9 @@ static __global__ void predicated(const int *in, int *out)
 {
     int v = -1;
     asm volatile(
-        "{ .reg .pred p; setp.lt.s32 p, %2, 10; @p ld.global.u32 %0, [%1]; @!p st.global.u32 [%3], 7; }"
+        "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.u32 %0, [%1]; @!p st.global.u32 [%3], 7; }"
         : "+r"(v)
-        : "l"(in + threadIdx.x), "r"(threadIdx.x), "l"(out + threadIdx.x));
+        : "l"(in + threadIdx.x), "r"((int)(threadIdx.x < 10)), "l"(out + threadIdx.x));
     if (threadIdx.x < 10)
         out[threadIdx.x] = v;
 }
@@ -88,6 +88,23 @@ ROW("@p ld.global, @!p st.global", "records of those whose predicate holds")
     predicated<<<1, 32>>>(in, out);
     out.is([](long i) { return i < 10 ? i * 9 : 7; });
     r.loads(10, 4);
+    r.stores(32, 4);
+}
+static __global__ void compared(const int *in, int *out)
+{
+    int v = 7;
+    asm volatile("{ .reg .pred p; setp.lt.s32 p, %2, 10; @p ld.global.u32 %0, [%1]; }"
+                 : "+r"(v)
+                 : "l"(in + threadIdx.x), "r"(threadIdx.x));
+    out[threadIdx.x] = v;
+}
+ROW("@p of a comparison",
+    "10 loads; which ones is not known before the statement: it is counted once per thread as untraced")
+{
+    conf::buffer<int> in(r, 32, [](long i) { return i * 9; }), out(r, 32);
+    compared<<<1, 32>>>(in, out);
+    out.is([](long i) { return i < 10 ? i * 9 : 7; });
+    r.untraced(32);
     r.stores(32, 4);
 }
 static __global__ void hints(const int *in)
