@@ -93,6 +93,7 @@ void mt::prepare_codegen(clang::CompilerInstance &compiler)
     add_pass(options);
     run_passes_here(options);
     mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice || mt_pass_options.host);
+    mt_pass_options.rdc = lang.GPURelocatableDeviceCode;
     if (lang.CUDA)
         check_overlay(compiler);
 }

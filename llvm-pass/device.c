@@ -100,12 +100,41 @@ static void rename_locals(LLVMModuleRef module)
     }
 }
 
+/* With -fgpu-rdc clang keeps what host code names in an array. Kernels of other files become plain functions
+ * in it, and nvlink refuses those. */
+static void forget_kernels_of_others(LLVMModuleRef module)
+{
+    LLVMValueRef g = LLVMGetNamedGlobal(module, MT_CLANG_USED), list = g ? LLVMGetInitializer(g) : NULL;
+    if (!list || !LLVMIsAConstantArray(list))
+        return;
+    int n = LLVMGetNumOperands(list), dropped = 0;
+    LLVMValueRef *entries = malloc(((size_t)n + 1) * sizeof *entries),
+                 *kernels = malloc(((size_t)n + 1) * sizeof *kernels);
+    for (int i = 0; entries && kernels && i < n; i++) {
+        entries[i] = LLVMGetOperand(list, (unsigned)i);
+        if (LLVMIsAFunction(entries[i]) && LLVMIsDeclaration(entries[i])) {
+            kernels[dropped++] = entries[i];
+            entries[i] = LLVMConstNull(LLVMTypeOf(entries[i]));
+        }
+    }
+    if (dropped)
+        LLVMSetInitializer(g, LLVMConstArray2(LLVMTypeOf(entries[0]), entries, (uint64_t)n));
+    for (int i = 0; i < dropped; i++) {
+        mt_shim_drop_dead_users(kernels[i]);
+        if (!LLVMGetFirstUse(kernels[i]))
+            LLVMDeleteFunction(kernels[i]);
+    }
+    free(entries);
+    free(kernels);
+}
+
 int mt_pass_device(LLVMModuleRef module)
 {
     const struct mt_pass_options *o = &mt_pass_options;
     struct mt_unit u;
     if (!mt_shim_is_nvptx(module))
         return 0;
+    forget_kernels_of_others(module);
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
     mt_unit_init(&u, work);

@@ -1,5 +1,6 @@
 /* Host side: before each CUDA call, tell the runtime where in the source it stands (docs/internals.md). */
 #include "host.h"
+#include "host_register.h"
 #include "pass.h"
 #include "../runtime/common/site.h"
 #include <ctype.h>
@@ -127,6 +128,7 @@ int mt_pass_host(LLVMModuleRef module)
             changed |= mark_calls(&h, f);
     }
     LLVMDisposeBuilder(h.builder);
+    changed |= mt_host_registration(module);
     if (mt_pass_options.host) {
         mt_host_name_values(module);
         return 1; /* mt_pass_host_trace needs the line tables, still */

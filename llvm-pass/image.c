@@ -197,10 +197,12 @@ void mt_image_variables(struct mt_lowering *l)
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); l->vars && g; g = LLVMGetNextGlobal(g)) {
         const char *name = mt_name(g);
         if (LLVMIsDeclaration(g) || mt_starts(name, "llvm.") || mt_starts(name, ".str") ||
-            mt_starts(name, "mt."))
+            mt_starts(name, "mt.") || mt_starts(name, MT_SHARED_PREFIX))
             continue;
         unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(g));
         l->vars[l->nvars].global = g;
+        if (mt_is_shared_name(g))
+            name += strlen(MT_DEVICE_PREFIX);
         l->vars[l->nvars].name = strdup(name);
         l->vars[l->nvars++].kind = as == 4 ? MT_VAR_CONSTANT : MT_VAR_DEVICE;
     }
@@ -225,7 +227,8 @@ void mt_image_tables(struct mt_lowering *l)
            .nsites = u->nsites,
            .nvars = l->nvars,
            .nnotes = u->nnotes,
-           .shared_size = u->shared_size};
+           .shared_size = u->shared_size,
+           .shared = l->shared};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
 #include "../runtime/cpu/image.def"

@@ -210,6 +210,7 @@ int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function)
         const char *name = mt_name(reach.functions[i]);
         int r = register_of(name);
         if ((r >= 0 && r <= TID_Z) || r >= LANE ||
+            (LLVMIsDeclaration(reach.functions[i]) && mt_is_shared_name(reach.functions[i])) ||
             (LLVMIsDeclaration(reach.functions[i]) && mt_starts(name, "mt_cpu_") &&
              strcmp(name, "mt_cpu_trace_room") && strcmp(name, "mt_cpu_is_constant")))
             clean = 0;

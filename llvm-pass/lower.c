@@ -87,7 +87,8 @@ void mt_lower_attributes(struct mt_lowering *l)
             continue;
         }
         LLVMSetVisibility(f, LLVMDefaultVisibility);
-        LLVMSetLinkage(f, LLVMInternalLinkage);
+        if (!mt_is_shared_name(f))
+            LLVMSetLinkage(f, LLVMInternalLinkage);
         if (has_enum_attribute(f, "optnone")) {
             remove_enum_attribute(f, "optnone");
             remove_enum_attribute(f, "noinline");
@@ -123,8 +124,9 @@ static void lower_globals(struct mt_lowering *l)
                 LLVMDeleteGlobal(g);
                 continue;
             }
-            if (strcmp(name, "threadIdx") && strcmp(name, "blockIdx") && strcmp(name, "blockDim") &&
-                strcmp(name, "gridDim") && strcmp(name, "warpSize")) {
+            if (mt_is_shared_name(g))
+                continue;
+            if (!mt_is_index_variable(name)) {
                 mt_diag(
                     l->u, NULL, MT_DIAG_WARNING,
                     "device variable %s is defined in another file: the CPU device gives this file its own, "
@@ -141,7 +143,8 @@ static void lower_globals(struct mt_lowering *l)
         if (init && LLVMIsUndef(init))
             LLVMSetInitializer(g, LLVMConstNull(type));
         LLVMSetVisibility(g, LLVMDefaultVisibility);
-        LLVMSetLinkage(g, LLVMInternalLinkage);
+        if (!mt_is_shared_name(g))
+            LLVMSetLinkage(g, LLVMInternalLinkage);
     }
 }
 
@@ -161,12 +164,12 @@ static int link_builtins(struct mt_lowering *l)
         return -1;
     }
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
-        if (!LLVMIsDeclaration(g) && !mt_starts(mt_name(g), "llvm.")) {
+        if (!LLVMIsDeclaration(g) && !mt_starts(mt_name(g), "llvm.") && !mt_is_shared_name(g)) {
             LLVMSetVisibility(g, LLVMDefaultVisibility);
             LLVMSetLinkage(g, LLVMInternalLinkage);
         }
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
-        if (!LLVMIsDeclaration(f) && LLVMGetLinkage(f) != LLVMInternalLinkage) {
+        if (!LLVMIsDeclaration(f) && LLVMGetLinkage(f) != LLVMInternalLinkage && !mt_is_shared_name(f)) {
             LLVMSetVisibility(f, LLVMDefaultVisibility);
             LLVMSetLinkage(f, LLVMInternalLinkage);
             mt_shim_drop_comdat(f);
@@ -233,7 +236,10 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     mt_shim_drop_named_metadata(clone);
     drop_global(clone, "llvm.used");
     drop_global(clone, "llvm.compiler.used");
+    drop_global(clone, MT_CLANG_USED);
     mt_lower_shared(&l);
+    if (u->options->rdc)
+        mt_lower_exports(&l);
     lower_globals(&l);
     mt_lower_attributes(&l);
     mt_image_variables(&l);

@@ -23,6 +23,7 @@ struct mt_lowering {
     } traced, plain;
     struct mt_var *vars; /* the program's device variables */
     unsigned nvars;
+    LLVMValueRef shared; /* struct mt_image_shared of an image with relocatable device code, or NULL */
 };
 
 /* A builtin by name, declared in the clone; NULL if there is none. *type gets its type (the bitcode's own).
@@ -40,6 +41,11 @@ void mt_lower_plain(struct mt_lowering *l);                        /* lower_plai
 void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
 void mt_declare_registers(struct mt_lowering *l);                  /* kernels.c: what it will call */
 void mt_lower_kernels(struct mt_lowering *l);                      /* kernels.c: entry and loop functions */
+void mt_lower_exports(struct mt_lowering *l);                      /* lower_rdc.c: names across files */
+/* A function or variable that other files' images know, or that is theirs. */
+int mt_is_shared_name(LLVMValueRef global);
+/* What CUDA's own headers declare and the CPU device has no use for a definition of. */
+int mt_is_index_variable(const char *name);
 
 /* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`; `before` branches to head and nowhere
  * else. */

@@ -259,6 +259,9 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
     if (LLVMGetIntrinsicID(callee))
         return;
     if (by_name(l, call, "mtb_", name)) {
+        if (l->u->options->rdc &&
+            !mt_starts(name, "cuda")) /* another file's; the device's own API is nobody's */
+            return;
         char what[300];
         snprintf(what, sizeof what, "call of %s, which this file does not define", name);
         unsupported(l, call, what);

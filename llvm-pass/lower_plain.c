@@ -1,6 +1,7 @@
 /* Launches that are not traced run kernels without record calls: each kernel that can reach one gets a second
  * version, with copies of the functions on the way. Functions whose address is taken stay as they are, so
- * that pointers to them compare as before; called by pointer, they record into a buffer that nobody reads. */
+ * that pointers to them compare as before; called by pointer, they record into a buffer that nobody reads. So
+ * do functions of other files (-fgpu-rdc), and weak ones, which another file's may replace. */
 #include "lower.h"
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +26,15 @@ static int find(const struct set *s, LLVMValueRef function)
     return -1;
 }
 
+static int is_weak(LLVMValueRef function)
+{
+    LLVMLinkage l = LLVMGetLinkage(function);
+    return l == LLVMWeakAnyLinkage || l == LLVMLinkOnceAnyLinkage;
+}
+
 static void add(struct set *s, LLVMValueRef function)
 {
-    if (find(s, function) >= 0)
+    if (find(s, function) >= 0 || is_weak(function))
         return;
     if (s->count == s->cap) {
         unsigned cap = s->cap ? s->cap * 2 : 64;

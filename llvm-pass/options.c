@@ -99,6 +99,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->lockstep, value, why);
     if (IS("verbose"))
         return set_switch(&o->verbose, value, why);
+    if (IS("rdc"))
+        return set_switch(&o->rdc, value, why);
     if (IS("host"))
         return set_host(value, why);
     if (IS("host-stack"))

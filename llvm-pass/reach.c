@@ -65,7 +65,7 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
     for (unsigned at = 0; at < r->count; at++) {
         LLVMValueRef f = r->functions[at];
         if (LLVMIsDeclaration(f)) {
-            if (is_waiting(mt_name(f)))
+            if (is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
                 r->waits = 1;
             continue;
         }
@@ -79,6 +79,8 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
                         push(r, callee);
                 } else if (!indirect) {
                     indirect = 1;
+                    if (l->u->options->rdc)
+                        r->waits = 1;
                     for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
                         if (!LLVMIsDeclaration(g) && address_taken(g))
                             push(r, g);

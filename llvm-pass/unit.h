@@ -60,6 +60,9 @@ struct mt_unit {
     int no_word;          /* a kernel has no room for the launch context's word: nothing reads it */
 };
 
+/* Variables and functions that host code names, for the linkers to keep (clang, -fgpu-rdc). */
+#define MT_CLANG_USED "__clang_gpu_used_external"
+
 void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
 void mt_unit_free(struct mt_unit *u);
 

@@ -188,7 +188,7 @@ static const char *const verbs[] = {"load", "store", "atomic", "access"};
 static const struct mt_image_site *site_of(const struct mt_cpu_bad *bad)
 {
     static const struct mt_image_site unknown = {.file = "", .function = "", .variable = ""};
-    const struct mt_image_head *head = bad->launch->image->head;
+    const struct mt_image_head *head = bad->image->head;
     return bad->site < head->nsites ? (const struct mt_image_site *)head->sites + bad->site : &unknown;
 }
 
@@ -217,7 +217,8 @@ static void print(const struct mt_cpu_bad *bad, const char *near)
 
 static int same_place(const struct place *p, const struct mt_cpu_bad *bad)
 {
-    return p->launch == bad->launch && p->first.site == bad->site && p->first.code == bad->code;
+    return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
+           p->first.code == bad->code;
 }
 
 static void report(const struct mt_cpu_bad *bad)
@@ -251,7 +252,7 @@ static void sum_up(const struct place *p)
         .why = p->first.code == 716 ? "misaligned" : "illegal",
         .near = p->near,
         .launch = l ? l->seq : 0,
-        .site = (uint64_t)p->launch->image->site_base + p->first.site,
+        .site = (uint64_t)p->first.image->site_base + p->first.site,
         .file = s->file,
         .line = s->line,
         .op = p->first.type,

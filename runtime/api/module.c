@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "module.h"
 #include "device.h"
 #include "entry.h"
@@ -5,6 +6,7 @@
 #include "map.h"
 #include "common/events.h"
 #include "common/report.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -60,6 +62,8 @@ static void list_variables(const struct mt_image *image)
 {
     const struct mt_image_var *v = image->head->vars;
     for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
+        if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
+            continue;
         mt_heap_adopt((void *)(uintptr_t)v->address, v->size, MT_HEAP_SYMBOL, v->kind);
         mt_event_alloc((uint64_t)(uintptr_t)v->address, v->size, "symbol", v->name, NULL);
     }
@@ -68,17 +72,18 @@ static void list_variables(const struct mt_image *image)
 static void load(struct mt_module *m)
 {
     m->loaded = 1;
-    m->image = mt_image_load(m->wrapper, &m->why);
+    m->image =
+        m->fatbins ? mt_image_load_all(m->fatbins, m->nfatbins, &m->why) : mt_image_load(m->wrapper, &m->why);
     if (!m->image && m->why)
         m->why = strdup(m->why);
-    if (m->image)
-        mt_event_sites(m->image);
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        mt_event_sites(i);
     bind_functions(m);
     if (mt_device_is_gpu())
         return; /* names and sites are the image's, addresses are not */
     bind_variables(m);
-    if (m->image)
-        list_variables(m->image);
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        list_variables(i);
 }
 
 void mt_modules_load(void)
@@ -137,6 +142,11 @@ static void register_real(struct mt_module *m)
 {
     if (!mt_device_cudart())
         return;
+    if (m->fatbins) {
+        mt_report("device code of several files (-fgpu-rdc) is not linked for the GPU: link the program with "
+                  "mt-cc");
+        return;
+    }
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
     for (struct mt_function *f = m->functions; f; f = f->next)
         MT_NEXT(__cudaRegisterFunction)
@@ -308,11 +318,51 @@ void REC(__cudaUnregisterFatBinary)(void **handle)
         m->real = NULL;
 }
 
-/* What a file compiled with -fgpu-rdc calls: `callback` registers its kernels under the handle. */
-__attribute__((visibility("default"))) void
-__mt_register_linked_binary(void (*callback)(void **), void *wrapper, void *id, void (*unused)(void *))
+/* What each such file refers to: mt-cc's device link has one of its own. */
+__attribute__((visibility("default"))) const char __mt_device_linker = 0;
+
+/* The module of a shared object whose files nobody linked, or a new one. */
+static struct mt_module *unlinked_module(const void *object)
 {
-    void **handle = __cudaRegisterFatBinary(wrapper);
-    callback(handle);
-    __cudaRegisterFatBinaryEnd(handle);
+    struct mt_module *m;
+    enter();
+    for (m = modules; m && !(m->fatbins && m->object == object && !m->loaded); m = m->next) {
+    }
+    leave();
+    return m ? m : (struct mt_module *)__cudaRegisterFatBinary(NULL);
+}
+
+/* A file with relocatable device code (-fgpu-rdc) in a program for which no device linker ran registers
+ * itself: the pass gives it a weak definition of what the device linker would make, and that calls this. The
+ * images of such files are bound to one another like those of linked ones. */
+__attribute__((visibility("default"))) void __mt_register_linked_binary(void (*callback)(void **),
+                                                                        const void *wrapper, const void *id,
+                                                                        void (*unused)(void *))
+{
+    const struct {
+        int magic, version;
+        const void *fatbin;
+    } *w = wrapper;
+    Dl_info info = {0};
+    dladdr(wrapper, &info);
+    struct mt_module *m = unlinked_module(info.dli_fbase);
+    const void **grown = m ? realloc(m->fatbins, (m->nfatbins + 1) * sizeof *grown) : NULL;
+    if (!grown) {
+        mt_report("out of memory: device code is not registered");
+        return;
+    }
+    m->object = info.dli_fbase;
+    m->fatbins = grown;
+    m->fatbins[m->nfatbins++] = w->fatbin;
+    callback((void **)m);
+}
+
+/* All files of the calling program or library have registered themselves. */
+__attribute__((visibility("default"))) void __mt_linked_binaries_done(void)
+{
+    for (struct mt_module *m = modules; m; m = m->next)
+        if (m->fatbins && !m->ended) {
+            m->ended = 1;
+            __cudaRegisterFatBinaryEnd((void **)m);
+        }
 }

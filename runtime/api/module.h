@@ -8,6 +8,12 @@
 
 struct mt_module {
     const void *wrapper; /* what __cudaRegisterFatBinary got */
+    /* Relocatable device code that no device linker saw: the files' fatbins instead of a wrapper, and the
+     * shared object that they are in. */
+    const void **fatbins;
+    size_t nfatbins;
+    const void *object;
+    int ended; /* they are all there */
     struct mt_image *image;
     const char *why; /* why there is no image */
     int loaded;      /* tried */

@@ -13,15 +13,26 @@
 #define MT_IMAGE_VERSION 3u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
+#define MT_PAYLOAD_LIST "MTCPUIMN"  /* several: each a u64 with its size, its bytes, and zeros up to 8 */
 struct mt_payload {
     char magic[8];
-    uint64_t size; /* bytes of the shared object that follow */
+    uint64_t size; /* bytes of the shared object, or of the list, that follow */
     /* unsigned char image[size]; */
 };
 
 /* Device PTX carries the image as one comment line: this prefix, then the object in base64, then LF. The
  * object is relocatable; the overlay's fatbinary links it into the shared object. */
 #define MT_PTX_PREFIX "// @memtrace-cpu-image "
+
+/* Device symbols that images of one program share (-fgpu-rdc) have this in front of their name, which keeps
+ * them apart from the host's; shared variables have the second. An image defines some and needs others. */
+#define MT_DEVICE_PREFIX "mtd."
+#define MT_SHARED_PREFIX "mts."
+/* Where the shared variables of such an image lie in a CTA's shared memory; the loader fills it in. */
+struct mt_image_shared {
+    uint64_t base;    /* of this image's static variables */
+    uint64_t dynamic; /* of `extern __shared__` arrays: behind the static variables of all images */
+};
 
 enum mt_kernel_flags {
     MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */

@@ -47,13 +47,15 @@ static int is_allocated(uint64_t address, uint64_t bytes, uint32_t type)
     return inside(address, bytes, &k);
 }
 
-static void tell(struct mt_run *run, uint64_t address, uint32_t meta, uint32_t site, uint32_t align, int code)
+static void tell(struct mt_run *run, const struct mt_image *image, uint64_t address, uint32_t meta,
+                 uint32_t site, uint32_t align, int code)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_cpu_bad bad = {.launch = run->launch,
                              .address = address,
                              .bytes = meta & MT_RAW_MAX_SIZE,
                              .type = meta >> 28,
+                             .image = image,
                              .site = site,
                              .align = align,
                              .code = code};
@@ -64,10 +66,20 @@ static void tell(struct mt_run *run, uint64_t address, uint32_t meta, uint32_t s
     mt_worker_self->in_device = 1;
 }
 
-void mt_check_access(uint64_t address, uint32_t meta, uint32_t site)
+/* A kernel's functions may be of several images: -fgpu-rdc. */
+static const struct mt_image *image_of(const struct mt_run *run, const void *code)
+{
+    const struct mt_image *first = run->launch->image, *i = first;
+    while (i && i->peer && !mt_image_owns(i, code))
+        i = i->peer;
+    return i;
+}
+
+void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
 {
     struct mt_run *run = mt_cta_current()->run;
-    const struct mt_image_head *head = run->launch->image->head;
+    const struct mt_image *image = image_of(run, caller);
+    const struct mt_image_head *head = image->head;
     const struct mt_image_site *sites = head->sites;
     uint32_t align = site < head->nsites ? sites[site].align : 0;
     int code = 0;
@@ -81,7 +93,7 @@ void mt_check_access(uint64_t address, uint32_t meta, uint32_t site)
             mt_fault_fail(run->bad, "the launch did not end by itself after a bad access");
         return;
     }
-    tell(run, address, meta, site, align, code);
+    tell(run, image, address, meta, site, align, code);
     atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
     mt_cpu_exit_thread();
 }

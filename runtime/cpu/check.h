@@ -8,9 +8,9 @@ struct mt_run;
 
 /* 1: on. Set before the first worker starts. */
 extern int mt_check_on;
-/* Before an access of this worker's device thread: returns when it is fine. Otherwise it is reported, the
- * launch is marked and the thread ends. */
-void mt_check_access(uint64_t address, uint32_t meta, uint32_t site);
+/* Before an access of this worker's device thread at `site` of the image that the code at `caller` is in:
+ * returns when it is fine. Otherwise it is reported, the launch is marked and the thread ends. */
+void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller);
 /* The launch has ended: tells the API layer if it had bad accesses. Returns the launch's status. */
 int mt_check_result(struct mt_run *run);
 #endif

@@ -9,16 +9,24 @@
 /* A loaded image. Never unloaded while the process lives (kernels may still run at exit). */
 struct mt_image {
     const struct mt_image_head *head;
-    void *handle;       /* dlopen's */
-    uint32_t site_base; /* global id of sites[0], unique in the process */
-    struct mt_image *next;
+    void *handle;          /* dlopen's */
+    uint32_t site_base;    /* global id of sites[0], unique in the process */
+    struct mt_image *next; /* of all images */
+    struct mt_image *peer; /* the next image of the same program (-fgpu-rdc), or NULL */
+    uint64_t base, bytes;  /* where it was loaded */
+    uint64_t shared_size;  /* static shared memory of all of the program's images */
 };
 
 /* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd +
  * dlopen), registers its constants. NULL: *why says what is missing, as a sentence for the user (static or
  * thread-local). */
 struct mt_image *mt_image_load(const void *wrapper, const char **why);
-/* Kernel or variable by mangled name, NULL if absent. */
+/* The same for the fatbins of files with relocatable device code that make one program. Those without a
+ * payload are left out, unless none has one. The result is the first image, its peers the others. */
+struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why);
+/* Is this address in the image itself (a variable in its table may be another one's)? */
+int mt_image_owns(const struct mt_image *image, const void *address);
+/* Kernel or variable by mangled name in an image or its peers, NULL if absent. */
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
 
@@ -73,9 +81,10 @@ int mt_cpu_is_worker(void);
 struct mt_cpu_bad {
     const struct mt_cpu_launch *launch;
     uint64_t address;
-    uint32_t bytes, type; /* enum mt_access_type */
-    uint32_t site;        /* of the image */
-    uint32_t align;       /* that the access needs */
+    uint32_t bytes, type;         /* enum mt_access_type */
+    const struct mt_image *image; /* whose code it is */
+    uint32_t site;                /* of the image */
+    uint32_t align;               /* that the access needs */
     uint32_t cta[3], thread[3];
     int code; /* 700 illegal address, 716 misaligned */
 };

@@ -9,17 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "bind.h"
 #include "local.h"
 
 #define WRAPPER_MAGIC 0x466243b1 /* struct that __cudaRegisterFatBinary gets */
 #define FATBIN_MAGIC 0xba55ed50u
 #define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; a pointer to each */
 
+#define WRAPPER_LINKED 2 /* its version, when `more` is there */
 struct wrapper {
     int magic, version;
-    const void *data, *more;
+    const void *data;
+    const void *const *more; /* of linked device code: the fatbins that were linked, then NULL */
 };
 
 struct fatbin_header {
@@ -33,7 +34,7 @@ struct constant {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mt_image *images;
+static struct mt_image *images; /* all of them, by `next` */
 static uint32_t sites;
 
 /* Constants: replaced as a whole when an image is added, never freed (readers hold no lock). */
@@ -129,8 +130,8 @@ static int cpu_supports(const char *level)
     return v3; /* x86-64-v3, or a processor name that we cannot judge */
 }
 
-/* The payload's shared object, or NULL. */
-static const void *find_payload(const void *fatbin, uint64_t *size, const char **why)
+/* The payload's shared object or, *list, several; NULL: there is none. */
+static const void *find_payload(const void *fatbin, uint64_t *size, int *list, const char **why)
 {
     const struct fatbin_header *h = fatbin;
     if (!h || h->magic != FATBIN_MAGIC) {
@@ -139,7 +140,8 @@ static const void *find_payload(const void *fatbin, uint64_t *size, const char *
     }
     uint64_t end = ((uint64_t)h->header_size + h->size + 7) & ~7ull;
     const struct mt_payload *p = (const void *)((const char *)fatbin + end);
-    if (memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic)) {
+    *list = !memcmp(p->magic, MT_PAYLOAD_LIST, sizeof p->magic);
+    if (!*list && memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic)) {
         *why =
             "it has no CPU image: compile it with -fplugin=libMemtrace-AA.so and --cuda-path=<the memtrace "
             "overlay> (mt-cc does both)";
@@ -158,66 +160,48 @@ static void publish_runtime(void)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
-/* The loader takes two files of one path for the same library, and descriptors are reused: a path of its own
- * for each image, by redundant components. */
-static void unique_path(char *path, size_t size, int fd)
+/* The images of one program on their way in. */
+struct group {
+    struct mt_bind_piece *piece;
+    size_t n;
+};
+
+static int add_piece(struct group *g, const void *object, uint64_t size)
 {
-    static _Atomic unsigned counter;
-    unsigned n = counter++;
-    char turns[2 * 20 + 1];
-    for (int i = 0; i < 20; i++)
-        memcpy(turns + 2 * i, n >> i & 1 ? "/." : "//", 2);
-    turns[2 * 20] = 0;
-    snprintf(path, size, "/proc/self%s/fd/%d", turns, fd);
+    struct mt_bind_piece *grown = realloc(g->piece, (g->n + 1) * sizeof *grown);
+    if (!grown)
+        return -1;
+    g->piece = grown;
+    g->piece[g->n++] = (struct mt_bind_piece){.object = object, .size = size};
+    return 0;
 }
 
-static void *load_object(const void *object, uint64_t size, const char **why)
+/* Adds what lies behind one fatbin. 0, or -1 with *why. */
+static int add_payload(struct group *g, const void *fatbin, const char **why)
 {
-    char path[96];
-    void *handle = NULL;
-    int fd = memfd_create("memtrace-cpu-image", MFD_CLOEXEC);
-    if (fd < 0) {
-        *why = "memfd_create failed, so the CPU image cannot be loaded";
-        return NULL;
-    }
-    for (uint64_t done = 0; done < size;) {
-        ssize_t n = write(fd, (const char *)object + done, size - done);
-        if (n <= 0) {
-            *why = "no memory to load the CPU image";
-            goto out;
-        }
-        done += (uint64_t)n;
-    }
-    unique_path(path, sizeof path, fd);
-    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-        *why = sentence("its CPU image cannot be loaded: %s", dlerror());
-out:
-    close(fd);
-    return handle;
-}
-
-struct mt_image *mt_image_load(const void *wrapper, const char **why)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const struct wrapper *w = wrapper;
-    const struct mt_image_head *head;
-    struct mt_image *image = NULL;
-    const void *object;
-    void *handle = NULL;
     uint64_t size;
-    pthread_once(&once, publish_runtime);
-    if (!w || w->magic != WRAPPER_MAGIC) {
-        *why = "__cudaRegisterFatBinary was given something else than a fatbin wrapper";
-        return NULL;
+    int list;
+    const char *at = find_payload(fatbin, &size, &list, why);
+    *why = at ? "no memory to load the CPU image" : *why;
+    if (!at)
+        return -1;
+    if (!list)
+        return add_piece(g, at, size);
+    for (const char *end = at + size; at < end;) {
+        uint64_t one;
+        memcpy(&one, at, sizeof one);
+        at += sizeof one;
+        if (add_piece(g, at, one))
+            return -1;
+        at += (one + 7) & ~7ull;
     }
-    object = find_payload(w->data, &size, why);
-    if (!object)
-        return NULL;
-    handle = load_object(object, size, why);
-    if (!handle)
-        return NULL;
-    head = dlsym(handle, "mt_image");
+    return 0;
+}
+
+/* The table of a loaded piece, or NULL with *why. */
+static const struct mt_image_head *find_head(const struct mt_bind_piece *p, const char **why)
+{
+    const struct mt_image_head *head = dlsym(p->handle, "mt_image");
     if (!head || head->magic != MT_IMAGE_MAGIC)
         *why = "its CPU image has no table \"mt_image\"";
     else if (head->version != MT_IMAGE_VERSION)
@@ -225,26 +209,120 @@ struct mt_image *mt_image_load(const void *wrapper, const char **why)
     else if (!cpu_supports(head->cpu))
         *why = sentence("its CPU image was compiled for %s processors, and this one is older", head->cpu);
     else
-        image = calloc(1, sizeof *image);
-    if (!image) {
-        dlclose(handle);
-        return NULL;
+        return head;
+    return NULL;
+}
+
+/* Each image's static shared memory behind the one's before; dynamic shared memory behind all. */
+static void lay_out_shared(struct mt_image *first)
+{
+    uint64_t end = 0;
+    for (struct mt_image *i = first; i; i = i->peer) {
+        struct mt_image_shared *s = (void *)(uintptr_t)i->head->shared;
+        if (s)
+            s->base = end;
+        end += i->head->shared_size;
     }
-    image->head = head;
-    image->handle = handle;
+    for (struct mt_image *i = first; i; i = i->peer) {
+        struct mt_image_shared *s = (void *)(uintptr_t)i->head->shared;
+        if (s)
+            s->dynamic = end;
+        i->shared_size = end;
+    }
+}
+
+static void drop(struct mt_image *first)
+{
+    for (struct mt_image *i = first, *next; i; i = next) {
+        next = i->peer;
+        free(i);
+    }
+}
+
+/* Images of loaded pieces, in their order; NULL with *why. */
+static struct mt_image *make_images(const struct group *g, const char **why)
+{
+    struct mt_image *first = NULL;
+    for (size_t i = g->n; i-- > 0;) {
+        const struct mt_image_head *head = find_head(&g->piece[i], why);
+        struct mt_image *image = head ? calloc(1, sizeof *image) : NULL;
+        if (!image) {
+            *why = head ? "no memory to load the CPU image" : *why;
+            drop(first);
+            return NULL;
+        }
+        image->head = head;
+        image->handle = g->piece[i].handle;
+        image->base = g->piece[i].base;
+        image->bytes = g->piece[i].bytes;
+        image->peer = first;
+        first = image;
+    }
+    lay_out_shared(first);
+    return first;
+}
+
+static int publish(struct mt_image *first)
+{
+    int rc = 0;
     pthread_mutex_lock(&lock);
-    if (add_constants(head) == 0) {
-        image->site_base = sites;
-        sites += head->nsites;
-        image->next = images;
-        images = image;
-    } else {
-        *why = "no memory to load the CPU image";
-        free(image);
-        image = NULL;
+    for (struct mt_image *i = first; i && !rc; i = i->peer)
+        rc = add_constants(i->head);
+    for (struct mt_image *i = first; i && !rc; i = i->peer) {
+        i->site_base = sites;
+        sites += i->head->nsites;
+        i->next = images;
+        images = i;
     }
     pthread_mutex_unlock(&lock);
-    return image;
+    return rc;
+}
+
+struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct group g = {0};
+    struct mt_image *first = NULL;
+    const char *bare = NULL; /* why one of several has none: it may have no kernels, and nobody miss it */
+    pthread_once(&once, publish_runtime);
+    for (size_t i = 0; i < n; i++)
+        if (add_payload(&g, fatbins[i], why))
+            bare = *why;
+    if (!g.n || mt_bind_load(g.piece, g.n, why)) {
+        *why = g.n ? *why : bare;
+        goto out;
+    }
+    first = make_images(&g, why);
+    for (size_t i = 0; !first && i < g.n; i++)
+        dlclose(g.piece[i].handle);
+    if (first && publish(first)) {
+        *why = "no memory to load the CPU image";
+        drop(first);
+        first = NULL;
+    }
+out:
+    free(g.piece);
+    return first;
+}
+
+struct mt_image *mt_image_load(const void *wrapper, const char **why)
+{
+    const struct wrapper *w = wrapper;
+    size_t n = 0;
+    if (!w || w->magic != WRAPPER_MAGIC) {
+        *why = "__cudaRegisterFatBinary was given something else than a fatbin wrapper";
+        return NULL;
+    }
+    if (w->version != WRAPPER_LINKED || !w->more)
+        return mt_image_load_all(&w->data, 1, why);
+    while (w->more[n])
+        n++;
+    return mt_image_load_all(w->more, n, why);
+}
+
+int mt_image_owns(const struct mt_image *image, const void *address)
+{
+    return (uint64_t)(uintptr_t)address - image->base < image->bytes;
 }
 
 /* ---- literals ---- */
@@ -295,19 +373,23 @@ int mt_image_literal(uint64_t address, uint64_t *base, uint64_t *bytes)
 
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name)
 {
-    const struct mt_image_kernel *k = image->head->kernels;
-    for (uint32_t i = 0; i < image->head->nkernels; i++)
-        if (!strcmp(k[i].name, name))
-            return &k[i];
+    for (; image; image = image->peer) {
+        const struct mt_image_kernel *k = image->head->kernels;
+        for (uint32_t i = 0; i < image->head->nkernels; i++)
+            if (!strcmp(k[i].name, name))
+                return &k[i];
+    }
     return NULL;
 }
 
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name)
 {
-    const struct mt_image_var *v = image->head->vars;
-    for (uint32_t i = 0; i < image->head->nvars; i++)
-        if (!strcmp(v[i].name, name))
-            return &v[i];
+    for (; image; image = image->peer) {
+        const struct mt_image_var *v = image->head->vars;
+        for (uint32_t i = 0; i < image->head->nvars; i++)
+            if (!strcmp(v[i].name, name))
+                return &v[i];
+    }
     return NULL;
 }
 

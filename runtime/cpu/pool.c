@@ -299,7 +299,7 @@ static int prepare(struct mt_run *run, struct mt_cpu_launch *l)
     run->cooperative = l->cooperative;
     run->nthreads = l->block[0] * l->block[1] * l->block[2];
     run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-    run->shared_bytes = ((l->image->head->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
+    run->shared_bytes = ((l->image->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run->const_base, &run->const_bytes);
     choose_code(run);
     if (!run->loop && !run->entry)

@@ -53,7 +53,7 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
     struct mt_worker *w = mt_worker_self;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_UNLIKELY(mt_check_on)) {
-        mt_check_access(address, meta, site);
+        mt_check_access(address, meta, site, __builtin_return_address(0));
         if (t->cur == w->buffer + w->buffer_words)
             flush(w);
         t->end = t->cur + 3; /* room for this one */

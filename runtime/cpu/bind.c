@@ -1,0 +1,342 @@
+/* A piece is written into a memory file and loaded by the dynamic linker. Several pieces that need one
+ * another hang on a library made here, which holds nothing but their names (DT_NEEDED): so they form a scope
+ * of their own, in which each finds the others' symbols and nobody else does. */
+#define _GNU_SOURCE
+#include "bind.h"
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "abi.h"
+
+#define PATH_ROOM 96
+#define EMPTY {.fd = -1}
+
+/* A memory file on its way into the process. */
+struct file {
+    int fd;
+    char path[PATH_ROOM];
+};
+
+static _Thread_local char message[512];
+
+static const char *sentence(const char *format, const char *a)
+{
+    snprintf(message, sizeof message, format, a ? a : "?");
+    return message;
+}
+
+/* ---- files ---- */
+
+/* The loader takes two files of one path for the same library, and descriptors are reused: a path of its own
+ * for each image, by redundant components. */
+static void unique_path(char *path, size_t size, int fd)
+{
+    static _Atomic unsigned counter;
+    unsigned n = counter++;
+    char turns[2 * 20 + 1];
+    for (int i = 0; i < 20; i++)
+        memcpy(turns + 2 * i, n >> i & 1 ? "/." : "//", 2);
+    turns[2 * 20] = 0;
+    snprintf(path, size, "/proc/self%s/fd/%d", turns, fd);
+}
+
+static int make_file(struct file *f, const void *data, uint64_t size, const char **why)
+{
+    f->fd = memfd_create("memtrace-cpu-image", MFD_CLOEXEC);
+    if (f->fd < 0) {
+        *why = "memfd_create failed, so the CPU image cannot be loaded";
+        return -1;
+    }
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = write(f->fd, (const char *)data + done, size - done);
+        if (n <= 0) {
+            *why = "no memory to load the CPU image";
+            return -1;
+        }
+        done += (uint64_t)n;
+    }
+    unique_path(f->path, sizeof f->path, f->fd);
+    return 0;
+}
+
+/* ---- symbols of a piece, in its file's own bytes ---- */
+
+struct symbols {
+    Elf64_Sym *sym;
+    const char *names;
+    size_t n, names_size;
+};
+
+/* 0, or -1 when the bytes are no shared object with section headers. */
+static int find_symbols(unsigned char *object, uint64_t size, struct symbols *out)
+{
+    const Elf64_Ehdr *e = (const void *)object;
+    memset(out, 0, sizeof *out);
+    if (size < sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_shentsize != sizeof(Elf64_Shdr) ||
+        e->e_shoff > size || e->e_shnum > (size - e->e_shoff) / sizeof(Elf64_Shdr))
+        return -1;
+    const Elf64_Shdr *s = (const void *)(object + e->e_shoff);
+    for (unsigned i = 0; i < e->e_shnum; i++) {
+        if (s[i].sh_type != SHT_DYNSYM || s[i].sh_link >= e->e_shnum)
+            continue;
+        const Elf64_Shdr *names = &s[s[i].sh_link];
+        if (s[i].sh_offset > size || s[i].sh_size > size - s[i].sh_offset || names->sh_offset > size ||
+            names->sh_size > size - names->sh_offset)
+            return -1;
+        out->sym = (void *)(object + s[i].sh_offset);
+        out->n = s[i].sh_size / sizeof *out->sym;
+        out->names = (const char *)object + names->sh_offset;
+        out->names_size = names->sh_size;
+        return 0;
+    }
+    return -1;
+}
+
+/* The name of a definition that other pieces see, or NULL. */
+static const char *defined(const struct symbols *s, size_t i, unsigned binding)
+{
+    const Elf64_Sym *y = &s->sym[i];
+    if (y->st_shndx == SHN_UNDEF || ELF64_ST_BIND(y->st_info) != binding || y->st_name >= s->names_size)
+        return NULL;
+    const char *name = s->names + y->st_name;
+    return !strncmp(name, MT_DEVICE_PREFIX, strlen(MT_DEVICE_PREFIX)) ||
+                   !strncmp(name, MT_SHARED_PREFIX, strlen(MT_SHARED_PREFIX))
+               ? name
+               : NULL;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The dynamic linker takes the first definition, whatever it is: weak ones that have a strong one elsewhere
+ * are made undefined. Two strong ones are an error, as they are to nvlink. */
+static int settle(const struct symbols *s, size_t n, const char **why)
+{
+    size_t count = 0, total = 0;
+    for (size_t p = 0; p < n; p++)
+        total += s[p].n;
+    const char **strong = malloc((total + 1) * sizeof *strong);
+    if (!strong) {
+        *why = "no memory to load the CPU image";
+        return -1;
+    }
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < s[p].n; i++)
+            if ((strong[count] = defined(&s[p], i, STB_GLOBAL)))
+                count++;
+    qsort(strong, count, sizeof *strong, by_text);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(strong[i - 1], strong[i])) {
+            *why = sentence("two of its files define the device symbol %s",
+                            strong[i] + strlen(MT_DEVICE_PREFIX));
+            free(strong);
+            return -1;
+        }
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < s[p].n; i++) {
+            const char *weak = defined(&s[p], i, STB_WEAK);
+            if (weak && bsearch(&weak, strong, count, sizeof *strong, by_text)) {
+                s[p].sym[i].st_shndx = SHN_UNDEF;
+                s[p].sym[i].st_value = 0;
+            }
+        }
+    free(strong);
+    return 0;
+}
+
+/* ---- the library that holds the pieces together ---- */
+
+/* Laid out as it lies in the file: all of it is one readable and writable segment at address 0. */
+struct umbrella {
+    Elf64_Ehdr head;
+    Elf64_Phdr segment[3];
+    Elf64_Sym symbol;
+    uint32_t hash[4]; /* one bucket, one symbol: the empty one */
+    /* then: char names[], Elf64_Dyn dynamic[] */
+};
+
+static void *make_umbrella(const struct file *files, size_t n, uint64_t *size)
+{
+    uint64_t names = sizeof(struct umbrella), names_size = 1 + n * PATH_ROOM;
+    uint64_t dynamic = (names + names_size + 15) & ~15ull;
+    *size = dynamic + (n + 6) * sizeof(Elf64_Dyn);
+    unsigned char *bytes = calloc(1, *size);
+    if (!bytes)
+        return NULL;
+    struct umbrella *u = (void *)bytes;
+    Elf64_Dyn *d = (void *)(bytes + dynamic);
+    memcpy(u->head.e_ident, ELFMAG, SELFMAG);
+    u->head.e_ident[EI_CLASS] = ELFCLASS64;
+    u->head.e_ident[EI_DATA] = ELFDATA2LSB;
+    u->head.e_ident[EI_VERSION] = EV_CURRENT;
+    u->head.e_type = ET_DYN;
+    u->head.e_machine = EM_X86_64;
+    u->head.e_version = EV_CURRENT;
+    u->head.e_phoff = offsetof(struct umbrella, segment);
+    u->head.e_ehsize = sizeof u->head;
+    u->head.e_phentsize = sizeof u->segment[0];
+    u->head.e_phnum = 3;
+    u->segment[0] = (Elf64_Phdr){
+        .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_filesz = *size, .p_memsz = *size, .p_align = 4096};
+    u->segment[1] = (Elf64_Phdr){.p_type = PT_DYNAMIC, .p_flags = PF_R | PF_W, .p_offset = dynamic};
+    u->segment[1].p_vaddr = u->segment[1].p_paddr = dynamic;
+    u->segment[1].p_filesz = u->segment[1].p_memsz = (n + 6) * sizeof *d;
+    u->segment[2] = (Elf64_Phdr){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16};
+    u->hash[0] = u->hash[1] = 1;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t at = 1 + i * PATH_ROOM;
+        memcpy(bytes + names + at, files[i].path, PATH_ROOM);
+        *d++ = (Elf64_Dyn){.d_tag = DT_NEEDED, .d_un.d_val = at};
+    }
+    *d++ = (Elf64_Dyn){.d_tag = DT_HASH, .d_un.d_ptr = offsetof(struct umbrella, hash)};
+    *d++ = (Elf64_Dyn){.d_tag = DT_STRTAB, .d_un.d_ptr = names};
+    *d++ = (Elf64_Dyn){.d_tag = DT_SYMTAB, .d_un.d_ptr = offsetof(struct umbrella, symbol)};
+    *d++ = (Elf64_Dyn){.d_tag = DT_STRSZ, .d_un.d_val = names_size};
+    *d++ = (Elf64_Dyn){.d_tag = DT_SYMENT, .d_un.d_val = sizeof(Elf64_Sym)};
+    *d = (Elf64_Dyn){.d_tag = DT_NULL};
+    return bytes;
+}
+
+/* ---- loading ---- */
+
+/* What dlerror says of a symbol that no piece has, in the user's words. */
+static const char *why_not(const char *said)
+{
+    const char *symbol = said ? strstr(said, "undefined symbol: " MT_DEVICE_PREFIX) : NULL;
+    if (!symbol)
+        return sentence("its CPU image cannot be loaded: %s", said);
+    return sentence("no file of the program, or none that mt-cc compiled, defines the device symbol %s",
+                    symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
+}
+
+static void locate(struct mt_bind_piece *p)
+{
+    struct link_map *map = NULL;
+    const Elf64_Ehdr *e = p->object;
+    const Elf64_Phdr *h = (const void *)((const char *)p->object + e->e_phoff);
+    if (dlinfo(p->handle, RTLD_DI_LINKMAP, &map) || !map)
+        return;
+    p->base = map->l_addr;
+    for (unsigned i = 0; i < e->e_phnum; i++)
+        if (h[i].p_type == PT_LOAD && h[i].p_vaddr + h[i].p_memsz > p->bytes)
+            p->bytes = h[i].p_vaddr + h[i].p_memsz;
+}
+
+static int load_one(struct mt_bind_piece *p, const char **why)
+{
+    struct file f = EMPTY;
+    if (!make_file(&f, p->object, p->size, why)) {
+        p->handle = dlopen(f.path, RTLD_NOW | RTLD_LOCAL);
+        if (!p->handle)
+            *why = why_not(dlerror());
+    }
+    if (f.fd >= 0)
+        close(f.fd);
+    if (!p->handle)
+        return -1;
+    locate(p);
+    return 0;
+}
+
+/* Copies of the pieces whose symbols may be changed, in files. */
+static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *files, const char **why)
+{
+    struct symbols *symbols = calloc(n, sizeof *symbols);
+    unsigned char **copy = calloc(n, sizeof *copy);
+    int rc = -1;
+    *why = "no memory to load the CPU image";
+    if (!symbols || !copy)
+        goto out;
+    for (size_t i = 0; i < n; i++) {
+        if (!(copy[i] = malloc(piece[i].size)))
+            goto out;
+        memcpy(copy[i], piece[i].object, piece[i].size);
+        if (find_symbols(copy[i], piece[i].size, &symbols[i])) {
+            *why = "its CPU image has no table of symbols: it must not be stripped";
+            goto out;
+        }
+    }
+    if (settle(symbols, n, why))
+        goto out;
+    rc = 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = make_file(&files[i], copy[i], piece[i].size, why);
+out:
+    for (size_t i = 0; copy && i < n; i++)
+        free(copy[i]);
+    free(copy);
+    free(symbols);
+    return rc;
+}
+
+static int load_together(struct mt_bind_piece *piece, size_t n, struct file *files, const char **why)
+{
+    struct file f = EMPTY;
+    uint64_t size;
+    void *bytes = make_umbrella(files, n, &size), *whole = NULL;
+    int rc = -1;
+    if (!bytes) {
+        *why = "no memory to load the CPU image";
+        return -1;
+    }
+    if (make_file(&f, bytes, size, why))
+        goto out;
+    whole = dlopen(f.path, RTLD_NOW | RTLD_LOCAL);
+    if (!whole) {
+        *why = why_not(dlerror());
+        goto out;
+    }
+    rc = 0;
+    for (size_t i = 0; i < n; i++) {
+        piece[i].handle = dlopen(files[i].path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        if (!piece[i].handle) {
+            *why = why_not(dlerror());
+            rc = -1;
+        } else {
+            locate(&piece[i]);
+        }
+    }
+    if (rc)
+        dlclose(whole); /* else it stays, as the pieces do */
+out:
+    if (f.fd >= 0)
+        close(f.fd);
+    free(bytes);
+    return rc;
+}
+
+int mt_bind_load(struct mt_bind_piece *piece, size_t n, const char **why)
+{
+    for (size_t i = 0; i < n; i++) {
+        piece[i].handle = NULL;
+        piece[i].base = piece[i].bytes = 0;
+    }
+    if (n == 1)
+        return load_one(piece, why);
+    struct file *files = calloc(n + 1, sizeof *files);
+    int rc = -1;
+    for (size_t i = 0; files && i < n; i++)
+        files[i].fd = -1;
+    if (!files)
+        *why = "no memory to load the CPU image";
+    else if (!make_files(piece, n, files, why))
+        rc = load_together(piece, n, files, why);
+    for (size_t i = 0; files && i < n; i++)
+        if (files[i].fd >= 0)
+            close(files[i].fd);
+    free(files);
+    for (size_t i = 0; rc && i < n; i++)
+        if (piece[i].handle) {
+            dlclose(piece[i].handle);
+            piece[i].handle = NULL;
+        }
+    return rc;
+}
