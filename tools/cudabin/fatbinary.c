@@ -71,7 +71,7 @@ static int field(const char *spec, const char *key, char *out, size_t room)
 /* Is argv[i] an image argument? Fills *in. */
 static int parse_input(int argc, char **argv, int i, struct input *in)
 {
-    static const char *const names[] = {"--image3", "-image3", "--image", "-image"};
+    static const char *const names[] = {"--image3", "-image3", "--image", "-image", "-im"};
     const char *spec = NULL;
     memset(in, 0, sizeof *in);
     for (size_t n = 0; n < sizeof names / sizeof *names && !spec; n++) {
@@ -191,8 +191,8 @@ static int run_linker(const char *object, const char *out)
 {
     const char *chosen = getenv("MEMTRACE_LD");
     const char *const usual[] = {"ld", "ld.lld-19", "ld.lld"};
-    char *args[] = {NULL, "-shared",     "-Bsymbolic", "--hash-style=gnu", "--build-id=none", "-z", "now",
-                    "-z", "noexecstack", "-o",         (char *)out,        (char *)object,    NULL};
+    char *args[] = {NULL,          "-shared", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z",
+                    "noexecstack", "-o",      (char *)out,        (char *)object,    NULL};
     if (chosen && *chosen) {
         args[0] = (char *)chosen;
         return process_run(args);

@@ -72,6 +72,57 @@ struct words languages_c(const struct request *r, size_t file, const char *objec
     return out;
 }
 
+/* "-x c -x none": nothing between them any more, and clang would warn. */
+static struct words without_idle_languages(const struct words *list)
+{
+    struct words out = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->word[i], "-x") == 0 &&
+            (i + 2 >= list->count || strcmp(list->word[i + 2], "-x") == 0)) {
+            i++;
+        } else {
+            words_take(&out, list->word[i]);
+        }
+    }
+    return out;
+}
+
+struct words languages_one(const struct request *r, const char *source, const char *object)
+{
+    struct words out = {0};
+    int is_c = holds(&r->c_files, source);
+    words_add(&out, "-Qunused-arguments");
+    words_add(&out, "-c");
+    words_add(&out, "-o");
+    words_add(&out, object);
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (strcmp(word, "-o") == 0) {
+            i++;
+        } else if (holds(&r->files, word) ? word == source
+                                          : !(is_c && is_cxx_standard(word)) && strncmp(word, "-o", 2) != 0) {
+            words_take(&out, word);
+        }
+    }
+    return without_idle_languages(&out);
+}
+
+struct words languages_linked(const struct request *r, const struct words *objects)
+{
+    struct words out = {0};
+    size_t next = 0;
+    words_add(&out, "-Qunused-arguments");
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (strcmp(word, "-x") == 0) {
+            i++;
+        } else {
+            words_take(&out, holds(&r->sources, word) ? objects->word[next++] : word);
+        }
+    }
+    return out;
+}
+
 struct words languages_rest(const struct request *r, const struct words *objects)
 {
     struct words out = {0};

@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "device_link.h"
 #include "mt-cc.h"
 
 #define DEFAULT_ARCH "sm_90"
+#define CLANG "clang++-19"
 
 static const char help[] =
     "usage: mt-cc [options] files…\n"
@@ -55,6 +57,19 @@ static int are_there(const struct request *r, const struct places *p)
            (exists(p->runtime, "runtime") && (!r->host || exists(p->host, "runtime of host tracing")));
 }
 
+/* CMake compiles this to ask which compiler it has. It must take mt-cc for clang, whose options mt-cc has. */
+static int asks_for_compiler(const struct request *r)
+{
+    static const char name[] = "CMakeCUDACompilerId.cu";
+    for (size_t i = 0; i < r->sources.count; i++) {
+        size_t n = strlen(r->sources.word[i]);
+        if (n >= sizeof name - 1 && strcmp(r->sources.word[i] + n - (sizeof name - 1), name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Flags in front of the user's: what a compilation needs. Later ones win, so the user's stay in force. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
@@ -68,6 +83,9 @@ static void add_compile_flags(struct words *line, const struct request *r, const
          * headers. */
         words_add(line, "-isystem");
         words_addf(line, "%s/include", p->overlay);
+        if (asks_for_compiler(r)) {
+            words_add(line, "-DMT_CUDA_NO_NVCC");
+        }
         if (r->archs.count == 0) {
             words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
         }
@@ -113,37 +131,35 @@ static void add_last_flags(struct words *line, const struct request *r, const st
 static int become(struct words *line)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
-    if (!chosen || !*chosen) {
+    int is_clang = strcmp(line->word[0], CLANG) == 0 || (chosen && strcmp(line->word[0], chosen) == 0);
+    if (strcmp(line->word[0], CLANG) == 0) {
         execvp(line->word[0], line->word);
         line->word[0] = (char *)MT_CLANGXX; /* not in PATH: where it was when memtrace was built */
     }
     execvp(line->word[0], line->word);
-    fprintf(stderr, "mt-cc: cannot run %s: %s; install clang-19 or set MEMTRACE_CLANG\n", line->word[0],
-            strerror(errno));
+    fprintf(stderr, "mt-cc: cannot run %s: %s%s\n", line->word[0], strerror(errno),
+            is_clang ? "; install clang-19 or set MEMTRACE_CLANG" : "");
     return 1;
 }
 
-/* The whole command line from the words in its middle, the inputs and options. */
-static struct words complete(const struct request *r, const struct places *p, const struct words *middle,
-                             int links)
+struct words complete(const struct request *r, const struct words *middle, int links)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
     struct request part = *r;
     struct words line = {0};
     part.links = links;
-    words_add(&line, chosen && *chosen ? chosen : "clang++-19");
-    add_compile_flags(&line, &part, p);
+    words_add(&line, chosen && *chosen ? chosen : CLANG);
+    add_compile_flags(&line, &part, r->places);
     words_append(&line, middle);
     while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
         line.count -= 2; /* no input follows: clang would warn */
         line.word[line.count] = NULL;
     }
-    add_last_flags(&line, &part, p);
+    add_last_flags(&line, &part, r->places);
     return line;
 }
 
-/* Runs clang, or shows the line; its exit code. */
-static int run(const struct request *r, struct words *line)
+int run_line(const struct request *r, struct words *line)
 {
     int status = 0;
     if (r->show) {
@@ -156,7 +172,7 @@ static int run(const struct request *r, struct words *line)
         _exit(become(line));
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
-        fprintf(stderr, "mt-cc: cannot run clang: %s\n", strerror(errno));
+        fprintf(stderr, "mt-cc: cannot run %s: %s\n", line->word[0], strerror(errno));
         return 1;
     }
     if (WIFSIGNALED(status)) {
@@ -165,37 +181,23 @@ static int run(const struct request *r, struct words *line)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* C files apart from the others: first theirs, into objects in a folder of their own if there is a link. */
-static int run_in_parts(const struct request *r, const struct places *p)
+char *make_folder(const struct request *r)
 {
     const char *tmp = getenv("TMPDIR");
     char *folder = text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    struct words objects = {0}, middle, line;
-    int code = 0;
-    if (r->links && !r->show && !mkdtemp(folder)) {
+    if (!r->show && !mkdtemp(folder)) {
         fprintf(stderr, "mt-cc: cannot make %s: %s\n", folder, strerror(errno));
-        return 1;
+        return NULL;
     }
-    for (size_t i = 0; code == 0 && i < (r->links ? r->c_files.count : 1); i++) {
-        if (r->links) {
-            words_addf(&objects, "%s/%zu.o", folder, i);
-        }
-        middle = languages_c(r, i, r->links ? objects.word[i] : NULL);
-        line = complete(r, p, &middle, 0);
-        code = run(r, &line);
-    }
-    if (code == 0) {
-        middle = languages_rest(r, r->links ? &objects : NULL);
-        line = complete(r, p, &middle, r->links);
-        code = run(r, &line);
-    }
-    for (size_t i = 0; !r->show && i < objects.count; i++) {
-        unlink(objects.word[i]);
-    }
-    if (r->links && !r->show) {
-        rmdir(folder);
-    }
-    return code;
+    return folder;
+}
+
+/* Is there relocatable device code to be linked, and by us? */
+static int links_device_code(const struct request *r)
+{
+    struct device_code code = {0};
+    return r->links && !r->own_link &&
+           (r->dlink || (r->rdc && r->sources.count > 0) || device_code_inputs(&r->user, &code).count > 0);
 }
 
 static void print_version(const struct places *p)
@@ -241,9 +243,12 @@ int main(int argc, char **argv)
     } else if (!are_there(&r, &places)) {
         return 1;
     }
-    if (languages_mixed(&r)) {
-        return run_in_parts(&r, &places);
+    if (links_device_code(&r)) {
+        return run_device_link(&r);
     }
-    line = complete(&r, &places, &r.user, r.links);
-    return r.show ? run(&r, &line) : become(&line);
+    if (languages_mixed(&r)) {
+        return run_languages(&r);
+    }
+    line = complete(&r, &r.user, r.links);
+    return r.show ? run_line(&r, &line) : become(&line);
 }

@@ -50,12 +50,33 @@ struct request {
     const char *language; /* of -x in force, NULL: by suffix */
     unsigned toolkit;     /* CUDA_VERSION: sets the lowest architecture */
     struct words files;   /* inputs, sharing the pointers in `user` */
+    struct words sources; /* those that are to be compiled */
     struct words c_files; /* those that are C */
     int cxx_sources;      /* how many are CUDA or C++ */
+    int rdc;              /* relocatable device code: -fgpu-rdc */
+    int dlink;            /* -dlink: only the device link, into an object */
+    int own_link;         /* clang's own device link: --offload-new-driver, --offload-link */
+    struct words nvlink;  /* options for nvlink */
     const struct places *places;
 };
 /* 0, or 2 after a message about a wrong option. */
 int request_read(struct request *r, int argc, char **argv);
+
+/* ---- main.c: running
+ * ---------------------------------------------------------------------------------------- */
+/* Runs a command, or shows it; its exit code. */
+int run_line(const struct request *r, struct words *line);
+/* A folder for temporary files; NULL after a message. With --show it is only named. */
+char *make_folder(const struct request *r);
+/* clang's whole command line from the words in its middle, the inputs and options. */
+struct words complete(const struct request *r, const struct words *middle, int links);
+
+/* ---- parts.c: commands that take clang several times; the exit code
+ * ---------------------------------------------------------------------------------------- */
+/* C files apart from the others: first theirs, into objects, if there is a link. */
+int run_languages(const struct request *r);
+/* A link of device code, with the compilations before it. */
+int run_device_link(const struct request *r);
 
 /* ---- languages.c: "-std=c++17 a.cu b.c": nvcc gives a C++ standard to no C file, clang refuses the command
  * ---------------------------------------------------------------------------------------------- */
@@ -66,6 +87,10 @@ void languages_drop_standard(struct request *r);
 /* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
  * NULL). */
 struct words languages_c(const struct request *r, size_t i, const char *object);
+/* The words that compile one source into `object`. */
+struct words languages_one(const struct request *r, const char *source, const char *object);
+/* The words of a link: each source is replaced by its object. */
+struct words languages_linked(const struct request *r, const struct words *objects);
 /* The words for the rest: each C file is replaced by its object, or left out (objects NULL). */
 struct words languages_rest(const struct request *r, const struct words *objects);
 

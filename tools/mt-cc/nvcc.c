@@ -17,6 +17,8 @@ enum action {
     GENCODE,    /* arch=…,code=… */
     LANGUAGE,   /* a source language */
     BOOL,       /* true or false; becomes `to` when true, `otherwise` when false */
+    DLINK,      /* no value; only the device link */
+    NVLINK,     /* a list value; each item goes to nvlink */
     REFUSE,     /* not to be had; `to` says what to do instead */
 };
 
@@ -53,8 +55,8 @@ static const struct rule rules[] = {
     {"-ftz", BOOL, "-Xarch_device -fgpu-flush-denormals-to-zero", ""},
     {"-prec-div", DROP_VALUE, NULL, NULL},
     {"-prec-sqrt", DROP_VALUE, NULL, NULL},
-    {"-rdc", BOOL, "-fgpu-rdc", ""},
-    {"-relocatable-device-code", BOOL, "-fgpu-rdc", ""},
+    {"-rdc", BOOL, "-fgpu-rdc", "-fno-gpu-rdc"},
+    {"-relocatable-device-code", BOOL, "-fgpu-rdc", "-fno-gpu-rdc"},
     {"-dc", WORDS, "-fgpu-rdc -c", NULL},
     {"-device-c", WORDS, "-fgpu-rdc -c", NULL},
     {"-dw", WORDS, "-c", NULL},
@@ -98,8 +100,8 @@ static const struct rule rules[] = {
     {"-compiler-bindir", DROP_VALUE, NULL, NULL},
     {"-cudart", DROP_VALUE, NULL, NULL},
     {"-cudadevrt", DROP_VALUE, NULL, NULL},
-    {"-Xnvlink", DROP_VALUE, NULL, NULL},
-    {"-nvlink-options", DROP_VALUE, NULL, NULL},
+    {"-Xnvlink", NVLINK, NULL, NULL},
+    {"-nvlink-options", NVLINK, NULL, NULL},
     {"-Xarchive", DROP_VALUE, NULL, NULL},
     {"-Xcudafe", DROP_VALUE, NULL, NULL},
     {"-Xfatbin", EACH, "-Xcuda-fatbinary", NULL},
@@ -115,8 +117,8 @@ static const struct rule rules[] = {
     {"-t", DROP_VALUE, NULL, NULL},
     {"-cuda", REFUSE, "there is no C++ file in between; make an object with -c, or preprocess with -E", NULL},
     {"-fatbin", REFUSE, "make an object with -c: it holds the fatbin", NULL},
-    {"-dlink", REFUSE, "leave the step out: the link of the program does it", NULL},
-    {"-device-link", REFUSE, "leave the step out: the link of the program does it", NULL},
+    {"-dlink", DLINK, NULL, NULL},
+    {"-device-link", DLINK, NULL, NULL},
     {"-lib", REFUSE, "use ar on the objects", NULL},
 };
 
@@ -196,6 +198,11 @@ static void gencode(struct request *r, const char *value)
     }
 }
 
+static int takes_value(const struct rule *rule)
+{
+    return rule->action != DROP && rule->action != WORDS && rule->action != REFUSE && rule->action != DLINK;
+}
+
 static const struct rule *find(const char *arg)
 {
     if (arg[0] == '-' && arg[1] == '-') {
@@ -203,7 +210,7 @@ static const struct rule *find(const char *arg)
     }
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         size_t n = strlen(rules[i].name);
-        int list = rules[i].action != DROP && rules[i].action != WORDS && rules[i].action != REFUSE;
+        int list = takes_value(&rules[i]);
         if (strncmp(arg, rules[i].name, n) == 0 && (arg[n] == 0 || (list && arg[n] == '='))) {
             return &rules[i];
         }
@@ -242,6 +249,12 @@ static void apply(struct request *r, const struct rule *rule, const char *value)
     case ARCH:
     case GENCODE:
         gencode(r, value);
+        break;
+    case DLINK:
+        r->dlink = 1;
+        break;
+    case NVLINK:
+        split(value, &r->nvlink);
         break;
     case LANGUAGE:
         request_language(r, value);
@@ -285,7 +298,7 @@ int nvcc_option(struct request *r, int argc, char **argv, int i)
     }
     int used = 1;
     const char *value = NULL;
-    if (rule->action != DROP && rule->action != WORDS) {
+    if (takes_value(rule)) {
         value = option_value(argc, argv, i, rule->name, &used);
         if (!value) {
             fprintf(stderr, "mt-cc: %s needs a value\n", argv[i]);

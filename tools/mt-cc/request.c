@@ -184,10 +184,13 @@ static int is_toolkit_include(const struct request *r, const char *folder)
 }
 
 /* Appends an input to the words for clang; the lists of inputs share its pointer. */
-static void add_input(struct request *r, const char *file, int is_c)
+static void add_input(struct request *r, const char *file, int is_source, int is_c)
 {
     words_add(&r->user, file);
     words_take(&r->files, r->user.word[r->user.count - 1]);
+    if (is_source) {
+        words_take(&r->sources, r->user.word[r->user.count - 1]);
+    }
     if (is_c) {
         words_take(&r->c_files, r->user.word[r->user.count - 1]);
     }
@@ -207,7 +210,7 @@ static void add_file(struct request *r, const char *file)
         request_note(r, "%s dropped: no program needs the driver here", file);
         return;
     }
-    int is_c = r->language && strcmp(r->language, "c") == 0;
+    int is_c = r->language && strcmp(r->language, "c") == 0, before = r->cxx_sources;
     if (r->language) {
         r->compiles = 1;
         r->cuda |= strncmp(r->language, "cuda", 4) == 0;
@@ -220,7 +223,7 @@ static void add_file(struct request *r, const char *file)
         r->compiles = 1;
         words_add(&r->user, "-x");
         words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
-        add_input(r, file, 1);
+        add_input(r, file, 1, 1);
         words_add(&r->user, "-x");
         words_add(&r->user, "none");
         return;
@@ -228,7 +231,7 @@ static void add_file(struct request *r, const char *file)
         r->compiles = 1;
         r->cxx_sources++;
     }
-    add_input(r, file, is_c);
+    add_input(r, file, is_c || r->cxx_sources > before, is_c);
 }
 
 /* ---- options
@@ -332,7 +335,10 @@ int request_read(struct request *r, int argc, char **argv)
         i += used - 1;
     }
     for (size_t i = 0; i < r->user.count; i++) {
-        r->links &= !IS_ONE_OF(r->user.word[i], no_link);
+        const char *word = r->user.word[i];
+        r->links &= !IS_ONE_OF(word, no_link);
+        r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
+        r->own_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
     }
     return 0;
 }

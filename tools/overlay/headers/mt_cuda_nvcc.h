@@ -1,10 +1,11 @@
 /* nvcc's names for itself. Programs ask for them to tell a CUDA compiler, whose version it is, and whether
  * __host__ and
  * __device__ mean something. Headers of the toolkit that would take clang for nvcc come first: they decide by
- * what they see here, and their guards keep it so. */
+ * what they see here, and their guards keep it so.
+ * MT_CUDA_NO_NVCC: not so (CMake asks which compiler it is, and is to know that options are clang's). */
 #ifndef MT_CUDA_NVCC_H
 #define MT_CUDA_NVCC_H
-#if __cplusplus >= 201103L && !defined(__NVCC__)
+#if __cplusplus >= 201103L && !defined(__NVCC__) && !defined(MT_CUDA_NO_NVCC)
 #if __has_include(<nv/target>)
 #include <nv/target>
 #endif
