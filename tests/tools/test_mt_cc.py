@@ -116,7 +116,7 @@ class Lines(Case):
             "--use_fast_math": ["-Xarch_device", "-ffast-math"],
             "-fmad=false": ["-Xarch_device", "-ffp-contract=off"],
             "-rdc=true": ["-fgpu-rdc"],
-            "-rdc=false": [],
+            "-rdc=false": ["-fno-gpu-rdc"],
             "--relocatable-device-code true": ["-fgpu-rdc"],
             "-std c++17": ["-std=c++17"],
             "-std=c++17": ["-std=c++17"],

@@ -1,0 +1,169 @@
+"""Device code in several files (-fgpu-rdc), linked in every way there is: tests/e2e/src/rdc."""
+import os
+import subprocess
+
+from world import case, holds, same
+
+N = 64
+OUTPUT = f"seven 7 sum {3 * N} early {5 * (N - 1)} float 1.5\n"
+STORES = {("store", 4): N}
+# Kernels in launch order, each with its accesses: counted in the source by hand. Functions of the other file count for
+# the kernel that calls them; shared and constant memory is not global.
+WANTED = [
+    ("scaled", STORES),                                               # from a constructor
+    ("functions", {("load", 4): 2 * N, ("store", 4): N}),             # in[i] and offset
+    ("make_shapes", None),                                            # new: what it stores is the compiler's affair
+    ("virtuals", {("load", 8): 3 * N, ("store", 4): N}),              # pointer, object's table, its entry
+    ("pointers", STORES),
+    ("shared", STORES),
+    ("atomics", {("atomic", 4): 2 * N}),
+    ("variables", {("load", 4): N, ("store", 4): N + 1}),
+    ("scaled", STORES),
+    ("fill<float>", STORES),
+    ("scaled", STORES),                                               # launched by the other file
+    ("fill<float>", STORES),
+]
+
+
+def sources(world):
+    return [os.path.join(world.src, "rdc", name) for name in ("main.cu", "parts.cu")]
+
+
+def totals(launch):
+    out = {}
+    for counts in launch.ctas().values():
+        for key, n in counts.items():
+            out[key] = out.get(key, 0) + n
+    return {key: n for key, n in out.items() if n}
+
+
+def check(world, what, app):
+    result = world.run_ok(app)
+    same(f"{what}: output", (result.out, result.err), (OUTPUT, ""))
+    launches = result.trace()
+    same(f"{what}: kernels", [launch.kernel for launch in launches], [name for name, _ in WANTED])
+    for launch, (name, counts) in zip(launches, WANTED):
+        if counts is not None:
+            same(f"{what}: accesses of {name}", totals(launch), counts)
+    meta = result.companion()
+    holds(f"{what}: the trace is complete", meta.end()["complete"])
+    same(f"{what}: files of the sites", {os.path.basename(s["file"]) for s in meta.all("site")}, {"main.cu", "parts.cu", "parts.h"})
+    symbols = [a["name"] for a in meta.all("alloc") if a["kind"] == "symbol"]
+    for name in ("offset", "total", "common"):
+        same(f"{what}: how often {name} is listed", symbols.count(name), 1)
+
+
+@case("rdc.levels")
+def levels(world):
+    """One command, at several levels, with debug information, for three architectures."""
+    for flags in (["-O0", "-g"], ["-O2", "-arch=sm_75"], ["-O3", "--offload-arch=sm_80", "--offload-arch=sm_90"]):
+        app = world.compile(sources(world), "-rdc=true", *flags)
+        check(world, " ".join(flags), app)
+
+
+@case("rdc.links")
+def links(world):
+    """Objects, archives, -dlink with another linker, clang alone without a device link: the same program."""
+    folder = world.folder("objects")
+    main, parts = (os.path.join(folder, name) for name in ("main.o", "parts.o"))
+    for source, made in zip(sources(world), (main, parts)):
+        world.call([world.tool("mt-cc"), *world.flags, "-O2", "-dc", source, "-o", made])
+    check(world, "objects", world.compile([main, parts]))
+    check(world, "objects, the other way round", world.compile([parts, main]))
+
+    archive = os.path.join(folder, "libparts.a")
+    world.call(["ar", "rcs", archive, parts])
+    check(world, "archive", world.compile([main, archive]))
+    check(world, "archive by -l", world.compile([main], "-L", folder, "-lparts"))
+
+    linked = os.path.join(folder, "linked.o")
+    world.call([world.tool("mt-cc"), "-dlink", main, parts, "-o", linked])
+    runtime = ["-L" + os.path.join(world.build, "cuda-overlay", "lib64"), "-lcudart", "-lstdc++"]
+    app = os.path.join(folder, "dlink")
+    world.call(["gcc", main, parts, linked, *runtime, "-o", app])
+    check(world, "-dlink and gcc", app)
+    check(world, "-dlink and mt-cc", world.compile([main, parts, linked]))
+    whole = os.path.join(folder, "libwhole.a")
+    world.call(["ar", "rcs", whole, parts, linked])
+    world.call(["gcc", main, whole, *runtime, "-o", app])
+    check(world, "archive with its device link", app)
+
+    world.call(["clang++-19", main, parts, *runtime, "-o", app])
+    check(world, "no device link", app)
+
+
+@case("rdc.shared_library")
+def shared_library(world):
+    """A library and a program, each with device code of several files and the same names in it."""
+    folder = world.folder("objects")
+    text = {
+        "one.cu": "__device__ int f(int); __device__ int v = 1;\n"
+                  "static __global__ void k(int *p) { p[threadIdx.x] = f(threadIdx.x) + v; }\n"
+                  "#ifdef LIB\nextern \"C\" int lib() {\n#else\n#include <cstdio>\nextern \"C\" int lib(); int main() {\n#endif\n"
+                  "int *p; cudaMallocManaged(&p, 128); k<<<1, 32>>>(p); cudaDeviceSynchronize(); int r = p[3];\n"
+                  "#ifndef LIB\nprintf(\"%d %d\\n\", r, lib());\nreturn 0;\n#endif\nreturn r; }\n",
+        "two.cu": "extern __device__ int v; __device__ int f(int i) { return FACTOR * i + v; }\n",
+    }
+    for name, what in text.items():
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(what)
+    files = [os.path.join(folder, name) for name in text]
+    library = os.path.join(folder, "libdevice.so")
+    for hidden in ([], ["-fvisibility=hidden"]):
+        world.compile(files, "-O2", "-rdc=true", "-DLIB", "-DFACTOR=10", "-fPIC", "-shared", out=library)
+        app = world.compile(files + [library], "-O2", "-rdc=true", "-DFACTOR=1", *hidden)
+        result = world.run_ok(app, LD_LIBRARY_PATH=folder)
+        same("output", (result.out, result.err), ("5 32\n", ""))
+        same("records", [totals(launch) for launch in result.trace()], [{("load", 4): 64, ("store", 4): 32}] * 2)
+
+
+@case("rdc.mixed")
+def mixed(world):
+    """Objects with and without relocatable device code in one program; a name that both have stays apart."""
+    folder = world.folder("objects")
+    text = {
+        "main.cu": "#include <cstdio>\n__device__ int f(int); void whole(int *); void other(int *);\n"
+                   "__global__ void k(int *p) { p[threadIdx.x] = f(threadIdx.x); }\n"
+                   "int main() { int *p; cudaMallocManaged(&p, 128); k<<<1, 32>>>(p); cudaDeviceSynchronize();\n"
+                   "printf(\"%d\", p[7]); whole(p); printf(\" %d\", p[7]); other(p); printf(\" %d\\n\", p[7]); }\n",
+        "rdc.cu": "__device__ int f(int i) { return 2 * i; }\n",
+        "whole.cu": "__device__ int f(int i) { return 3 * i; }\n__global__ void k3(int *p) { p[threadIdx.x] += f(threadIdx.x); }\n"
+                    "void whole(int *p) { k3<<<1, 32>>>(p); cudaDeviceSynchronize(); }\n",
+        "host.cpp": "#include <cuda_runtime.h>\nvoid other(int *p) { cudaMemset(p, 0, 128); cudaDeviceSynchronize(); }\n",
+    }
+    for name, what in text.items():
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(what)
+    objects = []
+    for name in text:
+        objects.append(os.path.join(folder, name + ".o"))
+        rdc = ["-rdc=true"] if name in ("main.cu", "rdc.cu") else []
+        world.call([world.tool("mt-cc"), "-O2", *rdc, "-c", os.path.join(folder, name), "-o", objects[-1]])
+    for what, inputs in (("objects", objects), ("a source and objects", [os.path.join(folder, "host.cpp"), *objects[:3]])):
+        result = world.run_ok(world.compile(inputs))
+        same(f"{what}: output", (result.out, result.err), ("14 35 0\n", ""))
+        same(f"{what}: records", [totals(launch) for launch in result.trace()],
+             [STORES_32, {("load", 4): 32, ("store", 4): 32}])
+
+
+STORES_32 = {("store", 4): 32}
+
+
+@case("rdc.undefined")
+def undefined(world):
+    """What no file defines: nvlink says so; without a device link, the program does."""
+    folder = world.folder("objects")
+    source = os.path.join(folder, "main.cu")
+    with open(source, "w") as f:
+        f.write("#include <cstdio>\n__device__ int nowhere(int);\n__global__ void k(int *p) { *p = nowhere(3); }\n"
+                "int main() { int *p; cudaMallocManaged(&p, 4); k<<<1, 1>>>(p); cudaError_t e = cudaGetLastError();\n"
+                "printf(\"%s\\n\", e ? \"failed\" : \"ran\"); }\n")
+    done = world.compile(source, "-rdc=true", code=255)
+    holds("nvlink names the function", "nowhere" in done.stderr)
+    app = os.path.join(folder, "app")
+    world.call([world.tool("mt-cc"), "-dc", source, "-o", os.path.join(folder, "main.o")])
+    subprocess.run(["clang++-19", os.path.join(folder, "main.o"), "-o", app, "-lcudart",
+                    "-L" + os.path.join(world.build, "cuda-overlay", "lib64")], check=True)
+    result = world.run(app)
+    holds(f"the runtime names the function: {result.err}", "nowhere" in result.err)
+    same("output", result.out, "failed\n")
