@@ -279,6 +279,7 @@ cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, vo
         e = mt_launch_op(&op, func, c, args, site);
     if (e)
         return e;
-    mt_launch_bind(op, s);
+    if (!mt_capturing(s)) /* a graph's launch has its trace from the stream that launches the graph */
+        mt_launch_bind(op, s);
     return mt_op_submit(s, op);
 }
