@@ -1,5 +1,5 @@
-/* The queues of streams under many threads, with everything but kernels: this test also runs under the sanitizers,
- * where device code cannot. Each operation checks that what it must follow has been done. */
+/* The queues of streams under many threads, with everything but kernels: this test also runs under the
+ * sanitizers, where device code cannot. Each operation checks that what it must follow has been done. */
 #define _GNU_SOURCE
 #include "api.h"
 #include "util.h"

@@ -126,7 +126,8 @@ class Lines(Case):
             "-cudart shared": [],
             "-Xcudafe --diag_suppress=1": [],
             "--threads 4": [],
-            "--default-stream per-thread": ["-fgpu-default-stream=per-thread"],
+            "--default-stream per-thread": ["-Xclang", "-fgpu-default-stream=per-thread",
+                                            "-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"],
             "-O3 -g -Wall -Iinc -lfoo": ["-O3", "-g", "-Wall", "-Iinc", "-lfoo"],
         }.items():
             with self.subTest(given=given):

@@ -16,6 +16,7 @@ enum action {
     ARCH,       /* an architecture */
     GENCODE,    /* arch=…,code=… */
     LANGUAGE,   /* a source language */
+    STREAM,     /* becomes `to` when the value is "per-thread", else `otherwise` */
     BOOL,       /* true or false; becomes `to` when true, `otherwise` when false */
     DLINK,      /* no value; only the device link */
     NVLINK,     /* a list value; each item goes to nvlink */
@@ -27,6 +28,9 @@ struct rule {
     enum action action;
     const char *to, *otherwise;
 };
+
+/* clang's driver does not hand the option on for CUDA code, and CUDA's header wants the macro. */
+#define PER_THREAD "-Xclang -fgpu-default-stream=per-thread -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"
 
 static const struct rule rules[] = {
     {"-arch", ARCH, NULL, NULL},
@@ -75,7 +79,8 @@ static const struct rule rules[] = {
     {"-define-macro", VALUE, "-D", NULL},
     {"-undefine-macro", VALUE, "-U", NULL},
     {"-pre-include", VALUE, "--include=", NULL},
-    {"-default-stream", VALUE, "-fgpu-default-stream=", NULL},
+    {"-default-stream", STREAM, PER_THREAD, "-fgpu-default-stream=legacy"},
+    {"-fgpu-default-stream", STREAM, PER_THREAD, "-fgpu-default-stream=legacy"},
     {"-disable-warnings", WORDS, "-w", NULL},
     {"-expt-relaxed-constexpr", DROP, NULL, NULL},
     {"-expt-extended-lambda", DROP, NULL, NULL},
@@ -258,6 +263,9 @@ static void apply(struct request *r, const struct rule *rule, const char *value)
         break;
     case LANGUAGE:
         request_language(r, value);
+        break;
+    case STREAM:
+        split(strcmp(value, "per-thread") == 0 ? rule->to : rule->otherwise, &r->user);
         break;
     case BOOL:
         split(strcmp(value, "false") == 0 ? rule->otherwise : rule->to, &r->user);
