@@ -11,70 +11,144 @@
 
 #define MAX_BLOCKS 4000
 
+struct edge {
+    unsigned from, to;
+};
 struct flow {
     LLVMValueRef function;
-    LLVMBasicBlockRef *block;
+    LLVMBasicBlockRef *block; /* in ascending order of their addresses */
     unsigned n;
-    unsigned char *mark; /* scratch, per block */
+    unsigned char *mark;              /* scratch, per block */
+    struct edge *out, *in;            /* all edges, by from and by to */
+    unsigned *out_at, *in_at, nedges; /* per block: its first edge; n + 1 entries */
 };
+enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */ };
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)*(LLVMBasicBlockRef const *)a, y = (uintptr_t)*(LLVMBasicBlockRef const *)b;
+    return (x > y) - (x < y);
+}
+static int by_from(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+static int by_to(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    return (x->to > y->to) - (x->to < y->to);
+}
 
 static int index_of(const struct flow *f, LLVMBasicBlockRef b)
 {
-    for (unsigned i = 0; i < f->n; i++)
-        if (f->block[i] == b)
-            return (int)i;
-    return -1;
+    LLVMBasicBlockRef *at = bsearch(&b, f->block, f->n, sizeof b, by_address);
+    return at ? (int)(at - f->block) : -1;
 }
 
-/* Sets `bit` in mark[] for every block that can be reached from the successors of `from`. */
-static void reach_forward(struct flow *f, unsigned from, unsigned char bit)
+static void free_flow(struct flow *f)
+{
+    free(f->block);
+    free(f->mark);
+    free(f->out);
+    free(f->in);
+    free(f->out_at);
+    free(f->in_at);
+}
+
+/* Blocks and edges of a function; -1: no memory. free_flow() in any case. */
+static int make_flow(struct flow *f, LLVMValueRef function)
+{
+    *f = (struct flow){.function = function, .n = LLVMCountBasicBlocks(function)};
+    f->block = malloc((f->n + 1) * sizeof *f->block);
+    f->mark = malloc(f->n + 1);
+    f->out_at = calloc(f->n + 2, sizeof *f->out_at);
+    f->in_at = calloc(f->n + 2, sizeof *f->in_at);
+    if (!f->block || !f->mark || !f->out_at || !f->in_at)
+        return -1;
+    LLVMGetBasicBlocks(function, f->block);
+    qsort(f->block, f->n, sizeof *f->block, by_address);
+    for (unsigned b = 0; b < f->n; b++)
+        f->nedges += LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(f->block[b]));
+    f->out = malloc((f->nedges + 1) * sizeof *f->out);
+    f->in = malloc((f->nedges + 1) * sizeof *f->in);
+    if (!f->out || !f->in)
+        return -1;
+    for (unsigned b = 0, e = 0; b < f->n; b++) {
+        LLVMValueRef t = LLVMGetBasicBlockTerminator(f->block[b]);
+        for (unsigned i = 0; i < LLVMGetNumSuccessors(t); i++) {
+            struct edge edge = {b, (unsigned)index_of(f, LLVMGetSuccessor(t, i))};
+            f->out[e] = f->in[e] = edge;
+            f->out_at[edge.from + 1]++;
+            f->in_at[edge.to + 1]++;
+            e++;
+        }
+    }
+    qsort(f->out, f->nedges, sizeof *f->out, by_from);
+    qsort(f->in, f->nedges, sizeof *f->in, by_to);
+    for (unsigned b = 0; b < f->n; b++) {
+        f->out_at[b + 1] += f->out_at[b];
+        f->in_at[b + 1] += f->in_at[b];
+    }
+    return 0;
+}
+
+static void unmark(struct flow *f, unsigned char bits)
+{
+    for (unsigned i = 0; i < f->n; i++)
+        f->mark[i] &= (unsigned char)~bits;
+}
+
+/* Sets `bit` (FORWARD or BACKWARD) for every block that can be reached from `at` by at least one edge, or
+ * that reaches it; not through blocks with one of the bits `closed`. */
+static void reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
 {
     unsigned *stack = malloc((f->n + 1) * sizeof *stack), depth = 0;
     if (!stack)
         return;
-    stack[depth++] = from;
+    stack[depth++] = at;
     while (depth) {
-        LLVMValueRef t = LLVMGetBasicBlockTerminator(f->block[stack[--depth]]);
-        for (unsigned i = 0, n = t ? LLVMGetNumSuccessors(t) : 0; i < n; i++) {
-            int s = index_of(f, LLVMGetSuccessor(t, i));
-            if (s >= 0 && !(f->mark[s] & bit)) {
-                f->mark[s] |= bit;
-                stack[depth++] = (unsigned)s;
-            }
+        unsigned b = stack[--depth];
+        unsigned e = bit == FORWARD ? f->out_at[b] : f->in_at[b];
+        unsigned end = bit == FORWARD ? f->out_at[b + 1] : f->in_at[b + 1];
+        for (; e < end; e++) {
+            unsigned next = bit == FORWARD ? f->out[e].to : f->in[e].from;
+            if (f->mark[next] & (bit | closed))
+                continue;
+            f->mark[next] |= bit;
+            stack[depth++] = next;
         }
     }
     free(stack);
 }
 
-/* Marks the blocks of the loop around `at` (its strongly connected component) with 4; 0 if there is no loop.
- */
-static int mark_loop(struct flow *f, unsigned at)
+/* Marks the blocks of the strongly connected component of `at` among those that are not GONE; 0 if there is
+ * no loop. */
+static int mark_component(struct flow *f, unsigned at)
 {
-    memset(f->mark, 0, f->n);
-    reach_forward(f, at, 1);
-    if (!(f->mark[at] & 1))
-        return 0;
-    unsigned char *in = calloc(f->n, 1);
-    if (!in)
-        return 0;
-    for (unsigned i = 0; i < f->n; i++) {
-        if (!(f->mark[i] & 1))
-            continue;
-        for (unsigned j = 0; j < f->n; j++)
-            f->mark[j] &= (unsigned char)~2;
-        reach_forward(f, i, 2);
-        in[i] = (f->mark[at] & 2) != 0;
-    }
+    unmark(f, FORWARD | BACKWARD | IN_LOOP);
+    reach(f, at, FORWARD, GONE);
+    reach(f, at, BACKWARD, GONE);
     for (unsigned i = 0; i < f->n; i++)
-        f->mark[i] = in[i] ? 4 : 0;
-    free(in);
-    return 1;
+        if ((f->mark[i] & (FORWARD | BACKWARD)) == (FORWARD | BACKWARD))
+            f->mark[i] |= IN_LOOP;
+    return (f->mark[at] & IN_LOOP) != 0;
+}
+
+/* The block through which the marked component is entered: the header of its loop. `at` when there is none.
+ */
+static unsigned header_of(const struct flow *f, unsigned at)
+{
+    for (unsigned e = 0; e < f->nedges; e++)
+        if (f->mark[f->in[e].to] & IN_LOOP && !(f->mark[f->in[e].from] & IN_LOOP))
+            return f->in[e].to;
+    return at;
 }
 
 static int in_loop(const struct flow *f, LLVMValueRef inst)
 {
     int i = index_of(f, LLVMGetInstructionParent(inst));
-    return i >= 0 && f->mark[i] & 4;
+    return i >= 0 && f->mark[i] & IN_LOOP;
 }
 
 struct search {
@@ -123,12 +197,12 @@ static int exit_depends_on(const struct flow *f, LLVMValueRef poll)
 {
     for (unsigned i = 0; i < f->n; i++) {
         LLVMValueRef t = LLVMGetBasicBlockTerminator(f->block[i]);
-        if (!(f->mark[i] & 4) || !t || LLVMGetNumSuccessors(t) < 2)
+        if (!(f->mark[i] & IN_LOOP) || !t || LLVMGetNumSuccessors(t) < 2)
             continue;
         int leaves = 0;
         for (unsigned s = 0; s < LLVMGetNumSuccessors(t); s++) {
             int to = index_of(f, LLVMGetSuccessor(t, s));
-            leaves |= to >= 0 && !(f->mark[to] & 4);
+            leaves |= to >= 0 && !(f->mark[to] & IN_LOOP);
         }
         struct search search = {.flow = f, .poll = poll};
         if (leaves && depends(&search, LLVMGetOperand(t, 0)))
@@ -179,33 +253,67 @@ static int is_poll(const struct flow *f, LLVMValueRef inst)
     return 1;
 }
 
+/* Of the marked component with this header keeps the part that goes round through `latch`: blocks that reach
+ * it without passing the header. */
+static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
+{
+    unmark(f, FORWARD | BACKWARD);
+    for (unsigned i = 0; i < f->n; i++) /* FORWARD: closed, here */
+        if (!(f->mark[i] & IN_LOOP) || i == header)
+            f->mark[i] |= FORWARD;
+    if (latch != header)
+        reach(f, latch, BACKWARD, FORWARD);
+    f->mark[latch] |= BACKWARD;
+    f->mark[header] |= BACKWARD;
+    for (unsigned i = 0; i < f->n; i++)
+        if (!(f->mark[i] & BACKWARD))
+            f->mark[i] &= (unsigned char)~IN_LOOP;
+}
+
+/* Is one of the loops around the instruction in block `at` left by what the instruction reads? From the
+ * outermost loop inwards; loops that share a header are looked at one by one. */
+static int spins(struct flow *f, unsigned at, LLVMValueRef inst)
+{
+    memset(f->mark, 0, f->n);
+    while (mark_component(f, at)) {
+        unsigned header = header_of(f, at);
+        if (is_poll(f, inst) && exit_depends_on(f, inst))
+            return 1;
+        for (unsigned e = f->in_at[header]; e < f->in_at[header + 1]; e++) {
+            unsigned latch = f->in[e].from;
+            if (!(f->mark[latch] & IN_LOOP))
+                continue;
+            keep_cycle(f, header, latch);
+            if (f->mark[at] & IN_LOOP && is_poll(f, inst) && exit_depends_on(f, inst))
+                return 1;
+            mark_component(f, at);
+        }
+        if (header == at)
+            return 0;
+        f->mark[header] |= GONE;
+    }
+    return 0;
+}
+
 static void lower_function(struct mt_lowering *l, LLVMValueRef function)
 {
-    struct flow f = {.function = function, .n = LLVMCountBasicBlocks(function)};
-    if (f.n > MAX_BLOCKS)
+    struct flow f;
+    if (LLVMCountBasicBlocks(function) > MAX_BLOCKS)
         return;
-    f.block = malloc((f.n + 1) * sizeof *f.block);
-    f.mark = malloc(f.n + 1);
-    if (f.block && f.mark) {
-        LLVMGetBasicBlocks(function, f.block);
-        for (unsigned b = 0; b < f.n; b++) {
-            int looked = 0, loop = 0;
-            for (LLVMValueRef i = LLVMGetFirstInstruction(f.block[b]), next; i; i = next) {
-                next = LLVMGetNextInstruction(i);
-                if (!polls_itself(i) && !(LLVMIsACallInst(i) && function_polls(mt_callee(i), 0)))
-                    continue;
-                if (!looked++)
-                    loop = mark_loop(&f, b);
-                if (!loop || !is_poll(&f, i) || !exit_depends_on(&f, i))
-                    continue;
-                LLVMTypeRef type = LLVMFunctionType(l->none, NULL, 0, 0);
-                LLVMPositionBuilderBefore(l->builder, next);
-                LLVMBuildCall2(l->builder, type, mt_declare(l->module, "mt_cpu_yield", type), NULL, 0, "");
-            }
+    int made = make_flow(&f, function) == 0;
+    for (unsigned b = 0; made && b < f.n; b++) {
+        for (LLVMValueRef i = LLVMGetFirstInstruction(f.block[b]), next; i; i = next) {
+            next = LLVMGetNextInstruction(i);
+            if (!polls_itself(i) && !(LLVMIsACallInst(i) && function_polls(mt_callee(i), 0)))
+                continue;
+            if (!spins(&f, b, i))
+                continue;
+            LLVMTypeRef type = LLVMFunctionType(l->none, NULL, 0, 0);
+            LLVMPositionBuilderBefore(l->builder, next);
+            LLVMBuildCall2(l->builder, type, mt_declare(l->module, "mt_cpu_yield", type), NULL, 0, "");
         }
     }
-    free(f.block);
-    free(f.mark);
+    free_flow(&f);
 }
 
 void mt_lower_spins(struct mt_lowering *l)

@@ -86,3 +86,70 @@ loop:
 done:
   ret void
 }
+
+; A loop that waits inside a loop that counts: the inner one is left by what it reads.
+; CHECK-LABEL: define {{.*}}@wait_in_loop(
+; CHECK: load atomic
+; CHECK-NEXT: call void @mt_cpu_yield()
+define void @wait_in_loop(ptr %p, i32 %n) {
+entry:
+  br label %outer
+outer:
+  %i = phi i32 [ 0, %entry ], [ %more, %latch ]
+  br label %wait
+wait:
+  %v = load atomic i32, ptr %p acquire, align 4
+  %go = icmp eq i32 %v, %i
+  br i1 %go, label %latch, label %wait
+latch:
+  %more = add i32 %i, 1
+  %end = icmp eq i32 %more, %n
+  br i1 %end, label %out, label %outer
+out:
+  ret void
+}
+
+; The same with one header for both loops.
+; CHECK-LABEL: define {{.*}}@wait_at_header(
+; CHECK: load atomic
+; CHECK-NEXT: call void @mt_cpu_yield()
+define void @wait_at_header(ptr %p, i32 %n) {
+entry:
+  br label %wait
+wait:
+  %i = phi i32 [ 0, %entry ], [ %i, %wait ], [ %more, %latch ]
+  %v = load atomic i32, ptr %p acquire, align 4
+  %go = icmp eq i32 %v, %i
+  br i1 %go, label %latch, label %wait
+latch:
+  %more = add i32 %i, 1
+  %end = icmp eq i32 %more, %n
+  br i1 %end, label %out, label %wait
+out:
+  ret void
+}
+
+; What is read decides only how the loop goes on, not when it ends.
+; CHECK-LABEL: define {{.*}}@count_positive(
+; CHECK-NOT: mt_cpu_yield
+; CHECK: ret i32
+define i32 @count_positive(ptr %p, i32 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %more, %latch ]
+  %sum = phi i32 [ 0, %entry ], [ %next, %latch ]
+  %v = load volatile i32, ptr %p, align 4
+  %positive = icmp sgt i32 %v, 0
+  br i1 %positive, label %add, label %latch
+add:
+  %plus = add i32 %sum, 1
+  br label %latch
+latch:
+  %next = phi i32 [ %sum, %loop ], [ %plus, %add ]
+  %more = add i32 %i, 1
+  %end = icmp eq i32 %more, %n
+  br i1 %end, label %out, label %loop
+out:
+  ret i32 %next
+}
