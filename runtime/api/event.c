@@ -199,11 +199,12 @@ cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stre
     cudaError_t rc = find(handle, stream, &e, &s);
     if (rc)
         return rc;
-    if (flags & ~(unsigned)cudaEventRecordExternal)
+    /* An external node is one of a graph. */
+    if (flags & ~(unsigned)cudaEventRecordExternal || (flags && !mt_capturing(s)))
         return mt_fail(cudaErrorInvalidValue);
     if (mt_capturing(s))
         return flags ? mt_op_submit(s, mt_event_record_op(handle)) : mt_capture_record(s, e);
-    return flags ? mt_fail(cudaErrorIllegalState) : put(s, mt_event_record_op(handle));
+    return put(s, mt_event_record_op(handle));
 }
 
 cudaError_t IMPL(cudaEventRecord)(cudaEvent_t handle, cudaStream_t stream)
@@ -218,9 +219,9 @@ cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, u
     cudaError_t rc = find(handle, stream, &e, &s);
     if (rc)
         return rc;
-    if (flags & ~(unsigned)cudaEventWaitExternal)
+    if (flags & ~(unsigned)cudaEventWaitExternal || (flags && !mt_capturing(s)))
         return mt_fail(cudaErrorInvalidValue);
-    if (mt_capturing(s) && flags)
+    if (flags)
         return mt_op_submit(s, mt_event_wait_op(handle));
     if (mt_capturing(s) || e->capture)
         return mt_capture_wait(s, e);

@@ -301,6 +301,17 @@ TEST(capture)
         OK(cudaDeviceSynchronize());
         WANT(p[0] == 4 && p[1] == 0 && h[0] == 4 && calls == i + 1);
     }
+    /* events that are nodes, not edges */
+    EXPECT(cudaErrorInvalidValue, cudaEventRecordWithFlags(fork, s, cudaEventRecordExternal));
+    EXPECT(cudaErrorInvalidValue, cudaStreamWaitEvent(s, fork, cudaEventWaitExternal));
+    OK(cudaEventRecord(join, s));
+    OK(cudaStreamBeginCapture(t, cudaStreamCaptureModeGlobal));
+    OK(cudaStreamWaitEvent(t, join, cudaEventWaitExternal));
+    OK(cudaEventRecordWithFlags(fork, t, cudaEventRecordExternal));
+    OK(cudaStreamEndCapture(t, &g));
+    WANT(count_nodes(g) == 2);
+    OK(cudaGraphLaunch(ready(g), t));
+    OK(cudaEventSynchronize(fork));
     /* a launch of a graph that is captured is a node */
     cudaGraph_t outer;
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
