@@ -196,7 +196,9 @@ static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
     free(list);
     if (!others)
         LLVMInstructionEraseFromParent(setter);
-    mt_narrow_row(l, &(struct mt_row){.before = y.head, .head = x.head, .x = x.index, .count = reg[NTID_X]});
+    struct mt_row threads = {.before = y.head, .head = x.head, .x = x.index, .count = reg[NTID_X]};
+    mt_stride_row(l, &threads);
+    mt_narrow_row(l, &threads);
     return f;
 }
 

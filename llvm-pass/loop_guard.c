@@ -29,24 +29,27 @@ struct test {
 struct guard {
     struct mt_lowering *l;
     struct mt_row *row;
+    struct mt_region region; /* the head */
     LLVMBasicBlockRef latch;
     LLVMValueRef next; /* x + 1, first instruction of the latch */
     struct test test[MAX_TESTS];
     unsigned n;
 };
 
-static int in_head(const struct guard *g, LLVMValueRef v)
+static int inside(const struct mt_region *r, LLVMValueRef v)
 {
-    return LLVMIsAInstruction(v) && LLVMGetInstructionParent(v) == g->row->head;
+    LLVMBasicBlockRef b = LLVMIsAInstruction(v) ? LLVMGetInstructionParent(v) : NULL;
+    return b && (b == r->head || b == r->more);
 }
 
-/* Can the expression be computed anew elsewhere? *moves: it depends on x. */
-static int can_compute(const struct guard *g, LLVMValueRef v, int *moves, unsigned *nodes)
+/* *moves: the value depends on x. */
+static int can_compute(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v, int *moves,
+                       unsigned *nodes)
 {
-    if (v == g->row->x)
+    if (v == row->x)
         return *moves = 1;
-    if (!in_head(g, v))
-        return 1;
+    if (!inside(r, v))
+        return !r->entry || !LLVMIsAInstruction(v) || LLVMGetInstructionParent(v) == r->entry;
     if (++*nodes > MAX_NODES)
         return 0;
     switch (LLVMGetInstructionOpcode(v)) {
@@ -69,23 +72,30 @@ static int can_compute(const struct guard *g, LLVMValueRef v, int *moves, unsign
         return 0;
     }
     for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(v); i < n; i++)
-        if (!can_compute(g, LLVMGetOperand(v, i), moves, nodes))
+        if (!can_compute(row, r, LLVMGetOperand(v, i), moves, nodes))
             return 0;
     return 1;
 }
 
-/* The expression for x = at, without promises (nsw and the like), which held for the program's threads only.
- */
-static LLVMValueRef compute(const struct guard *g, LLVMValueRef v, LLVMValueRef at)
+int mt_row_can_compute(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v, int *moves)
 {
-    LLVMBuilderRef b = g->l->builder;
+    unsigned nodes = 0;
+    *moves = 0;
+    return can_compute(row, r, v, moves, &nodes);
+}
+
+/* Without promises (nsw and the like), which held for the program's threads only. */
+LLVMValueRef mt_row_compute(struct mt_lowering *l, const struct mt_row *row, const struct mt_region *r,
+                            LLVMValueRef v, LLVMValueRef at)
+{
+    LLVMBuilderRef b = l->builder;
     LLVMValueRef o[3];
-    if (v == g->row->x)
+    if (v == row->x)
         return at;
-    if (!in_head(g, v))
+    if (!inside(r, v))
         return v;
     for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(v); i < n && i < 3; i++)
-        o[i] = compute(g, LLVMGetOperand(v, i), at);
+        o[i] = mt_row_compute(l, row, r, LLVMGetOperand(v, i), at);
     LLVMOpcode op = LLVMGetInstructionOpcode(v);
     if (op == LLVMICmp)
         return LLVMBuildICmp(b, LLVMGetICmpPredicate(v), o[0], o[1], "");
@@ -96,33 +106,31 @@ static LLVMValueRef compute(const struct guard *g, LLVMValueRef v, LLVMValueRef 
     return LLVMBuildBinOp(b, op, o[0], o[1], "");
 }
 
-/* Is it x plus something, but for wrapping around? */
-static int is_moving(const struct guard *g, LLVMValueRef v)
+int mt_row_is_moving(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v)
 {
-    int moves = 0;
-    unsigned nodes = 0;
-    if (v == g->row->x)
+    int moves;
+    if (v == row->x)
         return 1;
-    if (!in_head(g, v) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMIntegerTypeKind)
+    if (!inside(r, v) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMIntegerTypeKind)
         return 0;
     switch (LLVMGetInstructionOpcode(v)) {
     case LLVMSExt:
     case LLVMZExt:
     case LLVMTrunc:
-        return is_moving(g, LLVMGetOperand(v, 0));
+        return mt_row_is_moving(row, r, LLVMGetOperand(v, 0));
     case LLVMAdd:
-        if (is_moving(g, LLVMGetOperand(v, 1)))
-            return can_compute(g, LLVMGetOperand(v, 0), &moves, &nodes) && !moves;
+        if (mt_row_is_moving(row, r, LLVMGetOperand(v, 1)))
+            return mt_row_can_compute(row, r, LLVMGetOperand(v, 0), &moves) && !moves;
         /* fall through */
     case LLVMSub:
-        return is_moving(g, LLVMGetOperand(v, 0)) && can_compute(g, LLVMGetOperand(v, 1), &moves, &nodes) &&
-               !moves;
+        return mt_row_is_moving(row, r, LLVMGetOperand(v, 0)) &&
+               mt_row_can_compute(row, r, LLVMGetOperand(v, 1), &moves) && !moves;
     default:
         return 0;
     }
 }
 
-static LLVMIntPredicate inverse(LLVMIntPredicate p)
+LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p)
 {
     switch (p) {
     case LLVMIntULT:
@@ -174,10 +182,9 @@ static LLVMIntPredicate swapped(LLVMIntPredicate p)
 
 static void classify(const struct guard *g, struct test *t)
 {
-    int moves = 0;
-    unsigned nodes = 0;
+    int moves;
     t->kind = OPAQUE;
-    if (!can_compute(g, t->value, &moves, &nodes))
+    if (!mt_row_can_compute(g->row, &g->region, t->value, &moves))
         return;
     if (!moves) {
         t->kind = SAME;
@@ -191,16 +198,15 @@ static void classify(const struct guard *g, struct test *t)
         return;
     t->predicate = LLVMGetICmpPredicate(t->value);
     if (!t->want)
-        t->predicate = inverse(t->predicate);
-    if (!is_moving(g, a)) {
+        t->predicate = mt_inverse_predicate(t->predicate);
+    if (!mt_row_is_moving(g->row, &g->region, a)) {
         LLVMValueRef c = a;
         a = b;
         b = c;
         t->predicate = swapped(t->predicate);
     }
-    moves = 0;
-    nodes = 0;
-    if (t->predicate == LLVMIntNE || !is_moving(g, a) || !can_compute(g, b, &moves, &nodes) || moves)
+    if (t->predicate == LLVMIntNE || !mt_row_is_moving(g->row, &g->region, a) ||
+        !mt_row_can_compute(g->row, &g->region, b, &moves) || moves)
         return;
     t->moving = a;
     t->fixed = b;
@@ -215,7 +221,7 @@ static int is_constant(LLVMValueRef v, unsigned value)
 /* Factors of "v is `want`". 0 when they are too many. */
 static int split(struct guard *g, LLVMValueRef v, int want)
 {
-    if (in_head(g, v)) {
+    if (inside(&g->region, v)) {
         LLVMOpcode op = LLVMGetInstructionOpcode(v);
         LLVMValueRef a = LLVMGetOperand(v, 0);
         if (op == (want ? LLVMAnd : LLVMOr))
@@ -262,13 +268,23 @@ static int is_pure(const struct guard *g)
     return 1;
 }
 
-/* Does control go from here to the latch and nowhere else, doing nothing? */
-static int skips(const struct guard *g, LLVMBasicBlockRef block)
+LLVMBasicBlockRef mt_row_latch(const struct mt_row *row)
 {
+    if (LLVMCountIncoming(row->x) != 2)
+        return NULL;
+    unsigned back = LLVMGetIncomingBlock(row->x, 0) == row->before;
+    LLVMBasicBlockRef latch = LLVMGetIncomingBlock(row->x, back);
+    return latch != row->head && LLVMGetFirstInstruction(latch) == LLVMGetIncomingValue(row->x, back) ? latch
+                                                                                                      : NULL;
+}
+
+int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block)
+{
+    LLVMBasicBlockRef latch = mt_row_latch(row);
     for (int i = 0; i < 8; i++) {
         LLVMValueRef first = LLVMGetFirstInstruction(block);
-        if (block == g->latch)
-            return first == g->next;
+        if (block == latch)
+            return 1;
         if (!LLVMIsABranchInst(first) || LLVMIsConditional(first))
             return 0;
         block = LLVMGetSuccessor(first, 0);
@@ -299,8 +315,9 @@ static LLVMValueRef cut(const struct guard *g, const struct test *t, LLVMValueRe
     LLVMTypeRef type = LLVMTypeOf(t->moving);
     LLVMValueRef zero = LLVMConstNull(g->l->i32), one = LLVMConstInt(g->l->i32, 1, 0), ntid = g->row->count;
     LLVMValueRef last = LLVMBuildSub(b, ntid, one, ""), wide = LLVMBuildIntCast2(b, ntid, type, 0, "");
-    LLVMValueRef m = compute(g, t->moving, zero), end = compute(g, t->moving, last);
-    LLVMValueRef fixed = compute(g, t->fixed, zero);
+    LLVMValueRef m = mt_row_compute(g->l, g->row, &g->region, t->moving, zero),
+                 end = mt_row_compute(g->l, g->row, &g->region, t->moving, last);
+    LLVMValueRef fixed = mt_row_compute(g->l, g->row, &g->region, t->fixed, zero);
     int sign = is_signed(t->predicate);
     LLVMIntPredicate less = sign ? LLVMIntSLT : LLVMIntULT;
     LLVMValueRef wraps =
@@ -356,7 +373,7 @@ static void build_outer(struct guard *g)
         struct test *t = &g->test[i];
         if (t->kind == OPAQUE)
             continue;
-        LLVMValueRef v = compute(g, t->value, s);
+        LLVMValueRef v = mt_row_compute(g->l, g->row, &g->region, t->value, s);
         v = t->want ? v : LLVMBuildNot(b, v, "");
         passes = LLVMBuildAnd(b, passes, v, "");
         if (t->kind == SAME)
@@ -390,15 +407,13 @@ void mt_narrow_row(struct mt_lowering *l, struct mt_row *row)
 {
     struct guard g = {.l = l, .row = row};
     LLVMValueRef branch = LLVMGetBasicBlockTerminator(row->head);
-    if (!LLVMIsABranchInst(branch) || !LLVMIsConditional(branch) || LLVMCountIncoming(row->x) != 2)
+    g.region.head = row->head;
+    g.latch = mt_row_latch(row);
+    if (!g.latch || !LLVMIsABranchInst(branch) || !LLVMIsConditional(branch))
         return;
-    unsigned back = LLVMGetIncomingBlock(row->x, 0) == row->before;
-    g.latch = LLVMGetIncomingBlock(row->x, back);
-    g.next = LLVMGetIncomingValue(row->x, back);
-    if (g.latch == row->head)
-        return;
-    int want = skips(&g, LLVMGetSuccessor(branch, 1));
-    if (!want && !skips(&g, LLVMGetSuccessor(branch, 0)))
+    g.next = LLVMGetFirstInstruction(g.latch);
+    int want = mt_row_skips(row, LLVMGetSuccessor(branch, 1));
+    if (!want && !mt_row_skips(row, LLVMGetSuccessor(branch, 0)))
         return;
     unsigned known = 0;
     if (!split(&g, LLVMGetCondition(branch), want) || !is_pure(&g))

@@ -53,6 +53,25 @@ struct mt_row {
     LLVMBasicBlockRef before, head;
     LLVMValueRef x, count; /* the head's phi; i32 */
 };
+/* Where values of the row's body are computed that are needed before it: its first block, and one more or
+ * NULL. With `entry`, all else that they are made of must be there: the function's first block. */
+struct mt_region {
+    LLVMBasicBlockRef head, more, entry;
+};
+/* Can the value be computed elsewhere? *moves: it depends on x. */
+int mt_row_can_compute(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v, int *moves);
+/* Its value for x = at, built at the builder's place. */
+LLVMValueRef mt_row_compute(struct mt_lowering *l, const struct mt_row *row, const struct mt_region *r,
+                            LLVMValueRef v, LLVMValueRef at);
+/* Is it x plus something, but for wrapping around? */
+int mt_row_is_moving(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v);
+/* The block that ends in the row's back edge, when it does nothing but that; or NULL. */
+LLVMBasicBlockRef mt_row_latch(const struct mt_row *row);
+/* Does control go from this block to the latch and nowhere else, doing nothing? */
+int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block);
+LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p);
+/* loop_stride.c: the threads of a grid-stride loop go on together. Before mt_narrow_row. */
+void mt_stride_row(struct mt_lowering *l, struct mt_row *row);
 /* Runs the row's loop over those threads alone that pass the test around the kernel's body, where there is
  * one. */
 void mt_narrow_row(struct mt_lowering *l, struct mt_row *row);

@@ -67,6 +67,21 @@ def guards(world):
         same(f"guards {level}: recorded stores", stores, {k: int(n) for k, n in passed.items()})
 
 
+@case("strides")
+def strides(world):
+    """Threads of grid-stride loops go on together, and do what each alone would have done."""
+    app = world.compile(source(world, "strides.cu"), "-O2")
+    plain = world.run_ok(app, traced=False)
+    traced = world.run_ok(app)
+    same("strides: output", (traced.out, traced.err), (plain.out, plain.err))
+    stores = {}
+    for launch in traced.trace():
+        stores[launch.kernel] = stores.get(launch.kernel, 0) + totals(launch).get(("store", 4), 0)
+    iterations = dict(line.split() for line in plain.out.splitlines())
+    for kernel in ("plain_u", "plain_s", "plain_z", "large_u", "large_s"):
+        same(f"strides: stores of {kernel}", stores[kernel], int(iterations[kernel]))
+
+
 @case("kinds")
 def kinds(world):
     """Each kind of access leaves one record of its size per thread."""
