@@ -22,15 +22,17 @@ def run(args, work):
 def run_program(args, work, source):
     with open(source, encoding="utf-8") as f:
         lines = f.read().splitlines()
-    done = subprocess.run([os.path.join(args.build, "bin", "mt-cc"), "-std=c++17", "-O1", "-ferror-limit=0", "-c", source,
-                           "-o", os.path.join(work, "object.o")], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([os.path.join(args.build, "bin", "mt-cc"), "-std=c++17", "-O1", "-ferror-limit=0", "--cuda-device-only", "-S", source,
+                           "-o", os.path.join(work, "out.s")], capture_output=True, text=True, timeout=300)
     rows = []
     for number, line in enumerate(lines, 1):
         row = ROW.search(line)
         if not row:
             continue
         name, what, kind, words = row.groups()
-        said = [m.group(2) for m in re.finditer(rf"^{re.escape(source)}:{number}:\d+: (fatal )?{kind}: (.*)$", done.stderr, re.M)]
+        said = [m.group(2) for m in re.finditer(rf"^{re.escape(source)}:{number}:\d+: (fatal )?{kind}: (.*)$", done.stderr,
+                                                re.M)]
+        said += re.findall(rf"^{kind}: (?:.*/)?{re.escape(os.path.basename(source))}:{number}:\d+: (.*)$", done.stderr, re.M)  # the pass
         if any(re.search(words, text) for text in said):
             rows.append((name, what, "ok", f"{kind} at compile time", ""))
             continue

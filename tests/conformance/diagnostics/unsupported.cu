@@ -1,0 +1,21 @@
+// clang-format off: a diagnostic and its row share a line
+// Instructions that the CPU device does not run: a warning with the line, and an error of the launch that reaches them.
+#include <cuda_runtime.h>
+
+__global__ void video(unsigned *p)
+{
+    asm("vadd.u32.u32.u32 %0, %1.b0, %2.b3;" : "=r"(p[0]) : "r"(p[1]), "r"(p[2])); // row vadd of selected bytes | the CPU device lacks it | warning memtrace: the CPU device cannot run this
+    asm volatile("wgmma.fence.sync.aligned;"); // row wgmma.fence | the CPU device lacks it | warning memtrace: the CPU device cannot run this
+}
+__global__ void bulk(const void *map, int *p)
+{
+    __shared__ __align__(128) int cell[64];
+    __shared__ unsigned long long bar;
+    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"((unsigned)__cvta_generic_to_shared(cell)), "l"(map), "r"(0), "r"((unsigned)__cvta_generic_to_shared(&bar)) : "memory"); // row cp.async.bulk.tensor | it has no address in the program: counted as untraced | warning memtrace: .*without a record
+    p[0] = cell[0];
+}
+extern __device__ int elsewhere(int);
+__global__ void outside(int *p)
+{
+    p[0] = elsewhere(p[1]); // row function of another file | without -fgpu-rdc nobody defines it | warning memtrace: the CPU device cannot run this: call of .*elsewhere
+}
