@@ -2,12 +2,14 @@
 #include "capture.h"
 #include "entry.h"
 #include "error.h"
+#include "ipc.h"
 #include "map.h"
 #include "queue.h"
 #include "sync.h"
 #include "common/events.h"
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define FLAGS (cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess)
 
@@ -40,6 +42,8 @@ void mt_event_remove(struct mt_event *e)
     if (!e || !mt_map_take(&events, e->handle))
         return;
     mt_mark_release(e->mark);
+    if (e->shared && e->shared_fd >= 0)
+        close(e->shared_fd);
     free(e->nodes);
     free(e);
 }
@@ -55,6 +59,10 @@ cudaError_t IMPL(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)
     struct mt_event *e = mt_event_add(NULL, flags);
     if (!e)
         return mt_fail(cudaErrorMemoryAllocation);
+    if (flags & cudaEventInterprocess && !(e->shared = mt_shared_event_new(&e->shared_fd))) {
+        mt_event_remove(e);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
     *out = e->handle;
     return cudaSuccess;
 }
@@ -80,6 +88,8 @@ struct event_op {
     cudaEvent_t handle;
     uint64_t id;
     int64_t stream;
+    struct mt_shared_event *shared; /* and which record of it this is */
+    uint64_t record;
 };
 
 static int reach(struct mt_op *op)
@@ -87,6 +97,8 @@ static int reach(struct mt_op *op)
     struct event_op *o = (struct event_op *)op;
     mt_event_event("record", o->id, o->stream);
     op->reaches->time_ns = mt_now_ns();
+    if (o->shared)
+        mt_shared_event_reach(o->shared, o->record);
     return MT_OP_DONE;
 }
 
@@ -115,6 +127,8 @@ static int renew_record(struct mt_op *op)
     if (!m || !e)
         return cudaErrorMemoryAllocation;
     o->id = e->id;
+    o->shared = e->shared;
+    o->record = e->shared ? mt_shared_event_record(e->shared) : 0;
     pthread_mutex_lock(&lock);
     struct mt_mark *before = e->mark;
     e->mark = mt_mark_hold(m);
@@ -145,6 +159,8 @@ static struct mt_op *make(cudaEvent_t handle, enum mt_op_kind kind)
     o->handle = handle;
     o->id = 0;
     o->stream = -1;
+    o->shared = NULL;
+    o->record = 0;
     return &o->op;
 }
 
@@ -212,6 +228,34 @@ cudaError_t IMPL(cudaEventRecord)(cudaEvent_t handle, cudaStream_t stream)
     return IMPL(cudaEventRecordWithFlags)(handle, stream, 0);
 }
 
+/* Another process's record is waited for by a thread that looks at it now and then. */
+struct foreign {
+    struct mt_shared_event *shared;
+    uint64_t record;
+};
+
+static void wait_foreign(void *data)
+{
+    struct foreign *f = data;
+    mt_shared_event_wait(f->shared, f->record);
+    free(f);
+}
+
+static cudaError_t put_foreign(struct mt_stream *s, struct mt_shared_event *shared)
+{
+    struct foreign *f = malloc(sizeof *f);
+    if (!f)
+        return mt_fail(cudaErrorMemoryAllocation);
+    *f = (struct foreign){shared, shared->issued};
+    struct mt_op *op =
+        mt_shared_event_done(shared, f->record) ? NULL : mt_host_op(wait_foreign, NULL, NULL, f);
+    if (op)
+        mt_op_enqueue(s, op);
+    else
+        free(f);
+    return cudaSuccess;
+}
+
 cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, unsigned flags)
 {
     struct mt_event *e;
@@ -225,6 +269,8 @@ cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, u
         return mt_op_submit(s, mt_event_wait_op(handle));
     if (mt_capturing(s) || e->capture)
         return mt_capture_wait(s, e);
+    if (e->shared && e->shared->pid != getpid() && (rc = put_foreign(s, e->shared)))
+        return rc;
     return put(s, mt_event_wait_op(handle));
 }
 
@@ -249,19 +295,23 @@ cudaError_t IMPL(cudaEventQuery)(cudaEvent_t handle)
     cudaError_t rc = ask(handle, &e, &m);
     if (!rc && m && !mt_mark_done(m))
         rc = cudaErrorNotReady;
+    if (!rc && e->shared && !mt_shared_event_done(e->shared, e->shared->issued))
+        rc = cudaErrorNotReady;
     mt_mark_release(m);
     return rc ? rc : mt_failed_sync();
 }
 
 cudaError_t IMPL(cudaEventSynchronize)(cudaEvent_t handle)
 {
-    struct mt_event *e;
+    struct mt_event *e = NULL;
     struct mt_mark *m = NULL;
     cudaError_t rc = mt_in_host_function() ? mt_fail(cudaErrorNotPermitted) : ask(handle, &e, &m);
     if (rc)
         return rc;
     if (m)
         mt_mark_wait(m);
+    if (e && e->shared)
+        mt_shared_event_wait(e->shared, e->shared->issued);
     mt_mark_release(m);
     mt_synced();
     return mt_failed_sync();

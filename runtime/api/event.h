@@ -9,7 +9,9 @@ struct mt_event {
     cudaEvent_t handle;
     uint64_t id; /* in companions */
     unsigned flags;
-    struct mt_mark *mark; /* the CPU device: its last record; NULL: none yet */
+    struct mt_mark *mark;           /* the CPU device: its last record; NULL: none yet */
+    struct mt_shared_event *shared; /* cudaEventInterprocess: its state in all processes, or NULL */
+    int shared_fd;                  /* of the process that made it; -1 in others */
     /* Recorded in a stream that was captured: where in the graph. */
     struct mt_capture *capture;
     uint64_t capture_id;

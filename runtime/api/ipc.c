@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "error.h"
 #include "heap.h"
+#include "ipc.h"
 #include "map.h"
 #include "stream.h"
 #include <errno.h>
@@ -17,18 +18,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a cudaIpcMemHandle_t holds. The file's numbers tell a descriptor that was closed and used anew. */
-struct handle {
-    char magic[8];
-    uint64_t device, inode, bytes;
-    int32_t pid, fd;
-};
 #define MAGIC "MTIPCME1"
-_Static_assert(sizeof(struct handle) <= sizeof(cudaIpcMemHandle_t), "a handle has room");
+_Static_assert(sizeof(struct mt_ipc_handle) <= sizeof(cudaIpcMemHandle_t), "a handle has room");
 
 /* What this process has opened. */
 struct opened {
-    struct handle handle;
+    struct mt_ipc_handle handle;
     void *base;
     unsigned uses;
     struct opened *next;
@@ -38,41 +33,24 @@ static struct opened *all;
 
 cudaError_t IMPL(cudaIpcGetMemHandle)(cudaIpcMemHandle_t *out, void *p)
 {
-    struct handle h = {.magic = MAGIC, .pid = getpid()};
-    struct stat st;
+    struct mt_ipc_handle h;
+    uint64_t bytes;
+    int fd;
     MT_RETURN_IF_FAILED();
     if (!out || !p)
         return mt_fail(cudaErrorInvalidValue);
     mt_stream_wait_all(); /* nothing may write while the memory moves */
-    int rc = mt_heap_share(p, &h.fd, &h.bytes);
-    if (rc || fstat(h.fd, &st))
+    int rc = mt_heap_share(p, &fd, &bytes);
+    if (rc || mt_ipc_name(&h, MAGIC, fd, bytes))
         return mt_fail(rc == EINVAL    ? cudaErrorInvalidValue
                        : rc == ENOTSUP ? cudaErrorNotSupported
                                        : cudaErrorMapBufferObjectFailed);
-    h.device = st.st_dev;
-    h.inode = st.st_ino;
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
     return cudaSuccess;
 }
 
-static void *map(const struct handle *h)
-{
-    char path[64];
-    struct stat st;
-    void *p = NULL;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    if (!fstat(fd, &st) && st.st_dev == h->device && st.st_ino == h->inode &&
-        (uint64_t)st.st_size >= h->bytes)
-        p = mmap(NULL, h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-static cudaError_t open_locked(const struct handle *h, void **out)
+static cudaError_t open_locked(const struct mt_ipc_handle *h, void **out)
 {
     struct opened *o;
     for (o = all; o; o = o->next)
@@ -85,7 +63,7 @@ static cudaError_t open_locked(const struct handle *h, void **out)
         return cudaErrorMemoryAllocation;
     o->handle = *h;
     o->uses = 1;
-    o->base = map(h);
+    o->base = mt_ipc_map(h);
     if (!o->base || mt_heap_adopt(o->base, h->bytes, MT_HEAP_IPC, 0)) {
         cudaError_t e = o->base ? cudaErrorMapBufferObjectFailed : cudaErrorInvalidResourceHandle;
         if (o->base)
@@ -101,7 +79,7 @@ static cudaError_t open_locked(const struct handle *h, void **out)
 
 cudaError_t IMPL(cudaIpcOpenMemHandle)(void **out, cudaIpcMemHandle_t handle, unsigned flags)
 {
-    struct handle h;
+    struct mt_ipc_handle h;
     MT_RETURN_IF_FAILED();
     memcpy(&h, &handle, sizeof h);
     if (!out || flags != cudaIpcMemLazyEnablePeerAccess)

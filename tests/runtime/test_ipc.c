@@ -60,6 +60,28 @@ static int child(const char *hex, int want)
     return 0;
 }
 
+/* The other side of an event: says on `fd` that it is not there yet, then waits for it in a stream. */
+static int child_event(const char *hex, int fd)
+{
+    cudaIpcMemHandle_t h; /* of the same size */
+    cudaIpcEventHandle_t eh;
+    cudaEvent_t e;
+    cudaStream_t s;
+    from_hex(hex, &h);
+    memcpy(&eh, &h, sizeof eh);
+    if (cudaIpcOpenEventHandle(&e, eh) || cudaStreamCreate(&s))
+        return 1;
+    if (cudaEventQuery(e) != cudaErrorNotReady)
+        return 2;
+    if (cudaStreamWaitEvent(s, e, 0) || cudaStreamQuery(s) != cudaErrorNotReady)
+        return 3;
+    if (write(fd, "x", 1) != 1)
+        return 4;
+    if (cudaStreamSynchronize(s) || cudaEventQuery(e) || cudaEventSynchronize(e))
+        return 5;
+    return cudaEventDestroy(e) ? 6 : 0;
+}
+
 static int start(const cudaIpcMemHandle_t *h, cudaError_t want)
 {
     char hex[2 * sizeof *h + 1], code[16];
@@ -120,9 +142,59 @@ static void errors(void **state)
     OK(cudaFree(p));
 }
 
+static int gate[2];
+
+static void wait_at_gate(void *unused)
+{
+    char c;
+    if (read(gate[0], &c, 1) != 1)
+        fputs("the gate is broken\n", stderr);
+}
+
+static void events(void **state)
+{
+    cudaEvent_t e, plain;
+    cudaIpcEventHandle_t eh;
+    cudaIpcMemHandle_t h;
+    cudaStream_t s;
+    char hex[2 * sizeof h + 1], fd[16], c;
+    int said[2], status;
+    OK(cudaStreamCreate(&s));
+    OK(cudaEventCreateWithFlags(&plain, cudaEventDisableTiming));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaIpcGetEventHandle(&eh, plain));          /* not made for it */
+    EXPECT(cudaErrorInvalidValue, cudaEventCreateWithFlags(&e, cudaEventInterprocess)); /* has no time */
+    OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming | cudaEventInterprocess));
+    OK(cudaIpcGetEventHandle(&eh, e));
+    assert_true(!pipe(gate) && !pipe(said));
+    OK(cudaLaunchHostFunc(s, wait_at_gate, NULL));
+    OK(cudaEventRecord(e, s));
+    memcpy(&h, &eh, sizeof h);
+    to_hex(&h, hex);
+    snprintf(fd, sizeof fd, "%d", said[1]);
+    pid_t pid = fork();
+    if (!pid) {
+        execl(self, self, hex, "event", fd, (char *)NULL);
+        _exit(99);
+    }
+    close(said[1]);
+    ssize_t n = read(said[0], &c, 1); /* 0: it ended without a word */
+    assert_int_equal(write(gate[1], "x", 1), 1);
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(n, 1);
+    OK(cudaEventSynchronize(e));
+    memset(&eh, 5, sizeof eh);
+    EXPECT(cudaErrorInvalidResourceHandle, cudaIpcOpenEventHandle(&plain, eh));
+    OK(cudaEventDestroy(e));
+    OK(cudaStreamDestroy(s));
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(errors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(errors),
+                                       cmocka_unit_test(events)};
+    if (argc == 4)
+        return child_event(argv[1], atoi(argv[3]));
     if (argc == 3)
         return child(argv[1], atoi(argv[2]));
     self = argv[0];

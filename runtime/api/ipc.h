@@ -1,0 +1,30 @@
+/* Unnamed shared files between processes of one user: how a handle names one. */
+#ifndef MT_API_IPC_H
+#define MT_API_IPC_H
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* What a cudaIpc handle holds. The file's numbers tell a descriptor that was closed and used anew. */
+struct mt_ipc_handle {
+    char magic[8];
+    uint64_t device, inode, bytes;
+    int32_t pid, fd;
+};
+/* Names this process's file. 0, or -1. */
+int mt_ipc_name(struct mt_ipc_handle *h, const char *magic, int fd, uint64_t bytes);
+/* Maps the file that a handle names. NULL: it is gone, or another user's. */
+void *mt_ipc_map(const struct mt_ipc_handle *h);
+
+/* An event between processes: how often it was recorded, how far that is, and by whom last. */
+struct mt_shared_event {
+    _Atomic uint64_t issued, done;
+    _Atomic int32_t pid;
+};
+/* NULL: no memory. Never unmapped, as operations that were queued may look at it; *fd is the caller's. */
+struct mt_shared_event *mt_shared_event_new(int *fd);
+uint64_t mt_shared_event_record(struct mt_shared_event *e); /* which record it is */
+void mt_shared_event_reach(struct mt_shared_event *e, uint64_t record);
+/* 1 when `record` is reached, or never will be because its process is gone. */
+int mt_shared_event_done(struct mt_shared_event *e, uint64_t record);
+void mt_shared_event_wait(struct mt_shared_event *e, uint64_t record);
+#endif
