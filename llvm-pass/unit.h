@@ -104,6 +104,9 @@ enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
 /* Source name of what a pointer is based on; malloc'ed or NULL. */
 char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
 
+/* unsynchronised.c: errors for calls of warp functions that the GPU no longer has; the calls go. */
+void mt_refuse_unsynchronised(LLVMModuleRef module);
+
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
 /* A new function: the old one's type with one more pointer, its attributes, linkage and body; all users still

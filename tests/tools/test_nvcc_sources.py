@@ -278,3 +278,17 @@ class NvccSources(Case):
     def test_macros_with_names_of_headers(self):
         letters = [f"-D{c}=11" for c in "ABCDEFGHIJKLOPQRSTUVWYZabcdefghijklmnopqrstuvw"]
         self.traced(MACROS, "-DN=1024", "-DM=2", "-DX=x", "-Dwidth=3", "-Dflags=1", "-Dnum=2", "-Dblock=3", *letters)
+
+    def test_unsynchronised_warp_functions(self):
+        """Gone with sm_70: an error with file and line for each, at -O0 too, and no crash of the back end."""
+        functions = {3: "__shfl_down", 4: "__shfl_xor", 5: "__any", 6: "__ballot"}
+        self.write("gone.cu", "__global__ void k(int *p) {\nint v = p[threadIdx.x];\nv += __shfl_down(v, 1);\n"
+                              "v += __shfl_xor(v, 2);\nv += __any(v);\nv += __ballot(v);\n"
+                              "v += __shfl_sync(~0u, v, 0) + __any_sync(~0u, v);\np[threadIdx.x] = v;\n}\n")
+        for options in (["-O0"], ["-O2"], ["-O2", "--mt-gpu-trace=off"]):
+            done = self.run_(os.path.join(world.build, "bin", "mt-cc"), *options, "-c", "gone.cu", code=1)
+            lines = [line for line in done.stderr.splitlines() if "error: " in line]
+            self.assertEqual(len(lines), len(functions), done.stderr)
+            for (line, name), said in zip(functions.items(), sorted(lines)):
+                self.assertIn(f"gone.cu:{line}:", said)
+                self.assertIn(f"{name} is not there", said)

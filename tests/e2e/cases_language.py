@@ -1,0 +1,73 @@
+"""What kernels are made of in C++ (src/language.cu), and the libraries that come with CUDA (src/libraries.cu)."""
+import os
+import re
+
+from world import case, holds, same
+
+N = 64
+COPY = {("load", 4): N, ("store", 4): N}
+STORES = {("store", 4): N}
+WANTED = [
+    ("plain_name", COPY),
+    ("scale<int, 7>", COPY),
+    ("apply<", COPY),  # four times, with a lambda, one for both sides, a generic one, a functor
+    ("apply<", COPY),
+    ("apply<", COPY),
+    ("apply<", COPY),
+    ("sum_all<", STORES),
+    ("by_reference", STORES),
+]
+
+
+def totals(launch):
+    out = {}
+    for counts in launch.ctas().values():
+        for key, n in counts.items():
+            out[key] = out.get(key, 0) + n
+    return {key: n for key, n in out.items() if n}
+
+
+@case("language")
+def language(world):
+    """extern "C", templates, lambdas: the same accesses at every level."""
+    for flags in (["-O0", "-g"], ["-O2", "--extended-lambda"], ["-O3"]):
+        app = world.compile(os.path.join(world.src, "language.cu"), "-std=c++17", *flags)
+        result = world.run_ok(app)
+        same(f"{flags}: output", (result.out, result.err), ("right\n", ""))
+        launches = result.trace()
+        same(f"{flags}: launches", len(launches), len(WANTED))
+        for launch, (name, counts) in zip(launches, WANTED):
+            holds(f"{flags}: {launch.kernel} is {name}", launch.kernel.startswith(name))
+            same(f"{flags}: accesses of {launch.kernel}", totals(launch), counts)
+
+
+def bytes_touched(launches, kind, base, size):
+    """{how often a byte of [base, base + size) was touched: how many bytes}."""
+    times = [0] * size
+    for launch in launches:
+        for _, what, n, address, _ in launch.records():
+            if what == kind:
+                for at in range(max(address, base), min(address + n, base + size)):
+                    times[at - base] += 1
+    return {t: times.count(t) for t in set(times)}
+
+
+@case("libraries")
+def libraries(world):
+    """CUB and Thrust give the right answers. A reduction reads each byte of its input once. A scan writes each once;
+    it reads the last element for threads that have none, too."""
+    n = 3000
+    total = n * (n - 1) // 2  # values are 0 … n - 1 in some order: 7919 is prime and does not divide n
+    result = world.run_ok(world.compile(os.path.join(world.src, "libraries.cu"), "-O2", "-std=c++17", "--extended-lambda"))
+    m = re.fullmatch(rf"values 0x(\w+) sum {total} error 0\nscan 0x(\w+) wrong 0 error 0\nthrust sum {2 * total} wrong 0\n",
+                     result.out)
+    holds(f"output: {result.out}{result.err}", m)
+    values, scan = (int(address, 16) for address in m.groups())
+    launches = result.trace()
+    names = [launch.kernel for launch in launches]
+    first_scan = next(i for i, name in enumerate(names) if "scan" in name.lower())
+    last_scan = max(i for i, name in enumerate(names) if "scan" in name.lower())
+    same("reads of the reduction", bytes_touched(launches[:first_scan], "load", values, 4 * n), {1: 4 * n})
+    holds("the scan reads each byte", 0 not in bytes_touched(launches[first_scan:last_scan + 1], "load", values, 4 * n))
+    same("writes of the scan", bytes_touched(launches[first_scan:last_scan + 1], "store", scan, 4 * n), {1: 4 * n})
+    holds("the trace is complete", result.companion().end()["complete"])
