@@ -12,7 +12,9 @@ struct mt_capture {
     struct mt_stream *origin;
     pthread_t thread; /* that began it */
     enum cudaStreamCaptureMode mode;
-    int invalid, given; /* given: the graph is the program's */
+    int invalid, given;           /* given: the graph is the program's */
+    struct CUgraphNode_st **left; /* what streams did last that are gone */
+    size_t nleft;
     struct mt_capture *next;
 };
 
@@ -182,10 +184,9 @@ cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g)
 
 cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
 {
-    struct mt_graph_memory *m = malloc(sizeof *m);
+    struct mt_graph_memory *m = mt_graph_memory_new(p, bytes);
     if (!m)
         return mt_fail(cudaErrorMemoryAllocation);
-    *m = (struct mt_graph_memory){1, 0, p, bytes};
     pthread_mutex_lock(&lock);
     struct CUgraphNode_st *n =
         s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeMemAlloc, NULL) : NULL;
@@ -193,7 +194,7 @@ cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
         n->memory = m;
     pthread_mutex_unlock(&lock);
     if (!n)
-        free(m);
+        mt_graph_memory_release(m);
     return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
 }
 
@@ -355,19 +356,26 @@ struct leaving {
     int unjoined;
 };
 
-/* What a stream did must come before what the first one did last. */
-static void leave(void *stream, void *ctx)
+/* 1 when what a stream did does not come before what the first one did last. */
+static int is_unjoined(struct mt_stream *origin, struct CUgraphNode_st *const *tips, size_t n)
 {
-    struct mt_stream *s = stream, *origin = ((struct leaving *)ctx)->capture->origin;
-    struct leaving *l = ctx;
-    if (s->capture != l->capture || s == origin)
-        return;
-    for (size_t i = 0; i < s->ntips; i++) {
+    int unjoined = 0;
+    for (size_t i = 0; i < n; i++) {
         int joined = 0;
         for (size_t k = 0; k < origin->ntips && !joined; k++)
-            joined = mt_graph_precedes(s->tips[i], origin->tips[k]);
-        l->unjoined |= !joined;
+            joined = mt_graph_precedes(tips[i], origin->tips[k]);
+        unjoined |= !joined;
     }
+    return unjoined;
+}
+
+static void leave(void *stream, void *ctx)
+{
+    struct mt_stream *s = stream;
+    struct leaving *l = ctx;
+    if (s->capture != l->capture || s == l->capture->origin)
+        return;
+    l->unjoined |= is_unjoined(l->capture->origin, s->tips, s->ntips);
     clear_tips(s);
     set_capture(s, NULL);
 }
@@ -375,8 +383,9 @@ static void leave(void *stream, void *ctx)
 /* Called with the lock: the capture is over. 1 when some stream was not joined. */
 static int end(struct mt_capture *c)
 {
-    struct leaving l = {c, 0};
+    struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
     mt_stream_each(leave, &l);
+    free(c->left);
     clear_tips(c->origin);
     set_capture(c->origin, NULL);
     for (struct mt_capture **p = &captures; *p; p = &(*p)->next)
@@ -422,17 +431,20 @@ cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
     return mt_fail(e);
 }
 
-/* A captured stream is destroyed: nobody can end its capture any more when it began it. */
+/* A captured stream is destroyed: nobody can end its capture any more when it began it, and another one must
+ * be joined as ever. */
 void mt_capture_leave(struct mt_stream *s)
 {
     struct mt_capture *over = NULL;
     if (!mt_capturing(s))
         return;
     pthread_mutex_lock(&lock);
-    if (s->capture) {
-        s->capture->invalid = 1;
-        if (s->capture->origin == s)
-            end(over = s->capture);
+    struct mt_capture *c = s->capture;
+    if (c) {
+        if (c->origin == s)
+            end(over = c);
+        else if (add_tips(&c->left, &c->nleft, s->tips, s->ntips))
+            c->invalid = 1;
         clear_tips(s);
         set_capture(s, NULL);
     }

@@ -44,6 +44,8 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s)
 {
     if (n->child)
         return mt_graph_run(n->child, s);
+    if (n->memory)
+        mt_graph_memory_renew(n->memory);
     if (!n->op || n->disabled)
         return cudaSuccess;
     struct mt_op *op = mt_op_copy(n->op);

@@ -1,5 +1,6 @@
 /* Nodes of graphs on the CPU device: made from the program's parameters, and the parameters given back. */
 #include "box.h"
+#include "capture.h"
 #include "copy.h"
 #include "entry.h"
 #include "error.h"
@@ -251,16 +252,15 @@ cudaError_t IMPL(cudaGraphAddMemAllocNode)(cudaGraphNode_t *out, cudaGraph_t gra
         return e;
     if (!params || !params->bytesize || params->poolProps.allocType != cudaMemAllocationTypePinned)
         return mt_fail(cudaErrorInvalidValue);
-    struct mt_graph_memory *m = calloc(1, sizeof *m);
-    void *p = m ? mt_heap_alloc(params->bytesize, MT_HEAP_DEVICE, 0) : NULL;
-    struct CUgraphNode_st *node = p ? mt_graph_add(graph, cudaGraphNodeTypeMemAlloc, NULL, after, n) : NULL;
+    void *p = mt_heap_alloc(params->bytesize, MT_HEAP_DEVICE, 0);
+    struct mt_graph_memory *m = p ? mt_graph_memory_new(p, params->bytesize) : NULL;
+    struct CUgraphNode_st *node = m ? mt_graph_add(graph, cudaGraphNodeTypeMemAlloc, NULL, after, n) : NULL;
     if (!node) {
+        mt_graph_memory_release(m);
         if (p)
             mt_heap_free(p, 1u << MT_HEAP_DEVICE);
-        free(m);
         return mt_fail(cudaErrorMemoryAllocation);
     }
-    *m = (struct mt_graph_memory){1, 0, p, params->bytesize};
     mt_object_add(p, params->bytesize, "async", site);
     node->memory = m;
     params->dptr = p;
@@ -276,18 +276,48 @@ struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p)
     return NULL;
 }
 
+struct give_back {
+    struct mt_op op;
+    void *p;
+    int known; /* it was there when the graph was launched */
+};
+
+/* Memory that another graph allocated. */
+static int renew_give_back(struct mt_op *op)
+{
+    struct give_back *g = (struct give_back *)op;
+    g->known = mt_graph_gave_back(g->p) > 0;
+    return g->known ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+static int give_back(struct mt_op *op)
+{
+    struct give_back *g = (struct give_back *)op;
+    mt_object_done(mt_object_take(g->p), g->known);
+    return MT_OP_DONE;
+}
+
 cudaError_t IMPL(cudaGraphAddMemFreeNode)(cudaGraphNode_t *out, cudaGraph_t graph,
                                           const cudaGraphNode_t *after, size_t n, void *p)
 {
     cudaError_t e = valid(out, graph, after, n);
-    struct CUgraphNode_st *node, *from = e ? NULL : mt_graph_allocated(graph, p);
     if (e)
         return e;
-    if (!from || from->memory->freed) /* memory of another graph is freed by the program */
-        return mt_fail(from ? cudaErrorInvalidValue : cudaErrorNotSupported);
-    if (!(node = mt_graph_add(graph, cudaGraphNodeTypeMemFree, NULL, after, n)))
+    struct CUgraphNode_st *node, *from = mt_graph_allocated(graph, p);
+    struct give_back *op = NULL;
+    struct mt_block b;
+    if (!p || (from && from->memory->freed) || (!from && !mt_heap_find(p, &b)))
+        return mt_fail(cudaErrorInvalidValue);
+    if (!from) {
+        if (!(op = mt_op_new(sizeof *op, MT_OP_OTHER, give_back)))
+            return mt_fail(cudaErrorMemoryAllocation);
+        op->op.renew = renew_give_back;
+        op->p = p;
+    }
+    if (!(node = mt_graph_add(graph, cudaGraphNodeTypeMemFree, op ? &op->op : NULL, after, n)))
         return mt_fail(cudaErrorMemoryAllocation);
-    from->memory->freed = 1;
+    if (from)
+        from->memory->freed = 1;
     node->freed = p;
     *out = node;
     return cudaSuccess;

@@ -95,7 +95,10 @@ cudaError_t IMPL(cudaFree)(void *p)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = mt_capture_check(NULL, MT_CALL_UNSAFE);
-    if (!e && p)
+    int of_graph = e ? 0 : mt_graph_gave_back(p);
+    if (of_graph < 0)
+        e = mt_fail(cudaErrorInvalidValue);
+    if (!e && p && !of_graph)
         e = free_after_all(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED));
     if (e)
         return e;

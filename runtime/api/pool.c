@@ -179,6 +179,13 @@ cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
         return mt_fail(cudaErrorInvalidValue);
     if (mt_capturing(s))
         return mt_capture_free(s, p);
+    int of_graph = mt_graph_gave_back(p);
+    if (of_graph > 0) { /* the address stays with the graph */
+        mt_stream_wait(s);
+        mt_object_done(mt_object_take(p), 1);
+    }
+    if (of_graph)
+        return of_graph > 0 ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
     struct free_op *f = mt_op_new(sizeof *f, MT_OP_OTHER, free_now);
     if (!f)
         return mt_fail(cudaErrorMemoryAllocation);

@@ -405,6 +405,23 @@ TEST(capture_errors)
     EXPECT(cudaErrorCapturedEvent, cudaEventSynchronize(e));
     OK(cudaEventRecord(e, s)); /* a record outside makes it an event again */
     OK(cudaEventSynchronize(e));
+    /* a stream may be destroyed before the end of the capture, joined or not */
+    for (int joined = 0; joined < 2; joined++) {
+        cudaStream_t gone = stream();
+        OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+        OK(step(p, 0, s));
+        OK(cudaEventRecord(e, s));
+        OK(cudaStreamWaitEvent(gone, e, 0));
+        OK(step(p, 1, gone));
+        OK(cudaEventRecord(e, gone));
+        OK(cudaStreamDestroy(gone));
+        if (joined)
+            OK(cudaStreamWaitEvent(s, e, 0));
+        if (joined)
+            OK(cudaStreamEndCapture(s, &g));
+        else
+            broken(s, cudaErrorStreamCaptureUnjoined);
+    }
     /* two captures, and events of outside */
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     OK(cudaStreamBeginCapture(t, cudaStreamCaptureModeGlobal));
@@ -456,6 +473,25 @@ TEST(memory)
     EXPECT(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&f, g, &a, 1, p));
     OK(cudaGraphLaunch(ready(g), s));
     OK(cudaStreamSynchronize(s));
+    /* what the graph does not free, the program does, and the next launch has it again */
+    cudaGraph_t keeps, frees;
+    OK(cudaGraphCreate(&keeps, 0));
+    OK(cudaGraphAddMemAllocNode(&a, keeps, NULL, 0, &m));
+    p = m.dptr;
+    add_step(keeps, add_zero(keeps, a, p), p, 0);
+    x = ready(keeps);
+    OK(cudaGraphCreate(&frees, 0));
+    OK(cudaGraphAddMemFreeNode(&f, frees, NULL, 0, p));
+    cudaGraphExec_t y = ready(frees);
+    for (int i = 0; i < 6; i++) {
+        OK(cudaGraphLaunch(x, s));
+        OK(cudaMemcpyAsync(h, p, 4, cudaMemcpyDeviceToHost, s));
+        OK(i % 3 == 0 ? cudaFree(p) : i % 3 == 1 ? cudaFreeAsync(p, s) : cudaGraphLaunch(y, s));
+        OK(cudaStreamSynchronize(s));
+        WANT(h[0] == 1);
+        EXPECT(cudaErrorInvalidValue, cudaFree(p));
+        h[0] = 0;
+    }
     /* not in a capture: freed when the stream comes to it */
     OK(cudaMallocAsync((void **)&p, 8, s));
     OK(cudaMemsetAsync(p, 0, 8, s));
