@@ -95,6 +95,39 @@ struct mt_asm_access {
  */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
+/* Matrix loads and stores of a warp, by the words of the opcode or of the intrinsic's name (asm_wmma.c). */
+struct mt_wmma {
+    enum mt_access_type op;
+    unsigned share, line, bits; /* elements of a lane, of a row (column) in memory; bits of an element */
+    uint32_t size;              /* bytes of a lane */
+};
+/* 0, or -1: it is none, or not known. */
+int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
+/* i64 address of the running lane's share; base: i64; stride: elements from row to row (integer), NULL:
+ * dense. */
+LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struct mt_wmma *w,
+                             LLVMValueRef base, LLVMValueRef stride);
+
+/* For calls that mt_asm_accesses gives up: addresses, lengths, predicates and jumps that are computed inside
+ * the asm are computed once more, in plain IR in front of the call, with a record where each access would be.
+ * What depends on a value that the asm itself loads, or on an instruction that is not plain arithmetic,
+ * cannot be known ahead: such an access is handed to `untraced`. Both callbacks build at b. */
+struct mt_asm_ahead_access {
+    enum mt_access_type op;
+    LLVMValueRef address; /* i64 */
+    uint32_t size;        /* bytes, unless `bytes` says */
+    LLVMValueRef bytes;   /* i64, 0: no access; or NULL */
+    int generic;
+};
+struct mt_asm_ahead {
+    void *ctx;
+    void (*access)(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_access *a);
+    void (*untraced)(void *ctx, LLVMBuilderRef b, const char *opcode);
+};
+/* 0, or -1 and nothing done: the asm is not parsed, or its jumps cannot be known. Blocks may be split, as in
+ * mt_asm_lower; the call stays. */
+int mt_asm_ahead(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_ahead *ahead);
+
 /* ---- lowering for the CPU image ----------------------------------------------------------------- */
 
 /* Builtins by name (docs/internals.md). Conventions for instructions that the lowering does not do itself:
@@ -111,6 +144,15 @@ struct mt_asm_builtins {
     LLVMValueRef (*lookup)(void *ctx, const char *name, LLVMTypeRef *type);
     void *ctx;
 };
+
+/* Metadata of an instruction that the lowering made, for count.c: { i32 kind, i64 bytes }. It stands for an
+ * access of so many bytes, whatever it is itself; 0: for nothing, another one stands for it. On a GEP from
+ * the beginning of a block by its length: for an access of that block, which must not be counted otherwise.
+ */
+static inline unsigned mt_mark_kind(LLVMContextRef context)
+{
+    return LLVMGetMDKindIDInContext(context, "memtrace.access", sizeof "memtrace.access" - 1);
+}
 
 /* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code behind the call
  * stays in its block, the code before it moves to a new block in front. 0, or -1 with *error and the module

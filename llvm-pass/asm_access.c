@@ -144,34 +144,122 @@ static int names_other_space(const struct mt_asm_statement *st)
     return 0;
 }
 
-/* Adds an access of `size` bytes (or of the run-time length in *length) at memory operand m. 0 or -1. */
-static int add(struct scan *s, const struct mt_asm_statement *st, enum mt_access_type op,
-               const struct mt_asm_operand *m, unsigned size, const struct mt_asm_operand *length,
-               int generic)
+static int is_predicate(const struct mt_asm *a, const struct mt_asm_operand *o)
 {
-    struct mt_asm_access x = {.op = op, .size = size, .size_argument = -1, .generic = generic, .only_if = -1};
-    int64_t c;
-    if (!m || m->nitems != 1)
+    return o->kind == MT_ASM_REG && a->regs[o->index].type == 'p';
+}
+
+static int touch(struct mt_asm_touch *t, enum mt_access_type op, const struct mt_asm_operand *m,
+                 unsigned size, int generic)
+{
+    *t = (struct mt_asm_touch){.op = op, .memory = m, .size = size, .generic = generic};
+    return m && m->nitems == 1 ? 1 : -1;
+}
+
+static int cp_async(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
+{
+    /* cp.async.ca.shared.global [dst], [src], cp-size{, src-size}{, cache-policy}; ignore-src is a predicate
+     */
+    int hint = mt_asm_has(st, "cache_hint") || strstr(st->opcode, "::cache_hint") != NULL;
+    if (st->noperands < 3)
         return -1;
+    int found = touch(t, MT_LOAD, first_memory(st, 1), 0, 0);
+    int four = st->noperands - (unsigned)hint == 4;
+    t->length = &st->operands[2];
+    if (four && is_predicate(a, &st->operands[3]))
+        t->ignore = &st->operands[3];
+    else if (four)
+        t->length = &st->operands[3];
+    return found;
+}
+
+static int cp_async_bulk(const struct mt_asm_statement *st, struct mt_asm_touch *t)
+{
+    /* cp.async.bulk.DST.SRC… [dst], [src], size, … ; cp.reduce.async.bulk.DST.SRC… the same */
+    int reduce = !strcmp(st->parts[1], "reduce"), found = 0;
+    unsigned at = reduce ? 4 : 3;
+    if (st->nparts < at + 2 || st->noperands < 3)
+        return -1;
+    if (!strcmp(st->parts[at], "global"))
+        found = touch(t, reduce ? MT_ATOMIC : MT_STORE, first_memory(st, 0), 0, 0);
+    else if (!strcmp(st->parts[at + 1], "global"))
+        found = touch(t, MT_LOAD, first_memory(st, 1), 0, 0);
+    t->length = &st->operands[2];
+    return mt_asm_has(st, "cp_mask") ? -1 : found; /* 0: shared to shared */
+}
+
+static int cp(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
+{
+    static const char *const silent[] = {"commit_group", "wait_group", "wait_all", "mbarrier"};
+    if (mt_asm_has(st, "prefetch"))
+        return 0;
+    for (unsigned i = 0; i < sizeof silent / sizeof *silent; i++)
+        if (mt_asm_has(st, silent[i]))
+            return 0;
+    if (mt_asm_has(st, "tensor"))
+        return -1;
+    if (mt_asm_has(st, "bulk"))
+        return cp_async_bulk(st, t);
+    return mt_asm_has(st, "async") ? cp_async(a, st, t) : -1;
+}
+
+int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
+{
+    const char *op = st->parts[0];
+    int generic = !mt_asm_has(st, "global");
+    if (!strcmp(op, "cp"))
+        return cp(a, st, t);
+    if (!strcmp(op, "ld") || !strcmp(op, "ldu") || !strcmp(op, "st") || !strcmp(op, "atom") ||
+        !strcmp(op, "red")) {
+        if (!strcmp(op, "red") && mt_asm_has(st, "async"))
+            return 0; /* shared memory of the cluster */
+        if (!strcmp(op, "st") && (mt_asm_has(st, "async") || mt_asm_has(st, "bulk")) && generic)
+            return 0;
+        if (names_other_space(st))
+            return 0;
+        int found = touch(t,
+                          *op == 'l'   ? MT_LOAD
+                          : *op == 's' ? MT_STORE
+                                       : MT_ATOMIC,
+                          first_memory(st, 0), bytes_of(st), generic);
+        return t->size ? found : -1;
+    }
+    if (!strcmp(op, "tex") || !strcmp(op, "tld4") || !strcmp(op, "suld") || !strcmp(op, "sust") ||
+        !strcmp(op, "sured") || !strcmp(op, "multimem") || !strcmp(op, "call"))
+        return -1;
+    if (!strcmp(op, "wmma") && (mt_asm_has(st, "load") || mt_asm_has(st, "store")))
+        return names_other_space(st) ? 0 : -1;
+    if (!strcmp(op, "tensormap") && mt_asm_has(st, "replace"))
+        return names_other_space(st) ? 0 : -1;
+    return 0;
+}
+
+/* Adds what a statement touches, as values outside the asm. 0 or -1. */
+static int add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
+{
+    struct mt_asm_access x = {
+        .op = t->op, .size = t->size, .size_argument = -1, .generic = t->generic, .only_if = -1};
+    const struct mt_asm_operand *m = t->memory;
+    int64_t c;
     struct known k = value_of(s, &m->items[0]);
     if (k.other)
         return 0;
     if (k.global)
         x.generic = 0;
-    if (length && constant_of(s, length, &c)) {
+    if (t->ignore)
+        return -1;
+    if (t->length && constant_of(s, t->length, &c)) {
         if (c <= 0)
             return 0;
         if ((uint64_t)c > UINT32_MAX)
             return -1;
         x.size = (uint32_t)c;
-    } else if (length) {
-        struct known n = value_of(s, length);
+    } else if (t->length) {
+        struct known n = value_of(s, t->length);
         if (n.argument < 0 || n.offset)
             return -1;
         x.size = 0;
         x.size_argument = n.argument;
-    } else if (!size) {
-        return -1;
     }
     x.argument = k.argument;
     x.offset = k.offset + m->offset;
@@ -191,81 +279,15 @@ static int add(struct scan *s, const struct mt_asm_statement *st, enum mt_access
     return 0;
 }
 
-static int cp_async(struct scan *s, const struct mt_asm_statement *st)
-{
-    /* cp.async.ca.shared.global [dst], [src], cp-size{, src-size}{, cache-policy}; ignore-src is a predicate
-     */
-    int hint = mt_asm_has(st, "cache_hint") || strstr(st->opcode, "::cache_hint") != NULL;
-    const struct mt_asm_operand *m = first_memory(st, 1), *size;
-    if (!m || st->noperands < 3)
-        return -1;
-    size = &st->operands[st->noperands - (unsigned)hint == 4 ? 3 : 2];
-    if (size->kind == MT_ASM_REG && s->a->regs[size->index].type == 'p')
-        return -1;
-    return add(s, st, MT_LOAD, m, 0, size, 0);
-}
-
-static int cp_async_bulk(struct scan *s, const struct mt_asm_statement *st)
-{
-    /* cp.async.bulk.DST.SRC… [dst], [src], size, … ; cp.reduce.async.bulk.DST.SRC… the same */
-    int reduce = !strcmp(st->parts[1], "reduce");
-    unsigned at = reduce ? 4 : 3;
-    if (st->nparts < at + 2 || st->noperands < 3)
-        return -1;
-    if (!strcmp(st->parts[at], "global"))
-        return add(s, st, reduce ? MT_ATOMIC : MT_STORE, first_memory(st, 0), 0, &st->operands[2], 0);
-    if (!strcmp(st->parts[at + 1], "global"))
-        return add(s, st, MT_LOAD, first_memory(st, 1), 0, &st->operands[2], 0);
-    return 0; /* shared to shared */
-}
-
-static int cp(struct scan *s, const struct mt_asm_statement *st)
-{
-    static const char *const silent[] = {"commit_group", "wait_group", "wait_all", "mbarrier"};
-    if (mt_asm_has(st, "prefetch"))
-        return 0;
-    for (unsigned i = 0; i < sizeof silent / sizeof *silent; i++)
-        if (mt_asm_has(st, silent[i]))
-            return 0;
-    if (mt_asm_has(st, "tensor"))
-        return -1;
-    if (mt_asm_has(st, "bulk"))
-        return cp_async_bulk(s, st);
-    return mt_asm_has(st, "async") ? cp_async(s, st) : -1;
-}
-
 static int access(struct scan *s, const struct mt_asm_statement *st)
 {
-    const char *op = st->parts[0];
-    int generic = !mt_asm_has(st, "global");
-    if (!strcmp(op, "cp"))
-        return cp(s, st);
-    if (!strcmp(op, "ld") || !strcmp(op, "ldu") || !strcmp(op, "st") || !strcmp(op, "atom") ||
-        !strcmp(op, "red")) {
-        if (!strcmp(op, "red") && mt_asm_has(st, "async"))
-            return 0; /* shared memory of the cluster */
-        if (!strcmp(op, "st") && (mt_asm_has(st, "async") || mt_asm_has(st, "bulk")) && generic)
-            return 0;
-        if (names_other_space(st))
-            return 0;
-        return add(s, st,
-                   *op == 'l'   ? MT_LOAD
-                   : *op == 's' ? MT_STORE
-                                : MT_ATOMIC,
-                   first_memory(st, 0), bytes_of(st), NULL, generic);
-    }
-    if (!strcmp(op, "tex") || !strcmp(op, "tld4") || !strcmp(op, "suld") || !strcmp(op, "sust") ||
-        !strcmp(op, "sured") || !strcmp(op, "multimem") || !strcmp(op, "call"))
-        return -1;
-    if (!strcmp(op, "wmma") && (mt_asm_has(st, "load") || mt_asm_has(st, "store")))
-        return names_other_space(st) ? 0 : -1;
-    if (!strcmp(op, "tensormap") && mt_asm_has(st, "replace"))
-        return names_other_space(st) ? 0 : -1;
-    return 0;
+    struct mt_asm_touch t;
+    int found = mt_asm_touches(s->a, st, &t);
+    return found > 0 ? add(s, st, &t) : found;
 }
 
 /* Does control flow inside the body make "in order, each once" wrong? */
-static int has_branches(const struct mt_asm *a)
+int mt_asm_has_branches(const struct mt_asm *a)
 {
     for (unsigned i = 0; i < a->nstatements; i++)
         if (a->statements[i].nparts &&
@@ -300,7 +322,7 @@ int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
             goto out;
         follow(&s, &a->statements[i]);
     }
-    result = s.count && has_branches(a) ? -1 : s.count;
+    result = s.count && mt_asm_has_branches(a) ? -1 : s.count;
 out:
     free(s.regs);
     mt_asm_free(a);

@@ -50,6 +50,7 @@ static int bulk_reduce(struct mt_asm_body *l)
     LLVMValueRef dst = mt_asm_address(l, &s->operands[0], 0), src = mt_asm_address(l, &s->operands[1], 1);
     if (!n || !at || !dst || !src)
         return -1;
+    mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, dst, &n, 1, ""), MT_ATOMIC, 0); /* one access in all */
     LLVMBasicBlockRef test = mt_asm_block(l), body = mt_asm_block(l), done = mt_asm_block(l);
     n = LLVMBuildUDiv(l->b, n, mt_asm_const(l, 64, t.bits * t.lanes / 8), "");
     LLVMBuildStore(l->b, mt_asm_const(l, 64, 0), at);
@@ -59,12 +60,23 @@ static int bulk_reduce(struct mt_asm_body *l)
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntULT, i, n, ""), body, done);
     LLVMPositionBuilderAtEnd(l->b, body);
     LLVMValueRef v = LLVMBuildLoad2(l->b, type, LLVMBuildGEP2(l->b, type, src, &i, 1, ""), "");
-    if (!mt_asm_atomic(l, LLVMBuildGEP2(l->b, type, dst, &i, 1, ""), v, t))
+    if (!mt_asm_atomic(l, LLVMBuildGEP2(l->b, type, dst, &i, 1, ""), v, t, 0))
         return -1;
     LLVMBuildStore(l->b, LLVMBuildAdd(l->b, i, mt_asm_const(l, 64, 1), ""), at);
     LLVMBuildBr(l->b, test);
     LLVMPositionBuilderAtEnd(l->b, done);
     return 0;
+}
+
+/* A builtin does the copy: the second count cannot see what it touches. */
+static void mark_copy(struct mt_asm_body *l)
+{
+    struct mt_asm_touch t;
+    if (mt_asm_touches(l->a, l->s, &t) != 1 || !t.length || t.ignore)
+        return;
+    LLVMValueRef p = mt_asm_address(l, t.memory, 0), n = mt_asm_in(l, t.length, 64);
+    if (p && n)
+        mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, p, &n, 1, ""), t.op, 0);
 }
 
 static int lower_cp(struct mt_asm_body *l)
@@ -73,8 +85,10 @@ static int lower_cp(struct mt_asm_body *l)
     static const char *const done[] = {"commit_group", "wait_group", "wait_all", "prefetch"};
     LLVMTypeRef type;
     LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
-    if (builtin)
+    if (builtin) {
+        mark_copy(l);
         return mt_asm_call_builtin(l, builtin, type);
+    }
     for (unsigned i = 0; i < sizeof done / sizeof *done; i++)
         if (mt_asm_has(s, done[i]))
             return 0; /* copies are done when they are issued */
@@ -99,6 +113,27 @@ static int lower_cp(struct mt_asm_body *l)
 
 /* ---- mbarrier ---- */
 
+/* mbarrier.arrive without a count where the builtin of that name has one: 1. */
+static int arrive_once(struct mt_asm_body *l)
+{
+    const struct mt_asm_statement *whole = l->s;
+    struct mt_asm_statement s = *whole;
+    struct mt_asm_operand operands[3];
+    LLVMTypeRef type;
+    LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
+    if (!builtin || LLVMCountParamTypes(type) != 2)
+        return mt_asm_fallback(l);
+    operands[0] = whole->operands[0];
+    operands[1] = whole->operands[1];
+    operands[2] = (struct mt_asm_operand){.kind = MT_ASM_INT, .bits = 1};
+    s.operands = operands;
+    s.noperands = 3;
+    l->s = &s;
+    int failed = mt_asm_call_builtin(l, builtin, type);
+    l->s = whole;
+    return failed;
+}
+
 /* mbarrier.arrive{.drop} with a count has a builtin of its own; the time limit of try_wait is only a hint. */
 static int lower_mbarrier(struct mt_asm_body *l)
 {
@@ -106,6 +141,8 @@ static int lower_mbarrier(struct mt_asm_body *l)
     struct mt_asm_statement s = *whole;
     int wait = mt_asm_has(whole, "try_wait"),
         plain = mt_asm_has(whole, "arrive") && !mt_asm_has(whole, "expect_tx");
+    if (plain && s.noperands == 2 && !mt_asm_has(whole, "noComplete"))
+        return arrive_once(l);
     if (wait && s.noperands > 3)
         s.noperands = 3;
     if (plain && s.noperands == 3 && !mt_asm_has(whole, "noComplete")) {

@@ -111,7 +111,7 @@ static int branch(struct mt_asm_body *l)
     if (label->passed) { /* a loop, mostly one that waits: let others go on */
         LLVMBasicBlockRef again = mt_asm_block(l), from = LLVMGetInsertBlock(l->b);
         LLVMPositionBuilderAtEnd(l->b, again);
-        if (!mt_asm_call_by_name(l, "mt_cpu_yield", l->none, NULL, 0))
+        if (!l->ahead && !mt_asm_call_by_name(l, "mt_cpu_yield", l->none, NULL, 0))
             return -1;
         LLVMBuildBr(l->b, taken);
         LLVMPositionBuilderAtEnd(l->b, from);
@@ -125,7 +125,7 @@ static int branch(struct mt_asm_body *l)
     return 0;
 }
 
-static int statement(struct mt_asm_body *l)
+int mt_asm_statement(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;
     l->guard = NULL;
@@ -270,7 +270,7 @@ static void split_at_call(struct mt_asm_body *l)
     }
 }
 
-static void take_place(struct mt_asm_body *l, LLVMValueRef value)
+void mt_asm_insert_before(struct mt_asm_body *l)
 {
     if (LLVMGetNextBasicBlock(l->first)) {
         split_at_call(l);
@@ -279,12 +279,17 @@ static void take_place(struct mt_asm_body *l, LLVMValueRef value)
         move(l, LLVMGetFirstInstruction(l->first), NULL);
         LLVMDeleteBasicBlock(l->first);
     }
+}
+
+static void take_place(struct mt_asm_body *l, LLVMValueRef value)
+{
+    mt_asm_insert_before(l);
     if (value)
         LLVMReplaceAllUsesWith(l->call, value);
     LLVMInstructionEraseFromParent(l->call);
 }
 
-static void undo(struct mt_asm_body *l)
+void mt_asm_undo(struct mt_asm_body *l)
 {
     for (LLVMBasicBlockRef b = l->first; b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i; (i = LLVMGetLastInstruction(b));) {
@@ -318,13 +323,29 @@ static void init(struct mt_asm_body *l)
     LLVMSetCurrentDebugLocation2(l->b, LLVMInstructionGetDebugLoc(l->call));
 }
 
+int mt_asm_begin(struct mt_asm_body *l)
+{
+    init(l);
+    return make_slots(l) || make_labels(l) ? -1 : 0;
+}
+
+void mt_asm_end(struct mt_asm_body *l)
+{
+    LLVMDisposeBuilder(l->b);
+    free(l->regs);
+    free(l->outputs);
+    free(l->output_bits);
+    free(l->labels);
+    free(l->allocas);
+}
+
 static int lower(struct mt_asm_body *l)
 {
-    if (make_slots(l) || make_labels(l))
+    if (mt_asm_begin(l))
         return -1;
     for (unsigned i = 0; i < l->a->nstatements; i++) {
         l->s = &l->a->statements[i];
-        if (statement(l))
+        if (mt_asm_statement(l))
             return -1;
     }
     return 0;
@@ -347,18 +368,12 @@ int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtin
     if (!a || mt_asm_ties_read(call, &ties, error))
         goto out;
     l.a = a;
-    init(&l);
     failed = lower(&l);
     if (failed)
-        undo(&l);
+        mt_asm_undo(&l);
     else
         take_place(&l, gather(&l));
-    LLVMDisposeBuilder(l.b);
-    free(l.regs);
-    free(l.outputs);
-    free(l.output_bits);
-    free(l.labels);
-    free(l.allocas);
+    mt_asm_end(&l);
 out:
     mt_asm_free(a);
     return failed;

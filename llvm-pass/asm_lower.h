@@ -21,6 +21,21 @@ struct mt_asm_ties {
 };
 int mt_asm_ties_read(LLVMValueRef call, struct mt_asm_ties *t, struct mt_asm_error *error);
 
+/* ---- what a statement does to memory (asm_access.c) ---------------------------------------------- */
+
+/* Of one thread, as operands of the statement. */
+struct mt_asm_touch {
+    enum mt_access_type op;
+    const struct mt_asm_operand *memory;
+    unsigned size;                       /* bytes, unless `length` says */
+    const struct mt_asm_operand *length; /* bytes, or NULL */
+    const struct mt_asm_operand *ignore; /* predicate: when it is set nothing is touched; or NULL */
+    int generic;                         /* may be global; 0: is */
+};
+/* 1, 0: nothing global; -1: may touch global memory in a way that is not understood. */
+int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
+int mt_asm_has_branches(const struct mt_asm *a);
+
 /* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2 and bf16x2. */
 struct mt_asm_type {
     char kind;
@@ -56,9 +71,20 @@ struct mt_asm_body {
     LLVMBasicBlockRef first; /* first of the fresh blocks; they are the last of the function */
     struct mt_asm_label *labels;
     unsigned nlabels;
+    int ahead;             /* only what comes before the accesses is made (asm_ahead.c) */
     LLVMValueRef *allocas; /* made here, for undoing */
     unsigned nallocas, allocas_cap;
 };
+
+/* asm_lower.c. mt_asm_begin: l->m, call, a, ties, builtins, error are set; makes slots and labels, the
+ * builder stands in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
+ * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees. 0 or
+ * -1. */
+int mt_asm_begin(struct mt_asm_body *l);
+int mt_asm_statement(struct mt_asm_body *l);
+void mt_asm_insert_before(struct mt_asm_body *l);
+void mt_asm_undo(struct mt_asm_body *l);
+void mt_asm_end(struct mt_asm_body *l);
 
 int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -100,8 +126,12 @@ int mt_asm_fallback(struct mt_asm_body *l);
 int mt_asm_is_shared(const struct mt_asm_statement *s);
 
 /* asm_memory.c: one atomic read-modify-write as the opcode says, of one element; the old bits, NULL on error.
- */
-LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t);
+ * counts: the bytes of the access that it stands for in the second count, or 0. */
+LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
+                           unsigned counts);
+
+/* Marks an instruction for the second count (mt_mark_kind). */
+void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type kind, uint64_t bytes);
 
 /* Fresh block that follows the current one; the builder is not moved. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);

@@ -69,6 +69,8 @@ static int lower_ld(struct mt_asm_body *l)
     for (unsigned i = 0; i < n; i++) {
         loaded[i] = LLVMBuildLoad2(l->b, type, element(l, p, type, i), "");
         qualify(l, loaded[i], t.bits * t.lanes / 8);
+        if (n > 1)
+            mt_asm_mark(l, loaded[i], MT_LOAD, i ? 0 : n * t.bits * t.lanes / 8);
     }
     for (unsigned i = 0; i < n; i++) { /* after all loads: the address may be a destination too */
         const struct mt_asm_operand *d = lane(l, &l->s->operands[0], n, i);
@@ -114,7 +116,10 @@ static int lower_st(struct mt_asm_body *l)
         }
         if (!v)
             return -1;
-        qualify(l, LLVMBuildStore(l->b, v, element(l, p, LLVMTypeOf(v), i)), bits / 8);
+        LLVMValueRef store = LLVMBuildStore(l->b, v, element(l, p, LLVMTypeOf(v), i));
+        qualify(l, store, bits / 8);
+        if (n > 1)
+            mt_asm_mark(l, store, MT_STORE, i ? 0 : n * bits / 8);
     }
     return p ? 0 : -1;
 }
@@ -176,7 +181,7 @@ static LLVMValueRef combine16(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRe
 
 /* Compare-and-swap loop for one word of 16-bit floats (one or two). Returns the old word. */
 static LLVMValueRef loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, const struct atomic_op *op,
-                           struct mt_asm_type t)
+                           struct mt_asm_type t, unsigned counts)
 {
     unsigned bits = t.bits * t.lanes;
     LLVMTypeRef word = mt_asm_int(l, bits);
@@ -184,6 +189,7 @@ static LLVMValueRef loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v
     LLVMValueRef seen = LLVMBuildLoad2(l->b, word, p, ""), fresh = mt_asm_const(l, bits, 0);
     LLVMSetAlignment(seen, bits / 8);
     LLVMSetOrdering(seen, LLVMAtomicOrderingMonotonic);
+    mt_asm_mark(l, seen, MT_ATOMIC, counts); /* once, however often it is tried */
     LLVMBuildBr(l->b, loop);
     LLVMPositionBuilderAtEnd(l->b, loop);
     LLVMValueRef old = LLVMBuildPhi(l->b, word, "");
@@ -196,6 +202,7 @@ static LLVMValueRef loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v
     }
     LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->b, p, old, fresh, LLVMAtomicOrderingAcquireRelease,
                                                LLVMAtomicOrderingMonotonic, 0);
+    mt_asm_mark(l, pair, MT_ATOMIC, 0);
     LLVMValueRef values[] = {seen, LLVMBuildExtractValue(l->b, pair, 0, "")};
     LLVMBuildCondBr(l->b, LLVMBuildExtractValue(l->b, pair, 1, ""), done, loop);
     LLVMAddIncoming(old, values, (LLVMBasicBlockRef[]){from, loop}, 2);
@@ -211,7 +218,8 @@ static const struct atomic_op *atomic_op_of(const struct mt_asm_statement *s)
     return NULL;
 }
 
-LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t)
+LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
+                           unsigned counts)
 {
     const struct atomic_op *op = atomic_op_of(l->s);
     LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingMonotonic);
@@ -220,18 +228,20 @@ LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v
         mt_asm_fail(l, "%s", l->s->opcode);
         return NULL;
     }
+    if (real && t.bits == 16 && strcmp(op->word, "exch"))
+        return loop16(l, p, v, op, t, counts);
+    LLVMValueRef old = NULL;
     if (!strcmp(op->word, "exch"))
-        return LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpXchg, p, v, ordering, 0);
-    if (real && t.bits == 16)
-        return loop16(l, p, v, op, t);
-    if (t.lanes > 1) {
+        old = LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpXchg, p, v, ordering, 0);
+    else if (t.lanes > 1) {
         mt_asm_fail(l, "%s", l->s->opcode);
         return NULL;
-    }
-    if (real)
-        return mt_asm_bits_of(l,
-                              LLVMBuildAtomicRMW(l->b, op->is_float, p, mt_asm_float_of(l, v), ordering, 0));
-    return LLVMBuildAtomicRMW(l->b, t.kind == 's' ? op->is_signed : op->is_unsigned, p, v, ordering, 0);
+    } else if (real)
+        old = LLVMBuildAtomicRMW(l->b, op->is_float, p, mt_asm_float_of(l, v), ordering, 0);
+    else
+        old = LLVMBuildAtomicRMW(l->b, t.kind == 's' ? op->is_signed : op->is_unsigned, p, v, ordering, 0);
+    mt_asm_mark(l, old, MT_ATOMIC, counts);
+    return mt_asm_bits_of(l, old);
 }
 
 static int lower_cas(struct mt_asm_body *l, LLVMValueRef p, struct mt_asm_type t)
@@ -269,7 +279,8 @@ static int lower_atom(struct mt_asm_body *l)
         if ((n > 1 && !(from = lane(l, from, n, i))))
             return -1;
         LLVMValueRef v = mt_asm_in(l, from, bits);
-        if (!v || !(old[i] = mt_asm_atomic(l, element(l, p, mt_asm_int(l, bits), i), v, t)))
+        if (!v ||
+            !(old[i] = mt_asm_atomic(l, element(l, p, mt_asm_int(l, bits), i), v, t, i ? 0 : n * bits / 8)))
             return -1;
     }
     for (unsigned i = 0; returns && i < n; i++) {

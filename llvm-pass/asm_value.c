@@ -215,6 +215,16 @@ LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeR
     return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &overload, overload != NULL), f, args, n, "");
 }
 
+void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type kind, uint64_t bytes)
+{
+    if (!LLVMIsAInstruction(inst))
+        return;
+    LLVMMetadataRef values[] = {LLVMValueAsMetadata(mt_asm_const(l, 32, kind)),
+                                LLVMValueAsMetadata(mt_asm_const(l, 64, bytes))};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(l->c, values, 2);
+    LLVMSetMetadata(inst, mt_mark_kind(l->c), LLVMMetadataAsValue(l->c, node));
+}
+
 /* ---- addresses ---------------------------------------------------------------------------------- */
 
 /* A shared address that has lost its high half is either the low half of the full pointer (a cut pointer) or

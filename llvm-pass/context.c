@@ -8,6 +8,7 @@
  * A kernel whose own shared variables leave no room for the word is not traced on a GPU: it would not
  * compile. */
 #include "unit.h"
+#include "modes.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,7 +308,11 @@ static void hand_on(const struct set *recorders, const struct member *m)
 static LLVMValueRef record_function_of_gpu(struct mt_unit *u, LLVMValueRef f)
 {
     char name[64];
-    snprintf(name, sizeof name, "__mt_gpu_%s", mt_name(f) + strlen("__mt_"));
+    const char *what = mt_name(f) + strlen("__mt_");
+    if (mt_pass_counting == MT_COUNT_ONLY && mt_starts(what, "access_"))
+        snprintf(name, sizeof name, "__mt_gpu_count_%s", what + strlen("access_"));
+    else
+        snprintf(name, sizeof name, "__mt_gpu_%s", what);
     return LLVMGetNamedFunction(u->module, name);
 }
 

@@ -1,5 +1,6 @@
 /* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
 #include "lower.h"
+#include "modes.h"
 #include "../runtime/cpu/abi.h"
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,9 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .file = text(l, k->file),
                .line = k->line,
                .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
-                        (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0),
+                        (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) | (k->frames ? MT_KERNEL_FRAMES : 0) |
+                        (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
+                        (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0),
                .entry = l->traced.entries[i],
                .loop = l->traced.loops[i],
                .plain_entry = l->plain.entries[i],

@@ -1,7 +1,9 @@
 /* Puts a record call before each access to global memory, and gives each kernel its hidden parameter. */
 #include "unit.h"
+#include "asm.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,10 +58,16 @@ static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *
             return;
         bytes = NULL;
     }
-    if (a->only_if) { /* a block of no bytes has no record */
-        LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a->only_if));
+    LLVMValueRef condition = a->only_if;
+    if (condition && LLVMIsAConstantInt(condition)) {
+        if (!LLVMConstIntGetZExtValue(condition) == !a->only_if_not)
+            return;
+        condition = NULL;
+    }
+    if (condition) { /* a block of no bytes has no record */
+        LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(condition));
         LLVMValueRef happens =
-            LLVMBuildICmp(t->builder, a->only_if_not ? LLVMIntEQ : LLVMIntNE, a->only_if, zero, "");
+            LLVMBuildICmp(t->builder, a->only_if_not ? LLVMIntEQ : LLVMIntNE, condition, zero, "");
         LLVMValueRef whole =
             bytes ? LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, "") : LLVMConstInt(t->i64, size, 0);
         bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
@@ -87,6 +95,102 @@ static void untraced(struct tracer *t, LLVMValueRef inst, const char *what)
     LLVMBuildCall2(t->builder, t->note_type, record_function(t, "__mt_untraced", t->note_type), &id, 1, "");
 }
 
+/* ---- vectors with masks ---- */
+
+static int record_lanes(struct tracer *t, LLVMValueRef inst)
+{
+    struct mt_masked m;
+    struct mt_access *lanes;
+    if (!mt_masked_of(t->u, inst, &m))
+        return 0;
+    if (t->u->options->only && !(t->u->options->only >> m.op & 1))
+        return 1;
+    lanes = calloc(m.n, sizeof *lanes);
+    if (!lanes)
+        return 0;
+    mt_masked_lanes(t->u, t->builder, &m, lanes);
+    for (unsigned i = 0; i < m.n; i++)
+        if (lanes[i].space != MT_SPACE_OTHER)
+            record(t, inst, &lanes[i]);
+    free(lanes);
+    return 1;
+}
+
+/* ---- matrices of a warp ---- */
+
+#define MAX_WORDS 16
+/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}), store: (address, values…{,
+ * stride}) */
+static int record_wmma(struct tracer *t, LLVMValueRef inst)
+{
+    char text[128], *save = NULL;
+    const char *words[MAX_WORDS], *name = LLVMIsACallInst(inst) ? mt_name(mt_callee(inst)) : "";
+    struct mt_wmma w;
+    unsigned n = 0;
+    int strided = 0;
+    if (!mt_starts(name, "llvm.nvvm.wmma.") || strlen(name) >= sizeof text)
+        return 0;
+    strcpy(text, name);
+    for (char *word = strtok_r(text, ".", &save); word && n < MAX_WORDS; word = strtok_r(NULL, ".", &save)) {
+        strided |= !strcmp(word, "stride");
+        words[n++] = word;
+    }
+    if (mt_wmma_read(words, n, &w))
+        return 0;
+    if (t->u->options->only && !(t->u->options->only >> w.op & 1))
+        return 1;
+    LLVMValueRef p = LLVMGetOperand(inst, 0);
+    enum mt_space space = mt_space_of(t->u, p);
+    struct mt_access plain = {.pointer = p}, a = {.op = w.op, .size = w.size, .space = space};
+    if (space == MT_SPACE_OTHER)
+        return 1;
+    LLVMValueRef stride = strided ? LLVMGetOperand(inst, LLVMGetNumArgOperands(inst) - 1) : NULL;
+    LLVMValueRef base = LLVMBuildPtrToInt(t->builder, as_pointer(t, &plain), t->i64, "");
+    a.pointer = mt_wmma_address(t->u->module, t->builder, &w, base, stride);
+    record(t, inst, &a);
+    return 1;
+}
+
+/* ---- inline asm that computes its addresses itself ---- */
+
+struct ahead {
+    struct tracer *t;
+    LLVMValueRef call;
+};
+
+static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_access *x)
+{
+    struct ahead *a = ctx;
+    struct tracer at = *a->t;
+    struct mt_access access = {.op = x->op,
+                               .pointer = x->address,
+                               .size = x->size,
+                               .bytes = x->bytes,
+                               .space = x->generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
+    at.builder = b;
+    if (!at.u->options->only || at.u->options->only >> x->op & 1)
+        record(&at, a->call, &access);
+}
+
+static void ahead_untraced(void *ctx, LLVMBuilderRef b, const char *opcode)
+{
+    struct ahead *a = ctx;
+    struct tracer at = *a->t;
+    char what[200];
+    at.builder = b;
+    snprintf(what, sizeof what, "inline asm: %.160s", opcode);
+    untraced(&at, a->call, what);
+}
+
+static int record_ahead(struct tracer *t, LLVMValueRef inst)
+{
+    struct ahead a = {t, inst};
+    struct mt_asm_ahead calls = {&a, ahead_access, ahead_untraced};
+    if (!LLVMIsACallInst(inst) || !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return 0;
+    return !mt_asm_ahead(t->u->module, inst, &calls);
+}
+
 static void instrument_function(struct tracer *t, LLVMValueRef function)
 {
     unsigned n;
@@ -99,7 +203,7 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
             continue;
         LLVMPositionBuilderBefore(t->builder, list[i]);
         LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
-        if (count < 0)
+        if (count < 0 && !record_lanes(t, list[i]) && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
             untraced(t, list[i], what);
         for (int j = 0; j < count; j++)
             if (!t->u->options->only || t->u->options->only >> access[j].op & 1)

@@ -65,6 +65,19 @@ const char *mt_image_cpu(const struct mt_unit *u)
     return u->options->cpu ? u->options->cpu : "x86-64-v3";
 }
 
+/* A function that is not inlined and asks for the lanes beside it, or waits for them in step, may be called
+ * from several branches; the CPU device tells those apart by the chain of callers, which frame pointers make
+ * readable. */
+static void keep_frames(struct mt_lowering *l)
+{
+    int any = 0;
+    for (unsigned k = 0; k < l->u->nkernels; k++)
+        any |= l->u->kernels[k].frames;
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); any && f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            set_string_attribute(l->u->context, f, "frame-pointer", "all");
+}
+
 /* Everything but the image's one symbol is internal to it; calling conventions and target attributes are
  * x86-64's. "Reads no memory", "does not synchronise" and the like were true of special registers and warp
  * operations as NVPTX sees them; here they would let the optimiser move reads of threadIdx from one thread to
@@ -230,6 +243,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
             mt_lower_calls(&l, f);
     mt_lower_ranges(&l);
     mt_lower_divisions(&l);
+    mt_lower_counts(&l);
     mt_lower_spins(&l);
     mt_lower_lockstep(&l);
     LLVMStripModuleDebugInfo(clone);
@@ -247,6 +261,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     if (link_builtins(&l))
         goto out;
     mt_lower_kernels(&l);
+    keep_frames(&l);
     mt_image_tables(&l);
     rc = 0;
 out:

@@ -36,6 +36,7 @@ void mt_lower_shared(struct mt_lowering *l);                       /* lower_shar
 void mt_lower_lockstep(struct mt_lowering *l);                     /* lower_lockstep.c */
 void mt_lower_ranges(struct mt_lowering *l);                       /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);                    /* lower_divide.c */
+void mt_lower_counts(struct mt_lowering *l);                       /* count.c */
 void mt_lower_spins(struct mt_lowering *l);                        /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);                        /* lower_plain.c */
 void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
@@ -83,7 +84,8 @@ void mt_image_tables(struct mt_lowering *l); /* image.c */
 struct mt_reach {
     LLVMValueRef *functions;
     unsigned count, cap;
-    int waits; /* a barrier, a warp collective or an unknown function */
+    int waits;   /* a barrier, a warp collective or an unknown function */
+    int gathers; /* a wait for the lanes that are at the same call (activemask, lockstep) */
 };
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);

@@ -14,8 +14,8 @@ struct set {
 static int is_record_call(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    return callee &&
-           (mt_starts(mt_name(callee), "__mt_access_") || !strcmp(mt_name(callee), "__mt_untraced"));
+    return callee && (mt_starts(mt_name(callee), "__mt_access_") ||
+                      !strcmp(mt_name(callee), "__mt_untraced") || !strcmp(mt_name(callee), "__mt_count"));
 }
 
 static int find(const struct set *s, LLVMValueRef function)

@@ -1,11 +1,13 @@
 /* The pass's options: see options.h. */
 #include "options.h"
+#include "modes.h"
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1, .host_stack = 1};
+enum mt_counting mt_pass_counting;
 
 static int set_switch(int *target, const char *value, const char **why)
 {
@@ -74,6 +76,34 @@ static int set_host(const char *value, const char **why)
     return 0;
 }
 
+static int set_lockstep(const char *value, const char **why)
+{
+    if (!strcmp(value, "cta")) {
+        mt_pass_options.lockstep = MT_LOCKSTEP_CTA;
+        return 0;
+    }
+    if (set_switch(&mt_pass_options.lockstep, value, why)) {
+        *why = "expected on, off or cta";
+        return -1;
+    }
+    return 0;
+}
+
+static int set_count(const char *value, const char **why)
+{
+    int on;
+    if (!strcmp(value, "only")) {
+        mt_pass_counting = MT_COUNT_ONLY;
+        return 0;
+    }
+    if (set_switch(&on, value, why)) {
+        *why = "expected on, off or only";
+        return -1;
+    }
+    mt_pass_counting = on ? MT_COUNT_ON : MT_COUNT_OFF;
+    return 0;
+}
+
 int mt_pass_option_set(const char *key_value, const char **why)
 {
     struct mt_pass_options *o = &mt_pass_options;
@@ -96,11 +126,13 @@ int mt_pass_option_set(const char *key_value, const char **why)
     if (IS("gpu-trace"))
         return set_switch(&o->gpu_trace, value, why);
     if (IS("lockstep"))
-        return set_switch(&o->lockstep, value, why);
+        return set_lockstep(value, why);
     if (IS("verbose"))
         return set_switch(&o->verbose, value, why);
     if (IS("rdc"))
         return set_switch(&o->rdc, value, why);
+    if (IS("count"))
+        return set_count(value, why);
     if (IS("host"))
         return set_host(value, why);
     if (IS("host-stack"))
@@ -117,9 +149,9 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return 0;
     }
 #undef IS
-    *why =
-        "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu, host, "
-        "host-stack, host-functions";
+    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu, "
+           "count, host, "
+           "host-stack, host-functions";
     return -1;
 }
 

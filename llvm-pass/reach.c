@@ -5,13 +5,10 @@
 
 /* libmemtrace's functions in which a device thread waits for others: a kernel that reaches one runs as
  * fibers. */
-const char *const mt_waiting_functions[] = {"mt_cpu_barrier",     "mt_cpu_barrier_arrive",
-                                            "mt_cpu_syncwarp",    "mt_cpu_shfl",
-                                            "mt_cpu_vote",        "mt_cpu_match_any",
-                                            "mt_cpu_match_all",   "mt_cpu_redux",
-                                            "mt_cpu_activemask",  "mt_cpu_lockstep",
-                                            "mt_cpu_yield",       "mt_cpu_nanosleep",
-                                            "mt_cpu_exit_thread", NULL};
+const char *const mt_waiting_functions[] = {
+    "mt_cpu_barrier",   "mt_cpu_barrier_arrive", "mt_cpu_syncwarp",  "mt_cpu_shfl",        "mt_cpu_vote",
+    "mt_cpu_match_any", "mt_cpu_match_all",      "mt_cpu_redux",     "mt_cpu_activemask",  "mt_cpu_lockstep",
+    "mt_cpu_step",      "mt_cpu_yield",          "mt_cpu_nanosleep", "mt_cpu_exit_thread", NULL};
 
 static int is_waiting(const char *name)
 {
@@ -19,6 +16,13 @@ static int is_waiting(const char *name)
         if (!strcmp(name, mt_waiting_functions[i]))
             return 1;
     return 0;
+}
+
+/* Lanes that are at the same place, whichever they are. */
+static int is_gathering(const char *name)
+{
+    return !strcmp(name, "mt_cpu_activemask") || !strcmp(name, "mt_cpu_lockstep") ||
+           !strcmp(name, "mt_cpu_step");
 }
 
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function)
@@ -67,6 +71,8 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
         if (LLVMIsDeclaration(f)) {
             if (is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
                 r->waits = 1;
+            if (is_gathering(mt_name(f)))
+                r->gathers = 1;
             continue;
         }
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))

@@ -74,7 +74,7 @@ int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst)
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst));
     const struct mt_facts *f = *place.function ? mt_unit_facts_by_name(u, place.function) : NULL;
     if (!f && !*place.function)
-        f = mt_unit_facts(u, home);
+        f = mt_unit_facts_by_name(u, mt_name(home)); /* the CPU module's functions are copies */
     if (f && f->trace)
         return 1;
     if (f && f->skip)

@@ -91,6 +91,9 @@ struct mt_launch_event {
     uint64_t shared, line, stream, begin_ns, end_ns, records, untraced;
     int traced, status;
     int has_records; /* the key "records" was there */
+    int has_counts;  /* a second count: accesses and bytes of loads, of stores, of atomics */
+    uint64_t counts[6];
+    int no_records; /* compiled with count=only */
 };
 
 struct mt_alloc_event {

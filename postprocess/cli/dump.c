@@ -30,6 +30,11 @@ static const char help[] =
     "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1\n"
     "  -s, --stat              sums per kernel (containers: per thread) instead of records\n"
+    "      --counts            instead of records accesses and bytes of each launch, by kind, and the "
+    "program's "
+    "own\n"
+    "                          count where it was compiled with count=on or only; exit code 1 if they "
+    "differ\n"
     "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, "
     "copies,\n"
     "                          launches, what was lost, how it ended\n"
@@ -47,15 +52,16 @@ struct options {
     struct mt_inputs inputs;
     struct mt_filter filter;
     uint64_t head;
-    int stat, companion, sites, chunks;
+    int stat, counts, companion, sites, chunks;
 };
 
-enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS };
+enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS, OPT_COUNTS };
 static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
                                              {"kernel", required_argument, NULL, 'k'},
                                              {"kernels", required_argument, NULL, 'k'},
                                              {"supersteps", required_argument, NULL, 't'},
                                              {"stat", no_argument, NULL, 's'},
+                                             {"counts", no_argument, NULL, OPT_COUNTS},
                                              {"companion", optional_argument, NULL, 'c'},
                                              {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
                                              {"sites", no_argument, NULL, OPT_SITES},
@@ -89,6 +95,9 @@ static int parse(struct options *x, int argc, char **argv)
             break;
         case 's':
             x->stat = 1;
+            break;
+        case OPT_COUNTS:
+            x->counts = 1;
             break;
         case 'c':
             x->companion = 1;
@@ -157,15 +166,26 @@ static void show_item(FILE *f, const struct options *x, const struct mt_item *it
         fprintf(f, "# %" PRIu64 " more records\n", *shown - x->head);
 }
 
+/* The launch's sums when it ends; 1 when its two counts differ. Of a count without records there is nothing
+ * to compare. */
+static int count_item(FILE *f, const struct mt_item *item, struct mt_tally *tally)
+{
+    if (item->flags & MT_BATCH_BEGIN)
+        memset(tally, 0, sizeof *tally);
+    mt_tally_add(tally, item);
+    return item->flags & MT_BATCH_END ? mt_tally_show(f, tally, item) : 0;
+}
+
 static int run(struct options *x, struct mt_source *s)
 {
     FILE *f = stdout;
     struct mt_stat stat = {0};
+    struct mt_tally tally = {0};
     struct mt_item item;
     struct mt_error err;
     struct mt_progress progress;
     uint64_t shown = 0, records = 0;
-    int rc, selected = 0, ok = 0, complete;
+    int rc, selected = 0, ok = 0, complete, differ = 0;
     mt_progress_init(&progress);
     for (size_t i = 0; x->companion && i < x->inputs.npaths; i++)
         mt_dump_companion(f, x->inputs.paths[i], mt_source_companion(s, i));
@@ -176,10 +196,12 @@ static int run(struct options *x, struct mt_source *s)
             selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
         if (selected && x->stat)
             ok = mt_stat_add(&stat, &item);
+        else if (selected && x->counts)
+            differ |= count_item(f, &item, &tally);
         else if (selected)
             show_item(f, x, &item, &shown);
         records += item.count;
-        if (x->stat)
+        if (x->stat || x->counts)
             mt_progress_step(&progress, s, records);
     }
     mt_progress_end(&progress);
@@ -197,7 +219,12 @@ static int run(struct options *x, struct mt_source *s)
         mt_cli_say("%s", err.message);
         code = mt_cli_exit_code(&err);
     }
-    return code ? code : mt_inputs_finish(s, &complete);
+    code = code ? code : mt_inputs_finish(s, &complete);
+    if (!code && differ) {
+        mt_cli_say("the records of a launch and the program's own count differ");
+        code = MT_EXIT_FAILURE;
+    }
+    return code;
 }
 
 /* Containers on the command line: all inputs, or none. How many, and *code. */

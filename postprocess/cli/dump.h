@@ -25,6 +25,15 @@ int mt_stat_add(struct mt_stat *s, const struct mt_item *item); /* 0, or -1 with
 void mt_stat_show(FILE *f, const struct mt_stat *s);
 void mt_stat_free(struct mt_stat *s);
 
+/* Accesses and bytes of loads, stores and atomics of one launch, of its records; beside them, when the
+ * companion has it, the program's own count. Zero it at a launch's begin. */
+struct mt_tally {
+    uint64_t sums[6], unknown;
+};
+void mt_tally_add(struct mt_tally *t, const struct mt_item *item);
+/* Returns 1 when the two differ (accesses without a record apart: these may have been counted). */
+int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item);
+
 /* NULL: says that there is none. */
 void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c);
 #endif

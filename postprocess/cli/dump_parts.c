@@ -82,6 +82,46 @@ void mt_stat_free(struct mt_stat *s)
     memset(s, 0, sizeof *s);
 }
 
+/* ---- counts per launch ---- */
+
+void mt_tally_add(struct mt_tally *t, const struct mt_item *item)
+{
+    for (size_t i = 0; i < item->count; i++) {
+        uint64_t type = mt_rec_type(&item->records[i]);
+        if (type > MT_ATOMIC) {
+            t->unknown++;
+            continue;
+        }
+        t->sums[2 * type]++;
+        t->sums[2 * type + 1] += mt_rec_size(&item->records[i]);
+    }
+}
+
+static void show_sums(FILE *f, const char *what, const struct mt_item *item, const uint64_t *s)
+{
+    fprintf(f,
+            "%s %" PRIu64 " loads %" PRIu64 " %" PRIu64 " stores %" PRIu64 " %" PRIu64 " atomics %" PRIu64
+            " %" PRIu64 " %s\n",
+            what, item->superstep, s[0], s[1], s[2], s[3], s[4], s[5], item->kernel);
+}
+
+int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item)
+{
+    const struct mt_launch_event *e = item->launch;
+    int differ = 0;
+    show_sums(f, "recorded", item, t->sums);
+    if (t->unknown)
+        fprintf(f, "# %" PRIu64 " records of unknown type\n", t->unknown);
+    if (e && e->untraced)
+        fprintf(f, "untraced %" PRIu64 " %" PRIu64 "\n", item->superstep, e->untraced);
+    if (!e || !e->has_counts)
+        return 0;
+    show_sums(f, "counted ", item, e->counts);
+    for (unsigned i = 0; i < 6 && !e->no_records; i++)
+        differ |= e->untraced ? e->counts[i] < t->sums[i] : e->counts[i] != t->sums[i];
+    return differ;
+}
+
 /* ---- the companion ---- */
 
 static void show_place(FILE *f, const char *file, uint64_t line)

@@ -141,6 +141,14 @@ static int on_thread(struct loader *l, const json_t *o)
     return 0;
 }
 
+static void get_counts(const json_t *o, struct mt_launch_event *e)
+{
+    const json_t *v = json_object_get(o, "counted");
+    e->has_counts = json_is_array(v) && json_array_size(v) == 6;
+    for (size_t i = 0; e->has_counts && i < 6; i++)
+        e->counts[i] = (uint64_t)json_integer_value(json_array_get(v, i));
+}
+
 static int on_launch(struct loader *l, const json_t *o)
 {
     if (get_u64(o, "seq", MT_SEQ_NONE) == MT_SEQ_NONE)
@@ -163,6 +171,8 @@ static int on_launch(struct loader *l, const json_t *o)
     e->has_records = json_is_integer(json_object_get(o, "records"));
     e->records = get_u64(o, "records", 0);
     e->untraced = get_u64(o, "untraced", 0);
+    get_counts(o, e);
+    e->no_records = !get_bool(o, "recorded", 1);
     e->traced = get_bool(o, "traced", 1);
     e->status = (int)get_u64(o, "status", 0);
     return 0;

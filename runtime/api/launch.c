@@ -74,6 +74,8 @@ static void describe(struct mt_launch_line *l, const struct mt_image_kernel *k,
         .block = {c->block.x, c->block.y, c->block.z},
         .shared = c->shared,
         .site = site,
+        .counted = (k->flags & MT_KERNEL_COUNTED) != 0,
+        .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0,
     };
 }
 
@@ -149,6 +151,8 @@ static void ended(struct launch_op *l, int status)
     l->line.status = status;
     l->line.records = l->run.records;
     l->line.untraced = l->run.untraced;
+    memcpy(l->line.counts, l->run.counts, sizeof l->line.counts);
+    memcpy(l->line.recorded, l->run.recorded, sizeof l->line.recorded);
     mt_trace_end(l->trace, &l->line);
     if (l->f->kernel->flags & MT_KERNEL_PRINTF)
         mt_printed();

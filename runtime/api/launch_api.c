@@ -82,7 +82,9 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .grid = {c->grid.x, c->grid.y, c->grid.z},
                  .block = {c->block.x, c->block.y, c->block.z},
                  .shared = c->shared,
-                 .site = site},
+                 .site = site,
+                 .counted = (k->flags & MT_KERNEL_NO_RECORDS) != 0, /* a GPU does either */
+                 .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
     if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() &&
         !(g->launch.line.left_out = mt_selection_leaves_out(g->launch.line.kernel)))

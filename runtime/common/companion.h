@@ -28,6 +28,11 @@ struct mt_launch_line {
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */
     uint64_t untraced;
+    /* The second count: accesses and bytes of loads, stores, atomics, by the program's own counters; the same
+     * of the records. */
+    int counted;    /* there is one */
+    int no_records; /* and no records to compare with */
+    uint64_t counts[6], recorded[6];
     int traced;           /* 1: name, records and EOT stand in the trace */
     const char *left_out; /* not traced because of this setting; NULL: none */
     int status;           /* cudaError_t */

@@ -145,6 +145,15 @@ void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3])
         (size_t)snprintf(text, sizeof text, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", v[0], v[1], v[2]));
 }
 
+void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t n)
+{
+    char text[32];
+    put_key(j, key);
+    for (size_t i = 0; i < n; i++)
+        put(j, text, (size_t)snprintf(text, sizeof text, "%c%" PRIu64, i ? ',' : '[', v[i]));
+    put(j, n ? "]" : "[]", n ? 1 : 2);
+}
+
 void mt_json_end(struct mt_json *j)
 {
     put(j, "}\n", 2);

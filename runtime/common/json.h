@@ -17,9 +17,10 @@ void mt_json_begin(struct mt_json *j, const char *ev);
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value);
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value);
 void mt_json_bool(struct mt_json *j, const char *key, int value);
-void mt_json_address(struct mt_json *j, const char *key, uint64_t value);    /* "0x…" */
-void mt_json_string(struct mt_json *j, const char *key, const char *value);  /* NULL is "" */
-void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3]); /* [x,y,z] */
+void mt_json_address(struct mt_json *j, const char *key, uint64_t value);           /* "0x…" */
+void mt_json_string(struct mt_json *j, const char *key, const char *value);         /* NULL is "" */
+void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3]);        /* [x,y,z] */
+void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t n); /* [v0,v1,…] */
 void mt_json_end(struct mt_json *j);
 void mt_json_free(struct mt_json *j);
 #endif

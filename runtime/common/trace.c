@@ -22,6 +22,7 @@ struct mt_trace {
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
+    uint64_t disagree;                                  /* launches whose records and counters differ */
     char why[512];                                      /* why something is lost */
     int told;                                           /* the lost line is written */
     int closed, whole;                                  /* closed, and nothing was missing then */
@@ -123,6 +124,35 @@ void mt_trace_append(void *trace, const void *records, size_t n)
         mt_sink_append(t->sink, records, n);
 }
 
+/* Do the records of a launch agree with the program's own count? What has no record may have been counted. A
+ * launch that failed stopped somewhere. */
+static int counts_agree(const struct mt_launch_line *l)
+{
+    if (!l->counted || l->no_records || !l->traced || l->status)
+        return 1;
+    for (unsigned i = 0; i < sizeof l->counts / sizeof *l->counts; i++)
+        if (l->untraced ? l->counts[i] < l->recorded[i] : l->counts[i] != l->recorded[i])
+            return 0;
+    return 1;
+}
+
+static void check_counts(struct mt_trace *t, const struct mt_launch_line *l)
+{
+    const uint64_t *c = l->counts, *r = l->recorded;
+    if (counts_agree(l))
+        return;
+    t->disagree++;
+    if (!t->why[0])
+        snprintf(t->why, sizeof t->why, "kernel %.200s: its records are not what its counters say",
+                 l->kernel);
+    mt_report("kernel %s: accesses/bytes of loads, stores, atomics: records %llu/%llu, %llu/%llu, %llu/%llu, "
+              "counters %llu/%llu, %llu/%llu, %llu/%llu; the trace is incomplete",
+              l->kernel, (unsigned long long)r[0], (unsigned long long)r[1], (unsigned long long)r[2],
+              (unsigned long long)r[3], (unsigned long long)r[4], (unsigned long long)r[5],
+              (unsigned long long)c[0], (unsigned long long)c[1], (unsigned long long)c[2],
+              (unsigned long long)c[3], (unsigned long long)c[4], (unsigned long long)c[5]);
+}
+
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
 {
     if (!mt_tracing())
@@ -148,6 +178,7 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
                      t->sink && *mt_sink_error(t->sink) ? mt_sink_error(t->sink)
                                                         : "the device counted other records than arrived");
     }
+    check_counts(t, l);
     mt_companion_launch(t->companion, l);
     t->busy = 0;
 }
@@ -161,9 +192,9 @@ void mt_trace_drop(struct mt_trace *t, uint64_t launches)
 /* Companion first: whoever reads the trace to its end shall find it whole. */
 static void end_companion(struct mt_trace *t)
 {
-    int whole = t->closed
-                    ? t->whole
-                    : t->sink && mt_sink_on(t->sink) && t->written == t->counted && !t->busy && !t->dropped;
+    int whole = t->closed ? t->whole
+                          : t->sink && mt_sink_on(t->sink) && t->written == t->counted && !t->busy &&
+                                !t->dropped && !t->disagree;
     t->whole = whole;
     if (t->dropped)
         snprintf(t->why, sizeof t->why, "the program ended before %llu launches of this stream did",

@@ -38,6 +38,8 @@ enum mt_kernel_flags {
     MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */
     MT_KERNEL_TRACED = 2, /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
     MT_KERNEL_PRINTF = 4, /* may print */
+    MT_KERNEL_COUNTED = 32,      /* its accesses are counted, too (mt_cpu_tls.counts) */
+    MT_KERNEL_NO_RECORDS = 64,   /* … instead of being recorded */
     MT_KERNEL_GPU_UNTRACED = 16, /* traced, but not on a GPU */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
@@ -81,6 +83,9 @@ struct mt_image_head {
  */
 #define MT_SHARED_RESERVED 1024
 
+/* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
+#define MT_COUNTS 6u
+
 /* State of the device thread that runs on this OS thread, and of its trace buffer. Device threads never move
  * between OS threads. The pass reads no field by offset: all access is through builtins. */
 struct mt_cpu_tls {
@@ -109,6 +114,7 @@ struct mt_cpu_tls {
     void *
         grid_workspace; /* cooperative launches: what %envreg1 (high half) and %envreg2 (low half) point to */
     uint64_t untraced;  /* accesses without a record, of the CTAs that this thread has not reported yet */
+    uint64_t counts[MT_COUNTS]; /* since the worker took up the launch it is at */
 };
 
 #pragma GCC visibility push(default)
@@ -169,6 +175,10 @@ MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
 MT_CONVERGENT uint32_t mt_cpu_activemask(void);
 /* Warp-synchronous code without collectives (volatile shared): same wait, no result. */
 MT_CONVERGENT void mt_cpu_lockstep(void);
+/* The same for code that counts on the warp running in step throughout (lockstep=on): of the lanes that wait,
+ * those with the lowest `order` go on, as a warp that reconverges lets those behind catch up. `order` rises
+ * along the code of a function. */
+MT_CONVERGENT void mt_cpu_step(uint32_t order);
 /* ---- textures and surfaces ----
  *
  * `what` says which PTX instruction it is: MT_TEX_GEOMETRY in the low bits, the others or-ed to it. `in` are

@@ -61,6 +61,9 @@ struct mt_cpu_launch {
     /* Results. */
     uint64_t records;  /* records made, counted independently of flush */
     uint64_t untraced; /* accesses executed that have no record */
+    /* Of kernels with MT_KERNEL_COUNTED (zeros else): what the program's own counters say, and the same of
+     * the records handed to flush. */
+    uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
     char message[512]; /* why it failed, where: a phrase without the kernel's name; "" otherwise */
 };
 /* Runs the launch to its end. Returns 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure,

@@ -132,6 +132,10 @@ static void say_done(struct mt_run *run)
     mt_image_args_free(run->args);
     l->records = run->records;
     l->untraced = run->untraced;
+    for (unsigned i = 0; i < MT_COUNTS; i++) {
+        l->counts[i] = run->counts[i];
+        l->recorded[i] = run->recorded[i];
+    }
     free(run);
     l->done(l->done_ctx, status);
 }
@@ -312,6 +316,8 @@ int mt_cpu_start(struct mt_cpu_launch *l)
 {
     int rc = check(l);
     l->records = l->untraced = 0;
+    memset(l->counts, 0, sizeof l->counts);
+    memset(l->recorded, 0, sizeof l->recorded);
     if (rc)
         return rc;
     l->message[0] = 0;

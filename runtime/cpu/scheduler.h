@@ -52,6 +52,7 @@ struct mt_run {
     _Atomic int bad;            /* error code of a bad access (check.c) */
     _Atomic uint32_t after_bad; /* accesses since then */
     _Atomic uint64_t records, untraced;
+    _Atomic uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
 };
 
 /* ---- fibers
@@ -93,6 +94,7 @@ struct mt_group {
     uint32_t mask, arrived;
 };
 
+#define MT_ANY_ORDER UINT32_MAX
 struct mt_warp {
     uint32_t lanes; /* that exist */
     uint32_t exited;
@@ -103,7 +105,9 @@ struct mt_warp {
     struct mt_group group[MT_WARP];
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];
-    uint64_t site[MT_WARP]; /* of parked lanes: call site, or a hash of the chain of call sites */
+    uint64_t site[MT_WARP];  /* of parked lanes: call site, or a hash of the chain of call sites */
+    uint32_t order[MT_WARP]; /* of parked lanes: the lowest go on first (mt_cpu_step); MT_ANY_ORDER */
+    uint32_t passed;         /* times in a row that lanes of higher order were left waiting */
 };
 
 struct mt_barrier {

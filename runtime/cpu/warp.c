@@ -8,7 +8,8 @@
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
-#define STREAK_MAX 256 /* collectives of one warp in a row before other warps get their turn */
+#define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
+#define STREAK_MAX 256  /* collectives of one warp in a row before other warps get their turn */
 
 static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uint32_t lane)
 {
@@ -247,9 +248,28 @@ uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op)
 /* ---- parked lanes
  * ----------------------------------------------------------------------------------------------- */
 
+/* The parked lanes whose turn it is: those of the lowest order. Lanes that spin for what a later place of the
+ * code does would keep it waiting for ever, on a GPU too; here all go on after a while. */
+static uint32_t next_parked(struct mt_warp *w)
+{
+    uint32_t lowest = MT_ANY_ORDER, lanes = 0;
+    for (uint32_t m = w->parked; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        if (w->order[i] < lowest) {
+            lowest = w->order[i];
+            lanes = 0;
+        }
+        lanes |= (uint32_t)(w->order[i] == lowest) << i;
+    }
+    if (lanes != w->parked && ++w->passed <= PASSED_MAX)
+        return lanes;
+    w->passed = 0;
+    return w->parked;
+}
+
 static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
 {
-    uint32_t parked = w->parked;
+    uint32_t parked = next_parked(w);
     for (uint32_t left = parked; left;) {
         uint64_t site = w->site[__builtin_ctz(left)];
         uint32_t same = 0;
@@ -261,7 +281,7 @@ static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
             lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m))->result = same;
         left &= ~same;
     }
-    w->parked = 0;
+    w->parked &= ~parked;
     cta->parked -= (uint32_t)__builtin_popcount(parked);
     make_ready(cta, warp, parked);
     return __builtin_popcount(parked);
@@ -299,13 +319,14 @@ static uint64_t call_site(const struct mt_cta *cta, const void *address, void **
     return site;
 }
 
-static uint32_t park(const void *address, void **frame)
+static uint32_t park(const void *address, void **frame, uint32_t order)
 {
     struct mt_cta *cta = mt_cta_waiting("activemask");
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
     uint32_t bit = 1u << self->lane;
-    w->site[self->lane] = call_site(cta, address, frame);
+    w->site[self->lane] = call_site(cta, address, frame) + order;
+    w->order[self->lane] = order;
     w->parked |= bit;
     w->blocked |= bit;
     cta->parked++;
@@ -315,12 +336,17 @@ static uint32_t park(const void *address, void **frame)
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)
 {
-    return park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0));
+    return park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0), MT_ANY_ORDER);
 }
 
 __attribute__((noinline)) void mt_cpu_lockstep(void)
 {
-    park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0));
+    park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0), MT_ANY_ORDER);
+}
+
+__attribute__((noinline)) void mt_cpu_step(uint32_t order)
+{
+    park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0), order);
 }
 
 /* ---- exits and deadlocks

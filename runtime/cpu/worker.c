@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include "check.h"
 #include "local.h"
+#include "memtrace/record.h"
 #include "scheduler.h"
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
@@ -31,6 +33,31 @@ int mt_cpu_is_worker(void)
 
 /* ---- records ---- */
 
+/* Adds up the records of a launch whose program counts its accesses, too. */
+static void tally(struct mt_run *run, const uint64_t *records, uint64_t n)
+{
+    uint64_t sum[MT_COUNTS] = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t type = records[3 * i] >> 28 & 15;
+        if (type < MT_COUNTS / 2) {
+            sum[2 * type]++;
+            sum[2 * type + 1] += records[3 * i] & MT_RAW_MAX_SIZE;
+        }
+    }
+    for (unsigned i = 0; i < MT_COUNTS; i++)
+        atomic_fetch_add_explicit(&run->recorded[i], sum[i], memory_order_relaxed);
+}
+
+/* What the program counted since the worker came to this run. */
+static void take_counts(struct mt_run *run)
+{
+    uint64_t *counts = mt_cpu_tls.counts;
+    for (unsigned i = 0; i < MT_COUNTS; i++)
+        if (counts[i])
+            atomic_fetch_add_explicit(&run->counts[i], counts[i], memory_order_relaxed);
+    memset(counts, 0, MT_COUNTS * sizeof *counts);
+}
+
 /* Hands the buffer's records to the launch they belong to. */
 static void flush(struct mt_worker *w)
 {
@@ -44,6 +71,8 @@ static void flush(struct mt_worker *w)
     int in_device = w->in_device;
     w->in_device = 0; /* a fault in there is not the kernel's */
     atomic_fetch_add_explicit(&run->records, words / 3, memory_order_relaxed);
+    if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
+        tally(run, w->buffer, words / 3);
     run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
     w->in_device = in_device;
 }
@@ -76,6 +105,8 @@ static void settle(struct mt_worker *w)
     if (mt_cpu_tls.untraced)
         atomic_fetch_add_explicit(&run->untraced, mt_cpu_tls.untraced, memory_order_relaxed);
     mt_cpu_tls.untraced = 0;
+    if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
+        take_counts(run);
     w->run = NULL;
     w->finished = 0;
     mt_pool_report(run, finished);

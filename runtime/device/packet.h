@@ -58,7 +58,8 @@ struct mt_gpu_context {
     uint32_t ring_mask; /* a power of two less one */
     uint32_t id;        /* index of this context */
     uint64_t untraced;  /* accesses that have no record */
-    uint64_t pad[13];
+    uint64_t counts[6]; /* without records: accesses and bytes of loads, stores, atomics */
+    uint64_t pad[7];
     uint64_t records[MT_GPU_COUNTERS]; /* records made, by CTA number */
 };
 

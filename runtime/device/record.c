@@ -162,6 +162,56 @@ void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t typ
         block(c, (uint64_t)address, bytes, type, site);
 }
 
+/* ---- counting instead of recording (option count=only) ------------------------------------------- */
+
+/* The lanes that run an access together count it together. */
+static NOINLINE void count(struct mt_gpu_context *c, uint32_t meta)
+{
+    uint32_t mask = mt_active(), n = (uint32_t)__builtin_popcount(mask), type = meta >> 28;
+    if (type < 3 && mt_lane() == (uint32_t)__builtin_ctz(mask)) {
+        mt_count(&c->counts[2 * type], n);
+        mt_count(&c->counts[2 * type + 1], (uint64_t)n * (meta & MT_RAW_MAX_SIZE));
+    }
+}
+
+static NOINLINE void count_block(struct mt_gpu_context *c, uint64_t bytes, uint32_t type)
+{
+    if (type < 3) {
+        mt_count(&c->counts[2 * type], (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE);
+        mt_count(&c->counts[2 * type + 1], bytes);
+    }
+}
+
+void __mt_gpu_count_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
+{
+    (void)address, (void)site;
+    if (c)
+        count(c, meta);
+}
+
+void __mt_gpu_count_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
+{
+    (void)site;
+    if (c && mt_is_global(address))
+        count(c, meta);
+}
+
+void __mt_gpu_count_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
+                             struct mt_gpu_context *c)
+{
+    (void)address, (void)site;
+    if (c && bytes)
+        count_block(c, bytes, type);
+}
+
+void __mt_gpu_count_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
+                              struct mt_gpu_context *c)
+{
+    (void)site;
+    if (c && bytes && mt_is_global(address))
+        count_block(c, bytes, type);
+}
+
 void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c)
 {
     (void)note;

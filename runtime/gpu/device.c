@@ -211,6 +211,8 @@ static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
             continue;
         f->counted = records_of(&d->mirror[i]) - records_of(&d->before[i]);
         f->untraced = d->mirror[i].untraced - d->before[i].untraced;
+        for (unsigned k = 0; k < sizeof f->counts / sizeof *f->counts; k++)
+            f->counts[k] = d->mirror[i].counts[k] - d->before[i].counts[k];
         d->before[i] = d->mirror[i];
         ended[n++] = f;
     }

@@ -197,6 +197,7 @@ static void finish(struct mt_queue *q, struct mt_flight *f)
     if (f->gone)
         l->records++; /* how many are missing is not known; one stands for them */
     l->untraced = f->untraced;
+    memcpy(l->counts, f->counts, sizeof l->counts);
     l->status = f->status;
     if (f->taken < f->counted)
         mt_report("kernel %s: the GPU made %llu records, %llu arrived", l->kernel,

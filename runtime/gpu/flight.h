@@ -22,6 +22,7 @@ struct mt_flight {
     uint64_t taken;               /* records that came */
     uint64_t counted;             /* that the device made; valid when ended */
     uint64_t untraced;
+    uint64_t counts[6];  /* as in mt_launch_line */
     int ended;           /* the device has ended it; nothing more is written for it */
     int status;          /* cudaError_t it ends with */
     int gone;            /* the device died: what has come is all there is */

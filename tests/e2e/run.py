@@ -19,6 +19,7 @@ import cases_selection  # noqa: E402,F401
 import cases_rdc  # noqa: E402,F401
 import cases_streams  # noqa: E402,F401
 import cases_language  # noqa: E402,F401
+import cases_pass  # noqa: E402,F401
 
 
 def main():

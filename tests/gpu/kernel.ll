@@ -5,6 +5,10 @@ declare void @__mt_gpu_access_generic(ptr, i32, i32, ptr)
 declare void @__mt_gpu_access_global_n(ptr, i64, i32, i32, ptr)
 declare void @__mt_gpu_access_generic_n(ptr, i64, i32, i32, ptr)
 declare void @__mt_gpu_untraced(i32, ptr)
+declare void @__mt_gpu_count_global(ptr, i32, i32, ptr)
+declare void @__mt_gpu_count_generic(ptr, i32, i32, ptr)
+declare void @__mt_gpu_count_global_n(ptr, i64, i32, i32, ptr)
+declare void @__mt_gpu_count_generic_n(ptr, i64, i32, i32, ptr)
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 
 define void @kernel(ptr %p, i64 %n, ptr %memtrace.ctx) {
@@ -18,6 +22,10 @@ define void @kernel(ptr %p, i64 %n, ptr %memtrace.ctx) {
   call void @__mt_gpu_access_global_n(ptr %a, i64 %n, i32 0, i32 2, ptr %memtrace.ctx)
   call void @__mt_gpu_access_generic_n(ptr %a, i64 %n, i32 0, i32 3, ptr %memtrace.ctx)
   call void @__mt_gpu_untraced(i32 0, ptr %memtrace.ctx)
+  call void @__mt_gpu_count_global(ptr %a, i32 4, i32 0, ptr %memtrace.ctx)
+  call void @__mt_gpu_count_generic(ptr %a, i32 268435460, i32 1, ptr %memtrace.ctx)
+  call void @__mt_gpu_count_global_n(ptr %a, i64 %n, i32 0, i32 2, ptr %memtrace.ctx)
+  call void @__mt_gpu_count_generic_n(ptr %a, i64 %n, i32 0, i32 3, ptr %memtrace.ctx)
   ret void
 }
 !nvvm.annotations = !{!0}

@@ -4,16 +4,15 @@
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 declare { float, float, float, float } @llvm.nvvm.tex.unified.1d.v4f32.s32(i64, i32)
-declare <4 x float> @llvm.masked.load.v4f32.p1(ptr addrspace(1), i32, <4 x i1>, <4 x float>)
 
 ; CHECK-LABEL: define float @texture(
 ; CHECK: call void @__mt_untraced(i32 0)
 ; CHECK: call void @__mt_untraced(i32 1)
 ; WARN: warning: {{.*}}global memory access without a record (counted at run time): llvm.nvvm.tex.unified.1d.v4f32.s32
-; WARN: warning: {{.*}}llvm.masked.load
-define float @texture(i64 %t, i32 %x, ptr addrspace(1) %p, <4 x i1> %m) {
+; WARN: warning: {{.*}}inline asm: multimem.red.relaxed.gpu.global.add.u32
+define float @texture(i64 %t, i32 %x, ptr addrspace(1) %p) {
   %v = call { float, float, float, float } @llvm.nvvm.tex.unified.1d.v4f32.s32(i64 %t, i32 %x)
-  %w = call <4 x float> @llvm.masked.load.v4f32.p1(ptr addrspace(1) %p, i32 4, <4 x i1> %m, <4 x float> zeroinitializer)
+  call void asm sideeffect "multimem.red.relaxed.gpu.global.add.u32 [$0], 1;", "l"(ptr addrspace(1) %p)
   %r = extractvalue { float, float, float, float } %v, 0
   ret float %r
 }

@@ -51,6 +51,15 @@ MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, ui
         __mt_access_global_n(p, bytes, type, site);
 }
 
+/* The second count (llvm-pass/count.c). */
+MT_INLINED void __mt_count(void *p, uint64_t accesses, uint64_t bytes, uint32_t kind)
+{
+    if (accesses && is_global(p)) {
+        mt_cpu_tls.counts[2 * kind] += accesses;
+        mt_cpu_tls.counts[2 * kind + 1] += bytes;
+    }
+}
+
 /* Texture reads and the like: counted per launch. */
 MT_INLINED void __mt_untraced(uint32_t note)
 {

@@ -1,0 +1,11 @@
+/* Options of the pass that have more values than on and off, and that the AST side has no business with. */
+#ifndef MT_PASS_MODES_H
+#define MT_PASS_MODES_H
+
+/* The second count of accesses: beside the records, or instead of them (option count). */
+enum mt_counting { MT_COUNT_OFF, MT_COUNT_ON, MT_COUNT_ONLY };
+extern enum mt_counting mt_pass_counting;
+
+/* Values of mt_pass_options.lockstep: what the CPU device runs in step (lower_lockstep.c). */
+enum mt_lockstep { MT_LOCKSTEP_OFF, MT_LOCKSTEP_ON, MT_LOCKSTEP_CTA };
+#endif
