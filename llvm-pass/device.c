@@ -122,7 +122,7 @@ static void forget_kernels_of_others(LLVMModuleRef module)
     for (int i = 0; i < dropped; i++) {
         mt_shim_drop_dead_users(kernels[i]);
         if (!LLVMGetFirstUse(kernels[i]))
-            LLVMDeleteFunction(kernels[i]);
+            mt_shim_detach_function(kernels[i]); /* as in instrument.c */
     }
     free(entries);
     free(kernels);

@@ -253,7 +253,8 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
     for (unsigned i = 0; i < u->nfacts; i++)
         if (u->facts[i].function == old)
             u->facts[i].function = new;
-    LLVMDeleteFunction(old);
+    /* NVPTX remembers by address which functions are kernels: another function at this one's would be one. */
+    mt_shim_detach_function(old);
     LLVMSetValueName2(new, k->name, strlen(k->name));
     k->function = new;
 }

@@ -175,6 +175,13 @@ void mt_shim_make_impure(LLVMValueRef value)
         strip(*C);
 }
 
+void mt_shim_detach_function(LLVMValueRef function)
+{
+    Function *F = unwrap<Function>(function);
+    F->dropAllReferences();
+    F->removeFromParent();
+}
+
 void mt_shim_drop_comdat(LLVMValueRef global)
 {
     if (auto *O = dyn_cast<GlobalObject>(unwrap(global)))

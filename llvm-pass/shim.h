@@ -43,6 +43,8 @@ void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from);
 void mt_shim_make_impure(LLVMValueRef function_or_call);
 /* Removes a comdat. */
 void mt_shim_drop_comdat(LLVMValueRef global);
+/* Out of its module, for ever: its memory is not given back. */
+void mt_shim_detach_function(LLVMValueRef function);
 /* Copies the byval and alignment attributes of a function's parameters to a call of it. */
 void mt_shim_copy_param_attributes(LLVMValueRef call, LLVMValueRef function);
 /* The same call of another function, which has one more parameter; the old call is gone. */
