@@ -115,6 +115,8 @@ def expected(body):
             if "global" in [m.split("::")[0] for m in mods] and not other:
                 return "?"
         elif op == "cp" and "bulk" in mods and "tensor" not in mods:
+            if "cp_mask" in mods:  # only some of the bytes
+                return "?"
             places = [m for m in mods if re.match(r"shared|global", m)]
             if places[:1] == ["global"]:
                 said.append(("atomic" if "reduce" in mods else "store") + " n global")

@@ -99,12 +99,12 @@ static __global__ void compared(const int *in, int *out)
     out[threadIdx.x] = v;
 }
 ROW("@p of a comparison",
-    "10 loads; which ones is not known before the statement: it is counted once per thread as untraced")
+    "10 loads: the comparison is made in front of the statement as well")
 {
     conf::buffer<int> in(r, 32, [](long i) { return i * 9; }), out(r, 32);
     compared<<<1, 32>>>(in, out);
     out.is([](long i) { return i < 10 ? i * 9 : 7; });
-    r.untraced(32);
+    r.loads(10, 4);
     r.stores(32, 4);
 }
 static __global__ void hints(const int *in)

@@ -101,11 +101,31 @@ def files(result):
     return [result.path(s) for s in result.streams()]
 
 
+def actual_steps(result, expected):
+    """The superstep that each expected launch got: the k-th launch of a kernel is the k-th expected one, and launches of
+    several streams have the numbers in which they began."""
+    begun = sorted({e["seq"]: e["kernel"] for s in result.streams() for e in result.companion(s).all("launch")}.items())
+    steps = {}
+    for step, (_, kernel) in enumerate(begun):
+        steps.setdefault(kernel, []).append(step)
+    same("launches", [len(v) for v in steps.values()],
+         [sum(launch["kernel"] == k for launch in expected) for k in steps])
+    return [steps[launch["kernel"]].pop(0) for launch in expected]
+
+
 def check_example(world, name, arguments=None):
     expect, arguments, result = run_example(world, name, arguments)
     comm = world.extract(files(result), "--sections=all")
     same("format", (comm["format"], comm["version"], comm["complete"]), ("memtrace-comm", 1, True))
     wanted = expect.launches(arguments, "-O2")
+    if len(result.streams()) > 1:
+        step = actual_steps(result, wanted)
+        for p, k in ((p, k) for k in range(len(step)) for p in range(k)):
+            holds(f"launches {p} and {k} of one stream or one round in order",
+                  step[p] < step[k] or (wanted[p]["stream"] != wanted[k]["stream"] and k - p < 3))
+    else:
+        step = range(len(wanted))
+    wanted = [launch for _, launch in sorted(zip(step, wanted), key=lambda x: x[0])]
     for key, want in zip(("KDV", "CDV", "SDV"), data_volumes(wanted, 5)):
         got = comm[key]
         quiet = {k: {s: v for s, v in steps.items() if v != {"Load": 0, "Store": 0} and v != {}}
@@ -113,7 +133,9 @@ def check_example(world, name, arguments=None):
         same(f"{name}: {key}", quiet, want)
     invariants(comm)
     if hasattr(expect, "transfers"):
-        same(f"{name}: transfers", ordered_transfers(comm), expect.transfers(arguments))
+        same(f"{name}: transfers", ordered_transfers(comm),
+             {(sk, sc, step[ss], dk, dc, step[ds]): v
+              for (sk, sc, ss, dk, dc, ds), v in expect.transfers(arguments).items()})
     if hasattr(expect, "unordered"):
         sums = {}
         for (sk, sc, ss, dk, dc, ds), leaf in flat_transfers(comm).items():
