@@ -98,8 +98,7 @@ static __global__ void compared(const int *in, int *out)
                  : "l"(in + threadIdx.x), "r"(threadIdx.x));
     out[threadIdx.x] = v;
 }
-ROW("@p of a comparison",
-    "10 loads: the comparison is made in front of the statement as well")
+ROW("@p of a comparison", "10 loads: the comparison is made in front of the statement as well")
 {
     conf::buffer<int> in(r, 32, [](long i) { return i * 9; }), out(r, 32);
     compared<<<1, 32>>>(in, out);

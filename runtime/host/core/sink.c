@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELP_AT 3u           /* so many wait: the thread that brings one more works, too */
+#define HELP_AT 3u /* so many wait: the thread that brings one more works, too */
+/* Free buffers that are left alone: the worker's core has just read them, and who writes there now waits for
+ * it. */
+#define REST 4u
 #define WORKER_GONE 8192u    /* steps of waiting */
 #define TEXT_BYTES 65536u    /* gathered before a write to a regular file */
 #define TEXT_FIFO 4096u      /* to a FIFO */
@@ -19,8 +22,9 @@ static struct {
     struct mt_mtc_file file;
     struct mt_mtc_writer *writer;
 
-    struct mt_spin lock; /* free list */
-    struct mt_buffer *free;
+    struct mt_spin lock;                /* free list */
+    struct mt_buffer *free, *free_last; /* oldest first */
+    unsigned nfree;
 
     struct mt_spin text_lock; /* text, its file */
 
@@ -78,19 +82,35 @@ static void kick(void)
 
 /* ---- buffers ---- */
 
+/* The one that was given back first, if there are more than `keep`. */
+static struct mt_buffer *take_free(unsigned keep)
+{
+    struct mt_buffer *b = NULL;
+    mt_spin_lock(&s.lock);
+    if (s.nfree > keep) {
+        b = s.free;
+        s.free = b->next;
+        s.nfree--;
+    }
+    mt_spin_unlock(&s.lock);
+    return b;
+}
+
 struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq)
 {
     struct mt_buffer *b = NULL;
     for (unsigned step = 0; !b; step++) {
-        mt_spin_lock(&s.lock);
-        b = s.free;
-        if (b)
-            s.free = b->next;
-        mt_spin_unlock(&s.lock);
-        if (b || (mt_queue_waiting() < MT_QUEUE_MAX && !(b = mt_plat_map(MT_BUFFER_BYTES))))
+        if ((b = take_free(REST)))
+            break;
+        if (mt_queue_waiting() < MT_QUEUE_MAX) {
+            if (!(b = mt_plat_map(MT_BUFFER_BYTES)))
+                b = take_free(0);
+            break;
+        }
+        if ((b = take_free(0)))
             break;
         /* A FIFO's reader may be slow: that is for the worker to wait for, as long as there is one. */
-        if (!b && ((s.out.fifo && step < WORKER_GONE) || !mt_queue_step(1)))
+        if ((s.out.fifo && step < WORKER_GONE) || !mt_queue_step(1))
             mt_plat_pause(step);
     }
     if (b) {
@@ -106,9 +126,13 @@ void mt_sink_return(struct mt_buffer *b)
 {
     if (__atomic_load_n(&mt_g.stopping, __ATOMIC_RELAXED) && b->kind == MT_BUFFER_ENTRIES)
         return; /* its thread may not have noticed yet and still append */
+    b->next = NULL;
     mt_spin_lock(&s.lock);
-    b->next = s.free;
-    s.free = b;
+    if (s.nfree++)
+        s.free_last->next = b;
+    else
+        s.free = b;
+    s.free_last = b;
     mt_spin_unlock(&s.lock);
 }
 
