@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELP_AT 3u /* so many wait: the thread that brings one more works, too */
+#define HELP_AT 8u /* so many wait: the thread that brings one more works, too */
 /* Free buffers that are left alone: the worker's core has just read them, and who writes there now waits for
  * it. */
 #define REST 4u
