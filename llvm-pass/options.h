@@ -23,7 +23,7 @@ struct mt_pass_options {
     int strip_debug; /* line tables were turned on by us: remove all debug info after the pass */
     int cpu_image;   /* 1 (default): emit the CPU image */
     int gpu_trace;   /* 1 (default): instrument the GPU's code */
-    int lockstep;    /* 1: treat every shared-memory store as a warp-synchronous point on the CPU device */
+    int lockstep;    /* enum mt_lockstep (modes.h): what the CPU device runs in step */
     int verbose;
     int rdc;              /* -fgpu-rdc: device code of several files is linked into one program */
     int host;             /* enum mt_host_tracing: trace the host's accesses, too */
@@ -37,8 +37,9 @@ extern struct mt_pass_options mt_pass_options;
 
 /* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
- * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off), verbose (on|off), rdc
- * (on|off), cpu, host (on|off|atomic), host-stack (on|off), host-functions (a regex). */
+ * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off|cta), count
+ * (on|off|only), verbose (on|off), rdc (on|off), cpu, host (on|off|atomic), host-stack (on|off),
+ * host-functions (a regex). */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);
 /* Reads MEMTRACE_PASS_OPTIONS: key=value separated by ';', and off=FILE:FIRST-LAST. For opt, where no AST

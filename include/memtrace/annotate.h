@@ -28,7 +28,7 @@
 #endif
 
 /* The runtime's functions; weak, so that programs link without it, too. For the whole process; they do not
- * nest. Launches that are left out run as they are, at full speed, and show as such in the companion. */
+ * nest. Launches that are left out show as such in the companion. */
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -20,6 +20,13 @@ static int check_attributes(const struct cudaMemcpyAttributes *attributes, const
     return 0;
 }
 
+/* Behind a copy that was asked for with `e`: a source that is only valid now has been read when this returns.
+ */
+static cudaError_t made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
+{
+    return !e && order == cudaMemcpySrcAccessOrderDuringApiCall ? IMPL(cudaStreamSynchronize)(stream) : e;
+}
+
 static cudaError_t batch(void *const *dst, const void *const *src, const size_t *bytes, size_t n,
                          const struct cudaMemcpyAttributes *attributes, const size_t *first,
                          size_t nattributes, size_t *failed, cudaStream_t stream)
@@ -35,9 +42,7 @@ static cudaError_t batch(void *const *dst, const void *const *src, const size_t 
     for (size_t i = 0, at = 0; i < n; i++) {
         at += at + 1 < nattributes && first[at + 1] == i;
         cudaError_t e = REC(cudaMemcpyAsync)(dst[i], src[i], bytes[i], cudaMemcpyDefault, stream);
-        /* A source that is only valid now. */
-        if (!e && attributes[at].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall)
-            e = IMPL(cudaStreamSynchronize)(stream);
+        e = made(e, attributes[at].srcAccessOrder, stream);
         if (e && failed)
             *failed = i;
         if (e)
@@ -96,8 +101,7 @@ static cudaError_t batch_3d(const struct cudaMemcpy3DBatchOp *ops, size_t n, uns
         if (!e)
             e = operand(&ops[i].dst, &ops[i].extent, &p.dstArray, &p.dstPos, &p.dstPtr);
         e = e ? mt_fail(e) : REC(cudaMemcpy3DAsync)(&p, stream);
-        if (!e && ops[i].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall)
-            e = IMPL(cudaStreamSynchronize)(stream);
+        e = made(e, ops[i].srcAccessOrder, stream);
         if (e && failed)
             *failed = i;
         if (e)
