@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "memtrace/device.h"
 #include "memtrace/record.h"
 #ifdef __cplusplus
 extern "C" {
@@ -191,6 +192,7 @@ struct mt_source_options {
 enum mt_item_kind {
     MT_ITEM_BATCH, /* records; `superstep`, `kernel`, `records`, `count`, `flags`, `input`, `launch` are set
                     */
+    MT_ITEM_RUNS,  /* the same with `runs` and `count` of them in place of records, in the same order */
     MT_ITEM_COPY,  /* a host copy or fill that precedes the next launch: `copy` */
     MT_ITEM_HOST,  /* accesses of host code: `host`, `count`, `thread`, `seq`, `input`; after all that the
                       companions number up to `seq`, before all that has a higher number */
@@ -210,6 +212,7 @@ struct mt_item {
     uint64_t superstep; /* launches before this item, over all inputs */
     const char *kernel; /* lives as long as the source; equal names have equal pointers */
     const struct mt_raw_record *records;
+    const struct mt_access_run *runs; /* memtrace/device.h */
     size_t count;
     unsigned flags;                       /* enum mt_batch_flags */
     size_t input;                         /* index into the paths */
