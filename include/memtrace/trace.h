@@ -79,6 +79,13 @@ MT_API int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_
 MT_API uint64_t mt_reader_offset(const struct mt_reader *r);
 MT_API void mt_reader_close(struct mt_reader *r);
 
+/* Puts records[0 .. count) together as runs, in order: neighbours of one CTA, SM and meta word whose
+ * addresses have one distance. Writes at most `room` runs; returns their number, *taken is the number of
+ * records that they hold (count, unless the room was too small). No run goes beyond what one call is given.
+ */
+MT_API size_t mt_runs_from_records(const struct mt_raw_record *records, size_t count,
+                                   struct mt_access_run *runs, size_t room, size_t *taken);
+
 /* ---- one companion --------------------------------------------------------------------------------------
  */
 
@@ -177,8 +184,9 @@ enum mt_source_flags {
     MT_SOURCE_NO_HOST = 2,      /* no MT_ITEM_COPY, no MT_ITEM_HOST: a single FIFO or pipe is then read live,
                                    without a spool file */
     MT_SOURCE_REWIND = 4,       /* mt_source_rewind will be called: spool what cannot be read twice */
+    MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
     MT_SOURCE_HOST = 8, /* compact containers (host.h) may stand among the inputs: MT_ITEM_HOST; without it
-                           they are MT_E_INPUT */
+                          they are MT_E_INPUT */
 };
 
 struct mt_source_options {

@@ -8,7 +8,8 @@ enum { SLOTS = 8, SLOT_RECORDS = 1 << 14 };
 struct slot {
     struct mt_item item;
     struct mt_raw_record *room;
-    int rc; /* of mt_merge_next */
+    struct mt_access_run *runs; /* SLOT_RECORDS of them, or NULL: not asked for */
+    int rc;                     /* of mt_merge_next */
 };
 
 struct mt_ahead {
@@ -22,7 +23,20 @@ struct mt_ahead {
     struct mt_error error;
     struct slot slots[SLOTS];
     struct mt_raw_record *rooms;
+    struct mt_access_run *run_rooms;
 };
+
+/* A batch of records becomes one of runs. */
+static void put_together(struct slot *s)
+{
+    size_t taken;
+    if (!s->runs || s->rc <= 0 || s->item.kind != MT_ITEM_BATCH)
+        return;
+    s->item.count = mt_runs_from_records(s->item.records, s->item.count, s->runs, SLOT_RECORDS, &taken);
+    s->item.kind = MT_ITEM_RUNS;
+    s->item.runs = s->runs;
+    s->item.records = NULL;
+}
 
 static void *reader_thread(void *arg)
 {
@@ -37,6 +51,7 @@ static void *reader_thread(void *arg)
         if (quit)
             break;
         rc = s->rc = mt_merge_next(a->merge, s->room, SLOT_RECORDS, &s->item, &a->error);
+        put_together(s);
         pthread_mutex_lock(&a->lock);
         a->head++;
         pthread_cond_signal(&a->filled);
@@ -45,19 +60,32 @@ static void *reader_thread(void *arg)
     return NULL;
 }
 
-struct mt_ahead *mt_ahead_start(struct mt_merge *m, struct mt_error *err)
+static void ahead_free(struct mt_ahead *a)
+{
+    if (!a)
+        return;
+    free(a->rooms);
+    free(a->run_rooms);
+    free(a);
+}
+
+struct mt_ahead *mt_ahead_start(struct mt_merge *m, int runs, struct mt_error *err)
 {
     struct mt_ahead *a = calloc(1, sizeof *a);
     if (a)
         a->rooms = malloc(sizeof *a->rooms * SLOTS * SLOT_RECORDS);
-    if (!a || !a->rooms) {
-        free(a);
+    if (a && runs)
+        a->run_rooms = malloc(sizeof *a->run_rooms * SLOTS * SLOT_RECORDS);
+    if (!a || !a->rooms || (runs && !a->run_rooms)) {
+        ahead_free(a);
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory for reading ahead");
         return NULL;
     }
     a->merge = m;
-    for (size_t i = 0; i < SLOTS; i++)
+    for (size_t i = 0; i < SLOTS; i++) {
         a->slots[i].room = a->rooms + i * SLOT_RECORDS;
+        a->slots[i].runs = runs ? a->run_rooms + i * SLOT_RECORDS : NULL;
+    }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->filled, NULL);
     pthread_cond_init(&a->emptied, NULL);
@@ -69,8 +97,7 @@ struct mt_ahead *mt_ahead_start(struct mt_merge *m, struct mt_error *err)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e) {
         mt_error_set(err, MT_E_SYSTEM, e, 0, "reader", "cannot start a thread: %s", strerror(e));
-        free(a->rooms);
-        free(a);
+        ahead_free(a);
         return NULL;
     }
     return a;
@@ -109,6 +136,5 @@ void mt_ahead_stop(struct mt_ahead *a)
     pthread_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->filled);
     pthread_cond_destroy(&a->emptied);
-    free(a->rooms);
-    free(a);
+    ahead_free(a);
 }
