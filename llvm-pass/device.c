@@ -128,6 +128,15 @@ static void forget_kernels_of_others(LLVMModuleRef module)
     free(kernels);
 }
 
+/* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
+ * functions that are gone since, too: a kernel made where such a one stood would become a plain function.
+ * Where there are no annotations it asks for the calling convention. */
+static void mark_kernels(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++)
+        LLVMSetFunctionCallConv(u->kernels[i].function, LLVMPTXKernelCallConv);
+}
+
 int mt_pass_device(LLVMModuleRef module)
 {
     const struct mt_pass_options *o = &mt_pass_options;
@@ -149,10 +158,13 @@ int mt_pass_device(LLVMModuleRef module)
         tell(&u);
     if (o->gpu_trace)
         mt_unit_link_gpu(&u);
+    if (work == module)
+        mark_kernels(&u);
     mt_unit_free(&u);
     if (work != module) {
         mt_unit_init(&u, module);
         mt_unit_read_facts(&u); /* takes our annotations out */
+        mark_kernels(&u);
         mt_unit_free(&u);
         LLVMDisposeModule(work);
     }

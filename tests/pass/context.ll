@@ -22,7 +22,7 @@ define float @pointed(ptr %p) {
 }
 
 ; A plain kernel and its plain helper: no word, whatever its shared memory.
-; CHECK: define void @direct(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @direct(ptr %p, ptr %memtrace.ctx)
 ; CHECK-NOT: store volatile
 ; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %memtrace.ctx)
 ; CHECK: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 @copy, ptr %memtrace.ctx) #
@@ -35,7 +35,7 @@ define void @direct(ptr %p) {
   ret void
 }
 
-; CHECK: define void @indirect(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @indirect(ptr %p, ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[I:[0-9]+]] = ptrtoint ptr %memtrace.ctx to i64
 ; CHECK-NEXT: store volatile i64 %[[I]], ptr addrspace(3) @__mt_launch_ctx, align 8
 ; CHECK: call float %f(ptr %p)

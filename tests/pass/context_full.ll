@@ -18,7 +18,7 @@ define float @pointed(ptr %p) {
   ret float %x
 }
 
-; CHECK: define void @fills(ptr %p, ptr %f, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @fills(ptr %p, ptr %f, ptr %memtrace.ctx)
 ; CHECK-NOT: store volatile
 ; CHECK: call float %f(ptr %p)
 define void @fills(ptr %p, ptr %f) {
@@ -31,7 +31,7 @@ define void @small(ptr %p, ptr %f) {
   %x = call float %f(ptr %p)
   ret void
 }
-; CHECK: define void @plain(
+; CHECK: define ptx_kernel void @plain(
 ; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %memtrace.ctx)
 define void @plain(ptr %p) {
   %x = load float, ptr %p

@@ -2,7 +2,7 @@
 ; RUN: env MEMTRACE_PASS_OPTIONS="count=only;cpu-image=off" %device %s | FileCheck %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
-; CHECK-LABEL: define void @kernel(
+; CHECK-LABEL: define ptx_kernel void @kernel(
 ; CHECK: call void @__mt_gpu_count_global(ptr %p, i32 4, i32 0, ptr %memtrace.ctx)
 ; CHECK: call void @__mt_gpu_count_global_n(ptr %p, i64 %n, i32 1, i32 1, ptr %memtrace.ctx)
 ; CHECK-NOT: __mt_gpu_access
