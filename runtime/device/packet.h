@@ -1,14 +1,17 @@
 /* How accesses leave a GPU: what record.c (on the device) writes and runtime/gpu (on the host) reads.
  *
  * A device has a number of rings in pinned host memory that the GPU writes over the bus. One access of the
- * lanes of a warp that run it together is one packet, a run of 16-byte slots that may wrap around the ring's
+ * lanes of a warp that run it together is one packet, a run of 32-byte slots that may wrap around the ring's
  * end. A CTA always uses the same ring, so its packets stand there in the order in which the device ran them.
  *
  *   device   reserve: position = head, head += slots (one atomic add, device memory)
  *            wait until position + slots - tail <= slots of the ring
- *            write all but the first word, fence for the whole system, write the first word (never 0)
- *   host     at its position: the first word 0: nothing there yet; else take the packet, set the first word
- * of each of its slots back to 0, then move the tail
+ *            write all words of the packet, in any order, each with its tag
+ *   host     at its position: a word without the tag: not whole yet; else take the packet, then move the tail
+ *
+ * The tag is one bit that changes from lap to lap of the ring, so nobody has to fence, nor to clean slots:
+ * each word says itself whether it is new. Every word of a packet is written, the unused ones too: else one
+ * would still have the tag of two laps ago.
  *
  * The oldest packet that is not yet whole never waits for room, since all before it has been taken: no
  * deadlock. The host reader makes no CUDA call, so it goes on whatever the program's threads wait for. */
@@ -16,27 +19,66 @@
 #define MT_DEVICE_PACKET_H
 #include <stdint.h>
 
-#define MT_SLOT_BYTES 16u
+#define MT_SLOT_WORDS 4u
+#define MT_SLOT_BYTES 32u
 struct mt_slot {
-    uint64_t a, b;
+    uint64_t w[MT_SLOT_WORDS];
 };
 
-/* Slot 0: a = kind | slots << 8 | smid << 16 | context << 32, b = mask | meta << 32 (type << 28 | size;
- * blocks: the type alone, in bits 28..31 of meta). Slot 1: a = CTA as in the raw record, b = site | warp
- * << 32. Then by kind: */
+/* Slot 0 by words, bit 63 of each being the tag:
+ *   0   kind 60..62 | type 57..59 | warp 52..56 | smid 40..51 | context 28..39 | x 0..27
+ *   1   mask 31..62 | site 0..30
+ *   2   CTA as in the raw record (x is below 2^31)
+ *   3   y
+ * Then by kind: */
 enum mt_packet_kind {
-    MT_PACKET_REGULAR =
-        1, /* slot 2: a = address of the lowest active lane, b = what to add per further active lane */
-    MT_PACKET_LANES =
-        2, /* slots 2…: two addresses each, in ascending order of active lanes; the last b may be void */
-    MT_PACKET_BLOCKS = 3, /* slots 2…: a = address, b = bytes (not 0), one per active lane */
+    /* x: size << 16 | bits 14..29 of the stride; y: its bits 0..13 << 49 | address of the lowest active lane.
+     * The stride is what to add per further active lane. */
+    MT_PACKET_REGULAR = 1,
+    /* x: size; y: address of the lowest active lane; slots 1…: of each further active lane its address less y
+     * as 31 bits, two in a word, the lower lane's in the lower bits. */
+    MT_PACKET_DELTAS = 2,
+    MT_PACKET_LANES = 3,  /* x: size; slots 1…: one address per active lane */
+    MT_PACKET_BLOCKS = 4, /* x: 0; slots 1…: address, bytes (not 0), of each active lane */
 };
-#define MT_PACKET_HEAD 2u       /* slots */
-#define MT_PACKET_MAX_SLOTS 34u /* head and 32 blocks */
+#define MT_PACKET_MAX_SLOTS 17u /* head and 32 blocks */
+#define MT_PACKET_CONTEXTS 4096u
+#define MT_PACKET_NOBODY (MT_PACKET_CONTEXTS - 1) /* as context: of no launch, to be thrown away */
+#define MT_REGULAR_ADDRESS_BITS 49u               /* what REGULAR has room for */
+#define MT_REGULAR_STRIDE_BITS 30u
+#define MT_REGULAR_STRIDE_LOW 14u
+#define MT_REGULAR_MAX_SIZE 0xfffu
+#define MT_DELTA_BITS 31u
+#define MT_WORD_MASK (~0ull >> 1) /* a word without its tag */
 
-static inline uint64_t mt_packet_first(uint32_t kind, uint32_t slots, uint32_t smid, uint32_t context)
+/* Of a ring with `slots` slots (a power of two): the tag at a position. */
+static inline uint64_t mt_packet_tag(uint64_t position, uint64_t slots)
 {
-    return (uint64_t)context << 32 | (uint64_t)(smid & 0xffff) << 16 | slots << 8 | kind;
+    return position & slots ? 0 : 1ull << 63;
+}
+
+static inline uint64_t mt_packet_first(uint32_t kind, uint32_t type, uint32_t warp, uint32_t smid,
+                                       uint32_t context, uint32_t x)
+{
+    return (uint64_t)(kind << 28 | (type & 7) << 25 | (warp & 31) << 20 | (smid & 0xfff) << 8) << 32 |
+           (uint64_t)(context & 0xfff) << 28 | x;
+}
+
+/* Slots of a packet of this kind with n active lanes; 0 for no such kind. */
+static inline uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
+{
+    switch (kind) {
+    case MT_PACKET_REGULAR:
+        return 1;
+    case MT_PACKET_DELTAS:
+        return 1 + (n / 2 + 3) / 4; /* n - 1 of them, two in a word */
+    case MT_PACKET_LANES:
+        return 1 + (n + 3) / 4;
+    case MT_PACKET_BLOCKS:
+        return 1 + (n + 1) / 2;
+    default:
+        return 0;
+    }
 }
 
 /* ---- in device memory --------------------------------------------------------------------------- */
@@ -56,7 +98,7 @@ struct mt_gpu_ring {
 struct mt_gpu_context {
     uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1] */
     uint32_t ring_mask; /* a power of two less one */
-    uint32_t id;        /* index of this context */
+    uint32_t id;        /* what packets have as their context */
     uint64_t untraced;  /* accesses that have no record */
     uint64_t counts[6]; /* without records: accesses and bytes of loads, stores, atomics */
     uint64_t pad[7];
@@ -64,7 +106,7 @@ struct mt_gpu_context {
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct mt_slot) == MT_SLOT_BYTES, "slots are 16 bytes");
+_Static_assert(sizeof(struct mt_slot) == MT_SLOT_BYTES, "slots are 32 bytes: what a bus writes at once");
 _Static_assert(sizeof(struct mt_gpu_ring) == 128, "rings keep to lines of their own");
 _Static_assert(sizeof(struct mt_gpu_context) == 256, "contexts are copied as 256 bytes");
 #endif

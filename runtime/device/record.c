@@ -6,8 +6,8 @@
  * is not traced.
  *
  * The lanes that run an access together (the active mask; after divergence a part of the warp) make one
- * packet; the lowest of them reserves and commits it. All lanes of the group hold the same mask, so every
- * warp operation names exactly the lanes that take part in it. */
+ * packet; the lowest of them reserves it, all write it. All lanes of the group hold the same mask, so every
+ * warp operation names exactly the lanes that take part in it, wherever they diverge in between. */
 #include "packet.h"
 #include "warp.h"
 #include "memtrace/record.h"
@@ -29,28 +29,20 @@ static NOINLINE void wait_for_room(struct mt_gpu_ring *r, uint64_t end)
     }
 }
 
-/* One lane: room for n slots; their position. */
+/* One lane: room for n slots; their position. The tail is read before the atomic is answered, and without
+ * acquire, which would empty the SM's L1 at each access: an old tail only makes us look again, and that we
+ * write after the host has read is sure because the writes depend on what this load says. */
 static inline uint64_t reserve(struct mt_gpu_ring *r, uint32_t n)
 {
-    uint64_t at = mt_atomic_add(&r->head, n);
-    if (at + n - mt_load_acquire(&r->tail_seen) > r->mask + 1)
+    uint64_t seen = mt_load(&r->tail_seen), at = mt_atomic_add(&r->head, n);
+    if (at + n - seen > r->mask + 1)
         wait_for_room(r, at + n);
     return at;
 }
 
-static inline struct mt_slot *slot(struct mt_gpu_ring *r, uint64_t at)
+static inline struct mt_slot *slot(const struct mt_gpu_ring *r, uint64_t at)
 {
     return (struct mt_slot *)r->slots + (at & r->mask);
-}
-
-/* One lane, when the others' part is written and seen by it. */
-static inline void commit(struct mt_gpu_ring *r, uint64_t at, uint64_t first, uint64_t second, uint64_t cta,
-                          uint64_t where)
-{
-    struct mt_slot *head = slot(r, at);
-    mt_store(&head->b, second);
-    mt_store_slot(slot(r, at + 1), cta, where);
-    mt_store_release_system(&head->a, first);
 }
 
 /* ---- where we are ------------------------------------------------------------------------------- */
@@ -60,7 +52,7 @@ struct place {
     struct mt_gpu_ring *ring;
     uint64_t *counter;
     uint64_t cta;
-    uint32_t mask, lane, leader, rank; /* rank: active lanes below this one */
+    uint32_t mask, n, lane, leader, rank; /* n: active lanes; rank: those below this one */
 };
 
 static inline struct place place_of(struct mt_gpu_context *c)
@@ -72,48 +64,101 @@ static inline struct place place_of(struct mt_gpu_context *c)
     p.counter = &c->records[number % MT_GPU_COUNTERS];
     p.cta = mt_rec_cta(x, y, z);
     p.leader = (uint32_t)__builtin_ctz(p.mask);
+    p.n = (uint32_t)__builtin_popcount(p.mask);
     p.rank = (uint32_t)__builtin_popcount(p.mask & ((1u << p.lane) - 1));
     return p;
 }
 
-static inline uint64_t where(uint32_t site)
+/* All lanes: the leader reserves, the others learn where. No lane goes on before: it could reserve its next
+ * access, in another group, ahead of this one. */
+static inline uint64_t place_packet(const struct place *p, uint32_t slots, uint64_t records)
 {
-    return (uint64_t)mt_warp() << 32 | site;
+    uint64_t at = 0;
+    if (p->lane == p->leader) {
+        at = reserve(p->ring, slots);
+        if (records)
+            mt_count(p->counter, records);
+    }
+    return mt_shuffle(p->mask, at, p->leader);
+}
+
+/* The first slot, by two lanes at once where there are two: the bus then writes it in one piece. */
+static inline void put_head(const struct place *p, uint64_t at, uint32_t kind, uint32_t type, uint32_t x,
+                            uint32_t site, uint64_t y)
+{
+    struct mt_slot *to = slot(p->ring, at);
+    uint64_t tag = mt_packet_tag(at, p->ring->mask + 1);
+    for (uint32_t half = p->rank; half < 2; half += p->n) {
+        uint64_t a = half ? p->cta : mt_packet_first(kind, type, mt_warp(), mt_sm(), p->context->id, x);
+        uint64_t b = half ? y : (uint64_t)p->mask << 31 | (site & 0x7fffffff);
+        mt_store_pair(&to->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
+    }
+}
+
+/* Word i of a packet's body. */
+static inline uint64_t *word(const struct place *p, uint64_t at, uint32_t i, uint64_t *tag)
+{
+    at += 1 + i / MT_SLOT_WORDS;
+    *tag = mt_packet_tag(at, p->ring->mask + 1);
+    return &slot(p->ring, at)->w[i % MT_SLOT_WORDS];
 }
 
 /* ---- accesses of one size ----------------------------------------------------------------------- */
 
+static inline int fits(int64_t value, uint32_t bits)
+{
+    return (uint64_t)value + (1ull << (bits - 1)) < 1ull << bits;
+}
+
+/* Addresses that lie close together. A lane of odd rank writes its own and the next one's. */
+static inline void put_deltas(const struct place *p, uint64_t base, uint64_t address, uint32_t meta,
+                              uint32_t site)
+{
+    uint32_t slots = mt_packet_slots(MT_PACKET_DELTAS, p->n), above = p->mask & ~((2u << p->lane) - 1);
+    uint32_t next = above ? (uint32_t)__builtin_ctz(above) : p->lane, limit = (1u << MT_DELTA_BITS) - 1;
+    uint64_t at = place_packet(p, slots, p->n), tag, *to;
+    put_head(p, at, MT_PACKET_DELTAS, meta >> 28, meta & MT_RAW_MAX_SIZE, site, base);
+    uint32_t mine = (uint32_t)(address - base) & limit, other = mt_shuffle_half(p->mask, mine, next);
+    if (p->rank % 2) {
+        to = word(p, at, p->rank / 2, &tag);
+        mt_store(to, (uint64_t)other << MT_DELTA_BITS | mine | tag);
+    }
+    for (uint32_t i = p->n / 2 + p->rank; i < (slots - 1) * MT_SLOT_WORDS; i += p->n) {
+        to = word(p, at, i, &tag);
+        mt_store(to, tag);
+    }
+}
+
+static inline void put_lanes(const struct place *p, uint64_t address, uint32_t meta, uint32_t site)
+{
+    uint32_t slots = mt_packet_slots(MT_PACKET_LANES, p->n);
+    uint64_t at = place_packet(p, slots, p->n), tag;
+    put_head(p, at, MT_PACKET_LANES, meta >> 28, meta & MT_RAW_MAX_SIZE, site, 0);
+    for (uint32_t i = p->rank; i < (slots - 1) * MT_SLOT_WORDS; i += p->n) {
+        uint64_t *to = word(p, at, i, &tag);
+        mt_store(to, (address & MT_WORD_MASK) | tag);
+    }
+}
+
 static NOINLINE void access(struct mt_gpu_context *c, uint64_t address, uint32_t meta, uint32_t site)
 {
     struct place p = place_of(c);
-    uint32_t n = (uint32_t)__builtin_popcount(p.mask), others = p.mask & (p.mask - 1);
+    uint32_t others = p.mask & (p.mask - 1), size = meta & MT_RAW_MAX_SIZE;
     uint32_t second = others ? (uint32_t)__builtin_ctz(others) : p.leader;
     uint64_t base = mt_shuffle(p.mask, address, p.leader);
     uint64_t stride = mt_shuffle(p.mask, address, second) - base;
-    uint64_t at = 0;
-    if (mt_all(p.mask, address == base + stride * p.rank)) {
-        if (p.lane == p.leader) {
-            at = reserve(p.ring, MT_PACKET_HEAD + 1);
-            mt_store_slot(slot(p.ring, at + MT_PACKET_HEAD), base, stride);
-            commit(p.ring, at, mt_packet_first(MT_PACKET_REGULAR, MT_PACKET_HEAD + 1, mt_sm(), c->id),
-                   (uint64_t)meta << 32 | p.mask, p.cta, where(site));
-            mt_count(p.counter, n);
-        }
-        mt_sync(
-            p.mask); /* no lane may reserve for its next access, in another group, before this is reserved */
-        return;
-    }
-    uint32_t slots = MT_PACKET_HEAD + (n + 1) / 2;
-    if (p.lane == p.leader)
-        at = reserve(p.ring, slots);
-    at = mt_shuffle(p.mask, at, p.leader);
-    struct mt_slot *to = slot(p.ring, at + MT_PACKET_HEAD + p.rank / 2);
-    mt_store(p.rank % 2 ? &to->b : &to->a, address);
-    mt_sync(p.mask);
-    if (p.lane == p.leader) {
-        commit(p.ring, at, mt_packet_first(MT_PACKET_LANES, slots, mt_sm(), c->id),
-               (uint64_t)meta << 32 | p.mask, p.cta, where(site));
-        mt_count(p.counter, n);
+    int small = size <= MT_REGULAR_MAX_SIZE && !(base >> MT_REGULAR_ADDRESS_BITS) &&
+                fits((int64_t)stride, MT_REGULAR_STRIDE_BITS); /* the same in all lanes */
+    if (mt_all(p.mask, small && address == base + stride * p.rank)) {
+        uint64_t low = stride & ((1u << MT_REGULAR_STRIDE_LOW) - 1);
+        uint32_t high = (uint32_t)(stride >> MT_REGULAR_STRIDE_LOW) & 0xffff;
+        uint64_t at = place_packet(&p, 1, p.n);
+        put_head(&p, at, MT_PACKET_REGULAR, meta >> 28, size << 16 | high, site,
+                 low << MT_REGULAR_ADDRESS_BITS | base);
+    } else if (mt_all(p.mask, fits((int64_t)(address - base), MT_DELTA_BITS))) {
+        put_deltas(&p, base, address, meta, site);
+    } else {
+        put_lanes(&p, address, meta, site);
     }
 }
 
@@ -135,17 +180,14 @@ static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t 
                            uint32_t site)
 {
     struct place p = place_of(c);
-    uint32_t slots = MT_PACKET_HEAD + (uint32_t)__builtin_popcount(p.mask);
-    uint64_t at = 0;
-    if (p.lane == p.leader)
-        at = reserve(p.ring, slots);
-    at = mt_shuffle(p.mask, at, p.leader);
-    mt_store_slot(slot(p.ring, at + MT_PACKET_HEAD + p.rank), address, bytes);
+    uint32_t slots = mt_packet_slots(MT_PACKET_BLOCKS, p.n);
+    uint64_t at = place_packet(&p, slots, 0), tag;
+    put_head(&p, at, MT_PACKET_BLOCKS, type, 0, site, 0);
     mt_count(p.counter, (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* records: long blocks are cut */
-    mt_sync(p.mask);
-    if (p.lane == p.leader)
-        commit(p.ring, at, mt_packet_first(MT_PACKET_BLOCKS, slots, mt_sm(), c->id),
-               (uint64_t)mt_rec_meta(type, 0) << 32 | p.mask, p.cta, where(site));
+    for (uint32_t i = p.rank; i < (slots - 1) * MT_SLOT_WORDS / 2; i += p.n) {
+        uint64_t *to = word(&p, at, 2 * i, &tag);
+        mt_store_pair(to, (address & MT_WORD_MASK) | tag, (bytes & MT_WORD_MASK) | tag);
+    }
 }
 
 void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,

@@ -1,6 +1,6 @@
 /* What record.c needs of the machine, in the words of PTX 6.3 (sm_70 and later). Memory that the host shares
- * is ordered at system scope, counters and rings at device scope. tests/gpu has the same names for host
- * threads. */
+ * is written at system scope, counters and rings at device scope. tests/gpu has the same names for host
+ * threads, runtime/cpu for the threads of the CPU device. */
 #ifndef MT_DEVICE_WARP_H
 #define MT_DEVICE_WARP_H
 #include <stdint.h>
@@ -62,6 +62,14 @@ static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
                      : "r"((uint32_t)value), "r"((uint32_t)(value >> 32)), "r"(lane), "r"(mask));
     return (uint64_t)high << 32 | low;
 }
+static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t lane)
+{
+    uint32_t got;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, %3;"
+                     : "=r"(got)
+                     : "r"(value), "r"(lane), "r"(mask));
+    return got;
+}
 static inline int mt_all(uint32_t mask, int condition)
 {
     uint32_t all;
@@ -70,11 +78,6 @@ static inline int mt_all(uint32_t mask, int condition)
                      : "=r"(all)
                      : "r"((uint32_t)condition), "r"(mask));
     return (int)all;
-}
-/* What the lanes of the mask wrote before, each of them sees after. */
-static inline void mt_sync(uint32_t mask)
-{
-    __asm__ volatile("bar.warp.sync %0;" ::"r"(mask) : "memory");
 }
 static inline int mt_is_global(const void *p)
 {
@@ -91,16 +94,16 @@ static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
 }
 static inline void mt_atomic_max(uint64_t *p, uint64_t v)
 {
-    __asm__ volatile("red.release.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+    __asm__ volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 static inline void mt_count(uint64_t *p, uint64_t v)
 {
     __asm__ volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-static inline uint64_t mt_load_acquire(const uint64_t *p)
+static inline uint64_t mt_load(const uint64_t *p)
 {
     uint64_t v;
-    __asm__ volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    __asm__ volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
 static inline uint64_t mt_load_acquire_system(const uint64_t *p)
@@ -113,13 +116,10 @@ static inline void mt_store(uint64_t *p, uint64_t v)
 {
     __asm__ volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-static inline void mt_store_slot(struct mt_slot *p, uint64_t a, uint64_t b)
+/* p is a multiple of 16. Not one store to the memory model: each word may be seen without the other. */
+static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {
     __asm__ volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
-}
-static inline void mt_store_release_system(uint64_t *p, uint64_t v)
-{
-    __asm__ volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 static inline void mt_sleep(uint32_t ns)
 {

@@ -1,54 +1,89 @@
 #include "ring.h"
 
-static struct mt_slot *slot(const struct mt_ring *r, uint64_t i)
+static const uint64_t *slot(const struct mt_ring *r, uint64_t i)
 {
-    return &r->slots[(r->at + i) & r->mask];
+    return r->slots[(r->at + i) & r->mask].w;
 }
 
-/* Slots that a packet of this kind and mask must have; 0 for no such kind. */
-static uint32_t slots_of(uint32_t kind, uint32_t mask)
+/* Word i of the packet at r->at. 0 when its tag is not there yet. */
+static int word(const struct mt_ring *r, uint32_t i, uint64_t *out)
 {
-    uint32_t n = (uint32_t)__builtin_popcount(mask);
-    switch (kind) {
+    uint64_t w = __atomic_load_n(&slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_RELAXED);
+    *out = w & MT_WORD_MASK;
+    return (w & ~MT_WORD_MASK) == mt_packet_tag(r->at + i / MT_SLOT_WORDS, r->mask + 1);
+}
+
+static uint64_t sign_extended(uint64_t value, uint32_t bits)
+{
+    return (uint64_t)((int64_t)(value << (64 - bits)) >> (64 - bits));
+}
+
+/* ---- bodies, to words[]; 0: not whole yet -------------------------------------------------------- */
+
+static int take_words(const struct mt_ring *r, uint32_t slots, uint64_t *words)
+{
+    for (uint32_t i = 0; i < (slots - 1) * MT_SLOT_WORDS; i++)
+        if (!word(r, MT_SLOT_WORDS + i, &words[i]))
+            return 0;
+    return 1;
+}
+
+static int take_deltas(const struct mt_ring *r, uint32_t slots, uint64_t base, uint64_t *words)
+{
+    uint32_t at = 0;
+    words[at++] = base;
+    for (uint32_t i = 0; i < (slots - 1) * MT_SLOT_WORDS; i++) {
+        uint64_t w;
+        if (!word(r, MT_SLOT_WORDS + i, &w))
+            return 0;
+        words[at++] = base + sign_extended(w, MT_DELTA_BITS);
+        words[at++] = base + sign_extended(w >> MT_DELTA_BITS, MT_DELTA_BITS);
+    }
+    return 1;
+}
+
+static int take_body(const struct mt_ring *r, uint32_t slots, uint64_t y, struct mt_packet *p)
+{
+    switch (p->kind) {
     case MT_PACKET_REGULAR:
-        return MT_PACKET_HEAD + 1;
-    case MT_PACKET_LANES:
-        return MT_PACKET_HEAD + (n + 1) / 2;
-    case MT_PACKET_BLOCKS:
-        return MT_PACKET_HEAD + n;
+        p->words[0] = y & ((1ull << MT_REGULAR_ADDRESS_BITS) - 1);
+        p->words[1] =
+            sign_extended((p->meta & 0xffffull) << MT_REGULAR_STRIDE_LOW | y >> MT_REGULAR_ADDRESS_BITS,
+                          MT_REGULAR_STRIDE_BITS);
+        p->meta = (p->meta & ~MT_RAW_MAX_SIZE) | (p->meta & MT_RAW_MAX_SIZE) >> 16;
+        return 1;
+    case MT_PACKET_DELTAS:
+        p->kind = MT_PACKET_LANES;
+        return take_deltas(r, slots, y, p->words);
     default:
-        return 0;
+        return take_words(r, slots, p->words);
     }
 }
 
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
 {
+    uint64_t w[MT_SLOT_WORDS];
     if (r->damaged)
         return -1;
-    uint64_t first = __atomic_load_n(&slot(r, 0)->a, __ATOMIC_ACQUIRE);
-    if (!first)
-        return 0;
-    uint64_t second = slot(r, 0)->b;
-    uint32_t n = (uint32_t)(first >> 8) & 0xff;
-    p->kind = (uint32_t)first & 0xff;
-    p->smid = (uint32_t)(first >> 16) & 0xffff;
-    p->context = (uint32_t)(first >> 32);
-    p->mask = (uint32_t)second;
-    p->meta = (uint32_t)(second >> 32);
-    if (!p->mask || n != slots_of(p->kind, p->mask) || n > r->mask + 1) {
+    for (uint32_t i = 0; i < MT_SLOT_WORDS; i++)
+        if (!word(r, i, &w[i]))
+            return 0;
+    p->kind = (uint32_t)(w[0] >> 60);
+    p->warp = (uint32_t)(w[0] >> 52) & 31;
+    p->smid = (uint32_t)(w[0] >> 40) & 0xfff;
+    p->context = (uint32_t)(w[0] >> 28) & 0xfff;
+    p->meta = ((uint32_t)(w[0] >> 57) & 7) << 28 | (uint32_t)(w[0] & MT_RAW_MAX_SIZE);
+    p->mask = (uint32_t)(w[1] >> 31);
+    p->site = (uint32_t)w[1] & 0x7fffffff;
+    p->cta = w[2];
+    uint32_t slots = mt_packet_slots(p->kind, (uint32_t)__builtin_popcount(p->mask));
+    if (!p->mask || !slots || slots > r->mask + 1) {
         r->damaged = 1;
         return -1;
     }
-    p->cta = slot(r, 1)->a;
-    p->site = (uint32_t)slot(r, 1)->b;
-    p->warp = (uint32_t)(slot(r, 1)->b >> 32);
-    for (uint32_t i = MT_PACKET_HEAD; i < n; i++) {
-        p->words[2 * (i - MT_PACKET_HEAD)] = slot(r, i)->a;
-        p->words[2 * (i - MT_PACKET_HEAD) + 1] = slot(r, i)->b;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        slot(r, i)->a = 0;
-    r->at += n;
+    if (!take_body(r, slots, w[3], p))
+        return 0;
+    r->at += slots;
     return 1;
 }
 

@@ -8,17 +8,20 @@
 #include "memtrace/record.h"
 
 struct mt_ring {
-    struct mt_slot *slots; /* mask + 1 of them, zeroed at the start */
-    uint64_t *tail;        /* what the GPU reads */
+    const struct mt_slot *slots; /* mask + 1 of them, zeroed at the start */
+    uint64_t *tail;              /* what the GPU reads */
     uint64_t mask;
     uint64_t at; /* slots taken */
     int damaged; /* a packet made no sense: the ring is not read any more */
 };
 
+/* A packet, unpacked. words[], by kind: REGULAR address of the lowest active lane, what to add per further
+ * one; LANES one address per active lane, ascending; BLOCKS address and bytes of each. There are no other
+ * kinds here. */
 struct mt_packet {
     uint32_t kind, context, smid, mask, meta, site, warp;
     uint64_t cta;
-    uint64_t words[2 * MT_PACKET_MAX_SLOTS]; /* what follows the head */
+    uint64_t words[MT_SLOT_WORDS * MT_PACKET_MAX_SLOTS];
 };
 
 /* Takes the next whole packet. 1: *p holds it; 0: there is none yet; -1: the ring is damaged. The GPU gets

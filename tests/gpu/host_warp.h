@@ -58,10 +58,6 @@ static inline uint32_t mt_grid_y(void)
 {
     return host_thread.grid[1];
 }
-static inline void mt_sync(uint32_t mask)
-{
-    pthread_barrier_wait(&host_thread.warp->meet);
-}
 static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
 {
     struct host_warp *w = host_thread.warp;
@@ -70,6 +66,10 @@ static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
     uint64_t got = w->values[lane];
     pthread_barrier_wait(&w->meet);
     return got;
+}
+static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t lane)
+{
+    return (uint32_t)mt_shuffle(mask, value, lane);
 }
 static inline int mt_all(uint32_t mask, int condition)
 {
@@ -102,7 +102,7 @@ static inline void mt_count(uint64_t *p, uint64_t v)
 {
     __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
-static inline uint64_t mt_load_acquire(const uint64_t *p)
+static inline uint64_t mt_load(const uint64_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
@@ -112,16 +112,12 @@ static inline uint64_t mt_load_acquire_system(const uint64_t *p)
 }
 static inline void mt_store(uint64_t *p, uint64_t v)
 {
-    *(volatile uint64_t *)p = v;
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
-static inline void mt_store_slot(struct mt_slot *p, uint64_t a, uint64_t b)
+static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {
-    mt_store(&p->a, a);
-    mt_store(&p->b, b);
-}
-static inline void mt_store_release_system(uint64_t *p, uint64_t v)
-{
-    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+    mt_store(&p[1], b);
+    mt_store(&p[0], a);
 }
 static inline void mt_sleep(uint32_t ns)
 {

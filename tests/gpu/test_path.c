@@ -55,6 +55,8 @@ static struct access access_of(const struct kernel *k, unsigned cta, unsigned la
         a.address += lane * a.size; /* regular */
     else
         a.address += mine % 512 * 8; /* anywhere */
+    if (a.kind % 2 == 0 && (h >> 11 & 3) == 0)
+        a.address += (uint64_t)(mine % 5) << 44; /* far apart: no differences of 31 bits */
     if (a.kind % 2 && mine % 3 == 0)
         a.address = OTHER + lane; /* some lanes' generic pointers are local */
     a.bytes = mine % 4 ? mine % 1000 : mine % 3 * (1ull << 28);

@@ -24,12 +24,14 @@ static void setup(struct rig *rig, uint64_t at)
     rig->tail = at;
 }
 
-/* Writes words from position `at` on; the first one last. */
+/* Writes words of 63 bits from position `at` on, with their tags: set in even laps of the ring, clear in odd
+ * ones. In any order: the last one first. */
 static void put(struct mt_slot *slots, uint64_t at, const uint64_t *words, unsigned n)
 {
     for (unsigned i = n; i-- > 0;) {
-        struct mt_slot *s = &slots[(at + i / 2) % SLOTS];
-        __atomic_store_n(i % 2 ? &s->b : &s->a, words[i], __ATOMIC_RELEASE);
+        uint64_t position = at + i / 4, tag = position / SLOTS % 2 ? 0 : 1ull << 63;
+        uint64_t word = words[i] | tag;
+        __atomic_store_n(&slots[position % SLOTS].w[i % 4], word, __ATOMIC_RELAXED);
     }
 }
 
@@ -43,37 +45,63 @@ static void check_record(const struct mt_raw_record *r, unsigned smid, unsigned 
     assert_true(r->w[2] == cta);
 }
 
+/* The first two words: kind, type, warp, SM, context, x; mask, site. */
+static uint64_t first(uint64_t kind, uint64_t type, uint64_t warp, uint64_t sm, uint64_t context, uint64_t x)
+{
+    return kind << 60 | type << 57 | warp << 52 | sm << 40 | context << 28 | x;
+}
+#define SECOND(mask, site) ((uint64_t)(mask) << 31 | (site))
+
 static void regular(void **state)
 {
     struct rig rig;
     struct mt_packet p;
     struct mt_raw_record r[40];
-    setup(&rig, SLOTS - 1); /* wraps */
+    setup(&rig, 3);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
-    /* lanes 0, 3, 31 store 8 bytes each at 0x1000, 0xff8, 0xff0: going down by 8 */
-    uint64_t words[] = {5ull << 32 | 77 << 16 | 3 << 8 | 1,
-                        (1ull << 28 | 8) << 32 | 0x80000009,
-                        0x123456789abc0def,
-                        3ull << 32 | 42,
-                        0x1000,
-                        (uint64_t)-8};
-    put(rig.slots, SLOTS - 1, words, 6);
+    /* lanes 0, 3, 31 of warp 3 store 8 bytes each at 0x1000, 0xff8, 0xff0: going down by 8. -8 in 30 bits is
+     * 0x3ffffff8: its upper 16 bits are 0xffff, its lower 14 0x3ff8. */
+    uint64_t words[] = {first(1, 1, 3, 77, 5, 8 << 16 | 0xffff), SECOND(0x80000009, 42), 0x123456789abc0def,
+                        0x3ff8ull << 49 | 0x1000};
+    put(rig.slots, 3, words, 4);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
+    assert_int_equal(p.kind, MT_PACKET_REGULAR);
     assert_int_equal(p.context, 5);
     assert_int_equal(p.site, 42);
     assert_int_equal(p.warp, 3);
+    assert_true(p.words[0] == 0x1000 && p.words[1] == (uint64_t)-8);
     assert_int_equal(mt_packet_count(&p), 3);
     assert_int_equal(mt_packet_expand(&p, 0, r, 40), 3);
     for (unsigned i = 0; i < 3; i++)
         check_record(&r[i], 77, MT_STORE, 8, 0x1000 - 8 * i, 0x123456789abc0def);
     assert_int_equal(mt_packet_expand(&p, 2, r, 40), 1);
     check_record(&r[0], 77, MT_STORE, 8, 0xff0, 0x123456789abc0def);
-    assert_int_equal(rig.tail, SLOTS - 1);
+    assert_int_equal(rig.tail, 3);
     mt_ring_publish(&rig.ring);
-    assert_int_equal(rig.tail, SLOTS + 2);
-    for (unsigned i = 0; i < SLOTS; i++)
-        assert_true(rig.slots[i].a == 0);
+    assert_int_equal(rig.tail, 4);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
+}
+
+/* The packet of the lap before is no packet: nobody cleans slots. */
+static void laps(void **state)
+{
+    struct rig rig;
+    struct mt_packet p;
+    setup(&rig, 0);
+    for (uint64_t at = 0; at < 5 * SLOTS; at++) {
+        uint64_t words[] = {first(1, 0, 0, 1, 5, 4 << 16), SECOND(1, 0), at, 0x1000 + at};
+        assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
+        for (unsigned missing = 0; missing < 4; missing++) { /* all words but one are no packet either */
+            struct mt_slot before = rig.slots[at % SLOTS];
+            put(rig.slots, at, words, 4);
+            rig.slots[at % SLOTS].w[missing] = before.w[missing];
+            assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
+            rig.slots[at % SLOTS] = before;
+        }
+        put(rig.slots, at, words, 4);
+        assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
+        assert_true(p.cta == at && p.words[0] == 0x1000 + at && p.words[1] == 0);
+    }
 }
 
 static void lanes(void **state)
@@ -81,17 +109,81 @@ static void lanes(void **state)
     struct rig rig;
     struct mt_packet p;
     struct mt_raw_record r[40];
-    setup(&rig, 62);
-    /* three lanes load 4 bytes at unrelated places; the last half slot is void */
-    uint64_t words[] = {
-        9ull << 32 | 1 << 16 | 4 << 8 | 2, 4ull << 32 | 0x00000070, 7, 8, 0xaaa0, 0xbbb0, 0xccc0, 0xdead};
-    put(rig.slots, 62, words, 8);
+    setup(&rig, 63); /* wraps: the second slot is of the next lap */
+    /* three lanes load 4096 bytes at unrelated places; the last word is void */
+    uint64_t words[] = {first(3, 0, 0, 1, 9, 4096), SECOND(0x70, 8), 7,     0, 0xaaa0,
+                        0x7fffffffffffffff,         0xccc0,          0xdead};
+    put(rig.slots, 63, words, 7);
+    assert_int_equal(mt_ring_take(&rig.ring, &p), 1); /* a tag of 0 is what memory begins with */
+    setup(&rig, 2 * SLOTS - 1);
+    put(rig.slots, 2 * SLOTS - 1, words, 7);
+    assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
+    put(rig.slots, 2 * SLOTS - 1, words, 8);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
     assert_int_equal(mt_packet_expand(&p, 0, r, 2), 2);
-    check_record(&r[0], 1, MT_LOAD, 4, 0xaaa0, 7);
-    check_record(&r[1], 1, MT_LOAD, 4, 0xbbb0, 7);
+    check_record(&r[0], 1, MT_LOAD, 4096, 0xaaa0, 7);
+    check_record(&r[1], 1, MT_LOAD, 4096, 0x7fffffffffffffff, 7);
     assert_int_equal(mt_packet_expand(&p, 2, r, 2), 1);
-    check_record(&r[0], 1, MT_LOAD, 4, 0xccc0, 7);
+    check_record(&r[0], 1, MT_LOAD, 4096, 0xccc0, 7);
+}
+
+static void deltas(void **state)
+{
+    struct rig rig;
+    struct mt_packet p;
+    struct mt_raw_record r[40];
+    setup(&rig, 0);
+    /* ten lanes: the first at 0x100000, then 1 to 8 words of 4 bytes behind it, the last 2^30 in front of it.
+     * Nine differences in five words need two slots; three words are void. */
+    uint64_t words[12] = {first(2, 2, 0, 1, 9, 4), SECOND(0x3ff, 8), 7, 0x100000};
+    for (unsigned i = 0; i < 4; i++)
+        words[4 + i] = (uint64_t)(8 * i + 8) << 31 | (8 * i + 4);
+    words[8] = 0x40000000;
+    put(rig.slots, 0, words, 11);
+    assert_int_equal(mt_ring_take(&rig.ring, &p), 0); /* not even the last void word may be missing */
+    put(rig.slots, 0, words, 12);
+    assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
+    assert_int_equal(rig.ring.at, 3);
+    assert_int_equal(mt_packet_expand(&p, 0, r, 40), 10);
+    for (unsigned i = 0; i < 9; i++)
+        check_record(&r[i], 1, MT_ATOMIC, 4, 0x100000 + 4 * i, 7);
+    check_record(&r[9], 1, MT_ATOMIC, 4, 0x100000 - 0x40000000ull, 7);
+}
+
+/* Packets of all kinds into a ring full of anything from the lap before, word by word in any order: none is
+ * taken before its last word is there, and all are taken then. */
+static void word_by_word(void **state)
+{
+    struct rig rig;
+    struct mt_packet p;
+    setup(&rig, 0);
+    srandom(1);
+    for (unsigned i = 0; i < SLOTS; i++) /* as if lap -1 had been: its tags are those of lap 1 */
+        for (unsigned k = 0; k < 4; k++)
+            rig.slots[i].w[k] = ((uint64_t)random() << 32 ^ (uint64_t)random()) & ~(1ull << 63);
+    for (uint64_t at = 0, turn = 0; turn < 2000; turn++) {
+        uint64_t words[68], slots, n = 1 + (unsigned)random() % 32, kind = 1 + turn % 4;
+        slots = kind == 1 ? 1 : 1 + (kind == 2 ? n / 2 + 3 : kind == 3 ? n + 3 : 2 * n + 3) / 4;
+        for (unsigned i = 0; i < 4 * slots; i++)
+            words[i] = ((uint64_t)random() << 32 ^ (uint64_t)random()) & ~(1ull << 63);
+        words[0] = (words[0] & ~0ull >> 4) | kind << 60;
+        words[1] = SECOND(n == 32 ? ~0u : (1u << n) - 1, turn);
+        unsigned order[68], total = (unsigned)(4 * slots);
+        for (unsigned i = 0; i < total; i++) {
+            unsigned j = (unsigned)random() % (i + 1);
+            order[i] = order[j];
+            order[j] = i;
+        }
+        for (unsigned i = 0; i < total; i++) {
+            assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
+            uint64_t position = at + order[i] / 4, tag = position / SLOTS % 2 ? 0 : 1ull << 63;
+            rig.slots[position % SLOTS].w[order[i] % 4] = words[order[i]] | tag;
+        }
+        assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
+        assert_true(p.site == turn && p.cta == words[2]);
+        at += slots;
+        assert_true(rig.ring.at == at);
+    }
 }
 
 static void blocks(void **state)
@@ -101,7 +193,7 @@ static void blocks(void **state)
     struct mt_raw_record r[40];
     uint64_t most = (1u << 28) - 1;
     setup(&rig, 0);
-    uint64_t words[] = {4 << 8 | 3, (uint64_t)1 << 28 << 32 | 3, 7, 8, 0x1000, 2 * most + 5, 0x2000, most};
+    uint64_t words[] = {first(4, 1, 0, 0, 0, 0), SECOND(3, 8), 7, 0, 0x1000, 2 * most + 5, 0x2000, most};
     put(rig.slots, 0, words, 8);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
     assert_int_equal(mt_packet_count(&p), 4);
@@ -119,20 +211,21 @@ static void blocks(void **state)
 
 static void damaged(void **state)
 {
-    static const uint64_t firsts[] = {3 << 8 | 9, 4 << 8 | 1, 3 << 8 | 2, 0xffffffffffffffff, 200 << 8 | 3};
-    for (unsigned i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+    for (uint64_t kind = 0; kind < 8; kind += kind ? 1 : 5) { /* 0, 5, 6, 7: there are no such kinds */
         struct rig rig;
         struct mt_packet p;
+        uint64_t words[] = {first(kind, 0, 0, 0, 0, 0), SECOND(1, 0), 0, 0};
         setup(&rig, 0);
-        rig.slots[0] = (struct mt_slot){firsts[i], 0xffffffff};
+        put(rig.slots, 0, words, 4);
         assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
-        rig.slots[0] = (struct mt_slot){0, 0};
+        memset(rig.slots, 0, sizeof rig.slots);
         assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
     }
     struct rig rig;
     struct mt_packet p;
+    uint64_t words[] = {first(1, 0, 0, 0, 0, 0), SECOND(0, 0), 0, 0}; /* nobody active */
     setup(&rig, 0);
-    rig.slots[0] = (struct mt_slot){3 << 8 | 1, 0}; /* nobody active */
+    put(rig.slots, 0, words, 4);
     assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
 }
 
@@ -148,8 +241,8 @@ static void *writer(void *data)
     uint64_t id = (uint64_t)(uintptr_t)data;
     for (uint64_t i = 0; i < PACKETS; i++) {
         unsigned n = 1 + (unsigned)((i * 7 + id) % 32); /* active lanes */
-        unsigned slots = 2 + (n + 1) / 2;
-        uint64_t words[68] = {id << 32 | slots << 8 | 2, 4ull << 32 | (n == 32 ? ~0u : (1u << n) - 1), id, i};
+        unsigned slots = 1 + (n + 3) / 4;
+        uint64_t words[36] = {first(3, 0, 0, 0, id, 4), SECOND(n == 32 ? ~0u : (1u << n) - 1, 0), id, 0};
         for (unsigned k = 0; k < n; k++)
             words[4 + k] = id << 48 | i << 8 | k;
         uint64_t at = head;
@@ -157,7 +250,7 @@ static void *writer(void *data)
             ;
         while (at + slots - __atomic_load_n(&shared.tail, __ATOMIC_ACQUIRE) > SLOTS)
             sched_yield();
-        put(shared.slots, at, words, 2 * slots);
+        put(shared.slots, at, words, 4 * slots);
     }
     return NULL;
 }
@@ -194,8 +287,9 @@ static void concurrent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(regular), cmocka_unit_test(lanes),
-                                       cmocka_unit_test(blocks), cmocka_unit_test(damaged),
-                                       cmocka_unit_test(concurrent)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(regular),      cmocka_unit_test(laps),
+                                       cmocka_unit_test(lanes),        cmocka_unit_test(deltas),
+                                       cmocka_unit_test(word_by_word), cmocka_unit_test(blocks),
+                                       cmocka_unit_test(damaged),      cmocka_unit_test(concurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
