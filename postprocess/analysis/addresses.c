@@ -1,125 +1,252 @@
-/* Counting sort of operations by address, in windows of keys. */
-#include "addresses.h"
+/* Operations by address: chains per key, filled in the order of the records. Spilling and the way out are in
+ * addresses_out.c. */
+#define _GNU_SOURCE
+#include "addresses_internal.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-int mt_addresses_init(struct mt_addresses *a, const uint64_t *keys, size_t nkeys, uint64_t budget)
+int mt_addresses_fail(struct mt_addresses *a, const char *why, int sys)
+{
+    if (!a->why) {
+        a->why = why;
+        a->sys = sys;
+    }
+    return -1;
+}
+
+int mt_addresses_init(struct mt_addresses *a, struct mt_keyset *keys, uint64_t budget)
 {
     memset(a, 0, sizeof *a);
+    a->fd = -1;
     a->keys = keys;
-    a->nkeys = nkeys;
-    a->budget = budget;
-    for (size_t i = 0; i < sizeof a->recent / sizeof *a->recent; i++)
-        a->recent[i].page = UINT64_MAX;
-    a->count = calloc(nkeys + 1, sizeof *a->count);
-    a->filled = calloc(nkeys + 1, sizeof *a->filled);
-    a->place = calloc(nkeys + 1, sizeof *a->place);
-    return a->count && a->filled && a->place ? 0 : -1;
+    a->superstep = UINT64_MAX;
+    a->budget = budget / sizeof *a->pool;
+    if (a->budget < 2 * MT_BLOCK_MOST)
+        a->budget = 2 * MT_BLOCK_MOST;
+    if (a->budget > UINT32_MAX)
+        a->budget = UINT32_MAX;
+    a->used = 1; /* block 0 is none */
+    a->chain = calloc(keys->count + 1, sizeof *a->chain);
+    /* Takes room only as far as it is used. */
+    void *p = mmap(NULL, a->budget * sizeof *a->pool, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) {
+        madvise(p, a->budget * sizeof *a->pool, MADV_HUGEPAGE);
+        a->pool = p;
+    }
+    return a->chain && a->pool ? 0 : mt_addresses_fail(a, "no memory for the addresses", 0);
 }
 
 void mt_addresses_free(struct mt_addresses *a)
 {
-    free(a->count);
-    free(a->filled);
-    free(a->place);
-    free(a->operations);
+    if (a->pool)
+        munmap(a->pool, a->budget * sizeof *a->pool);
+    if (a->chain && a->fd >= 0)
+        close(a->fd);
+    free(a->chain);
+    free(a->who);
+    free(a->what);
+    free(a->segment);
+    mt_pairmap_free(&a->who_index);
+    mt_pairmap_free(&a->what_index);
     memset(a, 0, sizeof *a);
+    a->fd = -1;
 }
 
-static size_t lower_bound(const struct mt_addresses *a, uint64_t address, size_t from)
-{
-    size_t lo = from, hi = a->nkeys;
-    for (size_t step = 16; lo + step < hi; step *= 2) /* gallop: the key is near as a rule */
-        if (a->keys[lo + step] >= address) {
-            hi = lo + step;
-            break;
-        }
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (a->keys[mid] < address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
+/* ---- who and what, by number ---- */
 
-/* The first key at or behind `address`. */
-static size_t first_key(struct mt_addresses *a, uint64_t address)
+static int reserve(struct mt_addresses *a, void **array, size_t n, size_t *room, size_t size)
 {
-    uint64_t page = address >> 12;
-    unsigned i = page & 255;
-    if (a->recent[i].page != page) {
-        a->recent[i].page = page;
-        a->recent[i].key = lower_bound(a, page << 12, 0);
-    }
-    return lower_bound(a, address, a->recent[i].key);
-}
-
-/* The keys [*first, end) that bytes [from, last] have. */
-static size_t keys_of(struct mt_addresses *a, uint64_t from, uint64_t last, size_t *first)
-{
-    size_t k = *first = first_key(a, from);
-    while (k < a->nkeys && a->keys[k] <= last)
-        k++;
-    return k;
-}
-
-static void each(struct mt_addresses *a, const struct mt_raw_record *r, uint64_t superstep, int collect)
-{
-    uint64_t from = mt_rec_address(r), last = from + mt_rec_size(r) - 1;
-    for (int part = 0; part < 1 + (last < from);
-         part++) { /* two parts when it wraps around the address space */
-        size_t k, end = keys_of(a, part ? 0 : from, !part && last < from ? UINT64_MAX : last, &k);
-        for (; k < end; k++) {
-            if (!collect) {
-                a->count[k]++;
-            } else if (k >= a->first && k < a->end) {
-                if (a->filled[k] < a->count[k])
-                    a->operations[a->place[k] + a->filled[k]] = (struct mt_operation){*r, superstep};
-                a->filled[k]++;
-            }
-        }
-    }
-}
-
-void mt_addresses_count(struct mt_addresses *a, const struct mt_raw_record *records, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        each(a, &records[i], 0, 0);
-}
-
-int mt_addresses_window(struct mt_addresses *a)
-{
-    a->first = a->end;
-    uint64_t n = 0;
-    while (a->end < a->nkeys && (a->end == a->first || n + a->count[a->end] <= a->budget)) {
-        a->place[a->end] = n;
-        n += a->count[a->end++];
-    }
-    if (a->first == a->nkeys)
+    if (n == UINT32_MAX)
+        return mt_addresses_fail(a, "more than 2^32 - 1 CTA instances in the section addresses", 0);
+    if (n < *room)
         return 0;
-    if (n > a->room) {
-        free(a->operations);
-        a->operations = malloc(n * sizeof *a->operations);
-        a->room = a->operations ? n : 0;
-        if (!a->operations)
+    size_t more = *room ? *room + *room / 2 : 256;
+    void *p = realloc(*array, more * size);
+    if (!p)
+        return mt_addresses_fail(a, "no memory for the addresses", 0);
+    *array = p;
+    *room = more;
+    return 0;
+}
+
+static uint32_t who_of(struct mt_addresses *a, uint64_t superstep, uint64_t cta, uint32_t smid)
+{
+    if (a->superstep != superstep) {
+        mt_pairmap_clear(&a->who_index);
+        a->superstep = superstep;
+        a->last_who = UINT32_MAX;
+    }
+    if (a->last_who != UINT32_MAX && a->who[a->last_who].cta == cta && a->who[a->last_who].smid == smid)
+        return a->last_who;
+    uint64_t *known = mt_pairmap_get(&a->who_index, cta, smid, UINT64_MAX);
+    if (!known) {
+        mt_addresses_fail(a, "no memory for the addresses", 0);
+        return UINT32_MAX;
+    }
+    if (*known == UINT64_MAX) {
+        if (reserve(a, (void **)&a->who, a->nwho, &a->who_room, sizeof *a->who) != 0)
+            return UINT32_MAX;
+        a->who[a->nwho] = (struct mt_operator){cta, superstep, smid};
+        *known = a->nwho++;
+    }
+    return a->last_who = (uint32_t)*known;
+}
+
+static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
+{
+    uint64_t *known = mt_pairmap_get(&a->what_index, before, meta, UINT64_MAX);
+    if (!known) {
+        mt_addresses_fail(a, "no memory for the addresses", 0);
+        return UINT32_MAX;
+    }
+    if (*known == UINT64_MAX) {
+        if (reserve(a, (void **)&a->what, a->nwhat, &a->what_room, sizeof *a->what) != 0)
+            return UINT32_MAX;
+        a->what[a->nwhat] = (struct mt_operation_kind){before, meta};
+        *known = a->nwhat++;
+    }
+    return (uint32_t)*known;
+}
+
+/* ---- chains ---- */
+
+/* Puts the chain's last operation behind the others. 0, or -1. */
+static int push(struct mt_addresses *a, struct mt_chain *c)
+{
+    if (c->used == c->room) {
+        uint16_t room = c->room == 0 ? 3 : c->room < MT_BLOCK_MOST / 2 ? 2 * c->room + 1 : MT_BLOCK_MOST - 1;
+        if (a->used + room + 1 > a->budget) {
+            int rc = mt_addresses_spill(a); /* the last operations of all chains, too */
+            return rc;
+        }
+        uint32_t block = (uint32_t)a->used;
+        a->used += room + 1u;
+        a->pool[block] = (struct mt_operation){0, room, 0}; /* next block, size */
+        if (c->tail)
+            a->pool[c->tail].who = block;
+        else
+            c->head = block;
+        c->tail = block;
+        c->room = room;
+        c->used = 0;
+    }
+    a->pool[c->tail + 1 + c->used++] = c->last;
+    c->last.count = 0;
+    return 0;
+}
+
+static inline int append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
+{
+    struct mt_chain *c = &a->chain[rank];
+    if (c->last.count && c->last.who == who && c->last.what == what && c->last.count < UINT32_MAX) {
+        c->last.count++;
+        return 0;
+    }
+    if (c->last.count && push(a, c) != 0)
+        return -1;
+    c->last = (struct mt_operation){who, what, 1};
+    return 0;
+}
+
+/* ---- records ---- */
+
+/* The last few kinds that were met. */
+struct recent {
+    struct {
+        uint32_t before, meta, what;
+    } kind[8];
+};
+
+static inline int operation(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t rank,
+                            uint32_t before, uint32_t meta)
+{
+    unsigned i = (before ^ meta ^ meta >> 28) & 7;
+    if (r->kind[i].what == UINT32_MAX || r->kind[i].before != before || r->kind[i].meta != meta) {
+        uint32_t what = what_of(a, before, meta);
+        if (what == UINT32_MAX)
+            return -1;
+        r->kind[i].before = before;
+        r->kind[i].meta = meta;
+        r->kind[i].what = what;
+    }
+    return append(a, rank, who, r->kind[i].what);
+}
+
+/* The keys among `size` bytes at `address`, all of page p; `before`: bytes of the access before them. */
+static inline int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who,
+                            const struct mt_keypage *p, uint64_t address, uint32_t size, uint32_t before,
+                            uint32_t meta)
+{
+    unsigned at = address & ((1u << MT_KEY_BITS) - 1), end = at + size;
+    for (unsigned w = at >> 6; w <= (end - 1) >> 6; w++) {
+        uint64_t bits = p->bits[w];
+        if (w == at >> 6)
+            bits &= ~0ull << (at & 63);
+        if (w == (end - 1) >> 6 && (end & 63))
+            bits &= (1ull << (end & 63)) - 1;
+        for (; bits; bits &= bits - 1) {
+            unsigned in_page = w << 6 | (unsigned)__builtin_ctzll(bits);
+            if (operation(a, r, who, mt_keyset_rank(p, in_page), before + in_page - at, meta) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static inline int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t address,
+                              uint32_t meta)
+{
+    uint32_t size = meta & MT_RAW_MAX_SIZE;
+    for (uint32_t done = 0; done < size;) {
+        uint32_t room = (1u << MT_KEY_BITS) - (uint32_t)(address & ((1u << MT_KEY_BITS) - 1));
+        uint32_t n = size - done < room ? size - done : room;
+        const struct mt_keypage *p = mt_keyset_find(a->keys, address >> MT_KEY_BITS);
+        if (p && page_keys(a, r, who, p, address, n, done, meta) != 0)
+            return -1;
+        address += n;
+        done += n;
+    }
+    return 0;
+}
+
+static void recent_init(struct recent *r)
+{
+    for (size_t i = 0; i < sizeof r->kind / sizeof *r->kind; i++)
+        r->kind[i].what = UINT32_MAX;
+}
+
+int mt_addresses_records(struct mt_addresses *a, const struct mt_raw_record *records, size_t n,
+                         uint64_t superstep)
+{
+    struct recent r;
+    recent_init(&r);
+    a->records += n;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t who = who_of(a, superstep, records[i].w[2], (uint32_t)(records[i].w[0] >> 32));
+        if (who == UINT32_MAX || access_keys(a, &r, who, records[i].w[1], (uint32_t)records[i].w[0]) != 0)
             return -1;
     }
-    return 1;
+    return a->why ? -1 : 0;
 }
 
-void mt_addresses_collect(struct mt_addresses *a, const struct mt_raw_record *records, size_t n,
-                          uint64_t superstep)
+int mt_addresses_runs(struct mt_addresses *a, const struct mt_access_run *runs, size_t n, uint64_t superstep)
 {
-    for (size_t i = 0; i < n; i++)
-        each(a, &records[i], superstep, 1);
-}
-
-int mt_addresses_full(const struct mt_addresses *a)
-{
-    for (size_t k = a->first; k < a->end; k++)
-        if (a->filled[k] != a->count[k])
-            return 0;
-    return 1;
+    struct recent r;
+    recent_init(&r);
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_access_run *run = &runs[i];
+        uint32_t who = who_of(a, superstep, run->cta, run->smid);
+        if (who == UINT32_MAX)
+            return -1;
+        uint64_t address = run->base;
+        for (uint32_t k = 0; k < run->count; k++, address += (uint64_t)run->stride)
+            if (access_keys(a, &r, who, run->addresses ? run->addresses[k] : address, run->meta) != 0)
+                return -1;
+        a->records += run->count;
+    }
+    return a->why ? -1 : 0;
 }

@@ -41,11 +41,17 @@ int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options)
     return mt_comm_host_init(c);
 }
 
-void mt_comm_free(struct mt_comm *c)
+void mt_comm_forget(struct mt_comm *c)
 {
     if (c->shadow)
         mt_shadow_free(c->shadow);
     free(c->shadow);
+    c->shadow = NULL;
+}
+
+void mt_comm_free(struct mt_comm *c)
+{
+    mt_comm_forget(c);
     free(c->launches);
     free(c->actors);
     free(c->transfers);
@@ -53,7 +59,7 @@ void mt_comm_free(struct mt_comm *c)
     free(c->actor_index.slot);
     free(c->instance_index.slot);
     free(c->transfer_index.slot);
-    mt_u64set_free(&c->keys);
+    mt_keyset_free(&c->keys);
     memset(c, 0, sizeof *c);
 }
 
@@ -148,6 +154,7 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
     index_clear(&c->instance_index);
     index_clear(&c->transfer_index);
     c->last_actor = 0;
+    c->partial |= !selected;
     c->first_transfer = c->ntransfers;
     c->launches[c->nlaunches++] =
         (struct mt_comm_launch){kernel, (uint32_t)c->nactors, (uint32_t)c->nactors, selected};

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
+#include "keyset.h"
 #include "places.h"
-#include "u64set.h"
 
 struct mt_comm_options {
     int local;     /* a CTA id is one CTA in all supersteps */
@@ -77,7 +77,7 @@ struct mt_comm {
     struct mt_places places; /* of host code; 0: not known */
     uint64_t records, unknown;
     uint64_t host_accesses; /* that read or write */
-    struct mt_u64set keys;  /* addresses involved in communication into selected launches */
+    struct mt_keyset keys;  /* addresses involved in communication into selected launches */
     /* state */
     struct mt_shadow *shadow;
     struct mt_index actor_index, instance_index, transfer_index;
@@ -85,11 +85,14 @@ struct mt_comm {
     struct mt_host_recent *host_recent; /* comm_host.c */
     struct mt_pairmap host_index;       /* (place, superstep) -> index into hosts, + 1 */
     uint32_t last_actor;
+    int partial;     /* there was a launch that is not reported */
     const char *why; /* of a failure */
 };
 
 int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options);
 void mt_comm_free(struct mt_comm *c);
+/* Gives the memory of the shadow back; nothing may be fed any more, the results stay. */
+void mt_comm_forget(struct mt_comm *c);
 /* A launch begins. `kernel` must live as long as `c`. */
 int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected);
 /* Records of the launch under way, in file order. */

@@ -15,6 +15,7 @@ struct run {
     uint64_t cta, comm_load;
     uint64_t record;  /* number of the record under way */
     uint64_t address; /* at which it begins */
+    uint64_t kept;    /* the last record whose address is among the keys */
     bool selected;
 };
 
@@ -32,6 +33,21 @@ INLINE bool counts(const struct mt_comm *c, const struct run *run, uint32_t src,
     return c->actors[src].instance != run->instance;
 }
 
+/* The addresses under which an access that took communicated bytes is found. Bytes that were taken before
+ * have their start among the keys already, unless a launch that is not reported took them. */
+INLINE void keep(struct mt_comm *c, struct run *run, uint64_t start, bool fresh)
+{
+    int rc = 0;
+    if (run->record != run->kept) {
+        run->kept = run->record;
+        rc = mt_keyset_add(&c->keys, run->address);
+    }
+    if (rc == 0 && (fresh || c->partial))
+        rc = mt_keyset_add(&c->keys, start);
+    if (rc != 0)
+        mt_comm_fail(c, "out of memory");
+}
+
 /* The run took `bytes` bytes of src; `fresh` of them had not been read by another before. */
 INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t bytes, uint64_t fresh,
                  uint64_t start, const bool plain)
@@ -40,9 +56,8 @@ INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t byte
         run->comm_load += bytes;
         if (fresh)
             c->actors[src].comm_store += fresh;
-        if (!plain && c->options.addresses && run->selected &&
-            (mt_u64set_add(&c->keys, run->address) != 0 || mt_u64set_add(&c->keys, start) != 0))
-            mt_comm_fail(c, "out of memory");
+        if (!plain && c->options.addresses && run->selected)
+            keep(c, run, start, fresh != 0);
     } else if (fresh) {
         c->hosts[src & MT_ENTRY_MAX].comm_store += fresh;
     }
@@ -217,6 +232,7 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
                           .first = launch->first,
                           .cta = cta,
                           .record = c->records + i,
+                          .kept = UINT64_MAX,
                           .selected = launch->selected && c->options.transfers};
         if (!plain && c->options.addresses)
             run.selected = launch->selected;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPERATIONS_AT_A_TIME = 24 << 20 }; /* of the section addresses; 32 bytes each */
+enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
 
 static const char help[] =
     "Usage: mt-extract [OPTION]... TRACE...\n"
@@ -80,7 +80,6 @@ struct extract {
     struct mt_comm comm;
     struct mt_json json;
     struct mt_progress progress;
-    uint64_t *keys;
     struct mt_addresses addresses;
     int no_addresses; /* reading was interrupted */
 };
@@ -181,58 +180,43 @@ static int analyse(struct extract *x)
     return rc < 0 ? read_failed(&err) : 0;
 }
 
-/* One more pass over all records, for the section addresses. */
-static int address_pass(struct extract *x, int collect)
+static int addresses_failed(const struct mt_addresses *a)
+{
+    mt_cli_say("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
+               a->sys ? strerror(a->sys) : "");
+    return MT_EXIT_FAILURE;
+}
+
+/* The second pass over all records: finds the operations on the addresses that the first one found. */
+static int address_pass(struct extract *x)
 {
     struct mt_item item;
     struct mt_error err;
-    int rc;
-    uint64_t records = 0;
+    int rc, ok = 0;
+    if (mt_keyset_index(&x->comm.keys) != 0 ||
+        mt_addresses_init(&x->addresses, &x->comm.keys, ADDRESSES_BUDGET) != 0)
+        return addresses_failed(&x->addresses);
+    if (x->comm.keys.count == 0)
+        return 0;
     if (mt_source_rewind(x->source, &err) != 0)
         return read_failed(&err);
-    while ((rc = mt_source_next(x->source, &item, &err)) > 0) {
-        if (item.kind != MT_ITEM_BATCH)
-            continue;
-        if (collect)
-            mt_addresses_collect(&x->addresses, item.records, item.count, item.superstep);
-        else
-            mt_addresses_count(&x->addresses, item.records, item.count);
-        mt_progress_step(&x->progress, x->source, records += item.count);
+    while (ok == 0 && (rc = mt_source_next(x->source, &item, &err)) > 0) {
+        if (item.kind == MT_ITEM_BATCH)
+            ok = mt_addresses_records(&x->addresses, item.records, item.count, item.superstep);
+        else if (item.kind == MT_ITEM_RUNS)
+            ok = mt_addresses_runs(&x->addresses, item.runs, item.count, item.superstep);
+        mt_progress_step(&x->progress, x->source, x->addresses.records);
     }
     mt_progress_end(&x->progress);
+    if (ok != 0)
+        return addresses_failed(&x->addresses);
     if (rc < 0)
         return read_failed(&err);
-    if (collect && !mt_cli_stop && !mt_addresses_full(&x->addresses)) {
+    if (!mt_cli_stop && x->addresses.records != x->comm.records) {
         mt_cli_say("the input changed while it was read");
         return MT_EXIT_FAILURE;
     }
     return 0;
-}
-
-/* The next window of keys: 1 there is one, 0 no more, -1 failed with *code. */
-static int next_window(struct extract *x, int *code)
-{
-    int more = mt_addresses_window(&x->addresses);
-    if (more < 0)
-        mt_cli_say("no memory for the operations on an address");
-    *code = more < 0 ? MT_EXIT_FAILURE : more ? address_pass(x, 1) : 0;
-    return *code ? -1 : more;
-}
-
-/* Finds the keys and the first window: 1, 0 or -1 as next_window. */
-static int first_window(struct extract *x, int *code)
-{
-    x->keys = mt_u64set_sorted(&x->comm.keys);
-    if (!x->keys ||
-        mt_addresses_init(&x->addresses, x->keys, x->comm.keys.count, OPERATIONS_AT_A_TIME) != 0) {
-        mt_cli_say("no memory for the addresses");
-        *code = MT_EXIT_FAILURE;
-        return -1;
-    }
-    if (x->comm.keys.count == 0)
-        return 0;
-    *code = address_pass(x, 0);
-    return *code ? -1 : next_window(x, code);
 }
 
 /* ---- writing ---- */
@@ -272,13 +256,29 @@ static void write_head(struct extract *x, int complete, uint64_t untraced, uint6
     mt_json_u64(j, "untraced_launches", untraced_launches);
 }
 
-/* All but the addresses, which `more` says are ready in part. Returns the exit code. */
-static int write_all(struct extract *x, int complete, int more)
+/* The section addresses; 1 if it was cut short. -1: *code says why. */
+static int write_addresses(struct extract *x, int *code)
+{
+    struct mt_json *j = &x->json;
+    mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
+    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, &x->comm, &mt_cli_stop);
+    mt_json_end(j);
+    if (rc < 0)
+        *code = addresses_failed(&x->addresses);
+    if (rc > 0 && !j->error) { /* the head stands already */
+        mt_cli_say("interrupted: not all addresses are in the output");
+        mt_json_bool(j, "interrupted", 1);
+    }
+    return rc;
+}
+
+/* Returns the exit code. */
+static int write_all(struct extract *x, int complete)
 {
     struct mt_json *j = &x->json;
     uint64_t untraced, untraced_launches;
     struct mt_error err;
-    int code = mt_output_ready(&x->out);
+    int cut = 0, code = mt_output_ready(&x->out);
     if (code)
         return code;
     if (mt_source_untraced(x->source, &untraced, &untraced_launches, &err) != 0)
@@ -290,23 +290,8 @@ static int write_all(struct extract *x, int complete, int more)
         mt_cli_say("no memory to sort the results");
         return MT_EXIT_FAILURE;
     }
-    int cut = 0;
-    if (x->sections & 1u << MT_ADDRESSES) {
-        mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
-        while (more > 0) {
-            mt_addresses_write(j, &x->addresses, &x->comm);
-            more = next_window(x, &code);
-            if (more > 0 && mt_cli_stop) {
-                cut = 1;
-                break;
-            }
-        }
-        mt_json_end(j);
-        if (cut) { /* the head stands already */
-            mt_cli_say("interrupted: not all addresses are in the output");
-            mt_json_bool(j, "interrupted", 1);
-        }
-    }
+    if (x->sections & 1u << MT_ADDRESSES)
+        cut = write_addresses(x, &code);
     mt_json_end(j);
     if (mt_json_close(j) != 0) {
         mt_cli_say("%s: cannot write: %s", x->out.path ? x->out.path : "standard output", strerror(j->error));
@@ -317,22 +302,21 @@ static int write_all(struct extract *x, int complete, int more)
 
 static int run(struct extract *x)
 {
-    int complete, more = 0, code = analyse(x);
+    int complete, code = analyse(x);
     if (code)
         return code;
     int input = mt_inputs_finish(x->source, &complete);
     if (x->sections & 1u << MT_ADDRESSES) {
-        if (!mt_cli_stop)
-            more = first_window(x, &code);
-        if (more < 0)
+        mt_comm_forget(&x->comm);
+        if (!mt_cli_stop && (code = address_pass(x)) != 0)
             return code;
         if (mt_cli_stop) {
             mt_cli_say("interrupted: addresses are left out");
             x->no_addresses = 1;
-            complete = more = 0;
+            complete = 0;
         }
     }
-    code = write_all(x, complete, more);
+    code = write_all(x, complete);
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -376,7 +360,6 @@ int main(int argc, char **argv)
     }
     mt_output_abandon(&x.out);
     mt_addresses_free(&x.addresses);
-    free(x.keys);
     mt_comm_free(&x.comm);
     mt_source_close(x.source);
     mt_filter_free(&x.filter);

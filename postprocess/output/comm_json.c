@@ -198,33 +198,3 @@ out:
     free(cells);
     return rc;
 }
-
-void mt_addresses_write(struct mt_json *j, const struct mt_addresses *a, const struct mt_comm *c)
-{
-    static const char *const types[] = {
-#define MT_ACCESS_TYPE(name, code, text) [code] = text,
-#include "memtrace/record.def"
-    };
-    char key[64];
-    for (size_t k = a->first; k < a->end; k++) {
-        mt_json_array(j, mt_key_hex(key, a->keys[k]), 0);
-        for (uint64_t i = 0; i < a->count[k]; i++) {
-            const struct mt_operation *op = &a->operations[a->place[k] + i];
-            const struct mt_raw_record *r = &op->record;
-            mt_json_object(j, NULL, 1);
-            mt_json_text(j, "kernel", c->launches[op->superstep].kernel);
-            mt_json_u64(j, "it", op->superstep);
-            mt_json_array(j, "cta", 1);
-            mt_json_u64(j, NULL, mt_rec_cta_x(r));
-            mt_json_u64(j, NULL, mt_rec_cta_y(r));
-            mt_json_u64(j, NULL, mt_rec_cta_z(r));
-            mt_json_end(j);
-            mt_json_hex(j, "addr", mt_rec_address(r));
-            mt_json_u64(j, "smid", mt_rec_smid(r));
-            mt_json_u64(j, "size", mt_rec_size(r));
-            mt_json_text(j, "type", types[mt_rec_type(r)]);
-            mt_json_end(j);
-        }
-        mt_json_end(j);
-    }
-}

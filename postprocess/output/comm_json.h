@@ -1,6 +1,7 @@
 /* comm.json: the results of the communication analysis (docs/definitions.md, docs/man/mt-extract.md). */
 #ifndef MT_OUTPUT_COMM_JSON_H
 #define MT_OUTPUT_COMM_JSON_H
+#include <signal.h>
 #include "json.h"
 #include "../analysis/addresses.h"
 #include "../analysis/comm.h"
@@ -25,6 +26,8 @@ extern const char *const mt_section_names[MT_SECTIONS]; /* in the order of the o
 /* The volume sections and transfers chosen in `sections` (a bit per mt_section), as members of the object
  * under way. 0, or -1 without memory. */
 int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections);
-/* The keys of one window and their operations, as members of the object under way. */
-void mt_addresses_write(struct mt_json *j, const struct mt_addresses *a, const struct mt_comm *c);
+/* All keys and their operations, as members of the object under way. 0; 1 when *stop became non-zero or
+ * nothing can be written any more; -1 without memory or, with a->why, when the file of operations fails. */
+int mt_addresses_write(struct mt_json *j, struct mt_addresses *a, const struct mt_comm *c,
+                       const volatile sig_atomic_t *stop);
 #endif

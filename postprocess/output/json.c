@@ -9,6 +9,12 @@
 
 static void flush(struct mt_json *j)
 {
+    if (j->target) {
+        memcpy(j->target, j->buffer, j->used);
+        j->target += j->used;
+        j->used = 0;
+        return;
+    }
     for (size_t done = 0; done < j->used && !j->error;) {
         ssize_t n = write(j->fd, j->buffer + done, j->used - done);
         if (n >= 0)
@@ -80,6 +86,25 @@ static void put_string(struct mt_json *j, const char *s)
     put_char(j, '"');
 }
 
+char *mt_json_quoted(const char *text)
+{
+    size_t n = strlen(text) * 6 + 3; /* the longest escape of a byte */
+    struct mt_json *j = calloc(1, sizeof *j);
+    char *out = malloc(n);
+    if (j && out) {
+        j->fd = -1;
+        j->target = out;
+        put_string(j, text);
+        flush(j);
+        *j->target = 0;
+    } else {
+        free(out);
+        out = NULL;
+    }
+    free(j);
+    return out;
+}
+
 /* What stands before a member. */
 static void member(struct mt_json *j, const char *key)
 {
@@ -112,6 +137,7 @@ static void begin(struct mt_json *j, const char *key, int flat, char open, char 
 void mt_json_open(struct mt_json *j, int fd)
 {
     j->fd = fd;
+    j->target = NULL;
     j->error = 0;
     j->depth = 0;
     j->flat = 0;
@@ -164,6 +190,29 @@ void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
 {
     member(j, key);
     put_u64(j, value);
+}
+
+void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
+{
+    char line[512];
+    member(j, NULL);
+    put(j, text, n);
+    /* The same line with all that stands before it. */
+    size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (j->flat != 0);
+    if (count > 1 && before + n <= sizeof line) {
+        memset(line, ' ', before);
+        line[0] = ',';
+        if (!j->flat)
+            line[1] = '\n';
+        memcpy(line + before, text, n);
+        while (--count > 0)
+            put(j, line, before + n);
+        return;
+    }
+    while (--count > 0) {
+        member(j, NULL);
+        put(j, text, n);
+    }
 }
 
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value)

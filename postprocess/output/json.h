@@ -8,6 +8,7 @@
 
 struct mt_json {
     int fd, error; /* errno of the first failed write, or 0 */
+    char *target;  /* memory to write to in place of fd, or NULL */
     unsigned depth;
     int flat;      /* depth of the outermost flat container, 0: none */
     int first;     /* nothing stands in the container yet */
@@ -30,6 +31,11 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value);
 void mt_json_real(struct mt_json *j, const char *key, double value); /* six decimals; NAN: null */
 void mt_json_bool(struct mt_json *j, const char *key, int value);
 void mt_json_hex(struct mt_json *j, const char *key, uint64_t value); /* "0x…" */
+
+/* A member that is JSON already, `count` times, as a line of the array under way. */
+void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count);
+/* A string as mt_json_text writes it, quotes included; the caller frees it. NULL without memory. */
+char *mt_json_quoted(const char *text);
 
 /* Keys from numbers; `out` has room for 64. Each returns out. */
 const char *mt_key_u64(char *out, uint64_t value);

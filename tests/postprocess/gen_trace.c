@@ -2,6 +2,8 @@
  *   stencil   1-D, 3 loads and 1 store of 4 bytes per thread, two buffers swapped at each launch, CTA by CTA
  *   matmul    tiled C = A * B, 32x32 threads per CTA: 2 loads per thread and tile, 1 store at the end
  *   bytes     like stencil with 1-byte elements
+ *   histogram each thread loads one byte and adds to one of 256 counters, 2^20 threads a launch, the warps of
+ *             8 CTAs in turn: every atomic is communication
  *   random    loads and stores of 4 or 8 bytes anywhere in 256 MiB, CTAs interleaved by warps of 32 records
  * Records are made as the CPU device makes them: CTAs one after another, CTA -> SM round robin over 16. At
  * least RECORDS records, rounded up to whole launches (random: one launch of exactly RECORDS). */
@@ -87,6 +89,29 @@ static void matmul(uint64_t wanted)
     }
 }
 
+static void histogram(uint64_t wanted)
+{
+    enum { CTAS = 4096, TOGETHER = 8, WARP = 32 };
+    uint64_t s = 88172645463325252ull;
+    while (made < wanted) {
+        fputs("histogram\n", stdout);
+        for (uint32_t first = 0; first < CTAS; first += TOGETHER)
+            for (uint32_t w = 0; w < BLOCK / WARP; w++)
+                for (uint32_t c = first; c < first + TOGETHER; c++)
+                    for (uint32_t t = 0; t < 2 * WARP; t++) {
+                        uint64_t cta = mt_rec_cta(c, 0, 0), i = (uint64_t)c * BLOCK + w * WARP + t % WARP;
+                        s ^= s << 13;
+                        s ^= s >> 7;
+                        s ^= s << 17;
+                        if (t < WARP)
+                            put(c % SMS, MT_LOAD, 1, 0x7f0000000000 + i, cta);
+                        else
+                            put(c % SMS, MT_ATOMIC, 4, 0x7f1000000000 + 4 * (s >> 40 & s >> 48 & 255), cta);
+                    }
+        end_kernel();
+    }
+}
+
 static void anywhere(uint64_t wanted)
 {
     uint64_t s = 88172645463325252ull, cta = 0;
@@ -115,10 +140,12 @@ int main(int argc, char **argv)
         stencil(wanted, 1);
     else if (wanted && strcmp(argv[1], "matmul") == 0)
         matmul(wanted);
+    else if (wanted && strcmp(argv[1], "histogram") == 0)
+        histogram(wanted);
     else if (wanted && strcmp(argv[1], "random") == 0)
         anywhere(wanted);
     else {
-        fputs("usage: gen_trace stencil|matmul|bytes|random RECORDS > trace\n", stderr);
+        fputs("usage: gen_trace stencil|matmul|bytes|histogram|random RECORDS > trace\n", stderr);
         return 2;
     }
     return fflush(stdout) || ferror(stdout) ? 1 : 0;

@@ -1,0 +1,65 @@
+/* A set of addresses, as a bitmap per page of 4096: made for addresses that lie together. Zero-initialised is
+ * empty. Once indexed, each address knows its rank. Not thread-safe while addresses are added. */
+#ifndef MT_ANALYSIS_KEYSET_H
+#define MT_ANALYSIS_KEYSET_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MT_KEY_BITS = 12, MT_KEY_WORDS = 64, MT_KEY_RECENT = 256 };
+
+struct mt_keypage {
+    uint64_t number; /* address >> 12 */
+    uint64_t bits[MT_KEY_WORDS];
+    uint64_t first;              /* indexed: rank of the page's first address */
+    uint16_t rank[MT_KEY_WORDS]; /* indexed: addresses in the words before */
+};
+
+struct mt_keyset {
+    struct mt_keypage **slot; /* by hash of the number; NULL: free */
+    struct mt_keypage **page; /* indexed: ascending */
+    struct mt_keypage *block; /* of pages; linked through blocks */
+    void *blocks;
+    size_t in_block;
+    unsigned bits;
+    size_t pages;
+    uint64_t count; /* indexed: addresses */
+    struct {
+        uint64_t number; /* + 1: 0 is nobody */
+        struct mt_keypage *page;
+    } recent[MT_KEY_RECENT];
+};
+
+/* The page, NULL if it has none. */
+struct mt_keypage *mt_keyset_find_slow(struct mt_keyset *s, uint64_t number);
+static inline struct mt_keypage *mt_keyset_find(struct mt_keyset *s, uint64_t number)
+{
+    unsigned i = number % MT_KEY_RECENT;
+    return s->recent[i].number == number + 1 ? s->recent[i].page : mt_keyset_find_slow(s, number);
+}
+
+/* The same, made if need be; NULL without memory. */
+struct mt_keypage *mt_keyset_make(struct mt_keyset *s, uint64_t number);
+
+/* 0, or -1 without memory. */
+static inline int mt_keyset_add(struct mt_keyset *s, uint64_t address)
+{
+    struct mt_keypage *p = mt_keyset_find(s, address >> MT_KEY_BITS);
+    if (__builtin_expect(!p, 0) && !(p = mt_keyset_make(s, address >> MT_KEY_BITS)))
+        return -1;
+    p->bits[address >> 6 & (MT_KEY_WORDS - 1)] |= 1ull << (address & 63);
+    return 0;
+}
+
+/* Adds all of `other`. 0, or -1 without memory. */
+int mt_keyset_merge(struct mt_keyset *s, const struct mt_keyset *other);
+/* Sorts the pages and counts; no address may be added after it. 0, or -1 without memory. */
+int mt_keyset_index(struct mt_keyset *s);
+/* Rank of an address that is in the set. */
+static inline uint64_t mt_keyset_rank(const struct mt_keypage *p, unsigned in_page)
+{
+    unsigned w = in_page >> 6;
+    return p->first + p->rank[w] +
+           (unsigned)__builtin_popcountll(p->bits[w] & ((1ull << (in_page & 63)) - 1));
+}
+void mt_keyset_free(struct mt_keyset *s);
+#endif
