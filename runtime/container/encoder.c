@@ -1,6 +1,7 @@
 /* Entries of a thread -> payload of a host chunk: docs/trace-format.md, "Host chunk". */
 #define _GNU_SOURCE
 #include "container/writer.h"
+#include "container/leb.h"
 #include "container/pages.h"
 #include <string.h>
 
@@ -100,27 +101,12 @@ static int begin(struct mt_mtc_encoder *e, size_t count)
     return 0;
 }
 
-static unsigned char *put(unsigned char *out, uint64_t v)
-{
-    while (v >= 0x80) {
-        *out++ = (unsigned char)(v | 0x80);
-        v >>= 7;
-    }
-    *out++ = (unsigned char)v;
-    return out;
-}
-
-static unsigned char *put_signed(unsigned char *out, uint64_t v)
-{
-    return put(out, v << 1 ^ (0 - (v >> 63)));
-}
-
-/* put() without a branch for values below 2^56: each group of 7 bits to its byte, and 8 bytes stored, of
+/* mt_leb() without a branch for values below 2^56: each group of 7 bits to its byte, and 8 bytes stored, of
  * which those behind the last one will be written over. */
 static inline unsigned char *put_fast(unsigned char *out, uint64_t v)
 {
     if (__builtin_expect(v >> 56 != 0, 0))
-        return put(out, v);
+        return mt_leb(out, v);
     unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) * 37 >> 8; /* bytes behind the first: bits / 7 */
     v = (v & 0x00fffffff0000000u) << 4 | (v & 0x000000000fffffffu);
     v = (v & 0x0fffc0000fffc000u) << 2 | (v & 0x00003fff00003fffu);
@@ -172,12 +158,12 @@ static size_t event(struct work *w, const char *at, size_t left, int timed)
     size_t args = more ? more + 1 : least[kind] || first.address;
     *w->out++ = (unsigned char)(TOKEN_EVENT | kind);
     if (timed)
-        w->out = put_signed(w->out, first.time - w->time);
+        w->out = mt_leb_signed(w->out, first.time - w->time);
     w->time = first.time;
     args = args < EVENT_ARGS_MAX ? args : EVENT_ARGS_MAX;
     *w->out++ = (unsigned char)args;
     for (size_t i = 0; i < args; i++)
-        w->out = put(w->out, fetch(at + i * entry_bytes(timed), timed).address);
+        w->out = mt_leb(w->out, fetch(at + i * entry_bytes(timed), timed).address);
     if (kind == MT_HOST_EV_SEQ)
         w->seq = first.address;
     return 1 + more;
@@ -201,16 +187,16 @@ single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_
                     other * (p->second == a.site ? SECOND_SITE : HAS_SITE);
     *out++ = (unsigned char)(TOKEN_ACCESS | what);
     if (__builtin_expect(what & HAS_SITE, 0))
-        out = put_signed(out, (uint64_t)a.site - b.site);
+        out = mt_leb_signed(out, (uint64_t)a.site - b.site);
     if (off) {
         out = put_fast(out, off << 1 ^ (0 - (off >> 63)));
         if (__builtin_expect(seen, 1))
             s->relative = !from_stride == !from_offset ? s->relative : !from_offset;
     }
     if (__builtin_expect(what & HAS_SIZE, 0))
-        out = put(out, a.size);
+        out = mt_leb(out, a.size);
     if (timed && what & HAS_TIME)
-        out = put_signed(out, a.time - due);
+        out = mt_leb_signed(out, a.time - due);
     if (other) {
         p->second = p->next;
         p->next = a.site;

@@ -86,6 +86,7 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
 {
     struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
                                .version = MT_MTC_VERSION,
+                               .minor = MT_MTC_MINOR,
                                .features = features,
                                .start_ns = now(CLOCK_MONOTONIC),
                                .wall_ns = now(CLOCK_REALTIME),
@@ -114,7 +115,8 @@ static void remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
                                                    .first = head->first,
                                                    .last = head->last,
                                                    .items = head->items,
-                                                   .type = head->type};
+                                                   .type = head->type,
+                                                   .flags = head->flags};
     w->chunks++;
 }
 
@@ -144,6 +146,11 @@ int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, uns
     return mt_pack(p, level, plain, bytes) == 0 ? 0 : ENOMEM;
 }
 
+static int has_accesses(unsigned type)
+{
+    return type == MT_MTC_HOST || type == MT_MTC_DEVICE;
+}
+
 /* The chunk in `p`, or what became of it: `e` is an errno value. */
 static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int e, uint64_t items)
 {
@@ -161,7 +168,7 @@ static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int 
 int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p)
 {
     lock(w);
-    int e = append_chunk(w, p, 0, p->head.type == MT_MTC_HOST ? p->head.items : 0);
+    int e = append_chunk(w, p, 0, has_accesses(p->head.type) ? p->head.items : 0);
     unlock(w);
     return e;
 }
@@ -174,7 +181,7 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
     if (!e)
         e = p ? mt_mtc_pack(p, w->level, type, flags, key, first, last, items, plain, bytes) : ENOMEM;
     lock(w);
-    e = append_chunk(w, p, e, type == MT_MTC_HOST ? items : 0);
+    e = append_chunk(w, p, e, has_accesses(type) ? items : 0);
     if (p) {
         p->next = w->idle;
         w->idle = p;

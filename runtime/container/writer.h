@@ -7,6 +7,7 @@
 #ifndef MT_CONTAINER_WRITER_H
 #define MT_CONTAINER_WRITER_H
 #include "memtrace/container.h"
+#include "memtrace/device.h"
 
 struct mt_mtc_writer;
 
@@ -62,4 +63,25 @@ size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entri
                      uint64_t *items, uint64_t *seq, const void **payload);
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,
                            uint64_t *items, uint64_t *seq, const void **payload);
+
+/* ---- runs of a kernel launch -> payload of a device chunk ---- */
+
+struct mt_mtc_device_encoder; /* one per worker; keeps its tables between chunks; one user at a time */
+
+struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void); /* NULL: no memory */
+void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e);
+/* Encodes `count` runs of one launch (memtrace/device.h), in order, as one self-contained payload; it is the
+ * encoder's and valid until the next call. 0 runs are fine: a launch that touched nothing has one empty
+ * chunk. *accesses is what mt_mtc_write wants as `items`. 64 Ki to 256 Ki runs in one go are good. Returns
+ * the bytes; 0 with *why (a constant sentence): no memory, more than MT_MTC_MAX_RUNS or MT_MTC_MAX_ACCESSES
+ * (a run whose lanes have addresses but no mask counts as one for each 32), or a run that is none (no count,
+ * a mask with another number of bits, size 0, type above 3).
+ *
+ * Then: mt_mtc_write(w, MT_MTC_DEVICE, flags, MT_MTC_DEVICE_KEY(stream, kernel), seq, seq, accesses, payload,
+ * bytes) with MT_MTC_BEGIN in the first chunk of the launch and MT_MTC_END in the last one (both when it is
+ * the only one). Before the first chunk of a kernel's first launch a meta chunk has a line
+ * {"ev": "kernel", "id": K, "name": "as in a raw trace"}. The chunks of one launch stand in the file in the
+ * order in which readers see its accesses; those of launches of different streams may be mixed. */
+size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                            uint64_t *accesses, const void **payload, const char **why);
 #endif

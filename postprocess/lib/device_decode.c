@@ -1,0 +1,466 @@
+/* Device chunks: the runs of a payload. What a payload says is not believed before it was looked at. */
+#include "device_decode.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
+enum { NEW_WARP = 4, NEW_SM = 8 };
+enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
+enum { EPOCHS = 1 << 22 };
+
+struct mt_device_context {
+    uint64_t cta, address;
+    uint32_t warp, smid, slot, successor;
+};
+
+struct shape {
+    uint64_t stride;
+    uint32_t mask, count, irregular;
+    uint64_t delta[MT_MTC_MAX_LANES];
+};
+
+struct mt_device_slot {
+    uint64_t last, stride, difference, step, own_difference, offset, low;
+    uint32_t next, second, site, meta, seen, now;
+    struct shape shape[2];
+};
+
+struct mt_device_own {
+    uint64_t who, address;
+};
+
+/* ---- columns ---- */
+
+static int damaged(struct mt_device_decoder *d, const char *why)
+{
+    d->why = why;
+    return -1;
+}
+
+static int number(struct mt_device_decoder *d, struct mt_device_cursor *c, uint64_t *v)
+{
+    unsigned shift = 0;
+    *v = 0;
+    while (c->at < c->end) {
+        unsigned char b = *c->at++;
+        if (shift == 63 && b > 1)
+            return damaged(d, "has a number of more than 64 bits");
+        *v |= (uint64_t)(b & 127) << shift;
+        if (b < 128)
+            return 0;
+        if ((shift += 7) > 63)
+            return damaged(d, "has a number of more than 64 bits");
+    }
+    return damaged(d, "ends inside a column");
+}
+
+static int number_signed(struct mt_device_decoder *d, struct mt_device_cursor *c, uint64_t *v)
+{
+    int rc = number(d, c, v);
+    *v = *v >> 1 ^ (0 - (*v & 1));
+    return rc;
+}
+
+static int bytes_of(struct mt_device_decoder *d, struct mt_device_cursor *c, void *to, size_t n)
+{
+    if ((size_t)(c->end - c->at) < n)
+        return damaged(d, "ends inside a column");
+    memcpy(to, c->at, n);
+    c->at += n;
+    return 0;
+}
+
+static struct mt_device_cursor column(const unsigned char **at, uint32_t bytes)
+{
+    struct mt_device_cursor c = {*at, *at + bytes};
+    *at += bytes;
+    return c;
+}
+
+static int grow(void **p, size_t *room, size_t want, size_t size)
+{
+    if (want <= *room)
+        return 0;
+    size_t more = *room * 2 > want ? *room * 2 : want + 15;
+    void *q = realloc(*p, more * size);
+    if (!q)
+        return -1;
+    *p = q;
+    *room = more;
+    return 0;
+}
+
+int mt_device_decode_start(struct mt_device_decoder *d, const void *payload, size_t bytes)
+{
+    struct mt_mtc_columns h;
+    const unsigned char *at = payload;
+    d->why = NULL;
+    d->accesses = 0;
+    if (bytes < sizeof h)
+        return damaged(d, "is too short for its columns");
+    memcpy(&h, at, sizeof h);
+    at += sizeof h;
+    if ((uint64_t)h.runs + h.contexts + h.shapes + h.bases + h.lanes != bytes - sizeof h ||
+        h.runs > MT_MTC_MAX_RUNS)
+        return damaged(d, "has columns of another length than its head says");
+    d->payload = payload;
+    d->tokens = column(&at, h.runs);
+    d->contexts = column(&at, h.contexts);
+    d->shapes = column(&at, h.shapes);
+    d->bases = column(&at, h.bases);
+    d->lanes = column(&at, h.lanes);
+    if (!d->own && !(d->own = calloc(MT_MTC_OWN_PLACES, sizeof *d->own)))
+        return damaged(d, NULL);
+    if (grow((void **)&d->slot, &d->slot_room, 1, sizeof *d->slot) != 0)
+        return damaged(d, NULL);
+    if (++d->epoch == EPOCHS) {
+        memset(d->own, 0, MT_MTC_OWN_PLACES * sizeof *d->own);
+        d->epoch = 1;
+    }
+    d->ncontexts = 0;
+    d->nslots = 1;
+    d->slot[0].next = d->slot[0].second = NONE;
+    d->before = NONE;
+    return 0;
+}
+
+void mt_device_decode_free(struct mt_device_decoder *d)
+{
+    free(d->context);
+    free(d->slot);
+    free(d->own);
+    memset(d, 0, sizeof *d);
+}
+
+/* ---- which warp ---- */
+
+static int new_context(struct mt_device_decoder *d)
+{
+    static const struct mt_device_context first = {.warp = MT_RUN_NO_WARP};
+    uint32_t n = d->ncontexts;
+    unsigned char flags;
+    uint64_t v[5] = {0};
+    if (grow((void **)&d->context, &d->context_room, (size_t)n + 1, sizeof *d->context) != 0)
+        return damaged(d, NULL);
+    const struct mt_device_context *b = n ? &d->context[n - 1] : &first;
+    struct mt_device_context *c = &d->context[n];
+    if (bytes_of(d, &d->contexts, &flags, 1) != 0)
+        return -1;
+    if (flags > 15 || (flags & 3) == 3)
+        return damaged(d, "has a warp with flags that have no meaning");
+    for (unsigned i = 0; i < 3 && flags & 2; i++)
+        if (number_signed(d, &d->contexts, &v[i]) != 0)
+            return -1;
+    if (flags & NEW_WARP && number_signed(d, &d->contexts, &v[3]) != 0)
+        return -1;
+    if (flags & NEW_SM && number_signed(d, &d->contexts, &v[4]) != 0)
+        return -1;
+    uint32_t x = (uint32_t)(b->cta >> 32) + (uint32_t)v[0] + (flags & 1);
+    uint16_t y = (uint16_t)((b->cta >> 16) + v[1]), z = (uint16_t)(b->cta + v[2]);
+    uint32_t warp = b->warp == MT_RUN_NO_WARP ? b->warp : flags & 3 ? 0 : b->warp + 1;
+    *c = (struct mt_device_context){.cta = (uint64_t)x << 32 | (uint32_t)y << 16 | z,
+                                    .address = d->before == NONE ? 0 : d->context[d->before].address,
+                                    .warp = warp + (uint32_t)v[3],
+                                    .smid = b->smid + (uint32_t)v[4],
+                                    .successor = NONE};
+    d->ncontexts++;
+    return 0;
+}
+
+/* The run's context becomes d->before. */
+static int context_of(struct mt_device_decoder *d, unsigned token)
+{
+    uint64_t v;
+    uint32_t before = d->before, now;
+    switch (token & MT_RUN_CONTEXT) {
+    case 0:
+        return before == NONE ? damaged(d, "begins in a warp that it does not name") : 0;
+    case 1:
+        if (before == NONE || (now = d->context[before].successor) == NONE)
+            return damaged(d, "goes on in a warp that it does not name");
+        break;
+    case 2:
+        if (number_signed(d, &d->contexts, &v) != 0)
+            return -1;
+        if (before == NONE || before + v >= d->ncontexts)
+            return damaged(d, "names a warp that was not there yet");
+        now = (uint32_t)(before + v);
+        break;
+    default:
+        if (new_context(d) != 0)
+            return -1;
+        now = d->ncontexts - 1;
+    }
+    if (before != NONE)
+        d->context[before].successor = now;
+    d->before = now;
+    return 0;
+}
+
+/* ---- which access of the code ---- */
+
+static int new_slot(struct mt_device_decoder *d)
+{
+    uint32_t n = d->nslots, before = n > 1 ? d->slot[n - 1].site : 0;
+    uint64_t site, meta;
+    if (grow((void **)&d->slot, &d->slot_room, (size_t)n + 1, sizeof *d->slot) != 0)
+        return damaged(d, NULL);
+    if (number_signed(d, &d->shapes, &site) != 0 || number(d, &d->shapes, &meta) != 0)
+        return -1;
+    if (meta >> 28 > 3 || !(meta & ((1u << 28) - 1)))
+        return damaged(d, "has an access of no known type, or of 0 bytes");
+    struct mt_device_slot *s = &d->slot[n];
+    memset(s, 0, offsetof(struct mt_device_slot, shape));
+    memset(&s->shape[0], 0, offsetof(struct shape, delta));
+    memset(&s->shape[1], 0, offsetof(struct shape, delta));
+    s->next = s->second = NONE;
+    s->site = before + (uint32_t)site;
+    s->meta = (uint32_t)meta;
+    s->last = s->low = d->context[d->before].address;
+    d->nslots++;
+    return 0;
+}
+
+/* The number of the slot, or NONE with d->why. */
+static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
+{
+    uint32_t before = d->context[d->before].slot, now = NONE;
+    uint64_t v;
+    switch (token >> 2 & 3) {
+    case 0:
+        now = d->slot[before].next;
+        break;
+    case 1:
+        now = d->slot[before].second;
+        break;
+    case 2:
+        if (number(d, &d->contexts, &v) != 0)
+            return NONE;
+        now = v > 0 && v < d->nslots ? (uint32_t)v : NONE;
+        break;
+    default:
+        if (new_slot(d) != 0)
+            return NONE;
+        now = d->nslots - 1;
+    }
+    if (now == NONE) {
+        damaged(d, "names an access that was not there yet");
+        return NONE;
+    }
+    struct mt_device_slot *p = &d->slot[before];
+    if (now != p->next) {
+        p->second = p->next;
+        p->next = now;
+    }
+    return now;
+}
+
+/* ---- which lanes ---- */
+
+static int new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
+{
+    struct shape *h = &s->shape[s->now ^= 1];
+    unsigned char flags;
+    uint64_t count = 32;
+    h->irregular = 0;
+    h->mask = UINT32_MAX;
+    h->stride = s->meta & ((1u << 28) - 1);
+    if (bytes_of(d, &d->shapes, &flags, 1) != 0)
+        return -1;
+    if (flags > 7 || (flags & 3) == 3)
+        return damaged(d, "has lanes with flags that have no meaning");
+    if (flags & NEW_MASK) {
+        if (bytes_of(d, &d->shapes, &h->mask, sizeof h->mask) != 0)
+            return -1;
+        count = (unsigned)__builtin_popcount(h->mask);
+    } else if (flags & NEW_COUNT) {
+        h->mask = 0;
+        if (number(d, &d->shapes, &count) != 0)
+            return -1;
+    }
+    if (count == 0 || count > MT_MTC_MAX_ACCESSES)
+        return damaged(d, "has a run of no lanes, or of too many");
+    h->count = (uint32_t)count;
+    return flags & NEW_STRIDE ? number_signed(d, &d->shapes, &h->stride) : 0;
+}
+
+/* Values of `width` bits, lowest first: what follows the last one is not read. */
+static void unpack(const unsigned char *at, const unsigned char *end, unsigned width, uint32_t n,
+                   uint64_t *out)
+{
+    uint64_t word, keep = width == WHOLE ? UINT64_MAX : ((uint64_t)1 << width) - 1;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t bit = (size_t)i * width;
+        const unsigned char *p = at + bit / 8;
+        if (end - p >= 8) {
+            memcpy(&word, p, 8);
+        } else {
+            word = 0;
+            memcpy(&word, p, (size_t)(end - p));
+        }
+        out[i] = word >> bit % 8 & keep;
+    }
+}
+
+static int gather(struct mt_device_decoder *d, struct mt_device_slot *s, int new_anchor, uint64_t *base)
+{
+    const struct shape *was = &s->shape[s->now];
+    struct shape *h = &s->shape[s->now ^= 1];
+    unsigned char head[2];
+    uint64_t count, v;
+    if (new_anchor) {
+        if (number_signed(d, &d->bases, &v) != 0)
+            return -1;
+        s->low += v;
+    }
+    if (bytes_of(d, &d->lanes, head, 2) != 0)
+        return -1;
+    unsigned width = head[0] & 0x7f, shift = head[1];
+    if ((width > PACKED_MAX && width != WHOLE) || shift > 63)
+        return damaged(d, "has lanes that are packed in no known way");
+    h->irregular = 1;
+    h->mask = was->mask;
+    count = was->count;
+    if (!(head[0] & SAME_LANES)) {
+        if (bytes_of(d, &d->lanes, &h->mask, sizeof h->mask) != 0)
+            return -1;
+        count = (unsigned)__builtin_popcount(h->mask);
+        if (!h->mask && number(d, &d->lanes, &count) != 0)
+            return -1;
+    }
+    if (count == 0 || count > MT_MTC_MAX_LANES)
+        return damaged(d, "has a gather of no lanes, or of too many");
+    h->count = (uint32_t)count;
+    size_t bytes = (count * width + 7) / 8;
+    if ((size_t)(d->lanes.end - d->lanes.at) < bytes)
+        return damaged(d, "ends inside a column");
+    unpack(d->lanes.at, d->lanes.end, width, h->count, h->delta);
+    d->lanes.at += bytes;
+    *base = s->low + (h->delta[0] << shift);
+    for (uint32_t i = 0; i < h->count; i++)
+        h->delta[i] = s->low + (h->delta[i] << shift) - *base;
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+/* What the run changes for predictions. */
+static inline void note(struct mt_device_decoder *d, struct mt_device_slot *s, uint32_t slot,
+                        struct mt_device_own *own, uint64_t base)
+{
+    struct mt_device_context *x = &d->context[d->before];
+    uint64_t who = (uint64_t)d->epoch << 42 | (uint64_t)d->before << 21 | slot;
+    if (s->seen) {
+        uint64_t difference = base - s->last;
+        s->stride = difference == s->difference ? difference : s->stride;
+        s->difference = difference;
+    }
+    if (own->who == who) {
+        uint64_t difference = base - own->address;
+        s->step = difference == s->own_difference ? difference : s->step;
+        s->own_difference = difference;
+    }
+    *own = (struct mt_device_own){who, base};
+    s->offset = base - x->address;
+    s->last = base;
+    s->seen = 1;
+    x->address = base;
+    x->slot = slot;
+}
+
+static int base_of(struct mt_device_decoder *d, const struct mt_device_slot *s, uint32_t slot,
+                   const struct mt_device_own *own, unsigned code, uint64_t *base)
+{
+    int mine = own->who == ((uint64_t)d->epoch << 42 | (uint64_t)d->before << 21 | slot);
+    uint64_t v;
+    switch (code) {
+    case 0:
+        *base = s->last + s->stride;
+        return 0;
+    case 1:
+        *base = d->context[d->before].address + s->offset;
+        return 0;
+    case 2:
+        *base = mine ? own->address + s->step : s->last;
+        return 0;
+    default:
+        if (number_signed(d, &d->bases, &v) != 0)
+            return -1;
+        *base = (mine ? own->address : s->last) + v;
+        return 0;
+    }
+}
+
+static int decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint64_t *lanes)
+{
+    unsigned token = *d->tokens.at++, code = token >> 4 & 3;
+    uint64_t base = 0;
+    if (context_of(d, token) != 0)
+        return -1;
+    uint32_t slot = slot_of(d, token);
+    if (slot == NONE)
+        return -1;
+    struct mt_device_slot *s = &d->slot[slot];
+    struct mt_device_own *own = &d->own[MT_MTC_OWN_PLACE(d->before, slot)];
+    switch (token >> 6) {
+    case 1:
+        s->now ^= 1;
+        break;
+    case 2:
+        if (new_shape(d, s) != 0)
+            return -1;
+        break;
+    case 3:
+        if (code > 1)
+            return damaged(d, "has a token that has no meaning");
+        if (gather(d, s, code == 1, &base) != 0)
+            return -1;
+        break;
+    default:
+        break;
+    }
+    const struct shape *h = &s->shape[s->now];
+    if (!h->count)
+        return damaged(d, "has a run of lanes that it does not name");
+    if (token >> 6 != 3 && base_of(d, s, slot, own, code, &base) != 0)
+        return -1;
+    note(d, s, slot, own, base);
+    d->accesses += h->count;
+    const struct mt_device_context *x = &d->context[d->before];
+    *r = (struct mt_access_run){.base = base,
+                                .stride = (int64_t)h->stride,
+                                .addresses = h->irregular ? lanes : NULL,
+                                .cta = x->cta,
+                                .smid = x->smid,
+                                .meta = s->meta,
+                                .count = h->count,
+                                .mask = h->mask,
+                                .warp = x->warp,
+                                .site = s->site};
+    for (uint32_t i = 0; h->irregular && i < h->count; i++)
+        lanes[i] = base + h->delta[i];
+    return 0;
+}
+
+int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *runs, uint64_t *lanes,
+                          size_t capacity, size_t *count)
+{
+    size_t n = 0;
+    int rc = 0;
+    while (rc == 0 && n < capacity && d->tokens.at < d->tokens.end) {
+        rc = decode_run(d, &runs[n], lanes);
+        if (rc == 0 && d->accesses > MT_MTC_MAX_ACCESSES)
+            rc = damaged(d, "has more accesses than any has");
+        if (rc != 0)
+            break;
+        lanes += runs[n].addresses ? runs[n].count : 0;
+        n++;
+    }
+    *count = n;
+    if (rc == 0 && n == 0 &&
+        (d->contexts.at != d->contexts.end || d->shapes.at != d->shapes.end || d->bases.at != d->bases.end ||
+         d->lanes.at != d->lanes.end))
+        return damaged(d, "has bytes in its columns that belong to no run");
+    return rc;
+}

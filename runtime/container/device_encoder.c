@@ -1,0 +1,459 @@
+/* Runs of a kernel launch -> payload of a device chunk: docs/trace-format.md, "Device chunk". */
+#define _GNU_SOURCE
+#include "container/device_tables.h"
+#include "container/leb.h"
+#include "container/pages.h"
+#include "container/writer.h"
+#include <string.h>
+
+enum {                     /* most bytes that one run puts into a column */
+       CONTEXT_BYTES = 40, /* a new context: flags 1, CTA 3 * 10, warp 5, SM 5; or a number 5; and a slot 5 */
+       SHAPE_BYTES = 36,   /* a new slot: 5 + 5; a shape: 1 + 4 + 5 + 10 */
+       BASE_BYTES = 10,
+       LANE_BYTES = 280, /* 2 + 4 + 5 + 32 * 8, and 8 that are written and not meant */
+};
+enum { ANONYMOUS = 64, FAR = 1 << 16 }; /* slots for runs without site; such addresses are apart */
+enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
+enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
+
+struct work { /* places in the columns */
+    struct mt_mtc_device_encoder *e;
+    unsigned char *tokens, *contexts, *shapes, *bases, *lanes;
+    uint32_t context;            /* of the run before */
+    uint32_t newest_site;        /* of the slot made last */
+    struct mt_access_run newest; /* the first run of the context made last */
+};
+
+struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void)
+{
+    return mt_pages(sizeof(struct mt_mtc_device_encoder));
+}
+
+void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
+{
+    if (!e)
+        return;
+    mt_tables_free(e);
+    mt_pages_free(e->out, e->out_room);
+    mt_pages_free(e, sizeof *e);
+}
+
+/* ---- which warp ---- */
+
+static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r,
+                                  const struct mt_access_run *b)
+{
+    unsigned char *flags = out++;
+    uint64_t dx = (r->cta >> 32) - (b->cta >> 32);
+    int beside = (uint32_t)dx == 1 && (uint32_t)r->cta == (uint32_t)b->cta;
+    uint32_t warp = b->warp == MT_RUN_NO_WARP ? b->warp : r->cta == b->cta ? b->warp + 1 : 0;
+    *flags = r->cta == b->cta ? 0 : beside ? 1 : 2;
+    if (*flags == 2) {
+        out = mt_leb_signed(out, (uint64_t)(int32_t)(uint32_t)dx);
+        out = mt_leb_signed(out, (uint64_t)(int16_t)((r->cta >> 16) - (b->cta >> 16)));
+        out = mt_leb_signed(out, (uint64_t)(int16_t)(r->cta - b->cta));
+    }
+    if (r->warp != warp) {
+        *flags |= 4;
+        out = mt_leb_signed(out, (uint64_t)(int32_t)(r->warp - warp));
+    }
+    if (r->smid != b->smid) {
+        *flags |= 8;
+        out = mt_leb_signed(out, (uint64_t)(int32_t)(r->smid - b->smid));
+    }
+    return out;
+}
+
+static int is_context(const struct mt_context *c, const struct mt_access_run *r)
+{
+    return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
+}
+
+/* The number of the run's context; what the token says of it goes to *token. MT_NONE: no memory. */
+static uint32_t context_of(struct work *w, const struct mt_access_run *r, unsigned *token)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t before = w->context, now;
+    if (before != MT_NONE) {
+        const struct mt_context *b = &e->contexts[before];
+        if (is_context(b, r))
+            return before;
+        if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
+            *token |= 1;
+            return b->successor;
+        }
+    }
+    if ((now = mt_context_find(e, r)) != MT_NONE) {
+        *token |= 2;
+        w->contexts = mt_leb_signed(w->contexts, (uint64_t)now - before);
+    } else {
+        if ((now = mt_context_add(e, r)) == MT_NONE)
+            return now;
+        *token |= 3;
+        w->contexts = put_context(w->contexts, r, &w->newest);
+        w->newest = *r;
+        e->contexts[now].address = before != MT_NONE ? e->contexts[before].address : 0;
+    }
+    if (before != MT_NONE)
+        e->contexts[before].successor = now;
+    return now;
+}
+
+/* ---- which access of the code ---- */
+
+/* The address that base code `code` stands for; 3: from where the difference counts. *known: there is one. */
+static inline uint64_t predict(struct mt_mtc_device_encoder *e, const struct mt_slot *s, uint32_t slot,
+                               uint32_t c, unsigned code)
+{
+    const uint64_t *own;
+    if (code == 0)
+        return s->last + s->stride;
+    if (code == 1)
+        return e->contexts[c].address + s->offset;
+    own = mt_own_find(e, c, slot);
+    if (code == 2)
+        return own ? *own + s->step : s->last;
+    return own ? *own : s->last;
+}
+
+static int hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
+{
+    const struct mt_slot *s = &e->slots[slot];
+    return predict(e, s, slot, c, 0) == base || predict(e, s, slot, c, 1) == base ||
+           predict(e, s, slot, c, 2) == base;
+}
+
+/* Runs without site: the slot that foresaw the address, or that was near; MT_NONE: make one. */
+static uint32_t anonymous(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, uint32_t c)
+{
+    const struct mt_slot *l = &e->slots[e->contexts[c].slot];
+    uint64_t nearest = UINT64_MAX;
+    uint32_t best = MT_NONE, n = 0;
+    if (l->next != MT_NONE && e->slots[l->next].site == 0 && e->slots[l->next].meta == r->meta &&
+        hits(e, l->next, c, r->base))
+        return l->next;
+    if (l->second != MT_NONE && e->slots[l->second].site == 0 && e->slots[l->second].meta == r->meta &&
+        hits(e, l->second, c, r->base))
+        return l->second;
+    for (uint32_t i = mt_slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
+        uint64_t d = r->base - e->slots[i].last;
+        d = d >> 63 ? 0 - d : d;
+        if (d < nearest) {
+            nearest = d;
+            best = i;
+        }
+    }
+    return nearest < FAR || n >= ANONYMOUS ? best : MT_NONE;
+}
+
+static int is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const struct mt_access_run *r)
+{
+    return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
+}
+
+static uint32_t slot_of(struct work *w, const struct mt_access_run *r, uint32_t c, unsigned *token)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t before = e->contexts[c].slot, now;
+    struct mt_slot *l = &e->slots[before];
+    if (__builtin_expect(r->site == 0, 0))
+        now = anonymous(e, r, c);
+    else if (is_slot(e, l->next, r))
+        return l->next;
+    else if (is_slot(e, l->second, r))
+        now = l->second;
+    else
+        now = mt_slot_find(e, r->site, r->meta);
+    if (now == l->next && now != MT_NONE)
+        return now;
+    if (now == MT_NONE) {
+        if ((now = mt_slot_add(e, r->site, r->meta)) == MT_NONE)
+            return now;
+        l = &e->slots[before]; /* they may have moved */
+        *token |= 3 << 2;
+        w->shapes = mt_leb_signed(w->shapes, (uint64_t)(int32_t)(r->site - w->newest_site));
+        w->shapes = mt_leb(w->shapes, r->meta);
+        w->newest_site = r->site;
+        e->slots[now].last = e->slots[now].low = e->contexts[c].address;
+    } else if (now == l->second) {
+        *token |= 1 << 2;
+    } else {
+        *token |= 2 << 2;
+        w->contexts = mt_leb(w->contexts, now);
+    }
+    l->second = l->next;
+    l->next = now;
+    return now;
+}
+
+/* ---- which lanes ---- */
+
+static int is_shape(const struct mt_shape *h, const struct mt_access_run *r)
+{
+    if (h->mask != r->mask || h->count != r->count)
+        return 0;
+    if (!r->addresses)
+        return !h->irregular && (h->stride == (uint64_t)r->stride || r->count == 1);
+    if (!h->irregular)
+        return 0;
+    for (uint32_t i = 1; i < r->count; i++)
+        if (r->addresses[i] - r->base != h->delta[i])
+            return 0;
+    return 1;
+}
+
+static void new_shape(struct work *w, struct mt_shape *h, const struct mt_access_run *r)
+{
+    unsigned char *flags = w->shapes++;
+    *flags = 0;
+    if (r->mask && r->mask != UINT32_MAX) {
+        *flags |= NEW_MASK;
+        memcpy(w->shapes, &r->mask, sizeof r->mask);
+        w->shapes += sizeof r->mask;
+    } else if (!r->mask) {
+        *flags |= NEW_COUNT;
+        w->shapes = mt_leb(w->shapes, r->count);
+    }
+    uint64_t usual = r->meta & ((1u << 28) - 1), stride = r->count == 1 ? usual : (uint64_t)r->stride;
+    if (stride != usual) {
+        *flags |= NEW_STRIDE;
+        w->shapes = mt_leb_signed(w->shapes, stride);
+    }
+    h->irregular = 0;
+    h->mask = r->mask;
+    h->count = r->count;
+    h->stride = stride;
+}
+
+static unsigned bits_of(uint64_t v)
+{
+    return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
+}
+
+/* Lanes as multiples of 1 << shift above the anchor, `width` bits each. Returns what is behind. */
+static unsigned char *pack(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor, unsigned shift,
+                           unsigned width)
+{
+    uint64_t bits = 0;
+    unsigned have = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = (a[i] - anchor) >> shift;
+        if (width == WHOLE) {
+            memcpy(out, &v, sizeof v);
+            out += sizeof v;
+            continue;
+        }
+        bits |= v << have; /* have < 8 and width <= 56 */
+        have += width;
+        memcpy(out, &bits, sizeof bits);
+        out += have / 8;
+        bits >>= have / 8 * 8;
+        have %= 8;
+    }
+    return out + (have != 0);
+}
+
+/* Lanes that have addresses of their own. Returns the token's base code. */
+static unsigned gather(struct work *w, struct mt_slot *s, const struct mt_access_run *r)
+{
+    const struct mt_shape *was = &s->shape[s->now];
+    struct mt_shape *h = &s->shape[s->now ^= 1];
+    uint64_t low = UINT64_MAX, high = 0, any = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t a = r->addresses[i];
+        low = a < low ? a : low;
+        high = a > high ? a : high;
+        any |= a - r->base;
+        h->delta[i] = a - r->base;
+    }
+    /* From the anchor of the run before, or from one of its own? */
+    unsigned mine = bits_of(high - low), kept = bits_of(high - s->low), code = 0;
+    if (low < s->low || (kept - mine) * r->count > 8 * (1 + bits_of(s->low ^ low) / 7)) {
+        w->bases = mt_leb_signed(w->bases, low - s->low);
+        s->low = low;
+        code = 1;
+    }
+    any |= r->base - s->low;
+    unsigned shift = any ? (unsigned)__builtin_ctzll(any) : 0, width = bits_of((high - s->low) >> shift);
+    width = width > PACKED_MAX ? WHOLE : width > 4 && width < 8 ? 8 : width;
+    int same = was->mask == r->mask && was->count == r->count;
+    *w->lanes++ = (unsigned char)(width | (same ? SAME_LANES : 0));
+    *w->lanes++ = (unsigned char)shift;
+    if (!same) {
+        memcpy(w->lanes, &r->mask, sizeof r->mask);
+        w->lanes += sizeof r->mask;
+        if (!r->mask)
+            w->lanes = mt_leb(w->lanes, r->count);
+    }
+    w->lanes = pack(w->lanes, r->addresses, r->count, s->low, shift, width);
+    h->irregular = 1;
+    h->mask = r->mask;
+    h->count = r->count;
+    return code;
+}
+
+/* ---- all of it ---- */
+
+/* What the run changes for predictions. */
+static inline void note(struct mt_mtc_device_encoder *e, struct mt_slot *s, uint32_t slot, uint32_t c,
+                        uint64_t base)
+{
+    struct mt_context *x = &e->contexts[c];
+    const uint64_t *own = mt_own_find(e, c, slot);
+    if (s->seen) {
+        uint64_t d = base - s->last;
+        s->stride = d == s->difference ? d : s->stride;
+        s->difference = d;
+    }
+    if (own) {
+        uint64_t d = base - *own;
+        s->step = d == s->own_difference ? d : s->step;
+        s->own_difference = d;
+    }
+    mt_own_set(e, c, slot, base);
+    s->offset = base - x->address;
+    s->last = base;
+    s->seen = 1;
+    x->address = base;
+    x->slot = slot;
+}
+
+/* 0, or -1 without memory. */
+static int encode_run(struct work *w, const struct mt_access_run *r)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    unsigned token = 0, code = 0;
+    uint32_t c = context_of(w, r, &token), slot = c != MT_NONE ? slot_of(w, r, c, &token) : MT_NONE;
+    if (slot == MT_NONE)
+        return -1;
+    struct mt_slot *s = &e->slots[slot];
+    w->context = c;
+    if (!is_shape(&s->shape[s->now], r)) {
+        int other = is_shape(&s->shape[s->now ^ 1], r);
+        token |= other ? 1 << 6 : r->addresses ? 3 << 6 : 2 << 6;
+        if (other || !r->addresses)
+            s->now ^= 1;
+        if (!other && !r->addresses)
+            new_shape(w, &s->shape[s->now], r);
+    }
+    if (token >> 6 == 3) {
+        code = gather(w, s, r);
+    } else {
+        while (code < 3 && predict(e, s, slot, c, code) != r->base)
+            code++;
+        if (code == 3)
+            w->bases = mt_leb_signed(w->bases, r->base - predict(e, s, slot, c, 3));
+    }
+    *w->tokens++ = (unsigned char)(token | code << 4);
+    note(e, s, slot, c, r->base);
+    return 0;
+}
+
+/* Are the lanes' addresses evenly spaced? Then in *r as a stride. */
+static void straighten(struct mt_access_run *r)
+{
+    uint64_t stride = r->count > 1 ? r->addresses[1] - r->addresses[0] : 0;
+    r->base = r->addresses[0];
+    for (uint32_t i = 2; i < r->count; i++)
+        if (r->addresses[i] - r->addresses[i - 1] != stride)
+            return;
+    r->stride = (int64_t)stride;
+    r->addresses = NULL;
+}
+
+/* A run with addresses: regular, or pieces of as many lanes as a gather has. */
+static int encode_addresses(struct work *w, const struct mt_access_run *from)
+{
+    struct mt_access_run r = *from;
+    for (uint32_t left = from->count; left; left -= r.count) {
+        r.addresses = from->addresses + (from->count - left);
+        r.count = left < MT_MTC_MAX_LANES ? left : MT_MTC_MAX_LANES;
+        straighten(&r);
+        if (encode_run(w, &r) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What the runs need at most. 0, or why they cannot be encoded. */
+static const char *measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
+                           uint64_t *gathers, uint64_t *accesses)
+{
+    *pieces = count;
+    *gathers = *accesses = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_access_run *r = &runs[i];
+        if (r->count == 0 || (r->mask && (unsigned)__builtin_popcount(r->mask) != r->count) ||
+            r->meta >> 28 > 3 || !(r->meta & ((1u << 28) - 1)))
+            return "a run without accesses, or with another number of lanes than its mask, or of no known "
+                   "type";
+        *accesses += r->count;
+        if (r->addresses) {
+            uint64_t n = (r->count + (uint64_t)MT_MTC_MAX_LANES - 1) / MT_MTC_MAX_LANES;
+            *gathers += n;
+            *pieces += n - 1;
+        }
+    }
+    return count > MT_MTC_MAX_RUNS || *pieces > MT_MTC_MAX_RUNS || *accesses > MT_MTC_MAX_ACCESSES
+               ? "too many runs or accesses for one chunk"
+               : NULL;
+}
+
+/* Room for the columns, one behind the other. 0, or -1 without memory. */
+static int begin(struct work *w, struct mt_mtc_device_encoder *e, uint64_t pieces, uint64_t gathers)
+{
+    size_t want = sizeof(struct mt_mtc_columns) + pieces * (1 + CONTEXT_BYTES + SHAPE_BYTES + BASE_BYTES) +
+                  gathers * LANE_BYTES + 64;
+    if (want > e->out_room) {
+        mt_pages_free(e->out, e->out_room);
+        e->out_room = 0;
+        if (!(e->out = mt_pages(want)))
+            return -1;
+        e->out_room = want;
+    }
+    if (mt_tables_begin(e) != 0)
+        return -1;
+    *w = (struct work){.e = e, .context = MT_NONE, .newest = {.warp = MT_RUN_NO_WARP}};
+    w->tokens = e->out + sizeof(struct mt_mtc_columns);
+    w->contexts = w->tokens + pieces;
+    w->shapes = w->contexts + pieces * CONTEXT_BYTES;
+    w->bases = w->shapes + pieces * SHAPE_BYTES;
+    w->lanes = w->bases + pieces * BASE_BYTES;
+    return 0;
+}
+
+/* Moves the column that began at `from` and ends at `end` down to `to`; returns its bytes. */
+static uint32_t close_up(unsigned char **to, const unsigned char *from, const unsigned char *end)
+{
+    size_t bytes = (size_t)(end - from);
+    memmove(*to, from, bytes);
+    *to += bytes;
+    return (uint32_t)bytes;
+}
+
+size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                            uint64_t *accesses, const void **payload, const char **why)
+{
+    uint64_t pieces, gathers;
+    struct work w, at;
+    *why = measure(runs, count, &pieces, &gathers, accesses);
+    if (*why)
+        return 0;
+    *why = "no memory for encoding a chunk";
+    if (begin(&w, e, pieces, gathers) != 0)
+        return 0;
+    at = w;
+    for (size_t i = 0; i < count; i++)
+        if ((runs[i].addresses ? encode_addresses(&w, &runs[i]) : encode_run(&w, &runs[i])) != 0)
+            return 0;
+    struct mt_mtc_columns columns = {.runs = (uint32_t)pieces};
+    unsigned char *to = w.tokens;
+    columns.contexts = close_up(&to, at.contexts, w.contexts);
+    columns.shapes = close_up(&to, at.shapes, w.shapes);
+    columns.bases = close_up(&to, at.bases, w.bases);
+    columns.lanes = close_up(&to, at.lanes, w.lanes);
+    memcpy(e->out, &columns, sizeof columns);
+    *payload = e->out;
+    *why = NULL;
+    return (size_t)(to - e->out);
+}

@@ -1,0 +1,167 @@
+/* Tables of the encoder of device chunks: grow as needed, are empty again at each chunk without being
+ * cleared.
+ */
+#define _GNU_SOURCE
+#include "container/device_tables.h"
+#include "container/pages.h"
+#include <string.h>
+
+enum { CONTEXTS = 1024, SLOTS = 32, EPOCHS = 1 << 22 }; /* contexts and slots of a chunk: below 2^21 */
+
+/* `*p` with room for `want` elements of `size` bytes. 0, or -1 without memory. */
+static int grow(void **p, size_t *room, size_t want, size_t size)
+{
+    if (want <= *room)
+        return 0;
+    size_t more = *room * 2 > want ? *room * 2 : want;
+    void *q = mt_pages(more * size);
+    if (!q)
+        return -1;
+    if (*room)
+        memcpy(q, *p, *room * size);
+    mt_pages_free(*p, *room * size);
+    *p = q;
+    *room = more;
+    return 0;
+}
+
+static int index_room(struct mt_index *x, uint32_t cells)
+{
+    if (x->cells)
+        mt_pages_free(x->cells, ((size_t)x->mask + 1) * sizeof *x->cells);
+    x->mask = cells - 1;
+    x->cells = mt_pages(cells * sizeof *x->cells);
+    return x->cells ? 0 : -1;
+}
+
+int mt_tables_begin(struct mt_mtc_device_encoder *e)
+{
+    if (!e->own && !(e->own = mt_pages(MT_MTC_OWN_PLACES * sizeof *e->own)))
+        return -1;
+    if ((!e->context_index.cells && index_room(&e->context_index, 4 * CONTEXTS) != 0) ||
+        (!e->slot_index.cells && index_room(&e->slot_index, 4 * SLOTS) != 0))
+        return -1;
+    if (grow((void **)&e->contexts, &e->context_room, CONTEXTS, sizeof *e->contexts) != 0 ||
+        grow((void **)&e->slots, &e->slot_room, SLOTS, sizeof *e->slots) != 0)
+        return -1;
+    if (++e->epoch == EPOCHS) {
+        memset(e->own, 0, MT_MTC_OWN_PLACES * sizeof *e->own);
+        memset(e->context_index.cells, 0, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
+        memset(e->slot_index.cells, 0, ((size_t)e->slot_index.mask + 1) * sizeof(uint64_t));
+        e->epoch = 1;
+    }
+    e->context_index.used = e->slot_index.used = 0;
+    e->ncontexts = 0;
+    e->nslots = 1;
+    e->slots[0].next = e->slots[0].second = MT_NONE;
+    return 0;
+}
+
+void mt_tables_free(struct mt_mtc_device_encoder *e)
+{
+    mt_pages_free(e->contexts, e->context_room * sizeof *e->contexts);
+    mt_pages_free(e->slots, e->slot_room * sizeof *e->slots);
+    mt_pages_free(e->own, MT_MTC_OWN_PLACES * sizeof *e->own);
+    if (e->context_index.cells)
+        mt_pages_free(e->context_index.cells, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
+    if (e->slot_index.cells)
+        mt_pages_free(e->slot_index.cells, ((size_t)e->slot_index.mask + 1) * sizeof(uint64_t));
+}
+
+static uint32_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t h = (a * UINT64_C(0x9e3779b97f4a7c15)) ^ (b * UINT64_C(0xc2b2ae3d27d4eb4f));
+    return (uint32_t)((h ^ h >> 29) * UINT64_C(0xff51afd7ed558ccd) >> 32);
+}
+
+static uint32_t hash_context(uint64_t cta, uint32_t warp, uint32_t smid)
+{
+    return mix(cta, (uint64_t)smid << 32 | warp);
+}
+
+static uint32_t hash_slot(uint32_t site, uint32_t meta)
+{
+    return mix(site, meta);
+}
+
+static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_t number)
+{
+    uint32_t i = hash & x->mask;
+    while (x->cells[i] >> 32 == epoch)
+        i = (i + 1) & x->mask;
+    x->cells[i] = (uint64_t)epoch << 32 | number;
+}
+
+uint32_t mt_context_find(const struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
+{
+    const struct mt_index *x = &e->context_index;
+    for (uint32_t i = hash_context(r->cta, r->warp, r->smid) & x->mask; x->cells[i] >> 32 == e->epoch;
+         i = (i + 1) & x->mask) {
+        const struct mt_context *c = &e->contexts[(uint32_t)x->cells[i]];
+        if (c->cta == r->cta && c->warp == r->warp && c->smid == r->smid)
+            return (uint32_t)x->cells[i];
+    }
+    return MT_NONE;
+}
+
+uint32_t mt_context_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
+{
+    struct mt_index *x = &e->context_index;
+    uint32_t number = e->ncontexts;
+    if (grow((void **)&e->contexts, &e->context_room, (size_t)number + 1, sizeof *e->contexts) != 0)
+        return MT_NONE;
+    if (2 * x->used > x->mask) {
+        if (index_room(x, 4 * (x->mask + 1)) != 0)
+            return MT_NONE;
+        for (uint32_t i = 0; i < number; i++) {
+            const struct mt_context *c = &e->contexts[i];
+            index_put(x, e->epoch, hash_context(c->cta, c->warp, c->smid), i);
+        }
+    }
+    x->used++;
+    index_put(x, e->epoch, hash_context(r->cta, r->warp, r->smid), number);
+    e->contexts[number] =
+        (struct mt_context){.cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE};
+    return e->ncontexts++;
+}
+
+uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
+{
+    const struct mt_index *x = &e->slot_index;
+    for (uint32_t i = hash_slot(site, meta) & x->mask; x->cells[i] >> 32 == e->epoch; i = (i + 1) & x->mask) {
+        const struct mt_slot *s = &e->slots[(uint32_t)x->cells[i]];
+        if (s->site == site && s->meta == meta)
+            return (uint32_t)x->cells[i];
+    }
+    return MT_NONE;
+}
+
+uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
+{
+    struct mt_index *x = &e->slot_index;
+    uint32_t number = e->nslots, first = mt_slot_find(e, site, meta);
+    if (grow((void **)&e->slots, &e->slot_room, (size_t)number + 1, sizeof *e->slots) != 0)
+        return MT_NONE;
+    struct mt_slot *s = &e->slots[number];
+    memset(s, 0, offsetof(struct mt_slot, shape));
+    memset(&s->shape[0], 0, offsetof(struct mt_shape, delta));
+    memset(&s->shape[1], 0, offsetof(struct mt_shape, delta));
+    s->next = s->second = s->others = MT_NONE;
+    s->site = site;
+    s->meta = meta;
+    if (first != MT_NONE) { /* behind the first one: only that one is in the index */
+        s->others = e->slots[first].others;
+        e->slots[first].others = number;
+        return e->nslots++;
+    }
+    if (2 * x->used > x->mask) {
+        if (index_room(x, 4 * (x->mask + 1)) != 0)
+            return MT_NONE;
+        for (uint32_t i = 1; i < number; i++)
+            if (mt_slot_find(e, e->slots[i].site, e->slots[i].meta) == MT_NONE)
+                index_put(x, e->epoch, hash_slot(e->slots[i].site, e->slots[i].meta), i);
+    }
+    x->used++;
+    index_put(x, e->epoch, hash_slot(site, meta), number);
+    return e->nslots++;
+}

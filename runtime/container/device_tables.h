@@ -1,0 +1,78 @@
+/* What the encoder of device chunks remembers of a chunk: warps (contexts) and access places (slots). */
+#ifndef MT_CONTAINER_DEVICE_TABLES_H
+#define MT_CONTAINER_DEVICE_TABLES_H
+#include "memtrace/container.h"
+#include "memtrace/device.h"
+
+#define MT_NONE UINT32_MAX
+
+struct mt_context { /* a warp of a CTA on an SM; without warps the CTA */
+    uint64_t cta;
+    uint32_t warp, smid;
+    uint64_t address;   /* of its last run */
+    uint32_t slot;      /* of its last run, 0: none yet */
+    uint32_t successor; /* the context that came after it, MT_NONE: none yet */
+};
+
+struct mt_shape { /* lanes of a run */
+    uint64_t stride;
+    uint32_t mask, count;
+    uint32_t irregular; /* `delta` tells, not `stride` */
+    uint64_t delta[MT_MTC_MAX_LANES];
+};
+
+struct mt_slot { /* a site with a type and a size */
+    uint64_t last, stride, difference, step, own_difference, offset, low;
+    uint32_t next, second; /* the two last different successors, latest first; MT_NONE: none */
+    uint32_t site, meta;
+    uint32_t others; /* runs without site: a further slot of the same meta, or MT_NONE */
+    uint32_t seen, now;
+    struct mt_shape shape[2]; /* [now]: the current one */
+};
+
+/* Cells of a hash table: index + 1 and the number of the chunk that filled it. */
+struct mt_index {
+    uint64_t *cells;
+    uint32_t mask, used;
+};
+
+struct mt_own {
+    uint64_t who; /* epoch, context, slot */
+    uint64_t address;
+};
+
+struct mt_mtc_device_encoder {
+    uint32_t epoch; /* number of the chunk */
+    struct mt_context *contexts;
+    struct mt_slot *slots; /* [0] stands for "before the first run" */
+    uint32_t ncontexts, nslots;
+    size_t context_room, slot_room;
+    struct mt_index context_index, slot_index;
+    struct mt_own *own; /* MT_MTC_OWN_PLACES */
+    unsigned char *out;
+    size_t out_room;
+};
+
+/* Forgets the chunk before. 0, or -1 without memory. */
+int mt_tables_begin(struct mt_mtc_device_encoder *e);
+void mt_tables_free(struct mt_mtc_device_encoder *e);
+/* The number of the run's context or MT_NONE. */
+uint32_t mt_context_find(const struct mt_mtc_device_encoder *e, const struct mt_access_run *r);
+/* The number of a new one, MT_NONE without memory. The tables may move. */
+uint32_t mt_context_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *r);
+/* The first slot of this site and meta, or MT_NONE. */
+uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
+uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
+
+/* The last address of slot s in context c. NULL: not known. */
+static inline uint64_t *mt_own_find(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s)
+{
+    struct mt_own *o = &e->own[MT_MTC_OWN_PLACE(c, s)];
+    return o->who == ((uint64_t)e->epoch << 42 | (uint64_t)c << 21 | s) ? &o->address : NULL;
+}
+static inline void mt_own_set(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
+{
+    e->own[MT_MTC_OWN_PLACE(c, s)] =
+        (struct mt_own){(uint64_t)e->epoch << 42 | (uint64_t)c << 21 | s, address};
+}
+#endif

@@ -1,0 +1,22 @@
+/* LEB128, as payloads have their numbers. */
+#ifndef MT_CONTAINER_LEB_H
+#define MT_CONTAINER_LEB_H
+#include <stdint.h>
+
+/* Writes at most 10 bytes and returns what is behind them. */
+static inline unsigned char *mt_leb(unsigned char *out, uint64_t v)
+{
+    while (v >= 0x80) {
+        *out++ = (unsigned char)(v | 0x80);
+        v >>= 7;
+    }
+    *out++ = (unsigned char)v;
+    return out;
+}
+
+/* The same of a two's complement number, zigzag-coded. */
+static inline unsigned char *mt_leb_signed(unsigned char *out, uint64_t v)
+{
+    return mt_leb(out, v << 1 ^ (0 - (v >> 63)));
+}
+#endif

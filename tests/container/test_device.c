@@ -1,0 +1,203 @@
+/* Device chunks: what goes into the encoder comes out of the reader's decoder; damage is noticed. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../bench/streams.h"
+#include "../../postprocess/lib/device_decode.h"
+#include "container/writer.h"
+
+enum { BATCH = 100, MANY = 30000 };
+
+static uint64_t seed;
+static uint32_t draw(uint32_t below)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(seed >> 33) % below;
+}
+
+static uint64_t address_of(const struct mt_access_run *r, uint32_t i)
+{
+    return r->addresses ? r->addresses[i] : r->base + i * (uint64_t)r->stride;
+}
+
+/* The accesses are compared one by one: a run may come back in pieces or as a stride. */
+static void same(const struct mt_access_run *in, size_t count, const void *payload, size_t bytes)
+{
+    static struct mt_access_run out[BATCH];
+    static uint64_t lanes[BATCH * MT_MTC_MAX_LANES];
+    struct mt_device_decoder d = {0};
+    size_t at = 0, n;
+    uint32_t lane = 0;
+    assert_int_equal(mt_device_decode_start(&d, payload, bytes), 0);
+    for (;;) {
+        assert_int_equal(mt_device_decode_next(&d, out, lanes, BATCH, &n), 0);
+        if (!n)
+            break;
+        for (size_t i = 0; i < n; i++) {
+            const struct mt_access_run *r = &out[i];
+            assert_true(at < count && lane + r->count <= in[at].count);
+            assert_true(r->mask == in[at].mask && r->warp == in[at].warp && r->smid == in[at].smid);
+            assert_true(r->cta == in[at].cta && r->site == in[at].site && r->meta == in[at].meta);
+            assert_true(r->base == address_of(r, 0));
+            for (uint32_t k = 0; k < r->count; k++)
+                assert_true(address_of(r, k) == address_of(&in[at], lane + k));
+            lane += r->count;
+            if (lane == in[at].count) {
+                lane = 0;
+                at++;
+            }
+        }
+    }
+    assert_int_equal(at, count);
+    mt_device_decode_free(&d);
+}
+
+/* One encoder for all: its tables must forget the chunk before. */
+static void round_trip(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count)
+{
+    const void *payload;
+    const char *why;
+    uint64_t accesses, sum = 0;
+    size_t bytes = mt_mtc_encode_device(e, runs, count, &accesses, &payload, &why);
+    assert_null(why);
+    assert_true(bytes >= sizeof(struct mt_mtc_columns));
+    for (size_t i = 0; i < count; i++)
+        sum += runs[i].count;
+    assert_int_equal(accesses, sum);
+    same(runs, count, payload, bytes);
+}
+
+static void kernels(void **state)
+{
+    struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
+    (void)state;
+    for (unsigned which = 0; stream_names[which]; which++)
+        for (enum stream_order o = STREAM_CTAS; o <= STREAM_MIXED; o++) {
+            struct stream s;
+            assert_int_equal(stream_make(&s, which, o, MANY), 0);
+            for (size_t i = 0; i < s.count; i += MANY / 3)
+                round_trip(e, s.runs + i, MANY / 3);
+            stream_free(&s);
+        }
+    mt_mtc_device_encoder_free(e);
+}
+
+/* Anything that a run may be, with as much repetition as `tame` asks for. */
+static void anything(struct mt_access_run *r, uint64_t *lanes, uint32_t tame)
+{
+    static const uint32_t masks[] = {UINT32_MAX, 1, 0x80000000, 0x0000ffff, 0x55555555};
+    static const uint64_t bases[] = {0, 0x7f0000000000, UINT64_MAX - 64, UINT64_C(1) << 63, 4096};
+    memset(r, 0, sizeof *r);
+    r->site = draw(tame) ? draw(4) : draw(UINT32_MAX);
+    r->meta = draw(4) << 28 | (draw(tame) ? 1u << draw(5) : 1 + draw((1u << 28) - 1));
+    r->cta = draw(tame) ? (uint64_t)draw(3) << 32 : (uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX);
+    r->warp = draw(tame) ? draw(4) : draw(2) ? MT_RUN_NO_WARP : draw(UINT32_MAX);
+    r->smid = draw(tame) ? draw(2) : draw(UINT32_MAX);
+    r->base = bases[draw(5)] + draw(tame) * 64;
+    r->stride = draw(tame) ? 4 * (int64_t)draw(3)
+                           : (int64_t)((uint64_t)draw(UINT32_MAX) << draw(33)) * (draw(2) ? 1 : -1);
+    r->mask = draw(5) ? masks[draw(5)] : draw(UINT32_MAX);
+    r->count = (uint32_t)__builtin_popcount(r->mask);
+    if (!draw(4) || !r->count) {
+        r->mask = 0;
+        r->count = 1 + draw(draw(2) ? 3 : 1000);
+    }
+    if (draw(3) || r->count > 200)
+        return;
+    unsigned spread = draw(64), shift = draw(4);
+    for (uint32_t i = 0; i < r->count; i++)
+        lanes[i] = r->base + ((((uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX)) >> spread) << shift);
+    r->addresses = lanes;
+    r->base = lanes[0];
+}
+
+static void random_runs(void **state)
+{
+    struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
+    struct mt_access_run *runs = malloc(MANY * sizeof *runs);
+    uint64_t *lanes = malloc(MANY * 200 * sizeof *lanes);
+    (void)state;
+    for (unsigned number = 1; number <= 40; number++) {
+        seed = number;
+        size_t count = draw(4) ? draw(300) : draw(MANY);
+        uint32_t tame = 2 + draw(30);
+        for (size_t i = 0; i < count; i++)
+            anything(&runs[i], lanes + i * 200, tame);
+        round_trip(e, runs, count);
+    }
+    free(runs);
+    free(lanes);
+    mt_mtc_device_encoder_free(e);
+}
+
+static void refused(void **state)
+{
+    struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
+    struct mt_access_run good = {.meta = 4, .count = 1}, r;
+    const void *payload;
+    const char *why;
+    uint64_t n;
+    (void)state;
+    assert_true(mt_mtc_encode_device(e, &good, 1, &n, &payload, &why) > 0);
+    assert_true(mt_mtc_encode_device(e, NULL, 0, &n, &payload, &why) > 0);
+#define REFUSED(change)                                                                                      \
+    r = good;                                                                                                \
+    change;                                                                                                  \
+    assert_int_equal(mt_mtc_encode_device(e, &r, 1, &n, &payload, &why), 0);                                 \
+    assert_non_null(why)
+    REFUSED(r.count = 0);
+    REFUSED(r.meta = 0);
+    REFUSED(r.meta = 4u << 28 | 4);
+    REFUSED(r.mask = 3);
+    REFUSED(r.count = (uint32_t)MT_MTC_MAX_ACCESSES + 1);
+    mt_mtc_device_encoder_free(e);
+}
+
+/* Whatever the bytes, the decoder stays inside them and ends; under ASan this says something. */
+static void damage(void **state)
+{
+    struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
+    static struct mt_access_run runs[400], out[BATCH];
+    static uint64_t lanes[400 * 200], room[BATCH * MT_MTC_MAX_LANES];
+    struct mt_device_decoder d = {0};
+    const void *payload;
+    const char *why;
+    uint64_t accesses;
+    unsigned noticed = 0;
+    (void)state;
+    seed = 77;
+    for (size_t i = 0; i < 400; i++)
+        anything(&runs[i], lanes + i * 200, 10);
+    size_t bytes = mt_mtc_encode_device(e, runs, 400, &accesses, &payload, &why), n;
+    for (size_t cut = 0; cut <= bytes; cut++) {
+        unsigned char *copy = malloc(bytes);
+        int flip = cut % 2;
+        memcpy(copy, payload, bytes);
+        copy[cut % bytes] ^= (unsigned char)(1u << draw(8));
+        size_t length = flip ? bytes : cut;
+        copy = realloc(copy, length ? length : 1);
+        int rc = mt_device_decode_start(&d, copy, length);
+        do
+            n = 0;
+        while (rc == 0 && (rc = mt_device_decode_next(&d, out, room, BATCH, &n)) == 0 && n);
+        assert_true(rc == 0 || d.why != NULL);
+        assert_true(flip || rc != 0); /* a payload that was cut is always noticed */
+        noticed += rc != 0;
+        free(copy);
+    }
+    assert_true(noticed > bytes / 2);
+    mt_device_decode_free(&d);
+    mt_mtc_device_encoder_free(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels), cmocka_unit_test(random_runs),
+                                       cmocka_unit_test(refused), cmocka_unit_test(damage)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
