@@ -223,8 +223,9 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
     l->run.priority = s->priority;
     int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
     l->trace = NULL;
-    if (traced && mt_tracing() && !(l->line.left_out = mt_selection_leaves_out(l->line.kernel)))
+    if (traced && mt_tracing() && mt_selection_takes(&l->line))
         l->trace = mt_stream_trace(s);
+    l->run.ctas = l->trace ? mt_selection_ctas() : NULL;
     if (traced && !l->trace && !l->line.left_out)
         say_forked();
 }

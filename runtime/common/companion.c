@@ -242,6 +242,8 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
     mt_json_bool(j, "traced", l->traced);
     if (l->left_out)
         mt_json_string(j, "left_out", l->left_out);
+    if (l->in_parts)
+        mt_json_u64s(j, "ctas", (uint64_t[]){l->traced_ctas, l->ctas}, 2);
     mt_json_i64(j, "status", l->status);
 }
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "selection.h"
+#include "ctas.h"
 #include "options.h"
 #include "report.h"
 #include <errno.h>
@@ -14,9 +15,21 @@ static struct {
     regex_t kernels;
     int chooses, others; /* MEMTRACE_KERNELS is set; it began with `!` */
     uint64_t first, last;
-} rule = {.last = UINT64_MAX};
+    int parts; /* MEMTRACE_CTAS or MEMTRACE_SAMPLE is set */
+    uint32_t every;
+    struct mt_cta_rule ctas;
+} rule = {.last = UINT64_MAX, .every = 1, .ctas = {.every = 1}};
 static _Atomic uint64_t launches, bytes, left_out;
 static _Atomic int on = 1;
+
+/* MEMTRACE_SAMPLE=launch:N counts the launches of each kernel. */
+struct kernel {
+    struct kernel *next;
+    uint64_t launches;
+    char name[];
+};
+static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kernel *kernels;
 
 static void read_kernels(const char *text)
 {
@@ -63,14 +76,46 @@ static void read_launches(const char *text)
     rule.last = last;
 }
 
+static void read_parts(const char *ctas, const char *sample)
+{
+    char why[200];
+    if (*ctas && mt_ctas_parse(&rule.ctas, ctas, why, sizeof why))
+        mt_report("MEMTRACE_CTAS=%s: %s; all CTAs are traced", ctas, why);
+    if (*sample && mt_sample_parse(&rule.ctas.every, &rule.every, sample, why, sizeof why))
+        mt_report("MEMTRACE_SAMPLE=%s: %s; no sample is taken", sample, why);
+    rule.parts = rule.ctas.terms || rule.ctas.every > 1 || rule.every > 1;
+}
+
 static void read_options(void)
 {
     const struct mt_options *o = mt_options();
     read_kernels(o->kernels);
     read_launches(o->launches);
+    read_parts(o->ctas, o->sample);
     if (!o->from_start)
         on = 0;
 }
+
+/* The number of this launch among those of its kernel. Without memory it is the first one: traced. */
+static uint64_t launch_of(const char *name)
+{
+    uint64_t n = 0;
+    pthread_mutex_lock(&kernels_lock);
+    struct kernel *k = kernels;
+    while (k && strcmp(k->name, name))
+        k = k->next;
+    if (!k && (k = calloc(1, sizeof *k + strlen(name) + 1))) {
+        strcpy(k->name, name);
+        k->next = kernels;
+        kernels = k;
+    }
+    if (k)
+        n = k->launches++;
+    pthread_mutex_unlock(&kernels_lock);
+    return n;
+}
+
+static const char sampled[] = "MEMTRACE_SAMPLE";
 
 static const char *reason(const char *kernel)
 {
@@ -81,17 +126,47 @@ static const char *reason(const char *kernel)
     uint64_t n = launches++;
     if (n < rule.first || n > rule.last)
         return "MEMTRACE_LAUNCHES";
+    if (rule.every > 1 && launch_of(kernel) % rule.every)
+        return sampled;
     uint64_t limit = mt_options()->limit;
     return limit && bytes >= limit ? "MEMTRACE_LIMIT" : NULL;
 }
 
-const char *mt_selection_leaves_out(const char *kernel)
+/* Programs launch the same grids again and again, and a count may take a while. */
+static void count_ctas(struct mt_launch_line *l)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint32_t grid[3];
+    static uint64_t chosen, traced;
+    pthread_mutex_lock(&lock);
+    if (memcmp(grid, l->grid, sizeof grid)) {
+        memcpy(grid, l->grid, sizeof grid);
+        chosen = mt_ctas_count(&rule.ctas, 1, grid);
+        traced = rule.ctas.every > 1 ? mt_ctas_count(&rule.ctas, rule.ctas.every, grid) : chosen;
+    }
+    l->ctas = chosen;
+    l->traced_ctas = traced;
+    pthread_mutex_unlock(&lock);
+}
+
+int mt_selection_takes(struct mt_launch_line *l)
 {
     pthread_once(&once, read_options);
-    const char *why = reason(kernel);
-    if (why)
+    l->left_out = reason(l->kernel);
+    l->in_parts = rule.parts && (!l->left_out || l->left_out == sampled);
+    if (l->in_parts)
+        count_ctas(l);
+    if (l->left_out) {
         left_out++;
-    return why;
+        l->traced_ctas = 0;
+    }
+    return !l->left_out;
+}
+
+const struct mt_cta_rule *mt_selection_ctas(void)
+{
+    pthread_once(&once, read_options);
+    return rule.ctas.terms || rule.ctas.every > 1 ? &rule.ctas : NULL;
 }
 
 uint64_t mt_selection_left_out(void)

@@ -1,13 +1,18 @@
-/* Which launches are traced: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_LIMIT, MEMTRACE_FROM_START and the
- * program's memtrace_start and memtrace_stop. Those left out run all the same, have a launch line that says
- * why, and count as untraced launches. Thread-safe. */
+/* Which launches are traced: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
+ * MEMTRACE_FROM_START and the program's memtrace_start and memtrace_stop; and which of their CTAs:
+ * MEMTRACE_CTAS, MEMTRACE_SAMPLE. Launches left out run all the same, have a launch line that says why, and
+ * count as untraced launches. Thread-safe. */
 #ifndef MT_COMMON_SELECTION_H
 #define MT_COMMON_SELECTION_H
-#include <stdint.h>
+#include "companion.h"
 
-/* NULL: a launch of `kernel` (demangled, without parameters) that comes now is to be traced. Else the setting
- * that leaves it out, by its name. Counts the launch, so it is to be asked once for each. */
-const char *mt_selection_leaves_out(const char *kernel);
+/* 1: the launch is to be traced; 0: l->left_out is the setting that leaves it out, by its name. Needs kernel
+ * (demangled, without parameters) and grid of *l and fills left_out and the counts of CTAs. Counts the launch,
+ * so it is to be asked once for each. */
+int mt_selection_takes(struct mt_launch_line *l);
+struct mt_cta_rule;
+/* NULL: launches are traced whole. Lasts. */
+const struct mt_cta_rule *mt_selection_ctas(void);
 /* How many launches were left out so far. */
 uint64_t mt_selection_left_out(void);
 /* So many bytes went into a trace. */

@@ -41,6 +41,7 @@ void mt_cpu_set_stack(size_t bytes);
 /* Told of every device-side malloc (bytes > 0) and free (bytes = 0), from worker threads. NULL: nobody. */
 void mt_cpu_set_heap_hook(void (*hook)(void *base, uint64_t bytes));
 
+struct mt_cta_rule; /* device/ctas.h */
 struct mt_cpu_launch {
     const struct mt_image *image;
     const struct mt_image_kernel *kernel;
@@ -53,6 +54,7 @@ struct mt_cpu_launch {
      * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
     void *flush_ctx;
+    const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
     const void *user; /* the caller's, for the checker */
     /* mt_cpu_start: called once when the launch has ended and its results are set, from a worker thread; the
      * launch may be gone when it returns. */

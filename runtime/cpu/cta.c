@@ -15,6 +15,7 @@ static void bind(struct mt_cta *cta)
     const struct mt_run *run = cta->run;
     const struct mt_cpu_launch *launch = run->launch;
     struct mt_cpu_tls *t = &mt_cpu_tls;
+    mt_worker_quiet(cta->worker, cta->quiet);
     for (int i = 0; i < 3; i++) {
         t->ctaid[i] = cta->ctaid[i];
         t->ntid[i] = launch->block[i];
@@ -72,6 +73,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     cta->ctaid[1] = (uint32_t)(linear / gx % gy);
     cta->ctaid[2] = (uint32_t)(linear / gx / gy);
     cta->smid = (uint32_t)(linear % mt_cpu_tls.nsmid);
+    cta->quiet = launch->ctas && !mt_cta_is_traced(launch->ctas, linear, cta->ctaid);
     if (run->shared_bytes > cta->shared_capacity && more_shared(cta, run->shared_bytes))
         return MT_ERR_MEMORY;
     cta->spins = 0;
@@ -218,11 +220,12 @@ static int next_in_loop(struct mt_cta *cta)
     struct mt_run *run = cta->run;
     struct mt_claim *c = &cta->worker->claim;
     struct mt_cpu_tls *t = &mt_cpu_tls;
+    const struct mt_cta_rule *ctas = run->launch->ctas;
     const uint32_t *grid = run->launch->grid;
     uint32_t *at = cta->ctaid;
     if (c->next == c->end || c->run != run || atomic_load_explicit(&run->failed, memory_order_relaxed))
         return 0;
-    c->next++;
+    uint64_t linear = c->next++;
     cta->worker->finished++; /* the one before */
     if (++at[0] == grid[0]) {
         at[0] = 0;
@@ -237,6 +240,10 @@ static int next_in_loop(struct mt_cta *cta)
     t->smid = cta->smid;
     t->smid_hi = (uint64_t)cta->smid << 32;
     t->cta = mt_rec_cta(at[0], at[1], at[2]);
+    if (MT_UNLIKELY(ctas != NULL)) {
+        cta->quiet = !mt_cta_is_traced(ctas, linear, at);
+        mt_worker_quiet(cta->worker, cta->quiet);
+    }
     return 1;
 }
 
@@ -247,11 +254,11 @@ __attribute__((used)) _Noreturn void mt_fiber_main(void)
         struct mt_run *run = cta->run;
         if (run->loop) {
             do
-                run->loop(run->args);
+                (cta->quiet ? run->quiet_loop : run->loop)(run->args);
             while (next_in_loop(cta));
             to_worker(cta, &cta->worker->loop_fiber.sp, MT_CTA_DONE);
         } else {
-            run->entry(run->args);
+            (cta->quiet ? run->quiet_entry : run->entry)(run->args);
             thread_exit(cta, 1);
         }
     }

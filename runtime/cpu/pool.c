@@ -290,10 +290,13 @@ static void queue(struct mt_run *run)
 static void choose_code(struct mt_run *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
-    int plain = !run->launch->flush && !mt_check_on && (k->plain_entry || k->plain_loop);
+    int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
+    int plain = has_plain && !run->launch->flush;
     run->entry = plain ? k->plain_entry : k->entry;
     if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || (!run->launch->cooperative && !mt_check_on)))
         run->loop = plain ? k->plain_loop : k->loop;
+    run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;
+    run->quiet_loop = has_plain && k->plain_loop ? k->plain_loop : run->loop;
 }
 
 /* Fills the run of a launch. 0, or why it cannot run. */

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "cpu.h"
+#include "device/ctas.h"
 
 #define MT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -36,8 +37,9 @@ struct mt_run {
     void **args;     /* copy in the local range */
     void *workspace; /* of grid barriers, in the local range: its accesses are not the program's */
     void (*entry)(void **);
-    void (*loop)(void **); /* NULL: fibers */
-    uint64_t total;        /* CTAs */
+    void (*loop)(void **);                                /* NULL: fibers */
+    void (*quiet_entry)(void **), (*quiet_loop)(void **); /* for CTAs that are not traced */
+    uint64_t total;                                       /* CTAs */
     uint64_t grid_id;
     uint32_t nthreads; /* of a CTA */
     uint32_t cooperative;
@@ -133,6 +135,7 @@ struct mt_cta {
     uint32_t active_barriers; /* bit per barrier with arrivals */
     uint32_t spins;           /* times in a row that the CTA did nothing but yield */
     uint32_t ctaid[3], smid;
+    int quiet; /* not traced: MEMTRACE_CTAS, MEMTRACE_SAMPLE */
     char *shared;
     uint64_t shared_capacity;
     struct mt_cta *next; /* ring of resident CTAs, or free list */
@@ -152,6 +155,7 @@ struct mt_claim {
     uint64_t next, end; /* CTAs, linear */
 };
 
+#define MT_SCRATCH_WORDS (3u * 128)
 struct mt_worker {
     void *sched_sp; /* the worker's own stack while device code runs */
     enum mt_status status;
@@ -169,6 +173,11 @@ struct mt_worker {
     uint64_t finished;     /* CTAs of `run`, not yet reported */
     uint64_t *buffer;
     uint64_t buffer_words;
+    int quiet; /* a CTA that is not traced runs: records go to `scratch`, and this waits meanwhile: */
+    struct {
+        uint64_t *cur, *end, untraced, counts[MT_COUNTS];
+    } kept;
+    uint64_t scratch[MT_SCRATCH_WORDS];
     char *fault_stack; /* signal handlers run here */
 };
 
@@ -187,6 +196,8 @@ size_t mt_stack_bytes(void);
 /* worker.c */
 int mt_worker_init(struct mt_worker *w); /* memory; 0 or an errno */
 void *mt_worker_main(void *worker);
+/* quiet 1: what device code records and counts from here on is forgotten; 0: no longer. */
+void mt_worker_quiet(struct mt_worker *w, int quiet);
 
 /* pool.c */
 /* Blocks until there is something to claim. Returns the number of SMs. */

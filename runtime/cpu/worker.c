@@ -77,18 +77,44 @@ static void flush(struct mt_worker *w)
     w->in_device = in_device;
 }
 
+void mt_worker_quiet(struct mt_worker *w, int quiet)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    if (MT_LIKELY(w->quiet == quiet))
+        return;
+    w->quiet = quiet;
+    if (quiet) {
+        w->kept.cur = t->cur;
+        w->kept.end = t->end;
+        w->kept.untraced = t->untraced;
+        memcpy(w->kept.counts, t->counts, sizeof t->counts);
+        t->cur = w->scratch;
+        t->end = mt_check_on ? t->cur : w->scratch + MT_SCRATCH_WORDS;
+    } else {
+        t->cur = w->kept.cur;
+        t->end = w->kept.end;
+        t->untraced = w->kept.untraced;
+        memcpy(t->counts, w->kept.counts, sizeof t->counts);
+    }
+}
+
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
 {
     struct mt_worker *w = mt_worker_self;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_UNLIKELY(mt_check_on)) {
         mt_check_access(address, meta, site, __builtin_return_address(0));
-        if (t->cur == w->buffer + w->buffer_words)
+        if (w->quiet)
+            t->cur = w->scratch;
+        else if (t->cur == w->buffer + w->buffer_words)
             flush(w);
         t->end = t->cur + 3; /* room for this one */
         return t->cur;
     }
-    flush(w);
+    if (MT_UNLIKELY(w->quiet))
+        t->cur = w->scratch;
+    else
+        flush(w);
     return t->cur;
 }
 
@@ -99,6 +125,7 @@ static void settle(struct mt_worker *w)
 {
     struct mt_run *run = w->run;
     uint64_t finished = w->finished;
+    mt_worker_quiet(w, 0);
     if (!run)
         return;
     flush(w);

@@ -1,0 +1,37 @@
+/* Which CTAs of a launch are traced: MEMTRACE_CTAS and MEMTRACE_SAMPLE. One rule for a process, which the CPU
+ * device asks before each CTA and a GPU at the entry of each kernel. common/ctas.c makes it. */
+#ifndef MT_DEVICE_CTAS_H
+#define MT_DEVICE_CTAS_H
+#include <stdint.h>
+
+#define MT_CTA_TERMS 8u
+
+/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x, y and z lie in these ranges, ends
+ * included. */
+struct mt_cta_term {
+    uint64_t first, last;
+    uint32_t low[3], high[3];
+};
+
+struct mt_cta_rule {
+    uint32_t terms; /* a CTA is chosen when one of them has it; 0: all are */
+    uint32_t every; /* of those, the ones whose linear number is a multiple of it are traced; at least 1 */
+    struct mt_cta_term term[MT_CTA_TERMS];
+};
+
+static inline int mt_cta_in_term(const struct mt_cta_term *t, uint64_t linear, const uint32_t at[3])
+{
+    return linear >= t->first && linear <= t->last && at[0] >= t->low[0] && at[0] <= t->high[0] &&
+           at[1] >= t->low[1] && at[1] <= t->high[1] && at[2] >= t->low[2] && at[2] <= t->high[2];
+}
+
+static inline int mt_cta_is_traced(const struct mt_cta_rule *r, uint64_t linear, const uint32_t at[3])
+{
+    if (linear % r->every)
+        return 0;
+    uint32_t i = 0;
+    while (i < r->terms && !mt_cta_in_term(&r->term[i], linear, at))
+        i++;
+    return !r->terms || i < r->terms;
+}
+#endif
