@@ -102,6 +102,9 @@ struct mt_launch_event {
     int has_counts;  /* a second count: accesses and bytes of loads, of stores, of atomics */
     uint64_t counts[6];
     int no_records; /* compiled with count=only */
+    int has_ctas;   /* MEMTRACE_CTAS or MEMTRACE_SAMPLE was set: of `ctas` CTAs `traced_ctas` are traced */
+    uint64_t ctas, traced_ctas;
+    const char *left_out; /* the setting that left it out, "" */
 };
 
 struct mt_alloc_event {

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include "memtrace/trace.h"
 
-/* Of a kernel: its launches that MEMTRACE_SAMPLE chose from (others that were left out do not count), the CTAs
- * of all of them, and how many of these are traced. */
+/* Of a kernel: its launches that MEMTRACE_SAMPLE chose from (others that were left out do not count), the
+ * CTAs of all of them, and how many of these are traced. */
 struct mt_estimate {
     const char *kernel; /* the companion's */
     uint64_t launches, traced_launches, ctas, traced_ctas;

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "dump.h"
 #include "dump_host.h"
+#include "../analysis/estimates.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -181,6 +182,7 @@ static int run(struct options *x, struct mt_source *s)
     FILE *f = stdout;
     struct mt_stat stat = {0};
     struct mt_tally tally = {0};
+    struct mt_estimates estimates = {0};
     struct mt_item item;
     struct mt_error err;
     struct mt_progress progress;
@@ -205,10 +207,14 @@ static int run(struct options *x, struct mt_source *s)
             mt_progress_step(&progress, s, records);
     }
     mt_progress_end(&progress);
-    if (ok == 0 && x->stat)
+    int code = mt_inputs_finish(s, &complete);
+    if (ok == 0 && x->stat) {
         mt_stat_show(f, &stat);
+        ok = mt_estimates_gather(&estimates, s, x->inputs.npaths);
+        mt_stat_show_estimates(f, &stat, &estimates);
+    }
+    mt_estimates_free(&estimates);
     mt_stat_free(&stat);
-    int code = 0;
     if (fflush(f) != 0 || ferror(f)) {
         mt_cli_say("standard output: cannot write: %s", strerror(errno));
         code = MT_EXIT_FAILURE;
@@ -219,7 +225,6 @@ static int run(struct options *x, struct mt_source *s)
         mt_cli_say("%s", err.message);
         code = mt_cli_exit_code(&err);
     }
-    code = code ? code : mt_inputs_finish(s, &complete);
     if (!code && differ) {
         mt_cli_say("the records of a launch and the program's own count differ");
         code = MT_EXIT_FAILURE;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "dump.h"
+#include "../analysis/estimates.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,29 @@ void mt_stat_show(FILE *f, const struct mt_stat *s)
     }
 }
 
+static uint64_t scaled(uint64_t n, const struct mt_estimate *k)
+{
+    return mt_estimate(n, k->ctas, k->traced_ctas);
+}
+
+void mt_stat_show_estimates(FILE *f, const struct mt_stat *s, const struct mt_estimates *e)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct mt_stat_line *l = &s->lines[i];
+        const struct mt_estimate *k = mt_estimates_find(e, l->kernel);
+        if (!k || !k->traced_ctas || k->traced_launches != l->launches)
+            continue;
+        fprintf(f,
+                "# estimated for %" PRIu64 " launches and %" PRIu64 " CTAs, of which %" PRIu64 " and %" PRIu64
+                " are traced: records %" PRIu64 " loads %" PRIu64 " stores %" PRIu64 " atomics %" PRIu64,
+                k->launches, k->ctas, k->traced_launches, k->traced_ctas, scaled(l->records, k),
+                scaled(l->of_type[MT_LOAD], k), scaled(l->of_type[MT_STORE], k),
+                scaled(l->of_type[MT_ATOMIC], k));
+        fprintf(f, " load-bytes %" PRIu64 " store-bytes %" PRIu64 "  %s\n", scaled(l->load, k),
+                scaled(l->store, k), l->kernel);
+    }
+}
+
 void mt_stat_free(struct mt_stat *s)
 {
     free(s->lines);
@@ -105,6 +129,17 @@ static void show_sums(FILE *f, const char *what, const struct mt_item *item, con
             what, item->superstep, s[0], s[1], s[2], s[3], s[4], s[5], item->kernel);
 }
 
+static void show_scaled(FILE *f, const struct mt_tally *t, const struct mt_item *item)
+{
+    const struct mt_launch_event *e = item->launch;
+    uint64_t scaled[6];
+    if (!e || !e->has_ctas || e->traced_ctas == e->ctas || !e->traced_ctas)
+        return;
+    for (unsigned i = 0; i < 6; i++)
+        scaled[i] = mt_estimate(t->sums[i], e->ctas, e->traced_ctas);
+    show_sums(f, "estimated", item, scaled);
+}
+
 int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item)
 {
     const struct mt_launch_event *e = item->launch;
@@ -112,6 +147,7 @@ int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item)
     show_sums(f, "recorded", item, t->sums);
     if (t->unknown)
         fprintf(f, "# %" PRIu64 " records of unknown type\n", t->unknown);
+    show_scaled(f, t, item);
     if (e && e->untraced)
         fprintf(f, "untraced %" PRIu64 " %" PRIu64 "\n", item->superstep, e->untraced);
     if (!e || !e->has_counts)

@@ -4,6 +4,7 @@
 #include "../analysis/addresses.h"
 #include "../analysis/comm.h"
 #include "../output/comm_json.h"
+#include "../output/estimates_json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ static const char help[] =
     "  KCV CCV SCV   communication volume: of these, the bytes that a CTA read and another CTA had written\n"
     "  HDV HCV       the same for host code, per file:line (with a host trace only)\n"
     "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and accesses\n"
+    "  estimates     of a trace made with MEMTRACE_SAMPLE: data volumes scaled to all CTAs\n"
     "  addresses     each address involved in communication with all operations on it (a second pass: the "
     "slow one)\n"
     "\n"
@@ -81,7 +83,10 @@ struct extract {
     struct mt_json json;
     struct mt_progress progress;
     struct mt_addresses addresses;
-    int no_addresses; /* reading was interrupted */
+    int no_addresses;                      /* reading was interrupted */
+    const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
+    size_t event_room;
+    struct mt_estimates estimates;
 };
 
 enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST };
@@ -150,6 +155,23 @@ static int read_failed(const struct mt_error *err)
     return mt_cli_exit_code(err);
 }
 
+static int launch_begins(struct extract *x, const struct mt_item *item)
+{
+    size_t n = x->comm.nlaunches;
+    if (n == x->event_room) {
+        size_t room = n ? 2 * n : 64;
+        void *more = realloc(x->events, room * sizeof *x->events);
+        if (!more) {
+            x->comm.why = "no memory for the launches";
+            return -1;
+        }
+        x->events = more;
+        x->event_room = room;
+    }
+    x->events[n] = item->launch;
+    return mt_comm_launch(&x->comm, item->kernel, mt_filter_match(&x->filter, item->kernel, item->superstep));
+}
+
 static int analyse(struct extract *x)
 {
     struct mt_item item;
@@ -166,8 +188,7 @@ static int analyse(struct extract *x)
             continue;
         }
         if (item.flags & MT_BATCH_BEGIN)
-            ok = mt_comm_launch(&x->comm, item.kernel,
-                                mt_filter_match(&x->filter, item.kernel, item.superstep));
+            ok = launch_begins(x, &item);
         if (ok == 0)
             ok = mt_comm_records(&x->comm, item.records, item.count);
         mt_progress_step(&x->progress, x->source, x->comm.records);
@@ -286,7 +307,9 @@ static int write_all(struct extract *x, int complete)
     mt_json_open(j, x->out.fd);
     mt_json_object(j, NULL, 0);
     write_head(x, complete, untraced, untraced_launches);
-    if (mt_comm_write(j, &x->comm, x->sections) != 0) {
+    if (mt_estimates_gather(&x->estimates, x->source, x->inputs.npaths) != 0 ||
+        mt_estimates_write(j, &x->estimates, &x->comm, x->events) != 0 ||
+        mt_comm_write(j, &x->comm, x->sections) != 0) {
         mt_cli_say("no memory to sort the results");
         return MT_EXIT_FAILURE;
     }
@@ -361,6 +384,8 @@ int main(int argc, char **argv)
     mt_output_abandon(&x.out);
     mt_addresses_free(&x.addresses);
     mt_comm_free(&x.comm);
+    mt_estimates_free(&x.estimates);
+    free(x.events);
     mt_source_close(x.source);
     mt_filter_free(&x.filter);
     free(x.inputs.companions);

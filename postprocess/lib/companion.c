@@ -149,6 +149,14 @@ static void get_counts(const json_t *o, struct mt_launch_event *e)
         e->counts[i] = (uint64_t)json_integer_value(json_array_get(v, i));
 }
 
+static void get_ctas(const json_t *o, struct mt_launch_event *e)
+{
+    const json_t *v = json_object_get(o, "ctas");
+    e->has_ctas = json_is_array(v) && json_array_size(v) == 2;
+    e->traced_ctas = (uint64_t)json_integer_value(json_array_get(v, 0));
+    e->ctas = (uint64_t)json_integer_value(json_array_get(v, 1));
+}
+
 static int on_launch(struct loader *l, const json_t *o)
 {
     if (get_u64(o, "seq", MT_SEQ_NONE) == MT_SEQ_NONE)
@@ -174,6 +182,8 @@ static int on_launch(struct loader *l, const json_t *o)
     get_counts(o, e);
     e->no_records = !get_bool(o, "recorded", 1);
     e->traced = get_bool(o, "traced", 1);
+    e->left_out = get_text(l, o, "left_out");
+    get_ctas(o, e);
     e->status = (int)get_u64(o, "status", 0);
     return 0;
 }

@@ -254,6 +254,24 @@ static void check_end(struct mt_merge *m, const struct mt_input *in)
                       (unsigned long long)in->launches, (unsigned long long)traced);
 }
 
+/* Volumes of a part must not pass for the whole. */
+static void note_parts(struct mt_merge *m)
+{
+    uint64_t parts = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        for (size_t k = 0; c && k < c->nlaunches; k++) {
+            const struct mt_launch_event *l = &c->launches[k];
+            parts += l->traced && l->has_ctas && l->traced_ctas < l->grid[0] * l->grid[1] * l->grid[2];
+        }
+    }
+    if (parts)
+        mt_merge_note(m, 0,
+                      "%llu launch%s not traced whole (MEMTRACE_CTAS, MEMTRACE_SAMPLE): records and volumes "
+                      "are those of the traced CTAs",
+                      (unsigned long long)parts, parts == 1 ? " is" : "es are");
+}
+
 void mt_merge_finish(struct mt_merge *m)
 {
     if (m->finished)
@@ -267,4 +285,5 @@ void mt_merge_finish(struct mt_merge *m)
         if (mt_input_companion(in))
             check_end(m, in);
     }
+    note_parts(m);
 }

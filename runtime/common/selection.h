@@ -7,8 +7,8 @@
 #include "companion.h"
 
 /* 1: the launch is to be traced; 0: l->left_out is the setting that leaves it out, by its name. Needs kernel
- * (demangled, without parameters) and grid of *l and fills left_out and the counts of CTAs. Counts the launch,
- * so it is to be asked once for each. */
+ * (demangled, without parameters) and grid of *l and fills left_out and the counts of CTAs. Counts the
+ * launch, so it is to be asked once for each. */
 int mt_selection_takes(struct mt_launch_line *l);
 struct mt_cta_rule;
 /* NULL: launches are traced whole. Lasts. */

@@ -55,7 +55,7 @@ struct mt_cpu_launch {
     void (*flush)(void *ctx, const void *records, size_t count);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
-    const void *user; /* the caller's, for the checker */
+    const void *user;               /* the caller's, for the checker */
     /* mt_cpu_start: called once when the launch has ended and its results are set, from a worker thread; the
      * launch may be gone when it returns. */
     void (*done)(void *ctx, int status);
