@@ -237,10 +237,22 @@ static void to_entry(LLVMBuilderRef b, LLVMValueRef function)
     LLVMSetCurrentDebugLocation2(b, NULL);
 }
 
-static void store_word(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
+/* The kernel's hidden parameter, as the record calls of its CTA are to have it: NULL when only others are
+ * traced. Leaves the builder behind it. */
+static LLVMValueRef begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
 {
+    LLVMValueRef f = LLVMGetNamedFunction(u->module, "__mt_gpu_begin"), parameter = LLVMGetLastParam(kernel);
     to_entry(b, kernel);
-    LLVMValueRef value = LLVMBuildPtrToInt(b, LLVMGetLastParam(kernel), mt_type_int(u, 64), "");
+    return f ? LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &parameter, 1, "") : parameter;
+}
+
+static void store_word(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel, LLVMValueRef context)
+{
+    if (context)
+        LLVMPositionBuilderBefore(b, LLVMGetNextInstruction(context));
+    else
+        context = begin(u, b, kernel);
+    LLVMValueRef value = LLVMBuildPtrToInt(b, context, mt_type_int(u, 64), "");
     LLVMValueRef store = LLVMBuildStore(b, value, word(u));
     LLVMSetVolatile(store, 1);
     LLVMSetAlignment(store, WORD_BYTES);
@@ -320,7 +332,7 @@ static LLVMValueRef record_function_of_gpu(struct mt_unit *u, LLVMValueRef f)
 static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
 {
     if (mt_unit_kernel(u, m->function)) {
-        m->context = LLVMGetLastParam(m->function);
+        m->context = begin(u, b, m->function);
     } else if (is_variadic(m->function) || !(m->wider = widen(u, m->function))) {
         to_entry(b, m->function);
         m->context = load_word(u, b);
@@ -359,8 +371,10 @@ void mt_unit_pass_context(struct mt_unit *u)
         }
     }
     for (unsigned k = 0; k < u->nkernels; k++)
-        if (u->kernels[k].word == MT_WORD_STORED)
-            store_word(u, b, u->kernels[k].function);
+        if (u->kernels[k].word == MT_WORD_STORED) {
+            const struct member *m = find(&s, u->kernels[k].function);
+            store_word(u, b, u->kernels[k].function, m ? m->context : NULL);
+        }
     LLVMDisposeBuilder(b);
     free(s.list);
 }

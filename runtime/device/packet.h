@@ -93,6 +93,9 @@ struct mt_gpu_ring {
 };
 
 #define MT_GPU_COUNTERS 16u
+/* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are
+ * traced. So a kernel that is traced whole, or not at all, reads no memory to find that out. */
+#define MT_CONTEXT_IN_PARTS 1u
 /* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one. Counters only
  * grow. */
 struct mt_gpu_context {
@@ -101,7 +104,8 @@ struct mt_gpu_context {
     uint32_t id;        /* what packets have as their context */
     uint64_t untraced;  /* accesses that have no record */
     uint64_t counts[6]; /* without records: accesses and bytes of loads, stores, atomics */
-    uint64_t pad[7];
+    uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
+    uint64_t pad[6];
     uint64_t records[MT_GPU_COUNTERS]; /* records made, by CTA number */
 };
 

@@ -8,11 +8,29 @@
  * The lanes that run an access together (the active mask; after divergence a part of the warp) make one
  * packet; the lowest of them reserves it, all write it. All lanes of the group hold the same mask, so every
  * warp operation names exactly the lanes that take part in it, wherever they diverge in between. */
+#include "ctas.h"
 #include "packet.h"
 #include "warp.h"
 #include "memtrace/record.h"
 
 #define NOINLINE __attribute__((noinline))
+
+/* ---- which CTAs --------------------------------------------------------------------------------- */
+
+static NOINLINE struct mt_gpu_context *of_this_cta(struct mt_gpu_context *c)
+{
+    const uint32_t at[3] = {mt_cta_x(), mt_cta_y(), mt_cta_z()};
+    uint64_t linear = at[0] + (uint64_t)mt_grid_x() * (at[1] + (uint64_t)mt_grid_y() * at[2]);
+    return mt_cta_is_traced((const struct mt_cta_rule *)c->ctas, linear, at) ? c : 0;
+}
+
+/* The first thing a kernel does with its hidden parameter: the context that its record calls get. */
+struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
+{
+    if (!((uint64_t)parameter & MT_CONTEXT_IN_PARTS))
+        return parameter;
+    return of_this_cta((struct mt_gpu_context *)((char *)parameter - MT_CONTEXT_IN_PARTS));
+}
 
 /* ---- rings -------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 #include "device.h"
 #include "cuda.h"
 #include "common/report.h"
+#include "common/selection.h"
+#include "device/ctas.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -61,10 +63,21 @@ static cudaError_t make_rings(const struct mt_cuda *cu, struct mt_gpu_device *d,
     return to_device(cu, device, image, sizeof image);
 }
 
+/* MEMTRACE_CTAS, for the device; *at is 0 when launches are traced whole. */
+static cudaError_t make_rule(const struct mt_cuda *cu, uint64_t *at)
+{
+    const struct mt_cta_rule *rule = mt_selection_ctas();
+    void *p = NULL;
+    *at = 0;
+    cudaError_t e = rule ? cu->Malloc(&p, sizeof *rule) : cudaSuccess;
+    *at = (uint64_t)(uintptr_t)p;
+    return e || !rule ? e : to_device(cu, p, rule, sizeof *rule);
+}
+
 static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device *d, struct mt_gpu_ring *rings)
 {
     uint64_t nothing = 0;
-    cudaError_t e = cudaSuccess;
+    cudaError_t e = make_rule(cu, &d->ctas);
     d->mirror = shared_memory(cu, MT_GPU_CONTEXTS * sizeof *d->mirror, &nothing, &e);
     d->ends = shared_memory(cu, MT_GPU_CONTEXTS * sizeof *d->ends, &d->ends_device, &e);
     if (e)
@@ -73,6 +86,7 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
         d->before[i].rings = (uint64_t)(uintptr_t)rings;
         d->before[i].ring_mask = MT_GPU_RINGS - 1;
         d->before[i].id = i;
+        d->before[i].ctas = d->ctas;
         d->free[d->nfree++] = MT_GPU_CONTEXTS - 1 - i;
     }
     memcpy(d->mirror, d->before, sizeof d->before);
@@ -152,7 +166,7 @@ void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms)
         if (!f->generation) /* 0 is what memory begins with */
             f->generation = ++d->generation[i];
         atomic_store(&d->flight[i], f);
-        address = d->contexts + i;
+        address = (char *)(d->contexts + i) + (d->ctas ? MT_CONTEXT_IN_PARTS : 0);
     }
     pthread_mutex_unlock(&lock);
     return address;

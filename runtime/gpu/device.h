@@ -22,6 +22,7 @@ struct mt_gpu_device {
     struct mt_gpu_context *mirror;   /* counters of each context as of its last end, in host memory */
     uint32_t *ends;                  /* number of the lending that ended last, by context, in host memory */
     uint64_t ends_device;            /* the same, as the device addresses it */
+    uint64_t ctas;                   /* the rule which CTAs are traced, on the device; 0: all */
     struct mt_gpu_context before[MT_GPU_CONTEXTS];     /* counters when it was lent */
     uint32_t generation[MT_GPU_CONTEXTS];              /* number of its present or last lending */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* who has it */
@@ -32,7 +33,8 @@ struct mt_gpu_device {
 
 /* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
 struct mt_gpu_device *mt_gpu_device(void);
-/* Lends f a context; waits up to `ms` for one. The address to hand to the kernel, NULL: none is free. */
+/* Lends f a context; waits up to `ms` for one. What to hand to the kernel: its address, with
+ * MT_CONTEXT_IN_PARTS if not all CTAs are to be traced; NULL: none is free. */
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);
 /* Behind the launch, in its stream: the copy and the mark. */
 cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream);

@@ -1,4 +1,6 @@
 #include "fake_cuda.h"
+#include "common/selection.h"
+#include "device/ctas.h"
 #include "gpu/cuda.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -10,6 +12,15 @@
 
 int fake_no_write_value, fake_capturing, fake_drop_marks;
 cudaError_t fake_stream_error;
+
+unsigned fake_every = 1;
+
+const struct mt_cta_rule *mt_selection_ctas(void)
+{
+    static struct mt_cta_rule rule;
+    rule.every = fake_every;
+    return fake_every > 1 ? &rule : NULL;
+}
 
 /* ---- streams ------------------------------------------------------------------------------------ */
 

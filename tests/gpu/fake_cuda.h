@@ -19,6 +19,8 @@ extern int fake_capturing;            /* all streams are being captured */
 extern cudaError_t fake_stream_error; /* what StreamQuery and MemcpyAsync say from now on */
 extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
 
+extern unsigned fake_every; /* MEMTRACE_SAMPLE=cta:N; before the first launch */
+
 struct fake_launch {
     char kernel[64];
     struct mt_launch_line line;

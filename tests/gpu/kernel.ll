@@ -9,9 +9,11 @@ declare void @__mt_gpu_count_global(ptr, i32, i32, ptr)
 declare void @__mt_gpu_count_generic(ptr, i32, i32, ptr)
 declare void @__mt_gpu_count_global_n(ptr, i64, i32, i32, ptr)
 declare void @__mt_gpu_count_generic_n(ptr, i64, i32, i32, ptr)
+declare ptr @__mt_gpu_begin(ptr)
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 
-define void @kernel(ptr %p, i64 %n, ptr %memtrace.ctx) {
+define void @kernel(ptr %p, i64 %n, ptr %parameter) {
+  %memtrace.ctx = call ptr @__mt_gpu_begin(ptr %parameter)
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %a = getelementptr float, ptr %p, i32 %t
   call void @__mt_gpu_access_global(ptr %a, i32 4, i32 0, ptr %memtrace.ctx)

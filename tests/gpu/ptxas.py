@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-FUNCTIONS = {"kernel", "__mt_gpu_access_global", "__mt_gpu_access_generic", "__mt_gpu_access_global_n",
+FUNCTIONS = {"kernel", "__mt_gpu_begin", "of_this_cta", "__mt_gpu_access_global", "__mt_gpu_access_generic", "__mt_gpu_access_global_n",
              "__mt_gpu_access_generic_n", "__mt_gpu_untraced", "access", "block", "wait_for_room",
              "__mt_gpu_count_global", "__mt_gpu_count_generic", "__mt_gpu_count_global_n", "__mt_gpu_count_generic_n",
              "count", "count_block"}

@@ -23,9 +23,10 @@ define float @pointed(ptr %p) {
 
 ; A plain kernel and its plain helper: no word, whatever its shared memory.
 ; CHECK: define ptx_kernel void @direct(ptr %p, ptr %memtrace.ctx)
+; CHECK-NEXT: %[[D:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
 ; CHECK-NOT: store volatile
-; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %memtrace.ctx)
-; CHECK: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 @copy, ptr %memtrace.ctx) #
+; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %[[D]])
+; CHECK: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 @copy, ptr %[[D]]) #
 ; CHECK: ret void
 @copy = global %big zeroinitializer
 define void @direct(ptr %p) {
@@ -36,10 +37,11 @@ define void @direct(ptr %p) {
 }
 
 ; CHECK: define ptx_kernel void @indirect(ptr %p, ptr %memtrace.ctx)
-; CHECK-NEXT: %[[I:[0-9]+]] = ptrtoint ptr %memtrace.ctx to i64
+; CHECK-NEXT: %[[B:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
+; CHECK-NEXT: %[[I:[0-9]+]] = ptrtoint ptr %[[B]] to i64
 ; CHECK-NEXT: store volatile i64 %[[I]], ptr addrspace(3) @__mt_launch_ctx, align 8
 ; CHECK: call float %f(ptr %p)
-; CHECK: call float @pointed.memtrace(ptr %p, ptr %memtrace.ctx)
+; CHECK: call float @pointed.memtrace(ptr %p, ptr %[[B]])
 define void @indirect(ptr %p) {
   %f = load ptr, ptr addrspace(4) @chosen
   %x = call float %f(ptr %p)

@@ -32,7 +32,8 @@ define void @small(ptr %p, ptr %f) {
   ret void
 }
 ; CHECK: define ptx_kernel void @plain(
-; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %memtrace.ctx)
+; CHECK-NEXT: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
+; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %[[C]])
 define void @plain(ptr %p) {
   %x = load float, ptr %p
   ret void
