@@ -50,9 +50,9 @@ static const struct mt_asm_handler *find_in(const struct mt_asm_handler *table, 
 
 static const struct mt_asm_handler *find_handler(const struct mt_asm_statement *s)
 {
-    static const struct mt_asm_handler *const any[] = {mt_asm_memory_handlers, mt_asm_copy_handlers,
-                                                       mt_asm_warp_handlers,   mt_asm_convert_handlers,
-                                                       mt_asm_bit_handlers,    mt_asm_texture_handlers};
+    static const struct mt_asm_handler *const any[] = {
+        mt_asm_memory_handlers, mt_asm_copy_handlers,    mt_asm_warp_handlers,  mt_asm_convert_handlers,
+        mt_asm_bit_handlers,    mt_asm_texture_handlers, mt_asm_matrix_handlers};
     const struct mt_asm_handler *h;
     struct mt_asm_type t;
     for (unsigned i = 0; i < sizeof any / sizeof *any; i++)

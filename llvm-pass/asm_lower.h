@@ -145,7 +145,7 @@ struct mt_asm_handler {
 };
 extern const struct mt_asm_handler mt_asm_integer_handlers[], mt_asm_bit_handlers[], mt_asm_float_handlers[],
     mt_asm_convert_handlers[], mt_asm_memory_handlers[], mt_asm_copy_handlers[], mt_asm_warp_handlers[],
-    mt_asm_texture_handlers[]; /* ended by op == NULL */
+    mt_asm_texture_handlers[], mt_asm_matrix_handlers[]; /* ended by op == NULL */
 
 /* Type that the opcode ends in; fails when there is none. */
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);

@@ -32,17 +32,24 @@ LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *ty
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
-void mt_lower_shared(struct mt_lowering *l);                       /* lower_shared.c */
-void mt_lower_lockstep(struct mt_lowering *l);                     /* lower_lockstep.c */
-void mt_lower_ranges(struct mt_lowering *l);                       /* lower_range.c */
-void mt_lower_divisions(struct mt_lowering *l);                    /* lower_divide.c */
-void mt_lower_counts(struct mt_lowering *l);                       /* count.c */
-void mt_lower_spins(struct mt_lowering *l);                        /* lower_spin.c */
-void mt_lower_plain(struct mt_lowering *l);                        /* lower_plain.c */
-void mt_lower_attributes(struct mt_lowering *l);                   /* lower.c */
-void mt_declare_registers(struct mt_lowering *l);                  /* kernels.c: what it will call */
-void mt_lower_kernels(struct mt_lowering *l);                      /* kernels.c: entry and loop functions */
-void mt_lower_exports(struct mt_lowering *l);                      /* lower_rdc.c: names across files */
+/* For calls of builtins: a value made to fit a type; n words of stack; the struct that stands in such words.
+ */
+LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want);
+LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n);
+LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
+/* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is none. */
+int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
+void mt_lower_shared(struct mt_lowering *l);      /* lower_shared.c */
+void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c */
+void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
+void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
+void mt_lower_counts(struct mt_lowering *l);      /* count.c */
+void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
+void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
+void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
+void mt_declare_registers(struct mt_lowering *l); /* kernels.c: what it will call */
+void mt_lower_kernels(struct mt_lowering *l);     /* kernels.c: entry and loop functions */
+void mt_lower_exports(struct mt_lowering *l);     /* lower_rdc.c: names across files */
 /* A function or variable that other files' images know, or that is theirs. */
 int mt_is_shared_name(LLVMValueRef global);
 /* What CUDA's own headers declare and the CPU device has no use for a definition of. */

@@ -20,7 +20,7 @@ static unsigned bits_of(struct mt_lowering *l, LLVMTypeRef t)
 }
 
 /* Makes a value fit a type: pointers plain, same-width values bit-cast, integers widened or cut. */
-static LLVMValueRef fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
+LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
 {
     LLVMTypeRef have = LLVMTypeOf(v);
     if (have == want)
@@ -43,19 +43,20 @@ static LLVMValueRef fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
 }
 
 /* The struct that a builtin with a trailing `uint64_t *out` stands for. */
-static LLVMValueRef gather_out(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type)
+LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type)
 {
     LLVMValueRef whole = LLVMGetUndef(type);
     for (unsigned i = 0, n = LLVMCountStructElementTypes(type); i < n; i++) {
         LLVMValueRef index = LLVMConstInt(l->i64, i, 0);
         LLVMValueRef p = LLVMBuildGEP2(l->builder, l->i64, slots, &index, 1, "");
-        LLVMValueRef v = fit(l, LLVMBuildLoad2(l->builder, l->i64, p, ""), LLVMStructGetTypeAtIndex(type, i));
+        LLVMValueRef v =
+            mt_lower_fit(l, LLVMBuildLoad2(l->builder, l->i64, p, ""), LLVMStructGetTypeAtIndex(type, i));
         whole = LLVMBuildInsertValue(l->builder, whole, v, i, "");
     }
     return whole;
 }
 
-static LLVMValueRef slot_in_entry(struct mt_lowering *l, LLVMValueRef call, unsigned n)
+LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n)
 {
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
     LLVMBuilderRef b = LLVMCreateBuilderInContext(l->u->context);
@@ -80,16 +81,16 @@ static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef b
     for (unsigned i = 0; i < have; i++) {
         if (LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(call, i))) == LLVMMetadataTypeKind)
             return -1;
-        args[i] = fit(l, LLVMGetOperand(call, i), params[i]);
+        args[i] = mt_lower_fit(l, LLVMGetOperand(call, i), params[i]);
     }
     LLVMValueRef slots = NULL, value = NULL;
     if (has_out)
-        args[have] = slots = slot_in_entry(l, call, LLVMCountStructElementTypes(result));
+        args[have] = slots = mt_lower_slots(l, call, LLVMCountStructElementTypes(result));
     LLVMValueRef made = LLVMBuildCall2(l->builder, type, builtin, args, want, "");
     if (has_out)
-        value = gather_out(l, slots, result);
+        value = mt_lower_gather(l, slots, result);
     else if (LLVMGetTypeKind(result) != LLVMVoidTypeKind)
-        value = fit(l, made, result);
+        value = mt_lower_fit(l, made, result);
     replace(call, value);
     return 0;
 }
@@ -159,7 +160,8 @@ static int lower_atomic(struct mt_lowering *l, LLVMValueRef call, const char *k)
 static int lower_cp_async(struct mt_lowering *l, LLVMValueRef call, const char *k)
 {
     unsigned size = (unsigned)atoi(k + strlen("cp.async.ca.shared.global."));
-    LLVMValueRef dst = fit(l, LLVMGetOperand(call, 0), l->ptr), src = fit(l, LLVMGetOperand(call, 1), l->ptr);
+    LLVMValueRef dst = mt_lower_fit(l, LLVMGetOperand(call, 0), l->ptr),
+                 src = mt_lower_fit(l, LLVMGetOperand(call, 1), l->ptr);
     LLVMValueRef whole = LLVMConstInt(l->i64, size, 0), n = whole;
     if (mt_ends(k, ".s")) { /* the rest is filled with zeros */
         LLVMBuildMemSet(l->builder, dst, LLVMConstInt(l->i8, 0, 0), whole, 1);
@@ -181,7 +183,7 @@ static int lower_memory(struct mt_lowering *l, LLVMValueRef call, const char *k)
         return 0;
     }
     if (mt_starts(k, "ptr.") || !strcmp(k, "move.ptr") || mt_starts(k, "move.ptr.")) {
-        replace(call, fit(l, LLVMGetOperand(call, 0), type));
+        replace(call, mt_lower_fit(l, LLVMGetOperand(call, 0), type));
         return 0;
     }
     if (mt_starts(k, "atomic."))
@@ -252,7 +254,7 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
         return;
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
-        if (lower_memory(l, call, k) && by_name(l, call, "mtb_nvvm_", k))
+        if (lower_memory(l, call, k) && mt_lower_matrix(l, call, k) && by_name(l, call, "mtb_nvvm_", k))
             unsupported(l, call, name);
         return;
     }

@@ -179,6 +179,57 @@ MT_CONVERGENT void mt_cpu_lockstep(void);
  * those with the lowest `order` go on, as a warp that reconverges lets those behind catch up. `order` rises
  * along the code of a function. */
 MT_CONVERGENT void mt_cpu_step(uint32_t order);
+/* ---- matrices of a warp ----
+ *
+ * One wmma, mma, ldmatrix, stmatrix or movmatrix. All lanes of the warp meet; the last to come works for all,
+ * so memory is as all lanes left it. `in` are the registers that the lane gives (multiply: those of a, b, c
+ * one behind the other), `out` those that it gets, as bits, zero-extended. `p`: this lane's address (load,
+ * store, ldmatrix, stmatrix); `stride`: elements from row to row (column to column) of a wmma load or store.
+ */
+enum mt_matrix_type {
+    MT_MATRIX_NONE,
+    MT_MATRIX_F16,
+    MT_MATRIX_BF16,
+    MT_MATRIX_TF32,
+    MT_MATRIX_F32,
+    MT_MATRIX_F64,
+    MT_MATRIX_S8,
+    MT_MATRIX_U8,
+    MT_MATRIX_S4,
+    MT_MATRIX_U4,
+    MT_MATRIX_B1,
+    MT_MATRIX_S32,
+    MT_MATRIX_E4M3,
+    MT_MATRIX_E5M2,
+};
+enum mt_matrix_kind {
+    MT_MATRIX_LOAD,     /* wmma.load */
+    MT_MATRIX_STORE,    /* wmma.store */
+    MT_MATRIX_MULTIPLY, /* wmma.mma, mma */
+    MT_MATRIX_LDMATRIX,
+    MT_MATRIX_STMATRIX,
+    MT_MATRIX_MOVMATRIX,
+};
+enum {
+    MT_MATRIX_WMMA = 1,     /* half fragments of a and b have 16 elements, whatever the shape */
+    MT_MATRIX_SATURATE = 2, /* .satfinite: integers are clamped */
+    MT_MATRIX_AND = 4,      /* b1: and.popc; else xor.popc */
+    MT_MATRIX_QUADS = 8,    /* mma.m8n8k4 of halves: four products, one for each group of eight lanes */
+    MT_MATRIX_TRANS = 16,
+};
+struct mt_matrix_op {
+    uint16_t kind, m, n, k;
+    uint16_t matrix;       /* load, store: 'a', 'b', 'c' or 'd' */
+    uint16_t row_a, row_b; /* row-major; load and store: row_a */
+    uint16_t type[4];      /* of d, a, b, c; load and store: type[0] */
+    uint16_t flags, count; /* count: matrices of ldmatrix, stmatrix */
+    uint16_t nin, nout;    /* registers of a lane */
+};
+#define MT_MATRIX_FIELDS (sizeof(struct mt_matrix_op) / sizeof(uint16_t))
+#define MT_MATRIX_REGISTERS 32 /* in or out: no operation has more */
+MT_CONVERGENT void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
+                                 uint64_t *out);
+
 /* ---- textures and surfaces ----
  *
  * `what` says which PTX instruction it is: MT_TEX_GEOMETRY in the low bits, the others or-ed to it. `in` are

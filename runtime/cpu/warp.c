@@ -4,9 +4,10 @@
  * call site are answered. */
 #include <stdio.h>
 #include <string.h>
+#include "matrix.h"
 #include "scheduler.h"
 
-enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX };
+enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
 #define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
 #define STREAK_MAX 256  /* collectives of one warp in a row before other warps get their turn */
@@ -134,6 +135,16 @@ static uint32_t match(const struct mt_warp *w, uint64_t value, uint32_t lanes)
     return same;
 }
 
+__attribute__((noinline)) static void matrix(const struct mt_warp *w, uint32_t lanes)
+{
+    struct mt_matrix_call *call[MT_WARP] = {NULL};
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        call[i] = (struct mt_matrix_call *)(uintptr_t)w->value[i];
+    }
+    mt_matrix_meet(call);
+}
+
 static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t lanes)
 {
     const struct mt_warp *w = &cta->warp[warp];
@@ -141,6 +152,9 @@ static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t la
     uint64_t all = 0;
     switch (op) {
     case OP_SYNC:
+        return;
+    case OP_MATRIX:
+        matrix(w, lanes);
         return;
     case OP_VOTE:
         all = vote(w, mode, lanes);
@@ -243,6 +257,13 @@ uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value)
 uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op)
 {
     return (uint32_t)collective(KEY(OP_REDUX, op), mask, value, 0, 0);
+}
+
+void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in, uint64_t *out)
+{
+    struct mt_matrix_call call = {op, p, stride, in, out};
+    collective(KEY(OP_MATRIX, 0), UINT32_MAX, (uint64_t)(uintptr_t)&call, 0, 0);
+    __asm__ volatile("" : : "r"(&call) : "memory"); /* others read it: it must outlive the wait */
 }
 
 /* ---- parked lanes

@@ -200,6 +200,13 @@ REDUX(and, MT_REDUX_AND)
 REDUX(or, MT_REDUX_OR)
 REDUX(xor, MT_REDUX_XOR)
 
+/* What the pass makes of wmma, mma, ldmatrix and their like. */
+MT_BUILTIN void mtb_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
+                           uint64_t *out)
+{
+    mt_cpu_matrix(op, p, stride, in, out);
+}
+
 /* ---- the rest ---- */
 MT_BUILTIN void mtb_nvvm_nanosleep(uint32_t ns)
 {
