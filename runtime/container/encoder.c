@@ -34,11 +34,19 @@ struct mt_mtc_encoder {
     size_t out_room;
 };
 
+/* Whether the chunk has times, and where they stand. The functions below are inlined for each. */
+enum times {
+    NO_TIMES,
+    TIMES,  /* in the entries */
+    COUNTED /* not in the entries: see mt_mtc_encode_counted */
+};
+
 /* The state while a chunk is made. */
 struct work {
     struct mt_mtc_encoder *e;
     unsigned char *out;
     uint64_t time, items, seq;
+    uint64_t shift; /* COUNTED: how much later the next entry is than it would be */
 };
 
 /* The access before. */
@@ -123,24 +131,25 @@ static inline unsigned char *end_run(unsigned char *out, unsigned run)
 }
 
 /* The entry at `at`, whichever kind it is. */
-static inline __attribute__((always_inline)) struct mt_host_timed_entry fetch(const char *at, int timed)
+static inline __attribute__((always_inline)) struct mt_host_timed_entry fetch(const char *at,
+                                                                              enum times timed)
 {
     struct mt_host_timed_entry t;
     struct mt_host_entry e;
-    if (timed) {
+    if (timed == TIMES) {
         memcpy(&t, at, sizeof t);
         return t;
     }
     memcpy(&e, at, sizeof e);
     return (struct mt_host_timed_entry){e.address, 0, e.site, e.size};
 }
-static inline size_t entry_bytes(int timed)
+static inline size_t entry_bytes(enum times timed)
 {
-    return timed ? sizeof(struct mt_host_timed_entry) : sizeof(struct mt_host_entry);
+    return timed == TIMES ? sizeof(struct mt_host_timed_entry) : sizeof(struct mt_host_entry);
 }
 
 /* An event at `at`, `left` entries from the end; returns how many entries it takes. */
-static size_t event(struct work *w, const char *at, size_t left, int timed)
+static size_t event(struct work *w, const char *at, size_t left, enum times timed)
 {
     static const unsigned char least[64] = {
 #define MT_HOST_EVENT(name, code, args, text) [code] = args,
@@ -158,8 +167,9 @@ static size_t event(struct work *w, const char *at, size_t left, int timed)
     size_t args = more ? more + 1 : least[kind] || first.address;
     *w->out++ = (unsigned char)(TOKEN_EVENT | kind);
     if (timed)
-        w->out = mt_leb_signed(w->out, first.time - w->time);
+        w->out = mt_leb_signed(w->out, timed == TIMES ? first.time - w->time : w->shift);
     w->time = first.time;
+    w->shift = 0;
     args = args < EVENT_ARGS_MAX ? args : EVENT_ARGS_MAX;
     *w->out++ = (unsigned char)args;
     for (size_t i = 0; i < args; i++)
@@ -174,17 +184,17 @@ static size_t event(struct work *w, const char *at, size_t left, int timed)
  * constant `other`, and few branches beyond that: they could not be foreseen. */
 static inline __attribute__((always_inline)) unsigned char *
 single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_timed_entry a,
-       const struct before b, int timed, unsigned other)
+       const struct before b, enum times timed, uint64_t shift, unsigned other)
 {
     int seen = !other || s->epoch == b.epoch;
     if (__builtin_expect(!seen, 0))
         *s = (struct site){.last = b.address, .epoch = b.epoch, .next = NONE, .second = NONE};
-    uint64_t d = a.address - s->last, due = b.time + !MT_HOST_OPERAND(a.site);
+    uint64_t d = a.address - s->last,
+             late = timed == TIMES ? a.time - b.time - !MT_HOST_OPERAND(a.site) : shift;
     uint64_t from_stride = d - s->stride, from_offset = a.address - b.address - s->offset;
     uint64_t off = s->relative ? from_offset : from_stride;
     unsigned what = (off ? HAS_ADDRESS : 0u) | (a.size != s->size ? HAS_SIZE : 0u) |
-                    (timed && a.time != due ? HAS_TIME : 0u) |
-                    other * (p->second == a.site ? SECOND_SITE : HAS_SITE);
+                    (timed && late ? HAS_TIME : 0u) | other * (p->second == a.site ? SECOND_SITE : HAS_SITE);
     *out++ = (unsigned char)(TOKEN_ACCESS | what);
     if (__builtin_expect(what & HAS_SITE, 0))
         out = mt_leb_signed(out, (uint64_t)a.site - b.site);
@@ -196,7 +206,7 @@ single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_
     if (__builtin_expect(what & HAS_SIZE, 0))
         out = mt_leb(out, a.size);
     if (timed && what & HAS_TIME)
-        out = mt_leb_signed(out, a.time - due);
+        out = mt_leb_signed(out, late);
     if (other) {
         p->second = p->next;
         p->next = a.site;
@@ -211,10 +221,10 @@ single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_
 
 /* 1: the access, of the predicted site, is as predicted in all else, and what that changes is done. */
 static inline __attribute__((always_inline)) int known(struct site *s, const struct mt_host_timed_entry a,
-                                                       const struct before b, int timed)
+                                                       const struct before b, enum times timed)
 {
     uint64_t d = a.address - s->last;
-    if (s->size != a.size || (timed && a.time != b.time + !MT_HOST_OPERAND(a.site)))
+    if (s->size != a.size || (timed == TIMES && a.time != b.time + !MT_HOST_OPERAND(a.site)))
         return 0;
     if (!s->relative) {
         if (d != s->stride)
@@ -285,9 +295,9 @@ static size_t skip(struct site *sites, const struct mt_host_entry *e, size_t lef
     return n;
 }
 
-/* Inlined twice, with and without times. 0, or -1 without memory. */
+/* 0, or -1 without memory. */
 static inline __attribute__((always_inline)) int encode(struct work *w, const char *at, size_t count,
-                                                        int timed)
+                                                        enum times timed)
 {
     struct before b = {.epoch = w->e->epoch};
     const char *end = at + count * entry_bytes(timed), *again = at;
@@ -301,28 +311,34 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
         struct site *s = &sites[a.site];
         if (__builtin_expect(p->next == a.site,
                              1)) { /* seen in this chunk, so it is in the table, and no event */
-            if (__builtin_expect(!known(s, a, b, timed), 0)) {
-                out = single(end_run(out, run), p, s, a, b, timed, 0);
+            if (__builtin_expect((timed == COUNTED && w->shift) || !known(s, a, b, timed), 0)) {
+                out = single(end_run(out, run), p, s, a, b, timed, w->shift, 0);
+                w->shift = 0;
                 run = 0;
             } else if (__builtin_expect(++run % CALM == 0, 0)) {
-                if (!timed && at >= again) {
+                if (timed != TIMES && at >= again) {
                     s->offset = a.address - b.address;
                     s->last = a.address;
-                    size_t n = skip(sites, (const void *)at, (size_t)(end - at) / entry_bytes(0) - 1);
+                    size_t n = skip(sites, (const void *)at, (size_t)(end - at) / entry_bytes(timed) - 1);
                     patience = n >= 2 * CALM ? CALM : patience < 4096 ? patience * 2 : patience;
-                    again = at + (n >= 2 * CALM ? 0 : patience * entry_bytes(0));
+                    again = at + (n >= 2 * CALM ? 0 : patience * entry_bytes(timed));
                     if (n) {
                         run += (unsigned)n;
-                        at += (n - 1) * entry_bytes(0);
-                        b.address = fetch(at, 0).address;
-                        at += entry_bytes(0);
-                        a = fetch(at, 0);
+                        at += (n - 1) * entry_bytes(timed);
+                        b.address = fetch(at, timed).address;
+                        at += entry_bytes(timed);
+                        a = fetch(at, timed);
                         s = &sites[a.site];
                     }
                 }
                 for (; run >= RUN_MAX; run -= RUN_MAX)
                     out = end_run(out, RUN_MAX);
             }
+        } else if (timed == COUNTED && a.site == 0 && a.size == MT_MTC_SHIFT) {
+            w->shift += a.address;
+            at += entry_bytes(timed);
+            arguments++;
+            continue;
         } else if (__builtin_expect(a.site == 0, 0)) {
             w->out = end_run(out, run);
             w->time = b.time;
@@ -342,14 +358,15 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
                 p = &sites[b.site];
                 s = &sites[a.site];
             }
-            out = single(end_run(out, run), p, s, a, b, timed, 1);
+            out = single(end_run(out, run), p, s, a, b, timed, w->shift, 1);
+            w->shift = 0;
             run = 0;
         }
         s->offset = a.address - b.address;
         s->last = a.address;
         b.address = a.address;
         b.site = a.site;
-        b.time = timed ? a.time : 0;
+        b.time = timed == TIMES ? a.time : 0;
         p = s;
         at += entry_bytes(timed);
     }
@@ -372,7 +389,7 @@ size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entri
     if (begin(e, count) != 0)
         return 0;
     struct work w = {.e = e, .out = e->out, .seq = *seq};
-    return encode(&w, (const char *)entries, count, 0) == 0 ? finish(&w, items, seq, payload) : 0;
+    return encode(&w, (const char *)entries, count, NO_TIMES) == 0 ? finish(&w, items, seq, payload) : 0;
 }
 
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,
@@ -381,5 +398,14 @@ size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_
     if (begin(e, count) != 0)
         return 0;
     struct work w = {.e = e, .out = e->out, .seq = *seq};
-    return encode(&w, (const char *)entries, count, 1) == 0 ? finish(&w, items, seq, payload) : 0;
+    return encode(&w, (const char *)entries, count, TIMES) == 0 ? finish(&w, items, seq, payload) : 0;
+}
+
+size_t mt_mtc_encode_counted(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
+                             uint64_t *items, uint64_t *seq, const void **payload)
+{
+    if (begin(e, count) != 0)
+        return 0;
+    struct work w = {.e = e, .out = e->out, .seq = *seq};
+    return encode(&w, (const char *)entries, count, COUNTED) == 0 ? finish(&w, items, seq, payload) : 0;
 }

@@ -63,6 +63,13 @@ size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entri
                      uint64_t *items, uint64_t *seq, const void **payload);
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,
                            uint64_t *items, uint64_t *seq, const void **payload);
+/* The same as mt_mtc_encode_timed for entries whose times need not be written down: at the start it is time
+ * 0; an access by operand 0 of its instruction is 1 later than what stands before it, all else is at the same
+ * time. An entry with site 0, size MT_MTC_SHIFT is no item: its address is how much later (modulo 2^64) the
+ * next one is. */
+#define MT_MTC_SHIFT 63u
+size_t mt_mtc_encode_counted(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
+                             uint64_t *items, uint64_t *seq, const void **payload);
 
 /* ---- runs of a kernel launch -> payload of a device chunk ---- */
 

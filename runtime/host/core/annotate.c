@@ -85,6 +85,7 @@ static int enter(struct mt_core_thread_state *t)
         return 1;
     t->busy = 1;
     t->pending = 0;
+    mt_turns_close(t);
     if (t->held)
         mt_order_release(t, 0);
     return 1;

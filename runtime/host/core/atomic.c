@@ -32,6 +32,10 @@ int mt_atomic_open(char *why, unsigned size)
 static void append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
                    uint32_t size)
 {
+    if (mt_turns(t)) {
+        mt_turns_append(t, address, time, site, size);
+        return;
+    }
     struct mt_host_timed_entry *e = &t->buffer->timed[t->buffer->count++];
     __asm__ volatile("prefetchw %0" : : "m"(e[AHEAD])); /* the worker's core had the line last */
     *e = (struct mt_host_timed_entry){address, time, site, size};
@@ -109,6 +113,10 @@ static void print(struct mt_core_thread_state *t)
 void mt_atomic_flush(struct mt_core_thread_state *t)
 {
     struct mt_buffer *b = t->buffer, *other;
+    if (mt_turns(t)) {
+        mt_turns_close(t);
+        b->count = mt_turns_count(t);
+    }
     if (!b->count)
         return;
     if (!mt_g.o->container) {
@@ -118,7 +126,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         __atomic_store_n(&t->written, time, __ATOMIC_RELEASE);
         return;
     }
-    other = mt_sink_buffer(MT_BUFFER_TIMED, t->number, mt_seq_now());
+    other = mt_sink_buffer(b->kind, t->number, mt_seq_now());
     if (other) {
         mt_sink_put(b);
         t->buffer = other;
@@ -127,19 +135,24 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         mt_g.incomplete = 1;
         b->count = 0;
     }
+    mt_atomic_fresh(t);
+}
+
+static int full(const struct mt_core_thread_state *t)
+{
+    return mt_turns(t) ? mt_turns_full(t) : t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE;
 }
 
 void mt_atomic_publish(struct mt_core_thread_state *t)
 {
-    if (!mt_g.o->container || t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE)
+    if (!mt_g.o->container || full(t))
         mt_atomic_flush(t);
 }
 
 static inline int due_now(struct mt_core_thread_state *t)
 {
     t->accesses++;
-    return t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE ||
-           (!mt_g.o->container && t->accesses >= mt_g.o->flush);
+    return full(t) || (!mt_g.o->container && t->accesses >= mt_g.o->flush);
 }
 
 int mt_atomic_due(struct mt_core_thread_state *t)
@@ -163,6 +176,7 @@ void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host
 {
     if (!t->buffer)
         return;
+    mt_turns_close(t);
     append(t, n ? args[0] : 0, time, 0, (uint32_t)kind);
     for (unsigned i = 1; i < n; i++)
         append(t, args[i], time, 0, 0);
@@ -171,7 +185,7 @@ void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host
 
 /* ---- one instruction ---- */
 
-static int traced(const struct mt_core_thread_state *t)
+int mt_atomic_traced(const struct mt_core_thread_state *t)
 {
     return t->name >= 0 && (!mt_g.o->roi || __atomic_load_n(&mt_g.in_roi, __ATOMIC_RELAXED));
 }
@@ -190,7 +204,7 @@ static inline int begin(struct mt_core_thread_state *t)
     t->busy = 1;
     if (t->held)
         mt_order_release(t, 0);
-    t->pending = mt_on() && traced(t);
+    t->pending = mt_on() && mt_atomic_traced(t);
     return t->pending;
 }
 
@@ -313,6 +327,7 @@ static __attribute__((noinline)) void write_alone(struct mt_core_thread_state *t
 static void log_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count,
                       int failed)
 {
+    mt_turns_close(t);
     uint64_t time = mt_order_tick(t->time);
     keep(t, operands, count);
     if (failed && !mt_g.o->failed)
@@ -322,13 +337,14 @@ static void log_alone(struct mt_core_thread_state *t, const struct mt_core_opera
     t->time = time;
     if (mt_atomic_due(t))
         write_alone(t);
+    mt_turns_open(t);
 }
 
 void mt_core_atomic_alone(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
                           int failed)
 {
     struct mt_core_thread_state *t = pub->state;
-    if (t->busy || !t->live || !mt_on() || !traced(t) || !count)
+    if (t->busy || !t->live || !mt_on() || !mt_atomic_traced(t) || !count)
         return;
     log_alone(t, operands, count, failed);
 }
@@ -336,13 +352,15 @@ void mt_core_atomic_alone(struct mt_core_thread *pub, const struct mt_core_opera
 void mt_core_atomic_alone_one(struct mt_core_thread *pub, uint64_t address, uint32_t site, uint32_t size)
 {
     struct mt_core_thread_state *t = pub->state;
-    if (t->busy || !t->live || !mt_on() || !traced(t))
+    if (t->busy || !t->live || !mt_on() || !mt_atomic_traced(t))
         return;
+    mt_turns_close(t);
     uint64_t time = mt_order_tick(t->time);
     t->time = time;
     append(t, address, time, site, size);
     if (__builtin_expect(due_now(t), 0))
         write_alone(t);
+    mt_turns_open(t);
 }
 
 void mt_core_atomic_drop(struct mt_core_thread *pub)
@@ -395,7 +413,10 @@ void mt_atomic_end(struct mt_core_thread_state *t)
 
 void mt_atomic_stop(struct mt_core_thread_state *t)
 {
-    if (t->text || mt_g.o->container)
+    if (mt_turns(t)) { /* its thread may still append, behind what is taken here */
+        t->buffer->count = mt_turns_count(t);
+        mt_sink_put(t->buffer);
+    } else if (t->text || mt_g.o->container)
         mt_atomic_flush(t);
 }
 

@@ -16,6 +16,28 @@ void mt_atomic_publish(struct mt_core_thread_state *t);
  * newest of the thread. */
 int mt_atomic_due(struct mt_core_thread_state *t);
 void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time);
+/* turns.c: threads that run one at a time into a container. Which buffers such threads have; TIMED if they do
+ * not. */
+enum mt_buffer_kind mt_atomic_kind(void);
+/* A new, empty buffer. */
+void mt_atomic_fresh(struct mt_core_thread_state *t);
+/* Brings time and mt_order_alone up to what the thread has appended, and lets it append no more until
+ * mt_turns_open. Nothing for other threads. */
+void mt_turns_close(struct mt_core_thread_state *t);
+/* If the thread may append: it may. */
+void mt_turns_open(struct mt_core_thread_state *t);
+/* An entry at this time. The thread is closed. */
+void mt_turns_append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
+                     uint32_t size);
+/* No room for one more instruction; entries in the buffer. */
+int mt_turns_full(const struct mt_core_thread_state *t);
+uint64_t mt_turns_count(const struct mt_core_thread_state *t);
+static inline int mt_turns(const struct mt_core_thread_state *t)
+{
+    return t->mark != NULL;
+}
+/* Are this thread's accesses part of the trace now? */
+int mt_atomic_traced(const struct mt_core_thread_state *t);
 /* lag.c: no thread lies further behind `time` in the file than -d allows, so `time` may be written. No lock
  * is held. */
 void mt_lag_control(uint64_t time);

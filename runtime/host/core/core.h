@@ -131,20 +131,25 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s);
 
 /* ---- accesses: mat and insn mode ---- */
 
+/* The quick half of mt_core_access and mt_core_atomic_alone_one. 0: there is no room, or more to do. */
+static inline int mt_core_append(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size)
+{
+    struct mt_host_entry *e = t->cur;
+    if (__builtin_expect(e >= __atomic_load_n(&t->limit, __ATOMIC_RELAXED), 0))
+        return 0;
+    e->address = address;
+    e->site = site;
+    e->size = size;
+    __atomic_store_n(&t->cur, e + 1, __ATOMIC_RELEASE); /* a plain store on x86 */
+    return 1;
+}
 /* One access, before it is made. Engines may inline this, with these two branches and this order of stores:
  * others read `cur` and what lies before it. Not to be interrupted by another append of the same thread:
  * where signal handlers can come between, the engine keeps their entries apart. */
 static inline void mt_core_access(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size)
 {
-    struct mt_host_entry *e = t->cur;
-    if (__builtin_expect(e >= __atomic_load_n(&t->limit, __ATOMIC_RELAXED), 0)) {
+    if (!mt_core_append(t, site, address, size))
         mt_core_record(t, site, address, size);
-        return;
-    }
-    e->address = address;
-    e->site = site;
-    e->size = size;
-    __atomic_store_n(&t->cur, e + 1, __ATOMIC_RELEASE); /* a plain store on x86 */
 }
 /* Insn mode: before an instruction executes; operands follow by mt_core_insn_operand as they are known. Takes
  * the next order index. Order is over all threads; one lock-free counter. Operand 0 of its sites is the
@@ -177,7 +182,14 @@ void mt_core_atomic_end(struct mt_core_thread *t, const struct mt_core_operand *
  * (addresses_late is set; that also covers all other calls into the core in this mode): no locks. */
 void mt_core_atomic_alone(struct mt_core_thread *t, const struct mt_core_operand *operands, unsigned count,
                           int failed);
-/* The same for one operand, of no compare-and-swap that failed. */
+/* Such an engine says when a thread's turn begins and ends. Between the two, while the thread is traced and
+ * the output is a container, cur < limit holds and accesses of instructions with one operand may be appended
+ * as in mat mode (mt_core_append): they get their times from their order. */
+void mt_core_turn_begin(struct mt_core_thread *t);
+void mt_core_turn_end(struct mt_core_thread *t);
+/* Another thread takes the turn from t, which sleeps outside of the core: to be called by that other one. */
+void mt_core_turn_stolen(struct mt_core_thread *t);
+/* mt_core_atomic_alone for one operand, of no compare-and-swap that failed. */
 void mt_core_atomic_alone_one(struct mt_core_thread *t, uint64_t address, uint32_t site, uint32_t size);
 /* Releases without logging: the instruction did not execute (fault, signal before it). */
 void mt_core_atomic_drop(struct mt_core_thread *t);

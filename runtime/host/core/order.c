@@ -146,6 +146,8 @@ void mt_order_sync(struct mt_core_thread_state *t,
                    void (*log)(struct mt_core_thread_state *t, uint64_t time, void *arg), void *arg)
 {
     mt_spin_lock(&mt_g.threads_lock);
+    if (t)
+        mt_turns_close(t);
     uint64_t time = mt_g.latest;
     for (uint32_t i = 0; i < mt_g.slots; i++)
         if (mt_g.slot[i]->live) {

@@ -115,6 +115,8 @@ static int make(struct job *job)
         first = seq = 0;
     } else if (b->kind == MT_BUFFER_ENTRIES) {
         bytes = mt_mtc_encode(job->encoder, b->entry, b->count, &items, &seq, &payload);
+    } else if (b->kind == MT_BUFFER_COUNTED) {
+        bytes = mt_mtc_encode_counted(job->encoder, b->entry, b->count, &items, &seq, &payload);
     } else {
         bytes = mt_mtc_encode_timed(job->encoder, b->timed, b->count, &items, &seq, &payload);
     }

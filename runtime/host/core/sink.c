@@ -124,7 +124,8 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
 
 void mt_sink_return(struct mt_buffer *b)
 {
-    if (__atomic_load_n(&mt_g.stopping, __ATOMIC_RELAXED) && b->kind == MT_BUFFER_ENTRIES)
+    if (__atomic_load_n(&mt_g.stopping, __ATOMIC_RELAXED) &&
+        (b->kind == MT_BUFFER_ENTRIES || b->kind == MT_BUFFER_COUNTED))
         return; /* its thread may not have noticed yet and still append */
     b->next = NULL;
     mt_spin_lock(&s.lock);

@@ -7,7 +7,8 @@
 
 #define MT_BUFFER_BYTES (512u << 10)
 
-enum mt_buffer_kind { MT_BUFFER_ENTRIES, MT_BUFFER_TIMED, MT_BUFFER_META };
+/* COUNTED: entries whose times are implied (mt_mtc_encode_counted). */
+enum mt_buffer_kind { MT_BUFFER_ENTRIES, MT_BUFFER_TIMED, MT_BUFFER_COUNTED, MT_BUFFER_META };
 
 /* One allocation of MT_BUFFER_BYTES. */
 struct mt_buffer {

@@ -55,10 +55,13 @@ struct mt_core_thread_state {
     /* atomic */
     int64_t name; /* as in the trace; MT_NAMELESS */
     uint64_t time, written /* newest time in the file */;
-    unsigned accesses; /* since it last looked how far others lie behind, by whomever written */
-    char *text;        /* a piece of it, while it is printed */
-    int pending;       /* between begin and end */
-    unsigned count;    /* operands of begin */
+    struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what stands in it; */
+    uint64_t running;           /* each entry behind is one access and one later */
+    int turn;                   /* between mt_core_turn_begin and _end */
+    unsigned accesses;          /* since it last looked how far others lie behind, by whomever written */
+    char *text;                 /* a piece of it, while it is printed */
+    int pending;                /* between begin and end */
+    unsigned count;             /* operands of begin */
     struct mt_core_operand operand[MT_CORE_OPERANDS];
     unsigned held; /* address locks in lock_at; UINT32_MAX: all */
     uint32_t lock_at[MT_HELD_MAX + 1];

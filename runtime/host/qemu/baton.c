@@ -12,6 +12,7 @@
 enum { SLOTS = 1024, SPINS = 500, STEP_MS = 2 };
 
 struct mt_baton_hand *mt_baton_holder;
+void (*mt_baton_stolen)(struct mt_baton_hand *from);
 
 static struct {
     _Alignas(64) uint32_t next;    /* ticket for the next one who asks */
@@ -48,7 +49,11 @@ static int take_from_sleeper(uint32_t ticket)
     if (!h || h->inside || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before || !sleeps(h->thread) ||
         h->inside)
         return 0;
-    return __atomic_compare_exchange_n(&b.serving, &before, ticket, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&b.serving, &before, ticket, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return 0;
+    if (mt_baton_stolen)
+        mt_baton_stolen(h);
+    return 1;
 }
 
 int mt_baton_take(struct mt_baton_hand *h, unsigned ms)

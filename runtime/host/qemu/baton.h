@@ -19,6 +19,8 @@ struct mt_baton_hand { /* a thread's; zeroed at first */
 };
 
 extern struct mt_baton_hand *mt_baton_holder;
+/* Called when the baton was taken from a sleeping holder, by who has it now. NULL: nobody asks. */
+extern void (*mt_baton_stolen)(struct mt_baton_hand *from);
 
 /* Waits until it is h's. At most `ms` milliseconds if that is not 0: then -1 when it is not. */
 int mt_baton_take(struct mt_baton_hand *h, unsigned ms);

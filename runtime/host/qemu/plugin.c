@@ -31,6 +31,7 @@
 #include "worker.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,7 @@ static struct mt_thread *start_thread(unsigned vcpu)
         return NULL;
     }
     t->core->engine = t;
+    mt_core_turn_begin(t->core);
     current = t;
     t->syscall.number = -1;
     mt_registers_attach(t, vcpu);
@@ -154,6 +156,40 @@ static void in_child(void)
     mt_core_forked();
 }
 
+/* ---- atomic mode: one thread at a time ---- */
+
+static __attribute__((noinline)) void wait_for_turn(struct mt_thread *t)
+{
+    if (forked)
+        return;
+    if (mt_baton_holder == &t->hand) {
+        t->hand.blocks = MT_BATON_BLOCKS;
+        if (!mt_baton_wanted(&t->hand))
+            return;
+        mt_core_turn_end(t->core);
+        mt_baton_give(&t->hand);
+    }
+    mt_baton_take(&t->hand, 0);
+    mt_core_turn_begin(t->core);
+}
+
+static void on_block(unsigned vcpu, void *arg)
+{
+    struct mt_thread *t = threads[vcpu];
+    (void)arg;
+    if (__builtin_expect(t && mt_baton_holder == &t->hand && --t->hand.blocks, 1))
+        return;
+    if (t || (t = thread_of(vcpu)))
+        wait_for_turn(t);
+}
+
+static void stolen(struct mt_baton_hand *from)
+{
+    struct mt_thread *t = (struct mt_thread *)((char *)from - offsetof(struct mt_thread, hand));
+    if (t->core)
+        mt_core_turn_stolen(t->core);
+}
+
 /* ---- accesses ---- */
 
 static __attribute__((noinline)) void first_one(unsigned vcpu, uint64_t address, uint32_t site)
@@ -191,17 +227,26 @@ static void atomic_access(struct mt_thread *t, const struct mt_operand *o, uint6
     t->hand.inside = 0;
 }
 
-/* The same for the only operand that is read or written, not both, in one access. */
-static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+static __attribute__((noinline)) void one_more(unsigned vcpu, uint64_t address, const struct mt_operand *o)
 {
     struct mt_thread *t = thread_of(vcpu);
-    const struct mt_operand *o = operand;
-    (void)info;
     if (!t || t->calls.silent)
         return;
+    if (takes_turns() && mt_baton_holder != &t->hand) /* it was taken away */
+        wait_for_turn(t);
     t->hand.inside = 1;
     mt_core_atomic_alone_one(t->core, address, o->site, o->size);
     t->hand.inside = 0;
+}
+
+/* The same for the only operand that is read or written, not both, in one access. */
+static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+{
+    struct mt_core_thread *t = cores[vcpu];
+    const struct mt_operand *o = operand;
+    (void)info;
+    if (__builtin_expect(!t || !mt_core_append(t, o->site, address, o->size), 0))
+        one_more(vcpu, address, o);
 }
 
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
@@ -242,31 +287,6 @@ static void on_cas(unsigned vcpu, void *insn)
     struct mt_thread *t = thread_of(vcpu);
     if (t)
         mt_cas_begin(t, insn, 1);
-}
-
-/* ---- atomic mode: one thread at a time ---- */
-
-static __attribute__((noinline)) void wait_for_turn(unsigned vcpu)
-{
-    struct mt_thread *t = thread_of(vcpu);
-    if (!t || forked)
-        return;
-    if (mt_baton_holder == &t->hand) {
-        t->hand.blocks = MT_BATON_BLOCKS;
-        if (!mt_baton_wanted(&t->hand))
-            return;
-        mt_baton_give(&t->hand);
-    }
-    mt_baton_take(&t->hand, 0);
-}
-
-static void on_block(unsigned vcpu, void *arg)
-{
-    struct mt_thread *t = threads[vcpu];
-    (void)arg;
-    if (__builtin_expect(t && mt_baton_holder == &t->hand && --t->hand.blocks, 1))
-        return;
-    wait_for_turn(vcpu);
 }
 
 /* ---- order with CUDA calls ---- */
@@ -343,15 +363,19 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     t->syscall.silent = t->calls.silent != 0;
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside = 0;
-    mt_baton_give(&t->hand); /* it may wait for others */
+    mt_core_turn_end(t->core); /* it may wait for others */
+    mt_baton_give(&t->hand);
 }
 
 static void on_syscall_ret(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
 {
     struct mt_thread *t = vcpu < VCPUS ? threads[vcpu] : NULL;
     (void)id;
-    if (t && !forked)
-        mt_syscall_return(&t->syscall, t->core, number, result);
+    if (!t || forked)
+        return;
+    mt_syscall_return(&t->syscall, t->core, number, result);
+    if (!takes_turns())
+        mt_core_turn_begin(t->core);
 }
 
 /* ---- translation ---- */
@@ -522,6 +546,7 @@ MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, 
     if (mt_arguments_parse(&options, argc, argv, why, sizeof why) != 0 || prepare(info, why, sizeof why) != 0)
         return refuse(why);
     engine.program = program();
+    mt_baton_stolen = stolen;
     if (mt_core_start(&options, &engine, why, sizeof why) != 0)
         return refuse(why);
     mode = options.mode;
