@@ -231,7 +231,8 @@ void mt_image_tables(struct mt_lowering *l)
            .nvars = l->nvars,
            .nnotes = u->nnotes,
            .shared_size = u->shared_size,
-           .shared = l->shared};
+           .shared = l->shared,
+           .site_base = l->site_base};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
 #include "../runtime/cpu/image.def"

@@ -132,6 +132,7 @@ void mt_declare_registers(struct mt_lowering *l)
         mt_builtin(l, name, &type);
     }
     mt_builtin(l, "mtb_set_thread", &type);
+    mt_builtin(l, "mtb_set_thread_number", &type);
 }
 
 static int register_of(const char *callee)
@@ -144,10 +145,24 @@ static int register_of(const char *callee)
     return -1;
 }
 
+/* Are there record calls in this function, or in one that it calls? */
+static int records(struct mt_lowering *l, LLVMValueRef function)
+{
+    struct mt_reach reach = {0};
+    int any = 0;
+    mt_reach_from(l, function, &reach);
+    for (unsigned i = 0; i < reach.count; i++)
+        any |= mt_starts(mt_name(reach.functions[i]), "__mt_access_") ||
+               (LLVMIsDeclaration(reach.functions[i]) && mt_is_shared_name(reach.functions[i]));
+    mt_reach_free(&reach);
+    return any;
+}
+
 static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
 {
-    LLVMTypeRef set_type;
+    LLVMTypeRef set_type, number_type;
     LLVMValueRef set = mt_builtin(l, "mtb_set_thread", &set_type), reg[NREGS];
+    LLVMValueRef set_number = mt_builtin(l, "mtb_set_thread_number", &number_type);
     LLVMValueRef f = add_runner(l, "mt.loop.", mt_name(kernel));
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(l->u->context, f, "");
     LLVMPositionBuilderAtEnd(l->builder, entry);
@@ -168,6 +183,7 @@ static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
     reg[WARP] = LLVMBuildLShr(l->builder, linear, LLVMConstInt(l->i32, 5, 0), "");
     LLVMValueRef where[] = {x.index, y.index, z.index, linear};
     LLVMValueRef setter = LLVMBuildCall2(l->builder, set_type, set, where, 4, "");
+    LLVMValueRef number = LLVMBuildCall2(l->builder, number_type, set_number, &linear, 1, "");
     LLVMValueRef call = call_kernel(l, kernel, values);
     close_loop(l, f, &x, reg[NTID_X]);
     close_loop(l, f, &y, reg[NTID_Y]);
@@ -189,13 +205,16 @@ static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
         if (r >= 0 && !entry_read) {
             LLVMReplaceAllUsesWith(list[i], reg[r]);
             LLVMInstructionEraseFromParent(list[i]);
-        } else if (!callee || (!LLVMGetIntrinsicID(callee) && !mt_starts(mt_name(callee), "__mt_") &&
-                               list[i] != setter && r < 0 && !mt_reads_no_thread(l, callee)))
+        } else if (!callee ||
+                   (!LLVMGetIntrinsicID(callee) && !mt_starts(mt_name(callee), "__mt_") &&
+                    list[i] != setter && list[i] != number && r < 0 && !mt_reads_no_thread(l, callee)))
             others++;
     }
     free(list);
     if (!others)
         LLVMInstructionEraseFromParent(setter);
+    if (!records(l, f))
+        LLVMInstructionEraseFromParent(number);
     struct mt_row threads = {.before = y.head, .head = x.head, .x = x.index, .count = reg[NTID_X]};
     mt_stride_row(l, &threads);
     mt_narrow_row(l, &threads);

@@ -256,7 +256,7 @@ static int is_pure(const struct guard *g)
                 return 0;
             break;
         case LLVMCall:
-            if (strcmp(name, "mtb_set_thread") && strcmp(name, "llvm.assume") &&
+            if (!mt_starts(name, "mtb_set_thread") && strcmp(name, "llvm.assume") &&
                 !mt_starts(name, "llvm.umin.") && !mt_starts(name, "llvm.umax.") &&
                 !mt_starts(name, "llvm.smin.") && !mt_starts(name, "llvm.smax."))
                 return 0;

@@ -84,7 +84,7 @@ static int is_arithmetic(LLVMBasicBlockRef block)
         if (op == LLVMLoad || op == LLVMStore || op == LLVMFence || op == LLVMAtomicRMW ||
             op == LLVMAtomicCmpXchg || op == LLVMVAArg || op == LLVMAlloca)
             return 0;
-        if (op == LLVMCall && (!mt_callee(i) || strcmp(mt_name(mt_callee(i)), "mtb_set_thread")))
+        if (op == LLVMCall && (!mt_callee(i) || !mt_starts(mt_name(mt_callee(i)), "mtb_set_thread")))
             return 0;
     }
     return 1;

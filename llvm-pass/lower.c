@@ -191,6 +191,18 @@ static int link_builtins(struct mt_lowering *l)
     return 0;
 }
 
+/* Sites of one image are numbered from 0, which is all that is needed where its kernels run no other image's
+ * functions. */
+static void add_site_base(struct mt_lowering *l)
+{
+    LLVMValueRef g = LLVMAddGlobal(l->module, l->i32, "__mt_site_base");
+    LLVMSetInitializer(g, LLVMConstInt(l->i32, 0, 0));
+    if (l->u->options->rdc)
+        l->site_base = g;
+    else
+        LLVMSetGlobalConstant(g, 1);
+}
+
 int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
@@ -258,6 +270,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     mt_lower_attributes(&l);
     mt_image_variables(&l);
     mt_lower_plain(&l);
+    add_site_base(&l);
     if (link_builtins(&l))
         goto out;
     mt_lower_kernels(&l);

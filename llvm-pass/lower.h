@@ -23,7 +23,8 @@ struct mt_lowering {
     } traced, plain;
     struct mt_var *vars; /* the program's device variables */
     unsigned nvars;
-    LLVMValueRef shared; /* struct mt_image_shared of an image with relocatable device code, or NULL */
+    LLVMValueRef site_base; /* what record calls add to their sites, when the loader sets it, or NULL */
+    LLVMValueRef shared;    /* struct mt_image_shared of an image with relocatable device code, or NULL */
 };
 
 /* A builtin by name, declared in the clone; NULL if there is none. *type gets its type (the bitcode's own).

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 3u
+#define MT_IMAGE_VERSION 4u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
 #define MT_PAYLOAD_LIST "MTCPUIMN"  /* several: each a u64 with its size, its bytes, and zeros up to 8 */
@@ -102,8 +102,14 @@ struct mt_cpu_tls {
      * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
      * other test. Under MEMTRACE_CHECK=1 cur is always end: each access is looked at. */
     uint64_t *cur, *end;
-    uint64_t smid_hi; /* smid << 32 */
-    uint64_t cta;     /* w[2] of the record */
+    /* The record's first word is (site << 32 | meta) & site_mask | smid_hi, its third one `third`. In raw
+     * records that is the SM, and the CTA; in entries for compact traces (warps.h) the site, and the thread's
+     * number: third is cta | (number & thread_mask). */
+    uint64_t site_mask; /* 2^32 - 1, or all ones */
+    uint64_t smid_hi;   /* smid << 32, or 0 */
+    uint64_t third;
+    uint64_t cta;         /* as in raw records, or 0 */
+    uint64_t thread_mask; /* 0, or all ones */
     uint64_t grid_id;
     uint32_t dyn_shared; /* bytes of dynamic shared memory (%dynamic_smem_size) */
     uint32_t cooperative;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "abi.h"
+#include "memtrace/device.h"
 
 /* A loaded image. Never unloaded while the process lives (kernels may still run at exit). */
 struct mt_image {
@@ -38,6 +39,9 @@ unsigned mt_cpu_threads(void);
  * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
 void mt_cpu_set_buffer(size_t bytes);
 void mt_cpu_set_stack(size_t bytes);
+/* From now on accesses are gathered with their sites and threads, for mt_cpu_launch.flush_runs; before the
+ * first launch. */
+void mt_cpu_set_compact(void);
 /* Told of every device-side malloc (bytes > 0) and free (bytes = 0), from worker threads. NULL: nobody. */
 void mt_cpu_set_heap_hook(void (*hook)(void *base, uint64_t bytes));
 
@@ -53,6 +57,9 @@ struct mt_cpu_launch {
     /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during
      * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
+    /* The same under mt_cpu_set_compact: `count` accesses of warps, of one or several CTAs, which are
+     * `accesses` of threads. `flush` is not called then. */
+    void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
     const void *user;               /* the caller's, for the checker */

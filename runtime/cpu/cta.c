@@ -10,6 +10,20 @@
 
 _Thread_local struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
+/* Where records are from. */
+static void place(const struct mt_cta *cta)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint64_t word = mt_rec_cta(cta->ctaid[0], cta->ctaid[1], cta->ctaid[2]);
+    t->smid = cta->smid;
+    if (mt_cpu_compact) {
+        mt_worker_mark(cta->worker, word, cta->smid);
+    } else {
+        t->smid_hi = (uint64_t)cta->smid << 32;
+        t->cta = t->third = word;
+    }
+}
+
 static void bind(struct mt_cta *cta)
 {
     const struct mt_run *run = cta->run;
@@ -21,9 +35,7 @@ static void bind(struct mt_cta *cta)
         t->ntid[i] = launch->block[i];
         t->nctaid[i] = launch->grid[i];
     }
-    t->smid = cta->smid;
-    t->smid_hi = (uint64_t)cta->smid << 32;
-    t->cta = mt_rec_cta(cta->ctaid[0], cta->ctaid[1], cta->ctaid[2]);
+    place(cta);
     t->shared = cta->shared;
     t->shared_bytes = run->shared_bytes;
     t->grid_id = run->grid_id;
@@ -45,6 +57,7 @@ static inline void enter(struct mt_cta *cta, struct mt_fiber *f)
     t->tid[2] = f->tid[2];
     t->laneid = f->lane;
     t->warpid = f->warp;
+    t->third = t->cta | (((uint64_t)f->warp * MT_WARP + f->lane) & t->thread_mask);
 }
 
 /* Device code may keep the low half of a shared address, or an offset from the start. Both are below 1 MiB
@@ -237,13 +250,11 @@ static int next_in_loop(struct mt_cta *cta)
     if (++cta->smid == t->nsmid)
         cta->smid = 0;
     memcpy(t->ctaid, at, sizeof t->ctaid);
-    t->smid = cta->smid;
-    t->smid_hi = (uint64_t)cta->smid << 32;
-    t->cta = mt_rec_cta(at[0], at[1], at[2]);
     if (MT_UNLIKELY(ctas != NULL)) {
         cta->quiet = !mt_cta_is_traced(ctas, linear, at);
         mt_worker_quiet(cta->worker, cta->quiet);
     }
+    place(cta);
     return 1;
 }
 

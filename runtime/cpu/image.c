@@ -35,7 +35,7 @@ struct constant {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mt_image *images; /* all of them, by `next` */
-static uint32_t sites;
+static uint32_t sites = 1;      /* 0: a site that nobody knows */
 
 /* Constants: replaced as a whole when an image is added, never freed (readers hold no lock). */
 struct constants {
@@ -270,6 +270,8 @@ static int publish(struct mt_image *first)
         rc = add_constants(i->head);
     for (struct mt_image *i = first; i && !rc; i = i->peer) {
         i->site_base = sites;
+        if (i->head->site_base)
+            *(uint32_t *)(uintptr_t)i->head->site_base = sites;
         sites += i->head->nsites;
         i->next = images;
         images = i;

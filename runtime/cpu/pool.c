@@ -291,7 +291,7 @@ static void choose_code(struct mt_run *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
     int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
-    int plain = has_plain && !run->launch->flush;
+    int plain = has_plain && !run->launch->flush && !run->launch->flush_runs;
     run->entry = plain ? k->plain_entry : k->entry;
     if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || (!run->launch->cooperative && !mt_check_on)))
         run->loop = plain ? k->plain_loop : k->loop;

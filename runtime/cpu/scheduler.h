@@ -172,7 +172,9 @@ struct mt_worker {
     struct mt_run *run;    /* whose records are in the buffer */
     uint64_t finished;     /* CTAs of `run`, not yet reported */
     uint64_t *buffer;
-    uint64_t buffer_words;
+    uint64_t buffer_words;  /* that it has */
+    uint64_t small, limit;  /* words that are filled before they are handed on: at first, and now */
+    struct mt_warps *warps; /* for compact traces, or NULL */
     int quiet; /* a CTA that is not traced runs: records go to `scratch`, and this waits meanwhile: */
     struct {
         uint64_t *cur, *end, untraced, counts[MT_COUNTS];
@@ -182,6 +184,11 @@ struct mt_worker {
 };
 
 extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
+
+/* worker.c */
+extern int mt_cpu_compact; /* entries of warps.h are gathered, not raw records */
+/* What comes next in the buffer is of this CTA. */
+void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid);
 
 /* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
 struct mt_stack *mt_stack_take(struct mt_worker *w);

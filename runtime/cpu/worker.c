@@ -9,6 +9,7 @@
 #include "local.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
+#include "warps.h"
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
 #define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
@@ -18,12 +19,22 @@
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
+/* Compact traces: a warp's accesses are put together when all of them are in the buffer, so the buffer grows
+ * with what warps do, up to this. */
+#define COMPACT_BYTES ((size_t)8 << 20)
+
 static size_t buffer_bytes = (size_t)1 << 20;
+int mt_cpu_compact;
 
 void mt_cpu_set_buffer(size_t bytes)
 {
     if (bytes >= 24)
         buffer_bytes = bytes;
+}
+
+void mt_cpu_set_compact(void)
+{
+    mt_cpu_compact = 1;
 }
 
 int mt_cpu_is_worker(void)
@@ -39,7 +50,7 @@ static void tally(struct mt_run *run, const uint64_t *records, uint64_t n)
     uint64_t sum[MT_COUNTS] = {0};
     for (uint64_t i = 0; i < n; i++) {
         uint64_t type = records[3 * i] >> 28 & 15;
-        if (type < MT_COUNTS / 2) {
+        if (type < MT_COUNTS / 2 && records[3 * i + 2] != MT_ENTRY_MARK) {
             sum[2 * type]++;
             sum[2 * type + 1] += records[3 * i] & MT_RAW_MAX_SIZE;
         }
@@ -58,23 +69,68 @@ static void take_counts(struct mt_run *run)
     memset(counts, 0, MT_COUNTS * sizeof *counts);
 }
 
-/* Hands the buffer's records to the launch they belong to. */
-static void flush(struct mt_worker *w)
+static void set_limit(struct mt_worker *w, uint64_t words)
+{
+    w->limit = words;
+    mt_cpu_tls.end = mt_check_on ? mt_cpu_tls.cur : w->buffer + words; /* no room for any: each access asks */
+}
+
+static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+{
+    struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
+    l->flush_runs(l->flush_ctx, runs, count, accesses);
+}
+
+/* Puts entries together to accesses of warps. Those of a warp that may not have come to its end stay. */
+static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
 {
     struct mt_run *run = w->run;
-    uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer);
-    mt_cpu_tls.cur = w->buffer;
-    if (mt_check_on)
-        mt_cpu_tls.end = w->buffer; /* no room for any: each access asks */
-    if (!words || !run || !run->launch->flush)
-        return;
-    int in_device = w->in_device;
-    w->in_device = 0; /* a fault in there is not the kernel's */
-    atomic_fetch_add_explicit(&run->records, words / 3, memory_order_relaxed);
+    const struct mt_image *image = run->launch->image;
+    uint64_t accesses, rest, limit = w->limit;
+    mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
+    all |= count * MT_ENTRY_WORDS == w->buffer_words;
+    uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
+    atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
     if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-        tally(run, w->buffer, words / 3);
-    run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
-    w->in_device = in_device;
+        tally(run, w->buffer, used);
+    rest = (count - used) * MT_ENTRY_WORDS;
+    memmove(w->buffer, w->buffer + used * MT_ENTRY_WORDS, rest * sizeof *w->buffer);
+    if (rest > limit / 2)
+        w->limit = limit * 2 < w->buffer_words ? limit * 2 : w->buffer_words;
+    return rest;
+}
+
+/* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
+ * too. */
+static void flush(struct mt_worker *w, int all)
+{
+    struct mt_run *run = w->run;
+    uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer), rest = 0;
+    if (words && run && (run->launch->flush || run->launch->flush_runs)) {
+        int in_device = w->in_device;
+        w->in_device = 0; /* a fault in there is not the kernel's */
+        if (w->warps) {
+            rest = put_together(w, words / 3, all);
+        } else {
+            atomic_fetch_add_explicit(&run->records, words / 3, memory_order_relaxed);
+            if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
+                tally(run, w->buffer, words / 3);
+            run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
+        }
+        w->in_device = in_device;
+    }
+    mt_cpu_tls.cur = w->buffer + rest;
+    set_limit(w, w->limit);
+}
+
+/* No more records of the worker's run will come. */
+static void flush_last(struct mt_worker *w)
+{
+    flush(w, 1);
+    if (!w->warps)
+        return;
+    mt_warps_flush(w->warps);
+    set_limit(w, w->small);
 }
 
 void mt_worker_quiet(struct mt_worker *w, int quiet)
@@ -106,16 +162,33 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
         mt_check_access(address, meta, site, __builtin_return_address(0));
         if (w->quiet)
             t->cur = w->scratch;
-        else if (t->cur == w->buffer + w->buffer_words)
-            flush(w);
+        else if (t->cur == w->buffer + w->limit)
+            flush(w, 0);
         t->end = t->cur + 3; /* room for this one */
         return t->cur;
     }
     if (MT_UNLIKELY(w->quiet))
         t->cur = w->scratch;
     else
-        flush(w);
+        flush(w, 0);
     return t->cur;
+}
+
+void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    if (w->quiet)
+        return;
+    if (t->cur > w->buffer && t->cur[-1] == MT_ENTRY_MARK)
+        t->cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
+    else if (t->cur == w->buffer + w->limit)
+        flush(w, 0);
+    t->cur[0] = smid;
+    t->cur[1] = cta;
+    t->cur[2] = MT_ENTRY_MARK;
+    t->cur += MT_ENTRY_WORDS;
+    if (mt_check_on)
+        t->end = t->cur;
 }
 
 /* ---- claiming and reporting ---- */
@@ -128,7 +201,7 @@ static void settle(struct mt_worker *w)
     mt_worker_quiet(w, 0);
     if (!run)
         return;
-    flush(w);
+    flush_last(w);
     if (mt_cpu_tls.untraced)
         atomic_fetch_add_explicit(&run->untraced, mt_cpu_tls.untraced, memory_order_relaxed);
     mt_cpu_tls.untraced = 0;
@@ -297,12 +370,15 @@ static void drain(struct mt_worker *w)
 
 int mt_worker_init(struct mt_worker *w)
 {
-    uint64_t records = buffer_bytes / 24;
-    w->buffer_words = records * 3;
+    size_t most = mt_cpu_compact && buffer_bytes < COMPACT_BYTES ? COMPACT_BYTES : buffer_bytes;
+    w->buffer_words = most / 24 * 3;
+    w->small = w->limit = buffer_bytes / 24 * 3;
     w->buffer = aligned_alloc(64, (w->buffer_words * 8 + 63) & ~63ull);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
     w->loop_fiber.stack = mt_stack_for_loops();
+    if (mt_cpu_compact && !(w->warps = mt_warps_new()))
+        return ENOMEM;
     if (!w->buffer || !w->loop_cta || !w->fault_stack || !w->loop_fiber.stack)
         return ENOMEM;
     w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
@@ -317,7 +393,9 @@ void *mt_worker_main(void *worker)
     t->local_base = mt_local_base();
     t->local_bytes = mt_local_bytes();
     t->cur = w->buffer;
-    t->end = mt_check_on ? t->cur : w->buffer + w->buffer_words;
+    set_limit(w, w->limit);
+    t->site_mask = mt_cpu_compact ? UINT64_MAX : UINT32_MAX;
+    t->thread_mask = mt_cpu_compact ? UINT64_MAX : 0;
     mt_fault_thread(w);
     for (;;) {
         t->nsmid = mt_pool_wait(w);

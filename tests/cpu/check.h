@@ -7,6 +7,7 @@
 #include <string.h>
 
 static unsigned failed, checked;
+uint32_t __mt_site_base; /* the pass defines it for programs */
 
 static inline uint64_t rnd(void)
 {

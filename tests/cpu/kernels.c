@@ -2,6 +2,7 @@
 #include "access.c"
 #include "sreg.c"
 #include "sync.c"
+uint32_t __mt_site_base;
 #define TID mt_cpu_tls.tid[0]
 #define CTA mt_cpu_tls.ctaid[0]
 #define N mt_cpu_tls.ntid[0]

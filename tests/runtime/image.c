@@ -2,6 +2,7 @@
  */
 #include "access.c"
 
+uint32_t __mt_site_base;
 static uint32_t counter[4];
 static const uint32_t konst[4] = {1, 2, 3, 4};
 

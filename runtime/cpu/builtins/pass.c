@@ -17,3 +17,9 @@ void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
     mt_cpu_tls.laneid = linear & 31;
     mt_cpu_tls.warpid = linear >> 5;
 }
+
+/* … and this is the thread whose accesses are recorded. */
+void mtb_set_thread_number(uint32_t linear)
+{
+    mt_cpu_tls.third = mt_cpu_tls.cta | (linear & mt_cpu_tls.thread_mask);
+}

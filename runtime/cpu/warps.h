@@ -1,0 +1,37 @@
+/* Accesses of threads, as the CPU device ran them one after the other, put together to accesses of warps:
+ * what compact traces hold. The k-th access of each lane belongs together where lanes did the same; where
+ * they took different ways, lanes whose next access has the lowest site go first and the others wait, as a
+ * warp waits for those behind before it goes on together. Each thread's own order is kept, and no access is
+ * lost or made.
+ *
+ * One worker's; knows nothing of launches and files. */
+#ifndef MT_CPU_WARPS_H
+#define MT_CPU_WARPS_H
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/device.h"
+
+/* An entry of a worker's buffer in compact mode, three words: site of the image << 32 | type << 28 | size;
+ * address; number of the thread in its CTA. Or a mark: from here on it is this CTA's threads. */
+#define MT_ENTRY_WORDS 3u
+#define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a raw record  \
+                                  */
+
+#define MT_WARPS_RUNS 8192u          /* handed on at a time, at most */
+#define MT_WARPS_ACCESSES (1u << 18) /* the accesses in them, at most */
+
+/* `accesses`: of threads, in these runs. Runs and addresses are the caller's again when it returns. */
+typedef void (*mt_warps_take)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
+
+struct mt_warps;
+struct mt_warps *mt_warps_new(void); /* NULL: no memory */
+void mt_warps_free(struct mt_warps *w);
+/* Where runs go from here on, and what to add to their sites. */
+void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx);
+/* Works through `count` entries and returns how many of them it is done with; the others, of the warp that
+ * was last at work, are to be presented again with what comes behind them. all: there will be nothing behind
+ * them, or no room for it. *accesses: entries it is done with, marks left out. */
+size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, int all, uint64_t *accesses);
+/* Hands on all runs that are still here. */
+void mt_warps_flush(struct mt_warps *w);
+#endif

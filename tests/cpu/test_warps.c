@@ -1,0 +1,430 @@
+/* Accesses of warps from accesses of threads (runtime/cpu/warps.c), on random programs of sequences, branches
+ * and loops. A model runs each program thread by thread, as the CPU device does, and once more warp by warp
+ * with a mask of active lanes, as a GPU does. Whatever the buffers' sizes and the order of threads, each
+ * thread must get its own accesses back, in its order; where the buffer holds whole warps, the accesses of
+ * warps must be the model's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "warps.h"
+
+enum { THREADS = 96, LONGEST = 4000, SITE_BASE = 1000, SIZE = 4 };
+
+static uint64_t seed;
+static int one_size;
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 31;
+    x *= 0x9e3779b97f4a7c15u;
+    x ^= x >> 29;
+    x *= 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 32;
+}
+
+static uint64_t draw(uint64_t below)
+{
+    return mix(++seed) % below;
+}
+
+/* ---- programs ---- */
+
+enum kind { ACCESS, WAIT, BRANCH, LOOP };
+struct node {
+    enum kind kind;
+    uint32_t site, how; /* how: of addresses, conditions, counts */
+    struct node *body, *other, *next;
+};
+static struct node nodes[64];
+static unsigned used;
+static uint32_t sites;
+
+/* depth: of branches and loops that may still be opened; waits stand where all threads come. */
+static struct node *make(unsigned depth, unsigned length, int waits, int branches)
+{
+    struct node *first = NULL, **to = &first;
+    for (; length && used < sizeof nodes / sizeof *nodes; length--) {
+        struct node *n = &nodes[used++];
+        uint64_t what = draw(8);
+        *n = (struct node){.kind = what >= 6 && depth               ? LOOP
+                                   : what >= 4 && depth && branches ? BRANCH
+                                   : what == 3 && waits             ? WAIT
+                                                                    : ACCESS,
+                           .how = (uint32_t)draw(1000)};
+        if (n->kind == ACCESS)
+            n->site = sites++;
+        if (n->kind == LOOP || n->kind == BRANCH)
+            n->body = make(depth - 1, 1 + (unsigned)draw(3), 0, branches);
+        if (n->kind == BRANCH && n->how % 2)
+            n->other = make(depth - 1, 1 + (unsigned)draw(3), 0, branches);
+        *to = n;
+        to = &n->next;
+    }
+    return first;
+}
+
+/* A thread's state: what conditions and counts hang on. */
+struct thread {
+    uint32_t number, steps;
+};
+
+static uint64_t address_of(const struct node *n, const struct thread *t)
+{
+    switch (n->how % 3) {
+    case 0:
+        return 0x10000 + t->number * 4ull + n->how * 4096ull;
+    case 1:
+        return 0x10000 + n->how; /* all the same */
+    default:
+        return mix(n->how * 1000003ull + t->number * 7919ull + t->steps);
+    }
+}
+
+static uint32_t meta_of(const struct node *n, const struct thread *t)
+{
+    return !one_size && n->how % 7 == 0 && t->number % 5 == 0 ? SIZE + 1
+                                                              : SIZE; /* a block copy of another length */
+}
+
+static int condition(const struct node *n, struct thread *t)
+{
+    return mix(n->how * 31ull + t->number * 17ull + t->steps++) % 3 != 0;
+}
+
+static unsigned count_of(const struct node *n, struct thread *t)
+{
+    return n->how % 4 == 0 ? 3 : (unsigned)(mix(n->how + t->number * 13ull + t->steps++) % 5);
+}
+
+/* ---- thread by thread ---- */
+
+struct access {
+    uint64_t address, what; /* what: site << 32 | meta; 0: a wait */
+};
+struct sequence {
+    struct access a[LONGEST];
+    size_t n, at;
+};
+static struct sequence expected[THREADS];
+
+static void run_thread(const struct node *n, struct thread *t, struct sequence *s)
+{
+    for (; n; n = n->next) {
+        assert_true(s->n < LONGEST);
+        switch (n->kind) {
+        case ACCESS:
+            s->a[s->n++] = (struct access){address_of(n, t), (uint64_t)n->site << 32 | meta_of(n, t)};
+            t->steps++;
+            break;
+        case WAIT:
+            s->a[s->n++] = (struct access){0, 0};
+            break;
+        case BRANCH:
+            run_thread(condition(n, t) ? n->body : n->other, t, s);
+            break;
+        case LOOP:
+            for (unsigned i = count_of(n, t); i; i--)
+                run_thread(n->body, t, s);
+        }
+    }
+}
+
+/* ---- warp by warp ---- */
+
+struct row {
+    uint32_t warp, mask, site;
+};
+static struct row rows[200000];
+static size_t nrows;
+
+static void run_warp(const struct node *n, struct thread *t, uint32_t mask)
+{
+    for (; n && mask; n = n->next) {
+        uint32_t taken = 0;
+        unsigned count[32];
+        switch (n->kind) {
+        case ACCESS: /* lanes of another length apart: one access has one size */
+            for (uint32_t size = SIZE; size <= SIZE + 1; size++) {
+                uint32_t these = 0;
+                for (unsigned l = 0; l < 32; l++)
+                    these |= mask >> l & 1 && meta_of(n, &t[l]) == size ? 1u << l : 0;
+                if (these)
+                    rows[nrows++] = (struct row){t[0].number / 32, these, n->site};
+            }
+            for (unsigned l = 0; l < 32; l++)
+                t[l].steps += mask >> l & 1;
+            break;
+        case WAIT:
+            break;
+        case BRANCH:
+            for (unsigned l = 0; l < 32; l++)
+                taken |= mask >> l & 1 && condition(n, &t[l]) ? 1u << l : 0;
+            run_warp(n->body, t, taken);
+            run_warp(n->other, t, mask & ~taken);
+            break;
+        case LOOP:
+            for (unsigned l = 0; l < 32; l++)
+                count[l] = mask >> l & 1 ? count_of(n, &t[l]) : 0;
+            for (unsigned i = 0;; i++) {
+                uint32_t still = 0;
+                for (unsigned l = 0; l < 32; l++)
+                    still |= i < count[l] ? 1u << l : 0;
+                if (!still)
+                    break;
+                run_warp(n->body, t, still);
+            }
+        }
+    }
+}
+
+/* ---- the buffer ---- */
+
+static uint64_t *entries;
+static size_t nentries, room;
+
+static void put(uint64_t a, uint64_t b, uint64_t c)
+{
+    if (nentries == room) {
+        room = room ? 2 * room : 4096;
+        entries = realloc(entries, room * MT_ENTRY_WORDS * sizeof *entries);
+        assert_non_null(entries);
+    }
+    uint64_t *e = entries + nentries++ * MT_ENTRY_WORDS;
+    e[0] = a;
+    e[1] = b;
+    e[2] = c;
+}
+
+/* The accesses of a thread up to its next wait. 0: it has ended. */
+static int put_thread(uint32_t t, struct sequence *s)
+{
+    for (; s->at < s->n; s->at++) {
+        if (!s->a[s->at].what) {
+            s->at++;
+            return 1;
+        }
+        put(s->a[s->at].what, s->a[s->at].address, t);
+    }
+    return 0;
+}
+
+/* ---- what comes out ---- */
+
+static struct sequence got[THREADS];
+static uint64_t cta_now, came;
+static struct row out[200000];
+static size_t nout;
+
+static void take(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_access_run *r = &runs[i];
+        uint32_t k = 0;
+        assert_int_equal(r->count, __builtin_popcount(r->mask));
+        assert_int_equal(r->cta, cta_now);
+        assert_int_equal(r->smid, cta_now + 1);
+        assert_true(!r->addresses || r->base == r->addresses[0]);
+        for (uint32_t m = r->mask; m; m &= m - 1, k++) {
+            struct sequence *s = &got[r->warp * 32 + (uint32_t)__builtin_ctz(m)];
+            uint64_t a = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
+            s->a[s->n++] = (struct access){a, (uint64_t)(r->site - SITE_BASE) << 32 | r->meta};
+        }
+        out[nout++] = (struct row){r->warp, r->mask, r->site - SITE_BASE};
+        sum += r->count;
+    }
+    assert_int_equal(sum, accesses);
+    assert_true(count <= MT_WARPS_RUNS && accesses <= MT_WARPS_ACCESSES);
+    came += accesses;
+}
+
+static uint64_t feed(struct mt_warps *w, size_t window)
+{
+    uint64_t total = 0, accesses;
+    for (size_t at = 0; at < nentries;) {
+        size_t n = nentries - at < window ? nentries - at : window;
+        size_t used = mt_warps_put(w, entries + at * MT_ENTRY_WORDS, n, 0, &accesses);
+        assert_true(used <= n);
+        total += accesses;
+        at += used;
+        if (used)
+            continue;
+        /* One warp fills the window: the window is all there is, or it is the end. */
+        used = mt_warps_put(w, entries + at * MT_ENTRY_WORDS, n, 1, &accesses);
+        assert_int_equal(used, n);
+        total += accesses;
+        at += used;
+    }
+    mt_warps_flush(w);
+    return total;
+}
+
+static void check_threads(uint32_t nthreads)
+{
+    for (uint32_t t = 0; t < nthreads; t++) {
+        size_t k = 0;
+        for (size_t i = 0; i < expected[t].n; i++) {
+            const struct access *a = &expected[t].a[i];
+            if (!a->what)
+                continue;
+            assert_true(k < got[t].n);
+            assert_int_equal(got[t].a[k].what, a->what);
+            assert_int_equal(got[t].a[k].address, a->address);
+            k++;
+        }
+        assert_int_equal(got[t].n, k);
+    }
+}
+
+enum order { THREAD_AFTER_THREAD, FIBERS, ANY };
+
+/* One CTA of the program: its entries, in this order of threads. */
+static uint64_t fill(const struct node *program, uint32_t nthreads, enum order order)
+{
+    uint64_t total = 0;
+    nentries = 0;
+    put(cta_now + 1, cta_now, MT_ENTRY_MARK);
+    for (uint32_t t = 0; t < nthreads; t++) {
+        struct thread state = {.number = t};
+        memset(&expected[t], 0, offsetof(struct sequence, a));
+        expected[t].n = expected[t].at = got[t].n = 0;
+        run_thread(program, &state, &expected[t]);
+        for (size_t i = 0; i < expected[t].n; i++)
+            total += expected[t].a[i].what != 0;
+    }
+    if (order == ANY) {
+        for (uint64_t left = total; left;) {
+            uint32_t t = (uint32_t)draw(nthreads);
+            size_t before = nentries;
+            for (uint64_t k = 1 + draw(9); k && expected[t].at < expected[t].n; k--) {
+                const struct access *a = &expected[t].a[expected[t].at++];
+                if (a->what)
+                    put(a->what, a->address, t);
+            }
+            left -= nentries - before;
+        }
+        return total;
+    }
+    for (int more = 1; more;) {
+        more = 0;
+        for (uint32_t t = 0; t < nthreads; t++)
+            do
+                more |= put_thread(t, &expected[t]);
+            while (order == THREAD_AFTER_THREAD && expected[t].at < expected[t].n);
+    }
+    return total;
+}
+
+static void check_rows(const struct node *program, uint32_t nthreads)
+{
+    nrows = 0;
+    for (uint32_t first = 0; first < nthreads; first += 32) {
+        struct thread t[32];
+        for (uint32_t l = 0; l < 32; l++)
+            t[l] = (struct thread){.number = first + l};
+        run_warp(program, t, nthreads - first < 32 ? (1u << (nthreads - first)) - 1 : ~0u);
+    }
+    assert_int_equal(nout, nrows);
+    for (size_t i = 0; i < nrows; i++)
+        assert_memory_equal(&out[i], &rows[i], sizeof out[i]);
+}
+
+static void programs(enum order order, int branches, int exact)
+{
+    struct mt_warps *w = mt_warps_new();
+    assert_non_null(w);
+    one_size = exact;
+    for (unsigned round = 0; round < 3000; round++) {
+        seed = round * 1000003ull + (unsigned)order * 17 + (unsigned)branches;
+        used = sites = 0;
+        struct node *program = make(exact ? 1 : 3, 1 + (unsigned)draw(5), order == FIBERS, branches);
+        uint32_t nthreads = 1 + (uint32_t)draw(THREADS);
+        cta_now = round;
+        uint64_t total = fill(program, nthreads, order);
+        size_t window = exact ? nentries + 1 : 1 + draw(nentries + 40);
+        came = nout = 0;
+        mt_warps_open(w, SITE_BASE, take, NULL);
+        assert_int_equal(feed(w, window), total);
+        assert_int_equal(came, total);
+        check_threads(nthreads);
+        if (exact)
+            check_rows(program, nthreads);
+    }
+    mt_warps_free(w);
+}
+
+static void loops_as_a_warp_runs_them(void **state)
+{
+    programs(THREAD_AFTER_THREAD, 0, 1);
+}
+
+static void each_thread_keeps_its_order(void **state)
+{
+    programs(THREAD_AFTER_THREAD, 1, 0);
+    programs(FIBERS, 1, 0);
+    programs(ANY, 1, 0);
+}
+
+/* Between two waits, threads of a CTA come one after the other: nothing is split. */
+static void waits_split_nothing(void **state)
+{
+    struct mt_warps *w = mt_warps_new();
+    uint64_t accesses;
+    nentries = 0;
+    cta_now = 7;
+    put(8, 7, MT_ENTRY_MARK);
+    for (unsigned round = 0; round < 10; round++)
+        for (uint32_t t = 0; t < 64; t++) {
+            got[t].n = 0;
+            for (uint64_t k = 0; k < 3; k++)
+                put(k << 32 | SIZE, 4096 * k + 4 * t, t);
+        }
+    came = nout = 0;
+    mt_warps_open(w, SITE_BASE, take, NULL);
+    assert_int_equal(mt_warps_put(w, entries, nentries, 1, &accesses), nentries);
+    mt_warps_flush(w);
+    assert_int_equal(accesses, 10 * 64 * 3);
+    assert_int_equal(nout, 10 * 2 * 3);
+    for (size_t i = 0; i < nout; i++)
+        assert_int_equal(out[i].mask, ~0u);
+    mt_warps_free(w);
+}
+
+/* The warp that was last at work is held back, and no other; a mark ends it. */
+static void what_is_held_back(void **state)
+{
+    struct mt_warps *w = mt_warps_new();
+    uint64_t accesses;
+    nentries = 0;
+    cta_now = 0;
+    put(1, 0, MT_ENTRY_MARK);
+    for (uint32_t t = 0; t < 40; t++)
+        put(SIZE, 4 * t, t);
+    mt_warps_open(w, SITE_BASE, take, NULL);
+    assert_int_equal(mt_warps_put(w, entries, nentries, 0, &accesses), 33);
+    assert_int_equal(accesses, 32);
+    put(2, 1, MT_ENTRY_MARK);
+    for (uint32_t t = 0; t < 64; t++)
+        got[t].n = 0;
+    assert_int_equal(mt_warps_put(w, entries + 33 * MT_ENTRY_WORDS, nentries - 33, 0, &accesses), 9);
+    assert_int_equal(accesses, 8);
+    mt_warps_flush(w);
+    mt_warps_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_as_a_warp_runs_them),
+        cmocka_unit_test(each_thread_keeps_its_order),
+        cmocka_unit_test(waits_split_nothing),
+        cmocka_unit_test(what_is_held_back),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(entries);
+    return failed;
+}
