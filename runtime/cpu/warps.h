@@ -14,8 +14,9 @@
 /* An entry of a worker's buffer in compact mode, three words: site of the image << 32 | type << 28 | size;
  * address; number of the thread in its CTA. Or a mark: from here on it is this CTA's threads. */
 #define MT_ENTRY_WORDS 3u
-#define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a raw record  \
-                                  */
+#define MT_ENTRY_MARK                                                                                        \
+    UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a raw record                    \
+                */
 
 #define MT_WARPS_RUNS 8192u          /* handed on at a time, at most */
 #define MT_WARPS_ACCESSES (1u << 18) /* the accesses in them, at most */
