@@ -113,7 +113,7 @@ MT_BUILTIN double mtb_nvvm_fma_rn_d(double a, double b, double c)
     }
 APPROX(sqrt_approx, __builtin_sqrtf(a))
 APPROX(rcp_approx, 1 / a)
-APPROX(rsqrt_approx, (float)(1 / __builtin_sqrt(a)))
+APPROX(rsqrt_approx, 1 / __builtin_sqrtf(a)) /* two roundings: within 2^-23 */
 APPROX(ex2_approx, mt_exp2f(a))
 APPROX(lg2_approx, __builtin_log2f(a))
 APPROX(sin_approx, __builtin_sinf(a))

@@ -95,7 +95,7 @@ MODES(FMA, mad)
     }
 APPROX(sqrt, __builtin_sqrtf(a))
 APPROX(rcp, 1 / a)
-APPROX(rsqrt, (float)(1 / __builtin_sqrt(a)))
+APPROX(rsqrt, 1 / __builtin_sqrtf(a))
 APPROX(ex2, mt_exp2f(a))
 APPROX(lg2, __builtin_log2f(a))
 APPROX(sin, __builtin_sinf(a))
