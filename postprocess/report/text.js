@@ -48,7 +48,7 @@ function nothing(text) { return el("p", {class: "none"}, text); }
 // A row of buttons of which one is pressed. choices: [[value, text], …]
 function segments(label, choices, value, change) {
   const box = el("span", {class: "seg", role: "group", "aria-label": label});
-  const buttons = choices.map(([v, text]) => el("button", {type: "button", "data-value": v, "aria-pressed": String(v === value), on: {click() {
+  const buttons = choices.map(([v, text]) => el("button", {type: "button", "data-value": String(v), "aria-pressed": String(v === value), on: {click() {
     for (const b of buttons) b.setAttribute("aria-pressed", String(b === this));
     change(v);
   }}}, text));
