@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "extract_more.h"
 #include "../analysis/addresses.h"
 #include "../analysis/comm.h"
 #include "../output/comm_json.h"
@@ -40,11 +41,22 @@ static const char help[] =
     "  estimates     of a trace made with MEMTRACE_SAMPLE: data volumes scaled to all CTAs\n"
     "  addresses     each address involved in communication with all operations on it (a second pass: the "
     "slow one)\n"
+    "Further analyses, only when --sections names them:\n"
+    "  lines         volumes per source line, variable and allocation\n"
+    "  coalescing    sectors and lines per request of a warp, strides of lanes (compact traces)\n"
+    "  reuse         reuse distances and working sets of CTAs, SMs and the device\n"
+    "  sharing       cache lines that CTAs share: for reading, truly, falsely\n"
+    "  conflicts     accesses of two CTAs of one launch to the same bytes, at least one a plain store\n"
+    "  placement     bytes that would cross if the CTAs ran on several devices\n"
     "\n"
     "Options:\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
     "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,HCV,HDV,transfers,addresses, or all (default), or\n"
-    "                          quick: all but addresses\n"
+    "                          quick: all but addresses, or more: the six further analyses\n"
+    "      --line-size=N           cache line of reuse and sharing, a power of two from 32 to 4096 (128)\n"
+    "      --sample=N              reuse: look at one of N lines, a power of two (1: all)\n"
+    "      --top=N                 sharing: name so many lines per launch (10)\n"
+    "      --devices=N             placement: so many devices (2)\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
     "                          Both filters choose what is reported. Every record is still read, because any "
@@ -87,17 +99,21 @@ struct extract {
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t event_room;
     struct mt_estimates estimates;
+    struct mt_extract_more more;
 };
 
 enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST };
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},        {"sections", required_argument, NULL, 's'},
-    {"same-cta", required_argument, NULL, OPT_SAME}, {"strict", no_argument, NULL, OPT_STRICT},
-    {"no-host", no_argument, NULL, OPT_NO_HOST},     MT_COMMON_OPTIONS};
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"sections", required_argument, NULL, 's'},
+                                        {"same-cta", required_argument, NULL, OPT_SAME},
+                                        {"strict", no_argument, NULL, OPT_STRICT},
+                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        MT_MORE_OPTIONS,
+                                        MT_COMMON_OPTIONS};
 
 static int parse_sections(struct extract *x, const char *text)
 {
-    x->sections = 0;
+    x->sections = x->more.options.chosen = 0;
     while (*text) {
         size_t n = strcspn(text, ",");
         unsigned i = 0;
@@ -110,11 +126,11 @@ static int parse_sections(struct extract *x, const char *text)
             x->sections |= (1u << MT_SECTIONS) - 1;
         else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
             x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
-        else
+        else if (!mt_extract_more_section(&x->more, text, n))
             return mt_cli_usage("'%.*s' is no section", (int)n, text);
         text += n + (text[n] == ',');
     }
-    return x->sections ? 0 : mt_cli_usage("no section chosen");
+    return x->sections | x->more.options.chosen ? 0 : mt_cli_usage("no section chosen");
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
@@ -139,6 +155,12 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
             break;
         case OPT_NO_HOST:
             x->inputs.flags |= MT_SOURCE_NO_HOST;
+            break;
+        case MT_OPT_LINE_SIZE:
+        case MT_OPT_SAMPLE:
+        case MT_OPT_DEVICES:
+        case MT_OPT_TOP:
+            rc = mt_extract_more_option(&x->more, o, optarg);
             break;
         default:
             rc = mt_common_option(o, &x->inputs, &x->filter, help);
@@ -172,6 +194,13 @@ static int launch_begins(struct extract *x, const struct mt_item *item)
     return mt_comm_launch(&x->comm, item->kernel, mt_filter_match(&x->filter, item->kernel, item->superstep));
 }
 
+static int more_failed(struct extract *x, int rc)
+{
+    if (rc != 0)
+        x->comm.why = "no memory for the further analyses";
+    return rc;
+}
+
 static int analyse(struct extract *x)
 {
     struct mt_item item;
@@ -187,10 +216,13 @@ static int analyse(struct extract *x)
             mt_progress_step(&x->progress, x->source, x->comm.records + x->comm.host_accesses);
             continue;
         }
+        int selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
         if (item.flags & MT_BATCH_BEGIN)
             ok = launch_begins(x, &item);
         if (ok == 0)
             ok = mt_comm_records(&x->comm, item.records, item.count);
+        if (ok == 0)
+            ok = more_failed(x, mt_extract_more_item(&x->more, &item, selected));
         mt_progress_step(&x->progress, x->source, x->comm.records);
     }
     mt_progress_end(&x->progress);
@@ -260,6 +292,7 @@ static void write_head(struct extract *x, int complete, uint64_t untraced, uint6
         mt_json_text(j, NULL, note[i]);
     if (x->no_addresses)
         mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
+    mt_extract_more_notes(&x->more, j);
     mt_json_end(j);
     mt_json_object(j, "options", 1);
     mt_json_text(j, "same-cta", x->options.local ? "local" : "instance");
@@ -309,7 +342,7 @@ static int write_all(struct extract *x, int complete)
     write_head(x, complete, untraced, untraced_launches);
     if (mt_estimates_gather(&x->estimates, x->source, x->inputs.npaths) != 0 ||
         mt_estimates_write(j, &x->estimates, &x->comm, x->events) != 0 ||
-        mt_comm_write(j, &x->comm, x->sections) != 0) {
+        mt_comm_write(j, &x->comm, x->sections) != 0 || mt_extract_more_write(&x->more, j, &x->comm) != 0) {
         mt_cli_say("no memory to sort the results");
         return MT_EXIT_FAILURE;
     }
@@ -329,6 +362,10 @@ static int run(struct extract *x)
     if (code)
         return code;
     int input = mt_inputs_finish(x->source, &complete);
+    if (more_failed(x, mt_extract_more_finish(&x->more, &x->comm)) != 0) {
+        mt_cli_say("%s", x->comm.why);
+        return MT_EXIT_FAILURE;
+    }
     if (x->sections & 1u << MT_ADDRESSES) {
         mt_comm_forget(&x->comm);
         if (!mt_cli_stop && (code = address_pass(x)) != 0)
@@ -360,10 +397,12 @@ int main(int argc, char **argv)
     const char *output = NULL;
     mt_cli_start("mt-extract");
     mt_filter_init(&x.filter);
+    mt_extract_more_init(&x.more);
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = parse(&x, argc, argv, &output);
     if (code == 0) {
-        x.options.transfers = (x.sections & 1u << MT_TRANSFERS) != 0;
+        x.options.transfers =
+            x.sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x.more, MT_MORE_PLACEMENT);
         x.options.addresses = (x.sections & 1u << MT_ADDRESSES) != 0;
         if (x.options.addresses)
             x.inputs.flags |= MT_SOURCE_REWIND;
@@ -374,7 +413,8 @@ int main(int argc, char **argv)
     if (code == 0 && (x.source = mt_inputs_source(&x.inputs, &code))) {
         mt_progress_init(&x.progress);
         with_host(&x);
-        if (mt_comm_init(&x.comm, &x.options) == 0) {
+        if (mt_comm_init(&x.comm, &x.options) == 0 &&
+            more_failed(&x, mt_extract_more_start(&x.more, x.source, x.inputs.npaths)) == 0) {
             code = run(&x);
         } else {
             mt_cli_say("%s", x.comm.why);
@@ -386,6 +426,7 @@ int main(int argc, char **argv)
     mt_comm_free(&x.comm);
     mt_estimates_free(&x.estimates);
     free(x.events);
+    mt_extract_more_free(&x.more);
     mt_source_close(x.source);
     mt_filter_free(&x.filter);
     free(x.inputs.companions);

@@ -8,11 +8,6 @@
 const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV", "CDV",       "SCV",
                                                    "SDV", "HCV", "HDV", "transfers", "addresses"};
 
-uint64_t mt_cta_order(uint64_t word)
-{
-    return (word & 0xffff) << 48 | (word >> 16 & 0xffff) << 32 | word >> 32;
-}
-
 const char *mt_cta_key(char *out, uint64_t order)
 {
     return mt_key_cta(out, order & 0xffffffff, order >> 32 & 0xffff, order >> 48);

@@ -3,10 +3,9 @@
 #define MT_OUTPUT_COMM_PARTS_H
 #include "comm_json.h"
 #include "../analysis/comm.h"
+#include "../analysis/order.h"
 #include "../analysis/shadow.h"
 
-/* Ascending order of this number is the order of CTAs: z, then y, then x. */
-uint64_t mt_cta_order(uint64_t word);
 /* The key of a CTA from that number; `out` has room for 64. */
 const char *mt_cta_key(char *out, uint64_t order);
 /* "file:line" of host code; what is not known is "?", or "0,0,0" when no host trace was read. */

@@ -1,0 +1,148 @@
+#include "byte_states.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SIDES = 4096 }; /* of one byte: lines of one program */
+
+static uint64_t mixed(uint64_t h, uint64_t n)
+{
+    h = (h ^ n) * 0xbf58476d1ce4e5b9ull;
+    return h ^ h >> 29;
+}
+
+static uint64_t hash(const struct mt_byte_side *sides, size_t n)
+{
+    uint64_t h = n;
+    for (size_t i = 0; i < n; i++)
+        h = mixed(mixed(mixed(h, sides[i].side), sides[i].cta[0]), sides[i].cta[1]);
+    return h * 0x9e3779b97f4a7c15ull;
+}
+
+static int equal(const struct mt_byte_side *a, const struct mt_byte_side *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i].side != b[i].side || a[i].cta[0] != b[i].cta[0] || a[i].cta[1] != b[i].cta[1])
+            return 0;
+    return 1;
+}
+
+static int rehash(struct mt_byte_states *s, unsigned bits)
+{
+    uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
+    if (!slot)
+        return -1;
+    size_t mask = ((size_t)1 << bits) - 1;
+    for (size_t k = 1; k < s->nstates; k++) {
+        size_t i = s->states[k].hash >> (64 - bits);
+        while (slot[i])
+            i = (i + 1) & mask;
+        slot[i] = (uint32_t)k;
+    }
+    free(s->slot);
+    s->slot = slot;
+    s->bits = bits;
+    return 0;
+}
+
+static int make_room(struct mt_byte_states *s, size_t sides)
+{
+    if (s->nsides + sides > s->sides_room) {
+        size_t room = 2 * (s->nsides + sides) + 64;
+        struct mt_byte_side *p = realloc(s->sides, room * sizeof *p);
+        if (!p)
+            return -1;
+        s->sides = p;
+        s->sides_room = room;
+    }
+    if (s->nstates == s->states_room) {
+        size_t room = 2 * s->states_room + 64;
+        struct mt_byte_state *p = realloc(s->states, room * sizeof *p);
+        if (!p)
+            return -1;
+        s->states = p;
+        s->states_room = room;
+    }
+    return s->nstates < MT_STATE_FAILED ? 0 : -1;
+}
+
+/* The state with these sides. */
+static uint32_t intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n)
+{
+    uint64_t h = hash(sides, n);
+    if (s->nstates * 2 > (size_t)1 << s->bits && rehash(s, s->bits + 1) != 0)
+        return MT_STATE_FAILED;
+    size_t mask = ((size_t)1 << s->bits) - 1, i = h >> (64 - s->bits);
+    for (; s->slot[i]; i = (i + 1) & mask) {
+        const struct mt_byte_state *t = &s->states[s->slot[i]];
+        if (t->hash == h && t->count == n && equal(s->sides + t->first, sides, n))
+            return s->slot[i];
+    }
+    if (make_room(s, n) != 0)
+        return MT_STATE_FAILED;
+    s->slot[i] = (uint32_t)s->nstates;
+    s->states[s->nstates] = (struct mt_byte_state){s->nsides, n, h};
+    memcpy(s->sides + s->nsides, sides, n * sizeof *sides);
+    s->nsides += n;
+    return (uint32_t)s->nstates++;
+}
+
+int mt_byte_states_init(struct mt_byte_states *s)
+{
+    memset(s, 0, sizeof *s);
+    if (rehash(s, 8) != 0 || make_room(s, 0) != 0) {
+        mt_byte_states_free(s);
+        return -1;
+    }
+    s->states[s->nstates++] = (struct mt_byte_state){0};
+    return 0;
+}
+
+static void add_cta(struct mt_byte_side *b, uint64_t cta)
+{
+    if (cta < b->cta[0]) {
+        b->cta[1] = b->cta[0];
+        b->cta[0] = cta;
+    } else if (cta != b->cta[0] && (b->cta[1] == b->cta[0] || cta < b->cta[1])) {
+        b->cta[1] = cta;
+    }
+}
+
+static uint32_t step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)
+{
+    struct mt_byte_side sides[MOST_SIDES + 1];
+    size_t n = s->states[state].count, i = 0;
+    if (n)
+        memcpy(sides, s->sides + s->states[state].first, n * sizeof *sides);
+    while (i < n && sides[i].side < side)
+        i++;
+    if (i == n || sides[i].side != side) {
+        if (n == MOST_SIDES)
+            return MT_STATE_FAILED;
+        memmove(sides + i + 1, sides + i, (n - i) * sizeof *sides);
+        memset(&sides[i], 0, sizeof *sides);
+        sides[i] = (struct mt_byte_side){{cta, cta}, side};
+        n++;
+    } else {
+        add_cta(&sides[i], cta);
+    }
+    return intern(s, sides, n);
+}
+
+uint32_t mt_byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)
+{
+    uint64_t *known = mt_pairmap_get(&s->steps, (uint64_t)state << 32 | side, cta, MT_STATE_FAILED);
+    if (!known)
+        return MT_STATE_FAILED;
+    if (*known == MT_STATE_FAILED)
+        *known = step(s, state, side, cta);
+    return (uint32_t)*known;
+}
+
+void mt_byte_states_free(struct mt_byte_states *s)
+{
+    free(s->sides);
+    free(s->states);
+    free(s->slot);
+    mt_pairmap_free(&s->steps);
+    memset(s, 0, sizeof *s);
+}

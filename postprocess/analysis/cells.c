@@ -1,0 +1,48 @@
+#include "cells.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct mt_cells_page *mt_cells_page(struct mt_cells *c, uint64_t number)
+{
+    uint64_t *i = mt_pairmap_get(&c->index, number, 0, UINT64_MAX);
+    if (!i)
+        return NULL;
+    if (*i == UINT64_MAX) {
+        if (c->count == c->room) {
+            size_t room = c->room ? 2 * c->room : 64;
+            struct mt_cells_page **pages = realloc(c->pages, room * sizeof *pages);
+            if (!pages)
+                return NULL;
+            c->pages = pages;
+            c->room = room;
+        }
+        struct mt_cells_page *p = calloc(1, sizeof *p);
+        if (!p)
+            return NULL;
+        p->number = number;
+        *i = c->count;
+        c->pages[c->count++] = p;
+    }
+    return c->last = c->pages[*i];
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = (*(struct mt_cells_page *const *)a)->number, y = (*(struct mt_cells_page *const *)b)->number;
+    return x < y ? -1 : x > y;
+}
+
+void mt_cells_sort(struct mt_cells *c)
+{
+    if (c->count)
+        qsort(c->pages, c->count, sizeof *c->pages, by_number);
+}
+
+void mt_cells_free(struct mt_cells *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free(c->pages[i]);
+    free(c->pages);
+    mt_pairmap_free(&c->index);
+    memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,200 @@
+#include "coalescing.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARP = 32 };
+
+struct range {
+    uint64_t first, last; /* bytes, both included */
+};
+
+int mt_coalescing_init(struct mt_coalescing *c)
+{
+    memset(c, 0, sizeof *c);
+    return 0;
+}
+
+int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *launch)
+{
+    c->launch = *launch;
+    return 0;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    uint64_t x = ((const struct range *)a)->first, y = ((const struct range *)b)->first;
+    return x < y ? -1 : x > y;
+}
+
+/* What the lanes touch, ascending; an access over the end of the address space is two ranges. */
+static size_t ranges_of(const struct mt_access_run *r, struct range *out)
+{
+    size_t n = 0;
+    uint64_t before = mt_run_size(r) - 1;
+    int sorted = 1;
+    for (uint32_t i = 0; i < r->count && i < WARP; i++) {
+        uint64_t a = mt_run_address(r, i), last = a + before;
+        if (last < a) {
+            out[n++] = (struct range){0, last};
+            out[n++] = (struct range){a, UINT64_MAX};
+            sorted = 0;
+            continue;
+        }
+        sorted &= n == 0 || out[n - 1].first <= a;
+        out[n++] = (struct range){a, last};
+    }
+    if (!sorted)
+        qsort(out, n, sizeof *out, by_first);
+    return n;
+}
+
+/* Units of 1 << bits bytes that the ranges touch, each once. */
+static uint64_t units(const struct range *ranges, size_t n, unsigned bits)
+{
+    uint64_t count = 0, next = 0; /* the first unit not counted yet */
+    int ended = 0;
+    for (size_t i = 0; i < n && !ended; i++) {
+        uint64_t first = ranges[i].first >> bits, last = ranges[i].last >> bits;
+        if (first < next)
+            first = next;
+        if (last < first)
+            continue;
+        count += last - first + 1;
+        next = last + 1;
+        ended = next == 0;
+    }
+    return count;
+}
+
+static struct mt_coalescing_cell *cell_of(struct mt_coalescing *c, const char *kernel, uint32_t line,
+                                          uint32_t type)
+{
+    uint64_t *i =
+        mt_pairmap_get(&c->index, (uint64_t)(uintptr_t)kernel, (uint64_t)line << 4 | type, UINT64_MAX);
+    if (!i)
+        return NULL;
+    if (*i == UINT64_MAX) {
+        if (c->count == c->room) {
+            size_t room = c->room ? 2 * c->room : 64;
+            struct mt_coalescing_cell *cells = realloc(c->cells, room * sizeof *cells);
+            if (!cells)
+                return NULL;
+            c->cells = cells;
+            c->room = room;
+        }
+        *i = c->count++;
+        c->cells[*i] = (struct mt_coalescing_cell){.kernel = kernel, .line = line, .type = type};
+    }
+    return &c->cells[*i];
+}
+
+static int add_stride(struct mt_coalescing *c, size_t cell, int64_t stride, uint64_t requests)
+{
+    uint64_t *i = mt_pairmap_get(&c->stride_index, cell, (uint64_t)stride, UINT64_MAX);
+    if (!i)
+        return -1;
+    if (*i == UINT64_MAX) {
+        if (c->nstrides == c->stride_room) {
+            size_t room = c->stride_room ? 2 * c->stride_room : 64;
+            struct mt_coalescing_stride *strides = realloc(c->strides, room * sizeof *strides);
+            if (!strides)
+                return -1;
+            c->strides = strides;
+            c->stride_room = room;
+        }
+        *i = c->nstrides++;
+        c->strides[*i] = (struct mt_coalescing_stride){.cell = cell, .stride = stride};
+    }
+    c->strides[*i].requests += requests;
+    return 0;
+}
+
+/* However the run is written, an even distance is one. */
+static int regular(const struct mt_access_run *r, int64_t *stride)
+{
+    *stride = (int64_t)(mt_run_address(r, 1) - mt_run_address(r, 0));
+    for (uint32_t i = 2; r->addresses && i < r->count; i++)
+        if ((int64_t)(r->addresses[i] - r->addresses[i - 1]) != *stride)
+            return 0;
+    return 1;
+}
+
+static int request(struct mt_coalescing *c, const struct mt_access_run *r)
+{
+    struct range ranges[2 * WARP];
+    struct mt_coalescing_cell *cell =
+        cell_of(c, c->launch.kernel, mt_site_line(c->launch.sites, r->site), mt_run_type(r));
+    if (!cell)
+        return -1;
+    size_t n = ranges_of(r, ranges);
+    cell->requests++;
+    cell->accesses += r->count;
+    cell->bytes += (uint64_t)mt_run_size(r) * r->count;
+    cell->distinct += units(ranges, n, 0);
+    cell->sectors += units(ranges, n, MT_SECTOR_BITS);
+    cell->lines += units(ranges, n, MT_LINE_BITS);
+    int64_t stride;
+    if (r->count == 1)
+        cell->single++;
+    else if (!regular(r, &stride))
+        cell->irregular++;
+    else
+        return add_stride(c, (size_t)(cell - c->cells), stride, 1);
+    return 0;
+}
+
+int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs, size_t n)
+{
+    if (!c->launch.selected)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_access_run *r = &runs[i];
+        if (mt_run_type(r) > MT_ATOMIC)
+            continue;
+        if (r->mask == MT_RUN_NO_MASK) {
+            c->unmasked += r->count;
+            continue;
+        }
+        c->masked += r->count;
+        if (request(c, r) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const struct mt_coalescing_cell *f = &from->cells[i];
+        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, f->type);
+        if (!c)
+            return -1;
+        c->requests += f->requests;
+        c->accesses += f->accesses;
+        c->bytes += f->bytes;
+        c->distinct += f->distinct;
+        c->sectors += f->sectors;
+        c->lines += f->lines;
+        c->single += f->single;
+        c->irregular += f->irregular;
+    }
+    for (size_t i = 0; i < from->nstrides; i++) {
+        const struct mt_coalescing_stride *s = &from->strides[i];
+        const struct mt_coalescing_cell *f = &from->cells[s->cell];
+        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, f->type);
+        if (!c || add_stride(into, (size_t)(c - into->cells), s->stride, s->requests) != 0)
+            return -1;
+    }
+    into->masked += from->masked;
+    into->unmasked += from->unmasked;
+    return 0;
+}
+
+void mt_coalescing_free(struct mt_coalescing *c)
+{
+    free(c->cells);
+    free(c->strides);
+    mt_pairmap_free(&c->index);
+    mt_pairmap_free(&c->stride_index);
+    memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,43 @@
+/* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store. CUDA does not
+ * order the CTAs of a launch, so such accesses race unless the program orders them itself, which a trace does
+ * not tell. Per launch and pair of sides; a side is a type of access at a source line. Two atomics do not
+ * conflict, nor do loads, nor a load and an atomic. Fed and merged as runs.h says; the order of accesses does
+ * not matter. */
+#ifndef MT_ANALYSIS_CONFLICTS_H
+#define MT_ANALYSIS_CONFLICTS_H
+#include "window.h"
+
+/* line << 2 | type */
+static inline uint32_t mt_side_type(uint32_t side)
+{
+    return side & 3;
+}
+static inline uint32_t mt_side_line(uint32_t side)
+{
+    return side >> 2;
+}
+
+struct mt_conflict {
+    uint64_t superstep, seq;
+    const char *kernel;
+    uint32_t side[2]; /* ascending */
+    uint64_t bytes;   /* at which two CTAs conflict with these sides */
+    uint64_t address; /* of the lowest one; modulo 2^64 */
+    uint64_t cta[2];  /* two that conflict there, cta[i] with side[i]: of all the first in z-major order */
+};
+
+struct mt_conflicts {
+    struct mt_conflict *list; /* in no order */
+    size_t count;
+    /* state */
+    size_t room;
+    struct mt_window window;
+};
+
+int mt_conflicts_init(struct mt_conflicts *x);
+int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch);
+int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, size_t n);
+int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from);
+int mt_conflicts_finish(struct mt_conflicts *x);
+void mt_conflicts_free(struct mt_conflicts *x);
+#endif

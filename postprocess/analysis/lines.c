@@ -1,0 +1,117 @@
+#include "lines.h"
+#include <stdlib.h>
+#include <string.h>
+
+int mt_lines_init(struct mt_lines *l, const struct mt_alloc_event *allocs, size_t n)
+{
+    memset(l, 0, sizeof *l);
+    return mt_buffers_init(&l->buffers, allocs, n);
+}
+
+int mt_lines_launch(struct mt_lines *l, const struct mt_run_launch *launch)
+{
+    l->launch = *launch;
+    mt_buffers_launch(&l->buffers, launch->seq);
+    return 0;
+}
+
+static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, const char *kernel,
+                                     uint64_t place)
+{
+    if (l->count[by]) {
+        struct mt_lines_cell *last = &l->cells[by][l->last[by]];
+        if (last->place == place && last->kernel == kernel)
+            return last;
+    }
+    uint64_t *i = mt_pairmap_get(&l->index[by], (uint64_t)(uintptr_t)kernel, place, UINT64_MAX);
+    if (!i)
+        return NULL;
+    if (*i == UINT64_MAX) {
+        if (l->count[by] == l->room[by]) {
+            size_t room = l->room[by] ? 2 * l->room[by] : 64;
+            struct mt_lines_cell *cells = realloc(l->cells[by], room * sizeof *cells);
+            if (!cells)
+                return NULL;
+            l->cells[by] = cells;
+            l->room[by] = room;
+        }
+        *i = l->count[by]++;
+        l->cells[by][*i] = (struct mt_lines_cell){.kernel = kernel, .place = place};
+    }
+    l->last[by] = *i;
+    return &l->cells[by][*i];
+}
+
+static int count(struct mt_lines *l, enum mt_lines_by by, uint64_t place, uint32_t type, uint64_t accesses,
+                 uint64_t bytes)
+{
+    struct mt_lines_cell *c = cell_of(l, by, l->launch.kernel, place);
+    if (!c)
+        return -1;
+    c->accesses[type] += accesses;
+    c->load += type == MT_LOAD || type == MT_ATOMIC ? bytes : 0;
+    c->store += type == MT_STORE || type == MT_ATOMIC ? bytes : 0;
+    return 0;
+}
+
+static uint64_t alloc_at(struct mt_lines *l, uint64_t address)
+{
+    const struct mt_alloc_event *a = mt_buffers_find(&l->buffers, address);
+    return a ? (uint64_t)(a - l->buffers.allocs) : MT_LINES_NO_ALLOC;
+}
+
+/* Accesses in a row that begin in one allocation are counted together. */
+static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
+{
+    uint32_t type = mt_run_type(r), size = mt_run_size(r);
+    for (uint32_t i = 0, k; i < r->count; i = k) {
+        uint64_t alloc = alloc_at(l, mt_run_address(r, i));
+        for (k = i + 1; k < r->count && alloc_at(l, mt_run_address(r, k)) == alloc; k++)
+            ;
+        if (count(l, MT_BY_ALLOC, alloc, type, k - i, (uint64_t)size * (k - i)) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mt_lines_runs(struct mt_lines *l, const struct mt_access_run *runs, size_t n)
+{
+    if (!l->launch.selected)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_access_run *r = &runs[i];
+        uint64_t bytes = (uint64_t)mt_run_size(r) * r->count;
+        uint32_t type = mt_run_type(r) & 3;
+        if (count(l, MT_BY_LINE, mt_site_line(l->launch.sites, r->site), type, r->count, bytes) != 0 ||
+            count(l, MT_BY_VAR, mt_site_var(l->launch.sites, r->site), type, r->count, bytes) != 0 ||
+            by_alloc(l, r) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mt_lines_merge(struct mt_lines *into, struct mt_lines *from)
+{
+    for (int by = 0; by < MT_LINES_BY; by++)
+        for (size_t i = 0; i < from->count[by]; i++) {
+            const struct mt_lines_cell *f = &from->cells[by][i];
+            struct mt_lines_cell *c = cell_of(into, by, f->kernel, f->place);
+            if (!c)
+                return -1;
+            for (int t = 0; t < 4; t++)
+                c->accesses[t] += f->accesses[t];
+            c->load += f->load;
+            c->store += f->store;
+        }
+    return 0;
+}
+
+void mt_lines_free(struct mt_lines *l)
+{
+    for (int by = 0; by < MT_LINES_BY; by++) {
+        free(l->cells[by]);
+        mt_pairmap_free(&l->index[by]);
+    }
+    mt_buffers_free(&l->buffers);
+    memset(l, 0, sizeof *l);
+}

@@ -1,0 +1,50 @@
+/* The analyses of runs together: those that were chosen, fed and merged as runs.h says. */
+#ifndef MT_ANALYSIS_MORE_H
+#define MT_ANALYSIS_MORE_H
+#include "coalescing.h"
+#include "conflicts.h"
+#include "lines.h"
+#include "reuse.h"
+#include "sharing.h"
+
+enum mt_more_section {
+    MT_MORE_LINES,
+    MT_MORE_COALESCING,
+    MT_MORE_REUSE,
+    MT_MORE_SHARING,
+    MT_MORE_CONFLICTS,
+    MT_MORE_PLACEMENT, /* not of runs: works on the transfers (placement.h) */
+    MT_MORE_SECTIONS
+};
+
+struct mt_more_options {
+    unsigned chosen;      /* a bit per section */
+    unsigned line_bits;   /* 5 to 12 */
+    unsigned sample_bits; /* of reuse */
+    size_t top;           /* of sharing */
+};
+
+struct mt_more {
+    struct mt_more_options options;
+    const struct mt_alloc_event *allocs; /* the caller's */
+    size_t nallocs;
+    struct mt_lines lines;
+    struct mt_coalescing coalescing;
+    struct mt_reuse reuse;
+    struct mt_sharing sharing;
+    struct mt_conflicts conflicts;
+};
+
+static inline int mt_more_has(const struct mt_more *m, enum mt_more_section s)
+{
+    return m->options.chosen >> s & 1;
+}
+/* `allocs`: the caller's, kept. 0, or -1 without memory; so the others. */
+int mt_more_init(struct mt_more *m, const struct mt_more_options *options,
+                 const struct mt_alloc_event *allocs, size_t n);
+int mt_more_launch(struct mt_more *m, const struct mt_run_launch *launch);
+int mt_more_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n);
+int mt_more_merge(struct mt_more *into, struct mt_more *from);
+int mt_more_finish(struct mt_more *m);
+void mt_more_free(struct mt_more *m);
+#endif

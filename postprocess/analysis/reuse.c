@@ -1,0 +1,383 @@
+#include "reuse.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* One CTA or SM in one launch. */
+struct context {
+    struct mt_stack stack;
+    uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
+    size_t nfirsts, room;
+};
+
+struct state {
+    struct mt_window_state w;
+    struct context *contexts[2]; /* by level */
+    size_t count[2], room[2];
+    struct mt_pairmap index; /* (CTA or SM, level) -> index */
+    struct mt_pairmap uses;  /* line -> uses */
+    uint64_t last[2];        /* CTA and SM of contexts last_index */
+    size_t last_index[2];
+};
+
+/* ---- parts ---- */
+
+static void drop(struct mt_window_state *w)
+{
+    struct state *s = (struct state *)w;
+    for (int level = 0; level < 2; level++) {
+        for (size_t i = 0; i < s->count[level]; i++) {
+            mt_stack_free(&s->contexts[level][i].stack);
+            free(s->contexts[level][i].firsts);
+        }
+        free(s->contexts[level]);
+    }
+    mt_pairmap_free(&s->index);
+    mt_pairmap_free(&s->uses);
+    free(s);
+}
+
+/* Makes room for one more. NULL without memory. */
+static void *grown(void *array, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return array;
+    size_t more = *room ? 2 * *room : 16;
+    void *p = realloc(array, more * size);
+    if (p)
+        *room = more;
+    return p;
+}
+
+static struct context *context_of(struct state *s, int level, uint64_t id)
+{
+    if (s->count[level] && s->last[level] == id)
+        return &s->contexts[level][s->last_index[level]];
+    uint64_t *i = mt_pairmap_get(&s->index, id, (uint64_t)level, UINT64_MAX);
+    if (!i)
+        return NULL;
+    if (*i == UINT64_MAX) {
+        struct context *c = grown(s->contexts[level], s->count[level], &s->room[level], sizeof *c);
+        if (!c)
+            return NULL;
+        s->contexts[level] = c;
+        *i = s->count[level]++;
+        memset(&c[*i], 0, sizeof *c);
+    }
+    s->last[level] = id;
+    s->last_index[level] = *i;
+    return &s->contexts[level][*i];
+}
+
+static int add_first(struct context *c, uint64_t line)
+{
+    uint64_t *firsts = grown(c->firsts, c->nfirsts, &c->room, sizeof *firsts);
+    if (!firsts)
+        return -1;
+    c->firsts = firsts;
+    firsts[c->nfirsts++] = line;
+    return 0;
+}
+
+static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
+{
+    if (x->whole)
+        return 0;
+    struct mt_reuse_first *firsts = grown(x->firsts, x->nfirsts, &x->firsts_room, sizeof *firsts);
+    if (!firsts)
+        return -1;
+    x->firsts = firsts;
+    firsts[x->nfirsts++] = (struct mt_reuse_first){line, launch};
+    return 0;
+}
+
+/* ---- uses ---- */
+
+int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
+{
+    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
+    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
+    line ^= line >> 31;
+    return (line & ((1ull << sample_bits) - 1)) == 0;
+}
+
+static unsigned bucket(const struct mt_reuse *x, uint64_t distance)
+{
+    distance <<= x->options.sample_bits;
+    return distance ? 64 - (unsigned)__builtin_clzll(distance) : 0;
+}
+
+/* `again` more uses follow the first one at once. */
+static int count(const struct mt_reuse *x, struct mt_reuse_counts *c, uint64_t distance, uint64_t again)
+{
+    if (distance == MT_STACK_FAILED)
+        return -1;
+    if (distance == MT_STACK_COLD)
+        c->cold++;
+    else
+        c->histogram[bucket(x, distance)]++;
+    c->histogram[0] += again;
+    return 0;
+}
+
+static int use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
+{
+    struct state *s = (struct state *)x->window.tail;
+    struct mt_reuse_launch *l = &x->launches[x->count - 1];
+    l->uses += uses;
+    if (!mt_reuse_sampled(line, x->options.sample_bits))
+        return 0;
+    uint64_t *n = mt_pairmap_get(&s->uses, line, 0, 0);
+    if (!n)
+        return -1;
+    *n += uses;
+    for (int level = 0; level < 2 && s->w.launch.selected; level++) {
+        struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
+        uint64_t distance = c ? mt_stack_use(&c->stack, line) : MT_STACK_FAILED;
+        if (count(x, &l->level[level], distance, uses - 1) != 0 ||
+            (distance == MT_STACK_COLD && !s->w.launch.begins && add_first(c, line) != 0))
+            return -1;
+    }
+    uint64_t distance = mt_stack_use(&x->device, line);
+    if (count(x, &l->level[MT_REUSE_DEVICE], distance, uses - 1) != 0)
+        return -1;
+    return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
+}
+
+int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n)
+{
+    unsigned bits = x->options.line_bits;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_access_run *r = &runs[i];
+        uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
+        for (uint32_t k = 0; k < r->count; k++) {
+            uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
+            for (uint64_t j = 0; j < lines; j++) {
+                uint64_t line = mt_line_after(first, j, bits);
+                if (uses && line == pending) {
+                    uses++;
+                    continue;
+                }
+                if (uses && use(x, r, pending, uses) != 0)
+                    return -1;
+                pending = line;
+                uses = 1;
+            }
+        }
+        if (uses && use(x, r, pending, uses) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- launches ---- */
+
+static int close_launch(void *arg, struct mt_window_state *w);
+static int merge_launch(void *arg, struct mt_window_state *into, struct mt_window_state *from);
+static const struct mt_window_ops ops = {merge_launch, close_launch, drop};
+
+int mt_reuse_init(struct mt_reuse *x, const struct mt_reuse_options *options)
+{
+    memset(x, 0, sizeof *x);
+    x->options = *options;
+    x->window.ops = &ops;
+    return 0;
+}
+
+static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
+{
+    struct mt_reuse_launch *l = grown(x->launches, x->count, &x->room, sizeof *l);
+    if (!l)
+        return NULL;
+    x->launches = l;
+    return memset(&l[x->count++], 0, sizeof *l);
+}
+
+int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (s)
+        s->w.launch = *launch;
+    if (!s || mt_window_next(&x->window, x, &s->w) != 0)
+        return -1;
+    if (x->count == 0)
+        x->whole = launch->superstep == 0 && launch->begins;
+    struct mt_reuse_launch *l = new_launch(x);
+    if (!l)
+        return -1;
+    l->superstep = launch->superstep;
+    l->kernel = launch->kernel;
+    l->selected = launch->selected;
+    return 0;
+}
+
+static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
+{
+    size_t lo = 0, hi = x->count;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (x->launches[mid].superstep <= superstep)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &x->launches[lo];
+}
+
+static void add_squares(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
+{
+    (void)line;
+    (void)zero;
+    *(uint64_t *)arg += uses * uses;
+}
+
+static int close_launch(void *arg, struct mt_window_state *w)
+{
+    struct state *s = (struct state *)w;
+    struct mt_reuse_launch *l = launch_of(arg, w->launch.superstep);
+    for (int level = 0; level < 2; level++) {
+        struct mt_reuse_counts *c = &l->level[level];
+        c->contexts = s->count[level];
+        for (size_t i = 0; i < s->count[level]; i++) {
+            uint32_t lines = s->contexts[level][i].stack.lines;
+            c->lines += lines;
+            c->largest = lines > c->largest ? lines : c->largest;
+        }
+    }
+    struct mt_reuse_counts *c = &l->level[MT_REUSE_DEVICE];
+    c->contexts = 1;
+    c->lines = c->largest = s->uses.count;
+    mt_pairmap_each(&s->uses, add_squares, &l->squares);
+    return 0;
+}
+
+/* ---- merging ---- */
+
+/* What was cold in the later part may be known to the earlier one. */
+static int settle(const struct mt_reuse *x, struct mt_stack *stack, uint64_t line, struct mt_reuse_counts *c)
+{
+    uint64_t distance = mt_stack_use(stack, line);
+    if (distance == MT_STACK_COLD)
+        return 1;
+    c->cold--;
+    return count(x, c, distance, 0);
+}
+
+/* First uses went before; now the order of last uses. */
+static int replay(struct mt_stack *into, const struct mt_stack *from)
+{
+    uint64_t line;
+    for (uint32_t time = 0; mt_stack_next(from, &time, &line);)
+        if (mt_stack_use(into, line) == MT_STACK_FAILED)
+            return -1;
+    return 0;
+}
+
+static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_t id, struct context *from)
+{
+    struct context *c = context_of(a, level, id);
+    struct mt_reuse_launch *l = launch_of(x, a->w.launch.superstep);
+    if (!c)
+        return -1;
+    for (size_t i = 0; i < from->nfirsts; i++) {
+        int cold = settle(x, &c->stack, from->firsts[i], &l->level[level]);
+        if (cold < 0 || (cold && !a->w.launch.begins && add_first(c, from->firsts[i]) != 0))
+            return -1;
+    }
+    return replay(&c->stack, &from->stack);
+}
+
+struct merging {
+    struct mt_reuse *x;
+    struct state *into, *from;
+    int failed;
+};
+
+static void merge_one(void *arg, uint64_t id, uint64_t level, uint64_t index)
+{
+    struct merging *m = arg;
+    if (merge_context(m->x, m->into, (int)level, id, &m->from->contexts[level][index]) != 0)
+        m->failed = 1;
+}
+
+static void merge_uses(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
+{
+    struct merging *m = arg;
+    uint64_t *n = mt_pairmap_get(&m->into->uses, line, zero, 0);
+    if (n)
+        *n += uses;
+    else
+        m->failed = 1;
+}
+
+static int merge_launch(void *arg, struct mt_window_state *into, struct mt_window_state *from)
+{
+    struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
+    mt_pairmap_each(&m.from->index, merge_one, &m);
+    mt_pairmap_each(&m.from->uses, merge_uses, &m);
+    return m.failed ? -1 : 0;
+}
+
+static void add_counts(struct mt_reuse_launch *into, const struct mt_reuse_launch *from)
+{
+    into->uses += from->uses;
+    for (int level = 0; level < MT_REUSE_LEVELS; level++) {
+        for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+            into->level[level].histogram[b] += from->level[level].histogram[b];
+        into->level[level].cold += from->level[level].cold;
+    }
+}
+
+/* The launches of `from` behind those of `into`; *first is the index that the first one gets. */
+static int append_launches(struct mt_reuse *into, const struct mt_reuse *from, size_t *first)
+{
+    size_t i = 0;
+    *first = into->count;
+    if (into->count && from->launches[0].superstep == into->launches[into->count - 1].superstep) {
+        --*first;
+        add_counts(&into->launches[*first], &from->launches[0]);
+        i = 1;
+    }
+    for (; i < from->count; i++) {
+        struct mt_reuse_launch *l = new_launch(into);
+        if (!l)
+            return -1;
+        *l = from->launches[i];
+    }
+    return 0;
+}
+
+int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from)
+{
+    size_t first;
+    if (from->count == 0)
+        return 0;
+    if (into->count == 0)
+        into->whole = from->whole;
+    if (append_launches(into, from, &first) != 0)
+        return -1;
+    for (size_t i = 0; i < from->nfirsts; i++) {
+        const struct mt_reuse_first *f = &from->firsts[i];
+        int cold =
+            settle(into, &into->device, f->line, &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
+        if (cold < 0 || (cold && add_device_first(into, f->line, first + f->launch) != 0))
+            return -1;
+    }
+    if (replay(&into->device, &from->device) != 0)
+        return -1;
+    /* The states know their launches by superstep; the window closes what is whole. */
+    return mt_window_merge(&into->window, into, &from->window);
+}
+
+int mt_reuse_finish(struct mt_reuse *x)
+{
+    return mt_window_finish(&x->window, x);
+}
+
+void mt_reuse_free(struct mt_reuse *x)
+{
+    mt_window_free(&x->window);
+    mt_stack_free(&x->device);
+    free(x->firsts);
+    free(x->launches);
+    memset(x, 0, sizeof *x);
+}

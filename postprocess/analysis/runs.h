@@ -1,0 +1,73 @@
+/* What the analyses of runs (lines, coalescing, reuse, sharing, conflicts) agree on. Each is a struct fed by
+ *   mt_X_init, then for each launch mt_X_launch and mt_X_runs any number of times, then mt_X_finish;
+ * and each can be fed in parts. A part is what lies between two places of the trace; neighbouring parts come
+ * together by mt_X_merge(into, from): `from` follows `into` at once and is empty afterwards (mt_X_free may be
+ * called). A part that begins in the middle of a launch is told so (mt_run_launch.begins). mt_X_finish comes
+ * once, after the last merge. Whatever the parts, the results are the same.
+ * All functions return 0, or -1 without memory. Not thread-safe: one thread to a part. */
+#ifndef MT_ANALYSIS_RUNS_H
+#define MT_ANALYSIS_RUNS_H
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/record.h"
+#include "memtrace/trace.h"
+#include "sites.h"
+
+/* A launch, or the rest of one that began in an earlier part. Launches come in ascending supersteps. */
+struct mt_run_launch {
+    uint64_t superstep;
+    const char *kernel;                /* the caller's, kept; one pointer per name */
+    uint64_t seq;                      /* MT_SEQ_NONE: not known, no allocation is then */
+    const struct mt_site_table *sites; /* of its input, the caller's, kept; NULL: none */
+    int begins;                        /* 0: its beginning lies in an earlier part */
+    int selected;                      /* to be reported */
+};
+
+static inline uint32_t mt_run_type(const struct mt_access_run *r)
+{
+    return r->meta >> 28;
+}
+static inline uint32_t mt_run_size(const struct mt_access_run *r)
+{
+    return r->meta & MT_RAW_MAX_SIZE;
+}
+static inline uint64_t mt_run_address(const struct mt_access_run *r, uint32_t i)
+{
+    return r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
+}
+
+/* Lines (or sectors) of 1 << bits bytes that `size` >= 1 bytes at `address` touch: *first and, modulo the
+ * number of lines there are, those behind it; returns how many. */
+static inline uint64_t mt_lines_of(uint64_t address, uint64_t size, unsigned bits, uint64_t *first)
+{
+    uint64_t in = address & ((1ull << bits) - 1);
+    *first = address >> bits;
+    return ((in + size - 1) >> bits) + 1;
+}
+static inline uint64_t mt_line_after(uint64_t first, uint64_t i, unsigned bits)
+{
+    return (first + i) & (~0ull >> bits);
+}
+
+/* Pieces of a run: bytes that lie together and whose order and cut do not matter. Calls for each access, or
+ * once for a run without gaps that is shorter than 2^32 bytes. */
+struct mt_piece {
+    uint64_t address, bytes;
+    uint32_t accesses;
+};
+/* Piece number *at (0 first); 0: there is none. Moves *at on. */
+static inline int mt_run_piece(const struct mt_access_run *r, uint32_t *at, struct mt_piece *p)
+{
+    uint32_t size = mt_run_size(r);
+    if (*at >= r->count)
+        return 0;
+    if (!r->addresses && r->count > 1 && r->stride == (int64_t)size) {
+        *p = (struct mt_piece){r->base, (uint64_t)size * r->count, r->count};
+        *at = r->count;
+        return 1;
+    }
+    *p = (struct mt_piece){mt_run_address(r, *at), size, 1};
+    (*at)++;
+    return 1;
+}
+#endif

@@ -1,0 +1,146 @@
+#define _GNU_SOURCE
+#include "sites.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SITES = 1 << 26 }; /* ids beyond are not known: a table by id stays small */
+
+static uint64_t hash(const char *s)
+{
+    uint64_t h = 0xcbf29ce484222325ull;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
+    return h * 0x9e3779b97f4a7c15ull;
+}
+
+static uint32_t *slot_of(const struct mt_site_names *n, uint64_t h, const char *name)
+{
+    size_t mask = ((size_t)1 << n->bits) - 1, i = h >> (64 - n->bits);
+    while (n->slot[i] && (n->hashes[n->slot[i]] != h || (name && strcmp(n->names[n->slot[i]], name) != 0)))
+        i = (i + 1) & mask;
+    return &n->slot[i];
+}
+
+static int rehash(struct mt_site_names *n, unsigned bits)
+{
+    uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
+    if (!slot)
+        return -1;
+    free(n->slot);
+    n->slot = slot;
+    n->bits = bits;
+    size_t mask = ((size_t)1 << bits) - 1;
+    for (size_t k = 1; k < n->count; k++) {
+        size_t i = n->hashes[k] >> (64 - bits);
+        while (slot[i])
+            i = (i + 1) & mask;
+        slot[i] = (uint32_t)k;
+    }
+    return 0;
+}
+
+static int append(struct mt_site_names *n, const char *name, uint64_t h)
+{
+    if (n->count == n->room) {
+        size_t room = n->room ? 2 * n->room : 64;
+        char **names = realloc(n->names, room * sizeof *names);
+        if (names)
+            n->names = names;
+        uint64_t *hashes = names ? realloc(n->hashes, room * sizeof *hashes) : NULL;
+        if (!hashes)
+            return -1;
+        n->hashes = hashes;
+        n->room = room;
+    }
+    char *copy = strdup(name);
+    if (!copy)
+        return -1;
+    n->names[n->count] = copy;
+    n->hashes[n->count++] = h;
+    return 0;
+}
+
+/* Its number, or -1 without memory. */
+static int64_t number(struct mt_site_names *n, const char *name)
+{
+    uint64_t h = hash(name);
+    uint32_t *slot = slot_of(n, h, name);
+    if (*slot)
+        return *slot;
+    if (append(n, name, h) != 0)
+        return -1;
+    *slot = (uint32_t)(n->count - 1);
+    int64_t found = *slot;
+    return n->count * 2 > (size_t)1 << n->bits && rehash(n, n->bits + 1) != 0 ? -1 : found;
+}
+
+static void names_free(struct mt_site_names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->names[i]);
+    free(n->names);
+    free(n->hashes);
+    free(n->slot);
+    memset(n, 0, sizeof *n);
+}
+
+int mt_sites_init(struct mt_sites *s)
+{
+    memset(s, 0, sizeof *s);
+    if (rehash(&s->lines, 8) == 0 && rehash(&s->vars, 8) == 0 && append(&s->lines, "?", 0) == 0 &&
+        append(&s->vars, "?", 0) == 0)
+        return 0;
+    mt_sites_free(s);
+    return -1;
+}
+
+void mt_sites_free(struct mt_sites *s)
+{
+    names_free(&s->lines);
+    names_free(&s->vars);
+}
+
+static int enter(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *e)
+{
+    char name[4200];
+    int64_t line = 0, var = 0;
+    if (e->id >= t->count)
+        return 0;
+    if (*e->file) {
+        snprintf(name, sizeof name, "%s:%" PRIu64, e->file, e->line);
+        line = number(&s->lines, name);
+    }
+    if (*e->var)
+        var = number(&s->vars, e->var);
+    if (line < 0 || var < 0)
+        return -1;
+    t->line[e->id] = (uint32_t)line;
+    t->var[e->id] = (uint32_t)var;
+    return 0;
+}
+
+int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *sites, size_t n)
+{
+    size_t i = 0;
+    memset(t, 0, sizeof *t);
+    for (size_t k = 0; k < n; k++)
+        if (sites[k].id < MOST_SITES && sites[k].id >= t->count)
+            t->count = sites[k].id + 1;
+    t->line = calloc(t->count + 1, sizeof *t->line);
+    t->var = calloc(t->count + 1, sizeof *t->var);
+    while (t->line && t->var && i < n && enter(s, t, &sites[i]) == 0)
+        i++;
+    if (t->line && t->var && i == n)
+        return 0;
+    mt_site_table_free(t);
+    return -1;
+}
+
+void mt_site_table_free(struct mt_site_table *t)
+{
+    free(t->line);
+    free(t->var);
+    memset(t, 0, sizeof *t);
+}

@@ -1,0 +1,156 @@
+#include "stack.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 30 };
+
+static size_t slot_of(const struct mt_stack *s, uint64_t line)
+{
+    size_t mask = ((size_t)1 << s->bits) - 1;
+    size_t i = (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);
+    while (s->slot[i].time && s->slot[i].line != line)
+        i = (i + 1) & mask;
+    return i;
+}
+
+struct mt_stack_entry *mt_stack_find(const struct mt_stack *s, uint64_t line)
+{
+    if (!s->slot)
+        return NULL;
+    struct mt_stack_entry *e = &s->slot[slot_of(s, line)];
+    return e->time ? e : NULL;
+}
+
+/* ---- times ---- */
+
+static void tree_add(struct mt_stack *s, uint32_t time, uint32_t n)
+{
+    uint32_t words = s->cap / 64 + 1;
+    for (uint32_t w = time / 64 + 1; w <= words; w += w & -w)
+        s->tree[w] += n;
+}
+
+static void bear(struct mt_stack *s, uint32_t time)
+{
+    s->alive[time / 64] |= 1ull << time % 64;
+    tree_add(s, time, 1);
+}
+
+static void end(struct mt_stack *s, uint32_t time)
+{
+    s->alive[time / 64] &= ~(1ull << time % 64);
+    tree_add(s, time, (uint32_t)-1);
+}
+
+/* Lines used last at this time or before. */
+static uint32_t rank_of(const struct mt_stack *s, uint32_t time)
+{
+    uint32_t n = (uint32_t)__builtin_popcountll(s->alive[time / 64] & ~0ull >> (63 - time % 64));
+    for (uint32_t w = time / 64; w; w -= w & -w)
+        n += s->tree[w];
+    return n;
+}
+
+/* Makes room for times: those that are no last use any more go, and the list gets room for twice its lines.
+ */
+static int compact(struct mt_stack *s)
+{
+    if (s->lines > MOST)
+        return -1;
+    struct mt_stack t = *s;
+    t.cap = s->lines < 16 ? 63 : (s->lines / 32 + 1) * 64 - 1;
+    t.at = malloc(((size_t)t.cap + 1) * sizeof *t.at);
+    t.alive = calloc(t.cap / 64 + 1, sizeof *t.alive);
+    t.tree = calloc(t.cap / 64 + 2, sizeof *t.tree);
+    if (!t.at || !t.alive || !t.tree) {
+        free(t.at);
+        free(t.alive);
+        free(t.tree);
+        return -1;
+    }
+    t.now = 0;
+    uint64_t line;
+    for (uint32_t time = 0; mt_stack_next(s, &time, &line);) {
+        t.at[++t.now] = line;
+        t.alive[t.now / 64] |= 1ull << t.now % 64;
+        t.slot[slot_of(&t, line)].time = t.now;
+    }
+    uint32_t words = t.cap / 64 + 1;
+    for (uint32_t w = 1; w <= words; w++) {
+        t.tree[w] += (uint32_t)__builtin_popcountll(t.alive[w - 1]);
+        uint32_t up = w + (w & -w);
+        if (up <= words)
+            t.tree[up] += t.tree[w];
+    }
+    free(s->at);
+    free(s->alive);
+    free(s->tree);
+    *s = t;
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static int grow(struct mt_stack *s)
+{
+    struct mt_stack t = *s;
+    t.bits = s->slot ? s->bits + 1 : 4;
+    t.slot = calloc((size_t)1 << t.bits, sizeof *t.slot);
+    if (!t.slot)
+        return -1;
+    for (size_t i = 0; s->slot && i < (size_t)1 << s->bits; i++)
+        if (s->slot[i].time)
+            t.slot[slot_of(&t, s->slot[i].line)] = s->slot[i];
+    free(s->slot);
+    *s = t;
+    return 0;
+}
+
+uint64_t mt_stack_use(struct mt_stack *s, uint64_t line)
+{
+    if (s->lines && s->at[s->now] == line)
+        return 0;
+    if ((!s->slot || ((size_t)s->lines + 1) * 2 > (size_t)1 << s->bits) && grow(s) != 0)
+        return MT_STACK_FAILED;
+    if ((!s->at || s->now == s->cap) && compact(s) != 0)
+        return MT_STACK_FAILED;
+    struct mt_stack_entry *e = &s->slot[slot_of(s, line)];
+    uint64_t distance = MT_STACK_COLD;
+    if (e->time) {
+        distance = s->lines - rank_of(s, e->time);
+        end(s, e->time);
+    } else {
+        *e = (struct mt_stack_entry){.line = line};
+        s->lines++;
+    }
+    e->time = ++s->now;
+    s->at[s->now] = line;
+    bear(s, s->now);
+    return distance;
+}
+
+int mt_stack_next(const struct mt_stack *s, uint32_t *time, uint64_t *line)
+{
+    uint32_t t = *time + 1;
+    if (!s->at || t > s->now)
+        return 0;
+    uint32_t word = t / 64;
+    uint64_t bits = s->alive[word] & ~0ull << t % 64;
+    while (!bits) {
+        if (++word > s->now / 64)
+            return 0;
+        bits = s->alive[word];
+    }
+    *time = word * 64 + (uint32_t)__builtin_ctzll(bits);
+    *line = s->at[*time];
+    return 1;
+}
+
+void mt_stack_free(struct mt_stack *s)
+{
+    free(s->slot);
+    free(s->at);
+    free(s->alive);
+    free(s->tree);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,41 @@
+/* Uses of lines in order, and for each how many other lines were used since the last use of the same one: the
+ * position in a list by last use ("LRU stack"). Time and memory: O(log lines) a use, O(lines). */
+#ifndef MT_ANALYSIS_STACK_H
+#define MT_ANALYSIS_STACK_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_stack_entry {
+    uint64_t line;
+    uint32_t time; /* of its last use; 0: free */
+    uint32_t mark; /* the user's */
+};
+
+struct mt_stack {
+    struct mt_stack_entry *slot; /* open addressing */
+    unsigned bits;
+    uint32_t lines; /* in the list */
+    uint32_t now;   /* time of the last use; times are 1 .. cap */
+    uint32_t cap;
+    uint64_t *at;    /* line used at a time */
+    uint64_t *alive; /* a bit per time: it is the last use of its line */
+    uint32_t *tree;  /* Fenwick tree over the words of `alive` */
+};
+
+#define MT_STACK_COLD UINT64_MAX
+#define MT_STACK_FAILED (UINT64_MAX - 1)
+
+/* Zero-initialised is empty. One use: the distance, or COLD for a first one, or FAILED (no memory, or more
+ * than 2^30 lines). */
+uint64_t mt_stack_use(struct mt_stack *s, uint64_t line);
+/* The entry of the line, NULL if it was never used. Valid until the next use. */
+struct mt_stack_entry *mt_stack_find(const struct mt_stack *s, uint64_t line);
+/* The line used last; only if s->lines > 0. */
+static inline uint64_t mt_stack_top(const struct mt_stack *s)
+{
+    return s->at[s->now];
+}
+/* Lines by last use, earliest first: *time is 0 at first. 0: no more. */
+int mt_stack_next(const struct mt_stack *s, uint32_t *time, uint64_t *line);
+void mt_stack_free(struct mt_stack *s);
+#endif

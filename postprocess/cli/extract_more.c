@@ -1,0 +1,216 @@
+#define _GNU_SOURCE
+#include "extract_more.h"
+#include "../analysis/order.h"
+#include "../analysis/shadow.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS_AT_A_TIME = 4096 };
+
+void mt_extract_more_init(struct mt_extract_more *x)
+{
+    memset(x, 0, sizeof *x);
+    x->options.line_bits = MT_LINE_BITS;
+    x->options.top = 10;
+    x->devices = 2;
+}
+
+/* ---- options ---- */
+
+int mt_extract_more_section(struct mt_extract_more *x, const char *name, size_t length)
+{
+    if (length == 4 && strncasecmp(name, "more", 4) == 0) {
+        x->options.chosen = (1u << MT_MORE_SECTIONS) - 1;
+        return 1;
+    }
+    for (unsigned i = 0; i < MT_MORE_SECTIONS; i++)
+        if (strlen(mt_more_names[i]) == length && strncasecmp(name, mt_more_names[i], length) == 0) {
+            x->options.chosen |= 1u << i;
+            return 1;
+        }
+    return 0;
+}
+
+/* The exponent of a power of two; -1 if it is none. */
+static int exponent(const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n == 0 || n & (n - 1))
+        return -1;
+    return __builtin_ctzl(n);
+}
+
+static int in_range(const char *text, unsigned long first, unsigned long last, unsigned long *n)
+{
+    char *end;
+    *n = strtoul(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && *n >= first && *n <= last;
+}
+
+int mt_extract_more_option(struct mt_extract_more *x, int option, const char *value)
+{
+    unsigned long n;
+    int bits = exponent(value);
+    switch (option) {
+    case MT_OPT_LINE_SIZE:
+        if (bits < MT_SECTOR_BITS || bits > 12)
+            return mt_cli_usage("--line-size is a power of two from 32 to 4096, not '%s'", value);
+        x->options.line_bits = (unsigned)bits;
+        return 0;
+    case MT_OPT_SAMPLE:
+        if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)
+            return mt_cli_usage("--sample is a power of two up to 2^24 (one of so many lines), not '%s'",
+                                value);
+        x->options.sample_bits = (unsigned)bits;
+        return 0;
+    case MT_OPT_DEVICES:
+        if (!in_range(value, 1, MT_PLACE_MOST_DEVICES, &n))
+            return mt_cli_usage("--devices is a number from 1 to %d, not '%s'", MT_PLACE_MOST_DEVICES, value);
+        x->devices = (unsigned)n;
+        return 0;
+    default:
+        if (!in_range(value, 0, 1000000, &n))
+            return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
+        x->options.top = n;
+        return 0;
+    }
+}
+
+/* ---- reading ---- */
+
+int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, size_t ninputs)
+{
+    size_t nallocs;
+    if (!x->options.chosen)
+        return 0;
+    const struct mt_alloc_event *allocs = mt_source_allocs(source, &nallocs);
+    x->source = source;
+    x->ninputs = ninputs;
+    x->tables = calloc(ninputs, sizeof *x->tables);
+    x->known = calloc(ninputs, sizeof *x->known);
+    return x->tables && x->known && mt_sites_init(&x->sites) == 0 &&
+                   mt_more_init(&x->more, &x->options, allocs, nallocs) == 0
+               ? 0
+               : -1;
+}
+
+static const struct mt_site_table *table_of(struct mt_extract_more *x, size_t input)
+{
+    const struct mt_companion *c = mt_source_companion(x->source, input);
+    if (!x->known[input] && c && mt_sites_table(&x->sites, &x->tables[input], c->sites, c->nsites) == 0)
+        x->known[input] = 1;
+    return x->known[input] ? &x->tables[input] : NULL;
+}
+
+int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, int selected)
+{
+    struct mt_access_run runs[RUNS_AT_A_TIME];
+    int rc = 0;
+    if (!x->options.chosen || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
+        return 0;
+    if (item->flags & MT_BATCH_BEGIN) {
+        const struct mt_run_launch l = {.superstep = item->superstep,
+                                        .kernel = item->kernel,
+                                        .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
+                                        .sites = table_of(x, item->input),
+                                        .begins = 1,
+                                        .selected = selected};
+        rc = mt_more_launch(&x->more, &l);
+    }
+    if (rc == 0 && item->kind == MT_ITEM_RUNS)
+        return mt_more_runs(&x->more, item->runs, item->count);
+    for (size_t i = 0, taken; rc == 0 && i < item->count; i += taken) {
+        size_t n = mt_runs_from_records(item->records + i, item->count - i, runs, RUNS_AT_A_TIME, &taken);
+        rc = mt_more_runs(&x->more, runs, n);
+    }
+    return rc;
+}
+
+/* ---- placement ---- */
+
+static int by_cta(const void *a, const void *b, void *arg)
+{
+    const struct mt_comm *c = arg;
+    uint64_t x = mt_cta_order(c->actors[*(const uint32_t *)a].cta),
+             y = mt_cta_order(c->actors[*(const uint32_t *)b].cta);
+    return x < y ? -1 : x > y;
+}
+
+/* The CTAs of one launch; node[] by actor. `order` has room for all of them. */
+static int add_launch(struct mt_placement *p, const struct mt_comm *c, const struct mt_comm_launch *l,
+                      uint32_t *node, uint32_t *order)
+{
+    size_t n = 0;
+    int rc = mt_placement_launch(p);
+    for (uint32_t i = l->first; i < l->end; i++)
+        if (c->actors[i].instance == i)
+            order[n++] = i;
+    qsort_r(order, n, sizeof *order, by_cta, (void *)c);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        node[order[i]] = (uint32_t)p->nnodes;
+        rc = mt_placement_cta(p, mt_cta_order(c->actors[order[i]].cta));
+    }
+    return rc;
+}
+
+static int place(struct mt_extract_more *x, const struct mt_comm *c)
+{
+    struct mt_placement *p = &x->placement;
+    uint32_t *node = calloc(c->nactors + 1, sizeof *node), *order = malloc((c->nactors + 1) * sizeof *order);
+    int rc = node && order && mt_placement_init(p, x->devices) == 0 ? 0 : -1;
+    for (size_t i = 0; i < c->nlaunches && rc == 0; i++)
+        rc = add_launch(p, c, &c->launches[i], node, order);
+    for (size_t i = 0; i < c->ntransfers && rc == 0; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        if (!((t->src | t->dst) & MT_ENTRY_HOST))
+            rc = mt_placement_edge(p, node[t->src], node[t->dst], t->size);
+    }
+    free(node);
+    free(order);
+    return rc ? rc : mt_placement_solve(p);
+}
+
+int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm)
+{
+    if (!x->options.chosen)
+        return 0;
+    if (mt_more_finish(&x->more) != 0)
+        return -1;
+    if (mt_extract_more_has(x, MT_MORE_COALESCING) && !mt_more_has_masks(&x->more))
+        strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have)");
+    if (mt_extract_more_has(x, MT_MORE_LINES) && !mt_more_has_sites(&x->more, MT_BY_LINE))
+        strcpy(x->notes[1], "lines: lines and variables are null, the trace has no sites (compact traces of "
+                            "kernels have)");
+    for (int i = 0; i < 2; i++)
+        if (x->notes[i][0])
+            mt_cli_say("%s", x->notes[i]);
+    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? place(x, comm) : 0;
+}
+
+void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j)
+{
+    for (int i = 0; i < 2; i++)
+        if (x->notes[i][0])
+            mt_json_text(j, NULL, x->notes[i]);
+}
+
+int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const struct mt_comm *comm)
+{
+    if (!x->options.chosen)
+        return 0;
+    if (mt_more_write(j, &x->more, &x->sites) != 0)
+        return -1;
+    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? mt_placement_write(j, &x->placement, comm) : 0;
+}
+
+void mt_extract_more_free(struct mt_extract_more *x)
+{
+    mt_more_free(&x->more);
+    mt_sites_free(&x->sites);
+    for (size_t i = 0; i < x->ninputs && x->tables; i++)
+        mt_site_table_free(&x->tables[i]);
+    free(x->tables);
+    free(x->known);
+    mt_placement_free(&x->placement);
+}

@@ -1,0 +1,53 @@
+/* What mt-extract does for the further analyses (analysis/more.h, analysis/placement.h). */
+#ifndef MT_CLI_EXTRACT_MORE_H
+#define MT_CLI_EXTRACT_MORE_H
+#include "cli.h"
+#include "../analysis/comm.h"
+#include "../analysis/more.h"
+#include "../analysis/placement.h"
+#include "../output/json.h"
+#include "../output/more_json.h"
+
+struct mt_extract_more {
+    struct mt_more_options options;
+    unsigned devices;
+    /* state */
+    const struct mt_source *source;
+    struct mt_more more;
+    struct mt_sites sites;
+    struct mt_site_table *tables; /* by input */
+    int *known;
+    size_t ninputs;
+    struct mt_placement placement;
+    char notes[2][200];
+};
+
+enum { MT_OPT_LINE_SIZE = 768, MT_OPT_SAMPLE, MT_OPT_DEVICES, MT_OPT_TOP };
+#define MT_MORE_OPTIONS                                                                                      \
+    {"line-size", required_argument, NULL, MT_OPT_LINE_SIZE},                                                \
+        {"sample", required_argument, NULL, MT_OPT_SAMPLE},                                                  \
+        {"devices", required_argument, NULL, MT_OPT_DEVICES},                                                \
+    {                                                                                                        \
+        "top", required_argument, NULL, MT_OPT_TOP                                                           \
+    }
+
+void mt_extract_more_init(struct mt_extract_more *x);
+/* Chooses the section of this name, or all of them ("more"). 0: there is none. */
+int mt_extract_more_section(struct mt_extract_more *x, const char *name, size_t length);
+/* One of MT_MORE_OPTIONS: 0, or an exit code after saying why. */
+int mt_extract_more_option(struct mt_extract_more *x, int option, const char *value);
+static inline int mt_extract_more_has(const struct mt_extract_more *x, enum mt_more_section s)
+{
+    return x->options.chosen >> s & 1;
+}
+
+/* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
+int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, size_t ninputs);
+/* Batches and runs; others do not matter. */
+int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, int selected);
+int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm);
+/* Members of the object, and of the array of notes, under way. */
+int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const struct mt_comm *comm);
+void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j);
+void mt_extract_more_free(struct mt_extract_more *x);
+#endif

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""The further analyses of mt-extract: on random raw traces against brute force, placements computed again and, where
+there are few CTAs, compared with all placements there are; options and cases by hand.
+
+usage: more_extract_test.py MT_EXTRACT [CASES]
+"""
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from multiprocessing import Pool
+
+import brute
+import brute_more
+import property_test
+import traces
+
+POLICIES = ("block", "robin", "mincut")
+TABLES = ("lines", "coalescing", "reuse", "sharing", "conflicts")
+
+
+def extract(program, paths, *options):
+    r = subprocess.run([program, "--sections", "CDV,transfers,more", *options, *paths], capture_output=True, timeout=120)
+    return r, json.loads(r.stdout) if r.stdout else None
+
+
+def edges(out):
+    """[(source CTA, reader CTA, bytes)], CTAs as (superstep, kernel, text)."""
+    found = []
+    for path, leaf in property_test.leaves(out["transfers"], 6):
+        if "<host>" not in (path[0], path[3]):
+            found.append(((path[2], path[0], path[1]), (path[5], path[3], path[4]), leaf["Size"]))
+    return found
+
+
+def launches(out):
+    """{(superstep, kernel): [CTA texts, z-major]}; from the data volumes, which stand in this order."""
+    return {(s, k): list(ctas) for k, steps in out["CDV"].items() for s, ctas in steps.items()}
+
+
+def crossing(es, place):
+    return sum(n for a, b, n in es if place[a] != place[b])
+
+
+def simple(ctas, devices):
+    block, robin = {}, {}
+    for (s, k), texts in ctas.items():
+        for i, t in enumerate(texts):
+            block[s, k, t] = i * devices // len(texts)
+            robin[s, k, t] = i % devices
+    return block, robin
+
+
+def best(es, ctas, devices):
+    """The least that any placement with equal shares lets cross; None if there are too many."""
+    ways = []
+    for (s, k), texts in ctas.items():
+        share = -(-len(texts) // devices)
+        if devices ** len(texts) > 5000:
+            return None
+        ways.append([dict(zip(((s, k, t) for t in texts), d)) for d in itertools.product(range(devices), repeat=len(texts))
+                     if all(d.count(i) <= share for i in range(devices))])
+    count = 1
+    for w in ways:
+        count *= len(w)
+    if count > 3000:
+        return None
+    return min(crossing(es, {k: v for part in choice for k, v in part.items()}) for choice in itertools.product(*ways))
+
+
+def check_placement(out, devices):
+    p, es, ctas = out["placement"], edges(out), launches(out)
+    places = dict(zip(POLICIES, simple(ctas, devices)))
+    places["mincut"] = {(s, k, t): d for k, steps in p["assignment"].items() for s, ts in steps.items()
+                        for t, d in ts.items()}
+    if set(places["mincut"]) != set(places["block"]):
+        return "the assignment has other CTAs"
+    for (s, k), texts in ctas.items():
+        share = -(-len(texts) // devices)
+        mine = [places["mincut"][s, k, t] for t in texts]
+        if any(mine.count(d) > share for d in range(devices)) or any(d not in range(devices) for d in mine):
+            return "launch %s is not dealt out evenly: %s" % (s, mine)
+    if p["devices"] != devices or p["load"] != sum(n for _, _, n in es):
+        return "devices or load"
+    for policy, place in places.items():
+        got = p["policies"][policy]
+        matrix = [[sum(n for a, b, n in es if (place[a], place[b]) == (i, j)) for j in range(devices)]
+                  for i in range(devices)]
+        if got["cross"] != crossing(es, place) or got["traffic"] != matrix:
+            return "%s: %s, not %d %s" % (policy, got, crossing(es, place), matrix)
+        for (s, k) in ctas:
+            into = [e for e in es if e[1][:2] == (s, k)]
+            cell = p["kernels"][k][s]
+            if cell[policy] != crossing(into, place) or cell["load"] != sum(n for _, _, n in into):
+                return "%s into %s %s" % (policy, k, s)
+    cut = p["policies"]["mincut"]["cross"]
+    if cut > min(p["policies"][x]["cross"] for x in POLICIES):
+        return "mincut is worse than the simple ones"
+    least = best(es, ctas, devices)
+    if least is not None and cut < least:
+        return "mincut %d is better than the best, %d" % (cut, least)
+    return None
+
+
+def as_runs(data, metas, options):
+    """The launches of a case as brute_more wants them: one access a run."""
+    events = [e for e in brute.order(data, metas, False) if e[0] == "launch"]
+    first, end = options["supersteps"] or (0, None)
+    return [{"superstep": s, "seq": None, "kernel": name,
+             "selected": s >= first and (end is None or s < end)
+             and (options["kernels"] is None or re.search(options["kernels"], name) is not None),
+             "runs": [{"cta": r["cta"], "sm": r["sm"], "type": r["type"], "size": r["size"], "addresses": [r["addr"]],
+                       "mask": 0, "site": 0} for r in records]}
+            for s, (_, name, records) in enumerate(events)]
+
+
+def run_case(job):
+    program, seed = job
+    rng = random.Random(seed)
+    data, metas, options, _, _ = property_test.make_case(rng, False)
+    if any(r["size"] > 500 for e in brute.order(data, metas, False) if e[0] == "launch" for r in e[2]):
+        return None  # too slow to count byte by byte
+    devices, line, bits = rng.choice([1, 2, 3, 4]), rng.choice([32, 64, 128, 4096]), rng.choice([0, 0, 2])
+    folder = tempfile.mkdtemp(prefix="mt-more-", dir=os.environ.get("MT_TEST_TMP"))
+    paths = []
+    for i, (d, m) in enumerate(zip(data, metas)):
+        paths.append(os.path.join(folder, "t%d" % i))
+        with open(paths[-1], "wb") as f:
+            f.write(d)
+        if m is not None:
+            with open(paths[-1] + ".meta", "w") as f:
+                f.write(m)
+    flags = ["--devices=%d" % devices, "--line-size=%d" % line, "--sample=%d" % 2**bits]
+    chosen = property_test.command(program, paths, dict(options, sections=["more"]))[3:-len(paths)]
+    r, out = extract(program, paths, *flags, *chosen)
+    expected = brute_more.analyse(as_runs(data, metas, options), [], [], line, bits)
+    problem = None
+    if out is None:
+        problem = "no output"
+    elif json.dumps({k: out[k] for k in TABLES}) != json.dumps(expected):
+        problem = "differs\n got      %s\n expected %s" % (json.dumps({k: out[k] for k in TABLES}), json.dumps(expected))
+    elif options["kernels"] is None and options["supersteps"] is None:
+        problem = check_placement(out, devices)
+    shutil.rmtree(folder)
+    return problem and "seed %d %s %s: %s\n%s" % (seed, flags, chosen, problem, r.stderr.decode())
+
+
+def write(folder, name, launches_):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as f:
+        f.write(traces.trace(launches_))
+    return path
+
+
+def check(what, condition):
+    if not condition:
+        sys.exit("failed: " + what)
+
+
+def by_hand(program, folder):
+    at = lambda kind, size, address, x: traces.record(x % 4, kind, size, address, (x, 0, 0))
+    # Four CTAs write a word each into one line, then each reads its own: false sharing, no conflict.
+    path = write(folder, "false", [("k", [at(traces.STORE, 4, 0x1000 + 4 * x, x) for x in range(4)] * 3)])
+    _, out = extract(program, [path])
+    cell = out["sharing"]["kernels"]["k"]["0"]
+    check("a line of four words of four CTAs is falsely shared",
+          cell["top"] == [{"address": "0x1000", "allocation": None, "sharing": "false", "accesses": 12, "writers": 4}])
+    check("words apart do not conflict", out["conflicts"] == {})
+    # With lines of 32 bytes and words 32 bytes apart there is none.
+    path = write(folder, "padded", [("k", [at(traces.STORE, 4, 0x1000 + 32 * x, x) for x in range(4)])])
+    check("padding helps", extract(program, [path], "--line-size=32")[1]["sharing"]["kernels"]["k"]["0"]["top"] == [])
+    # A race: CTA 1 loads what CTA 0 stores, three of the four bytes.
+    path = write(folder, "race", [("k", [at(traces.STORE, 4, 0x1000, 0), at(traces.LOAD, 4, 0x1001, 1)])])
+    check("a load of stored bytes conflicts", extract(program, [path])[1]["conflicts"]["k"]["0"] == [
+        {"a": {"type": "load", "line": None}, "b": {"type": "store", "line": None}, "bytes": 3, "address": "0x1001",
+         "allocation": None, "ctas": [[1, 0, 0], [0, 0, 0]]}])
+    # The same in two launches is ordered, and atomics do not race with each other.
+    path = write(folder, "fine", [("k", [at(traces.STORE, 4, 0x1000, 0)]), ("k", [at(traces.LOAD, 4, 0x1001, 1)]),
+                                  ("a", [at(traces.ATOMIC, 4, 0x1000, x) for x in range(5)])])
+    check("launches and atomics are in order", extract(program, [path])[1]["conflicts"] == {})
+    # A loop over 5 lines, 3 times, by one CTA: 5 cold, then distance 4 always.
+    path = write(folder, "loop", [("k", [at(traces.LOAD, 4, 0x1000 + 128 * i, 0) for i in range(5)] * 3)])
+    level = {"contexts": 1, "lines": 5, "largest": 5, "cold": 5, "histogram": {"4": 10}}
+    check("a cyclic loop has distance n - 1", extract(program, [path])[1]["reuse"]["kernels"] ==
+          {"k": {"0": {"uses": 15, "CTA": level, "SM": level, "device": level}}})
+    # Kernel b's CTA i reads what kernel a's CTA 7 - i wrote: what a simple placement gets wrong and a good one need not.
+    path = write(folder, "mirror", [("a", [at(traces.STORE, 8, 0x1000 + 8 * x, x) for x in range(8)]),
+                                    ("b", [at(traces.LOAD, 8, 0x1000 + 8 * (7 - x), x) for x in range(8)])])
+    p = extract(program, [path], "--devices=2")[1]["placement"]
+    check("all cross in blocks, none at best",
+          [p["policies"][x]["cross"] for x in POLICIES] == [64, 64, 0] and p["load"] == 64)
+    return path
+
+
+def usage(program, path):
+    for option in ("--line-size=16", "--line-size=100", "--line-size=x", "--sample=3", "--sample=0", "--devices=0",
+                   "--devices=257", "--devices=two", "--top=-1", "--sections=morer"):
+        r = subprocess.run([program, option, path], capture_output=True)
+        check(option + " is refused", r.returncode == 2 and not r.stdout and option.split("=")[1].encode() in r.stderr)
+    r = subprocess.run([program, path], capture_output=True)
+    check("none of them by default", not set(json.loads(r.stdout)) & set(TABLES + ("placement",)))
+    out = json.loads(subprocess.run([program, "-s", "conflicts,KDV,Sharing", path], capture_output=True).stdout)
+    check("only those that are named", [k for k in out if k in TABLES + ("KDV", "KCV", "placement", "transfers")] ==
+          ["KDV", "sharing", "conflicts"])
+
+
+def error_bound(program, folder):
+    """What --sample states as standard errors holds within four of them, on lines of very different use."""
+    rng = random.Random(5)
+    records = []
+    for _ in range(40000):
+        line = min(int(rng.paretovariate(0.7)), 3000) if rng.random() < 0.7 else rng.randrange(6000)
+        records.append(traces.record(0, traces.LOAD, 4, 0x100000 + 128 * line, (rng.randrange(3), 0, 0)))
+    path = write(folder, "skewed", [("k", records)])
+    exact = extract(program, [path])[1]["reuse"]["kernels"]["k"]["0"]
+    for sample in (2, 8, 16):
+        got = extract(program, [path], "--sample=%d" % sample)[1]["reuse"]["kernels"]["k"]["0"]
+        check("uses are counted, not estimated", got["uses"] == exact["uses"] == 40000)
+        check("working set at %d" % sample,
+              abs(got["device"]["lines"] - exact["device"]["lines"]) <= 4 * got["error_lines"])
+        for level in ("CTA", "SM", "device"):
+            check("cold uses at %d" % sample, abs(got[level]["cold"] - exact[level]["cold"]) <= 4 * got["error_uses"])
+            # Uses at or beyond a distance; a factor of two allows for the distance's own error.
+            beyond = lambda h, d: sum(n for b, n in h.items() if int(b) >= d)
+            for d in (512, 1024, 2048):
+                low, high = beyond(exact[level]["histogram"], 2 * d), beyond(exact[level]["histogram"], d // 2)
+                n, e = beyond(got[level]["histogram"], d), 4 * got["error_uses"]
+                check("uses beyond %d at %d" % (d, sample), low - e <= n <= high + e)
+
+
+def main():
+    program = sys.argv[1]
+    cases = int(sys.argv[2]) if len(sys.argv) > 2 else 300
+    os.environ["PYTHONHASHSEED"] = "0"
+    with tempfile.TemporaryDirectory(prefix="mt-more-") as folder:
+        usage(program, by_hand(program, folder))
+        error_bound(program, folder)
+    failed = 0
+    with Pool(min(4, os.cpu_count() or 1)) as pool:
+        for problem in pool.imap_unordered(run_case, [(program, i) for i in range(1, cases + 1)], chunksize=10):
+            if problem:
+                failed += 1
+                if failed <= 2:
+                    print(problem)
+    print("%d of %d random traces agree" % (cases - failed, cases))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The further analyses against their brute-force counterparts on random runs, in parts merged at random.
+
+usage: more_test.py RUN_ANALYSES [CASES] [SEED]     a failing case's script is kept and its command printed
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from multiprocessing import Pool
+
+import brute_more
+
+KERNELS = ["a", "b<int,3>", "ns::c", "a2"]
+FILES = ["k.cu", "/src/b.cu", ""]
+
+
+def make_sites(rng):
+    ids = rng.sample(range(0, 12), rng.randint(0, 8))
+    return [(i, rng.choice(FILES), rng.choice([7, 12, 100]), rng.choice(["in", "out", ""])) for i in ids]
+
+
+def make_allocs(rng, base, span):
+    """Some use an address again, none lives while another one is there."""
+    allocs = []
+    for i in range(rng.choice([0, 1, 3, 6])):
+        born = 2 * rng.randint(0, 8) + 1  # numbers are of one event each: launches have the even ones
+        start = (base + rng.randrange(0, span)) % 2**64
+        size = min(rng.choice([1, 64, 300, 5000]), 2**64 - start)
+        dead = rng.choice([None, born + 2 * rng.randint(1, 9)])
+        if all(b + n <= start or start + size <= b or (d is not None and d <= born) or (dead is not None and dead <= s)
+               for _, b, n, s, d, _ in allocs):
+            allocs.append((i + 1, start, size, born, dead, rng.choice(["", "x", "y"])))
+    return allocs
+
+
+def make_run(rng, style, base, span, ctas):
+    cta = rng.choice(ctas)
+    kind = rng.choices(brute_more.TYPES, [8, 6, 3, 1])[0]
+    size = rng.choice([4, 4, 4, 8, 16] if style == "words" else [1, 1, 2, 3, 4, 8, 16, 33, 130])
+    step = 4 if style == "words" else 1
+    start = base + rng.randrange(0, span, step)
+    count = rng.choice([1, 1, 2, 5, 32])
+    shape = rng.random()
+    if shape < 0.6:
+        stride = rng.choice([size, size, 0, -size, 4, -4, 64, 128, 132] + ([1, 3] if style == "bytes" else []))
+        addresses, given = [(start + i * stride) % 2**64 for i in range(count)], False
+    else:
+        stride, given = 0, True
+        addresses = [(base + rng.randrange(0, span, step)) % 2**64 for _ in range(count)]
+        if shape > 0.9:  # evenly spaced all the same
+            addresses = [(start + i * size) % 2**64 for i in range(count)]
+    mask = 0
+    if rng.random() < 0.8:
+        mask = sum(1 << lane for lane in rng.sample(range(32), count))
+    run = {"cta": cta, "sm": hash(cta) % 3 if rng.random() < 0.9 else 7, "type": kind, "size": size,
+           "addresses": addresses, "mask": mask, "site": rng.randrange(0, 14)}
+    word = cta[0] << 32 | cta[1] << 16 | cta[2]
+    text = "R %d %d %d %d %d %d %d %d %d" % (addresses[0], stride, word, run["sm"],
+                                             brute_more.TYPES.index(kind) << 28 | size, count, mask,
+                                             0xFFFFFFFF if not mask else rng.randrange(4), run["site"])
+    return run, text + "".join(" %d" % a for a in addresses) if given else text
+
+
+def make_case(rng):
+    style = rng.choice(["words", "bytes"])
+    base = rng.choice([0x7F0000000000, 0x7F0000000FC0, 0x10, 2**64 - 256])
+    span = rng.choice([16, 200, 1500])
+    ctas = [(rng.choice([0, 1, 2, 3, 2**32 - 1]), rng.choice([0, 0, 1, 65535]), rng.choice([0, 0, 2, 65535]))
+            for _ in range(rng.randint(1, 5))]
+    sites, allocs = make_sites(rng), make_allocs(rng, base, span)
+    script = ["S %d %s %d %s" % (i, f or "-", n, v or "-") for i, f, n, v in sites]
+    script += ["A %d %d %d %d %d %s" % (i, b, n, s, 2**64 - 1 if d is None else d, t or "-")
+               for i, b, n, s, d, t in allocs]
+    cut = rng.choice([0, 0.05, 0.3])
+    trace, seq, masked = [], 0, rng.random() < 0.9
+    names = [rng.choice(KERNELS) for _ in range(rng.randint(1, 5))]
+    for superstep, name in enumerate(names):
+        seq += 2 * rng.randint(1, 3)
+        launch = {"superstep": superstep, "seq": rng.choice([seq, seq, None]), "kernel": name,
+                  "selected": rng.random() < 0.8, "runs": []}
+        trace.append(launch)
+        script.append("L %d %d %d %s" % (superstep, 2**64 - 1 if launch["seq"] is None else launch["seq"],
+                                         launch["selected"], name))
+        for _ in range(rng.choice([0, 1, 10, 40])):
+            run, text = make_run(rng, style, base, span, ctas)
+            if not masked:
+                words = text.split()
+                run["mask"], words[7] = 0, "0"
+                text = " ".join(words)
+            launch["runs"].append(run)
+            script.append(text)
+            while rng.random() < cut:
+                script.append("P")
+        while rng.random() < cut:
+            script.append("P")
+    return trace, sites, allocs, script
+
+
+def run_case(job):
+    program, seed = job
+    rng = random.Random(seed)
+    trace, sites, allocs, script = make_case(rng)
+    line_bits, bits, top = rng.choice([5, 6, 7, 7, 9]), rng.choice([0, 0, 0, 1, 3]), rng.choice([0, 1, 2, 10])
+    args = [program, str(line_bits), str(bits), str(top), str(seed)]
+    r = subprocess.run(args, input="\n".join(script).encode() + b"\n", capture_output=True, timeout=60)
+    expected = brute_more.analyse(trace, sites, allocs, 2**line_bits, bits, top)
+    try:
+        got = json.loads(r.stdout)
+    except ValueError as e:
+        got = "%r, exit code %d, %s" % (e, r.returncode, r.stderr.decode(errors="replace"))
+    if r.returncode == 0 and json.dumps(got) == json.dumps(expected):
+        return None
+    kept = os.path.join(tempfile.gettempdir(), "mt-more-%d.script" % seed)
+    with open(kept, "w") as f:
+        f.write("\n".join(script) + "\n")
+    for section in expected:
+        if not isinstance(got, dict) or json.dumps(got.get(section)) != json.dumps(expected[section]):
+            show = got[section] if isinstance(got, dict) and section in got else got
+            return "%s < %s\n%s is\n %s\nnot\n %s" % (" ".join(args), kept, section, json.dumps(show),
+                                                       json.dumps(expected[section]))
+    return "%s < %s: sections %s" % (" ".join(args), kept, list(got))
+
+
+def main():
+    program = sys.argv[1]
+    cases = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    failed = 0
+    os.environ["PYTHONHASHSEED"] = "0"
+    with Pool(min(4, os.cpu_count() or 1)) as pool:
+        for problem in pool.imap_unordered(run_case, [(program, first + i) for i in range(cases)], chunksize=20):
+            if problem:
+                failed += 1
+                if failed <= 2:
+                    print(problem)
+    print("%d of %d random cases agree with brute force" % (cases - failed, cases))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

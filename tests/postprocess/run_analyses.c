@@ -1,0 +1,161 @@
+/* Runs the further analyses on runs from a script, in parts that are merged in a random order, and writes
+ * their sections as JSON. For more_test.py: masks, warps and sites as no raw trace has them.
+ *
+ * usage: run_analyses LINE_BITS SAMPLE_BITS TOP SEED < script
+ *   S id file line var            a site ("-": empty)
+ *   A id base bytes seq free name an allocation; free -1: never
+ *   L superstep seq selected kernel
+ *   R base stride cta smid meta count mask warp site [address...]
+ *   P                             here ends a part */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "../../postprocess/output/more_json.h"
+
+enum { MOST = 4096, LANES = 64 };
+static struct mt_site_event sites[MOST];
+static struct mt_alloc_event allocs[MOST];
+static struct mt_more parts[MOST];
+static char *kernels[MOST];
+static size_t nsites, nallocs, nparts, nkernels;
+static struct mt_sites names;
+static struct mt_site_table table;
+static struct mt_run_launch launch;
+static int fresh; /* the part knows no launch yet */
+
+static void check(int rc)
+{
+    if (rc == 0)
+        return;
+    fprintf(stderr, "no memory\n");
+    exit(1);
+}
+
+static const char *kernel(const char *name)
+{
+    for (size_t i = 0; i < nkernels; i++)
+        if (strcmp(kernels[i], name) == 0)
+            return kernels[i];
+    return kernels[nkernels++] = strdup(name);
+}
+
+static char *text(const char *word)
+{
+    return strdup(strcmp(word, "-") == 0 ? "" : word);
+}
+
+static void new_part(const struct mt_more_options *o)
+{
+    check(mt_more_init(&parts[nparts++], o, allocs, nallocs));
+    fresh = 1;
+}
+
+static void run(char *words[], size_t n)
+{
+    uint64_t addresses[LANES];
+    struct mt_access_run r = {.base = strtoull(words[0], NULL, 0),
+                              .stride = strtoll(words[1], NULL, 0),
+                              .cta = strtoull(words[2], NULL, 0),
+                              .smid = (uint32_t)strtoul(words[3], NULL, 0),
+                              .meta = (uint32_t)strtoul(words[4], NULL, 0),
+                              .count = (uint32_t)strtoul(words[5], NULL, 0),
+                              .mask = (uint32_t)strtoul(words[6], NULL, 0),
+                              .warp = (uint32_t)strtoul(words[7], NULL, 0),
+                              .site = (uint32_t)strtoul(words[8], NULL, 0)};
+    for (size_t i = 9; i < n; i++)
+        addresses[i - 9] = strtoull(words[i], NULL, 0);
+    if (n > 9)
+        r.addresses = addresses;
+    if (fresh) {
+        launch.begins = 0;
+        check(mt_more_launch(&parts[nparts - 1], &launch));
+        fresh = 0;
+    }
+    check(mt_more_runs(&parts[nparts - 1], &r, 1));
+}
+
+static void line(char *words[], size_t n, const struct mt_more_options *o)
+{
+    if (*words[0] == 'S')
+        sites[nsites++] = (struct mt_site_event){.id = strtoull(words[1], NULL, 0),
+                                                 .file = text(words[2]),
+                                                 .line = strtoull(words[3], NULL, 0),
+                                                 .var = text(words[4])};
+    else if (*words[0] == 'A')
+        allocs[nallocs++] = (struct mt_alloc_event){.id = strtoull(words[1], NULL, 0),
+                                                    .base = strtoull(words[2], NULL, 0),
+                                                    .bytes = strtoull(words[3], NULL, 0),
+                                                    .seq = strtoull(words[4], NULL, 0),
+                                                    .free_seq = strtoull(words[5], NULL, 0),
+                                                    .name = text(words[6]),
+                                                    .file = "",
+                                                    .kind = "cudaMalloc"};
+    else if (*words[0] == 'P')
+        new_part(o);
+    else if (*words[0] == 'R')
+        run(words + 1, n - 1);
+    else if (*words[0] == 'L') {
+        if (nparts == 0) {
+            check(mt_sites_init(&names));
+            check(mt_sites_table(&names, &table, sites, nsites));
+            new_part(o);
+        }
+        launch = (struct mt_run_launch){.superstep = strtoull(words[1], NULL, 0),
+                                        .seq = strtoull(words[2], NULL, 0),
+                                        .selected = atoi(words[3]),
+                                        .kernel = kernel(words[4]),
+                                        .begins = 1,
+                                        .sites = &table};
+        check(mt_more_launch(&parts[nparts - 1], &launch));
+        fresh = 0;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct mt_json json;
+    char *words[16 + LANES], *buffer = NULL;
+    size_t room = 0;
+    if (argc != 5)
+        return 2;
+    struct mt_more_options o = {.chosen = (1u << MT_MORE_PLACEMENT) - 1,
+                                .line_bits = (unsigned)atoi(argv[1]),
+                                .sample_bits = (unsigned)atoi(argv[2]),
+                                .top = (size_t)atoi(argv[3])};
+    unsigned seed = (unsigned)atoi(argv[4]);
+    while (getline(&buffer, &room, stdin) > 0) {
+        size_t n = 0;
+        for (char *w = strtok(buffer, " \n"); w && n < 16 + LANES; w = strtok(NULL, " \n"))
+            words[n++] = w;
+        line(words, n, &o);
+    }
+    while (nparts > 1) {
+        size_t i = (unsigned)rand_r(&seed) % (nparts - 1);
+        check(mt_more_merge(&parts[i], &parts[i + 1]));
+        mt_more_free(&parts[i + 1]);
+        memmove(&parts[i + 1], &parts[i + 2], (nparts - i - 2) * sizeof *parts);
+        nparts--;
+    }
+    check(mt_more_finish(&parts[0]));
+    mt_json_open(&json, STDOUT_FILENO);
+    mt_json_object(&json, NULL, 0);
+    check(mt_more_write(&json, &parts[0], &names));
+    mt_json_end(&json);
+    int rc = mt_json_close(&json);
+    mt_more_free(&parts[0]);
+    mt_sites_free(&names);
+    mt_site_table_free(&table);
+    for (size_t i = 0; i < nkernels; i++)
+        free(kernels[i]);
+    for (size_t i = 0; i < nsites; i++) {
+        free((char *)sites[i].file);
+        free((char *)sites[i].var);
+    }
+    for (size_t i = 0; i < nallocs; i++)
+        free((char *)allocs[i].name);
+    free(buffer);
+    return rc != 0;
+}
