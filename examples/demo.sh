@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compiles every example with mt-cc, runs it on the CPU device, extracts the communication, draws pictures.
+# Compiles every example with mt-cc, runs it on the CPU device, extracts the communication, draws pictures and pages.
 # usage: demo.sh BUILD_DIR OUT_DIR     (BUILD_DIR has bin/mt-cc; OUT_DIR is made and its old results are replaced)
 set -euo pipefail
 [ $# -eq 2 ] || { sed -n '3s/^# //p' "$0" >&2; exit 2; }
@@ -25,7 +25,9 @@ one() {
     if ! { "$build/bin/mt-cc" -O2 "$here/$name/$name.cu" -o "$folder/$name" &&
         env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_DIR="$folder" MEMTRACE_DEVICE=cpu \
             "$folder/$name" $arguments &&
-        "$build/bin/mt-extract" --sections $sections "$folder"/MemTrace-pipe-? >"$folder/comm.json"; } >"$folder/log.txt" 2>&1; then
+        "$build/bin/mt-extract" --sections $sections "$folder"/MemTrace-pipe-? >"$folder/comm.json" &&
+        { [ ! -x "$build/bin/mt-report" ] ||
+            "$build/bin/mt-report" "$folder"/MemTrace-pipe-* -o "$folder/report.html"; }; } >"$folder/log.txt" 2>&1; then
         echo "demo: $name failed:" >&2
         cat "$folder/log.txt" >&2
         return 1
@@ -60,11 +62,20 @@ if command -v dot >/dev/null; then
 else
     echo "demo: Graphviz (dot) is not installed; no pictures" >&2
 fi
+if [ -x "$build/bin/mt-report" ]; then
+    reports="Reports, to be opened in a browser:
+$(for name in $examples; do echo "  $out/$name/report.html"; done)
+"
+else
+    reports=
+    echo "demo: mt-report was not built (node-d3 is missing); no reports" >&2
+fi
 cat <<END
 
 comm bytes: loaded by one CTA and written by another one, or by the same one in an earlier launch.
 Stride graphs (which buffer is walked in which steps) and transfers (who sends which bytes to whom):
 $pictures
+$reports
 Each folder in $out holds the program, MemTrace-pipe-N with its companion MemTrace-pipe-N.meta, and comm.json:
   jq '.transfers | keys' $out/stencil_1d/comm.json
   $build/bin/mt-dump $out/stencil_1d/MemTrace-pipe-0 | less

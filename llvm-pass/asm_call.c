@@ -231,6 +231,9 @@ int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRe
     for (unsigned i = (unsigned)dest; i < s->noperands; i++)
         if (add_arg(l, &args, &s->operands[i]))
             return -1;
+    if (!strcmp(s->parts[0], "mbarrier") && mt_asm_has(s, "b64") && args.n + 1 == args.want && !several &&
+        s->nparts > 1 && !strncmp(s->parts[1], "arrive", 6))
+        args.values[args.n++] = mt_asm_const(l, 32, 1); /* the count may be left out */
     if (several) {
         unsigned n = (d->kind == MT_ASM_VECTOR ? d->nitems : 1) + (d->second != NULL);
         slots = mt_asm_slot(l, LLVMArrayType2(l->i64, n), "");

@@ -65,7 +65,8 @@ static void put_string(struct mt_json *j, const char *s)
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
         size_t step = mt_utf8_length((const unsigned char *)s + i, n - i);
-        if (step && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+        if (step && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f &&
+            !(j->html && (c == '<' || c == '>' || c == '&'))) {
             i += step;
             continue;
         }
@@ -141,6 +142,7 @@ void mt_json_open(struct mt_json *j, int fd)
     j->error = 0;
     j->depth = 0;
     j->flat = 0;
+    j->html = 0;
     j->first = 1;
     j->used = 0;
 }

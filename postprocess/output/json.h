@@ -12,6 +12,7 @@ struct mt_json {
     unsigned depth;
     int flat;      /* depth of the outermost flat container, 0: none */
     int first;     /* nothing stands in the container yet */
+    int html;      /* set by the caller after mt_json_open: safe inside an HTML script element */
     char kind[64]; /* closing brackets by depth */
     size_t used;
     char buffer[1 << 16];

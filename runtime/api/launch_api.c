@@ -86,6 +86,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .counted = (k->flags & MT_KERNEL_NO_RECORDS) != 0, /* a GPU does either */
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
+    g->launch.line.called = mt_event_next();
     if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
     g->context = ops ? ops->launch(&g->launch) : NULL;

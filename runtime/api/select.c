@@ -7,6 +7,7 @@
 #include "module.h"
 #include "objects.h"
 #include "stream.h"
+#include "common/nvtx.h"
 #include "common/options.h"
 #include "common/report.h"
 #include "common/trace.h"
@@ -183,5 +184,6 @@ __attribute__((destructor)) static void finish(void)
         mt_gpu()->finish();
     if (!is_gpu)
         mt_stream_finish();
+    mt_nvtx_finish();
     mt_trace_finish();
 }

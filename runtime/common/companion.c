@@ -222,6 +222,7 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
 {
     mt_json_begin(j, "launch");
     mt_json_u64(j, "seq", l->seq);
+    mt_json_u64(j, "called", l->called);
     mt_json_i64(j, "stream", l->stream);
     mt_json_string(j, "kernel", l->kernel);
     mt_json_string(j, "mangled", l->mangled);

@@ -20,7 +20,8 @@ struct mt_companion_head {
 
 struct mt_launch_line {
     uint64_t seq;
-    int64_t stream; /* trace number, -1: none */
+    uint64_t called; /* mt_event_next() when the program called for it */
+    int64_t stream;  /* trace number, -1: none */
     const char *kernel, *mangled, *signature;
     uint32_t grid[3], block[3];
     uint64_t shared; /* dynamic bytes */

@@ -56,6 +56,11 @@ __attribute__((visibility("default"))) void __mt_sequence_moved(void (*tell)(voi
     moved = tell;
 }
 
+uint64_t mt_event_next(void)
+{
+    return atomic_load(&__mt_host_seq);
+}
+
 uint64_t mt_event_seq(void)
 {
     uint64_t given = atomic_fetch_add(&__mt_host_seq, 1);
@@ -239,6 +244,22 @@ void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *s
     }
     mt_json_i64(&line, "stream", f->stream);
     put_site(site);
+    end();
+}
+
+void mt_event_range(const struct mt_event_range *r, int still_open)
+{
+    if (!begin("range"))
+        return;
+    mt_json_u64(&line, "begin", r->begin);
+    mt_json_string(&line, "name", r->name);
+    mt_json_string(&line, "domain", r->domain);
+    mt_json_string(&line, "kind", r->kind);
+    mt_json_u64(&line, "thread", r->thread);
+    mt_json_u64(&line, "begin_ns", r->begin_ns);
+    mt_json_u64(&line, "end_ns", mt_now_ns());
+    if (still_open)
+        mt_json_bool(&line, "open", 1);
     end();
 }
 

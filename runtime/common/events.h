@@ -13,6 +13,8 @@ int mt_tracing(void);
 
 /* The next sequence number, for an event whose line is written later. */
 uint64_t mt_event_seq(void);
+/* The number that the next event gets: those of all before it are lower. */
+uint64_t mt_event_next(void);
 /* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. */
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
                         const struct mt_host_site *site);
@@ -44,6 +46,14 @@ struct mt_event_check {
     uint32_t cta[3], thread[3];
 };
 void mt_event_check(const struct mt_event_check *c);
+/* An NVTX range. Numbered when it begins (mt_event_seq) and again when it ends. */
+struct mt_event_range {
+    const char *name, *domain, *kind; /* domain: "" is the default one; kind: "push" or "start" */
+    uint64_t thread;                  /* that began it: the system's id */
+    uint64_t begin, begin_ns;
+};
+/* It ends now; still_open: the process does. */
+void mt_event_range(const struct mt_event_range *r, int still_open);
 /* what: "device" (id unused), "stream" (id: trace number or -1), "event" (id of the event). */
 void mt_event_sync(const char *what, int64_t id);
 /* op: "record" or "wait". */

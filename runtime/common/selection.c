@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "selection.h"
 #include "ctas.h"
+#include "nvtx.h"
 #include "options.h"
 #include "report.h"
 #include <errno.h>
@@ -121,6 +122,8 @@ static const char *reason(const char *kernel)
 {
     if (!on)
         return "memtrace_stop";
+    if (!mt_nvtx_takes())
+        return "MEMTRACE_NVTX";
     if (rule.chooses && (regexec(&rule.kernels, kernel, 0, NULL, 0) == 0) == rule.others)
         return "MEMTRACE_KERNELS";
     uint64_t n = launches++;

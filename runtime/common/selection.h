@@ -1,7 +1,7 @@
 /* Which launches are traced: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
- * MEMTRACE_FROM_START and the program's memtrace_start and memtrace_stop; and which of their CTAs:
- * MEMTRACE_CTAS, MEMTRACE_SAMPLE. Launches left out run all the same, have a launch line that says why, and
- * count as untraced launches. Thread-safe. */
+ * MEMTRACE_FROM_START, MEMTRACE_NVTX and the program's memtrace_start and memtrace_stop; and which of their
+ * CTAs: MEMTRACE_CTAS, MEMTRACE_SAMPLE. Launches left out run all the same, have a launch line that says why,
+ * and count as untraced launches. Thread-safe. */
 #ifndef MT_COMMON_SELECTION_H
 #define MT_COMMON_SELECTION_H
 #include "companion.h"

@@ -42,6 +42,66 @@ ROW("mbarrier init, arrive, try_wait.parity", "64 threads, four phases")
     out.is([](long i) { return 63 - i % 64 + 100 * (i / 64); });
     r.stores(256, 4);
 }
+// Each form of arrive counts once, or as often as it says; `drop` leaves the later phases, too. `forms`
+// arrivals in all.
+#define ARRIVE_FORM(name, text, count)                                                                       \
+    static __global__ void JOINED(form_, name)(int *out)                                                     \
+    {                                                                                                        \
+        __shared__ u64 bar;                                                                                  \
+        u64 state;                                                                                           \
+        u32 before, after;                                                                                   \
+        int i = threadIdx.x;                                                                                 \
+        if (i == 0)                                                                                          \
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_of(&bar)), "r"(count * 2)    \
+                         : "memory");                                                                        \
+        __syncthreads();                                                                                     \
+        if (i == 0)                                                                                          \
+            arrive_##name(&bar, &state);                                                                     \
+        __syncthreads();                                                                                     \
+        before = done(&bar);                                                                                 \
+        __syncthreads();                                                                                     \
+        if (i == 1)                                                                                          \
+            arrive_##name(&bar, &state);                                                                     \
+        __syncthreads();                                                                                     \
+        after = done(&bar);                                                                                  \
+        out[i] = (int)(before * 10 + after);                                                                 \
+    }                                                                                                        \
+    ROW(text, "the phase ends with the second thread's arrival")                                             \
+    {                                                                                                        \
+        conf::buffer<int> out(r, 32);                                                                        \
+        JOINED(form_, name)<<<1, 32>>>(out);                                                                 \
+        out.is([](long) { return 1; });                                                                      \
+        r.stores(32, 4);                                                                                     \
+    }
+#define JOINED(a, b) a##b
+static __device__ u32 done(u64 *bar) // is phase 0 over?
+{
+    u32 d;
+    asm volatile(
+        "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+        : "=r"(d)
+        : "r"(shared_of(bar))
+        : "memory");
+    return d;
+}
+#define ARRIVE(name, text, count, address, reg)                                                              \
+    static __device__ void arrive_##name(u64 *bar, u64 *state)                                               \
+    {                                                                                                        \
+        asm volatile(text ";" : "=l"(*state) : reg(address) : "memory");                                     \
+    }                                                                                                        \
+    ARRIVE_FORM(name, text, count)
+ARRIVE(plain, "mbarrier.arrive.b64 %0, [%1]", 1, bar, "l")
+ARRIVE(shared, "mbarrier.arrive.shared.b64 %0, [%1]", 1, shared_of(bar), "r")
+ARRIVE(shared_cta, "mbarrier.arrive.shared::cta.b64 %0, [%1]", 1, shared_of(bar), "r")
+ARRIVE(shared_3, "mbarrier.arrive.shared.b64 %0, [%1], 3", 3, shared_of(bar), "r")
+ARRIVE(release, "mbarrier.arrive.release.cta.shared::cta.b64 %0, [%1]", 1, shared_of(bar), "r")
+ARRIVE(release_2, "mbarrier.arrive.release.cta.shared::cta.b64 %0, [%1], 2", 2, shared_of(bar), "r")
+ARRIVE(drop, "mbarrier.arrive_drop.shared::cta.b64 %0, [%1]", 1, shared_of(bar), "r")
+ARRIVE(drop_2, "mbarrier.arrive_drop.shared::cta.b64 %0, [%1], 2", 2, shared_of(bar), "r")
+ARRIVE(no_complete,
+       "mbarrier.arrive.noComplete.shared::cta.b64 %0, [%1], 1; mbarrier.arrive.shared::cta.b64 %0, [%1]", 2,
+       shared_of(bar), "r")
+
 static __global__ void bulk(const int *in, int *out)
 {
     __shared__ __align__(16) int cell[64];

@@ -14,7 +14,7 @@
         T value = (expression);                                                                              \
         out[i] = value;                                                                                      \
     }                                                                                                        \
-    ROW_(name, what, false, CONF_JOIN(1, id))                                                                \
+    ROW_(name, what, false, CONF_JOIN(k, id))                                                                \
     {                                                                                                        \
         conf::buffer<T> out(r, threads);                                                                     \
         CONF_JOIN(kernel_, id)<<<1, threads>>>(out);                                                         \

@@ -246,4 +246,80 @@ ROW("atom.global.cas", "b32 and b64; half of the comparisons fail")
     r.atomics(32, 8);
     r.stores(32, 4);
 }
+static __global__ void hints(int *p)
+{
+    asm volatile("discard.global.L2 [%0], 128;" ::"l"(p) : "memory");
+    asm volatile("discard.L2 [%0], 128;" ::"l"(p) : "memory");
+    asm volatile("applypriority.global.L2::evict_normal [%0], 128;" ::"l"(p) : "memory");
+    asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(p));
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" ::"l"(p));
+    p[threadIdx.x] = 7;
+}
+ROW("discard, applypriority, cp.async.bulk.prefetch", "no access, no record; what is written then, stays")
+{
+    conf::buffer<int> p(r, 64);
+    hints<<<1, 32>>>(p);
+    p.get();
+    for (int i = 0; i < 32; i++)
+        r.same(i, p.h[i], 7);
+    r.stores(32, 4);
+}
+
+// ---- atomics of 128 bits ----
+
+struct alignas(16) wide {
+    u64 low, high;
+};
+static __global__ void exchange(wide *p, wide *old)
+{
+    u64 low, high, t = threadIdx.x;
+    asm volatile(
+        "{ .reg .b128 v, d; mov.b128 v, {%3, %4}; atom.global.exch.b128 d, [%2], v; mov.b128 {%0, %1}, d; }"
+        : "=l"(low), "=l"(high)
+        : "l"(p), "l"(t + 1), "l"(~t)
+        : "memory");
+    old[t] = {low, high};
+}
+ROW("atom.exch.b128", "each of 64 threads' values comes out once, in one piece")
+{
+    conf::buffer<wide> p(r, 1, [](long) { return wide{0, 77}; }), old(r, 64);
+    exchange<<<1, 64>>>(p, old);
+    p.get();
+    old.get();
+    u64 sum = p.h->low;
+    for (int i = 0; i < 64; i++) {
+        sum += old.h[i].low;
+        r.check(old.h[i].high == (old.h[i].low ? ~(old.h[i].low - 1) : 77), "[%d]: %llu, %llx", i,
+                old.h[i].low, old.h[i].high);
+    }
+    r.check(sum == 64 * 65 / 2, "sum %llu", sum);
+    r.atomics(64, 16);
+    r.stores(64, 16);
+    r.only_bytes();
+}
+static __global__ void add_wide(wide *p, wide by)
+{
+    u64 low = 0, high = 0, was_low, was_high;
+    for (;;) {
+        unsigned __int128 sum =
+            ((unsigned __int128)high << 64 | low) + ((unsigned __int128)by.high << 64 | by.low);
+        asm volatile("{ .reg .b128 c, v, d; mov.b128 c, {%3, %4}; mov.b128 v, {%5, %6};\n"
+                     "atom.global.cas.b128 d, [%2], c, v; mov.b128 {%0, %1}, d; }"
+                     : "=l"(was_low), "=l"(was_high)
+                     : "l"(p), "l"(low), "l"(high), "l"((u64)sum), "l"((u64)(sum >> 64))
+                     : "memory");
+        if (was_low == low && was_high == high)
+            return;
+        low = was_low;
+        high = was_high;
+    }
+}
+ROW("atom.cas.b128", "8 CTAs of 64 threads add a number of 128 bits")
+{
+    conf::buffer<wide> p(r, 1, [](long) { return wide{0, 0}; });
+    add_wide<<<8, 64>>>(p, {1ull << 63, 3});
+    p.get();
+    r.check(p.h->low == 0 && p.h->high == 512 * 3 + 256, "%llx, %llx", p.h->high, p.h->low);
+    r.at_least(conf::ATOMIC, 512, 16);
+}
 CONF_MAIN

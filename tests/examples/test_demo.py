@@ -77,6 +77,18 @@ class Demo(unittest.TestCase):
         self.assertEqual(words.count("12 B"), 2 * (ctas - 1) * (steps - 1))
         self.assertEqual(words.count(f"{4 * threads} B"), ctas * (steps - 1))
 
+    def test_reports(self):
+        """A page per example; what it says of the stencil is in test_transfer_picture's formula, too."""
+        reports = re.findall(r"^  (/.*report\.html)$", self.text, re.M)
+        self.assertEqual(len(reports), len(self.table()))
+        for path in reports:
+            with open(path, encoding="utf-8") as f:
+                data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', f.read(), re.S)[1])
+            self.assertTrue(data["complete"], path)
+            self.assertEqual(data["totals"]["records"], self.table()[os.path.basename(os.path.dirname(path))][1])
+            between = sum(row[4] for row in data["transfers"] if data["kernels"][row[0]] != "<host>")
+            self.assertEqual(between, self.table()[os.path.basename(os.path.dirname(path))][2], path)
+
     def test_comm(self):
         for name in self.table():
             with open(os.path.join(self.out, name, "comm.json"), encoding="utf-8") as f:

@@ -91,9 +91,9 @@ esac
         self.write("all", "one\ntwo\nthree\n")
         self.write("log", "")
 
-    def install(self, code=0, **env):
+    def install(self, code=0, what="packages_install", **env):
         script = self.write("go", "log=.\nsay() { echo \"setup: $*\"; }\nfail() { echo \"setup: $*\" >&2; exit 1; }\n"
-                                  ". tools/setup/apt.sh\npackages_install\n")
+                                  f". tools/setup/apt.sh\n{what}\n")
         done = self.run_("bash", script, code=code, PATH=self.path("bin") + os.pathsep + os.environ["PATH"], **env)
         return done, self.read("log").decode()
 
@@ -137,12 +137,25 @@ esac
             self.skipTest("this machine has a sudo")
         self.assertIn("apt-get install --no-install-recommends one", self.install(code=1)[0].stderr)
 
+    def test_packages_of_tests(self):
+        """Those that can be had are installed; the others are no failure."""
+        self.tree("")
+        self.write("tools/setup/packages-tests", "# list\none  a reason\nfour  a browser\n")
+        self.write("known", "one\n")
+        done, log = self.install(what="packages_install_tests")
+        self.assertEqual(log.count(" install "), 1)
+        self.assertRegex(log, r"--no-install-recommends one\n$")
+        self.assertIn("four cannot be had here: tests that need it will be skipped", done.stdout)
+        done, log = self.install(what="packages_install_tests", APT_FAILS="yes")
+        self.assertNotIn("installing one", done.stdout)
+
     def test_reasons(self):
-        """Each package of the real list has one."""
-        with open(os.path.join(world.source, "tools/setup/packages"), encoding="utf-8") as f:
-            for line in f:
-                if line.strip() and not line.startswith("#"):
-                    self.assertGreaterEqual(len(line.split()), 2, line)
+        """Each package of the real lists has one."""
+        for name in ("packages", "packages-tests"):
+            with open(os.path.join(world.source, "tools/setup", name), encoding="utf-8") as f:
+                for line in f:
+                    if line.strip() and not line.startswith("#"):
+                        self.assertGreaterEqual(len(line.split()), 2, line)
 
 
 class Wheels(Case):

@@ -50,6 +50,18 @@ apt_get_install() {
     }
 }
 
+# Those of tools/setup/packages-tests: tests that need one that cannot be had are skipped, and counted as such.
+packages_install_tests() {
+    local name reason
+    command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || return 0
+    while read -r name reason; do
+        dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed && continue
+        say "installing $name: $reason"
+        [ -n "$(apt-cache madison "$name" 2>/dev/null)" ] && apt_get_install "$name" ||
+            say "$name cannot be had here: tests that need it will be skipped"
+    done < <(sed -e 's/#.*//' -e '/^ *$/d' tools/setup/packages-tests)
+}
+
 packages_install() {
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         say "no apt here: the packages named in tools/setup/packages must be there in another way"

@@ -74,6 +74,10 @@ MT_BUILTIN uint32_t mtb_nvvm_fns(uint32_t mask, uint32_t base, int32_t offset)
 {
     return mt_fns(mask, base, offset);
 }
+MT_BUILTIN uint32_t mtb_ptx_fns_b32(uint32_t mask, uint32_t base, int32_t offset)
+{
+    return mt_fns(mask, base, offset);
+}
 
 /* ---- values as they are ---- */
 #define MOVE(name, type)                                                                                     \

@@ -116,9 +116,9 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
     {                                                                                                        \
         return arrive(bar, count, 0, 0);                                                                     \
     }                                                                                                        \
-    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop##space##_b64(uint64_t *bar)                             \
+    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop##space##_b64(uint64_t *bar, uint32_t count)             \
     {                                                                                                        \
-        return arrive(bar, 1, 1, 0);                                                                         \
+        return arrive(bar, count, count, 0);                                                                 \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop_noComplete##space##_b64(uint64_t *bar, uint32_t count)  \
     {                                                                                                        \
@@ -138,13 +138,8 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
     {                                                                                                        \
         return over(bar, parity);                                                                            \
     }
-/* One name, one number of operands: with a count where libcu++ passes one. */
+/* The pass adds a count of 1 where the instruction names none. */
 #define ARRIVE(form)                                                                                         \
-    MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar)                                   \
-    {                                                                                                        \
-        return arrive(bar, 1, 0, 0);                                                                         \
-    }
-#define ARRIVE_COUNT(form)                                                                                   \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar, uint32_t count)                   \
     {                                                                                                        \
         return arrive(bar, count, 0, 0);                                                                     \
@@ -167,7 +162,7 @@ PTX(_shared)
 PTX(_shared__cta)
 ARRIVE()
 ARRIVE(_shared)
-ARRIVE_COUNT(_shared__cta)
+ARRIVE(_shared__cta)
 #define SCOPED(scope, space)                                                                                 \
     WAITS(_acquire_##scope##space)                                                                           \
     WAITS(_relaxed_##scope##space)                                                                           \

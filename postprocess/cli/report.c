@@ -1,0 +1,343 @@
+/* mt-report: traces in, one HTML page out. */
+#define _GNU_SOURCE
+#include "cli.h"
+#include "report_from.h"
+#include "../analysis/buffers.h"
+#include "../analysis/comm.h"
+#include "../analysis/graph.h"
+#include "../output/comm_json.h"
+#include "../output/report.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: mt-report [OPTION]... TRACE...\n"
+    "       mt-report [OPTION]... --from comm.json\n"
+    "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers are "
+    "walked\n"
+    "through. The page needs no network and no other file.\n"
+    "\n"
+    "  mt-report /tmp/MemTrace-pipe-* -o report.html       all streams of a program\n"
+    "  mt-report MemTrace-pipe-0 MemTrace-host.mtc -o report.html    with the host code around them\n"
+    "  mt-report --from comm.json -o report.html           of what mt-extract wrote: volumes and transfers\n"
+    "\n"
+    "TRACE is as in mt-extract; companions (TRACE.meta) that a pattern names along with their traces are no "
+    "inputs\n"
+    "of their own.\n"
+    "\n"
+    "Options:\n"
+    "  -o, --output=FILE       write to FILE instead of standard output\n"
+    "      --from=FILE         take the figures from a comm.json, not from traces\n"
+    "      --title=TEXT        heading of the page (default: the program's name)\n"
+    "      --no-source         do not put lines of source files into the page\n"
+    "      --no-graph          do not make the stride graph, which takes most of the time\n"
+    "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
+    "      --same-cta=local    the same CTA of different supersteps is one CTA\n"
+    "      --strict            leave out what is written and read in one superstep\n"
+    "      --no-host           do not read host copies from the companion, nor host accesses\n"
+    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: as of mt-extract. The page of an incomplete trace says so, and what is missing.\n";
+
+struct make {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    struct mt_comm_options options;
+    struct mt_output out;
+    const char *output, *from, *title;
+    int no_source, no_graph;
+    struct mt_source *source;
+    struct mt_comm comm;
+    struct mt_buffers buffers;
+    struct mt_graph graph;
+    struct mt_report report;
+    struct mt_progress progress;
+    const char **paths;                                    /* without companions */
+    MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
+};
+
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_FROM, OPT_TITLE, OPT_NO_SOURCE, OPT_NO_GRAPH };
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"from", required_argument, NULL, OPT_FROM},
+                                        {"title", required_argument, NULL, OPT_TITLE},
+                                        {"no-source", no_argument, NULL, OPT_NO_SOURCE},
+                                        {"no-graph", no_argument, NULL, OPT_NO_GRAPH},
+                                        {"same-cta", required_argument, NULL, OPT_SAME},
+                                        {"strict", no_argument, NULL, OPT_STRICT},
+                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        MT_COMMON_OPTIONS};
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int take_option(struct make *m, int o)
+{
+    switch (o) {
+    case 'o':
+        m->output = optarg;
+        return 0;
+    case OPT_FROM:
+        m->from = optarg;
+        return 0;
+    case OPT_TITLE:
+        m->title = optarg;
+        return 0;
+    case OPT_NO_SOURCE:
+        m->no_source = 1;
+        return 0;
+    case OPT_NO_GRAPH:
+        m->no_graph = 1;
+        return 0;
+    case OPT_SAME:
+        m->options.local = strcmp(optarg, "local") == 0;
+        return m->options.local || strcmp(optarg, "instance") == 0
+                   ? 0
+                   : mt_cli_usage("--same-cta is local or instance, not '%s'", optarg);
+    case OPT_STRICT:
+        m->options.strict = 1;
+        return 0;
+    case OPT_NO_HOST:
+        m->inputs.flags |= MT_SOURCE_NO_HOST;
+        return 0;
+    default:
+        return mt_common_option(o, &m->inputs, &m->filter, help);
+    }
+}
+
+static int parse(struct make *m, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:" MT_COMMON_SHORT, options, NULL)) != -1)
+        rc = take_option(m, o);
+    if (rc == 0 && m->from && optind < argc)
+        rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
+    return rc;
+}
+
+static int no_memory(void)
+{
+    mt_cli_say("no memory for the report");
+    return MT_EXIT_FAILURE;
+}
+
+/* Does `path` name the companion of another input? */
+static int is_companion(const struct mt_inputs *in, const char *path)
+{
+    size_t n = strlen(path);
+    if (n < 6 || strcmp(path + n - 5, ".meta") != 0)
+        return 0;
+    for (size_t i = 0; i < in->npaths; i++)
+        if (strlen(in->paths[i]) == n - 5 && strncmp(in->paths[i], path, n - 5) == 0)
+            return 1;
+    return 0;
+}
+
+static int take_paths(struct make *m, int argc, char **argv)
+{
+    size_t n = 0;
+    mt_inputs_take(&m->inputs, argc, argv);
+    m->paths = malloc((m->inputs.npaths + 1) * sizeof *m->paths);
+    if (!m->paths)
+        return no_memory();
+    for (size_t i = 0; i < m->inputs.npaths; i++)
+        if (!is_companion(&m->inputs, m->inputs.paths[i]))
+            m->paths[n++] = m->inputs.paths[i];
+    m->inputs.paths = m->paths;
+    m->inputs.npaths = n;
+    return 0;
+}
+
+/* ---- reading ---- */
+
+static int begin_launch(struct make *m, const struct mt_item *item)
+{
+    int selected = mt_filter_match(&m->filter, item->kernel, item->superstep);
+    const struct mt_launch_event **event = MT_REPORT_ADD(m->events);
+    if (!event)
+        return -1;
+    *event = item->launch;
+    if (selected && !m->no_graph)
+        mt_graph_launch(&m->graph, item->kernel, item->launch ? item->launch->seq : MT_SEQ_NONE);
+    return mt_comm_launch(&m->comm, item->kernel, selected);
+}
+
+static int take_item(struct make *m, const struct mt_item *item)
+{
+    if (item->kind == MT_ITEM_COPY)
+        return mt_comm_copy(&m->comm, item->copy);
+    if (item->kind == MT_ITEM_HOST)
+        return mt_comm_host(&m->comm, item->host, item->count);
+    if (item->flags & MT_BATCH_BEGIN && begin_launch(m, item) != 0)
+        return -1;
+    if (mt_comm_records(&m->comm, item->records, item->count) != 0)
+        return -1;
+    return m->no_graph || !m->comm.launches[m->comm.nlaunches - 1].selected
+               ? 0
+               : mt_graph_records(&m->graph, item->records, item->count);
+}
+
+static int read_all(struct make *m)
+{
+    struct mt_item item;
+    struct mt_error err;
+    int rc, ok = 0;
+    while ((rc = mt_source_next(m->source, &item, &err)) > 0 && ok == 0) {
+        ok = take_item(m, &item);
+        mt_progress_step(&m->progress, m->source, m->comm.records + m->comm.host_accesses);
+    }
+    mt_progress_end(&m->progress);
+    if (ok != 0) {
+        mt_cli_say("%s", m->comm.why ? m->comm.why : "no memory for the report");
+        return MT_EXIT_FAILURE;
+    }
+    if (rc < 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    return 0;
+}
+
+/* Which companions there are, and what they say. */
+static int take_companions(struct make *m)
+{
+    struct mt_report *r = &m->report;
+    for (size_t i = 0; i < m->inputs.npaths; i++) {
+        const struct mt_companion *c = mt_source_companion(m->source, i);
+        if (c && mt_report_take_companion(r, c) != 0)
+            return -1;
+    }
+    for (size_t i = 0; i < r->launches.n; i++)
+        r->launches.at[i].event = m->events.at[r->launches.at[i].superstep];
+    r->allocs = mt_source_allocs(m->source, &r->nallocs);
+    return 0;
+}
+
+/* What was found, as the report has it. An exit code. */
+static int fill(struct make *m)
+{
+    struct mt_report *r = &m->report;
+    struct mt_error err;
+    r->inputs = m->inputs.paths;
+    r->ninputs = m->inputs.npaths;
+    r->local = m->options.local;
+    r->strict = m->options.strict;
+    r->host = !(m->inputs.flags & MT_SOURCE_NO_HOST);
+    r->kernels_text = m->filter.kernels_text;
+    r->supersteps_text = m->filter.supersteps_text;
+    if (mt_source_untraced(m->source, &r->untraced_accesses, &r->untraced_launches, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    r->notes = mt_source_notes(m->source, &r->nnotes, &r->complete);
+    if (mt_report_take_comm(r, &m->comm) != 0 || take_companions(m) != 0)
+        return no_memory();
+    if (m->no_graph)
+        return 0;
+    if (mt_graph_finish(&m->graph, 0) != 0)
+        return no_memory();
+    r->graph = &m->graph;
+    r->graph_why = m->buffers.nallocs
+                       ? "stride: bytes from the previous access of the same CTA in the same buffer"
+                       : "stride: bytes from the previous access of the same CTA; buffers are not known";
+    return 0;
+}
+
+/* The host has a part of its own when its accesses are read. */
+static void with_host(struct make *m)
+{
+    m->options.host = mt_source_host(m->source);
+    if (!m->filter.has_kernels || mt_filter_match(&m->filter, MT_HOST_NAME, m->filter.first)) {
+        m->options.host_first = m->filter.first;
+        m->options.host_end = m->filter.end;
+    }
+}
+
+static int start_analyses(struct make *m)
+{
+    size_t n;
+    const struct mt_alloc_event *allocs = mt_source_allocs(m->source, &n);
+    with_host(m);
+    m->options.transfers = 1;
+    if (mt_comm_init(&m->comm, &m->options) != 0) {
+        mt_cli_say("%s", m->comm.why);
+        return MT_EXIT_FAILURE;
+    }
+    if (mt_buffers_init(&m->buffers, allocs, n) != 0)
+        return no_memory();
+    mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    return 0;
+}
+
+static int from_traces(struct make *m)
+{
+    int code, complete;
+    m->inputs.flags |= MT_SOURCE_HOST;
+    if (!(m->source = mt_inputs_source(&m->inputs, &code)))
+        return code;
+    mt_progress_init(&m->progress);
+    code = start_analyses(m);
+    if (code == 0)
+        code = read_all(m);
+    if (code)
+        return code;
+    int input = mt_inputs_finish(m->source, &complete);
+    code = fill(m);
+    return code ? code : input;
+}
+
+static int write_page(struct make *m)
+{
+    int error, code = mt_output_ready(&m->out);
+    m->report.title = m->title;
+    m->report.with_sources = !m->no_source;
+    if (code)
+        return code;
+    if (mt_report_page(m->out.fd, &m->report, &error) == 0)
+        return 0;
+    if (!error)
+        return no_memory();
+    mt_cli_say("%s: cannot write: %s", m->output ? m->output : "standard output", strerror(error));
+    return MT_EXIT_FAILURE;
+}
+
+static int run(struct make *m)
+{
+    struct mt_report_from from = {0};
+    int code = mt_report_init(&m->report) == 0 ? 0 : no_memory();
+    if (code == 0)
+        code = m->from ? mt_report_from(&m->report, &from, m->from) : from_traces(m);
+    /* What was whole of a damaged trace is shown. */
+    if (code == 0 || (code == MT_EXIT_INPUT && m->report.has)) {
+        int written = write_page(m);
+        code = written ? written : code;
+    }
+    mt_report_from_free(&from);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct make m;
+    mt_cli_start("mt-report");
+    mt_filter_init(&m.filter);
+    int code = parse(&m, argc, argv);
+    if (code == 0)
+        code = take_paths(&m, argc, argv);
+    if (code == 0)
+        code = mt_output_open(&m.out, m.output, &m.inputs);
+    if (code == 0)
+        code = run(&m);
+    mt_output_abandon(&m.out);
+    mt_report_free(&m.report);
+    mt_graph_free(&m.graph);
+    mt_buffers_free(&m.buffers);
+    mt_comm_free(&m.comm);
+    mt_source_close(m.source);
+    mt_filter_free(&m.filter);
+    free(m.inputs.companions);
+    free(m.events.at);
+    free(m.paths);
+    return code < 0 ? MT_EXIT_OK : code;
+}

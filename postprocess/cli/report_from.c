@@ -1,0 +1,339 @@
+/* Reads the sections of a comm.json (docs/man/mt-extract.md) back into the flat lists of a report. */
+#define _GNU_SOURCE
+#include "report_from.h"
+#include "cli.h"
+#include "../analysis/pairmap.h"
+#include "../output/comm_json.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reading {
+    struct mt_report *r;
+    const char *path;
+    int failed;              /* an exit code */
+    struct mt_pairmap index; /* (superstep, kernel) -> launch + 1 */
+};
+
+static void wrong(struct reading *x, const char *where, const char *key)
+{
+    if (!x->failed)
+        mt_cli_say("%s: '%s' in '%s' is not as mt-extract writes it", x->path, key, where);
+    x->failed = MT_EXIT_INPUT;
+}
+
+static void no_memory(struct reading *x)
+{
+    if (!x->failed)
+        mt_cli_say("%s: no memory", x->path);
+    x->failed = MT_EXIT_FAILURE;
+}
+
+static uint64_t number(struct reading *x, const char *where, const char *text)
+{
+    char *end;
+    uint64_t n = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end)
+        wrong(x, where, text);
+    return n;
+}
+
+static uint32_t superstep(struct reading *x, const char *where, const char *text)
+{
+    uint64_t n = number(x, where, text);
+    if (n >= MT_REPORT_ALL)
+        wrong(x, where, text);
+    return (uint32_t)n;
+}
+
+/* "x,y,z" as its place in the order; x->failed if it is none. */
+static uint64_t cta_order(struct reading *x, const char *where, const char *text)
+{
+    unsigned long long a, b, c;
+    int used = 0;
+    if (sscanf(text, "%llu,%llu,%llu%n", &a, &b, &c, &used) != 3 || text[used] || a > UINT32_MAX ||
+        b > 0xffff || c > 0xffff)
+        wrong(x, where, text);
+    else
+        return (uint64_t)c << 48 | (uint64_t)b << 32 | (uint64_t)a;
+    return 0;
+}
+
+static uint64_t value(struct reading *x, const char *where, const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_integer(v))
+        wrong(x, where, key);
+    return (uint64_t)json_integer_value(v);
+}
+
+/* ---- volumes ---- */
+
+static struct mt_report_launch *launch_of(struct reading *x, const char *kernel, uint32_t superstep)
+{
+    uint32_t number = mt_report_kernel(x->r, kernel);
+    uint64_t *at = number == UINT32_MAX ? NULL : mt_pairmap_get(&x->index, superstep, number, 0);
+    if (at && *at)
+        return &x->r->launches.at[*at - 1];
+    struct mt_report_launch *l = at ? MT_REPORT_ADD(x->r->launches) : NULL;
+    if (!l) {
+        no_memory(x);
+        return NULL;
+    }
+    *at = x->r->launches.n;
+    l->kernel = number;
+    l->superstep = superstep;
+    return l;
+}
+
+static void add_volume(struct reading *x, const char *where, const json_t *o, int comm,
+                       struct mt_report_volume *v)
+{
+    *(comm ? &v->comm_load : &v->load) += value(x, where, o, "Load");
+    *(comm ? &v->comm_store : &v->store) += value(x, where, o, "Store");
+}
+
+static void kernel_section(struct reading *x, json_t *section, const char *name, int comm)
+{
+    const char *kernel, *step;
+    json_t *steps, *leaf;
+    json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, leaf)
+    {
+        struct mt_report_launch *l = launch_of(x, kernel, superstep(x, name, step));
+        if (!l || x->failed)
+            return;
+        add_volume(x, name, leaf, comm, &l->volume);
+    }
+}
+
+static int part_order(const void *a, const void *b)
+{
+    const struct mt_report_part *p = a, *q = b;
+    if (p->superstep != q->superstep)
+        return p->superstep < q->superstep ? -1 : 1;
+    return p->key < q->key ? -1 : p->key > q->key;
+}
+
+/* Parts of the two kinds of volume, put together. */
+static void merge_parts(struct mt_report_part *p, size_t *n)
+{
+    size_t kept = 0;
+    if (*n)
+        qsort(p, *n, sizeof *p, part_order);
+    for (size_t i = 0; i < *n; i++) {
+        if (kept == 0 || part_order(&p[kept - 1], &p[i]) != 0) {
+            p[kept++] = p[i];
+            continue;
+        }
+        p[kept - 1].volume.load += p[i].volume.load;
+        p[kept - 1].volume.store += p[i].volume.store;
+        p[kept - 1].volume.comm_load += p[i].volume.comm_load;
+        p[kept - 1].volume.comm_store += p[i].volume.comm_store;
+    }
+    *n = kept;
+}
+
+/* CCV, CDV (ctas), SCV, SDV. Launches without a kernel section come from here. */
+static void part_section(struct reading *x, json_t *section, const char *name, int comm, int ctas)
+{
+    const char *kernel, *step, *key;
+    json_t *steps, *parts, *leaf;
+    json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, parts)
+    {
+        uint32_t s = superstep(x, name, step);
+        if (x->failed || !launch_of(x, kernel, s))
+            return;
+        json_object_foreach(parts, key, leaf)
+        {
+            struct mt_report_part *p = ctas ? MT_REPORT_ADD(x->r->ctas) : MT_REPORT_ADD(x->r->sms);
+            if (!p) {
+                no_memory(x);
+                return;
+            }
+            p->superstep = s;
+            p->key = ctas ? cta_order(x, name, key) : number(x, name, key);
+            add_volume(x, name, leaf, comm, &p->volume);
+            if (x->failed)
+                return;
+        }
+    }
+}
+
+static int launch_order(const void *a, const void *b)
+{
+    const struct mt_report_launch *p = a, *q = b;
+    if (p->superstep != q->superstep)
+        return p->superstep < q->superstep ? -1 : 1;
+    return p->kernel < q->kernel ? -1 : p->kernel > q->kernel;
+}
+
+/* Launches in order, with their numbers of CTAs and SMs. */
+static void settle_launches(struct reading *x)
+{
+    struct mt_report *r = x->r;
+    size_t cta = 0, sm = 0;
+    merge_parts(r->ctas.at, &r->ctas.n);
+    merge_parts(r->sms.at, &r->sms.n);
+    if (r->launches.n)
+        qsort(r->launches.at, r->launches.n, sizeof *r->launches.at, launch_order);
+    for (size_t i = 0; i < r->launches.n; i++) {
+        struct mt_report_launch *l = &r->launches.at[i];
+        for (; cta < r->ctas.n && r->ctas.at[cta].superstep <= l->superstep; cta++)
+            l->ctas += r->ctas.at[cta].superstep == l->superstep;
+        for (; sm < r->sms.n && r->sms.at[sm].superstep <= l->superstep; sm++)
+            l->sms += r->sms.at[sm].superstep == l->superstep;
+    }
+}
+
+/* ---- transfers ---- */
+
+static struct mt_report_end end_at(struct reading *x, const char *kernel, const char *cta, const char *step)
+{
+    struct mt_report_end end = {.kernel = mt_report_kernel(x->r, kernel),
+                                .superstep = superstep(x, "transfers", step)};
+    if (end.kernel == UINT32_MAX)
+        no_memory(x);
+    end.cta = end.kernel == MT_REPORT_HOST ? MT_REPORT_NO_CTA : cta_order(x, "transfers", cta);
+    return end;
+}
+
+/* All that one end sent. */
+static void transfers_of(struct reading *x, const struct mt_report_end *src, json_t *to)
+{
+    const char *kernel, *cta, *step;
+    json_t *ctas, *steps, *leaf;
+    json_object_foreach(to, kernel, ctas) json_object_foreach(ctas, cta, steps)
+        json_object_foreach(steps, step, leaf)
+    {
+        struct mt_report_transfer *t = MT_REPORT_ADD(x->r->transfers);
+        if (!t) {
+            no_memory(x);
+            return;
+        }
+        t->src = *src;
+        t->dst = end_at(x, kernel, cta, step);
+        t->size = value(x, "transfers", leaf, "Size");
+        t->count = value(x, "transfers", leaf, "cnt");
+        if (x->failed)
+            return;
+    }
+}
+
+static void transfers_section(struct reading *x, json_t *section)
+{
+    const char *kernel, *cta, *step;
+    json_t *ctas, *steps, *to;
+    json_object_foreach(section, kernel, ctas) json_object_foreach(ctas, cta, steps)
+        json_object_foreach(steps, step, to)
+    {
+        struct mt_report_end src = end_at(x, kernel, cta, step);
+        if (!x->failed)
+            transfers_of(x, &src, to);
+        if (x->failed)
+            return;
+    }
+}
+
+/* ---- the whole ---- */
+
+static const char **texts(const json_t *array, size_t *n)
+{
+    *n = json_array_size(array);
+    const char **out = calloc(*n + 1, sizeof *out);
+    for (size_t i = 0; out && i < *n; i++) {
+        const char *s = json_string_value(json_array_get(array, i));
+        out[i] = s ? s : "";
+    }
+    return out;
+}
+
+static uint64_t total(const json_t *o, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(o, key));
+}
+
+static void head(struct reading *x, struct mt_report_from *f, json_t *o)
+{
+    struct mt_report *r = x->r;
+    const json_t *options = json_object_get(o, "options");
+    const char *same = json_string_value(json_object_get(options, "same-cta"));
+    f->inputs = texts(json_object_get(o, "inputs"), &r->ninputs);
+    f->notes = texts(json_object_get(o, "notes"), &r->nnotes);
+    if (!f->inputs || !f->notes)
+        no_memory(x);
+    r->inputs = f->inputs;
+    r->notes = f->notes;
+    r->from_json = 1;
+    r->complete = json_is_true(json_object_get(o, "complete"));
+    r->local = same && strcmp(same, "local") == 0;
+    r->strict = json_is_true(json_object_get(options, "strict"));
+    r->host = json_is_true(json_object_get(options, "host"));
+    r->kernels_text = json_string_value(json_object_get(options, "kernels"));
+    r->supersteps_text = json_string_value(json_object_get(options, "supersteps"));
+    r->records = total(o, "records");
+    r->unknown = total(o, "unknown");
+    r->untraced_accesses = total(o, "untraced");
+    r->untraced_launches = total(o, "untraced_launches");
+    r->host_accesses = total(o, "host_accesses");
+}
+
+static void sections(struct reading *x, json_t *o)
+{
+    static const struct {
+        const char *name;
+        int comm, kind; /* 0 kernels, 1 CTAs, 2 SMs */
+        unsigned has;
+    } known[] = {{"KDV", 0, 0, MT_REPORT_DATA_VOLUMES}, {"KCV", 1, 0, MT_REPORT_COMM_VOLUMES},
+                 {"CDV", 0, 1, MT_REPORT_CTAS},         {"CCV", 1, 1, MT_REPORT_CTAS},
+                 {"SDV", 0, 2, MT_REPORT_SMS},          {"SCV", 1, 2, MT_REPORT_SMS}};
+    for (size_t i = 0; i < sizeof known / sizeof *known && !x->failed; i++) {
+        json_t *section = json_object_get(o, known[i].name);
+        if (!json_is_object(section))
+            continue;
+        x->r->has |= known[i].has;
+        if (known[i].kind == 0)
+            kernel_section(x, section, known[i].name, known[i].comm);
+        else
+            part_section(x, section, known[i].name, known[i].comm, known[i].kind == 1);
+    }
+    json_t *transfers = json_object_get(o, "transfers");
+    if (json_is_object(transfers) && !x->failed) {
+        x->r->has |= MT_REPORT_TRANSFERS;
+        transfers_section(x, transfers);
+    }
+    if (!x->failed)
+        settle_launches(x);
+}
+
+int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *path)
+{
+    struct reading x = {.r = r, .path = path};
+    json_error_t error;
+    json_t *o = strcmp(path, "-") == 0 ? json_loadf(stdin, 0, &error) : json_load_file(path, 0, &error);
+    f->json = o;
+    if (!o) {
+        mt_cli_say("%s: %s (line %d)", path, error.text, error.line);
+        return error.line > 0 ? MT_EXIT_INPUT : MT_EXIT_USAGE;
+    }
+    const char *format = json_string_value(json_object_get(o, "format"));
+    if (!format || strcmp(format, "memtrace-comm") != 0) {
+        mt_cli_say("%s: is no comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
+        return MT_EXIT_USAGE;
+    }
+    head(&x, f, o);
+    if (!x.failed)
+        sections(&x, o);
+    mt_pairmap_free(&x.index);
+    if (x.failed) {
+        r->has = 0; /* nothing to show */
+        return x.failed;
+    }
+    return r->complete ? 0 : MT_EXIT_INPUT;
+}
+
+void mt_report_from_free(struct mt_report_from *f)
+{
+    json_decref(f->json);
+    free(f->inputs);
+    free(f->notes);
+}

@@ -1,0 +1,109 @@
+// The stride graph: a node is a kind of access (buffer, stride, type), an edge says how often one followed another.
+const typeNames = ["load", "store", "atomic", "unknown"];
+
+function graphModel(most) {
+  const g = data.graph;
+  const nodes = g.nodes.slice(0, most).map((r, i) => ({id: i, buffer: r[0], stride: r[1], type: r[2], size: r[3], kernel: r[4], kernels: r[5], count: r[6]}));
+  const links = g.edges.filter((r) => r[0] < nodes.length && r[1] < nodes.length).map((r) => ({source: nodes[r[0]], target: nodes[r[1]], count: r[2]}));
+  const top = Math.max(1, nodes.length ? nodes[0].count : 1);
+  for (const n of nodes) n.r = 15 + 22 * Math.sqrt(n.count / top);
+  return {nodes, links};
+}
+// Positions, the same each time: d3's forces start from a spiral and draw no random numbers.
+function layout(model, width, height) {
+  const links = model.links.filter((l) => l.source !== l.target), top = d3.max(links, (l) => l.count) || 1;
+  d3.forceSimulation(model.nodes)
+    .force("links", d3.forceLink(links).distance((l) => 46 + l.source.r + l.target.r).strength((l) => 0.08 + 0.35 * Math.sqrt(l.count / top)))
+    .force("charge", d3.forceManyBody().strength(-520))
+    .force("collide", d3.forceCollide((n) => n.r + 12))
+    .force("x", d3.forceX(width / 2).strength(0.035 * Math.min(1, height / width)))
+    .force("y", d3.forceY(height / 2).strength(0.09))
+    .stop().tick(260);
+  // Into the frame, as large as it allows; loops stand above their circles.
+  const x = d3.extent(model.nodes, (n) => n.x), y = d3.extent(model.nodes, (n) => n.y), edge = 62;
+  const fx = (width - 2 * edge) / Math.max(1, x[1] - x[0]), fy = (height - 2 * edge - 16) / Math.max(1, y[1] - y[0]), f = Math.min(fx, fy, 1.5);
+  for (const n of model.nodes) {
+    n.x = width / 2 + (n.x - (x[0] + x[1]) / 2) * Math.min(fx, f * 1.25);
+    n.y = height / 2 + 8 + (n.y - (y[0] + y[1]) / 2) * Math.min(fy, f * 1.25);
+  }
+  d3.forceSimulation(model.nodes).velocityDecay(0.7).force("collide", d3.forceCollide((n) => n.r + 5).iterations(3)).stop().tick(60);
+  for (const n of model.nodes) {
+    n.x = Math.max(n.r + 6, Math.min(width - n.r - 6, n.x));
+    n.y = Math.max(n.r + 30, Math.min(height - n.r - 6, n.y));
+  }
+}
+function signed(n) { return n > 0 ? "+" + count(n) : n < 0 ? "−" + count(-n) : "0"; }
+function bufferName(n) {
+  if (n.buffer === null) return "outside all allocations";
+  const a = allocations.find((k) => k.id === n.buffer);
+  return "buffer " + n.buffer + (a && a.name ? " (" + a.name + ")" : "") + (n.size ? ", " + bytes(n.size) : "");
+}
+function nodeLines(n) {
+  return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "access", "accesses") + ", " + percent(n.count, data.graph.accesses) + " of all",
+          n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, "other kernel") : "")];
+}
+// From rim to rim, a little bent, so that both directions can be told apart.
+function edgePath(l) {
+  const a = l.source, b = l.target;
+  if (a === b) return `M${a.x - a.r * 0.5},${a.y - a.r * 0.86} C${a.x - a.r * 1.3},${a.y - a.r - 38} ${a.x + a.r * 1.3},${a.y - a.r - 38} ${a.x + a.r * 0.5},${a.y - a.r * 0.86 - 4}`;
+  const dx = b.x - a.x, dy = b.y - a.y, d = Math.hypot(dx, dy) || 1, bend = 0.12 * d, mx = (a.x + b.x) / 2 - dy / d * bend, my = (a.y + b.y) / 2 + dx / d * bend;
+  const from = Math.hypot(mx - a.x, my - a.y) || 1, to = Math.hypot(b.x - mx, b.y - my) || 1;
+  return `M${a.x + (mx - a.x) / from * a.r},${a.y + (my - a.y) / from * a.r} Q${mx},${my} ${b.x - (b.x - mx) / to * (b.r + 6)},${b.y - (b.y - my) / to * (b.r + 6)}`;
+}
+
+function drawStrides(section) {
+  if (!data.graph) {
+    section.append(nothing(data.from_json ? "A comm.json has no strides; mt-report makes this graph from traces." : "The stride graph was left out (--no-graph)."));
+    return;
+  }
+  const g = data.graph;
+  if (!g.nodes.length) {
+    section.append(nothing("No CTA made two accesses in one buffer."));
+    return;
+  }
+  section.append(lead("A circle is a kind of access: the step from the CTA’s previous access in the same buffer, and whether it loads or stores. " +
+    "Arrows show what follows what, wider when often. A raw trace has no threads, so neighbours may be different threads of the CTA."));
+  let most = Math.min(24, g.nodes.length);
+  const words = el("output", {}), svg = d3.create("svg").attr("id", "graph").attr("role", "group").attr("aria-label", "Stride graph").style("display", "block");
+  const slider = el("input", {type: "range", id: "graph-size", min: String(Math.min(3, g.nodes.length)), max: String(g.nodes.length), value: String(most), "aria-label": "kinds of access shown", on: {input() { most = +this.value; draw(); }}});
+  let drawn = "";
+  function draw() {
+    const width = svg.node().clientWidth || 900, height = svg.node().clientHeight || 540, key = [most, width, theme.dark].join();
+    if (key === drawn) return;
+    drawn = key;
+    const model = graphModel(most);
+    layout(model, width, height);
+    const shown = d3.sum(model.nodes, (n) => n.count);
+    words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + " of the accesses";
+    svg.selectAll("*").remove();
+    svg.append("defs").append("marker").attr("id", "arrow").attr("viewBox", "0 0 8 8").attr("refX", 6).attr("refY", 4).attr("markerWidth", 9).attr("markerHeight", 9)
+      .attr("markerUnits", "userSpaceOnUse").attr("orient", "auto").append("path").attr("d", "M0,0 L8,4 L0,8 Z").attr("fill", theme.muted);
+    const top = d3.max(model.links, (l) => l.count) || 1;
+    const edges = svg.append("g").selectAll("path").data(model.links).join("path").attr("class", "edge").attr("marker-end", "url(#arrow)")
+      .attr("stroke-width", (l) => 0.8 + 4 * Math.sqrt(l.count / top)).attr("stroke-opacity", (l) => 0.25 + 0.55 * Math.sqrt(l.count / top)).attr("d", edgePath)
+      .on("mousemove", (l) => showTip(d3.event.clientX, d3.event.clientY, [signed(l.source.stride) + " B → " + signed(l.target.stride) + " B", many(l.count, "time")])).on("mouseleave", hideTip);
+    const buffers = [...new Set(model.nodes.map((n) => n.buffer))];
+    const nodes = svg.append("g").selectAll("g").data(model.nodes).join("g").attr("class", "node").attr("tabindex", 0).attr("role", "img")
+      .attr("aria-label", (n) => nodeLines(n).join(", ")).attr("transform", (n) => `translate(${n.x},${n.y})`)
+      .on("mousemove", (n) => showTip(d3.event.clientX, d3.event.clientY, nodeLines(n))).on("mouseleave", hideTip)
+      .on("focus", function (n) { const b = this.getBoundingClientRect(); showTip(b.right, b.top, nodeLines(n)); }).on("blur", hideTip)
+      .call(d3.drag().on("drag", function (n) {
+        n.x = d3.event.x;
+        n.y = d3.event.y;
+        d3.select(this).attr("transform", `translate(${n.x},${n.y})`);
+        edges.attr("d", edgePath);
+        hideTip();
+      }));
+    const colour = (n) => n.buffer === null ? theme.muted : palette[buffers.indexOf(n.buffer) % palette.length];
+    nodes.filter((n) => n.type === 2).append("circle").attr("r", (n) => n.r + 4).attr("fill", "none").attr("stroke", colour).attr("stroke-width", 1.5);
+    nodes.append("circle").attr("r", (n) => n.r).attr("fill", (n) => n.type === 0 ? theme.node : theme["node-write"]).attr("stroke", colour).attr("stroke-width", 3)
+      .attr("stroke-dasharray", (n) => n.type === 3 ? "4 3" : null);
+    nodes.append("text").attr("y", (n) => n.r > 20 ? 0 : 4).text((n) => Math.abs(n.stride) < 1e5 || n.r > 24 ? signed(n.stride) : signed(n.stride).slice(0, 4) + "…");
+    nodes.filter((n) => n.r > 20).append("text").attr("class", "small").attr("y", 12).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
+    const key2 = buffers.slice(0, 10).map((b) => el("span", {}, el("i", {style: "background:" + (b === null ? theme.muted : palette[buffers.indexOf(b) % palette.length])}), bufferName({buffer: b, size: model.nodes.find((n) => n.buffer === b).size})));
+    clear(legend, el("span", {}, "white: loads, gray: stores, double ring: atomics; number: stride in bytes; rim: buffer"), ...key2);
+  }
+  const legend = el("div", {class: "legend"});
+  section.append(el("div", {class: "bar"}, el("label", {}, "kinds of access", slider, words)), svg.node(), legend);
+  redraws.push(draw);
+}

@@ -1,0 +1,64 @@
+// Source lines that access global memory, with what is known of each beside them.
+// data.lines, when there: {lines: [[file, line, loads, bytes loaded, stores, bytes stored], …]}.
+function lineIndex() {
+  const files = new Map();
+  const of = (file, line) => {
+    if (!files.has(file)) files.set(file, new Map());
+    const lines = files.get(file);
+    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0});
+    return lines.get(line);
+  };
+  for (const s of sites) if (s.file && s.line) of(s.file, s.line).ops.push(s);
+  for (const l of launches) if (l.file && l.line) of(l.file, l.line).launches++;
+  for (const r of (data.lines ? data.lines.lines : [])) {
+    const at = of(r[0], r[1]);
+    at.accesses += r[2] + r[4];
+    at.bytes += r[3] + r[5];
+  }
+  return files;
+}
+
+function siteWords(at) {
+  const seen = new Map();
+  for (const s of at.ops) {
+    const key = s.op + (s.size ? " " + s.size + " B" : "") + (s.name ? " " + s.name : "");
+    seen.set(key, (seen.get(key) || 0) + 1);
+  }
+  const words = [...seen].map(([k, n]) => n > 1 ? k + " ×" + n : k);
+  if (at.launches) words.push(many(at.launches, "launch", "launches"));
+  return words;
+}
+
+function codeOf(file, lines, most) {
+  const text = new Map(data.sources[file] ? data.sources[file].lines : []);
+  const numbers = [...new Set([...text.keys(), ...lines.keys()])].sort((a, b) => a - b), body = el("tbody");
+  let before = null;
+  for (const n of numbers) {
+    if (before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td"), el("td")));
+    before = n;
+    const at = lines.get(n), words = at ? siteWords(at) : [];
+    const notes = el("td", {class: "ops", title: words.join("\n")}, words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "));
+    if (at && at.bytes) notes.prepend(el("i", {class: "heat", style: "width:" + Math.max(2, 90 * at.bytes / most) + "px"}), " " + bytes(at.bytes) + "  ");
+    body.append(el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
+      el("td", {}, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found)")), notes));
+  }
+  return el("div", {class: "code", tabindex: "0", role: "region", "aria-label": "Source of " + file}, el("table", {}, body));
+}
+
+function drawLines(section) {
+  const index = lineIndex();
+  if (!index.size) {
+    section.append(nothing("No source lines are known: the companion (MemTrace-pipe-N.meta) tells them, and none was read."));
+    return;
+  }
+  const weight = (lines) => d3.sum([...lines.values()], (l) => data.lines ? l.bytes : l.ops.length);
+  const files = [...index.keys()].sort((a, b) => weight(index.get(b)) - weight(index.get(a)) || (a < b ? -1 : 1));
+  const most = d3.max([...index.values()], (lines) => d3.max([...lines.values()], (l) => l.bytes)) || 1;
+  const holder = el("div"), select = el("select", {id: "file", "aria-label": "Source file", on: {change() { show(this.value); }}},
+    ...files.map((f) => el("option", {value: f}, f + "  (" + many(weight(index.get(f)) && !data.lines ? weight(index.get(f)) : index.get(f).size, data.lines ? "line" : "access site") + ")")));
+  function show(file) { clear(holder, codeOf(file, index.get(file), most)); }
+  section.append(lead(data.lines ? "Lines with accesses to global memory and the bytes they moved, with what the compiler made of them."
+    : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
+    el("div", {class: "bar"}, el("label", {}, "file", select)), holder);
+  show(files[0]);
+}

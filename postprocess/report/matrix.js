@@ -1,0 +1,297 @@
+// Heat maps of who sent what to whom: kernel to kernel, CTA to CTA. One drawing for both: a map asks its model for the
+// sums of a part of the matrix on a grid no finer than its pixels, so that work and picture stay small however many CTAs
+// there are.
+const mapSize = {top: 20, most: 560, cell: 112};
+
+// model: size(), origin (first place shown), sum(rows [r0, r1), columns [c0, c1), n rows, n columns) -> {bytes, count},
+// name(place), lines(range of rows, range of columns) -> words of the tooltip
+function heatMap(label, model, choose) {
+  let view = null, grid = null, cursor = null, drag = null;
+  const left = model.left;
+  const surface = canvas(420, label, draw), e = surface.element;
+  const legend = el("div", {class: "legend"});
+  const size = () => model.size() - model.origin;
+  function whole() { view = {r: model.origin, c: model.origin, n: Math.max(1, size())}; }
+  function geometry() {
+    const side = sideOf(surface.width), n = Math.max(1, Math.min(view.n, Math.floor(side / (view.n <= 64 ? 4 : 1)), 512));
+    return {side, n, cell: side / n};
+  }
+  // Few places need no large picture.
+  function sideOf(width) { return Math.min(width - left - 4, mapSize.most, size() * mapSize.cell); }
+  // Places [from, to) of bin i of n; bins may differ by one place.
+  function range(start, i, n) { return [start + Math.ceil(i * view.n / n), start + Math.ceil((i + 1) * view.n / n)]; }
+
+  function draw(c, width) {
+    if (!view || view.n > size()) whole();
+    const wanted = sideOf(width) + mapSize.top + 26;
+    if (Math.abs(wanted - surface.height) > 1) {
+      surface.setHeight(wanted);
+      askRedraw();
+      return;
+    }
+    const g = geometry();
+    grid = model.sum(view.r, view.r + view.n, view.c, view.c + view.n, g.n);
+    let most = 0, least = Infinity;
+    for (const v of grid.bytes) if (v > 0) { most = Math.max(most, v); least = Math.min(least, v); }
+    const scale = most > least ? (v) => 0.06 + 0.94 * Math.log(v / least) / Math.log(most / least) : () => 0.75;
+    c.fillStyle = theme.soft;
+    c.fillRect(left, mapSize.top, g.side, g.side);
+    if (g.n <= 80) drawCells(c, g, scale);
+    else drawPixels(c, g, scale);
+    drawAxes(c, g);
+    if (cursor) {
+      c.strokeStyle = theme.ink;
+      c.lineWidth = 2;
+      c.strokeRect(left + cursor[1] * g.cell, mapSize.top + cursor[0] * g.cell, Math.max(g.cell, 3), Math.max(g.cell, 3));
+    }
+    drawLegend(least, most);
+  }
+  function drawCells(c, g, scale) {
+    const gap = g.cell > 12 ? 1.5 : g.cell > 6 ? 0.75 : 0;
+    for (let i = 0; i < g.n * g.n; i++) {
+      const v = grid.bytes[i];
+      if (!v) continue;
+      const x = left + i % g.n * g.cell, y = mapSize.top + Math.floor(i / g.n) * g.cell;
+      c.fillStyle = ramp(scale(v));
+      c.fillRect(x + gap, y + gap, g.cell - 2 * gap, g.cell - 2 * gap);
+      if (g.cell > 54) {
+        c.fillStyle = d3.lab(ramp(scale(v))).l > 60 ? "#14181c" : "#ffffff";
+        c.textAlign = "center";
+        c.fillText(clipText(c, bytes(v), g.cell - 8), x + g.cell / 2, y + g.cell / 2);
+      }
+    }
+  }
+  function drawPixels(c, g, scale) {
+    const image = new ImageData(g.n, g.n), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255)));
+    for (let i = 0; i < g.n * g.n; i++) {
+      const v = grid.bytes[i];
+      if (!v) continue;
+      const p = colours[Math.round(255 * Math.min(1, scale(v)))];
+      image.data.set([p.r, p.g, p.b, 255], 4 * i);
+    }
+    const buffer = document.createElement("canvas");
+    buffer.width = buffer.height = g.n;
+    buffer.getContext("2d").putImageData(image, 0, 0);
+    c.imageSmoothingEnabled = false;
+    c.drawImage(buffer, left, mapSize.top, g.side, g.side);
+  }
+  function drawAxes(c, g) {
+    const every = Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / 64)))), down = Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / 20))));
+    c.fillStyle = theme.muted;
+    c.textAlign = "right";
+    for (let i = 0; i < g.n; i += down)
+      c.fillText(clipText(c, model.name(range(view.r, i, g.n)[0]), left - 12), left - 6, mapSize.top + (i + 0.5) * g.cell);
+    c.textAlign = "center";
+    for (let i = 0; i < g.n; i += every) {
+      const room = Math.max(g.cell * every - 6, 20), text = clipText(c, model.name(range(view.c, i, g.n)[0]), room);
+      c.fillText(text, Math.max(left + c.measureText(text).width / 2, left + (i + 0.5) * g.cell), 9);
+    }
+    c.textAlign = "left";
+    c.fillText("reader →", left, mapSize.top + g.side + 14);
+    c.save();
+    c.translate(7, mapSize.top + g.side);
+    c.rotate(-Math.PI / 2);
+    c.fillText("← writer", 0, 0);
+    c.restore();
+  }
+  function drawLegend(least, most) {
+    if (!most) {
+      clear(legend, "Nothing was sent here.");
+      return;
+    }
+    const bar = el("i", {class: "ramp"});
+    bar.style.background = "linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")";
+    clear(legend, el("span", {}, most > least ? exactBytes(least) : "", bar, exactBytes(most), most > least ? ", logarithmic" : ""),
+      el("span", {}, model.unit()));
+  }
+  function cellAt(event) {
+    if (!view) return null;
+    const [px, py] = at(event, e), g = geometry(), i = Math.floor((py - mapSize.top) / g.cell), k = Math.floor((px - left) / g.cell);
+    return i < 0 || k < 0 || i >= g.n || k >= g.n ? null : [i, k];
+  }
+  function words(cell) {
+    const n = geometry().n, at = cell[0] * n + cell[1], rows = range(view.r, cell[0], n), columns = range(view.c, cell[1], n);
+    return [...model.lines(rows, columns), exactBytes(grid.bytes[at]), many(grid.count[at], "access", "accesses")];
+  }
+  function zoomTo(n, row, column, shareRow, shareColumn) {
+    n = Math.max(Math.min(4, size()), Math.min(size(), Math.round(n)));
+    const clamp = (v) => Math.max(model.origin, Math.min(model.size() - n, Math.round(v)));
+    view = {n, r: clamp(row - shareRow * n), c: clamp(column - shareColumn * n)};
+    cursor = null;
+    surface.draw();
+  }
+  e.addEventListener("wheel", (event) => {
+    const cell = cellAt(event);
+    if (!cell || size() <= 4) return;
+    event.preventDefault();
+    const n = geometry().n, sr = (cell[0] + 0.5) / n, sc = (cell[1] + 0.5) / n;
+    zoomTo(view.n * (event.deltaY > 0 ? 1.5 : 1 / 1.5), view.r + sr * view.n, view.c + sc * view.n, sr, sc);
+  }, {passive: false});
+  e.addEventListener("pointerdown", (event) => { drag = {x: event.clientX, y: event.clientY, view: Object.assign({}, view), moved: false}; e.setPointerCapture(event.pointerId); });
+  e.addEventListener("pointermove", (event) => {
+    if (drag && (drag.moved || Math.abs(event.clientX - drag.x) + Math.abs(event.clientY - drag.y) > 4)) {
+      const per = drag.view.n / geometry().side;
+      drag.moved = true;
+      zoomTo(drag.view.n, drag.view.r - (event.clientY - drag.y) * per, drag.view.c - (event.clientX - drag.x) * per, 0, 0);
+      hideTip();
+      return;
+    }
+    const cell = cellAt(event);
+    if (cell && grid && grid.bytes[cell[0] * geometry().n + cell[1]]) showTip(event.clientX, event.clientY, words(cell));
+    else hideTip();
+  });
+  e.addEventListener("pointerup", (event) => {
+    const cell = cellAt(event), still = drag && !drag.moved;
+    drag = null;
+    if (still && cell && choose) choose(range(view.r, cell[0], geometry().n)[0], range(view.c, cell[1], geometry().n)[0]);
+  });
+  e.addEventListener("pointerleave", hideTip);
+  e.addEventListener("keydown", (event) => {
+    const g = geometry(), step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
+    if (step) {
+      cursor = cursor ? [0, 1].map((i) => Math.max(0, Math.min(g.n - 1, cursor[i] + step[i]))) : [0, 0];
+      surface.draw();
+      const box = e.getBoundingClientRect();
+      showTip(box.left + left + cursor[1] * g.cell, box.top + mapSize.top + cursor[0] * g.cell, words(cursor));
+    } else if (event.key === "+" || event.key === "=" || event.key === "-") {
+      const at = cursor || [g.n / 2, g.n / 2];
+      zoomTo(view.n * (event.key === "-" ? 1.5 : 1 / 1.5), view.r + at[0] / g.n * view.n, view.c + at[1] / g.n * view.n, at[0] / g.n, at[1] / g.n);
+    } else if (event.key === "0") { whole(); cursor = null; surface.draw(); }
+    else if (event.key === "Enter" && cursor && choose) choose(range(view.r, cursor[0], g.n)[0], range(view.c, cursor[1], g.n)[0]);
+    else if (event.key === "Escape") { cursor = null; hideTip(); surface.draw(); }
+    else return;
+    event.preventDefault();
+  });
+  e.addEventListener("blur", () => { if (cursor) { cursor = null; hideTip(); surface.draw(); } });
+  return {element: el("div", {}, e, legend), draw: surface.draw, whole() { whole(); surface.draw(); }, zoom(f) { zoomTo(view.n * f, view.r + view.n / 2, view.c + view.n / 2, 0.5, 0.5); },
+          sums: () => grid, view: () => view};
+}
+
+// ---- kernel to kernel ----
+// Superstep `step` of the reader (null: all). Rows without superstep, of traces with very many, count for all only.
+function kernelSums(step) {
+  const n = kernelNames.length, bytes = new Float64Array(n * n), accesses = new Float64Array(n * n);
+  for (const r of transferRows) {
+    if (step !== null && r[3] !== step) continue;
+    bytes[r[0] * n + r[2]] += r[4];
+    accesses[r[0] * n + r[2]] += r[5];
+  }
+  return {n, bytes, accesses};
+}
+function kernelModel() {
+  const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b);
+  return {used, origin: 0, left: 150, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => kernelNames[used[i]] || "",
+    sum(r0, r1, c0, c1, n) {
+      const all = kernelSums(state.superstep), out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
+      for (let i = r0; i < r1; i++)
+        for (let k = c0; k < c1; k++) {
+          const at = Math.floor((i - r0) * n / (r1 - r0)) * n + Math.floor((k - c0) * n / (c1 - c0)), from = used[i] * all.n + used[k];
+          out.bytes[at] += all.bytes[from];
+          out.count[at] += all.accesses[from];
+        }
+      return out;
+    },
+    lines: (rows, columns) => [kernelNames[used[rows[0]]] + " → " + kernelNames[used[columns[0]]], rows[1] - rows[0] > 1 ? "and " + count(rows[1] - rows[0] - 1) + " kernels beside" : null],
+  };
+}
+
+// ---- CTA to CTA ----
+const kernelBySuperstep = new Map(launches.map((l) => [l.superstep, l.kernel]));
+function groupShown(g) {
+  if (state.superstep !== null && Math.floor(state.superstep / cells.stepBin) !== g.step) return false;
+  if (state.source !== null && state.source !== g.kernel) return false;
+  return !state.target || cells.stepBin > 1 || kernelBySuperstep.get(g.step) === state.target;
+}
+// The first cell of the group in a row at or behind `row`.
+function firstInRow(g, row) {
+  let lo = g.from, hi = g.to;
+  while (lo < hi) {
+    const mid = (lo + hi) >> 1;
+    if (cells.row[mid] < row) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
+}
+function ctaName(place) {
+  if (place === 0) return "host";
+  return axisNames[(place - 1) * cells.bin] || "";
+}
+function ctaRange(range, bin) {
+  if (range[0] === 0 && range[1] === 1) return "host";
+  const first = axisNames[(Math.max(range[0], 1) - 1) * bin], last = axisNames[Math.min((range[1] - 1) * bin, axisNames.length) - 1];
+  return (range[0] === 0 ? "host and " : "") + (first === last ? "CTA " + first : "CTAs " + first + " … " + last);
+}
+function ctaModel() {
+  return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName,
+    unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + " CTAs; --supersteps or --kernels show more. " : "")
+      + (cells.stepBin > 1 ? "Supersteps are put together by " + cells.stepBin + "." : ""),
+    sum(r0, r1, c0, c1, n) {
+      const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n), work: 0}, rows = n / (r1 - r0), columns = n / (c1 - c0);
+      for (const g of cells.groups) {
+        if (!groupShown(g)) continue;
+        const end = firstInRow(g, r1);
+        for (let i = firstInRow(g, r0); i < end; i++) {
+          const k = cells.column[i];
+          out.work++;
+          if (k < c0 || k >= c1 || (state.target !== null && (state.target === 0) !== (k === 0))) continue;
+          const at = Math.floor((cells.row[i] - r0) * rows) * n + Math.floor((k - c0) * columns);
+          out.bytes[at] += cells.size[i];
+          out.count[at] += cells.count[i];
+        }
+      }
+      return out;
+    },
+    lines: (rows, columns) => [ctaRange(rows, cells.bin) + " → " + ctaRange(columns, cells.bin)],
+  };
+}
+
+// ---- the panel ----
+function superstepControl() {
+  const steps = launches.map((l) => l.superstep);
+  const slider = el("input", {type: "range", min: "0", max: String(steps.length), value: "0", id: "superstep", "aria-label": "superstep", on: {input() {
+    setState({superstep: +this.value ? steps[this.value - 1] : null});
+  }}});
+  const words = el("output", {for: "superstep", id: "superstep-words"});
+  function follow() {
+    const i = state.superstep === null ? 0 : steps.indexOf(state.superstep) + 1;
+    slider.value = i;
+    words.textContent = i ? "superstep " + count(steps[i - 1]) + ": " + kernelNames[launches[i - 1].kernel] : "all supersteps";
+    slider.setAttribute("aria-valuetext", words.textContent);
+  }
+  onState(follow);
+  follow();
+  return el("label", {}, "superstep", slider, words);
+}
+
+function drawTransfers(section) {
+  if (!data.has.transfers) {
+    section.append(nothing("The comm.json has no section “transfers”; mt-extract writes it with --sections transfers."));
+    return null;
+  }
+  if (!transferRows.length) {
+    section.append(nothing("No bytes went from one CTA instance to another, nor from the host to a CTA."));
+    return null;
+  }
+  section.append(lead("Rows wrote the bytes last, columns loaded them. The superstep is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell."));
+  const kernels = heatMap("Transfers from kernel to kernel", kernelModel(), (row, column) => {
+    const same = state.source === model.used[row] && state.target === model.used[column];
+    setState({source: same ? null : model.used[row], target: same ? null : model.used[column]});
+  });
+  const model = kernelModel();
+  const ctas = heatMap("Transfers from CTA to CTA", ctaModel(), null);
+  const title = el("span"), reset = el("button", {type: "button", class: "quiet", on: {click() { setState({source: null, target: null}); ctas.whole(); }}}, "show all");
+  function follow() {
+    clear(title, "CTA → CTA", state.source === null ? "" : ": " + kernelNames[state.source] + " → " + kernelNames[state.target]);
+    reset.hidden = state.source === null;
+    kernels.draw();
+    ctas.draw();
+  }
+  onState(follow);
+  section.append(el("div", {class: "bar"}, superstepControl()),
+    el("div", {class: "two"}, el("div", {id: "kernel-map"}, el("h3", {}, "Kernel → kernel"), kernels.element),
+      el("div", {id: "cta-map"}, el("h3", {}, title, " ", reset), ctas.element, el("div", {class: "bar"},
+        el("button", {type: "button", on: {click() { ctas.zoom(0.5); }}}, "Zoom in"), el("button", {type: "button", on: {click() { ctas.zoom(2); }}}, "Zoom out"),
+        el("button", {type: "button", on: {click() { ctas.whole(); }}}, "Whole matrix")))));
+  follow();
+  return {kernels, ctas};
+}

@@ -1,0 +1,80 @@
+// The heading, what was traced, what is missing, and the figures in large.
+function totals() {
+  const t = {load: 0, store: 0, commLoad: 0, commStore: 0, ctas: 0, fromHost: 0, toHost: 0, between: 0, unordered: 0};
+  for (const l of launches) {
+    t.load += l.load;
+    t.store += l.store;
+    t.commLoad += l.commLoad;
+    t.commStore += l.commStore;
+    t.ctas += l.ctas;
+  }
+  for (const r of transferRows) {
+    if (r[2] === 0) t.toHost += r[4];
+    else if (r[0] === 0) t.fromHost += r[4];
+    else t.between += r[4];
+    t.unordered += r[6];
+  }
+  return t;
+}
+
+function tile(name, value, unit, more, exact, key) {
+  return el("div", {class: "tile", title: exact || null, "data-figure": key, "data-exact": exact === undefined ? value : exact},
+    el("div", {class: "k"}, name), el("div", {class: "v"}, value, unit ? el("small", {}, " " + unit) : null), el("div", {class: "x"}, more || ""));
+}
+function bytesTile(name, n, more, key) {
+  const [value, unit] = bytesParts(n);
+  return tile(name, value, unit, more, count(n) + " B", key);
+}
+
+// Sentences on what the page cannot know.
+function missing() {
+  const out = [], t = data.totals;
+  if (t.lost) out.push(many(t.lost, "record was", "records were") + " lost.");
+  if (t.untraced) out.push(many(t.untraced, "access has", "accesses have") + " no record (texture and surface reads, warp matrices, bulk tensor copies).");
+  if (t.untraced_launches) out.push(many(t.untraced_launches, "launch was", "launches were") + " not traced, by attribute, pragma, filter or limit; what they write is not known.");
+  if (t.unknown) out.push(many(t.unknown, "record is", "records are") + " of unknown type and count in no volume.");
+  return out;
+}
+function limits() {
+  const out = [], o = data.options;
+  if (o.kernels !== null) out.push("Only kernels whose name matches " + o.kernels + " are shown.");
+  if (o.supersteps !== null) out.push("Only supersteps " + o.supersteps + " are shown.");
+  if (o["same-cta"] === "local") out.push("A CTA id is one CTA in all supersteps (--same-cta=local): what it reads of itself is no communication.");
+  if (o.strict) out.push("What is written and read in one superstep is left out (--strict).");
+  if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
+  if (data.from_json) out.push("Made from a comm.json: launch times, copies, allocations, source lines and strides are not in it.");
+  else if (!data.companions) out.push("Without companion (MemTrace-pipe-N.meta): no times, no copies, no allocations, no source lines.");
+  return out;
+}
+
+function drawOverview(section) {
+  const t = totals(), gaps = missing(), more = limits(), kernels = new Set(launches.map((l) => l.kernel)).size;
+  const name = data.title || (data.program ? baseName(data.program) : data.inputs.length ? baseName(data.inputs[0]) : "Memory trace");
+  document.title = name + " – memtrace report";
+  section.append(el("h1", {id: "title"}, name,
+    el("span", {class: "badge " + (data.complete ? "good" : "bad"), id: "complete"}, data.complete ? "complete" : "incomplete")));
+  const facts = [];
+  if (data.program) facts.push(["program ", data.program]);
+  if (data.device) facts.push(["device ", (data.device_name || data.device) + (data.device_sms ? ", " + many(data.device_sms, "SM") : "")]);
+  if (data.inputs.length) facts.push([data.inputs.length === 1 ? "trace " : "traces ", data.inputs.length > 3 ? many(data.inputs.length, "file") : data.inputs.map(baseName).join(", ")]);
+  section.append(el("div", {class: "facts"}, ...facts.map(([k, v]) => el("span", {}, k, el("b", {title: v}, v)))));
+  const timed = launches.filter((l) => l.known && l.end > l.begin);
+  const span = timed.length ? timed.reduce((m, l) => Math.max(m, l.end), 0) - timed.reduce((m, l) => Math.min(m, l.begin), Infinity) : 0;
+  const tiles = [tile("launches", count(launches.length), "", many(kernels, "kernel") + (span ? ", " + duration(span) : ""), undefined, "launches"),
+    tile("CTA instances", count(t.ctas), "", many(axisNames.length, "CTA id"), undefined, "ctas"),
+    tile("records", count(data.totals.records), "", "accesses of threads", undefined, "records")];
+  if (data.has.data)
+    tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
+  if (data.has.comm)
+    tiles.push(bytesTile("communicated", t.commLoad, "another CTA wrote it" + (data.has.data ? ": " + percent(t.commLoad, t.load) + " of the loads" : ""), "commLoad"));
+  if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
+  if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, "read by the host, written by CTAs", "toHost"));
+  if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
+  section.append(el("div", {class: "tiles"}, ...tiles));
+  if (gaps.length || !data.complete)
+    section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" : "The trace is not complete; what was whole is shown.",
+      el("ul", {}, ...data.notes.map((n) => el("li", {}, n)), ...gaps.map((n) => el("li", {}, n)))));
+  const notes = data.complete && !gaps.length ? data.notes : [];
+  if (more.length || notes.length)
+    section.append(el("div", {class: "aside", id: "limits"}, el("ul", {}, ...notes.concat(more).map((n) => el("li", {}, n)))));
+}

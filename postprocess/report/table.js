@@ -1,0 +1,143 @@
+// A table that sorts, filters, and has only as many rows in the page as can be seen.
+// columns: [{name, get(row), text(row), num, mono, title}]; text is what is shown and filtered by.
+const rowHeight = 30;
+
+function virtualTable(rows, columns, label) {
+  let shown = rows, sorted = null, descending = false, needle = "", first = -1;
+  const search = el("input", {type: "search", placeholder: "Filter…", "aria-label": "Filter " + label, on: {input() {
+    needle = this.value.toLowerCase();
+    choose();
+  }}});
+  const info = el("span", {class: "muted", role: "status"});
+  const heads = columns.map((c, i) => el("th", {class: c.num ? "num" : "", scope: "col", title: c.title, "aria-sort": "none"},
+    el("button", {type: "button", on: {click() { sort(i); }}}, c.name)));
+  const body = el("tbody");
+  const scroll = el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label, on: {scroll: render}},
+    el("table", {"aria-rowcount": rows.length}, el("thead", {}, el("tr", {}, ...heads)), body));
+
+  function sort(i) {
+    descending = sorted === i ? !descending : !!columns[i].num; // of numbers the largest first
+    sorted = i;
+    heads.forEach((h, k) => h.setAttribute("aria-sort", k !== i ? "none" : descending ? "descending" : "ascending"));
+    choose();
+  }
+  function choose() {
+    shown = needle ? rows.filter((r) => columns.some((c) => String(c.text(r)).toLowerCase().includes(needle))) : rows.slice();
+    if (sorted !== null) {
+      const get = columns[sorted].get, sign = descending ? -1 : 1;
+      shown.sort((a, b) => {
+        const x = get(a), y = get(b);
+        if (x === null || y === null) return (x === null) - (y === null); // what is not known comes last
+        return x < y ? -sign : x > y ? sign : 0;
+      });
+    }
+    info.textContent = (shown.length === rows.length ? "" : count(shown.length) + " of ") + many(rows.length, "row");
+    scroll.scrollTop = 0;
+    first = -1;
+    render();
+  }
+  function pad(n) {
+    const td = el("td", {colspan: columns.length});
+    td.style.height = n * rowHeight + "px";
+    return el("tr", {class: "pad", "aria-hidden": "true"}, td);
+  }
+  function render() {
+    const visible = Math.ceil((scroll.clientHeight || 480) / rowHeight) + 1;
+    const from = Math.max(0, Math.min(Math.floor(scroll.scrollTop / rowHeight) - 8, shown.length - visible));
+    if (from === first) return;
+    first = from;
+    const to = Math.min(shown.length, from + visible + 16);
+    const trs = [];
+    if (from) trs.push(pad(from));
+    for (let i = from; i < to; i++)
+      trs.push(el("tr", {"aria-rowindex": i + 1}, ...columns.map((c) => {
+        const text = String(c.text(shown[i]));
+        return el("td", {class: (c.num ? "num " : "") + (c.mono ? "mono" : ""), title: c.hint ? c.hint(shown[i]) : text.length > 30 ? text : null}, text);
+      })));
+    if (to < shown.length) trs.push(pad(shown.length - to));
+    clear(body, ...trs);
+  }
+  choose();
+  return el("div", {}, el("div", {class: "bar"}, search, info), scroll);
+}
+
+// ---- the tables ----
+function numberColumn(name, key, title) {
+  return {name, num: true, title, get: (r) => r[key], text: (r) => count(r[key])};
+}
+function textColumn(name, key, mono) {
+  return {name, mono, get: (r) => r[key], text: (r) => r[key] === "" || r[key] === null ? "–" : r[key]};
+}
+function placeColumn() {
+  return {name: "source", get: (r) => r.file ? r.file + ":" + String(r.line).padStart(8) : null, text: (r) => place(r.file, r.line),
+          hint: (r) => r.file ? r.file + ":" + r.line : null};
+}
+function dimText(d) { return d ? d.join("×") : "–"; }
+
+function kernelRows() {
+  const rows = kernelNames.map((name) => ({name, launches: 0, ctas: 0, load: 0, store: 0, commLoad: 0, commStore: 0, ns: 0, timed: false}));
+  for (const l of launches) {
+    const r = rows[l.kernel];
+    r.launches++;
+    r.ctas += l.ctas;
+    r.load += l.load;
+    r.store += l.store;
+    r.commLoad += l.commLoad;
+    r.commStore += l.commStore;
+    if (l.known) { r.ns += l.end - l.begin; r.timed = true; }
+  }
+  for (const r of rows) if (!r.timed) r.ns = null;
+  return rows.filter((r) => r.launches);
+}
+const volumeColumns = [numberColumn("loaded (B)", "load", "data volume: bytes of all loads"), numberColumn("stored (B)", "store", "data volume: bytes of all stores"),
+  numberColumn("comm. load (B)", "commLoad", "bytes loaded that another CTA instance wrote last"),
+  numberColumn("comm. store (B)", "commStore", "bytes stored that another CTA instance loads")];
+
+function transferTableRows() {
+  return transferRows.map((r) => ({source: kernelNames[r[0]], sourceStep: r[1], target: kernelNames[r[2]], targetStep: r[3],
+                                   size: r[4], accesses: r[5], unordered: r[6]}));
+}
+
+function tableList() {
+  const list = [];
+  list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), numberColumn("launches", "launches"),
+    numberColumn("CTA instances", "ctas"), ...volumeColumns, numberColumn("time (ns)", "ns")]]);
+  list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
+    numberColumn("superstep", "superstep", "– : not traced"), textColumn("kernel", "name", true), numberColumn("stream", "stream"),
+    {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), num: true},
+    {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), num: true},
+    ...volumeColumns, numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),
+    numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), placeColumn()]]);
+  if (data.has.transfers)
+    list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), numberColumn("superstep", "sourceStep"),
+      textColumn("to", "target", true), numberColumn("superstep", "targetStep"), numberColumn("bytes", "size"),
+      numberColumn("accesses", "accesses"), numberColumn("unordered (B)", "unordered", "of writer and reader in one launch")]]);
+  list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
+    {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "func", true)]]);
+  list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),
+    textColumn("base", "base", true), numberColumn("bytes", "bytes"), placeColumn(),
+    numberColumn("from launch", "from", "launches before it was made"), numberColumn("to launch", "to", "launches before it was freed")]]);
+  list.push(["Copies", copies, [numberColumn("after launches", "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
+    textColumn("from", "src", true), numberColumn("bytes", "bytes"), numberColumn("copies", "count")]]);
+  return list;
+}
+
+const emptyTables = {
+  Sites: "Source sites are told by the companion (MemTrace-pipe-N.meta), which was not read here.",
+  Allocations: "Allocations are told by the companion (MemTrace-pipe-N.meta); there are none.",
+  Copies: "No copies or fills between host and device are known here; companions tell them.",
+};
+
+function drawTables(section) {
+  const list = tableList(), holder = el("div", {role: "tabpanel"});
+  const tabs = list.map(([name, rows], i) => el("button", {type: "button", role: "tab", "data-table": name, on: {click() { show(i); }}},
+    name + " ", el("span", {class: "muted"}, count(rows.length))));
+  function show(i) {
+    tabs.forEach((t, k) => { t.setAttribute("aria-selected", String(k === i)); t.firstElementChild.className = k === i ? "" : "muted"; });
+    const [name, rows, columns] = list[i];
+    holder.setAttribute("data-table", name);
+    clear(holder, rows.length ? virtualTable(rows, columns, name) : nothing(emptyTables[name] || "There are none."));
+  }
+  section.append(el("div", {class: "tabs", role: "tablist"}, ...tabs), holder);
+  show(0);
+}

@@ -1,0 +1,134 @@
+// Words, numbers, elements, tooltip, canvas: what all panels use. Text goes into the page as text only.
+const grouped = new Intl.NumberFormat("en-US");
+function count(n) { return n === null || n === undefined ? "–" : grouped.format(n); }
+
+const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+function bytesParts(n) {
+  let u = 0, v = n;
+  while (v >= 1024 && u < units.length - 1) { v /= 1024; u++; }
+  return [u === 0 ? count(n) : v.toFixed(v < 10 ? 2 : v < 100 ? 1 : 0), units[u]];
+}
+function bytes(n) { return bytesParts(n).join(" "); }
+function exactBytes(n) { return n < 1024 ? count(n) + " B" : count(n) + " B (" + bytes(n) + ")"; }
+
+function duration(ns) {
+  if (ns < 1e3) return count(ns) + "\u00a0ns";
+  if (ns < 1e6) return (ns / 1e3).toFixed(ns < 1e4 ? 2 : 1) + "\u00a0µs";
+  if (ns < 1e9) return (ns / 1e6).toFixed(ns < 1e7 ? 2 : 1) + "\u00a0ms";
+  return (ns / 1e9).toFixed(2) + "\u00a0s";
+}
+function percent(part, all) {
+  if (!all) return "–";
+  const p = 100 * part / all; // 100 % is all of it, 0 % is none
+  return (part === all || !part ? p.toFixed(0) : p < 0.1 ? "< 0.1" : p > 99.9 ? "> 99.9" : p.toFixed(1)) + "\u00a0%";
+}
+function many(n, one, more) { return count(n) + " " + (n === 1 ? one : more || one + "s"); }
+function baseName(path) { return path.slice(path.lastIndexOf("/") + 1); }
+function place(file, line) { return file ? baseName(file) + (line ? ":" + line : "") : "–"; }
+
+function el(tag, attributes, ...children) {
+  const e = document.createElement(tag);
+  for (const key in attributes) {
+    const value = attributes[key];
+    if (key === "on") for (const name in value) e.addEventListener(name, value[name]);
+    else if (key === "style") e.style.cssText = value;
+    else if (value === true) e.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) e.setAttribute(key, value);
+  }
+  e.append(...children.filter((c) => c !== null && c !== undefined));
+  return e;
+}
+function clear(e, ...children) {
+  e.replaceChildren(...children);
+  return e;
+}
+function lead(text) { return el("p", {class: "lead"}, text); }
+function nothing(text) { return el("p", {class: "none"}, text); }
+
+// A row of buttons of which one is pressed. choices: [[value, text], …]
+function segments(label, choices, value, change) {
+  const box = el("span", {class: "seg", role: "group", "aria-label": label});
+  const buttons = choices.map(([v, text]) => el("button", {type: "button", "data-value": String(v), "aria-pressed": String(v === value), on: {click() {
+    for (const b of buttons) b.setAttribute("aria-pressed", String(b === this));
+    change(v);
+  }}}, text));
+  box.append(...buttons);
+  return box;
+}
+
+const tip = document.getElementById("tip");
+// lines: the first one is the heading.
+function showTip(x, y, lines) {
+  clear(tip, el("b", {}, lines[0]), ...lines.slice(1).filter(Boolean).map((l) => el("div", {}, l)));
+  tip.hidden = false;
+  const w = tip.offsetWidth, h = tip.offsetHeight;
+  tip.style.left = Math.max(6, Math.min(x + 14, innerWidth - w - 8)) + "px";
+  tip.style.top = Math.max(6, y + 18 + h > innerHeight ? y - h - 12 : y + 18) + "px";
+}
+function hideTip() { tip.hidden = true; }
+
+// ---- colours ----
+const theme = {};
+function readTheme() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["bg", "card", "ink", "muted", "line", "soft", "accent", "load", "store", "load-pale", "store-pale", "node", "node-write"])
+    theme[name] = style.getPropertyValue("--" + name).trim();
+  theme.dark = document.documentElement.classList.contains("dark");
+}
+// Okabe and Ito: told apart with any kind of colour blindness.
+const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#b8a80c"];
+function kernelColour(k) { return k === 0 ? theme.muted : palette[(k - 1) % palette.length]; }
+// Viridis, from near the background to far from it.
+function ramp(t) { return d3.interpolateViridis(theme.dark ? 0.12 + 0.88 * t : 0.95 - 0.95 * t); }
+
+const redraws = [];
+let redrawAsked = false;
+function drawAll() {
+  redrawAsked = false;
+  for (const f of redraws) f();
+}
+function askRedraw() {
+  if (!redrawAsked) {
+    redrawAsked = true;
+    requestAnimationFrame(drawAll);
+  }
+}
+
+// A canvas of the width of its place and a height in CSS pixels; draw(context, width, height) again when needed.
+function canvas(height, label, draw) {
+  const e = el("canvas", {tabindex: "0", role: "img", "aria-label": label});
+  e.style.height = height + "px";
+  const surface = {element: e, width: 0, height, draw() {
+    const ratio = Math.min(devicePixelRatio || 1, 3), width = e.clientWidth;
+    if (!width) return;
+    surface.width = width;
+    e.width = Math.round(width * ratio);
+    e.height = Math.round(surface.height * ratio);
+    const c = e.getContext("2d");
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.clearRect(0, 0, width, surface.height);
+    c.font = "12px system-ui, \"DejaVu Sans\", sans-serif";
+    c.textBaseline = "middle";
+    draw(c, width, surface.height);
+  }, setHeight(h) {
+    surface.height = h;
+    e.style.height = h + "px";
+  }};
+  redraws.push(surface.draw);
+  return surface;
+}
+// Where the mouse is in a canvas, in CSS pixels.
+function at(event, e) {
+  const box = e.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}
+function clipText(c, text, width) {
+  if (c.measureText(text).width <= width) return text;
+  let lo = 0, hi = text.length;
+  while (lo < hi) {
+    const mid = (lo + hi + 1) >> 1;
+    if (c.measureText(text.slice(0, mid) + "…").width <= width) lo = mid;
+    else hi = mid - 1;
+  }
+  return lo ? text.slice(0, lo) + "…" : "";
+}

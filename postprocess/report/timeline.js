@@ -1,0 +1,213 @@
+// Launches by stream and copies, in time or in their order. A click on a launch chooses its superstep for all panels.
+const lane = {height: 26, gap: 8, left: 92, top: 8, axis: 26};
+
+function timelineItems(order) {
+  const all = launches.concat(untracedLaunches);
+  const streams = [...new Set(all.map((l) => l.stream))].sort((a, b) => a - b);
+  const items = [], ends = [0];
+  // The k-th launch that copies count from: known ones only.
+  const known = launches.filter((l) => l.known).slice().sort((a, b) => a.superstep - b.superstep);
+  if (order) {
+    launches.forEach((l, i) => items.push({lane: 1 + streams.indexOf(l.stream), from: i + 0.06, to: i + 0.94, launch: l}));
+    untracedLaunches.forEach((l, i) => items.push({lane: 1 + streams.indexOf(l.stream), from: launches.length + i + 0.06, to: launches.length + i + 0.94, launch: l}));
+  } else {
+    for (const l of all) items.push({lane: 1 + streams.indexOf(l.stream), from: l.begin, to: Math.max(l.end, l.begin), launch: l});
+    for (const l of known) ends.push(Math.max(ends[ends.length - 1], l.end));
+  }
+  const groups = new Map();
+  for (const c of copies) { // those between the same launches stand side by side
+    if (!groups.has(c.after)) groups.set(c.after, []);
+    groups.get(c.after).push(c);
+  }
+  for (const [after, list] of groups) items.push({lane: 0, from: order ? after : ends[Math.min(after, ends.length - 1)], copies: list});
+  const most = order ? all.length : all.reduce((m, l) => Math.max(m, l.end), 1);
+  return {items, streams, most: most || 1, copies: groups.size > 0};
+}
+
+function copySummary(list) {
+  const kinds = {};
+  for (const c of list) {
+    const k = kinds[c.kind] = kinds[c.kind] || {bytes: 0, count: 0};
+    k.bytes += c.bytes;
+    k.count += c.count;
+  }
+  const words = {h2d: "host → device", d2h: "device → host", d2d: "device → device", h2h: "host → host", set: "fill"};
+  return Object.keys(kinds).map((k) => many(kinds[k].count, words[k] || k, (words[k] || k)) + ": " + exactBytes(kinds[k].bytes));
+}
+
+function launchLines(l) {
+  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : "superstep " + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
+    l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
+    l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", began at " + duration(l.begin) : null,
+    l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
+    l.superstep === null ? null : "communication: loaded " + exactBytes(l.commLoad) + ", stored " + exactBytes(l.commStore),
+    l.file ? "launched at " + place(l.file, l.line) : null];
+}
+
+function drawTimeline(section) {
+  const timed = launches.some((l) => l.known && l.end > l.begin);
+  if (!launches.length && !copies.length) {
+    section.append(nothing("There is no launch."));
+    return;
+  }
+  let order = !timed, model = timelineItems(order), view = [0, model.most], boxes = [];
+  section.append(lead("Kernel launches by stream. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
+    + (copies.length ? " Copies have no times: they stand where they came between launches." : "")));
+  const surface = canvas(10, "Timeline of launches and copies", draw), e = surface.element;
+  const names = () => (model.copies ? ["host copies"] : []).concat(model.streams.map((s) => s === null ? "launches" : s < 0 ? "no stream" : "stream " + s));
+  function fit() { surface.setHeight(lane.top + names().length * (lane.height + lane.gap) + lane.axis); }
+  function x(v, width) { return lane.left + (v - view[0]) / (view[1] - view[0]) * (width - lane.left - 8); }
+  function row(i) { return lane.top + (i - (model.copies ? 0 : 1)) * (lane.height + lane.gap); }
+
+  function drawLaunch(c, item, x0, x1, y) {
+    const l = item.launch, w = Math.max(x1 - x0, 1.5), chosen = state.superstep !== null && l.superstep === state.superstep;
+    c.fillStyle = kernelColour(l.kernel);
+    c.globalAlpha = l.superstep === null ? 0.35 : state.superstep === null || chosen ? 1 : 0.45;
+    c.beginPath();
+    c.roundRect(x0, y, w, lane.height, Math.min(5, w / 2));
+    c.fill();
+    c.globalAlpha = 1;
+    if (chosen) {
+      c.strokeStyle = theme.ink;
+      c.lineWidth = 2;
+      c.stroke();
+    }
+    if (w > 40) {
+      c.fillStyle = d3.lab(kernelColour(l.kernel)).l > 62 ? "#14181c" : "#ffffff";
+      c.textAlign = "left";
+      c.fillText(clipText(c, (l.superstep === null ? "" : l.superstep + "  ") + kernelNames[l.kernel], w - 12), x0 + 6, y + lane.height / 2 + 1);
+    }
+  }
+  function drawCopy(c, item, x0, y) {
+    const kinds = new Set(item.copies.map((k) => k.kind)), mid = y + lane.height / 2;
+    c.fillStyle = kinds.has("h2d") ? theme.load : kinds.has("d2h") ? theme.store : theme.muted;
+    c.beginPath(); // a drop: down to the device, up to the host
+    const up = !kinds.has("h2d") && kinds.has("d2h") ? -1 : 1;
+    c.moveTo(x0 - 6, mid - 6 * up);
+    c.lineTo(x0 + 6, mid - 6 * up);
+    c.lineTo(x0, mid + 7 * up);
+    c.fill();
+  }
+  function drawAxis(c, width, height) {
+    const scale = d3.scaleLinear().domain(view).range([lane.left, width - 8]);
+    c.fillStyle = theme.muted;
+    c.textAlign = "center";
+    const ticks = order ? scale.ticks(Math.min(10, width / 90)).filter((t) => t === Math.floor(t)) : scale.ticks(Math.min(9, width / 110));
+    let clear = -Infinity;
+    for (const t of ticks) {
+      const px = order ? scale(t + 0.5) : scale(t), text = order ? String(t < launches.length ? launches[t].superstep : "") : t === 0 ? "0" : duration(Math.round(t)).replace(/\.0+\u00a0/, "\u00a0");
+      if (px > width || px < lane.left) continue;
+      c.fillRect(px, height - lane.axis + 2, 1, 4);
+      if (px - clear < 50) continue;
+      c.fillText(text, Math.min(px, width - c.measureText(text).width / 2 - 2), height - lane.axis + 15);
+      clear = px;
+    }
+  }
+  function draw(c, width, height) {
+    boxes = [];
+    names().forEach((name, i) => {
+      const y = lane.top + i * (lane.height + lane.gap);
+      c.fillStyle = theme.soft;
+      c.fillRect(lane.left, y - 2, width - lane.left, lane.height + 4);
+      c.fillStyle = theme.muted;
+      c.textAlign = "left";
+      c.fillText(name, 0, y + lane.height / 2 + 1);
+    });
+    const filled = new Set(); // of launches that are narrower than a pixel, one per pixel is drawn
+    c.save();
+    c.beginPath();
+    c.rect(lane.left - 7, 0, width - lane.left + 7, height);
+    c.clip();
+    for (const item of model.items) {
+      const x0 = x(item.from, width), x1 = item.launch ? x(item.to, width) : x0, y = row(item.lane);
+      if (x1 < lane.left - 8 || x0 > width + 8) continue;
+      if (x1 - x0 < 1.5) {
+        const key = item.lane * 1e5 + Math.round(x0);
+        if (filled.has(key)) continue;
+        filled.add(key);
+      }
+      if (item.launch) drawLaunch(c, item, x0, x1, y);
+      else drawCopy(c, item, x0, y);
+      boxes.push({item, x0: x0 - (item.launch ? 1 : 6), x1: Math.max(x1, x0 + 1.5) + (item.launch ? 1 : 6), y});
+    }
+    c.restore();
+    drawAxis(c, width, height);
+  }
+  function hit(event) {
+    const [px, py] = at(event, e);
+    for (let i = boxes.length - 1; i >= 0; i--)
+      if (px >= boxes[i].x0 && px <= boxes[i].x1 && py >= boxes[i].y && py <= boxes[i].y + lane.height) return boxes[i].item;
+    return null;
+  }
+  function zoom(factor, centre) {
+    const full = model.most, size = Math.min(full, Math.max((view[1] - view[0]) * factor, order ? 1 : Math.max(1, full * 1e-6)));
+    const share = (centre - view[0]) / (view[1] - view[0]), from = Math.max(0, Math.min(full - size, centre - share * size));
+    view = [from, from + size];
+    surface.draw();
+  }
+  function move(by) {
+    const size = view[1] - view[0], from = Math.max(0, Math.min(model.most - size, view[0] + by * size));
+    view = [from, from + size];
+    surface.draw();
+  }
+  let drag = null;
+  const centreOf = (event) => view[0] + (at(event, e)[0] - lane.left) / (surface.width - lane.left - 8) * (view[1] - view[0]);
+  e.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.25 : 0.8, centreOf(event)); }, {passive: false});
+  e.addEventListener("pointerdown", (event) => { drag = {x: event.clientX, moved: false}; e.setPointerCapture(event.pointerId); });
+  e.addEventListener("pointerup", (event) => {
+    if (drag && !drag.moved) {
+      const item = hit(event);
+      if (item && item.launch && item.launch.superstep !== null)
+        setState({superstep: state.superstep === item.launch.superstep ? null : item.launch.superstep});
+      else if (!item) setState({superstep: null});
+    }
+    drag = null;
+  });
+  e.addEventListener("pointermove", (event) => {
+    if (drag && Math.abs(event.clientX - drag.x) > 3) {
+      move((drag.x - event.clientX) / (surface.width - lane.left - 8));
+      drag = {x: event.clientX, moved: true};
+      hideTip();
+      return;
+    }
+    const item = hit(event);
+    e.style.cursor = item && item.launch ? "pointer" : "default";
+    if (!item) hideTip();
+    else showTip(event.clientX, event.clientY, item.launch ? launchLines(item.launch) : ["Host copies", ...copySummary(item.copies)]);
+  });
+  e.addEventListener("pointerleave", hideTip);
+  e.addEventListener("keydown", (event) => {
+    const middle = (view[0] + view[1]) / 2, i = launches.findIndex((l) => l.superstep === state.superstep);
+    if (event.key === "+" || event.key === "=") zoom(0.8, middle);
+    else if (event.key === "-") zoom(1.25, middle);
+    else if (event.key === "0") { view = [0, model.most]; surface.draw(); }
+    else if (event.shiftKey && event.key === "ArrowLeft") move(-0.2);
+    else if (event.shiftKey && event.key === "ArrowRight") move(0.2);
+    else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      const next = launches[Math.max(0, Math.min(launches.length - 1, i + (event.key === "ArrowRight" ? 1 : -1)))];
+      const box = e.getBoundingClientRect();
+      if (next) {
+        setState({superstep: next.superstep});
+        showTip(box.left + lane.left, box.bottom, launchLines(next));
+      }
+    } else if (event.key === "Escape") { setState({superstep: null}); hideTip(); }
+    else return;
+    event.preventDefault();
+  });
+  const bar = el("div", {class: "bar"});
+  if (timed)
+    bar.append(segments("Scale", [[false, "Time"], [true, "Order"]], order, (v) => {
+      order = v;
+      model = timelineItems(order);
+      view = [0, model.most];
+      fit();
+      surface.draw();
+    }));
+  bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, "Whole run"));
+  fit();
+  const used = [...new Set(launches.map((l) => l.kernel))], legend = el("div", {class: "legend"});
+  redraws.push(() => clear(legend, ...used.slice(0, 12).map((k) => el("span", {}, el("i", {style: "background:" + kernelColour(k)}), kernelNames[k])),
+    used.length > 12 ? el("span", {}, "and " + count(used.length - 12) + " more kernels") : ""));
+  section.append(bar, el("div", {class: "plotbox"}, e), legend);
+  onState(surface.draw);
+}

@@ -1,0 +1,364 @@
+#define _GNU_SOURCE
+#include "nvtx.h"
+#include "events.h"
+#include "nvtx_abi.h"
+#include "options.h"
+#include "report.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <regex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define NAME_MAX_BYTES 1000 /* of a range; more is cut */
+
+/* Domains and registered strings are names that the program holds on to; they are few and kept. */
+struct name {
+    char text[1]; /* allocated as long as it is */
+};
+
+struct range {
+    struct range *next, **link; /* of all that are open */
+    struct range *below;        /* pushed by this thread before */
+    const struct name *domain;  /* NULL: the default one */
+    uint64_t id;                /* of started ones, from 1; 0: pushed */
+    int matches;
+    struct mt_event_range event;
+    char text[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+static struct range *open_ranges;
+static uint64_t started;
+static _Atomic int started_matches;
+static _Thread_local struct range *pushed;
+static _Thread_local int pushed_matches;
+
+/* ---- MEMTRACE_NVTX ------------------------------------------------------------------------------ */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct {
+    regex_t names;
+    int chooses, others;
+} rule;
+
+static void read_option(void)
+{
+    const char *text = mt_options()->nvtx;
+    char why[200];
+    if (!*text)
+        return;
+    rule.others = *text == '!';
+    int bad = regcomp(&rule.names, text + rule.others, REG_EXTENDED | REG_NOSUB);
+    rule.chooses = !bad;
+    if (bad && regerror(bad, &rule.names, why, sizeof why))
+        mt_report("MEMTRACE_NVTX=%s: %s; launches are traced inside and outside of all ranges", text, why);
+}
+
+int mt_nvtx_takes(void)
+{
+    pthread_once(&once, read_option);
+    return !rule.chooses || (pushed_matches > 0 || started_matches > 0) != rule.others;
+}
+
+/* ---- names -------------------------------------------------------------------------------------- */
+
+static size_t narrow(char *out, const wchar_t *text)
+{
+    size_t n = 0;
+    for (; *text && n + 4 < NAME_MAX_BYTES; text++) {
+        uint32_t c = (uint32_t)*text;
+        unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
+        out[n++] = (char)(first[more] | (c >> 6 * more & 0x7f));
+        while (more--)
+            out[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+    }
+    out[n] = 0;
+    return n;
+}
+
+/* Cut between two characters. */
+static size_t copy(char *out, const char *text)
+{
+    size_t n = strnlen(text, NAME_MAX_BYTES - 1);
+    while (n == NAME_MAX_BYTES - 1 && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    memcpy(out, text, n);
+    out[n] = 0;
+    return n;
+}
+
+static size_t name_of(char *out, const struct nvtx_attributes *a)
+{
+    const void *m = a && a->size >= sizeof *a ? a->message : NULL;
+    *out = 0;
+    if (!m)
+        return 0;
+    switch (a->message_type) {
+    case NVTX_ASCII:
+        return copy(out, m);
+    case NVTX_WIDE:
+        return narrow(out, m);
+    case NVTX_REGISTERED:
+        return copy(out, ((const struct name *)m)->text);
+    default:
+        return 0;
+    }
+}
+
+static void *keep(const char *text)
+{
+    size_t n = strlen(text);
+    struct name *s = malloc(sizeof *s + n);
+    if (s)
+        memcpy(s->text, text, n + 1);
+    return s;
+}
+
+static void *keep_wide(const wchar_t *text)
+{
+    char name[NAME_MAX_BYTES];
+    narrow(name, text);
+    return keep(name);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------- */
+
+static struct range *begin(const char *text, size_t n, const struct name *domain, int is_start)
+{
+    struct range *r = calloc(1, sizeof *r + n + 1);
+    if (!r)
+        return NULL;
+    pthread_once(&once, read_option);
+    memcpy(r->text, text, n + 1);
+    r->domain = domain;
+    r->matches = rule.chooses && !regexec(&rule.names, r->text, 0, NULL, 0);
+    r->event = (struct mt_event_range){.name = r->text,
+                                       .domain = domain ? domain->text : "",
+                                       .kind = is_start ? "start" : "push",
+                                       .thread = (uint64_t)gettid(),
+                                       .begin = mt_event_seq(),
+                                       .begin_ns = mt_now_ns()};
+    pthread_mutex_lock(&lock);
+    r->id = is_start ? ++started : 0;
+    r->next = open_ranges;
+    r->link = &open_ranges;
+    if (r->next)
+        r->next->link = &r->next;
+    open_ranges = r;
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static void end_locked(struct range *r)
+{
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+}
+
+/* A child of fork shares none of this: its parent's threads may hold the lock. */
+static int push(const char *text, size_t n, const struct name *domain)
+{
+    struct range *r = mt_tracing() ? begin(text, n, domain, 0) : NULL;
+    int level = 0;
+    if (!r)
+        return NVTX_NO_LEVEL;
+    for (struct range *p = pushed; p; p = p->below)
+        level += p->domain == domain;
+    r->below = pushed;
+    pushed = r;
+    pushed_matches += r->matches;
+    return level;
+}
+
+static int pop(const struct name *domain)
+{
+    struct range **at = &pushed, *r;
+    int level = 0;
+    while (*at && (*at)->domain != domain)
+        at = &(*at)->below;
+    if (!(r = *at) || !mt_tracing())
+        return NVTX_NO_LEVEL;
+    *at = r->below;
+    for (struct range *p = r->below; p; p = p->below)
+        level += p->domain == domain;
+    pushed_matches -= r->matches;
+    pthread_mutex_lock(&lock);
+    end_locked(r);
+    pthread_mutex_unlock(&lock);
+    mt_event_range(&r->event, 0);
+    free(r);
+    return level;
+}
+
+static uint64_t start(const char *text, size_t n, const struct name *domain)
+{
+    struct range *r = mt_tracing() ? begin(text, n, domain, 1) : NULL;
+    if (!r)
+        return 0;
+    uint64_t id = r->id; /* who has it may end the range at once */
+    started_matches += r->matches;
+    return id;
+}
+
+static void end(uint64_t id)
+{
+    if (!id || !mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    struct range *r = open_ranges;
+    while (r && r->id != id)
+        r = r->next;
+    if (r)
+        end_locked(r);
+    pthread_mutex_unlock(&lock);
+    if (!r)
+        return;
+    started_matches -= r->matches;
+    mt_event_range(&r->event, 0);
+    free(r);
+}
+
+void mt_nvtx_finish(void)
+{
+    if (!mt_tracing())
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct range *r = open_ranges; r; r = r->next)
+        mt_event_range(&r->event, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the API: what the tables get, and what programs of the old libnvToolsExt call by name ------------- */
+
+EXPORT int nvtxRangePushA(const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = copy(name, text ? text : "");
+    return push(name, n, NULL);
+}
+EXPORT int nvtxRangePushW(const wchar_t *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = narrow(name, text ? text : L"");
+    return push(name, n, NULL);
+}
+EXPORT int nvtxDomainRangePushEx(void *domain, const struct nvtx_attributes *a)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = name_of(name, a);
+    return push(name, n, domain);
+}
+EXPORT int nvtxRangePushEx(const struct nvtx_attributes *a)
+{
+    return nvtxDomainRangePushEx(NULL, a);
+}
+EXPORT int nvtxRangePop(void)
+{
+    return pop(NULL);
+}
+EXPORT int nvtxDomainRangePop(void *domain)
+{
+    return pop(domain);
+}
+EXPORT uint64_t nvtxRangeStartA(const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = copy(name, text ? text : "");
+    return start(name, n, NULL);
+}
+EXPORT uint64_t nvtxRangeStartW(const wchar_t *text)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = narrow(name, text ? text : L"");
+    return start(name, n, NULL);
+}
+EXPORT uint64_t nvtxDomainRangeStartEx(void *domain, const struct nvtx_attributes *a)
+{
+    char name[NAME_MAX_BYTES];
+    size_t n = name_of(name, a);
+    return start(name, n, domain);
+}
+EXPORT uint64_t nvtxRangeStartEx(const struct nvtx_attributes *a)
+{
+    return nvtxDomainRangeStartEx(NULL, a);
+}
+EXPORT void nvtxRangeEnd(uint64_t id)
+{
+    end(id);
+}
+EXPORT void nvtxDomainRangeEnd(void *domain, uint64_t id)
+{
+    (void)domain;
+    end(id);
+}
+EXPORT void *nvtxDomainCreateA(const char *text)
+{
+    return keep(text ? text : "");
+}
+EXPORT void *nvtxDomainCreateW(const wchar_t *text)
+{
+    return keep_wide(text ? text : L"");
+}
+EXPORT void nvtxDomainDestroy(void *domain)
+{
+    (void)domain; /* ranges in it may be open */
+}
+EXPORT void *nvtxDomainRegisterStringA(void *domain, const char *text)
+{
+    (void)domain;
+    return keep(text ? text : "");
+}
+EXPORT void *nvtxDomainRegisterStringW(void *domain, const wchar_t *text)
+{
+    (void)domain;
+    return keep_wide(text ? text : L"");
+}
+
+/* By the number of the callback in its table. */
+static const struct entry {
+    unsigned module, id;
+    nvtx_function f;
+} entries[] = {
+#define ENTRY(module, id, f) {module, id, (nvtx_function)f},
+    ENTRY(NVTX_CORE, 4, nvtxRangeStartEx) ENTRY(NVTX_CORE, 5, nvtxRangeStartA) ENTRY(
+        NVTX_CORE, 6, nvtxRangeStartW) ENTRY(NVTX_CORE, 7, nvtxRangeEnd) ENTRY(NVTX_CORE, 8, nvtxRangePushEx)
+        ENTRY(NVTX_CORE, 9, nvtxRangePushA) ENTRY(NVTX_CORE, 10, nvtxRangePushW)
+            ENTRY(NVTX_CORE, 11, nvtxRangePop) ENTRY(NVTX_CORE2, 2, nvtxDomainRangeStartEx)
+                ENTRY(NVTX_CORE2, 3, nvtxDomainRangeEnd) ENTRY(NVTX_CORE2, 4, nvtxDomainRangePushEx)
+                    ENTRY(NVTX_CORE2, 5, nvtxDomainRangePop) ENTRY(NVTX_CORE2, 10, nvtxDomainRegisterStringA)
+                        ENTRY(NVTX_CORE2, 11, nvtxDomainRegisterStringW)
+                            ENTRY(NVTX_CORE2, 12, nvtxDomainCreateA) ENTRY(NVTX_CORE2, 13, nvtxDomainCreateW)
+                                ENTRY(NVTX_CORE2, 14, nvtxDomainDestroy)};
+
+/* NVTX calls this once for each copy of it in the process. 1: the tool is there; 0: NVTX does nothing. */
+EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
+{
+    const struct nvtx_callbacks *c = get_table ? get_table(NVTX_CALLBACKS) : NULL;
+    if (!mt_tracing() || !c || c->size < sizeof *c || !c->module)
+        return 0;
+    for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++) {
+        nvtx_function **table = NULL;
+        unsigned size = 0;
+        if (c->module((int)entries[i].module, &table, &size) && table && entries[i].id < size &&
+            table[entries[i].id])
+            *table[entries[i].id] = entries[i].f;
+    }
+    return 1;
+}
+
+/* NVTX looks for a tool in the environment, at the program's first call of it. Another tool keeps its place.
+ */
+__attribute__((constructor)) static void offer(void)
+{
+    const char *enable = getenv("MEMTRACE_ENABLE");
+    Dl_info info;
+    if ((!enable || strcmp(enable, "0") != 0) && dladdr((void *)&InitializeInjectionNvtx2, &info) &&
+        info.dli_fname && strstr(info.dli_fname, ".so"))
+        setenv("NVTX_INJECTION64_PATH", info.dli_fname, 0);
+}

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""mt-report's command line and the data in its pages, without a browser. usage: cli_test.py BIN_FOLDER SOURCE_FOLDER"""
+import base64
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+BIN, SOURCE = map(os.path.abspath, sys.argv[1:3])
+sys.path.insert(0, os.path.join(SOURCE, "tests/postprocess"))
+from traces import ATOMIC, LOAD, STORE, companion, record, trace
+
+GOLDEN = os.path.join(SOURCE, "tests/golden/succeed")
+
+
+def numbers(text):
+    """LEB128 in base64, as docs/man/mt-report.md has it."""
+    out, value, shift = [], 0, 0
+    for byte in base64.b64decode(text):
+        value |= (byte & 127) << shift
+        shift += 7
+        if not byte & 128:
+            out.append(value)
+            value = shift = 0
+    return out
+
+
+def data_of(html):
+    (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)
+    return json.loads(text)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="mt-report-")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def file(self, name, data):
+        path = os.path.join(self.dir, name)
+        with open(path, "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def run_(self, tool, *args, code=0):
+        done = subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def data(self, *args, code=0):
+        return data_of(self.run_("mt-report", *args, code=code).stdout)
+
+
+class CommandLine(Case):
+    def test_help_and_usage(self):
+        self.assertIn("Usage: mt-report", self.run_("mt-report", "--help").stdout)
+        self.assertIn("mt-report (memtrace)", self.run_("mt-report", "--version").stdout)
+        for args in ([], ["--nonsense"], ["--from", "x.json", "trace"], ["--same-cta=far", "x"], [self.dir + "/none"],
+                     ["--from", self.dir + "/none.json"], ["-k", "("], ["-o", "/nowhere/r.html", GOLDEN + "/stride.trace"]):
+            done = self.run_("mt-report", *args, code=2)
+            self.assertEqual(done.stdout, "")
+            self.assertIn("mt-report: ", done.stderr)
+
+    def test_output(self):
+        out = os.path.join(self.dir, "r.html")
+        self.run_("mt-report", GOLDEN + "/worked-example.trace", "-o", out)
+        with open(out, encoding="utf-8") as f:
+            first = f.read()
+        self.assertTrue(first.startswith("<!DOCTYPE html>"))
+        self.assertTrue(first.rstrip().endswith("</html>"))
+        self.assertNotIn("<!--@", first, "all parts are in their places")
+        self.assertEqual(first, self.run_("mt-report", GOLDEN + "/worked-example.trace").stdout, "no time of day, no chance")
+        self.run_("mt-report", "/nowhere", "-o", out, code=2)
+        with open(out, encoding="utf-8") as f:
+            self.assertEqual(f.read(), first, "a report that fails leaves the old one")
+        copy = shutil.copy(GOLDEN + "/worked-example.trace", self.dir)
+        self.run_("mt-report", copy, "-o", copy, code=2)
+
+    def test_full_disk(self):
+        if os.path.exists("/dev/full"):
+            done = self.run_("mt-report", GOLDEN + "/worked-example.trace", "-o", "/dev/full", code=1)
+            self.assertIn("No space left", done.stderr)
+
+    def test_companions_among_the_inputs(self):
+        """MemTrace-pipe-* names both; a companion without its trace is a mistake."""
+        for name in ("worked-example.trace", "worked-example.trace.meta"):
+            shutil.copy(os.path.join(GOLDEN, name), self.dir)
+        path = os.path.join(self.dir, "worked-example.trace")
+        self.assertEqual(self.data(path, path + ".meta")["inputs"], [path])
+        self.run_("mt-report", path + ".meta", code=2)
+
+    def test_incomplete(self):
+        path = self.file("t", trace([("k", [record(0, STORE, 4, 0x10, (0, 0, 0))])])[:-10])
+        d = self.data(path, code=3)
+        self.assertFalse(d["complete"])
+        self.assertIn("byte", " ".join(d["notes"]))
+        comm = self.file("comm.json", self.run_("mt-extract", path, code=3).stdout)
+        self.assertFalse(self.data("--from", comm, code=3)["complete"])
+
+    def test_bad_json(self):
+        for text, code in (("", 3), ("{", 3), ("[]", 2), ("{}", 2), ('{"format": "memtrace-graph"}', 2),
+                           ('{"format": "memtrace-comm", "KDV": {"k": {"x": {"Load": 1, "Store": 1}}}}', 3),
+                           ('{"format": "memtrace-comm", "KDV": {"k": {"0": {"Load": "1", "Store": 1}}}}', 3),
+                           ('{"format": "memtrace-comm", "CDV": {"k": {"0": {"1,2": {"Load": 1, "Store": 1}}}}}', 3),
+                           ('{"format": "memtrace-comm", "transfers": {"k": {"0,0,0": {"0": {"k": {"0,0,99999": {"1": {"Size": 1, "cnt": 1}}}}}}}}', 3)):
+            done = self.run_("mt-report", "--from", self.file("c.json", text), code=code)
+            self.assertEqual(done.stdout, "", text)
+            self.assertIn("c.json", done.stderr, text)
+
+    def test_sources(self):
+        """Lines around those that are spoken of, as they are now; none of files that are gone, or with --no-source."""
+        text = "".join(f"line {i}\n" for i in range(1, 101))
+        source = self.file("a.cu", text)
+        events = [{"ev": "site", "id": 0, "file": source, "line": 20, "op": "load", "size": 4},
+                  {"ev": "site", "id": 1, "file": self.dir + "/gone.cu", "line": 5, "op": "load", "size": 4},
+                  {"ev": "site", "id": 3, "file": source, "line": 31, "op": "load", "size": 4},
+                  {"ev": "site", "id": 4, "file": source, "line": 43, "op": "load", "size": 4},
+                  {"ev": "site", "id": 2, "file": source, "line": 99, "op": "store", "size": 4},
+                  {"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 0}]
+        self.file("t.meta", companion(events, None, {"records_written": 0, "records_counted": 0}))
+        path = self.file("t", trace([("k", [])]))
+        sources = self.data(path)["sources"]
+        self.assertEqual(list(sources), [source])
+        self.assertEqual(sources[source]["lines"], [[i, f"line {i}"] for i in [*range(16, 36), *range(39, 48), *range(95, 101)]])
+        self.assertEqual(self.data(path, "--no-source")["sources"], {})
+        os.unlink(source)
+        os.mkfifo(source)
+        self.assertEqual(self.data(path)["sources"], {}, "a FIFO is not waited for")
+
+
+class Figures(Case):
+    """Random traces: what the page holds is what mt-extract says, number by number."""
+
+    def comm_view(self, comm):
+        """comm.json as flat dictionaries."""
+        volumes = {}
+        for section, field in (("KDV", 0), ("KCV", 2)):
+            for kernel, steps in comm[section].items():
+                for step, v in steps.items():
+                    at = volumes.setdefault((kernel, int(step)), [0, 0, 0, 0])
+                    at[field], at[field + 1] = v["Load"], v["Store"]
+        parts = {}
+        for section, field in (("CDV", 0), ("CCV", 2), ("SDV", 0), ("SCV", 2)):
+            for steps in comm[section].values():
+                for step, keys in steps.items():
+                    for key, v in keys.items():
+                        at = parts.setdefault((section[0], int(step), key), [0, 0, 0, 0])
+                        at[field], at[field + 1] = v["Load"], v["Store"]
+        cells, rows = {}, {}
+        for source, ctas in comm["transfers"].items():
+            for cta, steps in ctas.items():
+                for step, targets in steps.items():
+                    for target, to in targets.items():
+                        for to_cta, at in to.items():
+                            for to_step, leaf in at.items():
+                                key = (int(to_step), source, "host" if source == "<host>" else cta, to_cta)
+                                cells[key] = [a + b for a, b in zip(cells.get(key, [0, 0]), (leaf["Size"], leaf["cnt"]))]
+                                key = (source, int(step), target, int(to_step))
+                                more = (leaf["Size"], leaf["cnt"], leaf["Size"] if leaf.get("unordered") else 0)
+                                rows[key] = [a + b for a, b in zip(rows.get(key, [0, 0, 0]), more)]
+        return volumes, parts, cells, rows
+
+    def page_view(self, d):
+        names = d["kernels"]
+        volumes = {(names[r[1]], r[0]): r[2:6] for r in d["launches"] if r[0] is not None}
+        flat = numbers(d["axis"]["data"])
+        axis = [",".join(map(str, flat[i:i + 3])) for i in range(0, len(flat), 3)]
+        self.assertEqual(len(axis), d["axis"]["count"])
+        parts = {}
+        for letter, key in (("C", "ctas"), ("S", "sms")):
+            at = iter(numbers(d[key]["data"]))
+            self.assertEqual((d[key]["bin"], d[key]["step_bin"]), (1, 1))
+            for step in at:
+                place = 0
+                for _ in range(next(at)):
+                    place += next(at)
+                    parts[letter, step, axis[place] if letter == "C" else str(place)] = [next(at) for _ in range(4)]
+        cells, at, width = {}, iter(numbers(d["cells"]["data"])), d["cells"]["width"]
+        for step in at:
+            kernel, place = names[next(at)], 0
+            for _ in range(next(at)):
+                place += next(at)
+                name = [["host", *axis][i] for i in divmod(place, width)]
+                cells[step, kernel, *name] = [next(at), next(at)]
+        rows = {(names[r[0]], r[1], names[r[2]], r[3]): r[4:] for r in d["transfers"]}
+        return volumes, parts, cells, rows
+
+    def random_trace(self, rng):
+        launches, events = [], []
+        for step in range(rng.randrange(1, 6)):
+            if rng.random() < 0.3:
+                events.append({"ev": "memcpy", "seq": 2 * step, "kind": "h2d", "dst": hex(0x1000 + rng.randrange(64)), "src": "0x9", "bytes": rng.randrange(1, 64)})
+            records = [record(rng.randrange(3), rng.choice((LOAD, STORE, ATOMIC)), rng.choice((1, 2, 4, 8)), 0x1000 + rng.randrange(96),
+                              (rng.randrange(3), rng.randrange(3) * rng.randrange(2), rng.randrange(2))) for _ in range(rng.randrange(60))]
+            name = rng.choice(("a", "b<int>", "c"))
+            launches.append((name, records))
+            events.append({"ev": "launch", "seq": 2 * step + 1, "stream": 0, "kernel": name, "traced": True, "records": len(records)})
+        written = sum(len(r) for _, r in launches)
+        self.file("t.meta", companion(events, None, {"records_written": written, "records_counted": written}))
+        return self.file("t", trace(launches))
+
+    def test_equal(self):
+        options = ([], ["--strict"], ["--same-cta=local"], ["--no-host"], ["-k", "^[ab]"], ["-t", "1:"])
+        for seed in range(60):
+            rng = random.Random(seed)
+            path, chosen = self.random_trace(rng), options[seed % len(options)]
+            comm = json.loads(self.run_("mt-extract", "-s", "quick", *chosen, path).stdout)
+            page = self.data(*chosen, path)
+            expected = self.comm_view(comm)
+            self.assertEqual(self.page_view(page), expected, seed)
+            self.assertEqual(page["totals"]["records"], comm["records"])
+            again = self.data("--from", self.file("comm.json", json.dumps(comm)))
+            self.assertEqual(self.page_view(again), expected, seed)
+            self.assertEqual(again["totals"], page["totals"])
+
+    def test_bins(self):
+        """More cells than a page takes: neighbours are put together, the sums stay."""
+        n, launches = 1 << 10, []
+        everything = [(0x1000 + 4 * c, (c, 0, 0)) for c in range(n)]
+        launches.append(("w", [record(0, STORE, 4, a, c) for a, c in everything]))
+        launches.append(("r", [record(0, LOAD, 4, a, (k, 0, 0)) for k in range(n) for a, _ in everything]))
+        d = self.data("--no-graph", self.file("t", trace(launches)))
+        self.assertEqual((d["cells"]["bin"], d["cells"]["step_bin"], d["cells"]["count"]), (2, 1, (n // 2) ** 2))
+        at = iter(numbers(d["cells"]["data"]))
+        self.assertEqual([next(at) for _ in range(3)], [1, 1, (n // 2) ** 2])
+        values = list(at)
+        self.assertEqual(set(values[1::3]), {16}, "bytes of 2 x 2 CTAs")
+        self.assertEqual(set(values[2::3]), {4})
+        self.assertEqual(values[0], d["cells"]["width"] + 1, "the first one is behind the host's row and column")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

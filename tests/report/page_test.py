@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+"""mt-report's pages in a browser: figures against comm.json and against numbers derived by hand, clicks, keys, sliders,
+names that look like HTML, and a trace of 10,000 CTAs, of which the page may have only so many elements.
+usage: page_test.py BIN_FOLDER SOURCE_FOLDER. Exit code 77: there is no Chromium."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+BIN, SOURCE = map(os.path.abspath, sys.argv[1:3])
+sys.path[:0] = [os.path.join(SOURCE, "tests/postprocess"), os.path.join(SOURCE, "tools/pictures")]
+import chromium
+from traces import ATOMIC, LOAD, STORE, companion, record, trace
+
+EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode != code:
+        raise AssertionError(f"{command}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def leaves(transfers):
+    """(from, CTA, superstep, to, CTA, superstep, bytes, accesses) of a comm.json."""
+    for source, ctas in transfers.items():
+        for cta, steps in ctas.items():
+            for step, targets in steps.items():
+                for target, to in targets.items():
+                    for to_cta, at in to.items():
+                        for to_step, leaf in at.items():
+                            yield source, cta, int(step), target, to_cta, int(to_step), leaf["Size"], leaf["cnt"]
+
+
+def grouped(n):
+    return f"{n:,}"
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix="mt-page-")
+        cls.page = None
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
+        cls.make()
+        cls.page = chromium.Page()
+        cls.addClassCleanup(cls.page.close)
+
+    @classmethod
+    def make(cls):
+        pass
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.dir, name)
+
+    @classmethod
+    def write(cls, name, data):
+        with open(cls.path(name), "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return cls.path(name)
+
+    def setUp(self):
+        self.page.problems.clear()
+
+    def tearDown(self):
+        self.assertEqual(self.page.problems, [])
+
+    def figure(self, key):
+        return self.page.run(f"document.querySelector('[data-figure={key}]').dataset.exact")
+
+    def table(self, name):
+        """Heads and rows of a table, as the page shows them (all must fit)."""
+        self.page.click(f"#tables [role=tab][data-table={name}]")
+        return self.page.run("[...document.querySelectorAll('#tables table tr:not(.pad)')].map((r) => [...r.children].map((c) => c.innerText.trim()))")
+
+    def map_sum(self, panel):
+        return self.page.run(f"(() => {{ const s = memtraceReport.panels.transfers.{panel}.sums(); const f = (a) => a.reduce((x, y) => x + y, 0);"
+                             "return [f(s.bytes), f(s.count)]; })()")
+
+
+class Worked(Case):
+    """The worked example of docs/definitions.md; its numbers are derived there by hand."""
+    @classmethod
+    def make(cls):
+        golden = os.path.join(SOURCE, "tests/golden/succeed/worked-example.trace")
+        run(BIN + "/mt-report", golden, "-o", cls.path("r.html"))
+
+    def setUp(self):
+        super().setUp()
+        self.page.open(self.path("r.html"))
+
+    def test_figures(self):
+        # fill loads 8 and stores 8; sum loads 20, of them 16 that a CTA wrote, and stores 8; the host brings 8.
+        expected = {"launches": "2", "records": "8", "ctas": "4", "load": "28 B", "store": "16 B", "commLoad": "16 B",
+                    "fromHost": "8 B", "unordered": "4 B"}
+        for key, value in expected.items():
+            self.assertEqual(self.figure(key), value, key)
+        self.assertEqual(self.page.text("#complete"), "complete")
+        self.assertIn("3 accesses have no record", self.page.text("#missing"))
+
+    def test_tables(self):
+        head, *rows = self.table("Kernels")
+        self.assertEqual(head[:7], ["kernel", "launches", "CTA instances", "loaded (B)", "stored (B)", "comm. load (B)", "comm. store (B)"])
+        self.assertEqual([r[:7] for r in rows], [["fill", "1", "2", "8", "8", "0", "8"], ["sum", "1", "2", "20", "8", "16", "4"]])
+        rows = self.table("Transfers")[1:]
+        self.assertEqual(rows, [["<host>", "0", "fill", "0", "8", "2", "0"], ["fill", "0", "sum", "1", "12", "3", "0"],
+                                ["sum", "1", "sum", "1", "4", "1", "4"]])
+        self.assertEqual([r[:5] for r in self.table("Allocations")[1:]], [["1", "cudaMalloc", "–", "0x100", "8"], ["2", "cudaMalloc", "out", "0x200", "260"]])
+        self.assertEqual([r[:2] + r[4:] for r in self.table("Copies")[1:]], [["0", "h2d", "8", "1"], ["2", "d2h", "4", "1"]])
+
+    def test_superstep_slider(self):
+        """With the keyboard: all, then the supersteps one after another."""
+        self.assertEqual(self.map_sum("ctas"), [24, 6])
+        self.page.run("document.getElementById('superstep').focus()")
+        for words, cells in [("superstep 0: fill", [8, 2]), ("superstep 1: sum", [16, 4]), ("superstep 1: sum", [16, 4])]:
+            self.page.key("ArrowRight")
+            self.assertEqual(self.page.text("#superstep-words"), words)
+            self.assertEqual(self.map_sum("ctas"), cells)
+            self.assertEqual(self.map_sum("kernels"), cells)
+        self.page.key("ArrowLeft")
+        self.page.key("ArrowLeft")
+        self.assertEqual(self.page.text("#superstep-words"), "all supersteps")
+
+    def test_choosing_a_kernel_pair(self):
+        """<host>, fill, sum in rows and columns: a click on fill -> sum leaves its CTAs."""
+        left, side = self.page.run("(() => { const c = document.querySelector('#kernel-map canvas'); return [150 / c.clientWidth, 336 / c.clientWidth]; })()")
+        height = self.page.run("document.querySelector('#kernel-map canvas').clientHeight")
+        self.page.click("#kernel-map canvas", left + side * 5 / 6, (20 + 336 / 2) / height)
+        self.assertEqual(self.page.text("#cta-map h3 span"), "CTA → CTA: fill → sum")
+        self.assertEqual(self.map_sum("ctas"), [12, 3])
+        self.page.click("#cta-map h3 button")
+        self.assertEqual(self.map_sum("ctas"), [24, 6])
+
+    def test_cell_by_keyboard(self):
+        """Down from the first cell (host, host) to the right: host -> CTA 0 took 4 bytes in one access."""
+        self.page.run("document.querySelector('#cta-map canvas').focus()")
+        self.page.key("ArrowRight")
+        self.page.key("ArrowRight")
+        tip = self.page.text("#tip")
+        self.assertIn("host → CTA 0", tip)
+        self.assertIn("4 B", tip)
+        self.assertIn("1 access", tip)
+        self.page.key("Escape")
+        self.assertTrue(self.page.run("document.getElementById('tip').hidden"))
+
+    def test_sort_and_filter(self):
+        self.table("Kernels")
+        first = "document.querySelector('#tables tbody tr:not(.pad) td').innerText"
+        self.page.click("#tables th:nth-child(4) button")
+        self.assertEqual(self.page.run(first), "sum", "most bytes first")
+        self.assertEqual(self.page.run("document.querySelector('#tables th:nth-child(4)').getAttribute('aria-sort')"), "descending")
+        self.page.click("#tables th:nth-child(4) button")
+        self.assertEqual(self.page.run(first), "fill")
+        self.page.click("#tables input[type=search]")
+        for c in "su":
+            self.page.key(c)
+        self.assertEqual(self.page.run("document.querySelectorAll('#tables tbody tr').length"), 1)
+        self.assertEqual(self.page.run(first), "sum")
+        self.assertEqual(self.page.text("#tables [role=status]"), "1 of 2 rows")
+
+    def test_volumes(self):
+        sums = "(() => { const l = memtraceReport.panels.volumes.list(), f = (a) => [...a]; return [f(l.load), f(l.store), f(l.commLoad), f(l.commStore)]; })()"
+        self.assertEqual(self.page.run(sums), [[8, 20], [8, 8], [0, 16], [8, 4]])
+        self.page.click("#volumes [data-value=cta]")
+        self.assertEqual(self.page.run(sums), [[16, 12], [8, 8], [8, 8], [8, 4]])
+        self.page.run("memtraceReport.setState({superstep: 1})")
+        self.assertEqual(self.page.run(sums), [[12, 8], [4, 4], [8, 8], [4, 0]])
+        self.page.click("#volumes [data-value=sm]")
+        self.assertEqual(self.page.run(sums), [[12, 8], [4, 4], [8, 8], [4, 0]])
+
+    def test_themes(self):
+        colour = "getComputedStyle(document.body).backgroundColor"
+        light = self.page.run(colour)
+        self.page.click("#theme")
+        self.assertNotEqual(self.page.run(colour), light)
+        self.page.click("#theme")
+        self.assertEqual(self.page.run(colour), light)
+
+    def test_timeline_by_keyboard(self):
+        self.page.run("document.querySelector('#timeline canvas').focus()")
+        for step in (0, 1):
+            self.page.key("ArrowRight")
+            self.assertEqual(self.page.run("memtraceReport.state.superstep"), step)
+        self.page.key("Escape")
+        self.assertIsNone(self.page.run("memtraceReport.state.superstep"))
+
+    def test_stands_alone(self):
+        """One file: d3 and its licence are in it, and nothing is asked of a network (tearDown)."""
+        self.assertEqual(self.page.run("d3.version"), "5.16.0")
+        self.assertIn("Redistributions in binary form must reproduce", self.page.run("document.querySelector('.licence').textContent"))
+        self.assertIn("Mike Bostock", self.page.run("document.querySelector('.licence').textContent"))
+        self.assertEqual(self.page.run("document.querySelectorAll('[src]:not([src^=\"data:\"]), link[href]:not([href^=\"data:\"])').length"), 0)
+
+
+class Names(Case):
+    """Names that are HTML stay text, wherever they are shown."""
+    @classmethod
+    def make(cls):
+        events = [{"ev": "alloc", "seq": 0, "id": 0, "base": "0x1000", "bytes": 64, "kind": "cudaMalloc", "name": EVIL, "file": EVIL, "line": 3},
+                  {"ev": "site", "id": 0, "file": cls.path("a<b>.cu"), "line": 2, "column": 1, "function": EVIL, "op": "store", "size": 4, "var": EVIL},
+                  {"ev": "launch", "seq": 1, "stream": 0, "kernel": EVIL, "grid": [1, 1, 1], "block": [2, 1, 1], "begin_ns": 10, "end_ns": 30,
+                   "traced": True, "records": 2, "file": cls.path("a<b>.cu"), "line": 4}]
+        cls.write("a<b>.cu", "// one\n" + EVIL + "</script>\n\n// four\n")
+        cls.write("t<u>", trace([(EVIL, [record(0, STORE, 4, 0x1000, (0, 0, 0)), record(0, STORE, 4, 0x1004, (0, 0, 0))])]))
+        cls.write("t<u>.meta", companion(events, {"program": "/bin/" + EVIL, "device": "cpu"}, {"records_written": 2, "records_counted": 2}))
+        run(BIN + "/mt-report", cls.path("t<u>"), "-o", cls.path("r.html"), "--title", "a & <b>" + EVIL)
+
+    def test_harmless(self):
+        self.page.open(self.path("r.html"))
+        self.assertIn("a & <b>" + EVIL, self.page.run("document.title"))
+        self.assertEqual(self.page.run("document.querySelectorAll('img').length"), 0)
+        self.assertEqual(self.page.run("document.querySelectorAll('script').length"), 3)
+        self.assertIn(EVIL, self.page.text("h1"))
+        self.assertEqual(self.table("Kernels")[1][0], EVIL)
+        self.assertEqual(self.table("Sites")[1][6], EVIL)
+        lines = self.page.run("[...document.querySelectorAll('#lines .code tr')].map((r) => r.children[1].innerText)")
+        self.assertEqual(lines[1].strip(), EVIL + "</script>")
+        self.page.move("#timeline canvas", 0.5, 0.3)
+        self.assertIn(EVIL, self.page.text("#tip"))
+
+
+class Big(Case):
+    """10,000 CTAs, 6 launches: each reads from 5 CTAs of the launch before."""
+    N, LAUNCHES = 10000, 6
+
+    @classmethod
+    def make(cls):
+        a, b, launches, events = 0x10000000, 0x20000000, [], []
+        events.append({"ev": "memcpy", "seq": 0, "kind": "h2d", "dst": hex(a), "src": "0x7000", "bytes": 4 * cls.N, "stream": 0})
+        for step in range(cls.LAUNCHES):
+            records = []
+            for c in range(cls.N):
+                cta = (c % 100, c // 100, 0)
+                records += [record(c % 132, LOAD, 4, a + 4 * k, cta) for k in (c - 100, c - 1, c, c + 1, c + 100) if 0 <= k < cls.N]
+                records.append(record(c % 132, STORE, 4, b + 4 * c, cta))
+            name = ("relax_even", "relax_odd")[step % 2]
+            launches.append((name, records))
+            events.append({"ev": "launch", "seq": 1 + step, "stream": 0, "kernel": name, "grid": [100, 100, 1], "block": [1, 1, 1],
+                           "begin_ns": 1000 + step * 5000, "end_ns": 5000 + step * 5000, "traced": True, "records": len(records)})
+            a, b = b, a
+        written = sum(len(r) for _, r in launches)
+        cls.write("t", trace(launches))
+        cls.write("t.meta", companion(events, {"device": "cpu", "sms": 132}, {"records_written": written, "records_counted": written}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+        cls.comm = json.loads(run(BIN + "/mt-extract", "-s", "quick", cls.path("t")))
+
+    def setUp(self):
+        super().setUp()
+        self.page.open(self.path("r.html"))
+
+    def test_figures(self):
+        volume = lambda section, key: sum(v[key] for steps in self.comm[section].values() for v in steps.values())
+        for key, section, name in (("load", "KDV", "Load"), ("store", "KDV", "Store"), ("commLoad", "KCV", "Load")):
+            self.assertEqual(self.figure(key), grouped(volume(section, name)) + " B")
+        # By hand: rows above and below are missing for 100 CTAs each, left and right neighbours for one each.
+        self.assertEqual(self.figure("load"), grouped(self.LAUNCHES * 4 * (5 * self.N - 202)) + " B")
+        self.assertEqual(self.figure("ctas"), grouped(self.N * self.LAUNCHES))
+        transfers = list(leaves(self.comm["transfers"]))
+        for step in [None, *range(self.LAUNCHES)]:
+            self.page.run(f"memtraceReport.setState({{superstep: {json.dumps(step)}}})")
+            chosen = [t for t in transfers if step is None or t[5] == step]
+            self.assertEqual(self.map_sum("ctas"), [sum(t[6] for t in chosen), sum(t[7] for t in chosen)])
+            self.assertEqual(self.map_sum("kernels"), self.map_sum("ctas"))
+
+    def test_zoom_shows_single_ctas(self):
+        """Zoomed in as far as it goes, the tooltip of a cell is the transfer of comm.json."""
+        self.page.run("memtraceReport.setState({superstep: 3})")
+        width, height = self.page.run("(() => { const c = document.querySelector('#cta-map canvas'); return [c.clientWidth, c.clientHeight]; })()")
+        side = min(width - 76, 560) # of the matrix, which begins at (72, 20); its middle is on the diagonal
+        for _ in range(24):
+            self.page.wheel("#cta-map canvas", -100, (72 + side / 2) / width, (20 + side / 2) / height)
+        view = self.page.run("(() => { const v = memtraceReport.panels.transfers.ctas.view(); return [v.r, v.c, v.n]; })()")
+        self.assertLess(view[2], 12)
+        sums = self.page.run("[...memtraceReport.panels.transfers.ctas.sums().bytes]")
+        name = lambda place: "host" if place == 0 else f"{(place - 1) % 100},{(place - 1) // 100},0"
+        size = {(t[1] if t[0] != "<host>" else "host", t[4]): t[6] for t in leaves(self.comm["transfers"]) if t[5] == 3}
+        self.assertEqual(sums, [size.get((name(view[0] + i), name(view[1] + k)), 0) for i in range(view[2]) for k in range(view[2])])
+        self.assertGreater(sum(sums), 0)
+
+    def test_work_is_bounded(self):
+        """However the page is used, its elements stay few, and a drawing adds up no more cells than there are."""
+        most = 2500
+        self.assertLess(self.page.nodes(), most)
+        cells = self.page.run("memtraceReport.data.cells.count")
+        self.assertEqual(cells, len(list(leaves(self.comm["transfers"]))))
+        for step in range(self.LAUNCHES):
+            self.page.run(f"memtraceReport.setState({{superstep: {step}}})")
+            self.assertEqual(self.page.run("memtraceReport.panels.transfers.ctas.sums().work"),
+                             sum(1 for t in leaves(self.comm["transfers"]) if t[5] == step))
+        self.page.click("#volumes [data-value=cta]")
+        self.assertLessEqual(self.page.run("memtraceReport.panels.volumes.bins().n"), 700)
+        self.assertEqual(self.page.run("memtraceReport.panels.volumes.list().n"), self.N)
+        for name in ("Kernels", "Launches", "Transfers", "Copies"):
+            self.table(name)
+            self.assertLess(self.page.nodes(), most)
+
+
+class ManyRows(Case):
+    """A table of 20,000 rows has a screenful of them, whichever part is looked at."""
+    @classmethod
+    def make(cls):
+        events = [{"ev": "alloc", "seq": i, "id": i, "base": hex(4096 * (i + 1)), "bytes": i * 7919 % 20011, "kind": "cudaMalloc"} for i in range(20000)]
+        events.append({"ev": "launch", "seq": 20000, "kernel": "k", "traced": True, "records": 0})
+        cls.write("t", trace([("k", [])]))
+        cls.write("t.meta", companion(events, None, {"records_written": 0, "records_counted": 0}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_scroll_sort(self):
+        self.page.open(self.path("r.html"))
+        self.page.click("#tables [role=tab][data-table=Allocations]")
+        rows = "document.querySelectorAll('#tables tbody tr:not(.pad)').length"
+        ids = "[...document.querySelectorAll('#tables tbody tr:not(.pad)')].map((r) => +r.children[0].innerText.replaceAll(',', ''))"
+        self.assertLess(self.page.run(rows), 60)
+        self.page.run("document.querySelector('#tables .scroll').scrollTop = 300000")
+        self.page.settle()
+        self.assertLess(self.page.run(rows), 60)
+        self.assertIn(10000, self.page.run(ids), "30 pixels a row")
+        self.page.run("document.querySelector('#tables .scroll').scrollTop = 1e9")
+        self.page.settle()
+        self.assertEqual(self.page.run(ids)[-1], 19999)
+        self.page.click("#tables th:nth-child(5) button")
+        largest = max(range(20000), key=lambda i: i * 7919 % 20011)
+        self.assertEqual(self.page.run(ids)[0], largest)
+        self.assertLess(self.page.nodes(), 1500)
+
+
+class FromJson(Case):
+    """A page of a comm.json shows what that of the trace shows, as far as the file goes."""
+    @classmethod
+    def make(cls):
+        golden = os.path.join(SOURCE, "tests/golden/succeed/worked-example.trace")
+        cls.write("comm.json", run(BIN + "/mt-extract", golden))
+        cls.write("part.json", run(BIN + "/mt-extract", "-s", "KDV", golden))
+        run(BIN + "/mt-report", "--from", cls.path("comm.json"), "-o", cls.path("r.html"))
+        run(BIN + "/mt-report", "--from", cls.path("part.json"), "-o", cls.path("p.html"))
+
+    def test_figures(self):
+        self.page.open(self.path("r.html"))
+        for key, value in {"launches": "2", "ctas": "4", "load": "28 B", "store": "16 B", "commLoad": "16 B", "fromHost": "8 B", "unordered": "4 B"}.items():
+            self.assertEqual(self.figure(key), value, key)
+        self.assertEqual(self.map_sum("ctas"), [24, 6])
+        self.assertEqual([r[:7] for r in self.table("Kernels")[1:]], [["fill", "1", "2", "8", "8", "0", "8"], ["sum", "1", "2", "20", "8", "16", "4"]])
+        self.assertIn("Made from a comm.json", self.page.text("#limits"))
+        self.assertIn("no strides", self.page.text("#strides"))
+
+    def test_parts(self):
+        self.page.open(self.path("p.html"))
+        self.assertEqual(self.figure("load"), "28 B")
+        self.assertEqual(self.page.run("document.querySelectorAll('[data-figure=commLoad]').length"), 0, "not known is not 0")
+        self.assertIn("no section “transfers”", self.page.text("#transfers"))
+
+
+class Damaged(Case):
+    """What was whole of a damaged trace is shown, and that it is damaged."""
+    @classmethod
+    def make(cls):
+        records = [record(0, STORE, 4, 0x1000, (0, 0, 0)), record(0, LOAD, 4, 0x1000, (1, 0, 0))]
+        cls.write("t", trace([("k", records), ("k", records)])[:-30])
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"), code=3)
+
+    def test_words(self):
+        self.page.open(self.path("r.html"))
+        self.assertEqual(self.page.text("#complete"), "incomplete")
+        self.assertIn("byte", self.page.text("#missing"))
+        self.assertEqual(self.figure("records"), "3")
+        self.assertIn("companion", self.page.text("#limits"))
+
+
+if __name__ == "__main__":
+    if not chromium.PROGRAM:
+        print("no Chromium here: the pages are not tested")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
