@@ -1,5 +1,6 @@
-/* Reading compact containers (.mtc) with host chunks: libmemtrace-reader. C11 and C++. Conventions, error
- * codes and thread rules as in trace.h. Format: docs/trace-format.md, "Compact container". */
+/* Reading compact containers (.mtc), accesses of host code and of kernels: libmemtrace-reader. C11 and C++.
+ * Conventions, error codes and thread rules as in trace.h. Format: docs/trace-format.md, "Compact container".
+ */
 #ifndef MEMTRACE_HOST_H
 #define MEMTRACE_HOST_H
 #include "memtrace/container.h"
@@ -72,6 +73,45 @@ MT_API const struct mt_function_event *mt_host_function(struct mt_host_reader *r
 MT_API const struct mt_companion *mt_host_companion(struct mt_host_reader *r);
 MT_API void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *total);
 
+/* ---- accesses of kernels (device chunks) ----
+ *
+ * In ascending order of the launches, or, from a FIFO, in file order. Independent of mt_host_next. */
+
+/* Of a regular file: what heads of chunks say. */
+struct mt_device_launch {
+    uint64_t seq; /* ascending */
+    const char *kernel;
+    uint64_t accesses;
+    uint32_t stream, whole; /* whole: has its first and its last chunk */
+    size_t first, chunks;
+};
+/* All launches; the array is the reader's. Of a FIFO there are none. */
+MT_API const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r, size_t *count);
+/* mt_device_next goes on with launch `index` of that list (at most its length). Regular files only. */
+MT_API void mt_device_seek(struct mt_host_reader *r, size_t index);
+
+struct mt_run_batch {
+    const struct mt_access_run *runs;
+    size_t count;
+    uint64_t accesses; /* of these runs */
+    const char *kernel;
+    uint64_t seq; /* of the launch */
+    uint32_t stream;
+    unsigned flags;  /* enum mt_batch_flags: each launch has a first batch; a last one, if it is whole */
+    uint64_t offset; /* of the chunk */
+};
+/* The next runs: 1, valid until the next call; 0: the end; -1 with *err as mt_host_next. A launch that has no
+ * end yields what is there, then MT_E_TRUNCATED. */
+MT_API int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, struct mt_error *err);
+/* The same with room for `capacity` runs and for capacity * MT_MTC_MAX_LANES addresses given by the caller.
+ */
+MT_API int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes,
+                          size_t capacity, struct mt_run_batch *batch, struct mt_error *err);
+/* The `launch` line with this number, or NULL. Of a FIFO: as far as it was read. */
+MT_API const struct mt_launch_event *mt_device_launch_event(struct mt_host_reader *r, uint64_t seq);
+
+/* mt_mtc_head.features of the container at `path`, 0 if it is none. Does not touch FIFOs. */
+MT_API uint64_t mt_container_features(const char *path);
 /* 1 if the file at `path` begins like a container, 0 if not or not readable. Does not touch FIFOs. */
 MT_API int mt_is_container(const char *path);
 

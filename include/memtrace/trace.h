@@ -85,6 +85,10 @@ MT_API void mt_reader_close(struct mt_reader *r);
  */
 MT_API size_t mt_runs_from_records(const struct mt_raw_record *records, size_t count,
                                    struct mt_access_run *runs, size_t room, size_t *taken);
+/* The records of runs[*run ..], from access *lane of the first one on, at most `capacity` (>= 1); returns
+ * their number. *run and *lane move on; at the end *run is `count`. */
+MT_API size_t mt_records_from_runs(const struct mt_access_run *runs, size_t count, size_t *run,
+                                   uint32_t *lane, struct mt_raw_record *records, size_t capacity);
 
 /* ---- one companion --------------------------------------------------------------------------------------
  */
@@ -139,6 +143,10 @@ struct mt_function_event {
     uint64_t id;
     const char *name;
 };
+struct mt_kernel_event { /* of device chunks */
+    uint64_t id;
+    const char *name;
+};
 struct mt_thread_event {
     uint64_t number, native;
 };
@@ -162,7 +170,8 @@ struct mt_companion {
     struct mt_function_event *functions;
     struct mt_thread_event *threads;
     struct mt_cut_event *cuts;
-    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts;
+    struct mt_kernel_event *kernels;
+    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels;
     uint64_t lost; /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */
@@ -188,8 +197,9 @@ enum mt_source_flags {
                                    without a spool file */
     MT_SOURCE_REWIND = 4,       /* mt_source_rewind will be called: spool what cannot be read twice */
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
-    MT_SOURCE_HOST = 8, /* compact containers (host.h) may stand among the inputs: MT_ITEM_HOST; without it
-                          they are MT_E_INPUT */
+    MT_SOURCE_HOST =
+        8, /* compact containers of host accesses (host.h) may stand among the inputs: MT_ITEM_HOST;
+              without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };
 
 struct mt_source_options {

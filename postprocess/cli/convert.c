@@ -1,32 +1,48 @@
-/* mt-convert: containers of host traces to text, and packed anew. */
+/* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
 #include "convert.h"
+#include "../lib/host_internal.h" /* windows on files are no business of the public interface */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char help[] =
-    "Usage: mt-convert [OPTION]... TRACE.mtc\n"
-    "Turns a container of host accesses into text, or packs it anew.\n"
+    "Usage: mt-convert [OPTION]... TRACE\n"
+    "Turns a raw trace of kernels into a compact container and back, a container of host accesses into text, "
+    "or packs\n"
+    "a container anew.\n"
     "\n"
-    "  mt-convert -o trace.txt trace.mtc               the text of the mode that it was traced in\n"
+    "  mt-convert -o trace.mtc MemTrace-pipe-0         with what MemTrace-pipe-0.meta says\n"
+    "  mt-convert -o MemTrace-pipe-0 trace.mtc         and MemTrace-pipe-0.meta, if the container has its "
+    "lines\n"
+    "  mt-convert --kernels stencil -o some.mtc trace.mtc\n"
+    "  mt-convert -o trace.txt host.mtc                the text of the mode that it was traced in\n"
     "  mt-convert --to mtc --level 9 -o small.mtc trace.mtc\n"
     "\n"
     "Options:\n"
     "  -o, --output=FILE   write to FILE instead of standard output\n"
-    "      --to=FORMAT     mat     IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE and IP FILE:LINE lines\n"
+    "      --to=FORMAT     raw     records of kernels, of one stream; the companion goes to FILE.meta\n"
+    "                      mat     IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE and IP FILE:LINE lines\n"
     "                      atomic  TIME THREAD m[ r ADDRESS SIZE][ r2 ADDRESS][ w ADDRESS SIZE] and events\n"
     "                      insn    instructions by address, each with its executions\n"
     "                      mtc     a container with index, compressed\n"
-    "                      (default: mtc if FILE ends in .mtc, else the mode of the trace)\n"
+    "                      (default: mtc if FILE ends in .mtc or TRACE is raw, raw if it has kernels, else "
+    "its mode)\n"
+    "  -k, --kernels=REGEX only launches of kernels whose name matches (extended regular expression)\n"
+    "      --launches=A:B  only launches A (counted from 0) to B, B not included; A:, :B and A will do\n"
+    "      --stream=N      only launches of stream N\n"
+    "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
     "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
     "      --all           mat: accesses outside of all allocations too\n"
     "  -l, --level=N       mtc: compression, 0 (none) to 19 (default 3)\n"
     "  -h, --help          this text\n"
     "  -V, --version       the version\n"
     "\n"
-    "TRACE.mtc is a file; a FIFO or - will do for --to mtc and --order file.\n"
+    "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no launches are "
+    "chosen.\n"
+    "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
+    "companion.\n"
     "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
     "reading "
     "was\n"
@@ -36,25 +52,36 @@ enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW };
 static const char *const formats[] = {"", "mat", "atomic", "insn", "mtc", "raw"};
 
 struct options {
-    const char *output, *input;
+    const char *output, *input, *companion;
+    struct mt_filter filter;
+    struct mt_convert_choice choice;
+    int raw, no_companion; /* raw: the input is */
     enum format to;
     enum mt_host_order order;
     int all, level;
 };
 
-enum { OPT_TO = 256, OPT_ORDER, OPT_ALL };
-static const struct option long_options[] = {
-    {"output", required_argument, NULL, 'o'},      {"to", required_argument, NULL, OPT_TO},
-    {"order", required_argument, NULL, OPT_ORDER}, {"all", no_argument, NULL, OPT_ALL},
-    {"level", required_argument, NULL, 'l'},       {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},           {NULL, 0, NULL, 0}};
+enum { OPT_TO = 256, OPT_ORDER, OPT_ALL, OPT_LAUNCHES, OPT_STREAM, OPT_COMPANION, OPT_NO_COMPANION };
+static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+                                             {"to", required_argument, NULL, OPT_TO},
+                                             {"order", required_argument, NULL, OPT_ORDER},
+                                             {"all", no_argument, NULL, OPT_ALL},
+                                             {"level", required_argument, NULL, 'l'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"kernels", required_argument, NULL, 'k'},
+                                             {"launches", required_argument, NULL, OPT_LAUNCHES},
+                                             {"stream", required_argument, NULL, OPT_STREAM},
+                                             {"companion", required_argument, NULL, OPT_COMPANION},
+                                             {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                             {"version", no_argument, NULL, 'V'},
+                                             {NULL, 0, NULL, 0}};
 
 static int parse_to(struct options *x, const char *text)
 {
     for (x->to = MAT; x->to <= RAW; x->to++)
         if (strcmp(text, formats[x->to]) == 0)
             return 0;
-    return mt_cli_usage("'%s' is no format: mat, atomic, insn or mtc", text);
+    return mt_cli_usage("'%s' is no format: raw, mat, atomic, insn or mtc", text);
 }
 
 static int parse_level(struct options *x, const char *text)
@@ -73,11 +100,40 @@ static int parse_order(struct options *x, const char *text)
                : 0;
 }
 
+static int parse_stream(struct options *x, const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    x->choice.stream = (uint32_t)n;
+    x->choice.has_stream = 1;
+    return *text < '0' || *text > '9' || *end || n > UINT32_MAX
+               ? mt_cli_usage("'%s' is no stream: a number", text)
+               : 0;
+}
+
+/* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
+static int settle(struct options *x)
+{
+    size_t n = x->output ? strlen(x->output) : 0;
+    int to_mtc = n > 4 && strcmp(x->output + n - 4, ".mtc") == 0;
+    uint64_t features = strcmp(x->input, "-") == 0 ? 0 : mt_container_features(x->input);
+    x->raw = mt_convert_is_raw(x->input); /* a FIFO shows later what it is */
+    if (x->to == BY_MODE)
+        x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
+    if (x->raw && x->to != MTC)
+        return mt_cli_usage("%s: is a raw trace of kernels: it can become --to mtc", x->input);
+    if (x->raw && (x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream))
+        return mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input);
+    if (features & MT_MTC_HAS_DEVICE && x->to != MTC && x->to != RAW)
+        return mt_cli_usage("%s: has accesses of kernels: it can become --to raw or mtc", x->input);
+    return 0;
+}
+
 /* 0: go on; -1: done, exit with 0; else the exit code. */
 static int parse(struct options *x, int argc, char **argv)
 {
     int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "o:l:hV", long_options, NULL)) != -1) {
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:l:k:hV", long_options, NULL)) != -1) {
         switch (o) {
         case 'o':
             x->output = optarg;
@@ -94,6 +150,21 @@ static int parse(struct options *x, int argc, char **argv)
         case 'l':
             rc = parse_level(x, optarg);
             break;
+        case 'k':
+            rc = mt_filter_kernels(&x->filter, optarg);
+            break;
+        case OPT_LAUNCHES:
+            rc = mt_filter_supersteps(&x->filter, optarg);
+            break;
+        case OPT_STREAM:
+            rc = parse_stream(x, optarg);
+            break;
+        case OPT_COMPANION:
+            x->companion = optarg;
+            break;
+        case OPT_NO_COMPANION:
+            x->no_companion = 1;
+            break;
         case 'h':
             fputs(help, stdout);
             return -1;
@@ -109,12 +180,8 @@ static int parse(struct options *x, int argc, char **argv)
     if (argc - optind != 1)
         return mt_cli_usage(argc == optind ? "no trace given" : "one trace at a time");
     x->input = argv[optind];
-    size_t n = x->output ? strlen(x->output) : 0;
-    if (x->to == BY_MODE && n > 4 && strcmp(x->output + n - 4, ".mtc") == 0)
-        x->to = MTC;
-    if (x->to == RAW)
-        return mt_cli_usage(
-            "raw traces (MemTrace-pipe-N) hold kernels; a container of host accesses has none");
+    if ((rc = settle(x)) != 0)
+        return rc;
     if (x->to == MTC && (!x->output || strcmp(x->output, "-") == 0) && isatty(STDOUT_FILENO))
         return mt_cli_usage("a container is not written to a terminal: give -o FILE");
     return 0;
@@ -194,6 +261,48 @@ static int to_text(struct options *x, FILE *f)
     return code;
 }
 
+/* The path of the companion beside `path`, to be freed; NULL: none. */
+static char *beside(const struct options *x, const char *path)
+{
+    char *text = NULL;
+    if (x->no_companion || (!x->companion && (!path || strcmp(path, "-") == 0)))
+        return NULL;
+    if (x->companion)
+        return strdup(x->companion);
+    return asprintf(&text, "%s.meta", path) < 0 ? NULL : text;
+}
+
+static int from_raw(struct options *x, struct mt_window *in, FILE *f)
+{
+    /* The companion of a trace that is still being written tells too little. */
+    char *meta = in->regular || x->companion ? beside(x, x->input) : NULL;
+    int code = mt_convert_from_raw(in, meta, !x->companion, f, x->level);
+    free(meta);
+    return code;
+}
+
+static int convert(struct options *x, FILE *f)
+{
+    if (x->to == RAW) {
+        char *meta = beside(x, x->output);
+        int code = mt_convert_to_raw(x->input, f, meta, &x->choice);
+        free(meta);
+        return code;
+    }
+    if (x->to != MTC)
+        return to_text(x, f);
+    struct mt_window in;
+    struct mt_error err;
+    if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    int code =
+        mt_convert_window_is_raw(&in) ? from_raw(x, &in, f) : mt_convert_repack(&in, f, x->level, &x->choice);
+    mt_window_close(&in);
+    return code;
+}
+
 static int run(struct options *x, struct mt_output *out)
 {
     int code = mt_output_ready(out), error = 0;
@@ -206,7 +315,7 @@ static int run(struct options *x, struct mt_output *out)
         return MT_EXIT_FAILURE;
     }
     setvbuf(f, NULL, _IOFBF, 1 << 18);
-    code = x->to == MTC ? mt_convert_repack(x->input, f, x->level) : to_text(x, f);
+    code = convert(x, f);
     int bad = ferror(f);
     if (fclose(f) != 0)
         error = errno;
@@ -224,6 +333,8 @@ int main(int argc, char **argv)
     struct options x = {.order = MT_HOST_BY_TIME, .level = 3};
     struct mt_output out = {0};
     mt_cli_start("mt-convert");
+    mt_filter_init(&x.filter);
+    x.choice.filter = &x.filter;
     int code = parse(&x, argc, argv);
     struct mt_inputs inputs = {.paths = &x.input, .npaths = 1};
     if (code == 0 && x.input && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
@@ -235,5 +346,6 @@ int main(int argc, char **argv)
     if (code == 0)
         code = run(&x, &out);
     mt_output_abandon(&out);
+    mt_filter_free(&x.filter);
     return code < 0 ? MT_EXIT_OK : code;
 }

@@ -13,6 +13,22 @@ int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *co
 int mt_convert_atomic(struct mt_host_reader *r, FILE *f);
 int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all);
 int mt_convert_insn(struct mt_host_reader *r, FILE *f);
+
+struct mt_window; /* lib/host_internal.h */
+
+/* Which launches of a container. */
+struct mt_convert_choice {
+    const struct mt_filter *filter;
+    int has_stream;
+    uint32_t stream;
+};
 /* Chunk by chunk, from the file itself. */
-int mt_convert_repack(const char *path, FILE *f, int level);
+int mt_convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_convert_choice *want);
+/* A raw trace with its companion (NULL: none; `optional`: it need not be there) becomes a container. */
+int mt_convert_from_raw(struct mt_window *in, const char *companion, int optional, FILE *f, int level);
+/* Does the file begin like a raw trace? 0 for what cannot be read twice (a FIFO, -). */
+int mt_convert_is_raw(const char *path);
+int mt_convert_window_is_raw(struct mt_window *in);
+/* And back; the companion's lines go to the file `meta` (NULL: nowhere), if there are some. */
+int mt_convert_to_raw(const char *path, FILE *f, const char *meta, const struct mt_convert_choice *want);
 #endif

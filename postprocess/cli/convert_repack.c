@@ -1,39 +1,61 @@
 /* A container packed anew: chunk by chunk, whatever they hold, with an index. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "../../runtime/container/writer.h"
+#include "convert_write.h"
 #include "../lib/host_internal.h" /* chunks as they are are no business of the public interface */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int write_file(void *file, const void *data, size_t bytes)
+/* Lines of a meta chunk, when not all launches are wanted. 0 or an errno value. */
+static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *chosen, const char *text,
+                      size_t bytes)
 {
-    errno = 0;
-    return fwrite(data, 1, bytes, file) == bytes ? 0 : errno ? errno : EIO;
+    struct mt_convert_lines lines = {.w = w};
+    const char *end = text + bytes;
+    int e = 0;
+    while (!e && text < end) {
+        const char *lf = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((lf ? lf : end) - text);
+        char *changed;
+        if (mt_convert_line(chosen, 0, text, n, &changed) != 0)
+            return ENOMEM;
+        e = mt_convert_line_add(&lines, changed ? changed : text, changed ? strlen(changed) : n);
+        free(changed);
+        text += n + 1;
+    }
+    if (!e)
+        e = mt_convert_lines_end(&lines);
+    free(lines.text);
+    return e;
 }
 
 /* One chunk. 0, or an exit code. */
 static int copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *name, uint64_t at,
-                const struct mt_mtc_chunk *head, const unsigned char *stored, int *code)
+                const struct mt_mtc_chunk *head, const unsigned char *stored,
+                const struct mt_convert_chosen *chosen, int *code)
 {
     struct mt_error err;
-    if (head->type == MT_MTC_INDEX)
+    if (head->type == MT_MTC_INDEX ||
+        (head->type == MT_MTC_DEVICE && !mt_convert_is_chosen(chosen, head->first)))
         return 0;
     if (mt_chunk_unpack(plain, name, at, head, stored, &err) != 0) {
         mt_cli_say("%s", err.message);
         *code = mt_cli_exit_code(&err);
         return err.code == MT_E_SYSTEM ? *code : 0;
     }
-    int e = mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
-                         head->last, head->items, plain->data, plain->bytes);
+    int e = head->type == MT_MTC_META && !chosen->all
+                ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
+                : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
+                               head->last, head->items, plain->data, plain->bytes);
     if (!e)
         return 0;
     mt_cli_say("cannot write the container: %s", strerror(e));
     return *code = MT_EXIT_FAILURE;
 }
 
-static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w, struct mt_plain *plain)
+static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
+                    const struct mt_convert_chosen *chosen, struct mt_plain *plain)
 {
     struct mt_mtc_chunk head = {0};
     const unsigned char *stored;
@@ -45,7 +67,7 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w, 
         case MT_CHUNK_END:
             return code;
         case MT_CHUNK_WHOLE:
-            if (copy(w, plain, in->name, at, &head, stored, &code) != 0)
+            if (copy(w, plain, in->name, at, &head, stored, chosen, &code) != 0)
                 return code;
             at = mt_chunk_end(at, &head);
             continue;
@@ -64,29 +86,25 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w, 
     }
 }
 
-int mt_convert_repack(const char *path, FILE *f, int level)
+int mt_convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_convert_choice *want)
 {
-    struct mt_window in;
+    struct mt_convert_chosen chosen;
     struct mt_mtc_head head;
     struct mt_error err;
     struct mt_plain plain = {0};
     char why[200];
-    if (mt_window_open(&in, path, &mt_cli_stop, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
-    int code = 0;
-    if (mt_container_head(&in, &head, &err) != 0) {
+    int code = mt_convert_choose(in->name, want, &chosen);
+    if (code == 0 && mt_container_head(in, &head, &err) != 0) {
         mt_cli_say("%s", err.message);
         code = mt_cli_exit_code(&err);
-    } else {
-        struct mt_mtc_file file = {write_file, f};
+    } else if (code == 0) {
+        struct mt_mtc_file file = {mt_convert_write, f};
         struct mt_mtc_writer *w = mt_mtc_writer_again(&file, &head, level, why, sizeof why);
         if (!w) {
             mt_cli_say("%s", why);
             code = MT_EXIT_FAILURE;
         } else {
-            code = copy_all(&in, head.head_bytes, w, &plain);
+            code = copy_all(in, head.head_bytes, w, &chosen, &plain);
             int e = mt_mtc_writer_close(w);
             if (e && code != MT_EXIT_FAILURE) {
                 mt_cli_say("cannot write the container: %s", strerror(e));
@@ -94,7 +112,7 @@ int mt_convert_repack(const char *path, FILE *f, int level)
             }
         }
     }
+    free(chosen.seq);
     mt_plain_free(&plain);
-    mt_window_close(&in);
     return code;
 }

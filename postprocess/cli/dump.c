@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "dump.h"
 #include "dump_host.h"
+#include "memtrace/host.h"
 #include "../analysis/estimates.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -16,21 +17,25 @@ static const char help[] =
     "  mt-dump --head 5 /tmp/MemTrace-pipe-0         the first five records of each launch\n"
     "  mt-dump --stat /tmp/MemTrace-pipe-?           one line per kernel: launches, CTAs, records, bytes\n"
     "  mt-dump --companion --head 0 /tmp/MemTrace-pipe-0     launches, allocations and copies only\n"
-    "  mt-dump --stat --sites trace.mtc              a container of host accesses: sums per thread, its "
+    "  mt-dump --runs trace.mtc                      what each warp did at once (raw traces: evenly spaced "
+    "records)\n"
+    "  mt-dump --stat --sites host.mtc               a container of host accesses: sums per thread, its "
     "sites\n"
     "\n"
     "Launch lines:  launch SUPERSTEP KERNEL\n"
     "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
-    "In containers:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events by "
+    "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events by "
     "name\n"
+    "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] [site "
+    "N ...]\n"
     "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell "
     "it.\n"
     "\n"
     "Options:\n"
-    "  -n, --head=N            at most N records of each launch (containers: of each thread)\n"
+    "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
     "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1\n"
-    "  -s, --stat              sums per kernel (containers: per thread) instead of records\n"
+    "  -s, --stat              sums per kernel (host accesses: per thread) instead of records\n"
     "      --counts            instead of records accesses and bytes of each launch, by kind, and the "
     "program's "
     "own\n"
@@ -39,7 +44,8 @@ static const char help[] =
     "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, "
     "copies,\n"
     "                          launches, what was lost, how it ended\n"
-    "      --sites             containers: the table of sites\n"
+    "      --runs              runs instead of records\n"
+    "      --sites             host accesses: the table of sites\n"
     "      --chunks            containers: the table of chunks\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
@@ -53,10 +59,10 @@ struct options {
     struct mt_inputs inputs;
     struct mt_filter filter;
     uint64_t head;
-    int stat, counts, companion, sites, chunks;
+    int stat, counts, companion, sites, chunks, runs;
 };
 
-enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS, OPT_COUNTS };
+enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS, OPT_COUNTS, OPT_RUNS };
 static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
                                              {"kernel", required_argument, NULL, 'k'},
                                              {"kernels", required_argument, NULL, 'k'},
@@ -67,6 +73,7 @@ static const struct option long_options[] = {{"head", required_argument, NULL, '
                                              {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
                                              {"sites", no_argument, NULL, OPT_SITES},
                                              {"chunks", no_argument, NULL, OPT_CHUNKS},
+                                             {"runs", no_argument, NULL, OPT_RUNS},
                                              {"help", no_argument, NULL, 'h'},
                                              {"version", no_argument, NULL, 'V'},
                                              {NULL, 0, NULL, 0}};
@@ -111,6 +118,9 @@ static int parse(struct options *x, int argc, char **argv)
         case OPT_SITES:
             x->sites = 1;
             break;
+        case OPT_RUNS:
+            x->runs = 1;
+            break;
         case OPT_CHUNKS:
             x->chunks = 1;
             break;
@@ -153,18 +163,23 @@ static void show_launch(FILE *f, const struct options *x, const struct mt_item *
                 *e->file ? " launched at " : " launch site unknown ", e->file, e->line);
 }
 
-/* One item of the trace as text; `shown` counts the records of the launch under way. */
-static void show_item(FILE *f, const struct options *x, const struct mt_item *item, uint64_t *shown)
+/* One item of the trace as text; `shown` counts the records (runs) of the launch under way. */
+static void show_item(FILE *f, const struct options *x, const struct mt_item *item,
+                      const struct mt_companion *c, uint64_t *shown)
 {
     if (item->flags & MT_BATCH_BEGIN) {
         show_launch(f, x, item);
         *shown = 0;
     }
     for (size_t i = 0; i < item->count && *shown + i < x->head; i++)
-        show_record(f, &item->records[i]);
+        if (item->kind == MT_ITEM_RUNS)
+            mt_dump_run(f, &item->runs[i], c);
+        else
+            show_record(f, &item->records[i]);
     *shown += item->count;
     if (item->flags & MT_BATCH_END && *shown > x->head)
-        fprintf(f, "# %" PRIu64 " more records\n", *shown - x->head);
+        fprintf(f, "# %" PRIu64 " more %s\n", *shown - x->head,
+                item->kind == MT_ITEM_RUNS ? "runs" : "records");
 }
 
 /* The launch's sums when it ends; 1 when its two counts differ. Of a count without records there is nothing
@@ -191,8 +206,11 @@ static int run(struct options *x, struct mt_source *s)
     mt_progress_init(&progress);
     for (size_t i = 0; x->companion && i < x->inputs.npaths; i++)
         mt_dump_companion(f, x->inputs.paths[i], mt_source_companion(s, i));
+    for (size_t i = 0; x->chunks && i < x->inputs.npaths; i++)
+        if ((ok = mt_dump_chunks(f, x->inputs.paths[i])) != 0)
+            return ok;
     while (ok == 0 && (rc = mt_source_next(s, &item, &err)) > 0 && !ferror(f)) {
-        if (item.kind != MT_ITEM_BATCH)
+        if (item.kind != MT_ITEM_BATCH && item.kind != MT_ITEM_RUNS)
             continue;
         if (item.flags & MT_BATCH_BEGIN)
             selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
@@ -201,7 +219,7 @@ static int run(struct options *x, struct mt_source *s)
         else if (selected && x->counts)
             differ |= count_item(f, &item, &tally);
         else if (selected)
-            show_item(f, x, &item, &shown);
+            show_item(f, x, &item, mt_source_companion(s, item.input), &shown);
         records += item.count;
         if (x->stat || x->counts)
             mt_progress_step(&progress, s, records);
@@ -241,8 +259,10 @@ static int containers(const struct options *x, int argc, char **argv, int *code)
     struct mt_dump_host o = {x->head, x->stat, x->companion, x->sites, x->chunks};
     if (n && n < argc - optind)
         *code = mt_cli_usage("containers and traces of kernels are shown one kind at a time");
-    else if (!n && (x->sites || x->chunks) && optind < argc)
+    else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
         *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
+    else if (x->runs && (n || x->stat || x->counts))
+        *code = mt_cli_usage("--runs shows accesses of kernels, no sums");
     else if (n && (x->filter.kernels_text || x->filter.supersteps_text))
         *code = mt_cli_usage("a container of host accesses has no kernels to choose from");
     for (int i = optind; n && i < argc && *code != MT_EXIT_FAILURE && *code != MT_EXIT_USAGE; i++) {
@@ -266,6 +286,8 @@ int main(int argc, char **argv)
     int host = code == 0 ? containers(&x, argc, argv, &code) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
+    if (x.runs)
+        x.inputs.flags |= MT_SOURCE_RUNS;
     if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
         code = run(&x, s);
     mt_source_close(s);

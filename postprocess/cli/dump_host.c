@@ -13,7 +13,7 @@ int mt_dump_is_host(const char *path)
 {
     struct stat st;
     size_t n = strlen(path);
-    return mt_is_container(path) ||
+    return (mt_is_container(path) && !(mt_container_features(path) & MT_MTC_HAS_DEVICE)) ||
            (n > 4 && strcmp(path + n - 4, ".mtc") == 0 && stat(path, &st) == 0 && S_ISFIFO(st.st_mode));
 }
 
@@ -187,6 +187,19 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
 
 /* ---- the container ---- */
 
+/* What a chunk's key says; valid until the next call. */
+static const char *whose(const struct mt_mtc_chunk *head)
+{
+    static char text[80];
+    if (head->type == MT_MTC_DEVICE)
+        snprintf(text, sizeof text, " stream %" PRIu32 " kernel %" PRIu32 "%s%s",
+                 MT_MTC_KEY_STREAM(head->key), MT_MTC_KEY_KERNEL(head->key),
+                 head->flags & MT_MTC_BEGIN ? " begin" : "", head->flags & MT_MTC_END ? " end" : "");
+    else
+        snprintf(text, sizeof text, " thread %" PRId64, (int64_t)head->key);
+    return text;
+}
+
 static void show_chunks(FILE *f, struct mt_host_reader *r)
 {
     static const char *const types[] = {
@@ -202,13 +215,25 @@ static void show_chunks(FILE *f, struct mt_host_reader *r)
         fprintf(f, "chunk %" PRIu64 " %s", e->offset, type ? type : "unknown");
         if (mt_chunk_at(&r->window, e->offset, &head, &stored, &err) == MT_CHUNK_WHOLE)
             fprintf(f,
-                    " items %" PRIu64 " thread %" PRId64 " seq %" PRIu64 "..%" PRIu64 " bytes %" PRIu64
-                    " of %" PRIu64 "%s\n",
-                    head.items, (int64_t)head.key, head.first, head.last, head.stored_bytes, head.plain_bytes,
+                    " items %" PRIu64 "%s seq %" PRIu64 "..%" PRIu64 " bytes %" PRIu64 " of %" PRIu64 "%s\n",
+                    head.items, whose(&head), head.first, head.last, head.stored_bytes, head.plain_bytes,
                     head.codec == MT_MTC_ZSTD ? " zstd" : "");
         else
             fprintf(f, " damaged\n");
     }
+}
+
+int mt_dump_chunks(FILE *f, const char *path)
+{
+    struct mt_error err;
+    struct mt_host_reader *r = mt_host_reader_open(path, &mt_cli_stop, &err);
+    if (!r) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    show_chunks(f, r);
+    mt_host_reader_close(r);
+    return 0;
 }
 
 static void show_sites(FILE *f, const struct mt_companion *c)
@@ -269,6 +294,10 @@ int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o)
     if (!r) {
         mt_cli_say("%s", err.message);
         return mt_cli_exit_code(&err);
+    }
+    if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
+        mt_host_reader_close(r);
+        return mt_cli_usage("%s: has accesses of kernels: give it another name, one without .mtc", path);
     }
     show_head(f, path, r);
     if (o->chunks)

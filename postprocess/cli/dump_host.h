@@ -8,8 +8,10 @@ struct mt_dump_host {
     uint64_t head; /* records shown of each thread */
     int stat, companion, sites, chunks;
 };
-/* 1 if the input is a container, or a FIFO whose name ends in .mtc. */
+/* 1 if the input is a container of host accesses, or a FIFO whose name ends in .mtc. */
 int mt_dump_is_host(const char *path);
+/* The table of chunks of any container that is a regular file. 0, or an exit code with words said. */
+int mt_dump_chunks(FILE *f, const char *path);
 /* Exit code; words said. */
 int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o);
 #endif

@@ -11,7 +11,7 @@ static const struct {
 } kinds[] = {
     [MT_KIND_TRACE] = {"a trace of kernels", "mt-extract, mt-graph, mt-compare and mt-dump read it"},
     [MT_KIND_CONTAINER] =
-        {"a compact container",
+        {"a compact container of host accesses",
          "mt-dump, mt-graph and mt-compare read it, mt-extract beside the traces of the same process"},
     [MT_KIND_MAT] = {"a MAT text trace", "mt-graph and mt-compare read it"},
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
@@ -103,7 +103,7 @@ enum mt_kind mt_kind_of(const char *path)
     if (strcmp(path, "-") == 0)
         return MT_KIND_TRACE;
     if (mt_is_container(path))
-        return MT_KIND_CONTAINER;
+        return mt_container_features(path) & MT_MTC_HAS_DEVICE ? MT_KIND_TRACE : MT_KIND_CONTAINER;
     size_t n = head_of(path, head, sizeof head);
     if (n == 0 || memchr(head, 0, n) || !memchr(head, '\n', n))
         return MT_KIND_TRACE;

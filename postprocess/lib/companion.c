@@ -15,7 +15,7 @@ struct loader {
         uint64_t id, seq;
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
-    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room;
+    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room;
     int out_of_memory;
 };
 
@@ -128,6 +128,16 @@ static int on_function(struct loader *l, const json_t *o)
         return 0;
     f->id = get_u64(o, "id", 0);
     f->name = get_text(l, o, "name");
+    return 0;
+}
+
+static int on_kernel(struct loader *l, const json_t *o)
+{
+    struct mt_kernel_event *k = APPEND(l, kernels, kernel_room);
+    if (!k)
+        return 0;
+    k->id = get_u64(o, "id", 0);
+    k->name = get_text(l, o, "name");
     return 0;
 }
 
@@ -303,7 +313,8 @@ static const struct handler {
     int (*fn)(struct loader *, const json_t *);
 } handlers[] = {{"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
                 {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
-                {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut}};
+                {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
+                {"kernel", on_kernel}};
 
 /* ---- lines ---- */
 
@@ -450,5 +461,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->functions);
     free(c->threads);
     free(c->cuts);
+    free(c->kernels);
     free(l);
 }

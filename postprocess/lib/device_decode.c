@@ -458,9 +458,13 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
         n++;
     }
     *count = n;
-    if (rc == 0 && n == 0 &&
-        (d->contexts.at != d->contexts.end || d->shapes.at != d->shapes.end || d->bases.at != d->bases.end ||
-         d->lanes.at != d->lanes.end))
+    if (rc == 0 && n == 0 && !mt_device_decode_done(d))
         return damaged(d, "has bytes in its columns that belong to no run");
     return rc;
+}
+
+int mt_device_decode_done(const struct mt_device_decoder *d)
+{
+    return d->tokens.at == d->tokens.end && d->contexts.at == d->contexts.end &&
+           d->shapes.at == d->shapes.end && d->bases.at == d->bases.end && d->lanes.at == d->lanes.end;
 }

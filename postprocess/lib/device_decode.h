@@ -29,5 +29,7 @@ int mt_device_decode_start(struct mt_device_decoder *d, const void *payload, siz
  * runs before the damage are good. */
 int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *runs, uint64_t *lanes,
                           size_t capacity, size_t *count);
+/* All columns are used up. */
+int mt_device_decode_done(const struct mt_device_decoder *d);
 void mt_device_decode_free(struct mt_device_decoder *d);
 #endif

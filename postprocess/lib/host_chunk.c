@@ -199,8 +199,8 @@ static int list_add(struct mt_chunk_list *l, uint64_t offset, const struct mt_mt
         l->entries = p;
         l->room = more;
     }
-    l->entries[l->count++] =
-        (struct mt_mtc_index){offset, head->key, head->first, head->last, head->items, head->type, 0};
+    l->entries[l->count++] = (struct mt_mtc_index){offset,      head->key,  head->first, head->last,
+                                                   head->items, head->type, head->flags};
     return 0;
 }
 

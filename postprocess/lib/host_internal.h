@@ -7,9 +7,11 @@
  *   host_meta.c    meta lines -> sites, functions, companion
  *   host_stream.c  chunks of one thread after each other
  *   host_order.c   chunks of several threads in one order
- *   host_reader.c  the public functions */
+ *   host_reader.c  the public functions
+ *   device_decode.c, device_reader.c   device chunks */
 #ifndef MT_LIB_HOST_INTERNAL_H
 #define MT_LIB_HOST_INTERNAL_H
+#include "device_decode.h"
 #include "internal.h"
 #include "memtrace/host.h"
 
@@ -40,6 +42,9 @@ struct mt_window {
 /* 0, or -1 with *err. */
 int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
                    struct mt_error *err);
+/* The same of a descriptor; closed by mt_window_close if `owned`, not on failure. A regular file begins where
+ * it stands. */
+int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err);
 void mt_window_close(struct mt_window *w);
 /* The bytes from `offset` on: *got of them, at most `n`, fewer only at the end. Valid until the next call. A
  * FIFO forgets what is before `offset`. NULL with *err (MT_E_SYSTEM, MT_E_STOPPED). */
@@ -134,6 +139,9 @@ struct mt_host_meta {
     struct mt_map32 sites; /* number -> position */
     struct mt_host_site_info **blocks;
     size_t nblocks, nsites, taken; /* taken: of companion->sites */
+    /* NULL, or called with the lines of each chunk; not 0 ends the reading as if there were no memory */
+    int (*lines)(void *arg, const char *text, size_t bytes);
+    void *lines_arg;
 };
 int mt_meta_open(struct mt_host_meta *m, const char *name); /* 0, or -1 without memory */
 /* Takes the lines of a chunk at `offset`. 0, or -1 without memory. */
@@ -170,7 +178,44 @@ struct mt_order *mt_order_new(struct mt_host_reader *r, int by_time, struct mt_e
 int mt_order_next(struct mt_order *o, struct mt_host_item *item, struct mt_error *err);
 void mt_order_free(struct mt_order *o);
 
+/* Device chunks. Zero-initialised is fine. */
+struct mt_device_state {
+    struct mt_device_launch *launches;     /* regular files: by seq */
+    uint32_t *chunks;                      /* positions of the device chunks in the list of all, by seq */
+    size_t nlaunches, nchunks, next;       /* next: position in `chunks` */
+    const struct mt_launch_event **events; /* by seq */
+    size_t nevents;
+    struct mt_map32 kernels; /* id -> position in the companion's */
+    size_t kernels_taken;
+    struct mt_intern unnamed; /* names for kernels that no line names */
+    struct mt_plain plain;
+    struct mt_device_decoder decoder;
+    struct mt_mtc_chunk head;
+    uint64_t offset;
+    int open;  /* a chunk is under way */
+    int begun; /* a launch is under way: of this number, in this stream */
+    int fresh; /* and nothing of it was handed out */
+    uint32_t stream;
+    uint64_t seq, end; /* end: of the chunk read last */
+    const char *kernel;
+    struct mt_access_run *runs; /* of mt_device_next */
+    uint64_t *lanes;
+};
+/* Lists launches and chunks of a regular file, after its meta chunks. 0, or -1 without memory. */
+int mt_device_list(struct mt_host_reader *r);
+/* Starts the chunk. 0, or -1 with *err: it is damaged, or no memory. */
+int mt_device_start(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
+                    const unsigned char *stored, struct mt_error *err);
+void mt_device_free(struct mt_device_state *d);
+/* host_reader.c: the next chunk of a FIFO. 1: one was taken, *type says which; 0: the end; -1 with *err. */
+int mt_container_next_live(struct mt_host_reader *r, unsigned *type, struct mt_error *err);
+/* Takes over `w`, which is at its beginning; closes it on failure. */
+struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
+
+#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO: what is left is no chunk */
+
 struct mt_host_reader {
+    struct mt_device_state device;
     struct mt_window window;
     struct mt_mtc_head head;
     struct mt_host_meta meta;

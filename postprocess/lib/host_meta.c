@@ -72,6 +72,8 @@ static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
 int mt_meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t offset)
 {
     struct mt_companion *c = m->companion;
+    if (m->lines && m->lines(m->lines_arg, text, bytes) != 0)
+        return -1;
     int rc = mt_companion_add(c, text, bytes, offset);
     for (; rc == 0 && m->taken < c->nsites; m->taken++)
         rc = take_site(m, &c->sites[m->taken]);

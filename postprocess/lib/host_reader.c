@@ -36,13 +36,13 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
         mt_error_set(err, MT_E_CORRUPT, 0, 0, w->name, "the head of the container is damaged");
         return -1;
     }
-    uint64_t unknown = (h->features & UINT32_MAX) & ~(uint64_t)(MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES);
+    uint64_t known = MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES | MT_MTC_HAS_DEVICE;
+    uint64_t unknown = (h->features & UINT32_MAX) & ~known;
     if (h->version != MT_MTC_VERSION || unknown) {
         mt_error_set(err, MT_E_INPUT, 0, 0, w->name,
                      "a container of version %u with features 0x%llx: this reader knows version %u and "
-                     "features 0x%x; a newer memtrace reads it",
-                     h->version, (unsigned long long)h->features, MT_MTC_VERSION,
-                     MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES);
+                     "features 0x%llx; a newer memtrace reads it",
+                     h->version, (unsigned long long)h->features, MT_MTC_VERSION, (unsigned long long)known);
         return -1;
     }
     return 0;
@@ -87,18 +87,15 @@ static int load_meta(struct mt_host_reader *r, struct mt_error *err)
     return 0;
 }
 
-struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_atomic_t *stop,
-                                           struct mt_error *err)
+struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err)
 {
     struct mt_host_reader *r = calloc(1, sizeof *r);
     if (!r) {
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for a reader");
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, w->name, "no memory for a reader");
+        mt_window_close(w);
         return NULL;
     }
-    if (mt_window_open(&r->window, path, stop, err) != 0) {
-        free(r);
-        return NULL;
-    }
+    r->window = *w;
     int rc = mt_container_head(&r->window, &r->head, err);
     if (rc == 0 && mt_meta_open(&r->meta, r->window.name) != 0)
         rc = no_memory(r, err);
@@ -106,6 +103,8 @@ struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_
         rc = mt_chunks_find(&r->chunks, &r->window, r->head.head_bytes, &r->problems, err);
         if (rc == 0)
             rc = load_meta(r, err);
+        if (rc == 0 && mt_device_list(r) != 0)
+            rc = no_memory(r, err);
     }
     r->next = r->window.regular ? 0 : r->head.head_bytes;
     if (rc == 0)
@@ -114,12 +113,20 @@ struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_
     return NULL;
 }
 
+struct mt_host_reader *mt_host_reader_open(const char *path, const volatile sig_atomic_t *stop,
+                                           struct mt_error *err)
+{
+    struct mt_window w;
+    return mt_window_open(&w, path, stop, err) == 0 ? mt_container_open(&w, err) : NULL;
+}
+
 void mt_host_reader_close(struct mt_host_reader *r)
 {
     if (!r)
         return;
     mt_order_free(r->merge);
     mt_stream_free(&r->stream);
+    mt_device_free(&r->device);
     mt_meta_free(&r->meta);
     free(r->chunks.entries);
     free(r->problems.list);
@@ -159,14 +166,15 @@ int mt_host_stopped(struct mt_host_reader *r, struct mt_error *err)
 
 /* ---- file order ---- */
 
-/* The next chunk of a FIFO. 1: a host chunk is under way, or a meta chunk was taken; 0: the end; -1. */
-static int next_live(struct mt_host_reader *r, struct mt_error *err)
+int mt_container_next_live(struct mt_host_reader *r, unsigned *type, struct mt_error *err)
 {
     struct mt_mtc_chunk head;
     const unsigned char *stored;
     uint64_t at = r->next;
     struct mt_error ignored;
     int found;
+    if (at == MT_NOTHING_LEFT)
+        return 0;
     enum mt_chunk_state state = mt_chunk_at(&r->window, at, &head, &stored, err);
     switch (state) {
     case MT_CHUNK_END:
@@ -176,8 +184,11 @@ static int next_live(struct mt_host_reader *r, struct mt_error *err)
         return -1;
     case MT_CHUNK_WHOLE:
         r->next = r->done = mt_chunk_end(at, &head);
+        *type = head.type;
         if (head.type == MT_MTC_HOST)
             return mt_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
+        if (head.type == MT_MTC_DEVICE)
+            return mt_device_start(r, at, &head, stored, err) == 0 ? 1 : -1;
         return head.type != MT_MTC_META || take_meta(r, at, &head, stored, err) == 0 ? 1 : -1;
     default:
         found = mt_chunk_resync(&r->window, &r->next, 0, &ignored);
@@ -186,7 +197,7 @@ static int next_live(struct mt_host_reader *r, struct mt_error *err)
         else if (found < 0)
             *err = ignored;
         else
-            r->next = UINT64_MAX - 8; /* the end: what is left is no chunk */
+            r->next = MT_NOTHING_LEFT; /* what is left is no chunk */
         return -1;
     }
 }
@@ -198,9 +209,8 @@ static int next_by_file(struct mt_host_reader *r, struct mt_host_item *item, str
         if (rc)
             return rc;
         if (!r->window.regular) {
-            if (r->next == UINT64_MAX - 8)
-                return 0;
-            if ((rc = next_live(r, err)) <= 0)
+            unsigned type;
+            if ((rc = mt_container_next_live(r, &type, err)) <= 0)
                 return rc;
             continue;
         }
@@ -250,6 +260,7 @@ int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err)
     mt_order_free(r->merge);
     r->merge = NULL;
     r->stream.open = 0;
+    mt_device_seek(r, 0);
     r->next = r->done = r->problems.told = 0;
     r->begun = r->fatal = 0;
     return 0;
@@ -280,6 +291,20 @@ void mt_host_progress(const struct mt_host_reader *r, uint64_t *done, uint64_t *
 {
     *done = r->done;
     *total = r->window.size;
+}
+
+uint64_t mt_container_features(const char *path)
+{
+    struct stat st;
+    struct mt_mtc_head head = {0};
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = pread(fd, &head, sizeof head, 0);
+    close(fd);
+    return n == (ssize_t)sizeof head && head.magic == MT_MTC_MAGIC ? head.features : 0;
 }
 
 int mt_is_container(const char *path)

@@ -13,32 +13,37 @@ static int fail(struct mt_error *err, enum mt_code code, int sys, const char *na
     return -1;
 }
 
-int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
-                   struct mt_error *err)
+int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err)
 {
     struct stat st;
     memset(w, 0, sizeof *w);
-    w->owned = strcmp(path, "-") != 0;
-    /* Non-blocking, so that a FIFO without writer can be waited for with an eye on `stop`. */
-    w->fd = w->owned ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : STDIN_FILENO;
-    w->stop.user = stop;
-    if (w->fd < 0)
-        return fail(err, MT_E_INPUT, errno, path, "cannot open");
-    if (fstat(w->fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        int e = S_ISDIR(st.st_mode) ? EISDIR : errno;
-        mt_window_close(w);
-        return fail(err, MT_E_INPUT, e, path, "cannot read");
-    }
+    w->fd = fd;
+    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode))
+        return fail(err, MT_E_INPUT, S_ISDIR(st.st_mode) ? EISDIR : errno, name, "cannot read");
     w->regular = S_ISREG(st.st_mode);
-    off_t here = w->regular && !w->owned ? lseek(w->fd, 0, SEEK_CUR) : 0;
+    off_t here = w->regular ? lseek(fd, 0, SEEK_CUR) : 0;
     w->start = here > 0 ? (uint64_t)here : 0;
     w->size = w->regular && (uint64_t)st.st_size > w->start ? (uint64_t)st.st_size - w->start : 0;
-    w->name = strdup(path);
-    if (!w->name) {
-        mt_window_close(w);
-        return fail(err, MT_E_SYSTEM, ENOMEM, path, "no memory for a reader");
-    }
+    w->name = strdup(name);
+    if (!w->name)
+        return fail(err, MT_E_SYSTEM, ENOMEM, name, "no memory for a reader");
+    w->owned = owned;
     return 0;
+}
+
+int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
+                   struct mt_error *err)
+{
+    int named = strcmp(path, "-") != 0;
+    /* Non-blocking, so that a FIFO without writer can be waited for with an eye on `stop`. */
+    int fd = named ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : STDIN_FILENO;
+    if (fd < 0)
+        return fail(err, MT_E_INPUT, errno, path, "cannot open");
+    int rc = mt_window_open_fd(w, fd, path, named, err);
+    if (rc != 0 && named)
+        close(fd);
+    w->stop.user = stop;
+    return rc;
 }
 
 void mt_window_close(struct mt_window *w)

@@ -64,13 +64,16 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
     in->finished = in->mismatch = 0;
     in->next_launch = 0;
     in->launches = in->records = in->in_launch = 0;
-    if (in->host)
-        return mt_host_rewind(in->host, err);
+    in->batch.count = in->run = in->lane = 0;
+    if (in->host || in->container)
+        return mt_host_rewind(in->host ? in->host : in->container, err);
     if (!in->live && lseek(in->fd, in->start, SEEK_SET) < 0) {
         int e = errno;
         mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s", strerror(e));
         return -1;
     }
+    if ((in->unknown = in->live))
+        return 0;
     in->reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err);
     if (!in->reader)
         return -1;
@@ -87,7 +90,9 @@ void mt_input_close(struct mt_input *in)
 {
     mt_reader_close(in->reader);
     mt_host_reader_close(in->host);
-    mt_companion_free(in->companion);
+    if (!in->container)
+        mt_companion_free(in->companion);
+    mt_host_reader_close(in->container);
     free(in->meta);
     if (in->owned && in->fd >= 0)
         close(in->fd);

@@ -66,6 +66,9 @@ struct mt_input {
     struct mt_companion *companion;
     struct mt_host_reader *host; /* a container: no raw trace, no companion file */
     int merged;                  /* its accesses are handed out */
+    struct mt_host_reader
+        *container; /* a container of kernels' accesses: no raw trace; companion is its own */
+    int unknown;    /* live: whether it is raw or a container shows at its first byte */
     /* per pass */
     struct mt_reader *reader;
     int finished;             /* no further launch */
@@ -77,7 +80,10 @@ struct mt_input {
     struct mt_host_item head; /* of a container: the item under way */
     size_t taken;             /* of its records */
     int has_head;
-    uint64_t bad_offset; /* of the last damage */
+    struct mt_run_batch batch; /* of `container`: under way, when records are wanted */
+    size_t run;                /* of its runs, the next to hand out */
+    uint32_t lane;             /* of that run's accesses */
+    uint64_t bad_offset;       /* of the last damage */
 };
 
 /* inputs.c. 0, or -1 with *err. */
@@ -89,8 +95,19 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
 void mt_input_close(struct mt_input *in);
 /* The companion of the input: of a container, its meta lines. May be NULL. */
 const struct mt_companion *mt_input_companion(const struct mt_input *in);
-/* merge_host.c. Opens the container at in->path. 0, or -1 with *err. */
-int mt_host_input_open(struct mt_input *in, const volatile sig_atomic_t *stop, struct mt_error *err);
+/* device_input.c. 1 if the regular file of the input is a container. */
+int mt_input_is_container(const struct mt_input *in);
+/* Opens the input, a regular file, as a container; its companion is inside. 0, or -1 with *err. */
+int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
+                            struct mt_error *err);
+/* Looks what a live input is, and makes a reader of the one or the other kind. 0, or -1 with *err. */
+int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
+/* A live container is read to its end: now its companion is whole. */
+void mt_device_input_end(struct mt_input *in);
+/* merge_host.c. Makes in->host ready. 0, or -1 with *err. */
+int mt_host_input_open(struct mt_input *in, struct mt_error *err);
+/* First bytes of the trace that someone else has read already; at most 1 MiB. Before the first read. */
+void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
 
 /* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
 struct mt_merge {
@@ -115,9 +132,16 @@ struct mt_merge {
     int again; /* a further pass: it finds the same damage, which is told once */
 };
 int mt_merge_start(struct mt_merge *m, struct mt_error *err); /* (re)opens the readers at the beginning */
-/* As mt_source_next, records into `room`. */
-int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacity, struct mt_item *item,
-                  struct mt_error *err);
+/* As mt_source_next, records into `room`. Containers give runs if there is room for `capacity` of them, else
+ * NULL; raw traces always give records. */
+int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_access_run *runs, size_t capacity,
+                  struct mt_item *item, struct mt_error *err);
+/* device_reader.c. The seq of the next launch, MT_SEQ_NONE if it is not known. */
+uint64_t mt_device_peek(const struct mt_host_reader *r);
+/* device_input.c. The next runs of a container, as runs or records. As mt_device_next; *accesses of the item.
+ */
+int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
+                   size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err);
 /* The container whose accesses come next and their sequence number, or ninputs (merge_host.c). */
 size_t mt_merge_host(struct mt_merge *m, uint64_t *seq);
 /* Hands out of that container; room for `capacity` accesses. */

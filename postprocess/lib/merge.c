@@ -60,8 +60,8 @@ static size_t choose(struct mt_merge *m, uint64_t *seq)
         struct mt_input *in = &m->inputs[i];
         if (in->finished || in->host)
             continue;
-        const struct mt_launch_event *e = next_launch(in);
-        uint64_t s = e ? e->seq : MT_SEQ_NONE;
+        const struct mt_launch_event *e = in->container ? NULL : next_launch(in);
+        uint64_t s = e ? e->seq : in->container ? mt_device_peek(in->container) : MT_SEQ_NONE;
         if (best == m->ninputs || s < *seq) {
             best = i;
             *seq = s;
@@ -83,25 +83,25 @@ static void check_launch(struct mt_merge *m, struct mt_input *in)
     }
 }
 
-static void launch_begins(struct mt_merge *m, struct mt_input *in, const struct mt_batch *b)
+/* `e`: the launch's line in the companion, or NULL. */
+static void launch_begins(struct mt_merge *m, struct mt_input *in, const char *kernel,
+                          const struct mt_launch_event *e)
 {
-    m->launch = next_launch(in);
+    m->launch = e;
     in->in_launch = 0;
-    m->kernel = mt_intern_add(&m->names, b->kernel, strlen(b->kernel));
+    m->kernel = mt_intern_add(&m->names, kernel, strlen(kernel));
     if (!m->kernel) {
         m->kernel = "";
         m->out_of_memory = 1;
     }
-    if (m->launch && strcmp(m->launch->kernel, b->kernel) != 0) {
+    if (m->launch && strcmp(m->launch->kernel, kernel) != 0) {
         if (!in->mismatch)
             mt_merge_note(
                 m, 1, "%s: launch %llu is of '%s', its companion says '%s': the two do not belong together",
-                in->path, (unsigned long long)in->launches, b->kernel, m->launch->kernel);
+                in->path, (unsigned long long)in->launches, kernel, m->launch->kernel);
         in->mismatch = 1;
         m->launch = NULL;
     }
-    if (in->companion && in->next_launch < in->companion->nlaunches)
-        in->next_launch++;
 }
 
 static void launch_ends(struct mt_merge *m, struct mt_input *in)
@@ -125,11 +125,65 @@ int mt_merge_start(struct mt_merge *m, struct mt_error *err)
     return 0;
 }
 
-/* The next batch of input i: 1; 0: it has none, it is finished. */
-static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, size_t capacity,
-                struct mt_item *item)
+/* The item is of launch m->superstep, input i. */
+static void hand_out(struct mt_merge *m, size_t i, uint64_t accesses, unsigned flags, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
+    in->in_launch += accesses;
+    in->records += accesses;
+    item->superstep = m->superstep;
+    item->kernel = m->kernel;
+    item->flags = flags;
+    item->input = i;
+    item->launch = m->launch;
+    m->current = i;
+    if (flags & MT_BATCH_END)
+        launch_ends(m, in);
+}
+
+/* As pull, of a container. Behind damage it goes on. */
+static int pull_runs(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct mt_access_run *runs,
+                     size_t capacity, struct mt_item *item)
+{
+    struct mt_input *in = &m->inputs[i];
+    struct mt_error problem;
+    uint64_t before, after, total, accesses;
+    mt_host_progress(in->container, &before, &total);
+    int rc = mt_device_pull(in, room, runs, capacity, item, &accesses, &problem);
+    mt_host_progress(in->container, &after, &total);
+    __atomic_fetch_add(&m->done, after - before, __ATOMIC_RELAXED);
+    if (rc > 0) {
+        /* A launch without end may be followed by the next one. */
+        if (item->flags & MT_BATCH_BEGIN) {
+            const struct mt_launch_event *e =
+                in->companion ? mt_device_launch_event(in->container, in->batch.seq) : NULL;
+            launch_begins(m, in, in->batch.kernel, e);
+        }
+        hand_out(m, i, accesses, item->flags, item);
+        return 1;
+    }
+    if (rc < 0)
+        mt_merge_problem(m, &problem);
+    if (rc == 0 || problem.code == MT_E_SYSTEM || problem.code == MT_E_STOPPED || problem.code == MT_E_INPUT)
+        in->finished = 1;
+    if ((in->finished || problem.code == MT_E_TRUNCATED) && m->current == i)
+        launch_ends(m, in);
+    return 0;
+}
+
+/* The next batch of input i: 1; 0: none this time, it may be finished. */
+static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct mt_access_run *runs,
+                size_t capacity, struct mt_item *item)
+{
+    struct mt_input *in = &m->inputs[i];
+    struct mt_error why;
+    if (in->unknown && mt_input_find_out(in, &m->stop, &why) != 0) {
+        mt_merge_problem(m, &why);
+        in->finished = 1;
+        return 0;
+    }
+    if (in->container)
+        return pull_runs(m, i, room, runs, capacity, item);
     struct mt_batch b;
     struct mt_error problem;
     uint64_t before = mt_reader_offset(in->reader);
@@ -143,22 +197,27 @@ static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, size_t
             launch_ends(m, in);
         return 0;
     }
-    if (b.flags & MT_BATCH_BEGIN)
-        launch_begins(m, in, &b);
-    in->in_launch += b.count;
-    in->records += b.count;
-    *item = (struct mt_item){.kind = MT_ITEM_BATCH,
-                             .superstep = m->superstep,
-                             .kernel = m->kernel,
-                             .records = b.records,
-                             .count = b.count,
-                             .flags = b.flags,
-                             .input = i,
-                             .launch = m->launch};
-    m->current = i;
-    if (b.flags & MT_BATCH_END)
-        launch_ends(m, in);
+    if (b.flags & MT_BATCH_BEGIN) {
+        launch_begins(m, in, b.kernel, next_launch(in));
+        in->next_launch += in->companion && in->next_launch < in->companion->nlaunches;
+    }
+    *item = (struct mt_item){.kind = MT_ITEM_BATCH, .records = b.records, .count = b.count};
+    hand_out(m, i, b.count, b.flags, item);
     return 1;
+}
+
+/* Is there more of an input whose next launch has no number? If not, it is finished. */
+static int more(struct mt_merge *m, size_t i)
+{
+    struct mt_input *in = &m->inputs[i];
+    struct mt_item none;
+    struct mt_raw_record room[1];
+    if (in->container) /* nothing but problems */
+        while (!in->finished && pull(m, i, room, NULL, 1, &none) == 0)
+            ;
+    else if (!in->unknown && !mt_reader_more(in->reader))
+        in->finished = 1;
+    return !in->finished;
 }
 
 /* What comes next when no launch is under way. */
@@ -176,10 +235,8 @@ static enum next decide(struct mt_merge *m, size_t *launch, size_t *host)
             (h == m->ninputs || m->copies[m->next_copy].seq <= host_seq)) {
             if (h == m->ninputs && i == m->ninputs)
                 return NEXT_END; /* copies after the last launch are nobody's business */
-            if (h == m->ninputs && seq == MT_SEQ_NONE && !mt_reader_more(m->inputs[i].reader)) {
-                m->inputs[i].finished = 1;
+            if (h == m->ninputs && seq == MT_SEQ_NONE && !more(m, i))
                 continue;
-            }
             return NEXT_COPY;
         }
         if (h < m->ninputs && (i == m->ninputs || host_seq < seq))
@@ -188,8 +245,8 @@ static enum next decide(struct mt_merge *m, size_t *launch, size_t *host)
     }
 }
 
-int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacity, struct mt_item *item,
-                  struct mt_error *err)
+int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_access_run *runs, size_t capacity,
+                  struct mt_item *item, struct mt_error *err)
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
     while (!m->stopped) {
@@ -211,7 +268,7 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, size_t capacit
                 break;
             }
         }
-        int got = pull(m, i, room, capacity, item);
+        int got = pull(m, i, room, runs, capacity, item);
         if (m->out_of_memory) {
             mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[i].path, "no memory while reading");
             return -1;
@@ -280,7 +337,10 @@ void mt_merge_finish(struct mt_merge *m)
     for (size_t i = 0; i < m->ninputs && !m->stopped; i++) {
         struct mt_input *in = &m->inputs[i];
         struct mt_error err;
-        if (in->live && !in->companion && mt_input_load_companion(in, 1, &m->stop, &err) != 0)
+        if (in->container)
+            mt_device_input_end(in);
+        if (in->live && !in->container && !in->companion &&
+            mt_input_load_companion(in, 1, &m->stop, &err) != 0)
             mt_merge_note(m, 1, "%s", err.message);
         if (mt_input_companion(in))
             check_end(m, in);

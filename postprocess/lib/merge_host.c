@@ -2,11 +2,8 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
-int mt_host_input_open(struct mt_input *in, const volatile sig_atomic_t *stop, struct mt_error *err)
+int mt_host_input_open(struct mt_input *in, struct mt_error *err)
 {
-    in->host = mt_host_reader_open(in->path, stop, err);
-    if (!in->host)
-        return -1;
     const struct mt_mtc_head *head = mt_host_reader_head(in->host);
     if (!(head->features & MT_MTC_HAS_HOST)) {
         mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is a container without host accesses");

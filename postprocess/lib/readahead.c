@@ -50,7 +50,7 @@ static void *reader_thread(void *arg)
         pthread_mutex_unlock(&a->lock);
         if (quit)
             break;
-        rc = s->rc = mt_merge_next(a->merge, s->room, SLOT_RECORDS, &s->item, &a->error);
+        rc = s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
         put_together(s);
         pthread_mutex_lock(&a->lock);
         a->head++;

@@ -86,6 +86,12 @@ void mt_reader_close(struct mt_reader *r)
     free(r);
 }
 
+void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n)
+{
+    r->end = n < BUFFER ? n : BUFFER;
+    memcpy(r->buffer, bytes, r->end);
+}
+
 void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop)
 {
     r->stop = *stop;
@@ -142,7 +148,7 @@ static int read_size(struct mt_reader *r)
     if (size != MT_RAW_RECORD_SIZE) {
         mt_error_set(&r->error, MT_E_CORRUPT, 0, 0, r->name,
                      "record size is %u, not %u: not a raw memory trace%s", size, MT_RAW_RECORD_SIZE,
-                     size == (MT_MTC_MAGIC & 0xff) ? "; a compact container must be a file, not a pipe" : "");
+                     size == (MT_MTC_MAGIC & 0xff) ? "; this is a compact container" : "");
         return -1;
     }
     r->pos++;

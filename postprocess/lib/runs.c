@@ -30,3 +30,25 @@ size_t mt_runs_from_records(const struct mt_raw_record *r, size_t count, struct 
     *taken = i;
     return n;
 }
+
+size_t mt_records_from_runs(const struct mt_access_run *runs, size_t count, size_t *run, uint32_t *lane,
+                            struct mt_raw_record *records, size_t capacity)
+{
+    size_t n = 0;
+    while (*run < count && n < capacity) {
+        const struct mt_access_run *r = &runs[*run];
+        uint64_t w0 = (uint64_t)r->smid << 32 | r->meta, w2 = r->cta, stride = (uint64_t)r->stride;
+        uint32_t from = *lane, left = r->count - from;
+        uint32_t take = left < capacity - n ? left : (uint32_t)(capacity - n);
+        struct mt_raw_record *to = records + n;
+        for (uint32_t i = 0; i < take; i++) {
+            to[i].w[0] = w0;
+            to[i].w[1] = r->addresses ? r->addresses[from + i] : r->base + (from + i) * stride;
+            to[i].w[2] = w2;
+        }
+        n += take;
+        *lane = take == left ? 0 : from + take;
+        *run += take == left;
+    }
+    return n;
+}

@@ -16,21 +16,6 @@ struct mt_source {
     size_t nallocs;
 };
 
-static int open_container(struct mt_source *s, struct mt_input *in, const volatile sig_atomic_t *stop,
-                          struct mt_error *err)
-{
-    if (!(s->flags & MT_SOURCE_HOST)) {
-        mt_error_set(
-            err, MT_E_INPUT, 0, 0, in->path,
-            "is a compact container of host accesses, not a trace of kernels: mt-dump and mt-graph read "
-            "it alone, mt-extract beside the traces of the same process");
-        return -1;
-    }
-    free(in->meta); /* its meta lines are inside */
-    in->meta = NULL;
-    return mt_host_input_open(in, stop, err);
-}
-
 static int open_inputs(struct mt_source *s, const char *const *paths, const struct mt_source_options *o,
                        struct mt_error *err)
 {
@@ -45,8 +30,8 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
                 mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s", m->inputs[k].path);
                 return -1;
             }
-        if (!in->live && strcmp(paths[i], "-") != 0 && mt_is_container(paths[i]) &&
-            open_container(s, in, o->stop, err) != 0)
+        if (!in->live && mt_input_is_container(in) &&
+            mt_container_input_open(in, s->flags, &m->stop, err) != 0)
             return -1;
     }
     return 0;
@@ -99,7 +84,8 @@ static int spool_live(struct mt_source *s, struct mt_error *err)
         in->live = 0;
         in->size = fstat(to[k], &st) == 0 ? (uint64_t)st.st_size : 0;
         to[k] = -1;
-        if (mt_input_load_companion(in, 1, &m->stop, err) != 0)
+        if (mt_input_is_container(in) ? mt_container_input_open(in, s->flags, &m->stop, err) != 0
+                                      : mt_input_load_companion(in, 1, &m->stop, err) != 0)
             goto out;
     }
     rc = 0;
@@ -152,7 +138,7 @@ static void decide_order(struct mt_source *s)
     size_t traces = 0, companions = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
         traces += m->inputs[i].host == NULL;
-        companions += m->inputs[i].companion != NULL;
+        companions += m->inputs[i].companion || m->inputs[i].container; /* its chunks have the numbers */
         s->total += m->inputs[i].size;
     }
     m->ordered = companions == traces || traces == 1;
@@ -205,7 +191,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
             free(in->meta);
             in->meta = NULL;
         }
-        if (!in->live && !in->host && mt_input_load_companion(in, 0, &m->stop, err) != 0)
+        if (!in->live && !in->host && !in->container && mt_input_load_companion(in, 0, &m->stop, err) != 0)
             goto fail;
     }
     if (spool_live(s, err) != 0)

@@ -60,7 +60,7 @@ def usage():
     expect("no input", run(convert), 2, "no trace given")
     expect("two inputs", run(convert, "a", "b"), 2, "one trace at a time")
     expect("format", run(convert, "--to", "dot", "a"), 2, "'dot' is no format")
-    expect("raw", run(convert, "--to", "raw", ok("mat.mtc")), 2, "hold kernels")
+    expect("raw", run(convert, "--to", "raw", ok("mat.mtc")), 2, "hold accesses of kernels")
     expect("level", run(convert, "--level", "20", "a"), 2, "'20' is no level")
     expect("order", run(convert, "--order", "random", "a"), 2, "'random' is no order")
     expect("option", run(convert, "--nonsense", "a"), 2, "unknown")

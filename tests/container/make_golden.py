@@ -123,7 +123,7 @@ def fail():
     yield "head-cut", h[:63], 0, "ends inside its head", 0
     yield "head-damaged", bytes(bad_head), 0, "head of the container is damaged", 0
     yield "version", head(version=2), 0, "a newer memtrace", 0
-    yield "feature", head(features=HAS_HOST | 4), 0, "a newer memtrace", 0
+    yield "feature", head(features=HAS_HOST | 1 << 31), 0, "a newer memtrace", 0
     yield "no-chunk", h + good + b"x" * 100 + good, 64 + len(good), "no chunk begins here", 1
     yield "check", h + good + bytes(broken) + good, 64 + len(good), "checksum", 2
     yield "check-closed", (h + good + bytes(broken) + good) + tail(h + good + good + good), 64 + len(good), "checksum", 2

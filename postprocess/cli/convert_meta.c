@@ -1,0 +1,122 @@
+/* Lines of companions and meta chunks on their way from one to the other. */
+#define _GNU_SOURCE
+#include "convert_write.h"
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 1 << 20 };
+
+int mt_convert_write(void *file, const void *data, size_t bytes)
+{
+    errno = 0;
+    return fwrite(data, 1, bytes, file) == bytes ? 0 : errno ? errno : EIO;
+}
+
+int mt_convert_lines_end(struct mt_convert_lines *l)
+{
+    int e = l->bytes ? mt_mtc_write(l->w, MT_MTC_META, 0, 0, 0, 0, l->count, l->text, l->bytes) : 0;
+    l->bytes = 0;
+    l->count = 0;
+    return e;
+}
+
+int mt_convert_line_add(struct mt_convert_lines *l, const char *line, size_t n)
+{
+    if (n && line[n - 1] == '\n')
+        n--;
+    int e = l->bytes && l->bytes + n + 1 > LINES ? mt_convert_lines_end(l) : 0;
+    if (e)
+        return e;
+    if (l->bytes + n + 1 > l->room) {
+        size_t more = l->bytes + n + 1 > LINES ? l->bytes + n + 1 : LINES;
+        char *p = realloc(l->text, more);
+        if (!p)
+            return ENOMEM;
+        l->text = p;
+        l->room = more;
+    }
+    memcpy(l->text + l->bytes, line, n);
+    l->text[l->bytes + n] = '\n';
+    l->bytes += n + 1;
+    l->count++;
+    return 0;
+}
+
+/* Writes the object as one line. */
+static char *text_of(json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_PRESERVE_ORDER) : NULL;
+    return text;
+}
+
+char *mt_convert_kernel_line(uint32_t id, const char *name)
+{
+    json_t *o = json_pack("{s:s, s:I, s:s}", "ev", "kernel", "id", (json_int_t)id, "name", name);
+    char *text = text_of(o), *line = NULL;
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    free(text);
+    json_decref(o);
+    return line;
+}
+
+int mt_convert_is_kernel(const char *line, size_t n)
+{
+    json_t *o = n < 1 << 20 && memmem(line, n, "\"kernel\"", 8) ? json_loadb(line, n, 0, NULL) : NULL;
+    const char *ev = json_string_value(json_object_get(o, "ev"));
+    int is = ev && strcmp(ev, "kernel") == 0;
+    json_decref(o);
+    return is;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int mt_convert_is_chosen(const struct mt_convert_chosen *c, uint64_t seq)
+{
+    return c->all || (c->count && bsearch(&seq, c->seq, c->count, sizeof seq, by_value));
+}
+
+/* 1: the object was changed. */
+static int change(const struct mt_convert_chosen *c, int raw, json_t *o)
+{
+    const char *ev = json_string_value(json_object_get(o, "ev"));
+    const char *format = json_string_value(json_object_get(o, "format"));
+    if (!ev)
+        return 0;
+    if (strcmp(ev, "header") == 0 && raw && format && strcmp(format, "raw") != 0)
+        return json_object_set_new(o, "format", json_string("raw")) == 0;
+    if (c->all)
+        return 0;
+    if (strcmp(ev, "end") == 0)
+        return json_object_set_new(o, "records_written", json_integer((json_int_t)c->accesses)) == 0 &&
+               json_object_set_new(o, "records_counted", json_integer((json_int_t)c->accesses)) == 0 &&
+               json_object_set_new(o, "launches", json_integer((json_int_t)c->count)) == 0;
+    if (strcmp(ev, "launch") != 0 || !json_is_true(json_object_get(o, "traced")) ||
+        mt_convert_is_chosen(c, (uint64_t)json_integer_value(json_object_get(o, "seq"))))
+        return 0;
+    return json_object_set_new(o, "traced", json_false()) == 0 &&
+           json_object_set_new(o, "left_out", json_string("mt-convert")) == 0;
+}
+
+int mt_convert_line(const struct mt_convert_chosen *c, int raw, const char *line, size_t n, char **out)
+{
+    static const char *const events[] = {"\"header\"", "\"end\"", "\"launch\""};
+    int any = 0;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof events / sizeof *events && n < 1 << 20; i++)
+        any |= memmem(line, n, events[i], strlen(events[i])) != NULL;
+    json_t *o = any ? json_loadb(line, n, 0, NULL) : NULL;
+    int rc = 0;
+    if (o && change(c, raw, o)) {
+        *out = text_of(o);
+        rc = *out ? 0 : -1;
+    }
+    json_decref(o);
+    return rc;
+}

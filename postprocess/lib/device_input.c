@@ -1,0 +1,122 @@
+/* Containers among the inputs of a source: what is one, and their runs as runs or records. */
+#define _GNU_SOURCE
+#include "host_internal.h"
+#include <unistd.h>
+
+int mt_input_is_container(const struct mt_input *in)
+{
+    uint64_t magic = 0;
+    return pread(in->fd, &magic, sizeof magic, (off_t)in->start) == (ssize_t)sizeof magic &&
+           magic == MT_MTC_MAGIC;
+}
+
+/* The reader of in->fd becomes in->container or in->host. */
+static int take(struct mt_input *in, struct mt_host_reader *r, unsigned flags, struct mt_error *err)
+{
+    uint64_t features = mt_host_reader_head(r)->features;
+    if (features & MT_MTC_HAS_DEVICE) {
+        in->container = r;
+        return 0;
+    }
+    if (!(flags & MT_SOURCE_HOST)) {
+        mt_error_set(
+            err, MT_E_INPUT, 0, 0, in->path,
+            "is a compact container of host accesses, not a trace of kernels: mt-dump and mt-graph read "
+            "it alone, mt-extract beside the traces of the same process");
+        mt_host_reader_close(r);
+        return -1;
+    }
+    in->host = r;
+    return mt_host_input_open(in, err);
+}
+
+/* A raw trace without companion may have become a container: then nobody says that it has an end. */
+static struct mt_companion *companion_of(struct mt_host_reader *r)
+{
+    struct mt_companion *c = (struct mt_companion *)mt_host_companion(r);
+    return c->has_header || c->has_end || c->nlaunches || c->nallocs || c->ncopies || c->bad_lines || c->lost
+               ? c
+               : NULL;
+}
+
+int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
+                            struct mt_error *err)
+{
+    struct mt_window w;
+    if (lseek(in->fd, in->start, SEEK_SET) < 0 || mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0) {
+        mt_error_set(err, MT_E_SYSTEM, errno, 0, in->path, "cannot read: %s", strerror(errno));
+        return -1;
+    }
+    w.stop = *stop;
+    struct mt_host_reader *r = mt_container_open(&w, err);
+    if (!r || take(in, r, flags, err) != 0)
+        return -1;
+    free(in->meta); /* its meta lines are inside */
+    in->meta = NULL;
+    if (in->container && !(flags & MT_SOURCE_NO_COMPANION))
+        in->companion = companion_of(in->container);
+    return 0;
+}
+
+int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    struct mt_window w;
+    size_t got = 0;
+    const uint64_t magic = MT_MTC_MAGIC;
+    in->unknown = 0;
+    if (mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0)
+        return -1;
+    w.stop = *stop;
+    const unsigned char *p = mt_window_get(&w, 0, 1, &got, err);
+    if (p && got && memcmp(p, &magic, 1) == 0) {
+        struct mt_host_reader *r = mt_container_open(&w, err);
+        return r ? take(in, r, 0, err) : -1;
+    }
+    if (p && (in->reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err))) {
+        mt_reader_set_stop(in->reader, stop);
+        mt_reader_preload(in->reader, w.buffer, w.length);
+    }
+    mt_window_close(&w);
+    return in->reader ? 0 : -1;
+}
+
+/* Runs as they are; addresses of lanes go where records would. */
+static int pull_runs(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
+                     size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
+{
+    size_t most = capacity * sizeof *room / (MT_MTC_MAX_LANES * sizeof(uint64_t));
+    int rc = mt_device_fill(in->container, runs, (uint64_t *)(void *)room, most, &in->batch, err);
+    *accesses = in->batch.accesses;
+    *item = (struct mt_item){
+        .kind = MT_ITEM_RUNS, .runs = runs, .count = in->batch.count, .flags = in->batch.flags};
+    return rc;
+}
+
+int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
+                   size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
+{
+    struct mt_run_batch *b = &in->batch;
+    if (runs)
+        return pull_runs(in, room, runs, capacity, item, accesses, err);
+    unsigned flags = 0;
+    if (in->run == b->count) {
+        int rc = mt_device_next(in->container, b, err);
+        in->run = in->lane = 0;
+        if (rc <= 0) {
+            b->count = 0;
+            return rc;
+        }
+        flags = b->flags & MT_BATCH_BEGIN;
+    }
+    *accesses = mt_records_from_runs(b->runs, b->count, &in->run, &in->lane, room, capacity);
+    if (in->run == b->count)
+        flags |= b->flags & MT_BATCH_END;
+    *item = (struct mt_item){.kind = MT_ITEM_BATCH, .records = room, .count = *accesses, .flags = flags};
+    return 1;
+}
+
+void mt_device_input_end(struct mt_input *in)
+{
+    if (in->live && in->meta)
+        in->companion = companion_of(in->container);
+}
