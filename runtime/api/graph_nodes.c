@@ -50,6 +50,8 @@ cudaError_t mt_graph_kernel_op(struct mt_op **out, const struct cudaKernelNodePa
     void **args = malloc((f->kernel->nparams + 1) * sizeof *args);
     if (!args)
         return mt_fail(cudaErrorMemoryAllocation);
+    void *untraced = NULL;
+    args[f->kernel->nparams] = &untraced; /* the launch context */
     cudaError_t e = unpack(p->extra, f->kernel, args) ? mt_fail(cudaErrorInvalidValue)
                                                       : mt_launch_op(out, p->func, &c, args, site);
     free(args);

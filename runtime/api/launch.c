@@ -3,6 +3,7 @@
 #include "entry.h"
 #include "error.h"
 #include "capture.h"
+#include "device/packet.h"
 #include "queue.h"
 #include "sync.h"
 #include "common/events.h"
@@ -87,7 +88,8 @@ struct launch_op {
     struct mt_trace *trace;
     struct mt_cpu_launch run;
     struct mt_launch_line line;
-    void *nothing; /* the launch context, which on this device is nothing but a place */
+    void *context; /* the launch context, which on this device is only a place, and under
+                      MEMTRACE_CHANNEL=warp what the GPU path gave */
     void *args[];  /* nparams + 1 */
 };
 
@@ -146,8 +148,27 @@ static void say_forked(void)
         mt_note("process %d was forked by a traced program; its launches are not traced", (int)getpid());
 }
 
+/* The GPU path ends the launch's trace when it sees its mark, which comes behind. What the CPU device counts
+ * itself goes to where a GPU would have counted it. */
+static void ended_in_channel(struct launch_op *l, int status)
+{
+    struct mt_gpu_context *c = (void *)((uintptr_t)l->run.channel & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
+    if (c) {
+        __atomic_fetch_add(&c->untraced, l->run.untraced, __ATOMIC_RELAXED);
+        for (unsigned i = 0; l->line.no_records && i < MT_COUNTS; i++)
+            __atomic_fetch_add(&c->counts[i], l->run.counts[i], __ATOMIC_RELAXED);
+    }
+    if (l->f->kernel->flags & MT_KERNEL_PRINTF)
+        mt_printed();
+    settle(&l->run, status);
+}
+
 static void ended(struct launch_op *l, int status)
 {
+    if (mt_device_gpu_path()) {
+        ended_in_channel(l, status);
+        return;
+    }
     l->line.status = status;
     l->line.records = l->run.records;
     l->line.untraced = l->run.untraced;
@@ -169,7 +190,7 @@ static int start(struct mt_op *op)
 {
     struct launch_op *l = (struct launch_op *)op;
     point(l, l->args);
-    l->args[l->f->kernel->nparams] = &l->nothing;
+    l->args[l->f->kernel->nparams] = &l->context;
     l->run.args = l->args;
     l->run.user = &l->line;
     l->run.done = done;
@@ -178,7 +199,9 @@ static int start(struct mt_op *op)
         l->run.flush = mt_trace_append;
         l->run.flush_ctx = l->trace;
     }
-    mt_trace_begin(l->trace, &l->line);
+    l->run.channel = l->context;
+    if (!mt_device_gpu_path())
+        mt_trace_begin(l->trace, &l->line);
     int status = mt_cpu_start(&l->run);
     if (!status)
         return MT_OP_PENDING;
@@ -210,7 +233,7 @@ static struct launch_op *make(struct mt_function *f, const struct mt_launch_conf
         .cooperative = (uint32_t)c->cooperative,
     };
     describe(&l->line, k, c, site);
-    l->nothing = NULL;
+    l->context = mt_device_gpu_path() && args ? *(void **)args[k->nparams] : NULL;
     point(l, l->args);
     for (uint32_t i = 0; i < k->nparams; i++)
         memcpy(l->args[i], args[i], parameters(k)[i].size);
@@ -224,6 +247,8 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
     int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
     l->trace = NULL;
     l->line.called = mt_event_next();
+    if (mt_device_gpu_path()) /* its context says whether it is traced */
+        return;
     if (traced && mt_tracing() && mt_selection_takes(&l->line))
         l->trace = mt_stream_trace(s);
     l->run.ctas = l->trace ? mt_selection_ctas() : NULL;
@@ -241,6 +266,7 @@ const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_con
     struct launch_op *l = (struct launch_op *)op;
     *c = l->config;
     point(l, args);
+    args[l->f->kernel->nparams] = &l->context;
     return l->f;
 }
 

@@ -68,9 +68,12 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     g->ours = k != NULL;
     g->args = args;
     const struct mt_host_site *site = mt_host_site_take();
-    if (!k)
+    if (!k || (k->nparams && !args)) { /* the runtime says what is wrong */
+        g->ours = 0;
         return args;
-    mt_modules_log_symbols();
+    }
+    if (mt_device_is_gpu())
+        mt_modules_log_symbols();
     g->launch = (struct mt_gpu_launch){
         .image = f->module->image,
         .kernel = k,
@@ -87,7 +90,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
     g->launch.line.called = mt_event_next();
-    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && mt_selection_takes(&g->launch.line))
+    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && !mt_cpu_channel_failed() &&
+        mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
     g->context = ops ? ops->launch(&g->launch) : NULL;
     g->args = g->few;
@@ -125,10 +129,11 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0};
     struct gpu_call g;
-    if (!mt_device_is_gpu())
+    if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, MT_NEXT(cudaLaunchKernel)(func, grid, block, all, shared, stream));
+    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernel)(func, grid, block, all, shared, stream)
+                                          : mt_launch_cpu(func, &c, all));
 }
 
 cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
@@ -136,10 +141,12 @@ cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 b
 {
     struct mt_launch_config c = {grid, block, shared, stream, 1};
     struct gpu_call g;
-    if (!mt_device_is_gpu())
+    if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, MT_NEXT(cudaLaunchCooperativeKernel)(func, grid, block, all, shared, stream));
+    return gpu_end(&g, mt_device_is_gpu()
+                           ? MT_NEXT(cudaLaunchCooperativeKernel)(func, grid, block, all, shared, stream)
+                           : mt_launch_cpu(func, &c, all));
 }
 
 cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
@@ -147,10 +154,12 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0};
     struct gpu_call g;
-    if (!mt_device_is_gpu())
+    if (!mt_device_gpu_path())
         return mt_launch_cpu(kernel, &c, args);
     void **all = gpu_begin(&g, kernel, &c, args);
-    return gpu_end(&g, MT_NEXT(__cudaLaunchKernel)(kernel, grid, block, all, shared, stream));
+    return gpu_end(&g, mt_device_is_gpu()
+                           ? MT_NEXT(__cudaLaunchKernel)(kernel, grid, block, all, shared, stream)
+                           : mt_launch_cpu(kernel, &c, all));
 }
 
 /* What a launch attribute asks of the CPU device. */
@@ -185,10 +194,11 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
         if (config->attrs[i].id == cudaLaunchAttributeCooperative)
             c.cooperative = config->attrs[i].val.cooperative != 0;
     }
-    if (!mt_device_is_gpu())
+    if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, MT_NEXT(cudaLaunchKernelExC)(config, func, all));
+    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, func, all)
+                                          : mt_launch_cpu(func, &c, all));
 }
 
 /* A launch by handle and a launch by host address are the same kernel. */

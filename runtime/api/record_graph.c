@@ -18,7 +18,7 @@ struct widened {
 static int widen(struct widened *w, const void *func, void **extra, void ***args)
 {
     static atomic_int said;
-    struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
+    struct mt_function *f = mt_device_gpu_path() ? mt_function_find(func) : NULL;
     uint32_t n = f && f->kernel ? f->kernel->nparams : 0;
     *w = (struct widened){0};
     if (!f || !f->kernel || extra || (n && !*args))

@@ -37,14 +37,14 @@ cudaError_t REC(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags,
 cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
 {
     mt_host_site_take();
-    if (!mt_device_is_gpu())
+    if (!mt_device_gpu_path())
         return MT_NEXT(cudaStreamDestroy)(stream);
     struct mt_stream *s = mt_stream_get(stream);
     int own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
     if (own && s && s->trace && mt_gpu())
         mt_gpu()->stream_ends(stream, s->trace);
     cudaError_t e = MT_NEXT(cudaStreamDestroy)(stream);
-    if (!e && own)
+    if (!e && own && mt_device_is_gpu())
         mt_stream_remove(s);
     return e;
 }
@@ -68,7 +68,7 @@ cudaError_t REC(cudaProfilerStop)(void)
 static cudaError_t synced(cudaError_t e, const char *what, int64_t id, cudaStream_t stream, int all)
 {
     mt_host_site_take();
-    if (mt_device_is_gpu() && mt_gpu())
+    if (mt_device_gpu_path() && mt_gpu())
         mt_gpu()->synced(stream, all, e);
     if (e)
         return e;

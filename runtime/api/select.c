@@ -131,6 +131,11 @@ int mt_device_is_gpu(void)
     return is_gpu;
 }
 
+int mt_device_gpu_path(void)
+{
+    return mt_device_is_gpu() || mt_options()->channel == MT_CHANNEL_WARP;
+}
+
 void *mt_device_cudart(void)
 {
     return cudart;
@@ -164,6 +169,8 @@ static void start(void)
     mt_cpu_set_buffer(mt_options()->buffer);
     mt_cpu_set_stack(mt_options()->cpu_stack);
     mt_check_start();
+    if (mt_device_gpu_path())
+        mt_cpu_set_channel();
     mt_cpu_set_heap_hook(device_heap);
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (start_error)
@@ -180,7 +187,7 @@ int mt_device_start(void)
 /* Last of all, after the program's own exit handlers: the files get their ends. */
 __attribute__((destructor)) static void finish(void)
 {
-    if (is_gpu && mt_gpu() && mt_gpu()->finish)
+    if ((is_gpu || mt_options()->channel == MT_CHANNEL_WARP) && mt_gpu() && mt_gpu()->finish)
         mt_gpu()->finish();
     if (!is_gpu)
         mt_stream_finish();

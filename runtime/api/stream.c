@@ -1,6 +1,8 @@
 #include "stream.h"
 #include "capture.h"
+#include "device.h"
 #include "entry.h"
+#include "gpu.h"
 #include "map.h"
 #include "queue.h"
 #include <stdatomic.h>
@@ -15,7 +17,10 @@ static _Atomic uint64_t next_id = 1;
 
 static void thread_ends(void *stream)
 {
+    struct mt_stream *s = stream;
     own = NULL;
+    if (s->trace && mt_device_gpu_path() && mt_gpu())
+        mt_gpu()->stream_ends(cudaStreamPerThread, s->trace);
     mt_stream_remove(stream);
 }
 

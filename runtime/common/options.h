@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 enum mt_option_device { MT_DEVICE_AUTO, MT_DEVICE_GPU, MT_DEVICE_CPU };
+enum mt_option_channel { MT_CHANNEL_DIRECT, MT_CHANNEL_WARP };
 
 struct mt_options {
 #define MT_FIELD_STRING(f) const char *f;

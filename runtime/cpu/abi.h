@@ -100,7 +100,7 @@ struct mt_cpu_tls {
     uint64_t local_base, local_bytes;
     /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When a launch that
      * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
-     * other test. Under MEMTRACE_CHECK=1 cur is always end: each access is looked at. */
+     * other test. Under MEMTRACE_CHECK=1 and MEMTRACE_CHANNEL=warp cur is always end: each access asks. */
     uint64_t *cur, *end;
     /* The record's first word is (site << 32 | meta) & site_mask | smid_hi, its third one `third`. In raw
      * records that is the SM, and the CTA; in entries for compact traces (warps.h) the site, and the thread's
@@ -138,6 +138,8 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
  * `site`: returns the new `cur` (always with room for one record). The buffer is handed on when it is full.
  * Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site);
+/* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
+int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers inside the hull of
  * constants.) */
 int mt_cpu_is_constant(const void *p);

@@ -62,6 +62,7 @@ struct mt_cpu_launch {
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
+    void *channel;    /* under MEMTRACE_CHANNEL=warp: the launch context (device/packet.h), NULL: not traced */
     const void *user;               /* the caller's, for the checker */
     /* mt_cpu_start: called once when the launch has ended and its results are set, from a worker thread; the
      * launch may be gone when it returns. */
@@ -86,6 +87,14 @@ int mt_cpu_start(struct mt_cpu_launch *launch);
 uint64_t mt_cpu_progress(void);
 /* 1 if the calling OS thread is a worker of the pool. */
 int mt_cpu_is_worker(void);
+
+/* ---- MEMTRACE_CHANNEL=warp ---- */
+
+/* Launches are traced by their `channel` and not by `flush` from now on; before the first launch. */
+void mt_cpu_set_channel(void);
+/* A launch failed with threads that had room in a ring and will never fill it: no ring is to be trusted, as
+ * after a fault on a GPU. */
+int mt_cpu_channel_failed(void);
 
 /* ---- MEMTRACE_CHECK=1 ---- */
 

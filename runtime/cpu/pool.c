@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "channel.h"
 #include "check.h"
 #include "image.h"
 #include "local.h"
@@ -129,6 +130,8 @@ static void say_done(struct mt_run *run)
 {
     struct mt_cpu_launch *l = run->launch;
     int status = mt_check_result(run);
+    if (status && l->channel)
+        mt_channel_fail();
     mt_image_args_free(run->args);
     l->records = run->records;
     l->untraced = run->untraced;
@@ -286,14 +289,16 @@ static void queue(struct mt_run *run)
 }
 
 /* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
- * access) or the grid's CTAs may wait for each other; without record calls when nobody wants to know. */
+ * access), lanes meet to record, or the grid's CTAs may wait for each other; without record calls when nobody
+ * wants to know. */
 static void choose_code(struct mt_run *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
     int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
-    int plain = has_plain && !run->launch->flush && !run->launch->flush_runs;
+    int plain = has_plain && !run->launch->flush && !run->launch->flush_runs && !run->launch->channel;
     run->entry = plain ? k->plain_entry : k->entry;
-    if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || (!run->launch->cooperative && !mt_check_on)))
+    int fibers = run->launch->cooperative || mt_check_on || run->launch->channel;
+    if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || !fibers))
         run->loop = plain ? k->plain_loop : k->loop;
     run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;
     run->quiet_loop = has_plain && k->plain_loop ? k->plain_loop : run->loop;

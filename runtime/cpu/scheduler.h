@@ -249,6 +249,10 @@ static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
 
 /* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
 void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);
+/* For channel.c: waits until no lane of the warp can run; the lanes that wait at this site then. */
+uint32_t mt_warp_meet(uint64_t site);
+/* What `lane` of the mask brought; all of the mask take part. */
+uint64_t mt_warp_exchange(uint32_t mask, uint64_t value, uint32_t lane);
 int mt_warp_release_parked(struct mt_cta *cta);   /* lanes made ready */
 int mt_warp_force_collective(struct mt_cta *cta); /* lanes made ready */
 void mt_warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index);

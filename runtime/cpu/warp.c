@@ -7,7 +7,7 @@
 #include "matrix.h"
 #include "scheduler.h"
 
-enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
+enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX, OP_EXCHANGE };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
 #define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
 #define STREAK_MAX 256  /* collectives of one warp in a row before other warps get their turn */
@@ -169,6 +169,7 @@ static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t la
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         uint64_t r = op == OP_SHFL        ? shfl_lane(w, i, mode, lanes)
+                     : op == OP_EXCHANGE  ? w->value[w->a[i]]
                      : op == OP_MATCH_ANY ? match(w, w->value[i], lanes)
                                           : all;
         lane_fiber(cta, warp, i)->result = r;
@@ -266,6 +267,11 @@ void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, cons
     __asm__ volatile("" : : "r"(&call) : "memory"); /* others read it: it must outlive the wait */
 }
 
+uint64_t mt_warp_exchange(uint32_t mask, uint64_t value, uint32_t lane)
+{
+    return collective(KEY(OP_EXCHANGE, 0), mask, value, lane, 0);
+}
+
 /* ---- parked lanes
  * ----------------------------------------------------------------------------------------------- */
 
@@ -340,19 +346,29 @@ static uint64_t call_site(const struct mt_cta *cta, const void *address, void **
     return site;
 }
 
-static uint32_t park(const void *address, void **frame, uint32_t order)
+static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint32_t order)
 {
-    struct mt_cta *cta = mt_cta_waiting("activemask");
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
     uint32_t bit = 1u << self->lane;
-    w->site[self->lane] = call_site(cta, address, frame) + order;
+    w->site[self->lane] = site;
     w->order[self->lane] = order;
     w->parked |= bit;
     w->blocked |= bit;
     cta->parked++;
     mt_warp_parked_check(cta, w, self->warp);
     return (uint32_t)mt_cta_block(cta, self);
+}
+
+static uint32_t park(const void *address, void **frame, uint32_t order)
+{
+    struct mt_cta *cta = mt_cta_waiting("activemask");
+    return park_at(cta, call_site(cta, address, frame) + order, order);
+}
+
+uint32_t mt_warp_meet(uint64_t site)
+{
+    return park_at(mt_cta_waiting("recording"), site, MT_ANY_ORDER);
 }
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include "channel.h"
 #include "check.h"
 #include "local.h"
 #include "memtrace/record.h"
@@ -72,7 +73,7 @@ static void take_counts(struct mt_run *run)
 static void set_limit(struct mt_worker *w, uint64_t words)
 {
     w->limit = words;
-    mt_cpu_tls.end = mt_check_on ? mt_cpu_tls.cur : w->buffer + words; /* no room for any: each access asks */
+    mt_cpu_tls.end = mt_check_on || mt_channel_on ? mt_cpu_tls.cur : w->buffer + words; /* no room: each access asks */
 }
 
 static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t count, uint64_t accesses)
@@ -160,6 +161,8 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_UNLIKELY(mt_check_on)) {
         mt_check_access(address, meta, site, __builtin_return_address(0));
+        if (mt_channel_on)
+            return mt_channel_access(address, meta, site, __builtin_return_address(0));
         if (w->quiet)
             t->cur = w->scratch;
         else if (t->cur == w->buffer + w->limit)
@@ -167,6 +170,8 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
         t->end = t->cur + 3; /* room for this one */
         return t->cur;
     }
+    if (MT_UNLIKELY(mt_channel_on))
+        return mt_channel_access(address, meta, site, __builtin_return_address(0));
     if (MT_UNLIKELY(w->quiet))
         t->cur = w->scratch;
     else
@@ -177,7 +182,7 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
 void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    if (w->quiet)
+    if (w->quiet || mt_channel_on)
         return;
     if (t->cur > w->buffer && t->cur[-1] == MT_ENTRY_MARK)
         t->cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
@@ -189,6 +194,14 @@ void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
     t->cur += MT_ENTRY_WORDS;
     if (mt_check_on)
         t->end = t->cur;
+}
+
+int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site)
+{
+    if (!mt_channel_on || mt_check_on)
+        return 0;
+    mt_channel_block(address, bytes, type, site, __builtin_return_address(0));
+    return 1;
 }
 
 /* ---- claiming and reporting ---- */

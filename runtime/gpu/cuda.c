@@ -1,16 +1,88 @@
 #define _GNU_SOURCE
 #include "cuda.h"
 #include "api/device.h"
+#include "api/entry.h"
+#include "common/options.h"
 #include "common/report.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 static struct mt_cuda table;
 static int usable;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* ---- the CPU device in a GPU's place (MEMTRACE_CHANNEL=warp) ------------------------------------- */
+
+struct value {
+    uint32_t *to, value;
+};
+
+static void CUDART_CB write_now(void *data)
+{
+    struct value *v = data;
+    __atomic_store_n(v->to, v->value, __ATOMIC_RELEASE);
+    free(v);
+}
+
+static int write_value(cudaStream_t stream, unsigned long long to, unsigned value, unsigned flags)
+{
+    struct value *v = malloc(sizeof *v);
+    if (!v)
+        return (int)cudaErrorMemoryAllocation;
+    *v = (struct value){(uint32_t *)(uintptr_t)to, value};
+    cudaError_t e = table.LaunchHostFunc(stream, write_now, v);
+    if (e)
+        free(v);
+    return (int)e;
+}
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static void CUDART_CB copy_now(void *data)
+{
+    struct copy *c = data;
+    memcpy(c->to, c->from, c->bytes);
+    free(c);
+}
+
+/* Not the CPU device's own copy, which would be told as one of the program's. */
+static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                        cudaStream_t stream)
+{
+    struct copy *c = malloc(sizeof *c);
+    if (!c)
+        return cudaErrorMemoryAllocation;
+    *c = (struct copy){to, from, bytes};
+    cudaError_t e = table.LaunchHostFunc(stream, copy_now, c);
+    if (e)
+        free(c);
+    return e;
+}
+
+static void load_cpu(void)
+{
+#define F(name) table.name = (__typeof__(table.name))mt_entries[MT_I_cuda##name].impl;
+    MT_CUDA_FUNCTIONS(F)
+#undef F
+    table.MemcpyAsync = copy;
+    table.WriteValue = write_value;
+    usable = 1;
+}
+
+/* ---- a GPU --------------------------------------------------------------------------------------- */
+
 static void load(void)
 {
+    if (!mt_device_is_gpu()) {
+        load_cpu();
+        return;
+    }
     void *runtime = mt_device_cudart(), *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const char *missing = runtime ? NULL : "the CUDA runtime";
 #define F(name)                                                                                              \
@@ -27,6 +99,14 @@ static void load(void)
     usable = !missing;
     if (missing)
         mt_report("%s is missing: kernels run on the GPU without a trace", missing);
+}
+
+uint64_t mt_cuda_ring_slots(void)
+{
+    uint64_t n = 32;
+    while (n < mt_options()->ring_slots)
+        n *= 2;
+    return n;
 }
 
 const struct mt_cuda *mt_cuda(void)

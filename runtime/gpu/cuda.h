@@ -1,7 +1,8 @@
-/* The functions of the real CUDA runtime and driver that the GPU path itself calls. Tests put their own in.
- */
+/* The functions of the real CUDA runtime and driver that the GPU path itself calls; under
+ * MEMTRACE_CHANNEL=warp those of the CPU device. Tests put their own in. */
 #ifndef MT_GPU_CUDA_H
 #define MT_GPU_CUDA_H
+#include <stdint.h>
 #include <cuda_runtime_api.h>
 
 /* F(name): a function of the runtime, called as mt_cuda()->name, without the prefix. */
@@ -37,4 +38,6 @@ struct mt_cuda {
 };
 /* NULL with a report when something is missing. The same in each call. */
 const struct mt_cuda *mt_cuda(void);
+/* Slots of a ring, as the user wants it: a power of two, 32 at least. */
+uint64_t mt_cuda_ring_slots(void);
 #endif

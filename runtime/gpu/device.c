@@ -45,7 +45,8 @@ static cudaError_t to_device(const struct mt_cuda *cu, void *to, const void *fro
 static cudaError_t make_rings(const struct mt_cuda *cu, struct mt_gpu_device *d, struct mt_gpu_ring *device)
 {
     struct mt_gpu_ring image[MT_GPU_RINGS] = {0};
-    size_t bytes = MT_GPU_RING_SLOTS * sizeof(struct mt_slot);
+    uint64_t count = mt_cuda_ring_slots();
+    size_t bytes = count * sizeof(struct mt_slot);
     uint64_t slots_at = 0, tails_at = 0;
     cudaError_t e = cudaSuccess;
     char *slots = shared_memory(cu, MT_GPU_RINGS * bytes, &slots_at, &e);
@@ -55,10 +56,10 @@ static cudaError_t make_rings(const struct mt_cuda *cu, struct mt_gpu_device *d,
     for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
         image[i].slots = slots_at + i * bytes;
         image[i].tail = tails_at + i * 64;
-        image[i].mask = MT_GPU_RING_SLOTS - 1;
+        image[i].mask = count - 1;
         d->rings[i].slots = (struct mt_slot *)(slots + i * bytes);
         d->rings[i].tail = (uint64_t *)(tails + i * 64);
-        d->rings[i].mask = MT_GPU_RING_SLOTS - 1;
+        d->rings[i].mask = count - 1;
     }
     return to_device(cu, device, image, sizeof image);
 }

@@ -11,8 +11,7 @@
 
 #ifndef MT_GPU_RINGS /* tests have less of everything */
 #define MT_GPU_RINGS 32u
-#define MT_GPU_RING_SLOTS (1u << 15) /* 1 MiB */
-#define MT_GPU_CONTEXTS 1024u        /* launches in flight */
+#define MT_GPU_CONTEXTS 1024u /* launches in flight */
 #endif
 
 struct mt_gpu_device {

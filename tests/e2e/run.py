@@ -20,6 +20,7 @@ import cases_ctas  # noqa: E402,F401
 import cases_nvtx  # noqa: E402,F401
 import cases_rdc  # noqa: E402,F401
 import cases_streams  # noqa: E402,F401
+import cases_channel  # noqa: E402,F401
 import cases_language  # noqa: E402,F401
 import cases_pass  # noqa: E402,F401
 
@@ -31,6 +32,8 @@ def main():
     parser.add_argument("--source", default=os.path.dirname(os.path.dirname(here)))
     parser.add_argument("--work", help="keep what the tests make here (default: a temporary folder, removed)")
     parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
+    parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",
+                        help="set in each traced program's environment; may be given again")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
@@ -51,7 +54,7 @@ def main():
         os.makedirs(folder)
         try:
             world.CASES[name](world.World(os.path.realpath(args.build), os.path.realpath(args.source), folder,
-                                          args.flag))
+                                          args.flag, [v.split("=", 1) for v in args.variable]))
             verdict = "ok"
         except world.Failed as why:
             verdict = f"FAILED: {why}"

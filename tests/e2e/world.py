@@ -57,8 +57,9 @@ class World:
     """`build`: build folder with bin/ and lib/; `source`: repository; `work`: private folder for what tests make;
     `flags`: more words for mt-cc."""
 
-    def __init__(self, build, source, work, flags=()):
+    def __init__(self, build, source, work, flags=(), variables=()):
         self.build, self.source, self.work, self.flags = build, source, work, list(flags)
+        self.variables = dict(variables)  # MEMTRACE_ variables of each run
         self.examples = os.path.join(source, "examples")
         self.src = os.path.join(source, "tests", "e2e", "src")
         self.counter = 0
@@ -93,7 +94,7 @@ class World:
         command = [command] if isinstance(command, str) else command
         folder = folder or self.folder("run")
         env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
-        env.update(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu")
+        env.update(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", **self.variables)
         if not traced:
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})

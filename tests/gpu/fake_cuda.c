@@ -244,6 +244,11 @@ const struct mt_cuda *mt_cuda(void)
     return &table;
 }
 
+uint64_t mt_cuda_ring_slots(void)
+{
+    return 32;
+}
+
 /* ---- the trace side ----------------------------------------------------------------------------- */
 
 struct mt_trace {

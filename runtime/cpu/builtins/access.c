@@ -41,6 +41,8 @@ MT_INLINED void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
 MT_BUILTIN void __mt_access_global_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
 {
     uint64_t a = (uint64_t)p;
+    if (bytes && mt_cpu_tls.cur == mt_cpu_tls.end && mt_cpu_trace_block(a, bytes, type, site))
+        return;
     while (bytes) {
         uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
         record(a, (uint32_t)(type << 28 | n), site);

@@ -1,0 +1,106 @@
+/* Stands in for runtime/device/warp.h: record.c compiled for the threads of the CPU device. Included before
+ * everything. */
+#ifndef MT_DEVICE_WARP_H
+#define MT_DEVICE_WARP_H
+#include <stdint.h>
+#include "abi.h"
+
+uint32_t mt_channel_active(void);
+uint32_t mt_channel_lane(void);
+uint32_t mt_channel_warp(void);
+uint64_t mt_channel_shuffle(uint32_t mask, uint64_t value, uint32_t lane);
+int mt_channel_all(uint32_t mask, int condition);
+void mt_channel_sleep(void);
+
+static inline uint32_t mt_active(void)
+{
+    return mt_channel_active();
+}
+static inline uint32_t mt_lane(void)
+{
+    return mt_channel_lane();
+}
+static inline uint32_t mt_warp(void)
+{
+    return mt_channel_warp();
+}
+static inline uint32_t mt_sm(void)
+{
+    return mt_cpu_tls.smid;
+}
+static inline uint32_t mt_cta_x(void)
+{
+    return mt_cpu_tls.ctaid[0];
+}
+static inline uint32_t mt_cta_y(void)
+{
+    return mt_cpu_tls.ctaid[1];
+}
+static inline uint32_t mt_cta_z(void)
+{
+    return mt_cpu_tls.ctaid[2];
+}
+static inline uint32_t mt_grid_x(void)
+{
+    return mt_cpu_tls.nctaid[0];
+}
+static inline uint32_t mt_grid_y(void)
+{
+    return mt_cpu_tls.nctaid[1];
+}
+static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
+{
+    return mt_channel_shuffle(mask, value, lane);
+}
+static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t lane)
+{
+    return (uint32_t)mt_channel_shuffle(mask, value, lane);
+}
+static inline int mt_all(uint32_t mask, int condition)
+{
+    return mt_channel_all(mask, condition);
+}
+/* The image has asked already. */
+static inline int mt_is_global(const void *p)
+{
+    (void)p;
+    return 1;
+}
+
+static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
+{
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+static inline void mt_atomic_max(uint64_t *p, uint64_t v)
+{
+    uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+static inline void mt_count(uint64_t *p, uint64_t v)
+{
+    __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+static inline uint64_t mt_load(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline uint64_t mt_load_acquire_system(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline void mt_store(uint64_t *p, uint64_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
+{
+    mt_store(&p[0], a);
+    mt_store(&p[1], b);
+}
+static inline void mt_sleep(uint32_t ns)
+{
+    (void)ns;
+    mt_channel_sleep();
+}
+#endif

@@ -1,0 +1,130 @@
+"""MEMTRACE_CHANNEL=warp: the GPU's record functions, rings and reader on the CPU device. The records are those of the plain
+way, in each thread's order, however small the rings."""
+import json
+import os
+from collections import Counter
+
+from world import case, holds, same
+
+WARP = {"MEMTRACE_CHANNEL": "warp", "MEMTRACE_RING_SLOTS": "32"}
+ROUNDS, THREADS, CTA = 12, 240, 80
+
+
+def relative(companion):
+    """(name of an allocation, offset) of an address."""
+    spans = [(int(e["base"], 16), e["bytes"], i) for i, e in enumerate(companion.all("alloc"))]
+
+    def translate(address):
+        for base, size, i in spans:
+            if base <= address < base + size:
+                return i, address - base
+        raise AssertionError(hex(address))
+    return translate
+
+
+def contents(result, stream=0):
+    """Per launch: kernel, and per CTA a multiset of (SM, type, size, place)."""
+    place = relative(result.companion(0))
+    out = []
+    for launch in result.trace(stream):
+        ctas = {}
+        for sm, kind, size, address, cta in launch.records():
+            ctas.setdefault(cta, Counter())[sm, kind, size, place(address)] += 1
+        out.append((launch.kernel, ctas))
+    return out
+
+
+def whole(result, stream=0):
+    """The companion says that all is there, and the device's own count is the same."""
+    end = result.companion(stream).end()
+    same("records", end["records_written"], end["records_counted"])
+    holds("complete", end["complete"])
+
+
+def written(t):
+    """The words that `diverge` stores in thread t, in order."""
+    rounds = [r for r in range(ROUNDS) if r <= t % 7 + 4]
+    return [t * ROUNDS + r for r in rounds if (t * 5 + r * 3) % 4]
+
+
+@case("channel.records")
+def channel_records(world):
+    """Divergence, threads that end early, lanes far apart, blocks; both levels; workers side by side and one alone."""
+    for level in ("-O0", "-O2"):
+        app = world.compile(os.path.join(world.src, "channel.cu"), level)
+        plain = world.run_ok(app)
+        for workers in (1, 3):
+            result = world.run_ok(app, MEMTRACE_CPU_THREADS=workers, **WARP)
+            same("output", (result.out, result.err), (plain.out, plain.err))
+            whole(result)
+            same(f"records {level}, {workers} workers", contents(result), contents(plain))
+            launches = result.trace()
+            place = relative(result.companion())
+            order = {}
+            for _, kind, size, address, _ in launches[0].records():
+                if level == "-O2" or place(address)[1] < THREADS * ROUNDS * 4:
+                    word = place(address)[1] // 4
+                    order.setdefault(word // ROUNDS, []).append(word)
+            same("each thread's order", order, {t: written(t) for t in range(THREADS) if written(t)})
+            sizes = sorted(min(16, t * 3 % 20) for t in range(48) if t * 3 % 20)
+            same("blocks", sorted(size for _, _, size, _, _ in launches[2].records()), sizes)
+
+
+@case("channel.stress")
+def channel_stress(world):
+    """1,000 launches on 8 streams from 8 threads: nothing is lost, and each stream has its own."""
+    app = world.compile(os.path.join(world.src, "channel.cu"), "-O2")
+    result = world.run_ok([app, "stress", "1000"], MEMTRACE_CPU_THREADS=3, **WARP)
+    same("output", result.out, "channel: passed\n")
+    same("streams", len(result.streams()), 8)
+    for stream in result.streams():
+        whole(result, stream)
+        launches = result.trace(stream)
+        same("launches", len(launches), 125)
+        for launch in launches:
+            same("records", launch.ctas(), {(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(4)})
+        numbers = [e["seq"] for e in result.companion(stream).all("launch")]
+        same("order", numbers, sorted(set(numbers)))
+
+
+def figures(world, result):
+    """comm.json with addresses as places in allocations: those themselves differ from run to run. Operations of one launch
+    on an address stand in the order of the trace, which is not that of the threads: sorted."""
+    place = relative(result.companion(0))
+
+    def same_everywhere(value):
+        if isinstance(value, dict):
+            return {same_everywhere(k): same_everywhere(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return sorted(map(same_everywhere, value), key=lambda v: json.dumps(v, sort_keys=True))
+        return str(place(int(value, 0))) if isinstance(value, str) and value.startswith("0x") else value
+    comm = world.extract([result.path(s) for s in result.streams()])
+    del comm["inputs"]
+    return same_everywhere(comm)
+
+
+@case("channel.comm")
+def channel_comm(world):
+    """Programs in which no two CTAs race: the same comm.json."""
+    for name in ("vector_add", "stencil_1d", "stencil_2d", "matrix_multiply", "reduction"):
+        app = world.compile(world.example(name), "-O2")
+        arguments = world.expectation(name).QUICK
+        plain = world.run_ok([app, *arguments])
+        result = world.run_ok([app, *arguments], **WARP)
+        same("output", (result.out, result.err), (plain.out, plain.err))
+        same(name, figures(world, result), figures(world, plain))
+
+
+@case("channel.failing")
+def channel_failing(world):
+    """A kernel that traps: the program hears of it, nothing hangs, what arrived is kept, and the trace says that it is not
+    whole."""
+    app = world.compile(os.path.join(world.src, "failing.cu"), "-O2")
+    for how, error in (("assert", "cudaErrorAssert"), ("trap", "cudaErrorLaunchFailure")):
+        result = world.run_ok([app, how], timeout=120, **WARP)
+        same("error", result.out, error + "\n")
+        launches = result.trace()
+        same("kernels", [launch.kernel for launch in launches], ["good", f"bad_{how}"])
+        same("the good launch", launches[0].ctas(), {(0, 0, 0): {("store", 4): 32}})
+        holds("what came before the end", launches[1].ctas()[0, 0, 0][("store", 4)] == 32)
+        holds("not complete", not result.companion().end()["complete"])
