@@ -62,8 +62,8 @@ struct mt_cpu_launch {
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
-    void *channel;    /* under MEMTRACE_CHANNEL=warp: the launch context (device/packet.h), NULL: not traced */
-    const void *user;               /* the caller's, for the checker */
+    void *channel; /* under MEMTRACE_CHANNEL=warp: the launch context (device/packet.h), NULL: not traced */
+    const void *user; /* the caller's, for the checker */
     /* mt_cpu_start: called once when the launch has ended and its results are set, from a worker thread; the
      * launch may be gone when it returns. */
     void (*done)(void *ctx, int status);

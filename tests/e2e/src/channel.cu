@@ -7,7 +7,8 @@
 
 const int ROUNDS = 12;
 
-// Each thread stores into its own ROUNDS words, in order; which rounds it takes and when it ends differ from lane to lane.
+// Each thread stores into its own ROUNDS words, in order; which rounds it takes and when it ends differ from
+// lane to lane.
 __global__ void diverge(int *a)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -40,7 +41,8 @@ __global__ void blocks(const char *from, int bytes)
     unsigned at = (unsigned)__cvta_generic_to_shared(to + threadIdx.x * 16);
     int n = (threadIdx.x * bytes) % 20;
     n = n > 16 ? 16 : n;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from + threadIdx.x * 16), "r"(n));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from + threadIdx.x * 16),
+                 "r"(n));
     asm volatile("cp.async.wait_all;");
     __syncthreads();
 }
