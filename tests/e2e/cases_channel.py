@@ -67,6 +67,8 @@ def channel_records(world):
                     order.setdefault(word // ROUNDS, []).append(word)
             same("each thread's order", order, {t: written(t) for t in range(THREADS) if written(t)})
             sizes = sorted(min(16, t * 3 % 20) for t in range(48) if t * 3 % 20)
+            some = {"MEMTRACE_CTAS": "1:2"}
+            same("some CTAs", contents(world.run_ok(app, **some, **WARP)), contents(world.run_ok(app, **some)))
             same("blocks", sorted(size for _, _, size, _, _ in launches[2].records()), sizes)
 
 
