@@ -73,7 +73,8 @@ static void take_counts(struct mt_run *run)
 static void set_limit(struct mt_worker *w, uint64_t words)
 {
     w->limit = words;
-    mt_cpu_tls.end = mt_check_on || mt_channel_on ? mt_cpu_tls.cur : w->buffer + words; /* no room: each access asks */
+    mt_cpu_tls.end =
+        mt_check_on || mt_channel_on ? mt_cpu_tls.cur : w->buffer + words; /* no room: each access asks */
 }
 
 static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t count, uint64_t accesses)
