@@ -55,6 +55,8 @@ void mt_comm_free(struct mt_comm *c)
     free(c->launches);
     free(c->actors);
     free(c->transfers);
+    free(c->crossings);
+    free(c->settled);
     mt_comm_host_free(c);
     free(c->actor_index.slot);
     free(c->instance_index.slot);

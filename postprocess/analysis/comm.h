@@ -61,6 +61,12 @@ struct mt_index {
     uint32_t used, epoch;
 };
 
+/* An access with parts in several shards took bytes of instance (or host actor) src. */
+struct mt_crossing {
+    uint64_t record;
+    uint32_t src, dst;
+};
+
 struct mt_shadow;
 
 struct mt_comm {
@@ -84,6 +90,11 @@ struct mt_comm {
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
     struct mt_host_recent *host_recent; /* comm_host.c */
     struct mt_pairmap host_index;       /* (place, superstep) -> index into hosts, + 1 */
+    unsigned shard, shards;             /* of how many; 0 or 1: it has all memory */
+    struct mt_crossing *crossings;
+    size_t ncrossings, crossing_room;
+    struct mt_transfer *settled; /* counts of accesses that cross shards */
+    size_t nsettled, settled_room, settled_low;
     uint32_t last_actor;
     int partial;     /* there was a launch that is not reported */
     const char *why; /* of a failure */
@@ -97,11 +108,37 @@ void mt_comm_forget(struct mt_comm *c);
 int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected);
 /* Records of the launch under way, in file order. */
 int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *records, size_t count);
+/* The same as runs. */
+int mt_comm_runs(struct mt_comm *c, const struct mt_access_run *runs, size_t count);
 /* A host copy or fill, after the launches so far. */
 int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *copy);
 /* Accesses of host code after the launches so far, in their order (options.host). The sites must live as long
  * as `c`; a place may have several. */
 int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_t count);
+
+/* Shards. Analyses that are all fed the same, in the same order, can divide the memory among them: each knows
+ * the writers of its part only, and counts what was loaded and stored there. Their actors, launches and host
+ * actors have the same numbers. Merged, their results are those of one analysis. A shard may be spared
+ * records that touch none of its regions, provided that it is told their actors (mt_comm_meet) and numbers.
+ */
+
+/* Before anything is fed. */
+void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards);
+unsigned mt_comm_owner_of(uint64_t address, unsigned shards);
+/* There is a record of this CTA and SM. 0, or -1. */
+int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid);
+/* A copy that moves writers from shard to shard: to be done by mt_comm_move with all shards at rest, after
+ * each was given it with mt_comm_copy. */
+int mt_comm_moves(const struct mt_comm *c, const struct mt_copy_event *copy);
+int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *copy);
+/* Sorts the notes on accesses that cross shards and adds them up; now and then, so that they stay few. 0 or
+ * -1. All of one access must be among those of `shards`. */
+int mt_comm_settle(struct mt_comm *const *shards, unsigned n);
+/* Adds the results of shard `from` to `into`, whose transfers are in disorder and doubled until
+ * mt_comm_merged. */
+int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);
+int mt_comm_merged(struct mt_comm *into);
+
 /* Is this host actor to be reported? */
 static inline int mt_comm_host_selected(const struct mt_comm *c, const struct mt_host_actor *h)
 {

@@ -1,142 +1,7 @@
-/* The hot loop: each record's bytes against the shadow. Compiled twice from one text, once for the default
- * options
- * (`plain`) and once for all others. */
-#include "comm_internal.h"
-#include <stdbool.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* Consecutive records of one actor. */
-struct run {
-    uint32_t self, instance;
-    uint32_t first;  /* first actor of the launch: older ones are of other supersteps */
-    uint32_t source; /* actor or host whose transfer is `transfer` */
-    size_t transfer;
-    uint64_t cta, comm_load;
-    uint64_t record;  /* number of the record under way */
-    uint64_t address; /* at which it begins */
-    uint64_t kept;    /* the last record whose address is among the keys */
-    bool selected;
-};
-
-/* Does data of writer `src` (not 0, not this actor) count when this run reads it? */
-INLINE bool counts(const struct mt_comm *c, const struct run *run, uint32_t src, const bool plain)
-{
-    if (src & MT_ENTRY_HOST)
-        return true;
-    if (plain)
-        return src < run->first || c->actors[src].instance != run->instance;
-    if (src >= run->first && c->options.strict)
-        return false;
-    if (c->options.local)
-        return c->actors[src].cta != run->cta;
-    return c->actors[src].instance != run->instance;
-}
-
-/* The addresses under which an access that took communicated bytes is found. Bytes that were taken before
- * have their start among the keys already, unless a launch that is not reported took them. */
-INLINE void keep(struct mt_comm *c, struct run *run, uint64_t start, bool fresh)
-{
-    int rc = 0;
-    if (run->record != run->kept) {
-        run->kept = run->record;
-        rc = mt_keyset_add(&c->keys, run->address);
-    }
-    if (rc == 0 && (fresh || c->partial))
-        rc = mt_keyset_add(&c->keys, start);
-    if (rc != 0)
-        mt_comm_fail(c, "out of memory");
-}
-
-/* The run took `bytes` bytes of src; `fresh` of them had not been read by another before. */
-INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t bytes, uint64_t fresh,
-                 uint64_t start, const bool plain)
-{
-    if (!(src & MT_ENTRY_HOST)) {
-        run->comm_load += bytes;
-        if (fresh)
-            c->actors[src].comm_store += fresh;
-        if (!plain && c->options.addresses && run->selected)
-            keep(c, run, start, fresh != 0);
-    } else if (fresh) {
-        c->hosts[src & MT_ENTRY_MAX].comm_store += fresh;
-    }
-    if (!run->selected)
-        return;
-    if (src != run->source) {
-        uint32_t instance = src & MT_ENTRY_HOST ? src : c->actors[src].instance;
-        run->transfer = mt_comm_transfer(c, instance, run->instance);
-        if (run->transfer == SIZE_MAX) {
-            run->source = 0;
-            return;
-        }
-        run->source = src;
-    }
-    struct mt_transfer *t = &c->transfers[run->transfer];
-    t->size += bytes;
-    t->count += t->last != run->record;
-    t->last = run->record;
-}
-
-/* May a reader of this entry be its first one? Without host accesses nobody asks that of host writes, whose
- * pages may then stay uniform. */
-INLINE bool unread(const struct mt_comm *c, uint32_t entry, const bool plain)
-{
-    if (!plain && c->options.host)
-        return !(entry & MT_ENTRY_READ);
-    return !(entry & (MT_ENTRY_READ | MT_ENTRY_HOST));
-}
-
-/* Before marks are made: 0, or -1 without memory. */
-INLINE int not_uniform(struct mt_comm *c, struct mt_page *p, const bool plain)
-{
-    return !plain && c->options.host && p->mask == 0 && p->uniform ? mt_page_to_words(c->shadow, p) : 0;
-}
-
-/* Bytes [from, to) of one page, any alignment, any form of page. */
-static void load_slow(struct mt_comm *c, struct run *run, struct mt_page *p, unsigned from, unsigned to)
-{
-    if (not_uniform(c, p, false) != 0)
-        return;
-    while (from < to) {
-        unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
-        unsigned end = p->mask == 0 ? to : shift ? (from | 3) + 1 : from + 1;
-        if (end > to)
-            end = to;
-        unsigned i = from >> shift & p->mask;
-        uint32_t entry = p->entry[i], src = entry & ~MT_ENTRY_READ;
-        if (src == 0 || src == run->self || !counts(c, run, src, false)) {
-            from = end;
-            continue;
-        }
-        uint64_t fresh = 0;
-        if (unread(c, entry, false)) {
-            if (shift && end - from < 4) { /* a part of a word is read for the first time */
-                if (mt_page_to_bytes(c->shadow, p) != 0)
-                    return;
-                continue;
-            }
-            fresh = end - from;
-            p->entry[i] = entry | MT_ENTRY_READ;
-        }
-        take(c, run, src, end - from, fresh, p->start && p->mask ? p->start[i] : 0, false);
-        from = end;
-    }
-}
-
-static __attribute__((noinline)) void load_span(struct mt_comm *c, struct run *run, uint64_t address,
-                                                uint64_t size)
-{
-    while (size > 0) {
-        unsigned from = address & (MT_PAGE_BYTES - 1);
-        uint64_t n = size < MT_PAGE_BYTES - from ? size : MT_PAGE_BYTES - from;
-        struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
-        if (p)
-            load_slow(c, run, p, from, from + (unsigned)n);
-        address += n;
-        size -= n;
-    }
-}
+/* The hot loops: the bytes of records and runs against the shadow. Compiled several times from one text: for
+ * the default options (`plain`) and for all others, for all pages and for those of one shard. Ranges of
+ * several accesses at a time are in comm_range.c. */
+#include "comm_access.h"
 
 /* Whole aligned words inside one page. */
 INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, unsigned size, const bool plain)
@@ -146,7 +11,7 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
         return;
     unsigned from = address & (MT_PAGE_BYTES - 1);
     if (__builtin_expect(p->mask == MT_PAGE_BYTES - 1, 0)) {
-        load_slow(c, run, p, from, from + size);
+        mt_comm_load(c, run, address, size);
         return;
     }
     if (not_uniform(c, p, plain) != 0)
@@ -160,7 +25,9 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
             p->entry[i & p->mask] = entry | MT_ENTRY_READ;
             fresh = 4;
         }
-        take(c, run, src, 4, fresh, !plain && p->start && p->mask ? p->start[i] : 0, plain);
+        if (!plain && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
+            keep(c, run, p->start[i], fresh != 0); /* actors' words have starts */
+        take(c, run, src, 4, fresh, 0, 0, plain);
     }
 }
 
@@ -181,81 +48,241 @@ INLINE void store_words(struct mt_comm *c, struct run *run, uint64_t address, un
     }
 }
 
-/* `begin` of records[0 .. count) are of one actor; how many. */
-INLINE size_t run_records(struct mt_comm *c, struct run *run, const struct mt_raw_record *r, size_t count,
-                          const bool plain)
+/* Is the access in regions of one shard or, if not, of several? */
+enum where { MINE, OTHERS, SEVERAL };
+INLINE enum where place(const struct mt_comm *c, struct run *run, uint64_t address, uint32_t size)
 {
-    uint64_t load = 0, store = 0;
-    uint64_t cta = r->w[2];
-    uint32_t smid = (uint32_t)(r->w[0] >> 32);
+    uint64_t region = address >> MT_REGION_BITS;
+    if (__builtin_expect((address + size - 1) >> MT_REGION_BITS != region, 0))
+        return SEVERAL;
+    if (region != run->region) {
+        run->region = region;
+        run->mine = mt_comm_owns(c, address);
+    }
+    return run->mine ? MINE : OTHERS;
+}
+
+/* The parts of an access that belong to this shard; the one that has its beginning counts the volumes. */
+static __attribute__((noinline)) void several(struct mt_comm *c, struct run *run, uint32_t meta,
+                                              uint64_t address)
+{
+    uint32_t type = meta >> 28, size = meta & MT_RAW_MAX_SIZE;
+    int loads = type == MT_LOAD || type == MT_ATOMIC, stores = type == MT_STORE || type == MT_ATOMIC;
+    if (mt_comm_owns(c, address)) {
+        run->load += loads ? size : 0;
+        run->store += stores ? size : 0;
+        c->unknown += type == MT_UNKNOWN;
+    }
+    run->crossing = true;
+    uint64_t at = address;
+    for (uint32_t done = 0, n; done < size; done += n, at += n) {
+        uint64_t room = (1u << MT_REGION_BITS) - (at & ((1u << MT_REGION_BITS) - 1));
+        n = size - done < room ? size - done : (uint32_t)room;
+        if (!mt_comm_owns(c, at))
+            continue;
+        if (loads)
+            mt_comm_load(c, run, at, n);
+        if (stores)
+            mt_shadow_fill(c->shadow, at, n, run->self, address);
+    }
+    run->crossing = false;
+}
+
+/* One access; `run` has its number and address. */
+INLINE void access_one(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t address, const bool plain,
+                       const bool sharded)
+{
+    uint32_t type = meta >> 28, size = meta & MT_RAW_MAX_SIZE;
+    if (sharded) {
+        enum where w = place(c, run, address, size);
+        if (w == SEVERAL)
+            several(c, run, meta, address);
+        if (w != MINE)
+            return;
+    }
+    bool words = ((address | size) & 3) == 0 && (address & (MT_PAGE_BYTES - 1)) + size <= MT_PAGE_BYTES;
+    if (type == MT_LOAD || type == MT_ATOMIC) {
+        run->load += size;
+        if (__builtin_expect(words, 1))
+            load_words(c, run, address, size, plain);
+        else
+            mt_comm_load(c, run, address, size);
+    }
+    if (type == MT_STORE || type == MT_ATOMIC) {
+        run->store += size;
+        if (__builtin_expect(words, 1))
+            store_words(c, run, address, size, plain);
+        else
+            mt_shadow_fill(c->shadow, address, size, run->self, address);
+    }
+    c->unknown += type == MT_UNKNOWN;
+}
+
+/* ---- records ---- */
+
+/* Neighbours from records[0] on that differ in nothing but that each begins where the one before ends. */
+INLINE size_t in_a_row(const struct mt_raw_record *r, size_t count)
+{
+    uint64_t size = r->w[0] & MT_RAW_MAX_SIZE;
+    size_t n = 1;
+    while (n < count && r[n].w[0] == r[0].w[0] && r[n].w[1] == r[n - 1].w[1] + size && r[n].w[2] == r[0].w[2])
+        n++;
+    return n;
+}
+
+enum { ROW = 6 }; /* as many are worth it */
+
+/* Those of records[0 .. count) that are of one actor; how many. */
+INLINE size_t run_records(struct mt_comm *c, struct run *run, const struct mt_raw_record *r, size_t count,
+                          const bool plain, const bool sharded)
+{
+    uint64_t cta = r[0].w[2];
+    uint32_t smid = (uint32_t)(r[0].w[0] >> 32);
     size_t i = 0;
     do {
-        uint32_t meta = (uint32_t)r[i].w[0], type = meta >> 28, size = meta & MT_RAW_MAX_SIZE;
+        uint32_t meta = (uint32_t)r[i].w[0];
         uint64_t address = r[i].w[1];
-        bool words = ((address | size) & 3) == 0 && (address & (MT_PAGE_BYTES - 1)) + size <= MT_PAGE_BYTES;
+        if (i + ROW <= count && r[i + ROW - 1].w[0] == r[i].w[0] &&
+            r[i + ROW - 1].w[1] == address + (ROW - 1) * (uint64_t)(meta & MT_RAW_MAX_SIZE)) {
+            size_t room = ((1u << MT_REGION_BITS) - (address & ((1u << MT_REGION_BITS) - 1))) /
+                          (meta & MT_RAW_MAX_SIZE); /* rows end with the region */
+            size_t n = room < ROW ? 0 : in_a_row(r + i, count - i < room ? count - i : room);
+            if (n >= ROW && mt_comm_row(c, run, meta, address, (uint32_t)n)) {
+                i += n;
+                continue;
+            }
+        }
         run->record++;
-        run->address = address;
-        if (type == MT_LOAD || type == MT_ATOMIC) {
-            load += size;
-            if (__builtin_expect(words, 1))
-                load_words(c, run, address, size, plain);
-            else
-                load_span(c, run, address, size);
-        }
-        if (type == MT_STORE || type == MT_ATOMIC) {
-            store += size;
-            if (__builtin_expect(words, 1))
-                store_words(c, run, address, size, plain);
-            else
-                mt_shadow_fill(c->shadow, address, size, run->self, address);
-        }
-        c->unknown += type == MT_UNKNOWN;
+        run->base = address;
+        access_one(c, run, meta, address, plain, sharded);
         i++;
     } while (i < count && r[i].w[2] == cta && (uint32_t)(r[i].w[0] >> 32) == smid);
-    c->actors[run->self].load += load;
-    c->actors[run->self].store += store;
     return i;
 }
 
-INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t count, const bool plain)
+/* ---- actors ---- */
+
+/* Sets `run` up for accesses of this CTA on this SM that have numbers from `record` + 1 on. 0, or -1. */
+INLINE int run_begin(struct mt_comm *c, struct run *run, uint64_t cta, uint32_t smid, uint64_t record)
 {
     const struct mt_comm_launch *launch = &c->launches[c->nlaunches - 1];
-    for (size_t i = 0; i < count;) {
-        uint64_t cta = r[i].w[2];
-        uint32_t smid = (uint32_t)(r[i].w[0] >> 32), self = c->last_actor;
-        if (!self || c->actors[self].cta != cta || c->actors[self].smid != smid)
-            self = c->last_actor = mt_comm_actor(c, cta, smid);
-        if (!self)
-            return -1;
-        struct run run = {.self = self,
-                          .instance = c->actors[self].instance,
-                          .first = launch->first,
-                          .cta = cta,
-                          .record = c->records + i,
-                          .kept = UINT64_MAX,
-                          .selected = launch->selected && c->options.transfers};
-        if (!plain && c->options.addresses)
-            run.selected = launch->selected;
-        i += run_records(c, &run, r + i, count - i, plain);
-        c->actors[self].comm_load += run.comm_load;
-    }
-    c->records += count;
+    uint32_t self = c->last_actor;
+    if (!self || c->actors[self].cta != cta || c->actors[self].smid != smid)
+        self = c->last_actor = mt_comm_actor(c, cta, smid);
+    *run = (struct run){.self = self,
+                        .instance = c->actors[self].instance,
+                        .first = launch->first,
+                        .cta = cta,
+                        .record = record,
+                        .kept = UINT64_MAX,
+                        .region = UINT64_MAX,
+                        .times = 1,
+                        .selected = launch->selected && (c->options.transfers || c->options.addresses)};
+    return self ? 0 : -1;
+}
+
+INLINE void run_end(struct mt_comm *c, const struct run *run)
+{
+    struct mt_actor *a = &c->actors[run->self];
+    a->load += run->load;
+    a->store += run->store;
+    a->comm_load += run->comm_load;
+}
+
+static int failed(struct mt_comm *c)
+{
     return c->shadow->failed ? mt_comm_fail(c, "out of memory") : c->why ? -1 : 0;
 }
 
-static int records_plain(struct mt_comm *c, const struct mt_raw_record *r, size_t count)
+INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t count, const bool plain,
+                       const bool sharded)
 {
-    return all_records(c, r, count, true);
+    for (size_t i = 0; i < count;) {
+        struct run run;
+        if (run_begin(c, &run, r[i].w[2], (uint32_t)(r[i].w[0] >> 32), c->records + i) != 0)
+            return -1;
+        i += run_records(c, &run, r + i, count - i, plain, sharded);
+        run_end(c, &run);
+    }
+    c->records += count;
+    return failed(c);
 }
 
-static int records_any(struct mt_comm *c, const struct mt_raw_record *r, size_t count)
+/* ---- runs ---- */
+
+INLINE void one_run(struct mt_comm *c, struct run *run, const struct mt_access_run *r, const bool plain,
+                    const bool sharded)
 {
-    return all_records(c, r, count, false);
+    uint32_t size = r->meta & MT_RAW_MAX_SIZE;
+    uint64_t base = r->base, stride = (uint64_t)r->stride;
+    if (!r->addresses && r->count > 1) {
+        if (stride == size && mt_comm_row(c, run, r->meta, base, r->count))
+            return;
+        /* Backwards, no two touch the same bytes either: who comes first makes no difference. */
+        if (stride == 0 - (uint64_t)size &&
+            mt_comm_row(c, run, r->meta, base + stride * (r->count - 1), r->count))
+            return;
+        if (stride == 0 && mt_comm_repeat(c, run, r->meta, base, r->count))
+            return;
+    }
+    for (uint32_t k = 0; k < r->count; k++) {
+        uint64_t address = r->addresses ? r->addresses[k] : base + k * stride;
+        run->record++;
+        run->base = address;
+        access_one(c, run, r->meta, address, plain, sharded);
+    }
 }
 
-int mt_comm_records(struct mt_comm *c, const struct mt_raw_record *r, size_t count)
+INLINE int all_runs(struct mt_comm *c, const struct mt_access_run *r, size_t count, const bool plain,
+                    const bool sharded)
+{
+    for (size_t i = 0; i < count;) {
+        struct run run;
+        uint64_t cta = r[i].cta;
+        uint32_t smid = r[i].smid;
+        if (run_begin(c, &run, cta, smid, c->records) != 0)
+            return -1;
+        do {
+            one_run(c, &run, &r[i], plain, sharded);
+            c->records += r[i].count;
+            i++;
+        } while (i < count && r[i].cta == cta && r[i].smid == smid);
+        run_end(c, &run);
+    }
+    return failed(c);
+}
+
+/* ---- the variants ---- */
+
+static int is_plain(const struct mt_comm *c)
 {
     const struct mt_comm_options *o = &c->options;
-    return o->local || o->strict || o->addresses || o->host ? records_any(c, r, count)
-                                                            : records_plain(c, r, count);
+    return !(o->local || o->strict || o->addresses || o->host);
 }
+
+#define VARIANTS(what, type)                                                                                 \
+    static int what##_plain(struct mt_comm *c, const type *r, size_t n)                                      \
+    {                                                                                                        \
+        return all_##what(c, r, n, true, false);                                                             \
+    }                                                                                                        \
+    static int what##_any(struct mt_comm *c, const type *r, size_t n)                                        \
+    {                                                                                                        \
+        return all_##what(c, r, n, false, false);                                                            \
+    }                                                                                                        \
+    static int what##_shard(struct mt_comm *c, const type *r, size_t n)                                      \
+    {                                                                                                        \
+        return all_##what(c, r, n, false, true);                                                             \
+    }                                                                                                        \
+    static int what##_plain_shard(struct mt_comm *c, const type *r, size_t n)                                \
+    {                                                                                                        \
+        return all_##what(c, r, n, true, true);                                                              \
+    }                                                                                                        \
+    int mt_comm_##what(struct mt_comm *c, const type *r, size_t n)                                           \
+    {                                                                                                        \
+        if (c->shards > 1)                                                                                   \
+            return is_plain(c) ? what##_plain_shard(c, r, n) : what##_shard(c, r, n);                        \
+        return is_plain(c) ? what##_plain(c, r, n) : what##_any(c, r, n);                                    \
+    }
+
+VARIANTS(records, struct mt_raw_record)
+VARIANTS(runs, struct mt_access_run)

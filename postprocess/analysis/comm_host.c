@@ -50,22 +50,34 @@ static uint32_t host_actor(struct mt_comm *c, uint32_t place)
 
 /* ---- copies ---- */
 
-int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
+int mt_comm_moves(const struct mt_comm *c, const struct mt_copy_event *e)
 {
     int from_host = e->kind == MT_COPY_H2D || e->kind == MT_COPY_H2H;
-    int moves = e->kind == MT_COPY_D2D || e->kind == MT_COPY_D2H || (from_host && c->options.host);
-    uint32_t nobody = 0; /* who wrote bytes of which no writer is known */
-    if (from_host || e->kind == MT_COPY_SET) {
+    return e->kind == MT_COPY_D2D || e->kind == MT_COPY_D2H || (from_host && c->options.host);
+}
+
+int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *nobody)
+{
+    *nobody = 0;
+    if (e->kind == MT_COPY_H2D || e->kind == MT_COPY_H2H || e->kind == MT_COPY_SET) {
         uint32_t host = host_actor(c, 0);
         if (host == UINT32_MAX)
             return -1;
-        nobody = MT_ENTRY_HOST | host;
+        *nobody = MT_ENTRY_HOST | host;
     }
+    return 0;
+}
+
+int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
+{
+    uint32_t nobody;
+    if (mt_comm_nobody(c, e, &nobody) != 0)
+        return -1;
     for (uint64_t row = 0; row < e->height && !c->shadow->failed; row++) {
-        if (moves)
+        if (!mt_comm_moves(c, e))
+            mt_comm_fill(c, e->dst + row * e->dpitch, e->width, nobody, 0);
+        else if (c->shards <= 1)
             mt_shadow_copy(c->shadow, e->dst + row * e->dpitch, e->src + row * e->spitch, e->width, nobody);
-        else
-            mt_shadow_fill(c->shadow, e->dst + row * e->dpitch, e->width, nobody, 0);
     }
     return c->shadow->failed ? mt_comm_fail(c, "out of memory") : 0;
 }
@@ -73,7 +85,7 @@ int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
 /* ---- accesses ---- */
 
 /* `bytes` bytes that an actor wrote. */
-static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned bytes)
+static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned bytes, int crossing)
 {
     c->hosts[host].comm_load += bytes;
     if (!c->options.transfers || !mt_comm_host_selected(c, &c->hosts[host]))
@@ -83,6 +95,10 @@ static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned b
         return -1;
     struct mt_transfer *t = &c->transfers[i];
     t->size += bytes;
+    if (crossing) {
+        mt_comm_cross(c, c->host_accesses, t->src, t->dst);
+        return 0;
+    }
     t->count += t->last != c->host_accesses;
     t->last = c->host_accesses;
     return 0;
@@ -91,16 +107,19 @@ static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned b
 /* What the host reads stays unread for CTAs: it is no communication between CTAs. */
 static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_t size)
 {
+    int crossing = c->shards > 1 && address >> MT_REGION_BITS != (address + size - 1) >> MT_REGION_BITS;
     while (size > 0) {
         unsigned from = address & (MT_PAGE_BYTES - 1);
         unsigned n = size < MT_PAGE_BYTES - from ? (unsigned)size : MT_PAGE_BYTES - from;
-        const struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
+        const struct mt_page *p = c->shards <= 1 || mt_comm_owns(c, address)
+                                      ? mt_shadow_find(c->shadow, address >> MT_PAGE_BITS)
+                                      : NULL;
         for (unsigned i = from; p && p->mask && i < from + n;) { /* no actor has a uniform page */
             unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0, end = shift ? (i | 3) + 1 : i + 1;
             if (end > from + n)
                 end = from + n;
             uint32_t src = p->entry[i >> shift] & ~MT_ENTRY_READ;
-            if (src && !(src & MT_ENTRY_HOST) && host_takes(c, host, src, end - i) != 0)
+            if (src && !(src & MT_ENTRY_HOST) && host_takes(c, host, src, end - i, crossing) != 0)
                 return -1;
             i = end;
         }
@@ -142,14 +161,15 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *a, size_t count
         if (host == UINT32_MAX)
             return -1;
         c->host_accesses++;
+        int mine = c->shards <= 1 || mt_comm_owns(c, a[i].address);
         if (does[op].reads) {
-            c->hosts[host].load += a[i].size;
+            c->hosts[host].load += mine ? a[i].size : 0;
             if (host_load(c, host, a[i].address, a[i].size) != 0)
                 return -1;
         }
         if (does[op].writes) {
-            c->hosts[host].store += a[i].size;
-            mt_shadow_fill(c->shadow, a[i].address, a[i].size, MT_ENTRY_HOST | host, 0);
+            c->hosts[host].store += mine ? a[i].size : 0;
+            mt_comm_fill(c, a[i].address, a[i].size, MT_ENTRY_HOST | host, 0);
         }
     }
     return c->shadow->failed ? mt_comm_fail(c, "out of memory") : 0;

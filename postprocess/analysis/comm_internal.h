@@ -1,4 +1,4 @@
-/* Shared by comm.c and comm_access.c. */
+/* Shared by the files of the communication analysis. */
 #ifndef MT_ANALYSIS_COMM_INTERNAL_H
 #define MT_ANALYSIS_COMM_INTERNAL_H
 #include "comm.h"
@@ -11,7 +11,26 @@ int mt_comm_reserve(struct mt_comm *c, void **array, size_t n, size_t *room, siz
 uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid);
 /* Index into c->transfers, made if need be; SIZE_MAX on failure. */
 size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst);
+/* Shards own memory by regions of this many bytes (a power of two), in no order that a program could have. */
+enum { MT_REGION_BITS = 16 };
+static inline unsigned mt_comm_owner(uint64_t address, unsigned shards)
+{
+    uint64_t hash = (address >> MT_REGION_BITS) * 0x9e3779b97f4a7c15ull >> 32;
+    return (unsigned)(hash * shards >> 32);
+}
+static inline int mt_comm_owns(const struct mt_comm *c, uint64_t address)
+{
+    return mt_comm_owner(address, c->shards) == c->shard;
+}
+/* comm_shard.c. An access with parts in several shards took bytes of src (record: its number). */
+void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst);
+/* Sorts and adds up those with the same ends; how many are left. */
+size_t mt_transfers_combine(struct mt_transfer *t, size_t n);
+/* mt_shadow_fill of what this shard owns. */
+void mt_comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
 /* comm_host.c */
+/* The entry of bytes of which a copy knows no writer. 0, or -1. */
+int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *nobody);
 int mt_comm_host_init(struct mt_comm *c);
 void mt_comm_host_free(struct mt_comm *c);
 #endif

@@ -227,20 +227,12 @@ void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint
     }
 }
 
-/* A stretch of bytes with one writer. */
-struct run {
-    uint32_t entry, length;
-    uint64_t start;
-};
-
-/* Splits [address, address + length) into runs; the number of runs. `runs` has room for one per byte or, when
- * address and length are multiples of 4 and the page is not one of bytes, per word. */
-static size_t runs_of_page(struct mt_shadow *s, uint64_t address, unsigned length, struct run *runs)
+size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned length, struct mt_stretch *runs)
 {
     const struct mt_page *p = mt_shadow_find(s, address >> MT_PAGE_BITS);
     unsigned from = address & (MT_PAGE_BYTES - 1);
     if (!p || p->mask == 0) {
-        runs[0] = (struct run){p ? p->uniform & ~MT_ENTRY_READ : 0, length, 0};
+        runs[0] = (struct mt_stretch){p ? p->uniform & ~MT_ENTRY_READ : 0, length, 0};
         return 1;
     }
     unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
@@ -254,7 +246,7 @@ static size_t runs_of_page(struct mt_shadow *s, uint64_t address, unsigned lengt
         if (n > 0 && runs[n - 1].entry == entry && runs[n - 1].start == start)
             runs[n - 1].length += step;
         else
-            runs[n++] = (struct run){entry, step, start};
+            runs[n++] = (struct mt_stretch){entry, step, start};
         i += step;
     }
     return n;
@@ -265,7 +257,7 @@ void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t le
 {
     if (length == 0 || (dst == src && nobody == 0))
         return;
-    struct run *runs = malloc(MT_PAGE_BYTES * sizeof *runs);
+    struct mt_stretch *runs = malloc(MT_PAGE_BYTES * sizeof *runs);
     if (!runs) {
         s->failed = 1;
         return;
@@ -280,7 +272,7 @@ void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t le
         if (n > left)
             n = left;
         uint64_t offset = backward ? left - n : done;
-        size_t count = runs_of_page(s, src + offset, (unsigned)n, runs);
+        size_t count = mt_shadow_stretches(s, src + offset, (unsigned)n, runs);
         uint64_t to = dst + offset;
         for (size_t i = 0; i < count; to += runs[i++].length)
             mt_shadow_fill(s, to, runs[i].length, runs[i].entry ? runs[i].entry : nobody, runs[i].start);

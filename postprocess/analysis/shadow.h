@@ -80,6 +80,14 @@ static inline struct mt_page *mt_shadow_make(struct mt_shadow *s, uint64_t numbe
 /* Bytes [address, address + length) were written by `entry` in an access that began at `start`. Entry 0
  * forgets. */
 void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
+/* A stretch of bytes with one writer. */
+struct mt_stretch {
+    uint32_t entry, length;
+    uint64_t start;
+};
+/* Splits [address, address + length), inside one page, into stretches without marks of reading; how many.
+ * Room: one per byte. */
+size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned length, struct mt_stretch *out);
 /* Bytes keep their writers (and starts) when copied; as memmove. The copies have not been read. Bytes without
  * a writer become `nobody`'s: 0 or an entry. */
 void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody);

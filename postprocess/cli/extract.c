@@ -3,15 +3,17 @@
 #include "cli.h"
 #include "extract_more.h"
 #include "../analysis/addresses.h"
-#include "../analysis/comm.h"
+#include "../analysis/team.h"
 #include "../output/comm_json.h"
 #include "../output/estimates_json.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
+enum { THREADS_MOST = 1024, THREADS_DEFAULT = 32 };
 
 static const char help[] =
     "Usage: mt-extract [OPTION]... TRACE...\n"
@@ -74,6 +76,7 @@ static const char help[] =
     "      --no-host           do not read host copies from the companion, nor host accesses; a FIFO is then "
     "read\n"
     "                          without a spool file\n"
+    "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
@@ -91,25 +94,26 @@ struct extract {
     unsigned sections; /* a bit per enum mt_section */
     struct mt_output out;
     struct mt_source *source;
-    struct mt_comm comm;
+    struct mt_team *team;
+    struct mt_comm *comm; /* its results */
+    unsigned threads;
     struct mt_json json;
     struct mt_progress progress;
     struct mt_addresses addresses;
     int no_addresses;                      /* reading was interrupted */
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
-    size_t event_room;
+    size_t nevents, event_room;
+    const char *why; /* of a failure that is not the team's */
     struct mt_estimates estimates;
     struct mt_extract_more more;
 };
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST };
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"sections", required_argument, NULL, 's'},
-                                        {"same-cta", required_argument, NULL, OPT_SAME},
-                                        {"strict", no_argument, NULL, OPT_STRICT},
-                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
-                                        MT_MORE_OPTIONS,
-                                        MT_COMMON_OPTIONS};
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_THREADS };
+static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'},          {"sections", required_argument, NULL, 's'},
+    {"same-cta", required_argument, NULL, OPT_SAME},   {"strict", no_argument, NULL, OPT_STRICT},
+    {"no-host", no_argument, NULL, OPT_NO_HOST},       MT_MORE_OPTIONS,
+    {"threads", required_argument, NULL, OPT_THREADS}, MT_COMMON_OPTIONS};
 
 static int parse_sections(struct extract *x, const char *text)
 {
@@ -131,6 +135,24 @@ static int parse_sections(struct extract *x, const char *text)
         text += n + (text[n] == ',');
     }
     return x->sections | x->more.options.chosen ? 0 : mt_cli_usage("no section chosen");
+}
+
+static int parse_threads(struct extract *x, const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n < 1 || n > THREADS_MOST)
+        return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, text);
+    x->threads = (unsigned)n;
+    return 0;
+}
+
+/* Those that this process may use. */
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
@@ -162,6 +184,9 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
         case MT_OPT_TOP:
             rc = mt_extract_more_option(&x->more, o, optarg);
             break;
+        case OPT_THREADS:
+            rc = parse_threads(x, optarg);
+            break;
         default:
             rc = mt_common_option(o, &x->inputs, &x->filter, help);
         }
@@ -177,57 +202,55 @@ static int read_failed(const struct mt_error *err)
     return mt_cli_exit_code(err);
 }
 
-static int launch_begins(struct extract *x, const struct mt_item *item)
+static int more_failed(struct extract *x, int rc)
 {
-    size_t n = x->comm.nlaunches;
-    if (n == x->event_room) {
-        size_t room = n ? 2 * n : 64;
+    if (rc != 0)
+        x->why = "no memory for the further analyses";
+    return rc;
+}
+
+static int launch_begins(struct extract *x, const struct mt_item *item, int selected)
+{
+    if (x->nevents == x->event_room) {
+        size_t room = x->nevents ? 2 * x->nevents : 64;
         void *more = realloc(x->events, room * sizeof *x->events);
         if (!more) {
-            x->comm.why = "no memory for the launches";
+            x->why = "no memory for the launches";
             return -1;
         }
         x->events = more;
         x->event_room = room;
     }
-    x->events[n] = item->launch;
-    return mt_comm_launch(&x->comm, item->kernel, mt_filter_match(&x->filter, item->kernel, item->superstep));
+    x->events[x->nevents++] = item->launch;
+    return mt_team_launch(x->team, item->kernel, selected);
 }
 
-static int more_failed(struct extract *x, int rc)
+static int feed(struct extract *x, const struct mt_item *item)
 {
-    if (rc != 0)
-        x->comm.why = "no memory for the further analyses";
-    return rc;
+    if (item->kind == MT_ITEM_COPY)
+        return mt_team_copy(x->team, item->copy);
+    if (item->kind == MT_ITEM_HOST)
+        return mt_team_host(x->team, item->host, item->count);
+    int selected = mt_filter_match(&x->filter, item->kernel, item->superstep);
+    if ((item->flags & MT_BATCH_BEGIN) && launch_begins(x, item, selected) != 0)
+        return -1;
+    int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
+                                        : mt_team_records(x->team, item->records, item->count);
+    return rc ? rc : more_failed(x, mt_extract_more_item(&x->more, item, selected));
 }
 
 static int analyse(struct extract *x)
 {
     struct mt_item item;
     struct mt_error err;
-    int rc, ok = 0;
-    while ((rc = mt_source_next(x->source, &item, &err)) > 0 && ok == 0) {
-        if (item.kind == MT_ITEM_COPY) {
-            ok = mt_comm_copy(&x->comm, item.copy);
-            continue;
-        }
-        if (item.kind == MT_ITEM_HOST) {
-            ok = mt_comm_host(&x->comm, item.host, item.count);
-            mt_progress_step(&x->progress, x->source, x->comm.records + x->comm.host_accesses);
-            continue;
-        }
-        int selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
-        if (item.flags & MT_BATCH_BEGIN)
-            ok = launch_begins(x, &item);
-        if (ok == 0)
-            ok = mt_comm_records(&x->comm, item.records, item.count);
-        if (ok == 0)
-            ok = more_failed(x, mt_extract_more_item(&x->more, &item, selected));
-        mt_progress_step(&x->progress, x->source, x->comm.records);
+    int rc = 0, ok = 0;
+    while (ok == 0 && (rc = mt_source_next(x->source, &item, &err)) > 0) {
+        ok = feed(x, &item);
+        mt_progress_step(&x->progress, x->source, mt_team_count(x->team));
     }
     mt_progress_end(&x->progress);
-    if (ok != 0) {
-        mt_cli_say("%s", x->comm.why);
+    if (ok != 0 || !(x->comm = mt_team_finish(x->team))) {
+        mt_cli_say("%s", x->why ? x->why : mt_team_why(x->team));
         return MT_EXIT_FAILURE;
     }
     return rc < 0 ? read_failed(&err) : 0;
@@ -246,10 +269,10 @@ static int address_pass(struct extract *x)
     struct mt_item item;
     struct mt_error err;
     int rc, ok = 0;
-    if (mt_keyset_index(&x->comm.keys) != 0 ||
-        mt_addresses_init(&x->addresses, &x->comm.keys, ADDRESSES_BUDGET) != 0)
+    if (mt_keyset_index(&x->comm->keys) != 0 ||
+        mt_addresses_init(&x->addresses, &x->comm->keys, ADDRESSES_BUDGET) != 0)
         return addresses_failed(&x->addresses);
-    if (x->comm.keys.count == 0)
+    if (x->comm->keys.count == 0)
         return 0;
     if (mt_source_rewind(x->source, &err) != 0)
         return read_failed(&err);
@@ -265,7 +288,7 @@ static int address_pass(struct extract *x)
         return addresses_failed(&x->addresses);
     if (rc < 0)
         return read_failed(&err);
-    if (!mt_cli_stop && x->addresses.records != x->comm.records) {
+    if (!mt_cli_stop && x->addresses.records != x->comm->records) {
         mt_cli_say("the input changed while it was read");
         return MT_EXIT_FAILURE;
     }
@@ -301,11 +324,11 @@ static void write_head(struct extract *x, int complete, uint64_t untraced, uint6
     mt_json_text(j, "kernels", x->filter.kernels_text);
     mt_json_text(j, "supersteps", x->filter.supersteps_text);
     mt_json_end(j);
-    mt_json_u64(j, "launches", x->comm.nlaunches);
-    mt_json_u64(j, "records", x->comm.records);
+    mt_json_u64(j, "launches", x->comm->nlaunches);
+    mt_json_u64(j, "records", x->comm->records);
     if (x->options.host)
-        mt_json_u64(j, "host_accesses", x->comm.host_accesses);
-    mt_json_u64(j, "unknown", x->comm.unknown);
+        mt_json_u64(j, "host_accesses", x->comm->host_accesses);
+    mt_json_u64(j, "unknown", x->comm->unknown);
     mt_json_u64(j, "untraced", untraced);
     mt_json_u64(j, "untraced_launches", untraced_launches);
 }
@@ -315,7 +338,7 @@ static int write_addresses(struct extract *x, int *code)
 {
     struct mt_json *j = &x->json;
     mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
-    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, &x->comm, &mt_cli_stop);
+    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, x->comm, &mt_cli_stop);
     mt_json_end(j);
     if (rc < 0)
         *code = addresses_failed(&x->addresses);
@@ -341,8 +364,8 @@ static int write_all(struct extract *x, int complete)
     mt_json_object(j, NULL, 0);
     write_head(x, complete, untraced, untraced_launches);
     if (mt_estimates_gather(&x->estimates, x->source, x->inputs.npaths) != 0 ||
-        mt_estimates_write(j, &x->estimates, &x->comm, x->events) != 0 ||
-        mt_comm_write(j, &x->comm, x->sections) != 0 || mt_extract_more_write(&x->more, j, &x->comm) != 0) {
+        mt_estimates_write(j, &x->estimates, x->comm, x->events) != 0 ||
+        mt_comm_write(j, x->comm, x->sections) != 0 || mt_extract_more_write(&x->more, j, x->comm) != 0) {
         mt_cli_say("no memory to sort the results");
         return MT_EXIT_FAILURE;
     }
@@ -362,12 +385,15 @@ static int run(struct extract *x)
     if (code)
         return code;
     int input = mt_inputs_finish(x->source, &complete);
-    if (more_failed(x, mt_extract_more_finish(&x->more, &x->comm)) != 0) {
-        mt_cli_say("%s", x->comm.why);
+    /* Their order must not depend on the number of threads. */
+    if (mt_extract_more_has(&x->more, MT_MORE_PLACEMENT) && mt_comm_merged(x->comm) != 0)
+        x->why = "no memory to sort the transfers";
+    if (x->why || more_failed(x, mt_extract_more_finish(&x->more, x->comm)) != 0) {
+        mt_cli_say("%s", x->why);
         return MT_EXIT_FAILURE;
     }
     if (x->sections & 1u << MT_ADDRESSES) {
-        mt_comm_forget(&x->comm);
+        mt_comm_forget(x->comm);
         if (!mt_cli_stop && (code = address_pass(x)) != 0)
             return code;
         if (mt_cli_stop) {
@@ -398,6 +424,7 @@ int main(int argc, char **argv)
     mt_cli_start("mt-extract");
     mt_filter_init(&x.filter);
     mt_extract_more_init(&x.more);
+    x.threads = processors();
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = parse(&x, argc, argv, &output);
     if (code == 0) {
@@ -413,17 +440,18 @@ int main(int argc, char **argv)
     if (code == 0 && (x.source = mt_inputs_source(&x.inputs, &code))) {
         mt_progress_init(&x.progress);
         with_host(&x);
-        if (mt_comm_init(&x.comm, &x.options) == 0 &&
-            more_failed(&x, mt_extract_more_start(&x.more, x.source, x.inputs.npaths)) == 0) {
+        /* One thread reads. With two in all, the other one has the whole analysis. */
+        x.team = mt_team_new(&x.options, x.threads > 2 ? x.threads - 1 : 1);
+        if (x.team && mt_extract_more_start(&x.more, x.source, x.inputs.npaths) == 0) {
             code = run(&x);
         } else {
-            mt_cli_say("%s", x.comm.why);
+            mt_cli_say("no memory or no threads for the analysis");
             code = MT_EXIT_FAILURE;
         }
     }
     mt_output_abandon(&x.out);
     mt_addresses_free(&x.addresses);
-    mt_comm_free(&x.comm);
+    mt_team_free(x.team);
     mt_estimates_free(&x.estimates);
     free(x.events);
     mt_extract_more_free(&x.more);

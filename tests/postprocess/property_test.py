@@ -22,7 +22,7 @@ KERNELS = ["a", "b<int, 3>", "ns::c", "a2", '"q\\uote"', "\u00e9t\u00e9", ""]
 
 
 def make_records(rng, style):
-    base = rng.choice([0x7F0000000000, 0x7F0000000FC0, 0x10, 0x2000])
+    base = rng.choice([0x7F0000000000, 0x7F0000000FC0, 0x7F000000FFC0, 0x7F000000FFC0, 0x10, 0x2000])
     span = rng.choice([16, 64, 200, 5000])
     if style == "any" and rng.random() < 0.2:  # around the end of the address space
         base, span = 0xFFFFFFFFFFFFFFF0, 24
@@ -52,6 +52,19 @@ def make_records(rng, style):
         return traces.record(sm, kind, size, address % 2**64, cta), base, span
 
     return [one(k) for k in kinds]
+
+
+def with_rows(rng, records):
+    """Some of the records become rows: each access where the one before ends, or at the same place."""
+    out = []
+    for r in records:
+        out.append(r)
+        if rng.random() < 0.08:
+            w = [int.from_bytes(r[8 * i : 8 * i + 8], "little") for i in range(3)]
+            step = rng.choice([w[0] & 0xFFFFFFF] * 4 + [0])
+            for k in range(1, rng.choice([2, 5, 6, 7, 20, 40])):
+                out.append(r[:8] + ((w[1] + k * step) % 2**64).to_bytes(8, "little") + r[16:])
+    return out
 
 
 def hexadecimal(rng, n):
@@ -119,7 +132,7 @@ def make_case(rng, with_host):
             shared.append(make_copy(rng, seq, base, span))
             seq += 1
         i = rng.randrange(nfiles)
-        files[i].append((rng.choice(KERNELS), [r[0] for r in rng.sample(pool, rng.choice([0, 1, 5, 20, 40]))]))
+        files[i].append((rng.choice(KERNELS), with_rows(rng, [r[0] for r in rng.sample(pool, rng.choice([0, 1, 5, 20, 40]))])))
         seqs[i].append(seq)
         seq += rng.randint(1, 3)
     data = [traces.trace(f) for f in files]
@@ -234,7 +247,7 @@ def run_case(job):
         script = host_traces.script(accesses, chunk=lambda: rng.random() < 0.1, sized=lambda: rng.random() < 0.5)
         host_traces.write(gen_host, os.path.join(folder, "host.mtc"), script, rng.choice([0, 1, 3]))
         traces_given.insert(rng.randint(0, len(paths)), os.path.join(folder, "host.mtc"))
-    args = command(program, traces_given, options)
+    args = command(program, traces_given, options) + rng.choice([[], ["--threads", "1"], ["--threads", "3"], ["--threads=6"]])
     r = subprocess.run(args, input=data[0] if piped else None, stdin=None if piped else subprocess.DEVNULL,
                        capture_output=True)
     problem = None

@@ -1,0 +1,217 @@
+/* Several analyses as shards of one: who owns what, copies between them, their results together. */
+#define _GNU_SOURCE
+#include "comm_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
+{
+    c->shard = shard;
+    c->shards = shards;
+}
+
+unsigned mt_comm_owner_of(uint64_t address, unsigned shards)
+{
+    return mt_comm_owner(address, shards);
+}
+
+int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid)
+{
+    return mt_comm_actor(c, cta, smid) ? 0 : -1;
+}
+
+/* Bytes from `address` on, of `length`, that lie in its region. */
+static uint64_t in_region(uint64_t address, uint64_t length)
+{
+    uint64_t room = (1ull << MT_REGION_BITS) - (address & ((1ull << MT_REGION_BITS) - 1));
+    return length < room ? length : room;
+}
+
+void mt_comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start)
+{
+    if (c->shards <= 1) {
+        mt_shadow_fill(c->shadow, address, length, entry, start);
+        return;
+    }
+    for (uint64_t n; length > 0; address += n, length -= n) {
+        n = in_region(address, length);
+        if (mt_comm_owns(c, address))
+            mt_shadow_fill(c->shadow, address, n, entry, start);
+    }
+}
+
+/* ---- accesses that cross shards ---- */
+
+void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst)
+{
+    const struct mt_crossing *last = c->ncrossings ? &c->crossings[c->ncrossings - 1] : NULL;
+    if (last && last->record == record && last->src == src && last->dst == dst)
+        return;
+    if (mt_comm_reserve(c, (void **)&c->crossings, c->ncrossings, &c->crossing_room, sizeof *c->crossings) ==
+        0)
+        c->crossings[c->ncrossings++] = (struct mt_crossing){record, src, dst};
+}
+
+static int by_ends(const struct mt_crossing *x, const struct mt_crossing *y)
+{
+    if (x->src != y->src)
+        return x->src < y->src ? -1 : 1;
+    return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
+static int crossing_order(const void *a, const void *b)
+{
+    const struct mt_crossing *x = a, *y = b;
+    int d = by_ends(x, y);
+    return d ? d : x->record < y->record ? -1 : x->record > y->record;
+}
+
+/* All notes go to the first shard, where each access counts once for each source: as a transfer of no bytes.
+ */
+int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
+{
+    struct mt_comm *c = shards[0];
+    for (unsigned i = 1; i < n; i++) {
+        for (size_t k = 0; k < shards[i]->ncrossings; k++) {
+            const struct mt_crossing *x = &shards[i]->crossings[k];
+            mt_comm_cross(c, x->record, x->src, x->dst);
+        }
+        shards[i]->ncrossings = 0;
+    }
+    struct mt_crossing *x = c->crossings;
+    if (c->ncrossings == 0)
+        return c->why ? -1 : 0;
+    qsort(x, c->ncrossings, sizeof *x, crossing_order);
+    for (size_t i = 0; i < c->ncrossings;) {
+        struct mt_transfer t = {.src = x[i].src, .dst = x[i].dst, .last = UINT64_MAX};
+        size_t k = i;
+        for (; k < c->ncrossings && by_ends(&x[k], &x[i]) == 0; k++)
+            t.count += k == i || x[k].record != x[k - 1].record;
+        i = k;
+        if (mt_comm_reserve(c, (void **)&c->settled, c->nsettled, &c->settled_room, sizeof *c->settled) != 0)
+            return -1;
+        c->settled[c->nsettled++] = t;
+    }
+    c->ncrossings = 0;
+    if (c->nsettled > 2 * c->settled_low + 1024) { /* those of the same ends together */
+        c->nsettled = mt_transfers_combine(c->settled, c->nsettled);
+        c->settled_low = c->nsettled;
+    }
+    return c->why ? -1 : 0;
+}
+
+/* ---- copies ---- */
+
+/* One row, page by page of the source, from the end when the copy would overwrite what it has still to read.
+ */
+static int move_row(struct mt_comm *const *shards, unsigned n, uint64_t dst, uint64_t src, uint64_t length,
+                    uint32_t nobody, struct mt_stretch *room)
+{
+    int backward = dst - src < length;
+    for (uint64_t done = 0; done < length;) {
+        uint64_t left = length - done, at = backward ? src + left - 1 : src + done;
+        uint64_t in_page = at & (MT_PAGE_BYTES - 1), bytes = backward ? in_page + 1 : MT_PAGE_BYTES - in_page;
+        if (bytes > left)
+            bytes = left;
+        uint64_t offset = backward ? left - bytes : done, to = dst + offset;
+        struct mt_comm *from = shards[mt_comm_owner(src + offset, n)];
+        size_t count = mt_shadow_stretches(from->shadow, src + offset, (unsigned)bytes, room);
+        for (size_t i = 0; i < count; i++)
+            for (uint64_t rest = room[i].length, part; rest > 0; rest -= part, to += part) {
+                struct mt_comm *into = shards[mt_comm_owner(to, n)];
+                part = in_region(to, rest);
+                mt_shadow_fill(into->shadow, to, part, room[i].entry ? room[i].entry : nobody, room[i].start);
+                if (into->shadow->failed)
+                    return mt_comm_fail(into, "out of memory");
+            }
+        done += bytes;
+    }
+    return 0;
+}
+
+int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *e)
+{
+    uint32_t nobody;
+    struct mt_stretch *room = malloc(MT_PAGE_BYTES * sizeof *room);
+    int rc =
+        !room || mt_comm_nobody(shards[0], e, &nobody) != 0 ? mt_comm_fail(shards[0], "out of memory") : 0;
+    for (uint64_t row = 0; row < e->height && rc == 0; row++) {
+        uint64_t dst = e->dst + row * e->dpitch, src = e->src + row * e->spitch;
+        if (e->width > 0 && (dst != src || nobody != 0))
+            rc = move_row(shards, n, dst, src, e->width, nobody, room);
+    }
+    free(room);
+    return rc;
+}
+
+/* ---- results ---- */
+
+static int transfer_order(const void *a, const void *b)
+{
+    const struct mt_transfer *x = a, *y = b;
+    if (x->src != y->src)
+        return x->src < y->src ? -1 : 1;
+    return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
+size_t mt_transfers_combine(struct mt_transfer *t, size_t n)
+{
+    size_t out = 0;
+    qsort(t, n, sizeof *t, transfer_order);
+    for (size_t i = 0; i < n; i++) {
+        if (out > 0 && transfer_order(&t[out - 1], &t[i]) == 0) {
+            t[out - 1].size += t[i].size;
+            t[out - 1].count += t[i].count;
+        } else {
+            t[out++] = t[i];
+        }
+    }
+    return out;
+}
+
+static int add_transfers(struct mt_comm *into, const struct mt_transfer *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (mt_comm_reserve(into, (void **)&into->transfers, into->ntransfers, &into->transfer_room,
+                            sizeof *into->transfers) != 0)
+            return -1;
+        into->transfers[into->ntransfers++] = t[i];
+    }
+    return 0;
+}
+
+int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from)
+{
+    if (into->nactors != from->nactors || into->nlaunches != from->nlaunches || into->nhosts != from->nhosts)
+        return mt_comm_fail(into, "shards disagree about the actors");
+    for (size_t i = 0; i < from->nactors; i++) {
+        struct mt_actor *a = &into->actors[i];
+        const struct mt_actor *b = &from->actors[i];
+        a->load += b->load;
+        a->store += b->store;
+        a->comm_load += b->comm_load;
+        a->comm_store += b->comm_store;
+    }
+    for (size_t i = 0; i < from->nhosts; i++) {
+        struct mt_host_actor *a = &into->hosts[i];
+        const struct mt_host_actor *b = &from->hosts[i];
+        a->load += b->load;
+        a->store += b->store;
+        a->comm_load += b->comm_load;
+        a->comm_store += b->comm_store;
+    }
+    into->unknown += from->unknown;
+    if (mt_keyset_merge(&into->keys, &from->keys) != 0)
+        return mt_comm_fail(into, "out of memory");
+    if (add_transfers(into, from->settled, from->nsettled) != 0)
+        return -1;
+    return add_transfers(into, from->transfers, from->ntransfers);
+}
+
+int mt_comm_merged(struct mt_comm *c)
+{
+    int rc = add_transfers(c, c->settled, c->nsettled);
+    c->nsettled = 0;
+    c->ntransfers = mt_transfers_combine(c->transfers, c->ntransfers);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* The communication analysis on several threads: each has a shard of the memory (comm.h) and goes through all
+ * records for what lies in it. Fed like an analysis, by one thread; results are those of one analysis. What
+ * is handed in is copied. Functions return 0, or -1 and mt_team_why says why. */
+#ifndef MT_ANALYSIS_TEAM_H
+#define MT_ANALYSIS_TEAM_H
+#include "comm.h"
+
+struct mt_team;
+
+/* `shards` >= 1; one works on the caller's thread. NULL without memory or threads. */
+struct mt_team *mt_team_new(const struct mt_comm_options *options, unsigned shards);
+void mt_team_free(struct mt_team *t);
+int mt_team_launch(struct mt_team *t, const char *kernel, int selected);
+int mt_team_records(struct mt_team *t, const struct mt_raw_record *records, size_t count);
+int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t count);
+int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy);
+int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count);
+/* Records and host accesses handed in so far. */
+uint64_t mt_team_count(const struct mt_team *t);
+/* Waits for the threads and puts the results together. They are the team's; NULL on failure. Nothing may be
+ * fed any more. */
+struct mt_comm *mt_team_finish(struct mt_team *t);
+const char *mt_team_why(const struct mt_team *t);
+#endif
