@@ -149,6 +149,7 @@ int mt_pass_device(LLVMModuleRef module)
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
     mt_unit_init(&u, work);
     mt_unit_read_facts(&u);
+    mt_settle_steps(&u);
     mt_unit_instrument(&u);
     if (o->gpu_trace)
         mt_unit_plan_gpu(&u); /* the image's table says which kernels have no trace there */

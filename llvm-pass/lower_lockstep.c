@@ -5,32 +5,13 @@
  *
  * lockstep=on is for code that omits the volatile: there the lanes wait before every access to shared memory,
  * loads too, and those that are behind in the code go first, so that lanes meet again where branches join, as
- * they did when a warp had one program counter.
+ * they did when a warp had one program counter. A load right behind a load needs no wait of its own. (What
+ * the optimiser may not do before: step_marks.c.)
  *
  * lockstep=cta is for races between the warps of a CTA that come out right where all warps advance alike. */
 #include "lower.h"
 #include "modes.h"
 #include <stdlib.h>
-
-/* Shared, or a generic pointer that could be. */
-static int may_be_shared(struct mt_lowering *l, LLVMValueRef pointer)
-{
-    unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
-    if (as)
-        return as == 3;
-    for (LLVMValueRef v = pointer;;) {
-        LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
-                        : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
-                                                 : (LLVMOpcode)0;
-        if (op != LLVMGetElementPtr && op != LLVMBitCast && op != LLVMAddrSpaceCast)
-            break;
-        v = LLVMGetOperand(v, 0);
-        as = LLVMGetPointerAddressSpace(LLVMTypeOf(v));
-        if (as)
-            return as == 3;
-    }
-    return mt_space_of(l->u, pointer) == MT_SPACE_GENERIC;
-}
 
 /* lockstep=cta: before each write that others might see the thread gives way to all others of its CTA, so
  * that these have read what it overwrites, and have come as far. */
@@ -44,7 +25,7 @@ static int yields(struct mt_lowering *l, LLVMValueRef inst)
     if (!p || l->u->options->lockstep != MT_LOCKSTEP_CTA)
         return 0;
     unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
-    return as ? as == 1 || as == 3 : mt_space_of(l->u, p) != MT_SPACE_OTHER;
+    return as ? as == 1 || as == 3 : mt_may_be_shared(l->u, p) || mt_space_of(l->u, p) != MT_SPACE_OTHER;
 }
 
 /* The shared memory that an instruction accesses in a way that counts on step; NULL: it does not. */
@@ -59,10 +40,31 @@ static LLVMValueRef stepping(struct mt_lowering *l, LLVMValueRef inst)
     else if (LLVMIsALoadInst(inst) || LLVMIsAAtomicRMWInst(inst) || LLVMIsAAtomicCmpXchgInst(inst) ||
              LLVMIsAMemIntrinsic(inst))
         p = LLVMGetOperand(inst, 0);
-    if (p && may_be_shared(l, p))
+    if (p && mt_may_be_shared(l->u, p))
         return p;
     p = LLVMIsAMemCpyInst(inst) || LLVMIsAMemMoveInst(inst) ? LLVMGetOperand(inst, 1) : NULL;
-    return p && all && may_be_shared(l, p) ? p : NULL;
+    return p && all && mt_may_be_shared(l->u, p) ? p : NULL;
+}
+
+/* Does anything happen here that other lanes could see, or wait for? */
+static int is_quiet(LLVMValueRef inst)
+{
+    if (!LLVMIsACallInst(inst))
+        return !LLVMIsAStoreInst(inst) && !LLVMIsAAtomicRMWInst(inst) && !LLVMIsAAtomicCmpXchgInst(inst) &&
+               !LLVMIsAFenceInst(inst);
+    const char *name = mt_name(mt_callee(inst));
+    return mt_starts(name, "__mt_") || (mt_starts(name, "llvm.") && !LLVMIsAMemIntrinsic(inst));
+}
+
+/* Is the load `inst` preceded by one that waited, with nothing in between? */
+static int follows_load(struct mt_lowering *l, LLVMValueRef inst)
+{
+    if (!LLVMIsALoadInst(inst))
+        return 0;
+    while ((inst = LLVMGetPreviousInstruction(inst)) && is_quiet(inst))
+        if (LLVMIsALoadInst(inst) && stepping(l, inst))
+            return 1;
+    return 0;
 }
 
 void mt_lower_lockstep(struct mt_lowering *l)
@@ -80,6 +82,8 @@ void mt_lower_lockstep(struct mt_lowering *l)
             if (!stepping(l, list[i]))
                 continue;
             if (l->u->options->lockstep == MT_LOCKSTEP_ON) {
+                if (follows_load(l, list[i]))
+                    continue;
                 LLVMValueRef at = LLVMConstInt(l->i32, order++, 0);
                 LLVMBuildCall2(l->builder, ordered, mt_declare(l->module, "mt_cpu_step", ordered), &at, 1,
                                "");

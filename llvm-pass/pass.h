@@ -7,6 +7,7 @@ extern "C" {
 #endif
 /* Module passes; each returns 1 if it changed the module. */
 int mt_pass_early(LLVMModuleRef module);  /* device side, before optimisation: keeps the annotations */
+int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before optimisation, behind SROA */
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
 int mt_pass_host(LLVMModuleRef module);   /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */

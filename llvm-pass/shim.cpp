@@ -1,5 +1,6 @@
 // Thin C++ over LLVM 19: what llvm-c lacks (shim.h), and the registration of the passes. All logic is in C.
 #include "shim.h"
+#include "modes.h"
 #include "options.h"
 #include "pass.h"
 #include "llvm/ADT/SmallString.h"
@@ -20,6 +21,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 #include <dlfcn.h>
 #include <string>
@@ -350,6 +352,10 @@ void registerPasses(PassBuilder &PB)
     mt_pass_options_from_environment();
     PB.registerPipelineStartEPCallback([](ModulePassManager &MPM, OptimizationLevel) {
         MPM.addPass(CPass<mt_pass_early>());
+        if (mt_pass_options.lockstep == MT_LOCKSTEP_ON) {
+            MPM.addPass(createModuleToFunctionPassAdaptor(SROAPass(SROAOptions::PreserveCFG)));
+            MPM.addPass(CPass<mt_pass_steps>());
+        }
         MPM.addPass(CPass<mt_pass_host>());
     });
     PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel) {
@@ -365,6 +371,8 @@ void registerPasses(PassBuilder &PB)
                 MPM.addPass(CPass<mt_pass_host_trace>());
             else if (Name == "memtrace-instrument")
                 MPM.addPass(CPass<mt_pass_instrument_only>());
+            else if (Name == "memtrace-steps")
+                MPM.addPass(CPass<mt_pass_steps>());
             else if (Name == "memtrace-lower")
                 MPM.addPass(CPass<mt_pass_lower_only>());
             else if (Name == "memtrace-device")

@@ -116,6 +116,11 @@ int mt_masked_of(struct mt_unit *u, LLVMValueRef inst, struct mt_masked *m); /* 
 /* One access per lane, out[m->n], with its condition; what is computed is built at b. */
 void mt_masked_lanes(struct mt_unit *u, LLVMBuilderRef b, const struct mt_masked *m, struct mt_access *out);
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
+/* step_marks.c */
+int mt_may_be_shared(struct mt_unit *u,
+                     LLVMValueRef pointer); /* shared, or a generic pointer that could be */
+int mt_is_step_mark(LLVMValueRef inst);     /* volatile for the sake of lockstep=on alone? */
+void mt_settle_steps(struct mt_unit *u);    /* what is not shared is no longer volatile */
 /* Source name of what a pointer is based on; malloc'ed or NULL. */
 char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
 

@@ -16,10 +16,10 @@ def lockstep(world):
         good = world.compile(source(world, "lockstep"), level, "--mt-lockstep=on")
         for threads in (1, 2):
             same(f"{level}: with the flag", world.run_ok(good, MEMTRACE_CPU_THREADS=threads).out,
-                 "rotate: 32 of 32, count: 32 of 32\n")
+                 "rotate: 32 of 32, count: 32 of 32, tree: 2 of 2\n")
     plain = world.run_ok(world.compile(source(world, "lockstep"), "-O2")).out
     holds(f"without the flag this program shows what the flag is for: {plain!r}",
-          plain != "rotate: 32 of 32, count: 32 of 32\n")
+          plain != "rotate: 32 of 32, count: 32 of 32, tree: 2 of 2\n")
 
 
 @case("frames")
@@ -33,10 +33,13 @@ def frames(world):
 
 @case("lockstep_cta")
 def lockstep_cta(world):
-    """Warps of one CTA that add to the same elements without atomics: right where all advance alike."""
-    good = world.compile(source(world, "lockstep_cta"), "-O2", "--mt-lockstep=cta")
-    for threads in (1, 2):
-        same("with the flag", world.run_ok(good, MEMTRACE_CPU_THREADS=threads).out, "rows: 32 of 32\n")
+    """Warps of one CTA that add to the same elements without atomics, or overwrite what others read: right where all
+    advance alike."""
+    for level in OPT_LEVELS:
+        good = world.compile(source(world, "lockstep_cta"), level, "--mt-lockstep=cta")
+        for threads in (1, 2):
+            same(f"{level}: with the flag", world.run_ok(good, MEMTRACE_CPU_THREADS=threads).out,
+                 "rows: 32 of 32, relay: 96 of 96\n")
 
 
 ASSEMBLY = [

@@ -113,13 +113,20 @@ MT_BUILTIN bool mtb_nvvm_isspacep_global(const void *p)
 {
     return (uint64_t)p - mt_cpu_tls.local_base >= mt_cpu_tls.local_bytes && !mtb_nvvm_isspacep_const(p);
 }
-/* A cluster is one CTA: shared memory of rank 0 is one's own. */
+/* A cluster is one CTA: shared memory of rank 0 is one's own, and there is no other. */
+static MT_INLINE void check_rank(uint32_t rank)
+{
+    if (__builtin_expect(rank != 0, 0))
+        mt_cpu_unsupported("mapa: a cluster of several CTAs", "", 0);
+}
 MT_BUILTIN void *mtb_nvvm_mapa(void *p, uint32_t rank)
 {
+    check_rank(rank);
     return p;
 }
 MT_BUILTIN void *mtb_nvvm_mapa_shared_cluster(void *p, uint32_t rank)
 {
+    check_rank(rank);
     return p;
 }
 MT_BUILTIN uint32_t mtb_nvvm_getctarank(const void *p)
@@ -132,14 +139,17 @@ MT_BUILTIN uint32_t mtb_nvvm_getctarank_shared_cluster(const void *p)
 }
 MT_BUILTIN uint32_t mtb_ptx_mapa_shared__cluster_u32(uint32_t p, uint32_t rank)
 {
+    check_rank(rank);
     return p;
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_shared__cluster_u64(uint64_t p, uint32_t rank)
 {
+    check_rank(rank);
     return p;
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank)
 {
+    check_rank(rank);
     return p;
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u32(uint32_t p)
