@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "extract_formats.h"
 #include "extract_more.h"
 #include "../analysis/addresses.h"
 #include "../analysis/team.h"
@@ -75,7 +76,7 @@ static const char help[] =
     "\"unordered\")\n"
     "      --no-host           do not read host copies from the companion, nor host accesses; a FIFO is then "
     "read\n"
-    "                          without a spool file\n"
+    "                          without a spool file\n" MT_FORMAT_HELP
     "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
@@ -106,14 +107,20 @@ struct extract {
     const char *why; /* of a failure that is not the team's */
     struct mt_estimates estimates;
     struct mt_extract_more more;
+    struct mt_formats formats;
+    int chosen; /* --sections was given */
 };
 
 enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_THREADS };
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},          {"sections", required_argument, NULL, 's'},
-    {"same-cta", required_argument, NULL, OPT_SAME},   {"strict", no_argument, NULL, OPT_STRICT},
-    {"no-host", no_argument, NULL, OPT_NO_HOST},       MT_MORE_OPTIONS,
-    {"threads", required_argument, NULL, OPT_THREADS}, MT_COMMON_OPTIONS};
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"sections", required_argument, NULL, 's'},
+                                        {"same-cta", required_argument, NULL, OPT_SAME},
+                                        {"strict", no_argument, NULL, OPT_STRICT},
+                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        MT_MORE_OPTIONS,
+                                        MT_FORMAT_OPTIONS,
+                                        {"threads", required_argument, NULL, OPT_THREADS},
+                                        MT_COMMON_OPTIONS};
 
 static int parse_sections(struct extract *x, const char *text)
 {
@@ -166,6 +173,13 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
             break;
         case 's':
             rc = parse_sections(x, optarg);
+            x->chosen = 1;
+            break;
+        case MT_OPT_FORMAT:
+        case MT_OPT_BY:
+        case MT_OPT_EDGES:
+        case MT_OPT_TAG:
+            rc = mt_formats_option(&x->formats, o, optarg);
             break;
         case OPT_SAME:
             x->options.local = strcmp(optarg, "local") == 0;
@@ -379,6 +393,24 @@ static int write_all(struct extract *x, int complete)
     return code ? code : cut ? MT_EXIT_INPUT : 0;
 }
 
+static int write_other(struct extract *x, int *complete)
+{
+    struct mt_comm_result r = {.comm = x->comm,
+                               .source = x->source,
+                               .events = x->events,
+                               .inputs = x->inputs.paths,
+                               .ninputs = x->inputs.npaths,
+                               .sections = x->sections,
+                               .complete = *complete};
+    if (mt_comm_merged(x->comm) != 0) {
+        mt_cli_say("no memory for the transfers");
+        return MT_EXIT_FAILURE;
+    }
+    int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->out, &x->progress, &interrupted);
+    *complete &= !interrupted;
+    return code;
+}
+
 static int run(struct extract *x)
 {
     int complete, code = analyse(x);
@@ -402,7 +434,7 @@ static int run(struct extract *x)
             complete = 0;
         }
     }
-    code = write_all(x, complete);
+    code = x->formats.format == MT_FORMAT_JSON ? write_all(x, complete) : write_other(x, &complete);
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -425,8 +457,13 @@ int main(int argc, char **argv)
     mt_filter_init(&x.filter);
     mt_extract_more_init(&x.more);
     x.threads = processors();
+    x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = parse(&x, argc, argv, &output);
+    if (code == 0 && x.formats.format != MT_FORMAT_JSON && x.more.options.chosen)
+        code = mt_cli_usage("the further analyses come out as --format=json only");
+    if (code == 0)
+        code = mt_formats_check(&x.formats, &x.sections, x.chosen, output, &x.inputs.flags);
     if (code == 0) {
         x.options.transfers =
             x.sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x.more, MT_MORE_PLACEMENT);

@@ -1,0 +1,161 @@
+#include "ranges.h"
+#include <stdlib.h>
+
+enum { TIDY_FROM = 4096 }; /* ranges of a set that are worth sorting before there is no room for more */
+
+static struct mt_range_set *set_of(struct mt_ranges *r, uint64_t cta, uint32_t type)
+{
+    if (r->last && r->last_cta == cta && r->last_type == type)
+        return r->last;
+    uint64_t *at = mt_pairmap_get(&r->index, cta, type, UINT64_MAX);
+    if (!at)
+        return NULL;
+    if (*at == UINT64_MAX) {
+        if (r->nsets == r->room) {
+            size_t room = r->room ? 2 * r->room : 256;
+            struct mt_range_set *more = realloc(r->sets, room * sizeof *more);
+            if (!more)
+                return NULL;
+            r->sets = more;
+            r->room = room;
+        }
+        *at = r->nsets;
+        r->sets[r->nsets++] = (struct mt_range_set){.cta = cta, .type = type};
+    }
+    r->last_cta = cta;
+    r->last_type = type;
+    return r->last = &r->sets[*at];
+}
+
+static int by_start(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_range *)a)->start, y = ((const struct mt_range *)b)->start;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorted, and what overlaps or touches is one. */
+static void tidy(struct mt_range_set *s)
+{
+    if (s->tidy == s->n)
+        return;
+    qsort(s->list, s->n, sizeof *s->list, by_start);
+    size_t n = 0;
+    for (size_t i = 1; i < s->n; i++) {
+        struct mt_range *last = &s->list[n], next = s->list[i];
+        if (next.start > last->end)
+            s->list[++n] = next;
+        else if (next.end > last->end)
+            last->end = next.end;
+    }
+    s->n = s->tidy = n + 1;
+}
+
+static int grow(struct mt_range_set *s)
+{
+    if (s->n >= TIDY_FROM)
+        tidy(s);
+    if (s->n <= s->room / 2 && s->room)
+        return 0;
+    size_t room = s->room ? 2 * s->room : 4;
+    struct mt_range *more = realloc(s->list, room * sizeof *more);
+    if (!more)
+        return -1;
+    s->list = more;
+    s->room = room;
+    return 0;
+}
+
+/* [start, end); the top of the address space ends at its last byte. */
+static int add(struct mt_range_set *s, uint64_t start, uint64_t end)
+{
+    if (end <= start)
+        end = UINT64_MAX;
+    if (s->n) {
+        struct mt_range *last = &s->list[s->n - 1];
+        if (start >= last->start && start <= last->end) {
+            if (end > last->end)
+                last->end = end; /* of a tidy list, too, this was the highest */
+            return 0;
+        }
+    }
+    if (s->n == s->room && grow(s) != 0)
+        return -1;
+    s->list[s->n++] = (struct mt_range){start, end};
+    return 0;
+}
+
+int mt_ranges_records(struct mt_ranges *r, const struct mt_raw_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t meta = (uint32_t)records[i].w[0];
+        struct mt_range_set *s = set_of(r, records[i].w[2], meta >> 28);
+        if (!s || add(s, records[i].w[1], records[i].w[1] + (meta & MT_RAW_MAX_SIZE)) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_run(struct mt_range_set *s, const struct mt_access_run *run)
+{
+    uint32_t size = run->meta & MT_RAW_MAX_SIZE;
+    if (!run->addresses && run->count > 1 && run->stride == (int64_t)size &&
+        run->base + (uint64_t)run->count * size > run->base)
+        return add(s, run->base, run->base + (uint64_t)run->count * size);
+    for (uint32_t k = 0; k < run->count; k++) {
+        uint64_t a = run->addresses ? run->addresses[k] : run->base + k * (uint64_t)run->stride;
+        if (add(s, a, a + size) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mt_ranges_runs(struct mt_ranges *r, const struct mt_access_run *runs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct mt_range_set *s = set_of(r, runs[i].cta, runs[i].meta >> 28);
+        if (!s || add_run(s, &runs[i]) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static uint64_t order(uint64_t cta)
+{
+    return (cta & 0xffff) << 48 | (cta >> 16 & 0xffff) << 32 | cta >> 32;
+}
+
+static int by_cta(const void *a, const void *b)
+{
+    const struct mt_range_set *x = a, *y = b;
+    if (x->cta != y->cta)
+        return order(x->cta) < order(y->cta) ? -1 : 1;
+    return x->type < y->type ? -1 : x->type > y->type;
+}
+
+int mt_ranges_end(struct mt_ranges *r,
+                  int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_range *range), void *arg)
+{
+    int rc = 0;
+    qsort(r->sets, r->nsets, sizeof *r->sets, by_cta);
+    for (size_t i = 0; i < r->nsets; i++) {
+        struct mt_range_set *s = &r->sets[i];
+        if (rc == 0)
+            tidy(s);
+        for (size_t k = 0; k < s->n && rc == 0; k++)
+            rc = f(arg, s->cta, s->type, &s->list[k]);
+        free(s->list);
+    }
+    r->nsets = 0;
+    r->last = NULL;
+    mt_pairmap_clear(&r->index);
+    return rc;
+}
+
+void mt_ranges_free(struct mt_ranges *r)
+{
+    for (size_t i = 0; i < r->nsets; i++)
+        free(r->sets[i].list);
+    free(r->sets);
+    mt_pairmap_free(&r->index);
+    *r = (struct mt_ranges){.nsets = 0};
+}
