@@ -217,6 +217,8 @@ static void finish(struct mt_op *op, int owned)
 {
     struct mt_stream *s = op->stream;
     pthread_mutex_lock(&lock);
+    hold(s); /* whenever the lock is free, another may end what is left in the stream, and the stream with it
+              */
     take_first(s);
     int empty = !s->first;
     if (owned) {
@@ -227,6 +229,7 @@ static void finish(struct mt_op *op, int owned)
     pump(empty ? NULL : s, 1);
     if (empty)
         let_go(s);
+    let_go(s);
     pthread_mutex_unlock(&lock);
 }
 
