@@ -196,7 +196,8 @@ static int start(struct mt_op *op)
     l->run.done = done;
     l->run.done_ctx = l;
     if (l->trace) {
-        l->run.flush = mt_trace_append;
+        l->run.flush = mt_trace_compact() ? NULL : mt_trace_append;
+        l->run.flush_runs = mt_trace_compact() ? mt_trace_append_runs : NULL;
         l->run.flush_ctx = l->trace;
     }
     l->run.channel = l->context;

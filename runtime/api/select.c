@@ -166,6 +166,8 @@ static void device_heap(void *base, uint64_t bytes)
 
 static void start(void)
 {
+    if (mt_trace_compact())
+        mt_cpu_set_compact();
     mt_cpu_set_buffer(mt_options()->buffer);
     mt_cpu_set_stack(mt_options()->cpu_stack);
     mt_check_start();

@@ -26,6 +26,8 @@ static char first_name[256];               /* its file name */
 struct mt_companion {
     pthread_mutex_t lock;
     struct mt_file file;
+    int (*write)(void *self, const char *lines, size_t bytes); /* instead of the file, or NULL */
+    void *self;
     char *path;
     int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
     char *out;
@@ -40,7 +42,7 @@ struct mt_companion {
 
 static void turn_off(struct mt_companion *c, const char *why)
 {
-    if (!c->off)
+    if (!c->off && !c->write)
         mt_report_file("%s; this companion is incomplete", why);
     pthread_mutex_lock(&first_lock);
     if (first == c)
@@ -65,11 +67,31 @@ static int wake(struct mt_companion *c)
     return rc;
 }
 
+/* What comes in pieces of the log may end inside a line: that waits for its rest. */
+static void write_lines(struct mt_companion *c)
+{
+    const char *last = memrchr(c->out, '\n', c->n);
+    size_t whole = last ? (size_t)(last + 1 - c->out) : 0;
+    if (!whole)
+        return;
+    if (c->write(c->self, c->out, whole)) {
+        turn_off(c, "");
+        return;
+    }
+    memmove(c->out, c->out + whole, c->n - whole);
+    c->n -= whole;
+    c->flushed_ns = mt_now_ns();
+}
+
 static void write_out(struct mt_companion *c)
 {
     size_t done;
     if (c->off || c->n == 0 || mt_forked())
         return;
+    if (c->write) {
+        write_lines(c);
+        return;
+    }
     if (wake(c)) {
         if (c->n > HELD)
             turn_off(c, "a companion's FIFO has no reader and its lines fill the memory set aside");
@@ -144,7 +166,7 @@ static void put_header(struct mt_companion *c, const struct mt_companion_head *h
     mt_json_string(&c->line, "clock", "CLOCK_MONOTONIC");
     mt_json_u64(&c->line, "start_ns", process_start());
     mt_json_string(&c->line, "trace", h->trace);
-    mt_json_string(&c->line, "format", "raw");
+    mt_json_string(&c->line, "format", h->format ? h->format : "raw");
     mt_json_u64(&c->line, "stream", h->stream);
     put_line(c);
 }
@@ -218,6 +240,23 @@ struct mt_companion *mt_companion_open(const char *path, const struct mt_compani
     return c;
 }
 
+struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
+                                         int (*write)(void *self, const char *lines, size_t bytes),
+                                         void *self, char *why, size_t size)
+{
+    struct mt_companion *c = calloc(1, sizeof *c);
+    if (!c) {
+        snprintf(why, size, "%s: out of memory", head->trace);
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->file.fd = -1;
+    c->write = write;
+    c->self = self;
+    put_header(c, head);
+    return c;
+}
+
 void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
 {
     mt_json_begin(j, "launch");
@@ -265,6 +304,17 @@ static void leave(struct mt_companion *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+void mt_companion_kernel(struct mt_companion *c, uint64_t id, const char *name)
+{
+    if (!enter(c))
+        return;
+    mt_json_begin(&c->line, "kernel");
+    mt_json_u64(&c->line, "id", id);
+    mt_json_string(&c->line, "name", name);
+    put_line(c);
+    leave(c);
+}
+
 void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l)
 {
     if (!enter(c))
@@ -292,6 +342,8 @@ void mt_companion_flush(struct mt_companion *c, int force)
 {
     if (!enter(c))
         return;
+    if (force)
+        catch_up(c);
     if (force || mt_now_ns() - c->flushed_ns > FLUSH_NS)
         write_out(c);
     leave(c);

@@ -16,6 +16,7 @@ struct mt_companion_head {
     unsigned sms;
     const char *trace; /* file name of the trace, without folder */
     uint64_t stream;
+    const char *format; /* of the trace; NULL: "raw" */
 };
 
 struct mt_launch_line {
@@ -49,9 +50,16 @@ struct mt_companion_end {
 /* NULL: *why is a sentence for the user. */
 struct mt_companion *mt_companion_open(const char *path, const struct mt_companion_head *head, char *why,
                                        size_t size);
+/* The same lines into a compact trace: `write` gets whole lines and returns 0 or an errno value; the
+ * companion is then off without a word. One call at a time. */
+struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
+                                         int (*write)(void *self, const char *lines, size_t bytes),
+                                         void *self, char *why, size_t size);
+/* A `kernel` line: what the chunks of a compact trace call it. */
+void mt_companion_kernel(struct mt_companion *c, uint64_t id, const char *name);
 void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l);
 void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why);
-/* Writes what waits in memory. force 0: only if the last time is a while ago. */
+/* Writes what waits in memory. force 0: only if the last time is a while ago; 1: the log, too. */
 void mt_companion_flush(struct mt_companion *c, int force);
 /* Catches up with the log and writes an `end` line, unless nothing came since the last one. */
 void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e);

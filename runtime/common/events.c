@@ -314,6 +314,13 @@ void mt_event_check(const struct mt_event_check *c)
     end();
 }
 
+static _Atomic uint64_t site_tables;
+
+uint64_t mt_log_sites(void)
+{
+    return site_tables;
+}
+
 void mt_event_sites(const struct mt_image *image)
 {
     const struct mt_image_site *site = image->head->sites;
@@ -332,4 +339,5 @@ void mt_event_sites(const struct mt_image *image)
         mt_log_line(&j);
     }
     mt_json_free(&j);
+    site_tables++;
 }

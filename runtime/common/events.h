@@ -15,6 +15,8 @@ int mt_tracing(void);
 uint64_t mt_event_seq(void);
 /* The number that the next event gets: those of all before it are lower. */
 uint64_t mt_event_next(void);
+/* Tables of sites in the log so far. */
+uint64_t mt_log_sites(void);
 /* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. */
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
                         const struct mt_host_site *site);

@@ -236,6 +236,15 @@ int mt_file_write(struct mt_file *f, const void *data, size_t bytes, int64_t off
     return rc;
 }
 
+const char *mt_file_reason(int error)
+{
+    if (error == EPIPE)
+        return "its reader closed the FIFO";
+    if (error == EFBIG)
+        return "the file size limit is reached (ulimit -f)";
+    return strerror(error);
+}
+
 int mt_file_cut(struct mt_file *f, uint64_t bytes)
 {
     if (f->fd < 0 || forked)

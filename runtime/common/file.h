@@ -28,6 +28,8 @@ int mt_file_open(struct mt_file *file, const char *path, enum mt_file_mode mode,
  * written. 0 or an errno value (EPIPE: the FIFO's reader is gone). Never raises SIGPIPE or SIGXFSZ. Calls
  * with an offset may overlap in time. */
 int mt_file_write(struct mt_file *file, const void *data, size_t bytes, int64_t offset, size_t *done);
+/* What such a value means, in words for the user. */
+const char *mt_file_reason(int error);
 /* Cuts a regular file; 0 or an errno value. */
 int mt_file_cut(struct mt_file *file, uint64_t bytes);
 void mt_file_close(struct mt_file *file);

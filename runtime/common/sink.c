@@ -24,22 +24,14 @@ struct mt_sink {
     char error[256];
 };
 
-static const char *reason(int error)
-{
-    if (error == EPIPE)
-        return "its reader closed the FIFO";
-    if (error == EFBIG)
-        return "the file size limit is reached (ulimit -f)";
-    return strerror(error);
-}
-
 static void fail(struct mt_sink *s, uint64_t at, int error)
 {
     pthread_mutex_lock(&s->lock);
     if (at < s->fail_offset)
         s->fail_offset = at;
     if (!s->off)
-        snprintf(s->error, sizeof s->error, "%s after %llu bytes", reason(error), (unsigned long long)at);
+        snprintf(s->error, sizeof s->error, "%s after %llu bytes", mt_file_reason(error),
+                 (unsigned long long)at);
     s->off = 1;
     pthread_mutex_unlock(&s->lock);
 }

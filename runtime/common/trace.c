@@ -1,4 +1,5 @@
 #include "trace.h"
+#include "compact.h"
 #include "events.h"
 #include "file.h"
 #include "json.h"
@@ -17,7 +18,10 @@
 
 struct mt_trace {
     uint64_t n;
-    struct mt_sink *sink; /* NULL: could not be opened, or closed */
+    /* One of the two; NULL: could not be opened, or closed. */
+    struct mt_sink *sink;
+    struct mt_compact *compact;
+    uint64_t bytes; /* of the compact trace before this launch */
     struct mt_companion *companion;
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
@@ -31,7 +35,7 @@ struct mt_trace {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
 static struct mt_trace *traces;
 static uint64_t count;
-static struct mt_companion_head head = {"cpu", "", 0, NULL, 0};
+static struct mt_companion_head head = {.device = "cpu", .device_name = ""};
 
 void mt_trace_device(const char *kind, const char *name, unsigned sms)
 {
@@ -57,24 +61,86 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
     return 0;
 }
 
+/* ---- raw or compact ---- */
+
+#define SUFFIX ".mtc"
+
+int mt_trace_compact(void)
+{
+    return mt_options()->format == MT_FORMAT_COMPACT;
+}
+
+static int is_open(const struct mt_trace *t)
+{
+    return t->sink || t->compact;
+}
+
+static int is_on(const struct mt_trace *t)
+{
+    return t->compact ? mt_compact_on(t->compact) : t->sink && mt_sink_on(t->sink);
+}
+
+static const char *error_of(const struct mt_trace *t)
+{
+    return t->compact ? mt_compact_error(t->compact) : t->sink ? mt_sink_error(t->sink) : "";
+}
+
+/* 1 when the launch's accesses will stand in the file. */
+static int begin_file(struct mt_trace *t, const struct mt_launch_line *l)
+{
+    if (!t->compact)
+        return t->sink && !mt_sink_begin(t->sink, l->kernel);
+    t->bytes = mt_compact_bytes(t->compact);
+    return !mt_compact_begin(t->compact, l);
+}
+
+/* Returns how many records there are of the launch. */
+static uint64_t end_file(struct mt_trace *t)
+{
+    uint64_t written = t->compact ? mt_compact_end(t->compact) : mt_sink_end(t->sink);
+    mt_selection_wrote(t->compact ? mt_compact_bytes(t->compact) - t->bytes : written * MT_RAW_RECORD_SIZE);
+    return written;
+}
+
+static void close_file(struct mt_trace *t)
+{
+    mt_sink_close(t->sink);
+    mt_compact_close(t->compact);
+    t->sink = NULL;
+    t->compact = NULL;
+}
+
+static int has_suffix(const char *path)
+{
+    size_t n = strlen(path);
+    return n >= strlen(SUFFIX) && !strcmp(path + n - strlen(SUFFIX), SUFFIX);
+}
+
 static void open_files(struct mt_trace *t)
 {
     char path[PATH_MAX - 8], meta[PATH_MAX];
     const struct mt_options *o = mt_options();
-    if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path)) {
+    int compact = mt_trace_compact();
+    if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path - strlen(SUFFIX))) {
         snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
         mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
         return;
     }
+    if (compact && !has_suffix(path))
+        strcat(path, SUFFIX);
     snprintf(meta, sizeof meta, "%s.meta", path);
     struct mt_companion_head h = head;
     h.trace = strrchr(path, '/') + 1;
     h.stream = t->n;
+    h.format = compact ? "compact" : "raw";
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
-    t->sink = mt_sink_open(path, t->why, sizeof t->why);
-    if (!t->sink)
+    if (compact)
+        t->compact = mt_compact_open(path, &h, (int)o->level, t->why, sizeof t->why);
+    else
+        t->sink = mt_sink_open(path, t->why, sizeof t->why);
+    if (!is_open(t))
         mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
     else
         mt_say("stream %llu is traced into %s", (unsigned long long)t->n, path);
@@ -105,16 +171,21 @@ int64_t mt_trace_number(const struct mt_trace *t)
     return t ? (int64_t)t->n : -1;
 }
 
-void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
+void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 {
-    l->seq = mt_event_seq();
     l->stream = mt_trace_number(t);
-    l->begin_ns = mt_now_ns();
     l->traced = 0;
     if (!t || mt_forked())
         return;
     t->busy = 1;
-    l->traced = t->sink && !mt_sink_begin(t->sink, l->kernel);
+    l->traced = begin_file(t, l);
+}
+
+void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
+{
+    l->seq = mt_event_seq();
+    l->begin_ns = mt_now_ns();
+    mt_trace_open_launch(t, l);
 }
 
 void mt_trace_append(void *trace, const void *records, size_t n)
@@ -122,6 +193,13 @@ void mt_trace_append(void *trace, const void *records, size_t n)
     struct mt_trace *t = trace;
     if (t->sink)
         mt_sink_append(t->sink, records, n);
+}
+
+void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
+{
+    struct mt_trace *t = trace;
+    if (t->compact)
+        mt_compact_append(t->compact, runs, n, accesses);
 }
 
 /* Do the records of a launch agree with the program's own count? What has no record may have been counted. A
@@ -166,20 +244,20 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         mt_json_free(&j);
         return;
     }
-    uint64_t written = l->traced ? mt_sink_end(t->sink) : 0;
+    uint64_t written = l->traced ? end_file(t) : 0;
     t->written += written;
-    mt_selection_wrote(written * MT_RAW_RECORD_SIZE);
     t->counted += l->records;
     t->launches++;
     if (l->records != written) {
         t->lost += l->records > written ? l->records - written : 0;
-        if (!t->why[0] || t->sink)
+        if (!t->why[0] || is_open(t))
             snprintf(t->why, sizeof t->why, "%s",
-                     t->sink && *mt_sink_error(t->sink) ? mt_sink_error(t->sink)
-                                                        : "the device counted other records than arrived");
+                     *error_of(t) ? error_of(t) : "the device counted other records than arrived");
     }
     check_counts(t, l);
     mt_companion_launch(t->companion, l);
+    if (t->compact)
+        mt_compact_launch(t->compact, l);
     t->busy = 0;
 }
 
@@ -193,8 +271,7 @@ void mt_trace_drop(struct mt_trace *t, uint64_t launches)
 static void end_companion(struct mt_trace *t)
 {
     int whole = t->closed ? t->whole
-                          : t->sink && mt_sink_on(t->sink) && t->written == t->counted && !t->busy &&
-                                !t->dropped && !t->disagree;
+                          : is_on(t) && t->written == t->counted && !t->busy && !t->dropped && !t->disagree;
     t->whole = whole;
     if (t->dropped)
         snprintf(t->why, sizeof t->why, "the program ended before %llu launches of this stream did",
@@ -202,13 +279,17 @@ static void end_companion(struct mt_trace *t)
     else if (t->busy)
         snprintf(t->why, sizeof t->why, "the program ended during a launch");
     if (!t->told && !whole) {
-        if (t->sink && !mt_sink_on(t->sink))
-            snprintf(t->why, sizeof t->why, "%s", mt_sink_error(t->sink));
+        if (is_open(t) && !is_on(t))
+            snprintf(t->why, sizeof t->why, "%s", error_of(t));
         mt_companion_lost(t->companion, t->lost, t->why);
+        if (t->compact)
+            mt_compact_lost(t->compact, t->lost, t->why);
         t->told = 1;
     }
     struct mt_companion_end e = {t->written, t->counted, t->launches, whole && !mt_log_dropped()};
     mt_companion_end(t->companion, &e);
+    if (t->compact)
+        mt_compact_last(t->compact, &e);
 }
 
 void mt_trace_close(struct mt_trace *t)
@@ -218,8 +299,14 @@ void mt_trace_close(struct mt_trace *t)
     end_companion(t);
     mt_companion_park(t->companion);
     t->closed = 1;
-    mt_sink_close(t->sink);
-    t->sink = NULL;
+    close_file(t);
+}
+
+static void flush_lines(struct mt_trace *t)
+{
+    mt_companion_flush(t->companion, 0);
+    if (t->compact)
+        mt_compact_flush(t->compact);
 }
 
 void mt_trace_flush(void)
@@ -228,7 +315,7 @@ void mt_trace_flush(void)
         return;
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next)
-        mt_companion_flush(t->companion, 0);
+        flush_lines(t);
     pthread_mutex_unlock(&lock);
 }
 
@@ -243,8 +330,7 @@ void mt_trace_finish(void)
             continue; /* a thread still writes; the process is about to end */
         mt_companion_close(t->companion);
         t->companion = NULL;
-        mt_sink_close(t->sink);
-        t->sink = NULL;
+        close_file(t);
     }
     if (!count && mt_selection_left_out())
         mt_note("no launch is traced: %llu were left out (MEMTRACE_KERNELS, MEMTRACE_LAUNCHES or "

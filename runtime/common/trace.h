@@ -22,6 +22,13 @@ struct mt_trace *mt_trace_open(void);
 int64_t mt_trace_number(const struct mt_trace *t);
 /* Fills seq, stream, begin_ns and traced of *l. t NULL: a launch that is not to be traced. */
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l);
+/* The same of a launch that has its seq and begin_ns already. */
+void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l);
+/* Under MEMTRACE_FORMAT=compact: traces take runs (mt_trace_append_runs), not records. */
+int mt_trace_compact(void);
+/* Has the signature of mt_cpu_launch.flush_runs. */
+struct mt_access_run;
+void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t count, uint64_t accesses);
 /* Has the signature of mt_cpu_launch.flush; `trace` is the struct mt_trace. */
 void mt_trace_append(void *trace, const void *records, size_t count);
 /* l->records, untraced and status are the device's; writes the launch line. */

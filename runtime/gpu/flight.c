@@ -107,6 +107,13 @@ static int is_open(struct mt_flight *f)
     return f->queue->open == f;
 }
 
+static void complain(struct mt_flight *f)
+{
+    if (!f->dropped)
+        mt_report("kernel %s: no memory for records that wait for an earlier launch; its trace is incomplete",
+                  f->launch.line.kernel);
+}
+
 static void hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
 {
     if (f->nheld + n > f->held_cap) {
@@ -114,10 +121,7 @@ static void hold(struct mt_flight *f, const struct mt_raw_record *records, size_
         struct mt_raw_record *more =
             cap * sizeof *more > HELD_MAX ? NULL : realloc(f->held, cap * sizeof *more);
         if (!more) {
-            if (!f->dropped)
-                mt_report("kernel %s: no memory for records that wait for an earlier launch; its trace is "
-                          "incomplete",
-                          f->launch.line.kernel);
+            complain(f);
             f->dropped += n;
             return;
         }
@@ -128,15 +132,98 @@ static void hold(struct mt_flight *f, const struct mt_raw_record *records, size_
     f->nheld += n;
 }
 
+/* A block that is not in use stays for the next launch. Reader only. */
+static struct mt_gather *spare;
+
+static struct mt_gather *take_block(void)
+{
+    struct mt_gather *g = spare ? spare : malloc(sizeof *g);
+    spare = NULL;
+    return g;
+}
+
+static void give_block(struct mt_gather *g)
+{
+    if (spare)
+        free(g);
+    else
+        spare = g;
+}
+
+static void hand_on(struct mt_flight *f, struct mt_gather *g)
+{
+    if (g->runs)
+        mt_trace_append_runs(f->queue->trace, g->run, g->runs, g->accesses);
+}
+
+/* Hands on what was gathered; one block stays, empty. */
+static void hand_on_all(struct mt_flight *f)
+{
+    while (f->gathered) {
+        struct mt_gather *g = f->gathered;
+        hand_on(f, g);
+        f->gathered = g->next;
+        if (g == f->filling)
+            break;
+        give_block(g);
+    }
+    f->gathered = f->filling;
+    f->blocks = f->filling != NULL;
+    if (f->filling)
+        mt_gather_clear(f->filling);
+}
+
+/* An empty block behind the others. 0: no memory. */
+static int add_block(struct mt_flight *f)
+{
+    size_t bytes = sizeof *f->filling;
+    struct mt_gather *g = (f->blocks + 1) * bytes > HELD_MAX ? NULL : take_block();
+    if (!g)
+        return 0;
+    mt_gather_clear(g);
+    if (f->filling)
+        f->filling->next = g;
+    else
+        f->gathered = g;
+    f->filling = g;
+    f->blocks++;
+    return 1;
+}
+
+/* The number of the packet's site in the process. Where the code of several files makes one program, their
+ * numbers overlap. */
+static uint32_t site_of(const struct mt_flight *f, uint32_t site)
+{
+    const struct mt_image *image = f->launch.image;
+    return !image || image->peer || site >= image->head->nsites ? 0 : image->site_base + site;
+}
+
+static void gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)
+{
+    uint32_t site = site_of(f, p->site);
+    uint64_t from = 0;
+    while (from < total) {
+        uint64_t n = f->filling ? mt_gather_put(f->filling, p, from, site) : 0;
+        from += n;
+        if (n)
+            continue;
+        if (first && f->filling)
+            hand_on_all(f);
+        else if (!add_block(f))
+            break;
+    }
+    if (from == total)
+        return;
+    complain(f);
+    f->dropped += total - from;
+}
+
 /* The first of a queue becomes open: what it held goes out. Reader only. */
 static void open_first(struct mt_queue *q, struct mt_flight *f)
 {
-    struct mt_launch_line *l = &f->launch.line;
-    uint64_t seq = l->seq, begin = l->begin_ns;
     q->open = f;
-    mt_trace_begin(q->trace, l);
-    l->seq = seq; /* of the call, not of now */
-    l->begin_ns = begin;
+    mt_trace_open_launch(q->trace, &f->launch.line);
+    hand_on_all(f);
     if (f->nheld)
         mt_trace_append(q->trace, f->held, f->nheld);
     free(f->held);
@@ -153,6 +240,10 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
     pthread_mutex_unlock(&lock);
     if (first && !is_open(f))
         open_first(f->queue, f);
+    if (mt_trace_compact()) {
+        gather(f, p, total, first);
+        from = total;
+    }
     while (from < total) {
         size_t n = mt_packet_expand(p, from, records, EXPAND);
         if (first)
@@ -193,6 +284,7 @@ static void finish(struct mt_queue *q, struct mt_flight *f)
     }
     if (!is_open(f))
         open_first(q, f);
+    hand_on_all(f);
     l->records = f->counted > f->taken ? f->counted : f->taken;
     if (f->gone)
         l->records++; /* how many are missing is not known; one stands for them */
@@ -220,6 +312,14 @@ static struct mt_flight *next_complete(struct mt_queue **in)
     return f;
 }
 
+static void free_gathered(struct mt_flight *f)
+{
+    for (struct mt_gather *g = f->gathered, *next; g; g = next) {
+        next = g->next;
+        give_block(g);
+    }
+}
+
 unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
 {
     struct mt_queue *q;
@@ -235,6 +335,7 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
             q->last = &q->first;
         pthread_cond_broadcast(&left);
         pthread_mutex_unlock(&lock);
+        free_gathered(f);
         free(f->held);
         free(f);
         n++;

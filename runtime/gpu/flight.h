@@ -10,6 +10,7 @@
 #ifndef MT_GPU_FLIGHT_H
 #define MT_GPU_FLIGHT_H
 #include "api/gpu.h"
+#include "gather.h"
 #include "ring.h"
 
 struct mt_gpu_device;
@@ -34,6 +35,9 @@ struct mt_flight {
     struct mt_flight *next; /* of the queue */
     struct mt_raw_record *held;
     size_t nheld, held_cap;
+    /* Compact traces: what has come and is not handed on, in order; the last one is being filled. */
+    struct mt_gather *gathered, *filling;
+    size_t blocks;
     uint64_t dropped; /* records for which there was no memory */
 };
 

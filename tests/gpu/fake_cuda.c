@@ -297,10 +297,20 @@ static void must(int right, const char *what)
     }
 }
 
+int fake_compact;
+
+int mt_trace_compact(void)
+{
+    return fake_compact;
+}
+
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 {
-    if (!t)
-        return; /* any thread, at any time */
+    must(!t, "begin of a launch that has its number"); /* NULL: any thread, at any time */
+}
+
+void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
+{
     must(!t->open, "begin within a launch");
     t->open = 1;
     t->launches = realloc(t->launches, (t->count + 1) * sizeof *t->launches);
@@ -313,10 +323,28 @@ void mt_trace_append(void *trace, const void *records, size_t n)
 {
     struct mt_trace *t = trace;
     must(t->open, "append outside of a launch");
+    must(!fake_compact || n == 1, "records in a compact trace");
     struct fake_launch *f = &t->launches[t->count - 1];
     f->records = realloc(f->records, (f->count + n) * sizeof *f->records);
     memcpy(f->records + f->count, records, n * sizeof *f->records);
     f->count += n;
+}
+
+/* As the records that the runs stand for. */
+void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
+{
+    must(fake_compact, "runs in a raw trace");
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_access_run *r = &runs[i];
+        must(r->count == (uint32_t)__builtin_popcount(r->mask) && r->warp < 32, "a run that is none");
+        for (uint32_t k = 0; k < r->count; k++) {
+            uint64_t address = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
+            struct mt_raw_record one = {{(uint64_t)r->smid << 32 | r->meta, address, r->cta}};
+            mt_trace_append(trace, &one, 1);
+        }
+        accesses -= r->count;
+    }
+    must(accesses == 0, "accesses that are not in the runs");
 }
 
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cuda_runtime_api.h>
 #include "common/trace.h"
+#include "memtrace/device.h"
 #include "memtrace/record.h"
 
 struct fake_stream;
@@ -19,6 +20,7 @@ extern int fake_capturing;            /* all streams are being captured */
 extern cudaError_t fake_stream_error; /* what StreamQuery and MemcpyAsync say from now on */
 extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
 
+extern int fake_compact;    /* MEMTRACE_FORMAT=compact */
 extern unsigned fake_every; /* MEMTRACE_SAMPLE=cta:N; before the first launch */
 
 struct fake_launch {

@@ -470,9 +470,10 @@ static void at_exit(void **state)
     fake_trace_free(t);
 }
 
-/* With an argument n, every n-th CTA is traced. */
+/* With an argument n, every n-th CTA is traced; with two, into compact traces. */
 int main(int argc, char **argv)
 {
+    fake_compact = argc > 2;
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_launch),  cmocka_unit_test(two_streams), cmocka_unit_test(overtaking),

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "gpu/gather.h"
 #include "gpu/ring.h"
 
 #define SLOTS 64
@@ -209,6 +210,63 @@ static void blocks(void **state)
     }
 }
 
+static void check_run(const struct mt_access_run *r, uint32_t mask, uint32_t count, uint64_t base,
+                      uint32_t meta)
+{
+    assert_int_equal(r->mask, mask);
+    assert_int_equal(r->count, count);
+    assert_true(r->base == base);
+    assert_int_equal(r->meta, meta);
+    assert_true(r->cta == 0x500060007u);
+    assert_int_equal(r->smid, 3);
+    assert_int_equal(r->warp, 9);
+    assert_int_equal(r->site, 77);
+}
+
+/* Packets as runs: warps and sites stay, lanes with block copies of their own lengths come one by one. */
+static void gathered(void **state)
+{
+    static struct mt_gather g;
+    struct mt_packet p = {.kind = MT_PACKET_REGULAR,
+                          .smid = 3,
+                          .mask = 0xf0f0,
+                          .meta = 1u << 28 | 4,
+                          .site = 5,
+                          .warp = 9,
+                          .cta = 0x500060007u,
+                          .words = {4096, (uint64_t)-4}};
+    mt_gather_clear(&g);
+    assert_int_equal(mt_gather_put(&g, &p, 0, 77), 8);
+    check_run(&g.run[0], 0xf0f0, 8, 4096, 1u << 28 | 4);
+    assert_int_equal(g.run[0].stride, -4);
+    assert_null(g.run[0].addresses);
+    p.kind = MT_PACKET_LANES;
+    p.mask = 0x80000005;
+    p.words[2] = 12345;
+    assert_int_equal(mt_gather_put(&g, &p, 0, 77), 3);
+    check_run(&g.run[1], 0x80000005, 3, 4096, 1u << 28 | 4);
+    assert_memory_equal(g.run[1].addresses, p.words, 3 * sizeof *p.words);
+    const uint64_t most = MT_RAW_MAX_SIZE, pieces = MT_GATHER_RUNS + 100;
+    p.kind = MT_PACKET_BLOCKS;
+    p.mask = 6;
+    p.meta = 2u << 28;
+    p.words[0] = 64;
+    p.words[1] = 10;
+    p.words[2] = 1 << 20;
+    p.words[3] = pieces * most - 1;
+    assert_int_equal(mt_gather_put(&g, &p, 0, 77), MT_GATHER_RUNS - 2);
+    check_run(&g.run[2], 2, 1, 64, 2u << 28 | 10);
+    check_run(&g.run[3], 4, 1, 1 << 20, (uint32_t)(2u << 28 | most));
+    assert_int_equal(g.accesses, 8 + 3 + MT_GATHER_RUNS - 2);
+    assert_int_equal(mt_gather_put(&g, &p, 1, 77), 0); /* full */
+    mt_gather_clear(&g);
+    uint64_t before = MT_GATHER_RUNS - 2, left = mt_packet_count(&p) - before;
+    assert_int_equal(mt_gather_put(&g, &p, before, 77), left);
+    assert_int_equal(g.accesses, left);
+    check_run(&g.run[0], 4, 1, (1 << 20) + (before - 1) * most, (uint32_t)(2u << 28 | most));
+    check_run(&g.run[left - 1], 4, 1, (1 << 20) + (pieces - 1) * most, (uint32_t)(2u << 28 | (most - 1)));
+}
+
 static void damaged(void **state)
 {
     for (uint64_t kind = 0; kind < 8; kind += kind ? 1 : 5) { /* 0, 5, 6, 7: there are no such kinds */
@@ -287,9 +345,9 @@ static void concurrent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(regular),      cmocka_unit_test(laps),
-                                       cmocka_unit_test(lanes),        cmocka_unit_test(deltas),
-                                       cmocka_unit_test(word_by_word), cmocka_unit_test(blocks),
-                                       cmocka_unit_test(damaged),      cmocka_unit_test(concurrent)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regular),  cmocka_unit_test(laps),         cmocka_unit_test(lanes),
+        cmocka_unit_test(deltas),   cmocka_unit_test(word_by_word), cmocka_unit_test(blocks),
+        cmocka_unit_test(gathered), cmocka_unit_test(damaged),      cmocka_unit_test(concurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
