@@ -1,0 +1,130 @@
+#define _GNU_SOURCE
+#include "table.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put(struct mt_table *t, char *text)
+{
+    if (!text)
+        t->failed = 1;
+    if (!text || t->count == 0 || t->at >= t->columns) {
+        free(text);
+        return;
+    }
+    for (char *p = text; *p; p++) /* a name of a kernel may hold anything */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = ' ';
+    t->rows[t->count - 1].cell[t->at++] = text;
+}
+
+void mt_table_row(struct mt_table *t, uint64_t weight)
+{
+    if (t->count == t->room) {
+        size_t room = t->room ? 2 * t->room : 32;
+        struct mt_table_row *rows = realloc(t->rows, room * sizeof *rows);
+        if (!rows) {
+            t->failed = 1;
+            return;
+        }
+        t->rows = rows;
+        t->room = room;
+    }
+    t->rows[t->count] = (struct mt_table_row){.weight = weight, .number = t->count};
+    t->count++;
+    t->at = 0;
+}
+
+void mt_table_init(struct mt_table *t, const char *title, const char *heads)
+{
+    memset(t, 0, sizeof *t);
+    t->title = title;
+    mt_table_row(t, UINT64_MAX);
+    while (*heads && t->columns < MT_TABLE_COLUMNS) {
+        size_t n = strcspn(heads, "|");
+        unsigned right = *heads == '>';
+        t->right |= right << t->columns++;
+        put(t, strndup(heads + right, n - right));
+        heads += n + (heads[n] == '|');
+    }
+}
+
+void mt_table_text(struct mt_table *t, const char *text)
+{
+    put(t, strdup(text));
+}
+
+void mt_table_say(struct mt_table *t, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    put(t, text);
+}
+
+void mt_table_u64(struct mt_table *t, uint64_t n)
+{
+    mt_table_say(t, "%" PRIu64, n);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct mt_table_row *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Columns on a screen: bytes that begin a character of UTF-8. */
+static int width_of(const char *s)
+{
+    int n = 0;
+    for (; s && *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_row(const struct mt_table *t, const struct mt_table_row *row, const int *width, FILE *f)
+{
+    fputs(" ", f);
+    for (unsigned c = 0; c < t->columns; c++) {
+        const char *text = row->cell[c] ? row->cell[c] : "";
+        int fill = width[c] - width_of(text);
+        if (t->right >> c & 1)
+            fprintf(f, " %*s%s", fill, "", text);
+        else
+            fprintf(f, " %s%*s", text, c + 1 < t->columns ? fill : 0, "");
+        if (c + 1 < t->columns)
+            fputc(' ', f);
+    }
+    fputc('\n', f);
+}
+
+int mt_table_print(struct mt_table *t, FILE *f, size_t most)
+{
+    int width[MT_TABLE_COLUMNS] = {0}, failed = t->failed;
+    if (!failed) {
+        qsort(t->rows + 1, t->count - 1, sizeof *t->rows, by_weight);
+        size_t shown = t->count - 1 > most ? most + 1 : t->count;
+        for (size_t i = 0; i < shown; i++)
+            for (unsigned c = 0; c < t->columns; c++)
+                width[c] = width_of(t->rows[i].cell[c]) > width[c] ? width_of(t->rows[i].cell[c]) : width[c];
+        fprintf(f, "\n%s\n", t->title);
+        for (size_t i = 0; i < shown && t->count > 1; i++)
+            print_row(t, &t->rows[i], width, f);
+        if (t->count == 1)
+            fputs("  (none)\n", f);
+        if (shown < t->count)
+            fprintf(f, "  ... and %zu more\n", t->count - shown);
+    }
+    for (size_t i = 0; i < t->count; i++)
+        for (unsigned c = 0; c < MT_TABLE_COLUMNS; c++)
+            free(t->rows[i].cell[c]);
+    free(t->rows);
+    memset(t, 0, sizeof *t);
+    return failed ? -1 : 0;
+}

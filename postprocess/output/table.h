@@ -1,0 +1,35 @@
+/* Tables of text for people: columns as wide as they need to be, words to the left, numbers to the right.
+ * Rows come out by descending weight, those of equal weight in the order in which they came. */
+#ifndef MT_OUTPUT_TABLE_H
+#define MT_OUTPUT_TABLE_H
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { MT_TABLE_COLUMNS = 12 };
+
+struct mt_table {
+    const char *title;
+    unsigned columns;
+    struct mt_table_row {
+        char *cell[MT_TABLE_COLUMNS];
+        uint64_t weight;
+        size_t number;
+    } *rows; /* rows[0]: the heads */
+    size_t count, room;
+    unsigned at;    /* column that comes next in the last row */
+    unsigned right; /* a bit per column of numbers */
+    int failed;     /* no memory: nothing is printed then */
+};
+
+/* `heads`: column titles separated by '|'; one that begins with '>' is of numbers. */
+void mt_table_init(struct mt_table *t, const char *title, const char *heads);
+void mt_table_row(struct mt_table *t, uint64_t weight);
+/* The next cell of the row. */
+void mt_table_text(struct mt_table *t, const char *text);
+void mt_table_u64(struct mt_table *t, uint64_t n);
+__attribute__((format(printf, 2, 3))) void mt_table_say(struct mt_table *t, const char *format, ...);
+/* At most `most` rows and how many there are besides; "(none)" for an empty one. Frees the table. 0, or -1
+ * without memory. Errors of writing are the stream's. */
+int mt_table_print(struct mt_table *t, FILE *f, size_t most);
+#endif
