@@ -60,6 +60,8 @@ static const char help[] =
     "      --sample=N              reuse: look at one of N lines, a power of two (1: all)\n"
     "      --top=N                 sharing: name so many lines per launch (10)\n"
     "      --devices=N             placement: so many devices (2)\n"
+    "      --format=text           tables for people instead of JSON: volumes by kernel, and the further "
+    "analyses\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
     "                          Both filters choose what is reported. Every record is still read, because any "
@@ -363,6 +365,28 @@ static int write_addresses(struct extract *x, int *code)
     return rc;
 }
 
+static int cannot_write(const struct extract *x, int error)
+{
+    mt_cli_say("%s: cannot write: %s", x->out.path ? x->out.path : "standard output", strerror(error));
+    return MT_EXIT_FAILURE;
+}
+
+static int write_text(struct extract *x, int complete)
+{
+    size_t notes;
+    int ignored, error, code = mt_output_ready(&x->out);
+    if (code)
+        return code;
+    const char *const *note = mt_source_notes(x->source, &notes, &ignored);
+    const struct mt_extract_text head = {note, notes, complete, x->sections != 0};
+    if (mt_extract_more_text(&x->more, x->out.fd, x->comm, &head, &error) == 0)
+        return MT_EXIT_OK;
+    if (error)
+        return cannot_write(x, error);
+    mt_cli_say("no memory to sort the results");
+    return MT_EXIT_FAILURE;
+}
+
 /* Returns the exit code. */
 static int write_all(struct extract *x, int complete)
 {
@@ -386,10 +410,8 @@ static int write_all(struct extract *x, int complete)
     if (x->sections & 1u << MT_ADDRESSES)
         cut = write_addresses(x, &code);
     mt_json_end(j);
-    if (mt_json_close(j) != 0) {
-        mt_cli_say("%s: cannot write: %s", x->out.path ? x->out.path : "standard output", strerror(j->error));
-        return MT_EXIT_FAILURE;
-    }
+    if (mt_json_close(j) != 0)
+        return cannot_write(x, j->error);
     return code ? code : cut ? MT_EXIT_INPUT : 0;
 }
 
@@ -434,7 +456,9 @@ static int run(struct extract *x)
             complete = 0;
         }
     }
-    code = x->formats.format == MT_FORMAT_JSON ? write_all(x, complete) : write_other(x, &complete);
+    code = x->formats.format == MT_FORMAT_JSON   ? write_all(x, complete)
+           : x->formats.format == MT_FORMAT_TEXT ? write_text(x, complete)
+                                                 : write_other(x, &complete);
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -460,8 +484,9 @@ int main(int argc, char **argv)
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = parse(&x, argc, argv, &output);
-    if (code == 0 && x.formats.format != MT_FORMAT_JSON && x.more.options.chosen)
-        code = mt_cli_usage("the further analyses come out as --format=json only");
+    if (code == 0 && x.formats.format != MT_FORMAT_JSON && x.formats.format != MT_FORMAT_TEXT &&
+        x.more.options.chosen)
+        code = mt_cli_usage("the further analyses come out as --format=json or text only");
     if (code == 0)
         code = mt_formats_check(&x.formats, &x.sections, x.chosen, output, &x.inputs.flags);
     if (code == 0) {
@@ -471,6 +496,8 @@ int main(int argc, char **argv)
         if (x.options.addresses)
             x.inputs.flags |= MT_SOURCE_REWIND;
         x.inputs.flags |= MT_SOURCE_HOST;
+        if (x.more.options.chosen)
+            x.inputs.flags |= MT_SOURCE_RUNS; /* with lane masks and sites, where the trace has them */
         mt_inputs_take(&x.inputs, argc, argv);
         code = mt_output_open(&x.out, output, &x.inputs);
     }

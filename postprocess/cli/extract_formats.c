@@ -19,13 +19,13 @@ static int word(const char *value, const char *const *words, const char *option)
 
 int mt_formats_option(struct mt_formats *f, int o, const char *value)
 {
-    static const char *const formats[] = {"json", "sqlite", "csv", "dot", NULL};
+    static const char *const formats[] = {"json", "sqlite", "csv", "dot", "text", NULL};
     static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
     char *end;
     int i;
     switch (o) {
     case MT_OPT_FORMAT:
-        i = word(value, formats, "--format (json, sqlite, csv, dot)");
+        i = word(value, formats, "--format (json, sqlite, csv, dot, text)");
         f->format = i < 0 ? f->format : (enum mt_format)i;
         return i < 0 ? MT_EXIT_USAGE : 0;
     case MT_OPT_BY:
@@ -65,6 +65,9 @@ int mt_formats_check(const struct mt_formats *f, unsigned *sections, int chosen,
                 "the section addresses is no table; take --format=json, or sqlite for ranges");
         if (mt_csv_tables(*sections) > 1)
             return mt_cli_usage("a CSV file holds one table: volumes (-s KCV,…) or -s transfers");
+        return 0;
+    case MT_FORMAT_TEXT:
+        *sections &= ~ADDRESSES;
         return 0;
     case MT_FORMAT_DOT:
         if (chosen && *sections != TRANSFERS)

@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "../output/comm_formats.h"
 
-enum mt_format { MT_FORMAT_JSON, MT_FORMAT_SQLITE, MT_FORMAT_CSV, MT_FORMAT_DOT };
+enum mt_format { MT_FORMAT_JSON, MT_FORMAT_SQLITE, MT_FORMAT_CSV, MT_FORMAT_DOT, MT_FORMAT_TEXT };
 
 struct mt_formats {
     enum mt_format format;
@@ -27,6 +27,7 @@ enum { MT_OPT_FORMAT = 896, MT_OPT_BY, MT_OPT_EDGES, MT_OPT_TAG };
     "                          csv: one table, the volumes or -s transfers\n"                                \
     "                          dot: who sends how much to whom, for Graphviz: mt-extract --format=dot T | "  \
     "dot -Tsvg\n"                                                                                            \
+    "                          text: tables for people: volumes by kernel, the further analyses\n"           \
     "      --by=NODE           dot: nodes are kernel (default), launch or cta\n"                             \
     "      --edges=N           dot: the N largest transfers only (default 200; 0: all)\n"                    \
     "      --tag=TEXT          sqlite: name of this run in the view kernels (default: the program)\n"

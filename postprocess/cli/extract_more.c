@@ -2,8 +2,13 @@
 #include "extract_more.h"
 #include "../analysis/order.h"
 #include "../analysis/shadow.h"
+#include "../output/more_text.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RUNS_AT_A_TIME = 4096 };
 
@@ -202,6 +207,42 @@ int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const st
     if (mt_more_write(j, &x->more, &x->sites) != 0)
         return -1;
     return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? mt_placement_write(j, &x->placement, comm) : 0;
+}
+
+static int tables(struct mt_extract_more *x, FILE *f, const struct mt_comm *comm,
+                  const struct mt_extract_text *head)
+{
+    fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
+            head->complete ? "" : "; INCOMPLETE");
+    for (size_t i = 0; i < head->nnotes; i++)
+        fprintf(f, "note: %s\n", head->notes[i]);
+    for (int i = 0; i < 2; i++)
+        if (x->notes[i][0])
+            fprintf(f, "note: %s\n", x->notes[i]);
+    if (head->volumes && mt_comm_text(f, comm) != 0)
+        return -1;
+    if (x->options.chosen && mt_more_text(f, &x->more, &x->sites) != 0)
+        return -1;
+    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? mt_placement_text(f, &x->placement) : 0;
+}
+
+int mt_extract_more_text(struct mt_extract_more *x, int fd, const struct mt_comm *comm,
+                         const struct mt_extract_text *head, int *error)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *f = copy < 0 ? NULL : fdopen(copy, "w");
+    *error = errno;
+    if (!f) {
+        if (copy >= 0)
+            close(copy);
+        return -1;
+    }
+    int rc = tables(x, f, comm, head), bad = ferror(f);
+    *error = rc ? 0 : errno;
+    bad |= fclose(f) != 0;
+    if (bad && rc == 0)
+        *error = errno ? errno : EIO;
+    return rc ? -1 : bad ? -1 : 0;
 }
 
 void mt_extract_more_free(struct mt_extract_more *x)

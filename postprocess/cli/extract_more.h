@@ -48,6 +48,15 @@ int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, 
 int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */
 int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const struct mt_comm *comm);
+/* What stands above the tables. */
+struct mt_extract_text {
+    const char *const *notes;
+    size_t nnotes;
+    int complete, volumes; /* volumes: a table of these, too */
+};
+/* Everything as tables to `fd`. -1: *error is an errno, or 0 for no memory. */
+int mt_extract_more_text(struct mt_extract_more *x, int fd, const struct mt_comm *comm,
+                         const struct mt_extract_text *head, int *error);
 void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j);
 void mt_extract_more_free(struct mt_extract_more *x);
 #endif

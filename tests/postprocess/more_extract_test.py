@@ -197,9 +197,32 @@ def by_hand(program, folder):
     return path
 
 
+def rows(program, path, section, *options):
+    """The cells of a table in text form, by words."""
+    r = subprocess.run([program, "--format=text", "-s", section, *options, path], capture_output=True, text=True)
+    check("text of " + section, r.returncode == 0)
+    return [line.split() for line in r.stdout.splitlines()]
+
+
+def as_text(program, folder):
+    path = os.path.join(folder, "mirror")
+    check("volumes", ["a", "1", "0", "64", "0", "64"] in rows(program, path, "KDV"))
+    check("placement", ["round", "robin", "64", "100.0", "%"] in rows(program, path, "placement") and
+          ["least", "traffic", "found", "0", "0.0", "%"] in rows(program, path, "placement"))
+    check("no volumes beside", not [r for r in rows(program, path, "placement") if "a" in r])
+    check("conflicts", ["k", "load", "?", "store", "?", "1", "3", "0", "0x1001", "1,0,0", "0,0,0"] in
+          rows(program, os.path.join(folder, "race"), "conflicts"))
+    check("sharing", ["k", "?", "0", "0", "0", "1", "12", "12"] in
+          rows(program, os.path.join(folder, "false"), "sharing"))
+    check("reuse", ["k", "CTA", "1", "5", "33.3", "%", "66.7", "%", "66.7", "%", "66.7", "%", "66.7", "%"] in
+          rows(program, os.path.join(folder, "loop"), "reuse"))
+    r = subprocess.run("%s --format=text %s > /dev/full" % (program, path), shell=True, capture_output=True)
+    check("a full disk is told", r.returncode == 1 and b"No space left" in r.stderr)
+
+
 def usage(program, path):
     for option in ("--line-size=16", "--line-size=100", "--line-size=x", "--sample=3", "--sample=0", "--devices=0",
-                   "--devices=257", "--devices=two", "--top=-1", "--sections=morer"):
+                   "--devices=257", "--format=xml", "--devices=two", "--top=-1", "--sections=morer"):
         r = subprocess.run([program, option, path], capture_output=True)
         check(option + " is refused", r.returncode == 2 and not r.stdout and option.split("=")[1].encode() in r.stderr)
     r = subprocess.run([program, path], capture_output=True)
@@ -239,6 +262,7 @@ def main():
     os.environ["PYTHONHASHSEED"] = "0"
     with tempfile.TemporaryDirectory(prefix="mt-more-") as folder:
         usage(program, by_hand(program, folder))
+        as_text(program, folder)
         error_bound(program, folder)
     failed = 0
     with Pool(min(4, os.cpu_count() or 1)) as pool:
