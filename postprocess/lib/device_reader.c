@@ -165,7 +165,7 @@ int mt_device_start(struct mt_host_reader *r, uint64_t offset, const struct mt_m
     struct mt_device_state *d = &r->device;
     const char *why = head->items > MT_MTC_MAX_ACCESSES ? "promises more accesses than any has" : NULL;
     d->open = 0;
-    d->end = mt_chunk_end(offset, head);
+    d->end = offset + sizeof *head + head->stored_bytes;
     if (mt_chunk_unpack(&d->plain, r->window.name, offset, head, stored, err) != 0)
         return -1;
     if (!why && mt_device_decode_start(&d->decoder, d->plain.data, d->plain.bytes) != 0) {

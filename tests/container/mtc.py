@@ -2,6 +2,7 @@
 
     for chunk in mtc.chunks(data): ...          whole files with good checksums only; else mtc.Bad
     mtc.host(chunk.payload, timed)              -> [("a", site, address, size, time) | ("e", kind, time, args)]
+    mtc.device(chunk.payload)                   -> [(meta, cta, smid, warp, mask, site, address)], an item for each access
     mtc.head(...), mtc.chunk(...), mtc.tail(...)   build files for tests
 """
 import ctypes
@@ -10,8 +11,8 @@ import struct
 
 M64 = (1 << 64) - 1
 MAGIC = bytes([0x89]) + b"MTC\r\n\x1a\n"
-META, HOST, INDEX = 1, 2, 3
-HAS_HOST, HAS_TIMES = 1, 2
+META, HOST, INDEX, DEVICE = 1, 2, 3, 4
+HAS_HOST, HAS_TIMES, HAS_DEVICE = 1, 2, 4
 
 _xxh = ctypes.CDLL("libxxhash.so.0")
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64
@@ -168,6 +169,161 @@ def host(payload, timed):
     return out
 
 
+class Column:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        if self.at + n > len(self.data):
+            raise Bad("column")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def number(self):
+        v = shift = 0
+        while True:
+            b = self.take(1)[0]
+            v |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return v
+
+    def signed(self):
+        v = self.number()
+        return (v >> 1) ^ -(v & 1)
+
+
+class Warp:
+    cta = (0, 0, 0)
+    sm = 0
+    warp = None
+    A = 0
+    previous = 0
+    successor = None
+
+
+class Slot:
+    site = meta = 0
+    last = stride = difference = step = own_difference = offset = anchor = 0
+    next = second = None
+    ran = False
+    current = other = None  # (mask, differences from the first address)
+
+
+def device(payload):
+    """Accesses of a device chunk's payload."""
+    runs, *lengths = struct.unpack_from("<5I", payload)
+    columns, at = [], 24
+    for n in [runs] + lengths:
+        columns.append(Column(payload[at:at + n]))
+        at += n
+    if at != len(payload):
+        raise Bad("columns")
+    tokens, contexts, shapes, bases, lanes = columns
+    warps, slots, places, out, now = [], [Slot()], {}, [], None
+    newest_site = 0
+
+    def new_warp():
+        w, before = Warp(), warps[-1] if warps else Warp()
+        flags = contexts.take(1)[0]
+        x, y, z = before.cta
+        if flags & 3 == 1:
+            x += 1
+        elif flags & 3 == 2:
+            x, y, z = x + contexts.signed(), y + contexts.signed(), z + contexts.signed()
+        w.cta = (x & 0xffffffff, y & 0xffff, z & 0xffff)
+        expected = None if before.warp is None else before.warp + 1 if flags & 3 == 0 else 0
+        w.warp = expected
+        if flags & 4:
+            w.warp = ((0xffffffff if expected is None else expected) + contexts.signed()) & 0xffffffff
+        if w.warp == 0xffffffff:
+            w.warp = None
+        w.sm = (before.sm + (contexts.signed() if flags & 8 else 0)) & 0xffffffff
+        w.A = warps[now].A if now is not None else 0
+        warps.append(w)
+
+    def one(token):
+        nonlocal now, newest_site
+        code, before = token & 3, now
+        if code == 1:
+            now = warps[now].successor
+        elif code == 2:
+            now += contexts.signed()
+        elif code == 3:
+            new_warp()
+            now = len(warps) - 1
+        if before is not None and code:
+            warps[before].successor = now
+        w = warps[now]
+        p, code = slots[w.previous], token >> 2 & 3
+        if code == 3:
+            s = Slot()
+            s.site = newest_site = (newest_site + shapes.signed()) & 0xffffffff
+            s.meta = shapes.number()
+            s.last = s.anchor = w.A
+            number = len(slots)
+            slots.append(s)
+        else:
+            number = [p.next, p.second][code] if code < 2 else contexts.number()
+        if p.next != number:
+            p.second, p.next = p.next, number
+        s = slots[number]
+        base_code, shape = token >> 4 & 3, token >> 6
+        base = None
+        if shape == 1:
+            s.current, s.other = s.other, s.current
+        elif shape == 2:
+            flags = shapes.take(1)[0]
+            mask = struct.unpack("<I", shapes.take(4))[0] if flags & 1 else 0 if flags & 2 else 0xffffffff
+            count = shapes.number() if flags & 2 else bin(mask).count("1")
+            stride = shapes.signed() if flags & 4 else s.meta & 0xfffffff
+            s.current, s.other = (mask, [i * stride for i in range(count)]), s.current
+        elif shape == 3:
+            if base_code == 1:
+                s.anchor = (s.anchor + bases.signed()) & M64
+            width, shift = lanes.take(2)
+            if width & 128:
+                mask, count = s.current[0], len(s.current[1])
+            else:
+                mask = struct.unpack("<I", lanes.take(4))[0]
+                count = bin(mask).count("1") if mask else lanes.number()
+            width &= 127
+            bits = int.from_bytes(lanes.take((count * width + 7) // 8), "little")
+            values = [s.anchor + ((bits >> i * width & ((1 << width) - 1)) << shift) for i in range(count)]
+            base = values[0] & M64
+            s.current, s.other = (mask, [v - values[0] for v in values]), s.current
+        c = (now * 0x9e3779b1 + number * 0x85ebca6b & 0xffffffff) >> 18
+        known, own = places.get(c, (None, None))
+        own = own if known == (now, number) else None
+        if base is None:
+            base = [lambda: s.last + s.stride, lambda: w.A + s.offset,
+                    lambda: s.last if own is None else own + s.step,
+                    lambda: (s.last if own is None else own) + bases.signed()][base_code]() & M64
+        if s.ran:
+            d = (base - s.last) & M64
+            if d == s.difference:
+                s.stride = d
+            s.difference = d
+        if own is not None:
+            d = (base - own) & M64
+            if d == s.own_difference:
+                s.step = d
+            s.own_difference = d
+        places[c] = ((now, number), base)
+        s.offset, s.last, s.ran = (base - w.A) & M64, base, True
+        w.A, w.previous = base, number
+        cta = w.cta[0] << 32 | w.cta[1] << 16 | w.cta[2]
+        warp = 0xffffffff if w.warp is None else w.warp
+        for d in s.current[1]:
+            out.append((s.meta, cta, w.sm, warp, s.current[0], s.site, (base + d) & M64))
+
+    for token in tokens.data:
+        one(token)
+    if any(c.at != len(c.data) for c in columns[1:]):
+        raise Bad("bytes left in a column")
+    return out
+
+
 # ---- building files ----
 
 def head(features=HAS_HOST, version=1, first=64, magic=MAGIC):
@@ -175,9 +331,9 @@ def head(features=HAS_HOST, version=1, first=64, magic=MAGIC):
     return h + struct.pack("<Q", xxh3(h)) + bytes(max(0, first - 64))
 
 
-def chunk(kind, payload, items=0, key=0, first=0, last=0, codec=0, plain=None, stored=None):
+def chunk(kind, payload, items=0, key=0, first=0, last=0, codec=0, plain=None, stored=None, flags=0):
     body = zstd(payload) if codec == 1 else payload
-    h = struct.pack("<4sHBBQQQQQQ", b"MTCK", kind, codec, 0, len(body) if stored is None else stored,
+    h = struct.pack("<4sHBBQQQQQQ", b"MTCK", kind, codec, flags, len(body) if stored is None else stored,
                     len(payload) if plain is None else plain, items, key, first, last)
     return h + struct.pack("<Q", xxh3(body, xxh3(h))) + body + bytes(-len(body) % 8)
 
@@ -185,8 +341,8 @@ def chunk(kind, payload, items=0, key=0, first=0, last=0, codec=0, plain=None, s
 def tail(data, entries=None):
     """Index and tail for the chunks in `data`."""
     if entries is None:
-        entries = [(c.offset, c.key, c.first, c.last, c.items, c.type) for c in chunks(data)]
-    index = b"".join(struct.pack("<QQQQQII", *e, 0) for e in entries)
+        entries = [(c.offset, c.key, c.first, c.last, c.items, c.type, c.flags) for c in chunks(data)]
+    index = b"".join(struct.pack("<QQQQQII", *(*e, 0)[:7]) for e in entries)
     t = struct.pack("<QQ", len(data), len(entries))
     return chunk(INDEX, index, len(entries)) + t + struct.pack("<Q", xxh3(t)) + b"MTCEND\r\n"
 

@@ -10,15 +10,9 @@
 #include "../../bench/streams.h"
 #include "../../postprocess/lib/device_decode.h"
 #include "container/writer.h"
+#include "some_runs.h"
 
 enum { BATCH = 100, MANY = 30000 };
-
-static uint64_t seed;
-static uint32_t draw(uint32_t below)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % below;
-}
 
 static uint64_t address_of(const struct mt_access_run *r, uint32_t i)
 {
@@ -87,47 +81,18 @@ static void kernels(void **state)
     mt_mtc_device_encoder_free(e);
 }
 
-/* Anything that a run may be, with as much repetition as `tame` asks for. */
-static void anything(struct mt_access_run *r, uint64_t *lanes, uint32_t tame)
-{
-    static const uint32_t masks[] = {UINT32_MAX, 1, 0x80000000, 0x0000ffff, 0x55555555};
-    static const uint64_t bases[] = {0, 0x7f0000000000, UINT64_MAX - 64, UINT64_C(1) << 63, 4096};
-    memset(r, 0, sizeof *r);
-    r->site = draw(tame) ? draw(4) : draw(UINT32_MAX);
-    r->meta = draw(4) << 28 | (draw(tame) ? 1u << draw(5) : 1 + draw((1u << 28) - 1));
-    r->cta = draw(tame) ? (uint64_t)draw(3) << 32 : (uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX);
-    r->warp = draw(tame) ? draw(4) : draw(2) ? MT_RUN_NO_WARP : draw(UINT32_MAX);
-    r->smid = draw(tame) ? draw(2) : draw(UINT32_MAX);
-    r->base = bases[draw(5)] + draw(tame) * 64;
-    r->stride = draw(tame) ? 4 * (int64_t)draw(3)
-                           : (int64_t)((uint64_t)draw(UINT32_MAX) << draw(33)) * (draw(2) ? 1 : -1);
-    r->mask = draw(5) ? masks[draw(5)] : draw(UINT32_MAX);
-    r->count = (uint32_t)__builtin_popcount(r->mask);
-    if (!draw(4) || !r->count) {
-        r->mask = 0;
-        r->count = 1 + draw(draw(2) ? 3 : 1000);
-    }
-    if (draw(3) || r->count > 200)
-        return;
-    unsigned spread = draw(64), shift = draw(4);
-    for (uint32_t i = 0; i < r->count; i++)
-        lanes[i] = r->base + ((((uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX)) >> spread) << shift);
-    r->addresses = lanes;
-    r->base = lanes[0];
-}
-
 static void random_runs(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
     struct mt_access_run *runs = malloc(MANY * sizeof *runs);
-    uint64_t *lanes = malloc(MANY * 200 * sizeof *lanes);
+    uint64_t *lanes = malloc(MANY * SOME_LANES * sizeof *lanes);
     (void)state;
     for (unsigned number = 1; number <= 40; number++) {
-        seed = number;
-        size_t count = draw(4) ? draw(300) : draw(MANY);
-        uint32_t tame = 2 + draw(30);
+        some_seed = number;
+        size_t count = some_draw(4) ? some_draw(300) : some_draw(MANY);
+        uint32_t tame = 2 + some_draw(30);
         for (size_t i = 0; i < count; i++)
-            anything(&runs[i], lanes + i * 200, tame);
+            some_run(&runs[i], lanes + i * SOME_LANES, tame);
         round_trip(e, runs, count);
     }
     free(runs);
@@ -163,22 +128,22 @@ static void damage(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
     static struct mt_access_run runs[400], out[BATCH];
-    static uint64_t lanes[400 * 200], room[BATCH * MT_MTC_MAX_LANES];
+    static uint64_t lanes[400 * SOME_LANES], room[BATCH * MT_MTC_MAX_LANES];
     struct mt_device_decoder d = {0};
     const void *payload;
     const char *why;
     uint64_t accesses;
     unsigned noticed = 0;
     (void)state;
-    seed = 77;
+    some_seed = 77;
     for (size_t i = 0; i < 400; i++)
-        anything(&runs[i], lanes + i * 200, 10);
+        some_run(&runs[i], lanes + i * SOME_LANES, 10);
     size_t bytes = mt_mtc_encode_device(e, runs, 400, &accesses, &payload, &why), n;
     for (size_t cut = 0; cut <= bytes; cut++) {
         unsigned char *copy = malloc(bytes);
         int flip = cut % 2;
         memcpy(copy, payload, bytes);
-        copy[cut % bytes] ^= (unsigned char)(1u << draw(8));
+        copy[cut % bytes] ^= (unsigned char)(1u << some_draw(8));
         size_t length = flip ? bytes : cut;
         copy = realloc(copy, length ? length : 1);
         int rc = mt_device_decode_start(&d, copy, length);
