@@ -128,6 +128,15 @@ struct mt_copy_event {
     enum mt_copy_kind kind;
     uint64_t dst, src; /* src: 0 for a memset and for new memory */
     uint64_t width, height, dpitch, spitch;
+    uint64_t begin_ns; /* 0: not known */
+    int64_t stream;    /* -1: not known */
+};
+
+/* An NVTX range; `seq` is of its end, `begin` the number that it got when it began. */
+struct mt_range_event {
+    uint64_t seq, begin, begin_ns, end_ns, thread;
+    const char *name, *domain;
+    int open; /* when the process ended */
 };
 
 struct mt_site_event {
@@ -171,7 +180,8 @@ struct mt_companion {
     struct mt_thread_event *threads;
     struct mt_cut_event *cuts;
     struct mt_kernel_event *kernels;
-    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels;
+    struct mt_range_event *ranges;
+    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges;
     uint64_t lost; /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */

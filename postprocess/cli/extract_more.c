@@ -188,7 +188,7 @@ int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm
         strcpy(x->notes[1], "lines: lines and variables are null, the trace has no sites (compact traces of "
                             "kernels have)");
     for (int i = 0; i < 2; i++)
-        if (x->notes[i][0])
+        if (x->notes[i][0] && !x->quiet)
             mt_cli_say("%s", x->notes[i]);
     return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? place(x, comm) : 0;
 }
@@ -206,7 +206,7 @@ int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const st
         return 0;
     if (mt_more_write(j, &x->more, &x->sites) != 0)
         return -1;
-    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? mt_placement_write(j, &x->placement, comm) : 0;
+    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
 }
 
 static int tables(struct mt_extract_more *x, FILE *f, const struct mt_comm *comm,

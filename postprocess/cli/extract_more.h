@@ -11,6 +11,7 @@
 struct mt_extract_more {
     struct mt_more_options options;
     unsigned devices;
+    int quiet; /* notes are not said */
     /* state */
     const struct mt_source *source;
     struct mt_more more;

@@ -1,11 +1,13 @@
 /* mt-report: traces in, one HTML page out. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "extract_more.h"
 #include "report_from.h"
 #include "../analysis/buffers.h"
 #include "../analysis/comm.h"
 #include "../analysis/graph.h"
 #include "../output/comm_json.h"
+#include "../output/estimates_json.h"
 #include "../output/report.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,12 @@ static const char help[] =
     "      --from=FILE         take the figures from a comm.json, not from traces\n"
     "      --title=TEXT        heading of the page (default: the program's name)\n"
     "      --no-source         do not put lines of source files into the page\n"
-    "      --no-graph          do not make the stride graph, which takes most of the time\n"
+    "      --quick             volumes and transfers only: no stride graph, none of mt-extract's further "
+    "analyses\n"
+    "                          (lines, coalescing, reuse, sharing, conflicts, placement), which take most of "
+    "the "
+    "time\n"
+    "      --line-size=N, --sample=N, --devices=N, --top=N    of these, as in mt-extract\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
     "      --same-cta=local    the same CTA of different supersteps is one CTA\n"
@@ -49,26 +56,29 @@ struct make {
     struct mt_comm_options options;
     struct mt_output out;
     const char *output, *from, *title;
-    int no_source, no_graph;
+    int no_source, quick;
     struct mt_source *source;
     struct mt_comm comm;
     struct mt_buffers buffers;
     struct mt_graph graph;
+    struct mt_extract_more more;
+    struct mt_estimates estimates;
     struct mt_report report;
     struct mt_progress progress;
     const char **paths;                                    /* without companions */
     MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
 };
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_FROM, OPT_TITLE, OPT_NO_SOURCE, OPT_NO_GRAPH };
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_FROM, OPT_TITLE, OPT_NO_SOURCE, OPT_QUICK };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"from", required_argument, NULL, OPT_FROM},
                                         {"title", required_argument, NULL, OPT_TITLE},
                                         {"no-source", no_argument, NULL, OPT_NO_SOURCE},
-                                        {"no-graph", no_argument, NULL, OPT_NO_GRAPH},
+                                        {"quick", no_argument, NULL, OPT_QUICK},
                                         {"same-cta", required_argument, NULL, OPT_SAME},
                                         {"strict", no_argument, NULL, OPT_STRICT},
                                         {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        MT_MORE_OPTIONS,
                                         MT_COMMON_OPTIONS};
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
@@ -87,9 +97,14 @@ static int take_option(struct make *m, int o)
     case OPT_NO_SOURCE:
         m->no_source = 1;
         return 0;
-    case OPT_NO_GRAPH:
-        m->no_graph = 1;
+    case OPT_QUICK:
+        m->quick = 1;
         return 0;
+    case MT_OPT_LINE_SIZE:
+    case MT_OPT_SAMPLE:
+    case MT_OPT_DEVICES:
+    case MT_OPT_TOP:
+        return mt_extract_more_option(&m->more, o, optarg);
     case OPT_SAME:
         m->options.local = strcmp(optarg, "local") == 0;
         return m->options.local || strcmp(optarg, "instance") == 0
@@ -158,7 +173,7 @@ static int begin_launch(struct make *m, const struct mt_item *item)
     if (!event)
         return -1;
     *event = item->launch;
-    if (selected && !m->no_graph)
+    if (selected && !m->quick)
         mt_graph_launch(&m->graph, item->kernel, item->launch ? item->launch->seq : MT_SEQ_NONE);
     return mt_comm_launch(&m->comm, item->kernel, selected);
 }
@@ -171,11 +186,11 @@ static int take_item(struct make *m, const struct mt_item *item)
         return mt_comm_host(&m->comm, item->host, item->count);
     if (item->flags & MT_BATCH_BEGIN && begin_launch(m, item) != 0)
         return -1;
-    if (mt_comm_records(&m->comm, item->records, item->count) != 0)
+    int selected = m->comm.launches[m->comm.nlaunches - 1].selected;
+    if (mt_comm_records(&m->comm, item->records, item->count) != 0 ||
+        mt_extract_more_item(&m->more, item, selected) != 0)
         return -1;
-    return m->no_graph || !m->comm.launches[m->comm.nlaunches - 1].selected
-               ? 0
-               : mt_graph_records(&m->graph, item->records, item->count);
+    return selected && !m->quick ? mt_graph_records(&m->graph, item->records, item->count) : 0;
 }
 
 static int read_all(struct make *m)
@@ -214,6 +229,22 @@ static int take_companions(struct make *m)
     return 0;
 }
 
+/* What comm.json has besides, in its own words. */
+static int write_more(void *arg, struct mt_json *j)
+{
+    struct make *m = arg;
+    if (m->options.host && mt_comm_write(j, &m->comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
+        return -1;
+    if (mt_estimates_write(j, &m->estimates, &m->comm, m->events.at) != 0)
+        return -1;
+    if (m->quick)
+        return 0;
+    return mt_more_write(j, &m->more.more, &m->more.sites) == 0 &&
+                   mt_placement_write(j, &m->more.placement, &m->comm, 0) == 0
+               ? 0
+               : -1;
+}
+
 /* What was found, as the report has it. An exit code. */
 static int fill(struct make *m)
 {
@@ -233,9 +264,13 @@ static int fill(struct make *m)
     r->notes = mt_source_notes(m->source, &r->nnotes, &r->complete);
     if (mt_report_take_comm(r, &m->comm) != 0 || take_companions(m) != 0)
         return no_memory();
-    if (m->no_graph)
+    if (mt_estimates_gather(&m->estimates, m->source, m->inputs.npaths) != 0)
+        return no_memory();
+    r->more = write_more;
+    r->more_arg = m;
+    if (m->quick)
         return 0;
-    if (mt_graph_finish(&m->graph, 0) != 0)
+    if (mt_extract_more_finish(&m->more, &m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0)
         return no_memory();
     r->graph = &m->graph;
     r->graph_why = m->buffers.nallocs
@@ -265,6 +300,10 @@ static int start_analyses(struct make *m)
         return MT_EXIT_FAILURE;
     }
     if (mt_buffers_init(&m->buffers, allocs, n) != 0)
+        return no_memory();
+    if (m->quick)
+        m->more.options.chosen = 0;
+    if (mt_extract_more_start(&m->more, m->source, m->inputs.npaths) != 0)
         return no_memory();
     mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     return 0;
@@ -322,6 +361,9 @@ int main(int argc, char **argv)
     static struct make m;
     mt_cli_start("mt-report");
     mt_filter_init(&m.filter);
+    mt_extract_more_init(&m.more);
+    mt_extract_more_section(&m.more, "more", 4);
+    m.more.quiet = 1; /* the page says it */
     int code = parse(&m, argc, argv);
     if (code == 0)
         code = take_paths(&m, argc, argv);
@@ -333,6 +375,8 @@ int main(int argc, char **argv)
     mt_report_free(&m.report);
     mt_graph_free(&m.graph);
     mt_buffers_free(&m.buffers);
+    mt_extract_more_free(&m.more);
+    mt_estimates_free(&m.estimates);
     mt_comm_free(&m.comm);
     mt_source_close(m.source);
     mt_filter_free(&m.filter);

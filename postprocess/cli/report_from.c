@@ -305,6 +305,58 @@ static void sections(struct reading *x, json_t *o)
         settle_launches(x);
 }
 
+/* ---- what the page shows as it stands in the file ---- */
+
+enum { DEEPEST = 40 }; /* of a file that mt-extract did not write; what lies below becomes null */
+
+static void copy_value(struct mt_json *j, const char *key, json_t *v, int depth)
+{
+    const char *member;
+    json_t *below;
+    size_t i;
+    switch (depth > DEEPEST ? JSON_NULL : json_typeof(v)) {
+    case JSON_OBJECT:
+        mt_json_object(j, key, 1);
+        json_object_foreach(v, member, below) if (strcmp(member, "assignment") !=
+                                                  0) /* of placement: a line per CTA instance */
+            copy_value(j, member, below, depth + 1);
+        mt_json_end(j);
+        break;
+    case JSON_ARRAY:
+        mt_json_array(j, key, 1);
+        json_array_foreach(v, i, below) copy_value(j, NULL, below, depth + 1);
+        mt_json_end(j);
+        break;
+    case JSON_STRING:
+        mt_json_text(j, key, json_string_value(v));
+        break;
+    case JSON_INTEGER:
+        mt_json_i64(j, key, json_integer_value(v));
+        break;
+    case JSON_REAL:
+        mt_json_real(j, key, json_real_value(v));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        mt_json_bool(j, key, json_is_true(v));
+        break;
+    default:
+        mt_json_text(j, key, NULL);
+    }
+}
+
+static int copy_members(void *arg, struct mt_json *j)
+{
+    static const char *const names[] = {"HCV",   "HDV",     "estimates", "lines",    "coalescing",
+                                        "reuse", "sharing", "conflicts", "placement"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_t *v = json_object_get(arg, names[i]);
+        if (v)
+            copy_value(j, names[i], v, 0);
+    }
+    return 0;
+}
+
 int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *path)
 {
     struct reading x = {.r = r, .path = path};
@@ -323,6 +375,8 @@ int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *pa
     head(&x, f, o);
     if (!x.failed)
         sections(&x, o);
+    r->more = copy_members;
+    r->more_arg = o;
     mt_pairmap_free(&x.index);
     if (x.failed) {
         r->has = 0; /* nothing to show */

@@ -15,7 +15,8 @@ struct loader {
         uint64_t id, seq;
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
-    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room;
+    size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
+        range_room;
     int out_of_memory;
 };
 
@@ -263,7 +264,9 @@ static int on_copy(struct loader *l, const json_t *o, int set)
                                  .dst = get_u64(o, "dst", 0),
                                  .src = get_u64(o, "src", 0),
                                  .width = get_u64(o, "bytes", 0),
-                                 .height = 1};
+                                 .height = 1,
+                                 .begin_ns = get_u64(o, "begin_ns", 0),
+                                 .stream = (int64_t)get_u64(o, "stream", (uint64_t)-1)};
     if (json_object_get(o, "height")) {
         copy.height = get_u64(o, "height", 1);
         copy.width = get_u64(o, "width", 0);
@@ -290,6 +293,22 @@ static int on_memset(struct loader *l, const json_t *o)
     return on_copy(l, o, 1);
 }
 
+static int on_range(struct loader *l, const json_t *o)
+{
+    struct mt_range_event *r = APPEND(l, ranges, range_room);
+    if (!r)
+        return 0;
+    r->seq = get_u64(o, "seq", 0);
+    r->begin = get_u64(o, "begin", 0);
+    r->begin_ns = get_u64(o, "begin_ns", 0);
+    r->end_ns = get_u64(o, "end_ns", 0);
+    r->thread = get_u64(o, "thread", 0);
+    r->name = get_text(l, o, "name");
+    r->domain = get_text(l, o, "domain");
+    r->open = get_bool(o, "open", 0);
+    return 0;
+}
+
 static int on_lost(struct loader *l, const json_t *o)
 {
     l->pub.lost += get_u64(o, "count", 1);
@@ -314,7 +333,7 @@ static const struct handler {
 } handlers[] = {{"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
                 {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
                 {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-                {"kernel", on_kernel}};
+                {"kernel", on_kernel}, {"range", on_range}};
 
 /* ---- lines ---- */
 
@@ -462,5 +481,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->threads);
     free(c->cuts);
     free(c->kernels);
+    free(c->ranges);
     free(l);
 }

@@ -12,8 +12,10 @@ extern const char *const mt_more_names[MT_MORE_SECTIONS]; /* in the order of the
 /* The sections that were chosen, as members of the object under way; `m` is finished. 0, or -1 without
  * memory. */
 int mt_more_write(struct mt_json *j, const struct mt_more *m, const struct mt_sites *sites);
-/* The section placement; c's launches have the nodes p->launches. */
-int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c);
+/* The section placement, with the device of each CTA if `assignment`; c's launches have the nodes
+ * p->launches. */
+int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
+                       int assignment);
 
 /* Shared with the text output: */
 /* "#ID NAME" of an allocation, "?" for an index beyond; `out` has room for MT_ALLOC_LABEL. Returns out. */

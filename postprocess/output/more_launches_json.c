@@ -247,7 +247,8 @@ static void write_assignment(struct mt_json *j, const char *key, const struct mt
     mt_json_end(j);
 }
 
-int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c)
+int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
+                       int with_assignment)
 {
     uint32_t *order = malloc((p->nlaunches + 1) * sizeof *order);
     if (!order)
@@ -259,7 +260,7 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
     mt_json_u64(j, "devices", p->devices);
     mt_json_u64(j, "load", p->load);
     write_policies(j, p);
-    for (int assignment = 0; assignment < 2; assignment++) {
+    for (int assignment = 0; assignment <= !!with_assignment; assignment++) {
         struct mt_keys keys = {0};
         mt_json_object(j, assignment ? "assignment" : "kernels", 0);
         for (size_t i = 0; i < p->nlaunches; i++) {

@@ -50,14 +50,12 @@ void mt_report_free(struct mt_report *r)
 {
     for (size_t i = 0; i < r->kernels.n; i++)
         free(r->kernels.at[i]);
-    for (size_t i = 0; i < r->extras.n; i++)
-        free(r->extras.at[i].text);
     free(r->kernels.at);
     free(r->launches.at);
     free(r->ctas.at);
     free(r->sms.at);
     free(r->transfers.at);
-    free(r->extras.at);
+    free(r->ranges.at);
     free(r->untraced.at);
     free(r->copies.at);
     free(r->sites.at);
@@ -202,6 +200,14 @@ static int by_launch(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int by_begin(const void *a, const void *b)
+{
+    const struct mt_range_event *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
 /* Events of no stream stand in every companion of a process: each once. */
 static void drop_doubles(struct mt_report *r)
 {
@@ -219,6 +225,13 @@ static void drop_doubles(struct mt_report *r)
         if (n == 0 || r->sites.at[n - 1].id != r->sites.at[i].id)
             r->sites.at[n++] = r->sites.at[i];
     r->sites.n = n;
+    n = 0;
+    if (r->ranges.n)
+        qsort(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
+    for (size_t i = 0; i < r->ranges.n; i++)
+        if (n == 0 || by_begin(&r->ranges.at[n - 1], &r->ranges.at[i]) != 0)
+            r->ranges.at[n++] = r->ranges.at[i];
+    r->ranges.n = n;
     n = 0;
     if (r->untraced.n)
         qsort(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
@@ -253,6 +266,12 @@ int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
         if (!at)
             return -1;
         *at = c->sites[i];
+    }
+    for (size_t i = 0; i < c->nranges; i++) {
+        struct mt_range_event *at = MT_REPORT_ADD(r->ranges);
+        if (!at)
+            return -1;
+        *at = c->ranges[i];
     }
     drop_doubles(r);
     return 0;

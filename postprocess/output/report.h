@@ -51,12 +51,6 @@ struct mt_report_transfer {
         size_t n, room;                                                                                      \
     }
 
-/* A member of the page's data that is JSON text already, made by an analysis or found in a comm.json. */
-struct mt_report_extra {
-    const char *name;
-    char *text; /* the report's */
-};
-
 enum mt_report_has { /* what was asked for or found; the page says what is missing */
                      MT_REPORT_DATA_VOLUMES = 1,
                      MT_REPORT_COMM_VOLUMES = 2,
@@ -72,10 +66,14 @@ struct mt_report {
     MT_REPORT_LIST(struct mt_report_part) ctas;
     MT_REPORT_LIST(struct mt_report_part) sms;
     MT_REPORT_LIST(struct mt_report_transfer) transfers;
-    MT_REPORT_LIST(struct mt_report_extra) extras;
     MT_REPORT_LIST(const struct mt_launch_event *) untraced; /* launches that stand in no trace */
     MT_REPORT_LIST(struct mt_copy_event) copies;             /* ascending seq, each once */
     MT_REPORT_LIST(struct mt_site_event) sites;
+    MT_REPORT_LIST(struct mt_range_event) ranges; /* each once */
+    /* Writes further members of the page's data, as they stand in a comm.json; may be NULL. 0, or -1 without
+     * memory. */
+    int (*more)(void *arg, struct mt_json *j);
+    void *more_arg;
     /* words */
     const char *const *inputs;
     size_t ninputs;

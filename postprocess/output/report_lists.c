@@ -45,10 +45,16 @@ static void write_volume(struct mt_json *j, const struct mt_report_volume *v)
     mt_json_u64(j, NULL, v->comm_store);
 }
 
-/* When the first launch began; the page's times count from here. */
+/* When the first thing happened; the page's times count from here. */
 static uint64_t zero_of(const struct mt_report *r)
 {
     uint64_t zero = UINT64_MAX;
+    for (size_t i = 0; i < r->copies.n; i++)
+        if (r->copies.at[i].begin_ns && r->copies.at[i].begin_ns < zero)
+            zero = r->copies.at[i].begin_ns;
+    for (size_t i = 0; i < r->ranges.n; i++)
+        if (r->ranges.at[i].begin_ns && r->ranges.at[i].begin_ns < zero)
+            zero = r->ranges.at[i].begin_ns;
     for (size_t i = 0; i < r->launches.n; i++)
         if (r->launches.at[i].event && r->launches.at[i].event->begin_ns < zero)
             zero = r->launches.at[i].event->begin_ns;
@@ -59,9 +65,8 @@ static uint64_t zero_of(const struct mt_report *r)
 }
 
 /* superstep, kernel, four volumes, CTAs, SMs[, the event]; those not traced have superstep null. */
-static void write_launches(struct mt_json *j, const struct mt_report *r)
+static void write_launches(struct mt_json *j, const struct mt_report *r, uint64_t zero)
 {
-    uint64_t zero = zero_of(r);
     mt_json_array(j, "launches", 0);
     for (size_t i = 0; i < r->launches.n; i++) {
         const struct mt_report_launch *l = &r->launches.at[i];
@@ -116,8 +121,9 @@ static size_t position(const struct positions *p, uint64_t seq)
     return lo;
 }
 
-/* launches before, kind, to, from, bytes, how many. Too many are summed up per place and kind. */
-static void write_copies(struct mt_json *j, const struct mt_report *r, const struct positions *p)
+/* launches before, kind, to, from, bytes, how many, when. Too many are summed up per place and kind. */
+static void write_copies(struct mt_json *j, const struct mt_report *r, const struct positions *p,
+                         uint64_t zero)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d", "set", "new"};
     int sum = r->copies.n > MOST_COPIES;
@@ -144,6 +150,28 @@ static void write_copies(struct mt_json *j, const struct mt_report *r, const str
         }
         mt_json_u64(j, NULL, bytes);
         mt_json_u64(j, NULL, count);
+        if (c->begin_ns)
+            mt_json_u64(j, NULL, c->begin_ns - zero);
+        else
+            mt_json_text(j, NULL, NULL);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+}
+
+/* name, domain, thread, begin, end, still open */
+static void write_ranges(struct mt_json *j, const struct mt_report *r, uint64_t zero)
+{
+    mt_json_array(j, "ranges", 0);
+    for (size_t i = 0; i < r->ranges.n && i < MOST_LISTED; i++) {
+        const struct mt_range_event *e = &r->ranges.at[i];
+        mt_json_array(j, NULL, 1);
+        mt_json_text(j, NULL, e->name);
+        mt_json_text(j, NULL, e->domain);
+        mt_json_u64(j, NULL, e->thread);
+        mt_json_u64(j, NULL, e->begin_ns >= zero ? e->begin_ns - zero : 0);
+        mt_json_u64(j, NULL, e->end_ns >= zero ? e->end_ns - zero : 0);
+        mt_json_bool(j, NULL, e->open);
         mt_json_end(j);
     }
     mt_json_end(j);
@@ -206,8 +234,10 @@ int mt_report_write_lists(struct mt_json *j, const struct mt_report *r)
         if (r->launches.at[i].event)
             p.seq[p.n++] = r->launches.at[i].event->seq;
     qsort(p.seq, p.n, sizeof *p.seq, u64_order);
-    write_launches(j, r);
-    write_copies(j, r, &p);
+    uint64_t zero = zero_of(r);
+    write_launches(j, r, zero);
+    write_copies(j, r, &p, zero);
+    write_ranges(j, r, zero);
     write_allocs(j, r, &p);
     write_sites(j, r);
     free(p.seq);

@@ -91,7 +91,8 @@ const ctaParts = data.ctas ? unpackParts(data.ctas) : null;
 const smParts = data.sms ? unpackParts(data.sms) : null;
 // from kernel, from superstep, to kernel, to superstep, bytes, accesses, unordered bytes
 const transferRows = data.transfers || [];
-const copies = data.copies.map((r) => ({after: r[0], kind: r[1], dst: r[2], src: r[3], bytes: r[4], count: r[5]}));
+const copies = data.copies.map((r) => ({after: r[0], kind: r[1], dst: r[2], src: r[3], bytes: r[4], count: r[5], begin: r[6]}));
+const ranges = data.ranges.map((r) => ({name: r[0], domain: r[1], thread: r[2], begin: r[3], end: r[4], open: r[5]}));
 const sites = data.sites.map((r) => ({id: r[0], file: r[1], line: r[2], column: r[3], op: r[4], size: r[5], func: r[6], name: r[7]}));
 const allocations = data.allocations.map((r) => ({id: r[0], kind: r[1], name: r[2], base: r[3], bytes: r[4], file: r[5], line: r[6],
                                                   from: r[7], to: r[8]}));

@@ -53,7 +53,7 @@ function edgePath(l) {
 
 function drawStrides(section) {
   if (!data.graph) {
-    section.append(nothing(data.from_json ? "A comm.json has no strides; mt-report makes this graph from traces." : "The stride graph was left out (--no-graph)."));
+    section.append(nothing(data.from_json ? "A comm.json has no strides; mt-report makes this graph from traces." : "The stride graph was left out (--quick)."));
     return;
   }
   const g = data.graph;

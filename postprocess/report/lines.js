@@ -1,5 +1,15 @@
-// Source lines that access global memory, with what is known of each beside them.
-// data.lines, when there: {lines: [[file, line, loads, bytes loaded, stores, bytes stored], …]}.
+// Source lines that access global memory, with what is known of each beside them. data.lines is as in comm.json: lines,
+// variables and allocations with their volumes by kernel, each null where the trace does not tell.
+const hotLines = data.lines && data.lines.lines ? data.lines.lines : null;
+function volumeSum(kernels) {
+  const v = {load: 0, store: 0, accesses: 0};
+  for (const k of Object.values(kernels)) {
+    v.load += k.Load;
+    v.store += k.Store;
+    v.accesses += k.loads + k.stores + k.atomics + k.unknown;
+  }
+  return v;
+}
 function lineIndex() {
   const files = new Map();
   const of = (file, line) => {
@@ -10,10 +20,12 @@ function lineIndex() {
   };
   for (const s of sites) if (s.file && s.line) of(s.file, s.line).ops.push(s);
   for (const l of launches) if (l.file && l.line) of(l.file, l.line).launches++;
-  for (const r of (data.lines ? data.lines.lines : [])) {
-    const at = of(r[0], r[1]);
-    at.accesses += r[2] + r[4];
-    at.bytes += r[3] + r[5];
+  for (const name in hotLines || {}) {
+    const colon = name.lastIndexOf(":"), v = volumeSum(hotLines[name]);
+    if (colon < 1) continue; // "?"
+    const at = of(name.slice(0, colon), +name.slice(colon + 1));
+    at.accesses += v.accesses;
+    at.bytes += v.load + v.store;
   }
   return files;
 }
@@ -34,7 +46,7 @@ function codeOf(file, lines, most) {
   const numbers = [...new Set([...text.keys(), ...lines.keys()])].sort((a, b) => a - b), body = el("tbody");
   let before = null;
   for (const n of numbers) {
-    if (before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td"), el("td")));
+    if (text.size && before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td"), el("td")));
     before = n;
     const at = lines.get(n), words = at ? siteWords(at) : [];
     const notes = el("td", {class: "ops", title: words.join("\n")}, words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "));
@@ -51,14 +63,27 @@ function drawLines(section) {
     section.append(nothing("No source lines are known: the companion (MemTrace-pipe-N.meta) tells them, and none was read."));
     return;
   }
-  const weight = (lines) => d3.sum([...lines.values()], (l) => data.lines ? l.bytes : l.ops.length);
+  const weight = (lines) => d3.sum([...lines.values()], (l) => hotLines ? l.bytes : l.ops.length);
   const files = [...index.keys()].sort((a, b) => weight(index.get(b)) - weight(index.get(a)) || (a < b ? -1 : 1));
   const most = d3.max([...index.values()], (lines) => d3.max([...lines.values()], (l) => l.bytes)) || 1;
   const holder = el("div"), select = el("select", {id: "file", "aria-label": "Source file", on: {change() { show(this.value); }}},
-    ...files.map((f) => el("option", {value: f}, f + "  (" + many(weight(index.get(f)) && !data.lines ? weight(index.get(f)) : index.get(f).size, data.lines ? "line" : "access site") + ")")));
+    ...files.map((f) => el("option", {value: f}, f + "  (" + many(weight(index.get(f)) && !hotLines ? weight(index.get(f)) : index.get(f).size, hotLines ? "line" : "access site") + ")")));
   function show(file) { clear(holder, codeOf(file, index.get(file), most)); }
-  section.append(lead(data.lines ? "Lines with accesses to global memory and the bytes they moved, with what the compiler made of them."
+  section.append(lead(hotLines ? "Lines with accesses to global memory and the bytes they moved, with what the compiler made of them."
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
     el("div", {class: "bar"}, el("label", {}, "file", select)), holder);
   show(files[0]);
+  if (hotLines) {
+    const rows = volumeRows(hotLines, (name) => baseName(name));
+    section.insertBefore(el("div", {id: "hot"}, el("h3", {}, "Hottest lines"), bars(rows, "Bytes by line", 12),
+      colourLegend([["load", "loaded"], ["store", "stored"]])), holder.previousElementSibling);
+  }
+}
+
+// Rows for bars() of {name: {kernel: volume}}, the most bytes first.
+function volumeRows(places, shorten) {
+  return Object.keys(places).map((name) => ({name, v: volumeSum(places[name]), kernels: Object.keys(places[name])}))
+    .sort((a, b) => b.v.load + b.v.store - a.v.load - a.v.store || (a.name < b.name ? -1 : 1))
+    .map((r) => ({name: shorten(r.name), title: r.name + "\n" + r.kernels.join("\n") + "\nloaded " + exactBytes(r.v.load) + ", stored " + exactBytes(r.v.store)
+      + ", " + many(r.v.accesses, "access", "accesses"), parts: [[r.v.load, "load"], [r.v.store, "store"]], text: bytes(r.v.load + r.v.store)}));
 }

@@ -37,4 +37,4 @@ drawAll();
 new ResizeObserver(askRedraw).observe(document.getElementById("main"));
 addEventListener("scroll", hideTip, {passive: true});
 // For scripts and tests: what is drawn, as numbers.
-window.memtraceReport = {data, state, setState, panels, launches, kernelSums, totals};
+window.memtraceReport = {data, state, setState, panels, launches, kernelSums, totals, missCurve, chosenLaunches};

@@ -1,9 +1,170 @@
-// Panels of analyses that need more than a raw trace has.
+// What mt-extract's further analyses found (the members of comm.json by the same names): coalescing, reuse, sharing,
+// conflicts, placement; bytes by allocation and variable.
+function block(title, text, ...children) {
+  return el("div", {}, el("h3", {}, title), text ? lead(text) : null, ...children);
+}
+// The supersteps of {kernel: {superstep: value}} that are looked at: [[kernel, superstep, value], …].
+function chosenLaunches(kernels) {
+  const out = [];
+  for (const kernel in kernels)
+    for (const step in kernels[kernel])
+      if (state.superstep === null || state.superstep === +step) out.push([kernel, +step, kernels[kernel][step]]);
+  return out;
+}
+// A block whose picture follows the chosen superstep.
+function living(title, text, draw) {
+  const holder = el("div");
+  const follow = () => clear(holder, draw());
+  onState(follow);
+  follow();
+  return block(title, text, holder);
+}
+
+// ---- coalescing ----
+const sectorBytes = 32;
+function coalescingRows() {
+  const rows = [];
+  for (const kernel in data.coalescing.kernels)
+    for (const line in data.coalescing.kernels[kernel])
+      for (const type in data.coalescing.kernels[kernel][line])
+        rows.push(Object.assign({kernel, line, type}, data.coalescing.kernels[kernel][line][type]));
+  return rows;
+}
+function strideWords(r) {
+  const of = Object.keys(r.strides).map((s) => [s, r.strides[s]]).sort((a, b) => b[1] - a[1]).slice(0, 3);
+  return of.map(([s, n]) => "stride " + s + " B: " + percent(n, r.requests)).concat(r.irregular ? ["irregular: " + percent(r.irregular, r.requests)] : [],
+    r.single ? ["one lane: " + percent(r.single, r.requests)] : []).join(", ");
+}
+function coalescingBlock() {
+  if (data.coalescing === undefined) return null;
+  if (data.coalescing === null)
+    return block("Coalescing", null, nothing("Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
+  const rows = coalescingRows(), whole = rows.sort((a, b) => b.sectors - a.sectors);
+  if (!rows.length) return block("Coalescing", null, nothing("No warp accessed global memory."));
+  const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
+  const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
+    title: [r.kernel, r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r)].join("\n"),
+    parts: [[Math.min(r.distinct, r.sectors * sectorBytes), "load"], [Math.max(0, r.sectors * sectorBytes - r.distinct), "store-pale"]],
+    text: (r.sectors / r.requests).toFixed(1) + " sectors per request, " + percent(r.distinct, r.sectors * sectorBytes) + " used"})), "Sectors moved by line", 14);
+  const out = block("Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them, and what is moved in vain.", el("p", {id: "coalescing-sum"},
+    many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
+    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]));
+  out.className = "wide";
+  return out;
+}
+
+// ---- reuse ----
+const levels = [["CTA", "load", 6], ["SM", "store", 3.6], ["device", "good", 1.4]]; // the narrower ones lie over the wider ones
+// Uses that would miss in a cache of 2^k lines with the least recently used one replaced, k = 0, 1, …
+function missCurve(launchesOf, level) {
+  let uses = 0, largest = 1, lines = 0;
+  const hits = new Map();
+  for (const [, , v] of launchesOf) {
+    uses += v.uses;
+    largest = Math.max(largest, v[level].largest);
+    lines += v[level].lines;
+    for (const d in v[level].histogram) hits.set(+d, (hits.get(+d) || 0) + v[level].histogram[d]);
+  }
+  const points = [];
+  for (let k = 0; k === 0 || 2 ** (k - 1) < largest; k++) {
+    let hit = 0;
+    for (const [d, n] of hits) if (d < 2 ** k) hit += n; // buckets are powers of two: 0, 1, 2–3, 4–7 …
+    points.push([2 ** k, uses ? (uses - hit) / uses : 0, uses - hit]);
+  }
+  return {points, largest, uses, lines};
+}
+function reusePicture() {
+  const chosen = chosenLaunches(data.reuse.kernels), size = data.reuse.line_size;
+  if (!chosen.length) return nothing("No accesses here.");
+  const curves = levels.map(([level, colour, wide]) => Object.assign({level, colour, wide}, missCurve(chosen, level)));
+  const width = 560, height = 240, box = {left: 46, right: 12, top: 8, bottom: 34}, most = d3.max(curves, (c) => c.points[c.points.length - 1][0]);
+  const x = d3.scaleLog().base(2).domain([1, Math.max(2, most)]).range([box.left, width - box.right]), y = d3.scaleLinear().domain([0, 1]).range([height - box.bottom, box.top]);
+  const svg = d3.create("svg").attr("class", "curve").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", "Share of uses that miss, by cache size");
+  for (const t of [0, 0.25, 0.5, 0.75, 1]) {
+    svg.append("line").attr("class", "grid").attr("x1", box.left).attr("x2", width - box.right).attr("y1", y(t)).attr("y2", y(t));
+    svg.append("text").attr("x", box.left - 6).attr("y", y(t) + 4).attr("text-anchor", "end").text(Math.round(100 * t) + "\u00a0%");
+  }
+  const every = Math.ceil(Math.log2(Math.max(2, most)) / 8);
+  for (let k = 0; 2 ** k <= most; k += every)
+    svg.append("text").attr("x", x(2 ** k)).attr("y", height - box.bottom + 18).attr("text-anchor", "middle").text(bytes(2 ** k * size));
+  for (const c of curves) {
+    svg.append("path").attr("stroke", `var(--${c.colour})`).style("stroke-width", c.wide).attr("d", d3.line().x((p) => x(p[0])).y((p) => y(p[1]))(c.points));
+    svg.append("g").selectAll("circle").data(c.points).join("circle").attr("cx", (p) => x(p[0])).attr("cy", (p) => y(p[1])).attr("r", 2 + c.wide / 2).attr("fill", `var(--${c.colour})`)
+      .on("mousemove", (p) => showTip(d3.event.clientX, d3.event.clientY, ["per " + c.level + ", cache of " + bytes(p[0] * size), percent(p[2], c.uses) + " miss", many(p[2], "use") + " of " + count(c.uses)]))
+      .on("mouseleave", hideTip);
+  }
+  const words = curves.map((c) => [c.colour, (c.level === "device" ? "the device touches " : "one " + c.level + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
+  return el("div", {}, svg.node(), colourLegend(words));
+}
+function reuseBlock() {
+  if (!data.reuse) return null;
+  return living("Reuse", "How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of "
+    + data.reuse.line_size + " bytes" + (data.reuse.sample > 1 ? ", estimated from one line in " + data.reuse.sample : "") + ").", reusePicture);
+}
+
+// ---- sharing ----
+const sharingKinds = [["private", "muted", "one CTA"], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
+function sharingPicture() {
+  const sums = new Map(), top = [];
+  for (const [kernel, step, v] of chosenLaunches(data.sharing.kernels)) {
+    for (const name in v.allocations) {
+      if (!sums.has(name)) sums.set(name, {private: 0, read: 0, true: 0, false: 0});
+      for (const [k] of sharingKinds) sums.get(name)[k] += v.allocations[name][k].accesses;
+    }
+    for (const t of v.top) if (t.sharing === "false") top.push(Object.assign({kernel, step}, t));
+  }
+  const rows = [...sums].map(([name, s]) => ({name, all: sharingKinds.reduce((a, [k]) => a + s[k], 0), parts: sharingKinds.map(([k, c]) => [s[k], c]),
+    title: name + "\n" + sharingKinds.map(([k, , w]) => w + ": " + many(s[k], "access", "accesses")).join("\n")})).sort((a, b) => b.all - a.all);
+  for (const r of rows) r.text = count(r.all);
+  top.sort((a, b) => b.accesses - a.accesses);
+  return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8) : nothing("No accesses here."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
+    top.length ? el("p", {class: "muted"}, "Most falsely shared: " + top.slice(0, 3).map((t) => t.address + " of " + t.allocation + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
+}
+
+// ---- conflicts ----
+function conflictRows() {
+  const rows = [];
+  for (const kernel in data.conflicts)
+    for (const step in data.conflicts[kernel])
+      for (const c of data.conflicts[kernel][step])
+        rows.push({kernel, step: +step, a: (c.a.line ? baseName(c.a.line) + " " : "") + c.a.type, b: (c.b.line ? baseName(c.b.line) + " " : "") + c.b.type, bytes: c.bytes,
+          address: c.address, allocation: c.allocation || "–", ctas: c.ctas.map((k) => k.join(",")).join(" and ")});
+  return rows;
+}
+function conflictsBlock() {
+  if (!data.conflicts) return null;
+  const rows = conflictRows();
+  if (!rows.length) return block("Conflicts between CTAs", null, nothing("No two CTAs of one launch touched the same byte with a plain store among them."));
+  const out = block("Conflicts between CTAs", "Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.",
+    virtualTable(rows, [textColumn("kernel", "kernel", true), numberColumn("superstep", "step"), textColumn("one", "a"), textColumn("other", "b"), numberColumn("bytes", "bytes"),
+      textColumn("first at", "address", true), textColumn("allocation", "allocation"), textColumn("for example CTAs", "ctas")], "Conflicts"));
+  out.className = "wide";
+  return out;
+}
+
+// ---- placement ----
+function placementBlock() {
+  const p = data.placement;
+  if (!p) return null;
+  const names = {block: "blocks of neighbours", robin: "round robin", mincut: "least cut found"};
+  if (!p.load) return block("On " + many(p.devices, "device"), null, nothing("No CTA loads what another one wrote: nothing would cross."));
+  return block("On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " that CTAs load from each other.",
+    bars(Object.keys(p.policies).map((k) => ({name: names[k] || k, parts: [[p.policies[k].cross, "store"]], title: exactBytes(p.policies[k].cross),
+      text: bytes(p.policies[k].cross) + ", " + percent(p.policies[k].cross, p.load)})), "Bytes across devices", 8));
+}
+
+function volumesBlock(title, text, places) {
+  return places && Object.keys(places).length ? block(title, text, bars(volumeRows(places, (n) => n), title, 10), colourLegend([["load", "loaded"], ["store", "stored"]])) : null;
+}
+
 function drawPlots(section) {
-  const panels = [];
+  const l = data.lines || {};
+  const panels = [coalescingBlock(), volumesBlock("By allocation", null, l.allocations), volumesBlock("By variable", null, l.variables), reuseBlock(),
+    data.sharing ? living("Sharing of cache lines", "Accesses by how the CTAs of a launch share the line of " + data.sharing.line_size + " bytes that they fall in.", sharingPicture) : null,
+    placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
-    section.append(nothing("Coalescing needs to know which lanes access memory together, and reuse distances the order within a warp. A raw trace has neither; a compact trace (MEMTRACE_FORMAT=compact) has both."));
+    section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));
     return;
   }
-  section.append(...panels);
+  section.append(el("div", {class: "blocks"}, ...panels));
 }

@@ -98,6 +98,26 @@ function transferTableRows() {
                                    size: r[4], accesses: r[5], unordered: r[6]}));
 }
 
+// Host code by place, as a host trace tells it.
+function hostRows() {
+  const rows = new Map();
+  for (const [section, load, store] of [["HDV", "load", "store"], ["HCV", "commLoad", "commStore"]])
+    for (const name in data[section] || {})
+      for (const step in data[section][name]) {
+        const key = step + " " + name;
+        if (!rows.has(key)) rows.set(key, {name, superstep: +step, load: 0, store: 0, commLoad: 0, commStore: 0});
+        rows.get(key)[load] += data[section][name][step].Load;
+        rows.get(key)[store] += data[section][name][step].Store;
+      }
+  return [...rows.values()];
+}
+// What a sampled trace stands for.
+function estimateRows() {
+  const row = (name, superstep, e) => ({name, superstep, ctas: e.ctas, traced: e.traced_ctas, load: e.counted.Load, store: e.counted.Store,
+    loadAll: e.estimate ? e.estimate.Load : null, storeAll: e.estimate ? e.estimate.Store : null});
+  return Object.keys(data.estimates).flatMap((k) => [row(k, null, data.estimates[k]), ...Object.keys(data.estimates[k].supersteps).map((s) => row(k, +s, data.estimates[k].supersteps[s]))]);
+}
+
 function tableList() {
   const list = [];
   list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), numberColumn("launches", "launches"),
@@ -112,6 +132,12 @@ function tableList() {
     list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), numberColumn("superstep", "sourceStep"),
       textColumn("to", "target", true), numberColumn("superstep", "targetStep"), numberColumn("bytes", "size"),
       numberColumn("accesses", "accesses"), numberColumn("unordered (B)", "unordered", "of writer and reader in one launch")]]);
+  if (data.HDV)
+    list.push(["Host code", hostRows(), [textColumn("place", "name", true), numberColumn("superstep", "superstep", "launches before"), ...volumeColumns.slice(0, 2),
+      numberColumn("from CTAs (B)", "commLoad", "bytes loaded that a CTA wrote last"), numberColumn("for CTAs (B)", "commStore", "bytes stored that a CTA loads")]]);
+  if (data.estimates)
+    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), numberColumn("superstep", "superstep", "– : all of them"), numberColumn("CTAs", "ctas"), numberColumn("traced", "traced"),
+      numberColumn("loaded, counted (B)", "load"), numberColumn("estimated (B)", "loadAll"), numberColumn("stored, counted (B)", "store"), numberColumn("estimated (B)", "storeAll")]]);
   list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
     {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "func", true)]]);
   list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),

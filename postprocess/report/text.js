@@ -132,3 +132,16 @@ function clipText(c, text, width) {
   }
   return lo ? text.slice(0, lo) + "…" : "";
 }
+
+// Bars as elements: rows of {name, title, parts: [[value, colour name], …], text}; all of one scale. At most `most` rows.
+function bars(rows, label, most) {
+  const top = rows.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1, shown = rows.slice(0, most);
+  const body = shown.map((r) => el("tr", {}, el("th", {scope: "row", title: r.title || r.name}, r.name),
+    el("td", {class: "track"}, ...r.parts.filter((p) => p[0]).map((p) => el("i", {style: "width:" + (100 * p[0] / top) + "%;background:var(--" + p[1] + ")"}))),
+    el("td", {class: "num"}, r.text)));
+  return el("div", {}, el("table", {class: "bars", "aria-label": label}, el("tbody", {}, ...body)),
+    rows.length > most ? el("p", {class: "muted"}, "and " + count(rows.length - most) + " more") : "");
+}
+function colourLegend(pairs) {
+  return el("div", {class: "legend"}, ...pairs.map(([k, t]) => el("span", {}, el("i", {style: "background:var(--" + k + ")"}), t)));
+}

@@ -1,27 +1,39 @@
 // Launches by stream and copies, in time or in their order. A click on a launch chooses its superstep for all panels.
 const lane = {height: 26, gap: 8, left: 92, top: 8, axis: 26};
 
+const rangeLanes = 6; // ranges that are nested deeper, or overlap more, are left out and counted
+
+// Items and the names of their lanes: copies, NVTX ranges (in time only), streams.
 function timelineItems(order) {
-  const all = launches.concat(untracedLaunches);
-  const streams = [...new Set(all.map((l) => l.stream))].sort((a, b) => a - b);
-  const items = [], ends = [0];
-  // The k-th launch that copies count from: known ones only.
-  const known = launches.filter((l) => l.known).slice().sort((a, b) => a.superstep - b.superstep);
-  if (order) {
-    launches.forEach((l, i) => items.push({lane: 1 + streams.indexOf(l.stream), from: i + 0.06, to: i + 0.94, launch: l}));
-    untracedLaunches.forEach((l, i) => items.push({lane: 1 + streams.indexOf(l.stream), from: launches.length + i + 0.06, to: launches.length + i + 0.94, launch: l}));
-  } else {
-    for (const l of all) items.push({lane: 1 + streams.indexOf(l.stream), from: l.begin, to: Math.max(l.end, l.begin), launch: l});
-    for (const l of known) ends.push(Math.max(ends[ends.length - 1], l.end));
-  }
+  const all = launches.concat(untracedLaunches), items = [], names = [], known = launches.filter((l) => l.known);
+  let most = order ? all.length : all.reduce((m, l) => Math.max(m, l.end), 1), left = 0;
+  if (copies.length) names.push("host copies");
+  const ends = [0]; // of the launches so far, for copies without times
+  for (const l of known) ends.push(Math.max(ends[ends.length - 1], l.end));
   const groups = new Map();
-  for (const c of copies) { // those between the same launches stand side by side
-    if (!groups.has(c.after)) groups.set(c.after, []);
-    groups.get(c.after).push(c);
+  for (const c of copies) { // those at one place stand together
+    const from = order ? c.after : c.begin !== null ? c.begin : ends[Math.min(c.after, ends.length - 1)];
+    if (!groups.has(from)) groups.set(from, []);
+    groups.get(from).push(c);
+    if (!order) most = Math.max(most, from);
   }
-  for (const [after, list] of groups) items.push({lane: 0, from: order ? after : ends[Math.min(after, ends.length - 1)], copies: list});
-  const most = order ? all.length : all.reduce((m, l) => Math.max(m, l.end), 1);
-  return {items, streams, most: most || 1, copies: groups.size > 0};
+  for (const [from, list] of groups) items.push({lane: 0, from, copies: list});
+  if (!order) {
+    const open = [], first = names.length;
+    for (const r of ranges.slice().sort((a, b) => a.begin - b.begin || b.end - a.end)) {
+      let at = open.findIndex((end) => end <= r.begin);
+      if (at < 0) at = open.length;
+      if (at >= rangeLanes) { left++; continue; }
+      if (at === open.length) names.push(at ? "" : "ranges");
+      open[at] = Math.max(r.end, r.begin + 1);
+      items.push({lane: first + at, from: r.begin, to: r.end, range: r});
+      most = Math.max(most, r.end);
+    }
+  }
+  const streams = [...new Set(all.map((l) => l.stream))].sort((a, b) => a - b), first = names.length;
+  names.push(...streams.map((s) => s === null ? "launches" : s < 0 ? "no stream" : "stream " + s));
+  all.forEach((l, i) => items.push({lane: first + streams.indexOf(l.stream), launch: l, from: order ? i + 0.06 : l.begin, to: order ? i + 0.94 : Math.max(l.end, l.begin)}));
+  return {items, names, most: most || 1, left};
 }
 
 function copySummary(list) {
@@ -44,6 +56,10 @@ function launchLines(l) {
     l.file ? "launched at " + place(l.file, l.line) : null];
 }
 
+function rangeLines(r) {
+  return [r.name || "(no name)", "range" + (r.domain ? " of " + r.domain : "") + ", thread " + r.thread, "took " + duration(r.end - r.begin) + ", began at " + duration(r.begin) + (r.open ? ", still open at the end" : "")];
+}
+
 function drawTimeline(section) {
   const timed = launches.some((l) => l.known && l.end > l.begin);
   if (!launches.length && !copies.length) {
@@ -52,12 +68,12 @@ function drawTimeline(section) {
   }
   let order = !timed, model = timelineItems(order), view = [0, model.most], boxes = [];
   section.append(lead("Kernel launches by stream. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
-    + (copies.length ? " Copies have no times: they stand where they came between launches." : "")));
+    + (copies.some((c) => c.begin === null) ? " Copies without times stand where they came between launches." : "")
+    + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
   const surface = canvas(10, "Timeline of launches and copies", draw), e = surface.element;
-  const names = () => (model.copies ? ["host copies"] : []).concat(model.streams.map((s) => s === null ? "launches" : s < 0 ? "no stream" : "stream " + s));
-  function fit() { surface.setHeight(lane.top + names().length * (lane.height + lane.gap) + lane.axis); }
+  function fit() { surface.setHeight(lane.top + model.names.length * (lane.height + lane.gap) + lane.axis); }
   function x(v, width) { return lane.left + (v - view[0]) / (view[1] - view[0]) * (width - lane.left - 8); }
-  function row(i) { return lane.top + (i - (model.copies ? 0 : 1)) * (lane.height + lane.gap); }
+  function row(i) { return lane.top + i * (lane.height + lane.gap); }
 
   function drawLaunch(c, item, x0, x1, y) {
     const l = item.launch, w = Math.max(x1 - x0, 1.5), chosen = state.superstep !== null && l.superstep === state.superstep;
@@ -73,9 +89,22 @@ function drawTimeline(section) {
       c.stroke();
     }
     if (w > 40) {
-      c.fillStyle = d3.lab(kernelColour(l.kernel)).l > 62 ? "#14181c" : "#ffffff";
+      c.fillStyle = l.superstep === null ? theme.ink : d3.lab(kernelColour(l.kernel)).l > 62 ? "#14181c" : "#ffffff";
       c.textAlign = "left";
       c.fillText(clipText(c, (l.superstep === null ? "" : l.superstep + "  ") + kernelNames[l.kernel], w - 12), x0 + 6, y + lane.height / 2 + 1);
+    }
+  }
+  function drawRange(c, r, x0, x1, y) {
+    const w = Math.max(x1 - x0, 1.5);
+    c.fillStyle = theme.card;
+    c.strokeStyle = theme.accent;
+    c.lineWidth = 1;
+    c.fillRect(x0, y + 3, w, lane.height - 6);
+    c.strokeRect(x0 + 0.5, y + 3.5, Math.max(w - 1, 0.5), lane.height - 7);
+    if (w > 30) {
+      c.fillStyle = theme.ink;
+      c.textAlign = "left";
+      c.fillText(clipText(c, r.name, w - 12), x0 + 6, y + lane.height / 2 + 1);
     }
   }
   function drawCopy(c, item, x0, y) {
@@ -105,7 +134,7 @@ function drawTimeline(section) {
   }
   function draw(c, width, height) {
     boxes = [];
-    names().forEach((name, i) => {
+    model.names.forEach((name, i) => {
       const y = lane.top + i * (lane.height + lane.gap);
       c.fillStyle = theme.soft;
       c.fillRect(lane.left, y - 2, width - lane.left, lane.height + 4);
@@ -119,7 +148,7 @@ function drawTimeline(section) {
     c.rect(lane.left - 7, 0, width - lane.left + 7, height);
     c.clip();
     for (const item of model.items) {
-      const x0 = x(item.from, width), x1 = item.launch ? x(item.to, width) : x0, y = row(item.lane);
+      const x0 = x(item.from, width), x1 = item.copies ? x0 : x(item.to, width), y = row(item.lane);
       if (x1 < lane.left - 8 || x0 > width + 8) continue;
       if (x1 - x0 < 1.5) {
         const key = item.lane * 1e5 + Math.round(x0);
@@ -127,8 +156,9 @@ function drawTimeline(section) {
         filled.add(key);
       }
       if (item.launch) drawLaunch(c, item, x0, x1, y);
+      else if (item.range) drawRange(c, item.range, x0, x1, y);
       else drawCopy(c, item, x0, y);
-      boxes.push({item, x0: x0 - (item.launch ? 1 : 6), x1: Math.max(x1, x0 + 1.5) + (item.launch ? 1 : 6), y});
+      boxes.push({item, x0: x0 - (item.copies ? 6 : 1), x1: Math.max(x1, x0 + 1.5) + (item.copies ? 6 : 1), y});
     }
     c.restore();
     drawAxis(c, width, height);
@@ -173,7 +203,7 @@ function drawTimeline(section) {
     const item = hit(event);
     e.style.cursor = item && item.launch ? "pointer" : "default";
     if (!item) hideTip();
-    else showTip(event.clientX, event.clientY, item.launch ? launchLines(item.launch) : ["Host copies", ...copySummary(item.copies)]);
+    else showTip(event.clientX, event.clientY, item.launch ? launchLines(item.launch) : item.range ? rangeLines(item.range) : ["Host copies", ...copySummary(item.copies)]);
   });
   e.addEventListener("pointerleave", hideTip);
   e.addEventListener("keydown", (event) => {
@@ -205,7 +235,7 @@ function drawTimeline(section) {
     }));
   bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, "Whole run"));
   fit();
-  const used = [...new Set(launches.map((l) => l.kernel))], legend = el("div", {class: "legend"});
+  const used = [...new Set(launches.concat(untracedLaunches).map((l) => l.kernel))], legend = el("div", {class: "legend"});
   redraws.push(() => clear(legend, ...used.slice(0, 12).map((k) => el("span", {}, el("i", {style: "background:" + kernelColour(k)}), kernelNames[k])),
     used.length > 12 ? el("span", {}, "and " + count(used.length - 12) + " more kernels") : ""));
   section.append(bar, el("div", {class: "plotbox"}, e), legend);

@@ -226,6 +226,7 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
         mt_json_u64(&line, "spitch", c->spitch);
     }
     mt_json_i64(&line, "stream", c->stream);
+    mt_json_u64(&line, "begin_ns", mt_now_ns());
     put_site(site);
     end();
 }
@@ -243,6 +244,7 @@ void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *s
         mt_json_u64(&line, "pitch", f->pitch);
     }
     mt_json_i64(&line, "stream", f->stream);
+    mt_json_u64(&line, "begin_ns", mt_now_ns());
     put_site(site);
     end();
 }

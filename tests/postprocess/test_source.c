@@ -73,7 +73,10 @@ static void companion(void **state)
         "{\"ev\":\"memset\",\"seq\":8,\"dst\":\"0x10\",\"value\":0,\"bytes\":12,\"width\":4,\"height\":3,"
         "\"pitch\":16}\n"
         "{\"ev\":\"memcpy\",\"seq\":7,\"kind\":\"d2d\",\"dst\":\"0x20\",\"src\":\"0x40\",\"bytes\":8,"
-        "\"stream\":0}\n"
+        "\"stream\":3,\"begin_ns\":1000}\n"
+        "{\"ev\":\"range\",\"seq\":9,\"begin\":3,\"name\":\"n\",\"domain\":\"d\",\"kind\":\"push\","
+        "\"thread\":"
+        "12,\"begin_ns\":5,\"end_ns\":7,\"open\":true}\n"
         "{\"ev\":\"launch\",\"seq\":5,\"kernel\":\"f\",\"signature\":\"f(int)\",\"grid\":[4,3,2],\"block\":["
         "32,1,1],\"records\":3,\"untraced\":1,\"traced\":true,\"status\":0}\n"
         "{\"ev\":\"unheard-of\"}\n"
@@ -106,6 +109,15 @@ static void companion(void **state)
     assert_int_equal(c->copies[1].kind, MT_COPY_SET);
     assert_int_equal(c->copies[1].height, 3);
     assert_int_equal(c->copies[1].dpitch, 16);
+    assert_int_equal(c->copies[0].begin_ns, 1000);
+    assert_int_equal(c->copies[0].stream, 3);
+    assert_int_equal(c->copies[1].begin_ns, 0);
+    assert_int_equal(c->copies[1].stream, -1);
+    assert_int_equal(c->nranges, 1);
+    assert_string_equal(c->ranges[0].name, "n");
+    assert_string_equal(c->ranges[0].domain, "d");
+    assert_true(c->ranges[0].open && c->ranges[0].begin == 3 && c->ranges[0].seq == 9);
+    assert_true(c->ranges[0].thread == 12 && c->ranges[0].begin_ns == 5 && c->ranges[0].end_ns == 7);
     assert_int_equal(c->nlaunches, 1);
     assert_int_equal(c->launches[0].grid[1], 3);
     assert_int_equal(c->lost, 5);

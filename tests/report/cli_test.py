@@ -218,13 +218,31 @@ class Figures(Case):
             self.assertEqual(self.page_view(again), expected, seed)
             self.assertEqual(again["totals"], page["totals"])
 
+    def test_further_analyses(self):
+        """They stand in the page as mt-extract writes them, but for the device of each CTA."""
+        for seed in range(100, 112):
+            path = self.random_trace(random.Random(seed))
+            comm = json.loads(self.run_("mt-extract", "-s", "more", "--line-size=32", "--devices=3", path).stdout)
+            page = self.data("--line-size=32", "--devices=3", path)
+            again = self.data("--from", self.file("comm.json", json.dumps(comm)))
+            del comm["placement"]["assignment"]
+            for name in ("lines", "coalescing", "reuse", "sharing", "conflicts", "placement"):
+                self.assertEqual(page[name], comm[name], (seed, name))
+                self.assertEqual(again[name], comm[name], (seed, name))
+            self.assertNotIn("reuse", self.data("--quick", path))
+
+    def test_deep_json(self):
+        """A file that nobody's mt-extract wrote nests as deep as it likes."""
+        deep = '{"format": "memtrace-comm", "complete": true, "reuse": ' + "[" * 500 + "]" * 500 + "}"
+        self.assertIn("reuse", self.data("--from", self.file("c.json", deep)))
+
     def test_bins(self):
         """More cells than a page takes: neighbours are put together, the sums stay."""
         n, launches = 1 << 10, []
         everything = [(0x1000 + 4 * c, (c, 0, 0)) for c in range(n)]
         launches.append(("w", [record(0, STORE, 4, a, c) for a, c in everything]))
         launches.append(("r", [record(0, LOAD, 4, a, (k, 0, 0)) for k in range(n) for a, _ in everything]))
-        d = self.data("--no-graph", self.file("t", trace(launches)))
+        d = self.data("--quick", self.file("t", trace(launches)))
         self.assertEqual((d["cells"]["bin"], d["cells"]["step_bin"], d["cells"]["count"]), (2, 1, (n // 2) ** 2))
         at = iter(numbers(d["cells"]["data"]))
         self.assertEqual([next(at) for _ in range(3)], [1, 1, (n // 2) ** 2])

@@ -356,6 +356,85 @@ class FromJson(Case):
         self.assertIn("no section “transfers”", self.page.text("#transfers"))
 
 
+class Analyses(Case):
+    """Reuse of a trace whose distances are counted by hand; coalescing and lines of a comm.json written by hand."""
+    @classmethod
+    def make(cls):
+        at = lambda line: record(0, LOAD, 4, 0x10000 + 128 * line, (0, 0, 0))
+        cls.write("t", trace([("k", [at(line) for line in (0, 1, 0, 1, 2, 0)])])) # distances: new new 1 1 new 2
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+        volume = lambda load, store: {"Load": load, "Store": store, "loads": load // 4, "stores": store // 4, "atomics": 0, "unknown": 0}
+        request = lambda n, sectors, distinct, strides: {"requests": n, "accesses": 32 * n, "bytes": 128 * n, "distinct": distinct, "sectors": sectors, "lines": n,
+                                                         "efficiency": 1.0, "single": 0, "irregular": 0, "strides": strides}
+        cls.write("comm.json", json.dumps({
+            "format": "memtrace-comm", "version": 1, "inputs": ["x"], "complete": True, "notes": [], "KDV": {"k": {"0": {"Load": 384, "Store": 128}}},
+            "lines": {"lines": {"/src/<a>.cu:7": {"k": volume(256, 0)}, "/src/<a>.cu:9": {"k": volume(128, 128)}, "?": {"k": volume(0, 0)}},
+                      "variables": {"in": {"k": volume(384, 0)}}, "allocations": None},
+            "coalescing": {"unmasked": 0, "kernels": {"k": {"/src/<a>.cu:7": {"load": request(2, 64, 256, {"128": 2})}, "/src/<a>.cu:9": {"store": request(1, 4, 128, {"4": 1})}}}},
+            "conflicts": {"k": {"0": [{"a": {"type": "store", "line": "/src/<a>.cu:9"}, "b": {"type": "load", "line": None}, "bytes": 12, "address": "0x10", "allocation": None,
+                                       "ctas": [[0, 0, 0], [3, 0, 0]]}]}}}))
+        run(BIN + "/mt-report", "--from", cls.path("comm.json"), "-o", cls.path("j.html"))
+
+    def test_reuse(self):
+        self.page.open(self.path("r.html"))
+        for level in ("CTA", "SM", "device"):
+            curve = self.page.run(f"memtraceReport.missCurve(memtraceReport.chosenLaunches(memtraceReport.data.reuse.kernels), '{level}')")
+            # In a cache of one line all six miss; with two lines both distances of 1 hit; with four all but the three first uses.
+            self.assertEqual([(p[0], p[2]) for p in curve["points"]], [(1, 6), (2, 4), (4, 3)])
+        self.assertEqual(self.page.run("document.querySelectorAll('.curve circle').length"), 9)
+        self.assertIn("one CTA touches at most 3 lines (384 B)", self.page.text("#plots"))
+        self.assertIn("a raw trace has none", self.page.text("#plots"))
+
+    def test_coalescing(self):
+        self.page.open(self.path("j.html"))
+        # 68 sectors of 32 bytes are 2,176 bytes, of which 384 are used.
+        self.assertEqual(self.page.text("#coalescing-sum"), "3 requests, 68 sectors (2.13 KiB), 17.6\u00a0% of it used")
+        rows = self.page.run("[...document.querySelectorAll('[aria-label=\"Sectors moved by line\"] tr')].map((r) => [r.children[0].innerText, r.children[2].innerText])")
+        self.assertEqual(rows, [["<a>.cu:7 load", "32.0 sectors per request, 12.5\u00a0% used"], ["<a>.cu:9 store", "4.0 sectors per request, 100\u00a0% used"]])
+
+    def test_lines(self):
+        self.page.open(self.path("j.html"))
+        rows = self.page.run("[...document.querySelectorAll('#hot tr')].map((r) => [r.children[0].innerText, r.children[2].innerText])")
+        self.assertEqual(rows[:2], [["<a>.cu:7", "256 B"], ["<a>.cu:9", "256 B"]])
+        self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .code tr')].map((r) => [r.dataset.line, r.dataset.bytes])"), [["7", "256"], ["9", "256"]])
+        self.assertIn("source not found", self.page.text("#lines .code"))
+
+    def test_conflicts(self):
+        self.page.open(self.path("j.html"))
+        row = self.page.run("[...document.querySelectorAll('#plots .scroll tbody td')].map((c) => c.innerText)")
+        self.assertEqual(row, ["k", "0", "<a>.cu:9 store", "load", "12", "0x10", "–", "0,0,0 and 3,0,0"])
+
+
+class Timeline(Case):
+    """Ranges, copies with times and launches that were not traced."""
+    @classmethod
+    def make(cls):
+        events = [{"ev": "memcpy", "seq": 0, "kind": "h2d", "dst": "0x1000", "src": "0x9", "bytes": 64, "stream": 0, "begin_ns": 900},
+                  {"ev": "launch", "seq": 2, "stream": 0, "kernel": "alpha", "begin_ns": 2000, "end_ns": 6000, "traced": True, "records": 1},
+                  {"ev": "launch", "seq": 3, "stream": 1, "kernel": "beta", "begin_ns": 3000, "end_ns": 9000, "traced": False, "records": 0},
+                  {"ev": "launch", "seq": 5, "stream": 0, "kernel": "gamma", "begin_ns": 9500, "end_ns": 10900, "traced": True, "records": 0},
+                  {"ev": "range", "seq": 6, "begin": 1, "name": "outer", "domain": "", "kind": "push", "thread": 77, "begin_ns": 1500, "end_ns": 10900},
+                  {"ev": "range", "seq": 4, "begin": 1, "name": "inner", "domain": "app", "kind": "push", "thread": 77, "begin_ns": 1800, "end_ns": 7000, "open": True}]
+        cls.write("t", trace([("alpha", [record(0, STORE, 4, 0x1000, (0, 0, 0))]), ("gamma", [])]))
+        cls.write("t.meta", companion(events, None, {"records_written": 1, "records_counted": 1}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_tooltips(self):
+        """Lanes: copies, two of ranges, two streams, each 34 pixels; times 0 to 10,000 ns from pixel 92 to 8 from the end."""
+        self.page.open(self.path("r.html"))
+        width, height = self.page.run("(() => { const c = document.querySelector('#timeline canvas'); return [c.clientWidth, c.clientHeight]; })()")
+        self.assertEqual(height, 8 + 5 * 34 + 26)
+        for lane, time, words in ((0, 0, ["Host copies", "host → device: 64 B"]), (1, 9000, ["outer", "took 9.40 µs", "began at 600 ns", "thread 77"]),
+                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (3, 3000, ["alpha", "superstep 0", "took 4.00 µs", "began at 1.10 µs"]),
+                                  (4, 5000, ["beta", "not traced"]), (3, 9000, ["gamma", "superstep 1"])):
+            self.page.move("#timeline canvas", (92 + (width - 100) * time / 10000) / width, (8 + 34 * lane + 13) / height)
+            tip = self.page.text("#tip").replace("\u00a0", " ")
+            for word in words:
+                self.assertIn(word, tip)
+        self.page.click("#timeline canvas", (92 + (width - 100) * 0.9) / width, (8 + 34 * 3 + 13) / height)
+        self.assertEqual(self.page.run("memtraceReport.state.superstep"), 1)
+
+
 class Damaged(Case):
     """What was whole of a damaged trace is shown, and that it is damaged."""
     @classmethod

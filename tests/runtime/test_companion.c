@@ -141,6 +141,9 @@ static int lines(void *arg)
     CHECK(!strcmp(str(o, "kind"), "h2d") && !strcmp(str(o, "src"), "0xffffffffffffffff") &&
           num(o, "stream") == -1);
     CHECK(!json_object_get(o, "width"));
+    /* Events are written in their order, on one clock. */
+    CHECK(num(o, "begin_ns") > 0 && num(o, "begin_ns") <= num(nth(a, "launch", 0), "begin_ns"));
+    CHECK(num(nth(a, "memset", 0), "begin_ns") >= num(nth(a, "launch", 0), "end_ns"));
     o = nth(a, "launch", 0);
     CHECK(num(o, "seq") == 3 && num(o, "stream") == 0 && !strcmp(str(o, "kernel"), "f<int>"));
     CHECK(!strcmp(str(o, "mangled"), "_Z1fIiEvv") && !strcmp(str(o, "signature"), "void f<int>()"));
