@@ -17,6 +17,10 @@ struct mt_gpu_launch {
     void *state; /* the GPU path's own */
 };
 
+/* A kernel of a graph that is ready to be launched: it has its own launch context as long as the graph is
+ * there. */
+struct mt_gpu_node;
+
 struct mt_gpu_ops {
     /* The real runtime is open and will be used. */
     void (*start)(void);
@@ -25,6 +29,26 @@ struct mt_gpu_ops {
     /* After it was issued. The launch is copied by the callee if it needs it longer; from here on the callee
      * has the duty to call mt_trace_begin, mt_trace_append and mt_trace_end for it. */
     void (*issued)(struct mt_gpu_launch *l, cudaError_t status);
+    /* The CPU device (MEMTRACE_CHANNEL=warp) begins to run a launch that has this context: its number is that
+     * of now, as those of the copies beside it. */
+    void (*began)(void *context);
+    /* Is what is launched in this stream recorded into a graph? Such launches are none of ours before the
+     * graph runs. */
+    int (*capturing)(cudaStream_t stream);
+    /* NULL: it cannot be traced, which was said. */
+    struct mt_gpu_node *(*node_new)(void);
+    /* What its kernel has as hidden parameter. */
+    void *(*node_context)(const struct mt_gpu_node *node);
+    /* It will not be launched again. */
+    void (*node_free)(struct mt_gpu_node *node);
+    /* Before and after a launch of a graph, instead of `launch` and `issued`: launches[i] is of nodes[i], in
+     * an order that the graph allows, all in one stream and of one trace (NULL: this one is not to be
+     * traced). Launches of a graph follow each other: the caller sees to that when it changes the stream. */
+    void (*graph_launch)(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n);
+    void (*graph_issued)(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n,
+                         cudaError_t status);
+    /* Waits up to `ms` until a node's launches have ended. 1 when they have. */
+    int (*node_idle)(struct mt_gpu_node *node, unsigned ms);
     /* The program waited for a stream, or for the whole device (all = 1): records up to here must be in the
      * files. error: what the wait returned; when the device has failed for good, what is under way is lost.
      */

@@ -1,6 +1,7 @@
 #include "launch.h"
 #include "device.h"
 #include "entry.h"
+#include "gpu.h"
 #include "error.h"
 #include "capture.h"
 #include "device/packet.h"
@@ -201,6 +202,8 @@ static int start(struct mt_op *op)
         l->run.flush_ctx = l->trace;
     }
     l->run.channel = l->context;
+    if (l->context)
+        mt_gpu()->began(l->context);
     if (!mt_device_gpu_path())
         mt_trace_begin(l->trace, &l->line);
     int status = mt_cpu_start(&l->run);

@@ -53,7 +53,8 @@ cudaError_t REC(__cudaPopCallConfiguration)(dim3 *grid, dim3 *block, size_t *sha
 
 struct gpu_call {
     struct mt_gpu_launch launch;
-    int ours; /* an instrumented kernel */
+    int ours;     /* an instrumented kernel */
+    int captured; /* into a graph: it is traced when that is launched */
     void *context, **args, *few[64];
 };
 
@@ -90,10 +91,11 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
     g->launch.line.called = mt_event_next();
-    if (ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && !mt_cpu_channel_failed() &&
+    g->captured = ops && s && k->flags & MT_KERNEL_TRACED && ops->capturing(c->stream);
+    if (ops && !g->captured && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && !mt_cpu_channel_failed() &&
         mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
-    g->context = ops ? ops->launch(&g->launch) : NULL;
+    g->context = ops && !g->captured ? ops->launch(&g->launch) : NULL;
     g->args = g->few;
     if (k->nparams >= sizeof g->few / sizeof *g->few &&
         !(g->args = malloc((k->nparams + 1) * sizeof *g->args))) {
@@ -110,7 +112,9 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
 {
     if (!g->ours)
         return e;
-    if (mt_gpu()) {
+    if (g->captured) {
+        /* not a launch yet */
+    } else if (mt_gpu()) {
         mt_gpu()->issued(&g->launch, e);
     } else {
         mt_trace_begin(NULL, &g->launch.line);

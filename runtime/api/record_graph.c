@@ -1,26 +1,24 @@
 /* Kernel nodes of graphs on a GPU: kernels of ours have one parameter more than the program knows. It is
- * NULL: launches inside graphs have no trace. The runtime copies the values while a node is made, so nothing
- * is kept. */
+ * NULL in the program's graphs; what is ready to be launched has a launch context there (graph_gpu.c). The
+ * runtime copies the values while a node is made, so nothing is kept. */
 #include "device.h"
 #include "entry.h"
 #include "error.h"
+#include "graph_gpu.h"
 #include "launch.h"
-#include "common/report.h"
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct widened {
-    void *none, **args, *few[64];
+    void *context, **args, *few[64];
 };
 
 /* *args becomes what to hand on, of *w or the program's own. 0, or -1: no memory. */
-static int widen(struct widened *w, const void *func, void **extra, void ***args)
+static int widen(struct widened *w, const void *func, void **extra, void ***args, void *context)
 {
-    static atomic_int said;
     struct mt_function *f = mt_device_gpu_path() ? mt_function_find(func) : NULL;
     uint32_t n = f && f->kernel ? f->kernel->nparams : 0;
-    *w = (struct widened){0};
+    *w = (struct widened){.context = context};
     if (!f || !f->kernel || extra || (n && !*args))
         return 0;
     w->args = n < sizeof w->few / sizeof *w->few ? w->few : malloc((n + 1) * sizeof *w->args);
@@ -28,11 +26,8 @@ static int widen(struct widened *w, const void *func, void **extra, void ***args
         return -1;
     if (n)
         memcpy(w->args, *args, n * sizeof **args);
-    w->args[n] = &w->none;
+    w->args[n] = &w->context;
     *args = w->args;
-    if (f->kernel->flags & MT_KERNEL_TRACED && !atomic_exchange(&said, 1))
-        mt_report("kernel %s is not traced: it is a node of a graph (said once)",
-                  (const char *)f->kernel->pretty);
     return 0;
 }
 
@@ -45,10 +40,11 @@ static cudaError_t done(struct widened *w, cudaError_t e)
 
 /* The program's parameters, copied into *p and widened. */
 static cudaError_t kernel_params(struct widened *w, struct cudaKernelNodeParams *p,
-                                 const struct cudaKernelNodeParams *given)
+                                 const struct cudaKernelNodeParams *given, void *context)
 {
     *p = *given;
-    return widen(w, p->func, p->extra, &p->kernelParams) ? mt_fail(cudaErrorMemoryAllocation) : cudaSuccess;
+    return widen(w, p->func, p->extra, &p->kernelParams, context) ? mt_fail(cudaErrorMemoryAllocation)
+                                                                  : cudaSuccess;
 }
 
 cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -59,7 +55,7 @@ cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, params);
-    cudaError_t e = kernel_params(&w, &p, params);
+    cudaError_t e = kernel_params(&w, &p, params, NULL);
     return e ? e : done(&w, MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, &p));
 }
 
@@ -69,7 +65,7 @@ cudaError_t REC(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const struct
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphKernelNodeSetParams)(node, params);
-    cudaError_t e = kernel_params(&w, &p, params);
+    cudaError_t e = kernel_params(&w, &p, params, NULL);
     return e ? e : done(&w, MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p));
 }
 
@@ -80,20 +76,24 @@ cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGrap
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, params);
-    cudaError_t e = kernel_params(&w, &p, params);
-    return e ? e : done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
+    cudaError_t e = kernel_params(&w, &p, params, mt_graph_gpu_context(exec, node));
+    if (!e)
+        e = done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
+    if (!e)
+        mt_graph_gpu_changed(exec, node, params);
+    return e;
 }
 
 #if CUDART_VERSION >= 12020 /* nodes of any type */
 /* Widens *p, a copy that the runtime may write to. */
 static cudaError_t node_params(struct widened *w, struct cudaGraphNodeParams *p,
-                               const struct cudaGraphNodeParams *given)
+                               const struct cudaGraphNodeParams *given, void *context)
 {
     *p = *given;
     *w = (struct widened){0};
     if (p->type != cudaGraphNodeTypeKernel)
         return cudaSuccess;
-    return widen(w, p->kernel.func, p->kernel.extra, &p->kernel.kernelParams)
+    return widen(w, p->kernel.func, p->kernel.extra, &p->kernel.kernelParams, context)
                ? mt_fail(cudaErrorMemoryAllocation)
                : cudaSuccess;
 }
@@ -122,7 +122,7 @@ cudaError_t REC(cudaGraphAddNode)(cudaGraphNode_t *node, cudaGraph_t graph, cons
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphAddNode)(ARGUMENTS, params);
-    cudaError_t e = node_params(&w, &p, params);
+    cudaError_t e = node_params(&w, &p, params, NULL);
     return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphAddNode)(ARGUMENTS, &p));
 }
 
@@ -132,7 +132,7 @@ cudaError_t REC(cudaGraphNodeSetParams)(cudaGraphNode_t node, struct cudaGraphNo
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphNodeSetParams)(node, params);
-    cudaError_t e = node_params(&w, &p, params);
+    cudaError_t e = node_params(&w, &p, params, NULL);
     return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphNodeSetParams)(node, &p));
 }
 
@@ -143,7 +143,16 @@ cudaError_t REC(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, params);
-    cudaError_t e = node_params(&w, &p, params);
-    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
+    cudaError_t e = node_params(&w, &p, params, mt_graph_gpu_context(exec, node));
+    if (!e)
+        e = give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
+    if (!e && params->type == cudaGraphNodeTypeKernel) {
+        struct cudaKernelNodeParams k = {.func = params->kernel.func,
+                                         .gridDim = params->kernel.gridDim,
+                                         .blockDim = params->kernel.blockDim,
+                                         .sharedMemBytes = params->kernel.sharedMemBytes};
+        mt_graph_gpu_changed(exec, node, &k);
+    }
+    return e;
 }
 #endif

@@ -1,5 +1,6 @@
 #include "device.h"
 #include "cuda.h"
+#include "common/events.h"
 #include "common/report.h"
 #include "common/selection.h"
 #include "device/ctas.h"
@@ -81,8 +82,12 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
     cudaError_t e = make_rule(cu, &d->ctas);
     d->mirror = shared_memory(cu, MT_GPU_CONTEXTS * sizeof *d->mirror, &nothing, &e);
     d->ends = shared_memory(cu, MT_GPU_CONTEXTS * sizeof *d->ends, &d->ends_device, &e);
+    d->numbers = shared_memory(cu, MT_PACKET_CONTEXTS * sizeof *d->numbers, &nothing, &e);
     if (e)
         return e;
+    for (uint32_t i = 0; i < MT_PACKET_CONTEXTS; i++)
+        d->numbers[i] = i;
+    d->on_device = rings;
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
         d->before[i].rings = (uint64_t)(uintptr_t)rings;
         d->before[i].ring_mask = MT_GPU_RINGS - 1;
@@ -168,9 +173,131 @@ void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms)
             f->generation = ++d->generation[i];
         atomic_store(&d->flight[i], f);
         address = (char *)(d->contexts + i) + (d->ctas ? MT_CONTEXT_IN_PARTS : 0);
+        if (f->node) {
+            struct mt_flight **last = &f->node->first;
+            while (*last)
+                last = &(*last)->node_next;
+            *last = f;
+        }
     }
     pthread_mutex_unlock(&lock);
     return address;
+}
+
+/* ---- nodes of graphs ----------------------------------------------------------------------------- */
+
+#define NODES_AT_ONCE 64
+
+/* Outside of the lock: the reader needs it to give contexts back, and this may wait for a kernel. */
+static struct mt_gpu_node *make_nodes(struct mt_gpu_device *d)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    struct mt_gpu_context image[NODES_AT_ONCE], *on_device;
+    struct mt_gpu_node *list = NULL;
+    void *memory = NULL;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    for (unsigned i = 0; i < NODES_AT_ONCE; i++)
+        image[i] = (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)d->on_device,
+                                           .ring_mask = MT_GPU_RINGS - 1,
+                                           .id = MT_PACKET_NOBODY,
+                                           .ctas = d->ctas};
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    cudaError_t e = cu->Malloc(&memory, sizeof image);
+    if (!e)
+        e = to_device(cu, memory, image, sizeof image);
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    on_device = memory;
+    for (unsigned i = 0; i < NODES_AT_ONCE && !e; i++) {
+        struct mt_gpu_node *node = calloc(1, sizeof *node);
+        if (!node)
+            break;
+        *node = (struct mt_gpu_node){.device = d, .context = on_device + i, .next = list};
+        list = node;
+    }
+    if (e)
+        cu->GetLastError();
+    return list;
+}
+
+static struct mt_gpu_node *take_node(struct mt_gpu_device *d, struct mt_gpu_node *more)
+{
+    pthread_mutex_lock(&lock);
+    while (more) {
+        struct mt_gpu_node *next = more->next;
+        more->next = d->nodes;
+        d->nodes = more;
+        more = next;
+    }
+    struct mt_gpu_node *node = d->nodes;
+    if (node) {
+        d->nodes = node->next;
+        node->freed = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return node;
+}
+
+struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d)
+{
+    struct mt_gpu_node *node = take_node(d, NULL);
+    return node ? node : take_node(d, make_nodes(d));
+}
+
+/* Called with the lock. */
+static void recycle(struct mt_gpu_node *node)
+{
+    if (!node->freed || node->first)
+        return;
+    node->next = node->device->nodes;
+    node->device->nodes = node;
+}
+
+void mt_gpu_node_free(struct mt_gpu_node *node)
+{
+    pthread_mutex_lock(&lock);
+    node->freed = 1;
+    recycle(node);
+    pthread_mutex_unlock(&lock);
+}
+
+void *mt_gpu_node_context(const struct mt_gpu_node *node)
+{
+    return (char *)node->context + (node->device->ctas ? MT_CONTEXT_IN_PARTS : 0);
+}
+
+/* Called with the lock, when a launch has ended, or will never be. */
+static void leave_node(struct mt_flight *f)
+{
+    struct mt_flight **at = &f->node->first;
+    while (*at && *at != f)
+        at = &(*at)->node_next;
+    if (!*at)
+        return;
+    *at = f->node_next;
+    pthread_cond_broadcast(&returned);
+    recycle(f->node);
+}
+
+int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += ms / 1000;
+    pthread_mutex_lock(&lock);
+    while (node->first && pthread_cond_timedwait(&returned, &lock, &end) != ETIMEDOUT)
+        ;
+    int idle = !node->first;
+    pthread_mutex_unlock(&lock);
+    return idle;
+}
+
+cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    if (cu->WriteValue && !cu->WriteValue(stream, (uint64_t)(uintptr_t)&node->context->id, id, 0))
+        return cudaSuccess;
+    return cu->MemcpyAsync(&node->context->id, &node->device->numbers[id], sizeof id, cudaMemcpyHostToDevice,
+                           stream);
 }
 
 void mt_gpu_return(struct mt_flight *f)
@@ -180,11 +307,22 @@ void mt_gpu_return(struct mt_flight *f)
         return;
     pthread_mutex_lock(&lock);
     atomic_store(&d->flight[f->context], NULL);
+    if (f->node)
+        leave_node(f);
     if (!f->gone) { /* what a dead device may still do to it is not known */
         d->free[d->nfree++] = f->context;
         pthread_cond_broadcast(&returned);
     }
     pthread_mutex_unlock(&lock);
+}
+
+void mt_gpu_began(void *context)
+{
+    const struct mt_gpu_context *c = (void *)((uintptr_t)context & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
+    const struct mt_gpu_device *d = devices; /* the CPU device is the only one */
+    struct mt_flight *f = d && c->id < MT_GPU_CONTEXTS ? atomic_load(&d->flight[c->id]) : NULL;
+    if (f)
+        f->launch.line.seq = mt_event_seq();
 }
 
 /* Where the driver cannot write a value in stream order: its thread calls this. */
@@ -198,8 +336,8 @@ cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream
 {
     const struct mt_cuda *cu = mt_cuda();
     uint32_t i = f->context;
-    cudaError_t e =
-        cu->MemcpyAsync(&d->mirror[i], &d->contexts[i], sizeof d->mirror[i], cudaMemcpyDeviceToHost, stream);
+    struct mt_gpu_context *from = f->node ? f->node->context : &d->contexts[i];
+    cudaError_t e = cu->MemcpyAsync(&d->mirror[i], from, sizeof *from, cudaMemcpyDeviceToHost, stream);
     if (!e && cu->WriteValue &&
         !cu->WriteValue(stream, d->ends_device + i * sizeof *d->ends, f->generation, 0))
         return cudaSuccess;
@@ -216,19 +354,36 @@ static uint64_t records_of(const struct mt_gpu_context *c)
     return n;
 }
 
+static void take_counters(struct mt_flight *f, const struct mt_gpu_context *now,
+                          struct mt_gpu_context *before)
+{
+    f->counted = records_of(now) - records_of(before);
+    f->untraced = now->untraced - before->untraced;
+    for (unsigned k = 0; k < sizeof f->counts / sizeof *f->counts; k++)
+        f->counts[k] = now->counts[k] - before->counts[k];
+    *before = *now;
+}
+
+/* Is it the oldest launch of its node? Counters are differences, so they are taken in order. */
+static int is_next(const struct mt_flight *f)
+{
+    if (!f->node)
+        return 1;
+    pthread_mutex_lock(&lock);
+    int next = f->node->first == f;
+    pthread_mutex_unlock(&lock);
+    return next;
+}
+
 /* Launches whose mark is there: their counters are, too. */
 static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
         struct mt_flight *f = atomic_load(&d->flight[i]);
-        if (!f || f->ended || __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) != f->generation)
+        if (!f || f->ended || __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) != f->generation || !is_next(f))
             continue;
-        f->counted = records_of(&d->mirror[i]) - records_of(&d->before[i]);
-        f->untraced = d->mirror[i].untraced - d->before[i].untraced;
-        for (unsigned k = 0; k < sizeof f->counts / sizeof *f->counts; k++)
-            f->counts[k] = d->mirror[i].counts[k] - d->before[i].counts[k];
-        d->before[i] = d->mirror[i];
+        take_counters(f, &d->mirror[i], f->node ? &f->node->before : &d->before[i]);
         ended[n++] = f;
     }
     return n;

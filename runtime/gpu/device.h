@@ -17,6 +17,7 @@
 struct mt_gpu_device {
     int ordinal;
     struct mt_ring rings[MT_GPU_RINGS];
+    struct mt_gpu_ring *on_device;   /* the rings, as the device sees them */
     struct mt_gpu_context *contexts; /* on the device */
     struct mt_gpu_context *mirror;   /* counters of each context as of its last end, in host memory */
     uint32_t *ends;                  /* number of the lending that ended last, by context, in host memory */
@@ -26,15 +27,38 @@ struct mt_gpu_device {
     uint32_t generation[MT_GPU_CONTEXTS];              /* number of its present or last lending */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* who has it */
     uint32_t free[MT_GPU_CONTEXTS], nfree;
-    int told; /* a damaged ring was reported */
+    struct mt_gpu_node *nodes; /* free ones */
+    uint32_t *numbers;         /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
+    int told;                  /* a damaged ring was reported */
     struct mt_gpu_device *next;
 };
 
+/* A kernel of a graph. Its launches follow each other, so one context does for all; its id is that of the
+ * context that was lent to the launch under way, written in stream order before the graph and taken back
+ * behind it. */
+struct mt_gpu_node {
+    struct mt_gpu_device *device;
+    struct mt_gpu_context *context; /* on the device */
+    struct mt_gpu_context before;   /* its counters when the launch before ended; the reader's */
+    struct mt_flight *first;        /* launches under way, the oldest first */
+    int freed;
+    struct mt_gpu_node *next; /* of the free ones */
+};
+/* NULL: no memory. */
+struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d);
+void mt_gpu_node_free(struct mt_gpu_node *node);
+void *mt_gpu_node_context(const struct mt_gpu_node *node);
+int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms);
+/* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
+cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream);
+
 /* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
 struct mt_gpu_device *mt_gpu_device(void);
-/* Lends f a context; waits up to `ms` for one. What to hand to the kernel: its address, with
- * MT_CONTEXT_IN_PARTS if not all CTAs are to be traced; NULL: none is free. */
+/* Lends f a context (of a node: the place and the number of one); waits up to `ms` for one. What to hand to
+ * the kernel: its address, with MT_CONTEXT_IN_PARTS if not all CTAs are to be traced; NULL: none is free. */
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);
+/* As mt_gpu_ops.began; before the launch has written anything. */
+void mt_gpu_began(void *context);
 /* Behind the launch, in its stream: the copy and the mark. */
 cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream);
 /* Gives the context back. */

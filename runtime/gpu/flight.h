@@ -14,12 +14,15 @@
 #include "ring.h"
 
 struct mt_gpu_device;
+struct mt_gpu_node;
 struct mt_queue; /* of one trace */
 
 struct mt_flight {
     struct mt_gpu_launch launch; /* our copy */
     struct mt_gpu_device *device;
     uint32_t context, generation; /* of the device, and which lending of it */
+    struct mt_gpu_node *node;     /* launched as part of a graph, and then: */
+    struct mt_flight *node_next;  /* the node's next launch */
     uint64_t taken;               /* records that came */
     uint64_t counted;             /* that the device made; valid when ended */
     uint64_t untraced;

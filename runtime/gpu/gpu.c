@@ -102,7 +102,13 @@ static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
     return e || status != cudaStreamCaptureStatusNone;
 }
 
-enum reason { IN_A_GRAPH, NO_ROOM, NO_MEANS, NREASONS };
+static int capturing(cudaStream_t stream)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    return cu && is_capturing(cu, plain(stream));
+}
+
+enum reason { NO_ROOM, NO_MEANS, NREASONS };
 static void say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
@@ -110,18 +116,10 @@ static void say_once(enum reason r, const char *kernel, const char *why)
         mt_report("kernel %s is not traced: %s (said once)", kernel, why);
 }
 
-/* What is needed to trace a launch; NULL when it must go untraced. Leaves the queue's order locked. */
-static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
+/* A launch with a context; NULL: there is none. */
+static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_device *d,
+                              struct mt_gpu_node *node, void **context)
 {
-    const struct mt_cuda *cu = mt_cuda();
-    const char *kernel = l->line.kernel;
-    if (!cu)
-        return NULL;
-    if (is_capturing(cu, plain(l->stream))) {
-        say_once(IN_A_GRAPH, kernel, "it is launched into a graph");
-        return NULL;
-    }
-    struct mt_gpu_device *d = mt_gpu_device();
     struct mt_flight *f = d ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NULL;
@@ -129,7 +127,18 @@ static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
     f->launch.stream = plain(l->stream);
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
+    f->node = node;
     *context = mt_gpu_lend(d, f, LEND_MS);
+    return f;
+}
+
+/* What is needed to trace a launch; NULL when it must go untraced. Leaves the queue's order locked. */
+static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
+{
+    const char *kernel = l->line.kernel;
+    struct mt_flight *f = lend(l, mt_gpu_device(), NULL, context);
+    if (!f)
+        return NULL;
     struct mt_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
     if (q && !wake()) {
         mt_flight_add(q, f);
@@ -154,16 +163,15 @@ static void *launch(struct mt_gpu_launch *l)
     return l->state ? context : NULL;
 }
 
-static void issued(struct mt_gpu_launch *l, cudaError_t status)
+static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
 {
-    struct mt_flight *f = l->state;
-    if (!f) {
-        mt_trace_begin(NULL, &l->line);
-        l->line.status = (int)status;
-        mt_trace_end(NULL, &l->line);
-        return;
-    }
-    struct mt_queue *q = f->queue;
+    mt_trace_begin(NULL, &l->line);
+    l->line.status = (int)status;
+    mt_trace_end(NULL, &l->line);
+}
+
+static void mark(struct mt_flight *f, cudaError_t status)
+{
     cudaError_t e = status ? cudaSuccess : mt_gpu_mark(f->device, f, f->launch.stream);
     if (e) { /* no end can be seen: what comes until the next look is taken, and the program sees its own
                 errors */
@@ -173,7 +181,76 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
         f->status = (int)e;
     }
     mt_flight_issued(f, (int)status);
+}
+
+static void issued(struct mt_gpu_launch *l, cudaError_t status)
+{
+    struct mt_flight *f = l->state;
+    if (!f) {
+        log_untraced(l, status);
+        return;
+    }
+    struct mt_queue *q = f->queue; /* the flight may be gone when it is issued */
+    mark(f, status);
     mt_queue_leave(q);
+}
+
+/* ---- graphs -------------------------------------------------------------------------------------- */
+
+static struct mt_gpu_node *node_new(void)
+{
+    struct mt_gpu_device *d = mt_gpu_device();
+    return d ? mt_gpu_node_new(d) : NULL;
+}
+
+/* Its packets are not the launch's: what it does is counted as missing. */
+static void say_not_told(const struct mt_gpu_launch *l, cudaError_t e)
+{
+    mt_report("kernel %s of a graph cannot be told whose records it makes (%s); its trace is incomplete",
+              l->line.kernel, mt_cuda()->GetErrorString(e));
+}
+
+static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n)
+{
+    struct mt_queue *q = NULL;
+    void *context;
+    for (unsigned i = 0; i < n; i++) {
+        launches[i].state = NULL;
+        if (!launches[i].trace)
+            continue;
+        context = NULL;
+        struct mt_flight *f = lend(&launches[i], nodes[i]->device, nodes[i], &context);
+        if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !wake()) {
+            mt_flight_add(q, f);
+            launches[i].state = f;
+            cudaError_t e = mt_gpu_node_is(nodes[i], f->context, f->launch.stream);
+            if (e)
+                say_not_told(&launches[i], e);
+            continue;
+        }
+        say_once(NO_MEANS, launches[i].line.kernel, "too many launches are waiting, or there is no memory");
+        if (f)
+            mt_gpu_return(f);
+        free(f);
+    }
+}
+
+static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n,
+                         cudaError_t status)
+{
+    struct mt_queue *q = NULL;
+    for (unsigned i = 0; i < n; i++) {
+        struct mt_flight *f = launches[i].state;
+        if (!f) {
+            log_untraced(&launches[i], status);
+            continue;
+        }
+        q = f->queue;
+        mt_gpu_node_is(nodes[i], MT_PACKET_NOBODY, f->launch.stream); /* before its place is another's */
+        mark(f, status);
+    }
+    if (q)
+        mt_queue_leave(q);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
@@ -315,6 +392,14 @@ static const struct mt_gpu_ops ops = {
     .start = start,
     .launch = launch,
     .issued = issued,
+    .began = mt_gpu_began,
+    .capturing = capturing,
+    .node_new = node_new,
+    .node_context = mt_gpu_node_context,
+    .node_free = mt_gpu_node_free,
+    .node_idle = mt_gpu_node_idle,
+    .graph_launch = graph_launch,
+    .graph_issued = graph_issued,
     .synced = synced,
     .stream_ends = stream_ends,
     .finish = finish,

@@ -130,3 +130,22 @@ def channel_failing(world):
         same("the good launch", launches[0].ctas(), {(0, 0, 0): {("store", 4): 32}})
         holds("what came before the end", launches[1].ctas()[0, 0, 0][("store", 4)] == 32)
         holds("not complete", not result.companion().end()["complete"])
+
+
+@case("channel.graphs")
+def channel_graphs(world):
+    """Graphs on the GPU's way through the API: captured and made by hand, with child graphs, changed and launched again, in two
+    streams. The same launches with the same records as the plain way, which knows nothing of contexts."""
+    app = world.compile(os.path.join(world.src, "graphs.cu"), "-O2")
+    plain = world.run_ok(app, MEMTRACE_CPU_THREADS=2)
+    launches = {0: ["fill", "fill", "add"] * 4 + ["fill", "add"] + ["fill", "fill", "add"],
+                1: ["fill", "fill", "add"] * 3 + ["fill", "fill", "fill", "add"] * 2 + ["fill", "fill", "add"]}
+    sums = (5 * 12, 5 * 8, 5 * 6)  # words below 40 in all launches, below 64 in eight, the others in six
+    same("output", plain.out, "%d %d %d\n" % sums)
+    for environment in (WARP, {**WARP, "MEMTRACE_RING_SLOTS": "32K", "MEMTRACE_CPU_THREADS": "1"}):
+        result = world.run_ok(app, **environment)
+        same("output", (result.out, result.err), (plain.out, plain.err))
+        for stream in (0, 1):
+            whole(result, stream)
+            same("kernels", [launch.kernel for launch in result.trace(stream)], launches[stream])
+            same("records", contents(result, stream), contents(plain, stream))

@@ -305,6 +305,10 @@ static void hold_up(void *semaphore)
 {
     sem_wait(semaphore);
 }
+static void let_go(void *semaphore)
+{
+    sem_post(semaphore);
+}
 static void nothing(void *data)
 {
 }
@@ -354,14 +358,93 @@ static void not_issued(void **state)
     assert_int_equal(n, 1);
     check(&good, got);
     assert_int_equal(fake_untraced(), before + 2);
+    assert_false(mt_gpu()->capturing((cudaStream_t)s));
     fake_capturing = 1;
-    launch(&good, s, t, cudaSuccess);
+    assert_true(mt_gpu()->capturing((cudaStream_t)s));
     fake_capturing = 0;
-    assert_null(good.context);
-    assert_non_null(strstr(fake_report, "graph"));
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
+/* A graph of two kernels and a third that is not traced, launched again and again in two streams in turn
+ * without a wait: each launch has its own records, whatever of the next one has come already. */
+static void graphs(void **state)
+{
+    enum { KERNELS = 3, TIMES = 12 };
+    struct fake_stream *s[2] = {fake_stream_new(), fake_stream_new()};
+    struct mt_trace *t[2] = {fake_trace_new(), fake_trace_new()};
+    struct mt_gpu_node *nodes[KERNELS];
+    static struct kernel k[TIMES][KERNELS];
+    sem_t done[TIMES];
+    size_t n;
+    unsigned before = fake_untraced();
+    for (unsigned i = 0; i < KERNELS; i++)
+        assert_non_null(nodes[i] = mt_gpu()->node_new());
+    for (unsigned r = 0; r < TIMES; r++) {
+        struct mt_gpu_launch l[KERNELS];
+        sem_init(&done[r], 0, 0);
+        if (r) /* as the API layer's event */
+            fake_stream_run(s[r % 2], hold_up, &done[r - 1]);
+        for (unsigned i = 0; i < KERNELS; i++) {
+            k[r][i] = (struct kernel){.ctas = 1 + (r + i) % 3, .accesses = r % 4 * 5, .seed = 50 * r + i};
+            snprintf(k[r][i].name, sizeof k[r][i].name, "n%u.%u", r, i);
+            k[r][i].context = mt_gpu()->node_context(nodes[i]);
+            l[i] = (struct mt_gpu_launch){.trace = i < 2 ? t[r % 2] : NULL,
+                                          .stream = (cudaStream_t)s[r % 2],
+                                          .line = {.kernel = k[r][i].name}};
+        }
+        mt_gpu()->graph_launch(nodes, l, KERNELS);
+        for (unsigned i = 0; i < KERNELS; i++)
+            fake_stream_run(s[r % 2], run_kernel, &k[r][i]);
+        mt_gpu()->graph_issued(nodes, l, KERNELS, cudaSuccess);
+        fake_stream_run(s[r % 2], let_go, &done[r]);
+    }
+    for (unsigned i = 0; i < KERNELS; i++)
+        mt_gpu()->node_free(nodes[i]); /* while they run */
+    for (unsigned j = 0; j < 2; j++) {
+        sync_stream(s[j]);
+        const struct fake_launch *got = fake_trace_launches(t[j], &n);
+        assert_int_equal(n, TIMES / 2 * 2);
+        for (unsigned i = 0; i < n; i++)
+            check(&k[i / 2 * 2 + j][i % 2], &got[i]);
+    }
+    assert_int_equal(fake_untraced(), before + TIMES);
+    for (unsigned j = 0; j < 2; j++) {
+        mt_gpu()->stream_ends((cudaStream_t)s[j], t[j]);
+        fake_stream_free(s[j]);
+        fake_trace_free(t[j]);
+    }
+}
+
+static void graphs_without_write_value(void **state)
+{
+    fake_no_write_value = 1;
+    graphs(state);
+    fake_no_write_value = 0;
+}
+
+/* A graph that is not launched after all leaves nothing behind; nor do its kernels record anywhere then. */
+static void graph_not_issued(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct mt_gpu_node *node = mt_gpu()->node_new();
+    struct kernel k = {.name = "stray", .ctas = 1, .accesses = 20, .seed = 3};
+    struct mt_gpu_launch l = {.trace = t, .stream = (cudaStream_t)s, .line = {.kernel = "refused"}};
+    size_t n;
+    mt_gpu()->graph_launch(&node, &l, 1);
+    mt_gpu()->graph_issued(&node, &l, 1, cudaErrorInvalidValue);
+    k.context = mt_gpu()->node_context(node);
+    fake_stream_run(s, run_kernel, &k);
+    struct kernel good = {.name = "good", .ctas = 1, .accesses = 20, .seed = 9};
+    launch(&good, s, t, cudaSuccess);
     sync_stream(s);
-    fake_trace_launches(t, &n);
+    const struct fake_launch *got = fake_trace_launches(t, &n);
     assert_int_equal(n, 1);
+    check(&good, got);
+    assert_true(mt_gpu()->node_idle(node, 0));
+    mt_gpu()->node_free(node);
+    mt_gpu()->stream_ends((cudaStream_t)s, t);
     fake_stream_free(s);
     fake_trace_free(t);
 }
@@ -475,9 +558,17 @@ int main(int argc, char **argv)
 {
     fake_compact = argc > 2;
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_launch),  cmocka_unit_test(two_streams), cmocka_unit_test(overtaking),
-        cmocka_unit_test(not_issued),  cmocka_unit_test(at_exit),     cmocka_unit_test(without_write_value),
-        cmocka_unit_test(device_dies), cmocka_unit_test(no_room),     cmocka_unit_test(wait_fails)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),
+                                       cmocka_unit_test(two_streams),
+                                       cmocka_unit_test(overtaking),
+                                       cmocka_unit_test(not_issued),
+                                       cmocka_unit_test(at_exit),
+                                       cmocka_unit_test(without_write_value),
+                                       cmocka_unit_test(device_dies),
+                                       cmocka_unit_test(no_room),
+                                       cmocka_unit_test(wait_fails),
+                                       cmocka_unit_test(graphs),
+                                       cmocka_unit_test(graphs_without_write_value),
+                                       cmocka_unit_test(graph_not_issued)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,449 @@
+/* Launches of graphs on a GPU. When a graph is made ready to be launched, each of its kernels of ours gets a launch
+ * context of its own, for as long as that is there: the kernel nodes have it as hidden parameter for the moment
+ * in which the runtime copies them. Each launch of the graph is a launch of each of its kernels, in the trace of the
+ * stream in which the graph is launched. */
+#include "graph_gpu.h"
+#include "device.h"
+#include "entry.h"
+#include "gpu.h"
+#include "launch.h"
+#include "map.h"
+#include "common/events.h"
+#include "common/report.h"
+#include "common/selection.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNELS_MAX 512u /* of a graph: each needs a context per launch */
+#define IDLE_MS 10000
+
+struct kernel_node {
+    cudaGraphNode_t handle;
+    struct mt_gpu_node *gpu;
+    struct mt_function *f;
+    struct mt_launch_config c;
+    int off; /* cudaGraphNodeSetEnabled */
+};
+struct exec {
+    struct kernel_node *list; /* in an order that the graph allows */
+    unsigned n, cap;
+    uint64_t stream; /* id of the one in which it was launched last; 0: none yet */
+    cudaStream_t handle;
+    int blind; /* it was changed in a way that is not followed: its launches are counted as untraced */
+};
+
+static struct mt_map execs = MT_MAP_INIT;
+
+enum reason { EXTRA, CONDITIONAL, TOO_MANY, NOT_SET, CHILD, STREAMS, NREASONS };
+static void say_once(enum reason r, const char *why)
+{
+    static atomic_int said[NREASONS];
+    if (!atomic_exchange(&said[r], 1))
+        mt_report("kernels of a graph are not traced: %s (said once)", why);
+}
+
+static void free_exec(struct exec *x)
+{
+    for (unsigned i = 0; x && i < x->n; i++)
+        mt_gpu()->node_free(x->list[i].gpu);
+    if (x)
+        free(x->list);
+    free(x);
+}
+
+static struct kernel_node *find(struct exec *x, cudaGraphNode_t node)
+{
+    for (unsigned i = 0; x && i < x->n; i++)
+        if (x->list[i].handle == node)
+            return &x->list[i];
+    return NULL;
+}
+
+/* ---- which kernels a graph has ------------------------------------------------------------------- */
+
+static cudaError_t dependencies(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
+{
+#if CUDART_VERSION >= 13000
+    return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, NULL, n);
+#else
+    return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, n);
+#endif
+}
+
+static int is_in(const cudaGraphNode_t *list, size_t n, cudaGraphNode_t node)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == node)
+            return 1;
+    return 0;
+}
+
+/* Do all nodes that this one waits for stand in the list? */
+static int is_ready(cudaGraphNode_t node, const cudaGraphNode_t *list, size_t n)
+{
+    size_t count = 0;
+    if (dependencies(node, NULL, &count) || !count)
+        return 1;
+    cudaGraphNode_t *before = malloc(count * sizeof *before);
+    int ready = 1;
+    if (before && !dependencies(node, before, &count))
+        for (size_t i = 0; i < count && ready; i++)
+            ready = is_in(list, n, before[i]);
+    free(before);
+    return ready;
+}
+
+/* The nodes of a graph, each behind those that it waits for. To be freed. */
+static cudaGraphNode_t *sorted_nodes(cudaGraph_t graph, size_t *n)
+{
+    *n = 0;
+    if (MT_NEXT(cudaGraphGetNodes)(graph, NULL, n) || !*n)
+        return NULL;
+    cudaGraphNode_t *all = malloc(*n * sizeof *all), *out = malloc(*n * sizeof *out);
+    size_t done = 0, before;
+    if (!all || !out || MT_NEXT(cudaGraphGetNodes)(graph, all, n)) {
+        free(all);
+        free(out);
+        return NULL;
+    }
+    do { /* mostly they come in that order already */
+        before = done;
+        for (size_t i = 0; i < *n; i++)
+            if (all[i] && is_ready(all[i], out, done)) {
+                out[done++] = all[i];
+                all[i] = NULL;
+            }
+    } while (done != before);
+    *n = done;
+    free(all);
+    return out;
+}
+
+/* Gives a kernel node this hidden parameter. */
+static cudaError_t set_context(cudaGraphNode_t node, void *context)
+{
+    struct cudaKernelNodeParams p;
+    cudaError_t e = MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p);
+    struct mt_function *f = e ? NULL : mt_function_find(p.func);
+    if (!f || !f->kernel || !p.kernelParams)
+        return e ? e : cudaErrorInvalidValue;
+    unsigned n = f->kernel->nparams;
+    void **args = malloc((n + 1) * sizeof *args);
+    if (!args)
+        return cudaErrorMemoryAllocation;
+    memcpy(args, p.kernelParams, n * sizeof *args);
+    args[n] = &context;
+    p.kernelParams = args;
+    p.extra = NULL;
+    e = MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p);
+    free(args);
+    return e;
+}
+
+static struct kernel_node *add(struct exec *x)
+{
+    if (x->n == x->cap) {
+        unsigned cap = x->cap ? 2 * x->cap : 16;
+        struct kernel_node *more = realloc(x->list, cap * sizeof *more);
+        if (!more)
+            return NULL;
+        x->list = more;
+        x->cap = cap;
+    }
+    x->list[x->n] = (struct kernel_node){0};
+    return &x->list[x->n];
+}
+
+/* A kernel node with its context, if it is one of ours. `old`: where the contexts come from, as long as it has any. */
+static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
+{
+    struct cudaKernelNodeParams p;
+    if (MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p))
+        return;
+    struct mt_function *f = mt_function_find(p.func);
+    if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_TRACED) || f->kernel->flags & MT_KERNEL_GPU_UNTRACED)
+        return;
+    if (!p.kernelParams) {
+        say_once(EXTRA, "a node has its parameters as one block");
+        return;
+    }
+    struct kernel_node *k = add(x);
+    if (!k || x->n == KERNELS_MAX) {
+        say_once(TOO_MANY, "a graph has more than 512");
+        return;
+    }
+    k->gpu = old && x->n < old->n ? old->list[x->n].gpu : mt_gpu()->node_new();
+    if (!k->gpu)
+        return;
+    k->handle = node;
+    k->f = f;
+    k->c = (struct mt_launch_config){p.gridDim, p.blockDim, p.sharedMemBytes, NULL, 0};
+    if (!set_context(node, mt_gpu()->node_context(k->gpu))) {
+        x->n++;
+        return;
+    }
+    say_once(NOT_SET, "the runtime does not take their launch context");
+    if (!old || x->n >= old->n)
+        mt_gpu()->node_free(k->gpu);
+}
+
+static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
+{
+    size_t n;
+    cudaGraphNode_t *nodes = sorted_nodes(graph, &n);
+    for (size_t i = 0; nodes && i < n; i++) {
+        enum cudaGraphNodeType type;
+        cudaGraph_t child;
+        if (MT_NEXT(cudaGraphNodeGetType)(nodes[i], &type))
+            continue;
+        if (type == cudaGraphNodeTypeKernel)
+            take_kernel(x, nodes[i], old);
+        else if (type == cudaGraphNodeTypeGraph && !MT_NEXT(cudaGraphChildGraphNodeGetGraph)(nodes[i], &child))
+            take_graph(x, child, old);
+        else if ((int)type == 13) /* cudaGraphNodeTypeConditional, of newer headers */
+            say_once(CONDITIONAL, "they stand in a conditional node");
+    }
+    free(nodes);
+}
+
+/* The program's own graph is as it was. */
+static void restore(const struct exec *x)
+{
+    for (unsigned i = 0; i < x->n; i++)
+        set_context(x->list[i].handle, NULL);
+}
+
+/* ---- making one ready ---------------------------------------------------------------------------- */
+
+static struct exec *begin(cudaGraph_t graph)
+{
+    if (!mt_device_gpu_path() || !mt_gpu() || !mt_tracing())
+        return NULL;
+    struct exec *x = calloc(1, sizeof *x);
+    if (x)
+        take_graph(x, graph, NULL);
+    return x;
+}
+
+static cudaError_t end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e)
+{
+    if (!x)
+        return e;
+    restore(x);
+    if (e || mt_map_set(&execs, *out, x))
+        free_exec(x);
+    return e;
+}
+
+cudaError_t REC(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    struct exec *x = begin(graph);
+    return end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    struct exec *x = begin(graph);
+    return end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, flags));
+}
+
+cudaError_t REC(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph_t graph,
+                                                cudaGraphInstantiateParams *params)
+{
+    struct exec *x = begin(graph);
+    return end(x, out, MT_NEXT(cudaGraphInstantiateWithParams)(out, graph, params));
+}
+#else
+cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                      char *log, size_t size)
+{
+    struct exec *x = begin(graph);
+    return end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, error_node, log, size));
+}
+#endif
+
+cudaError_t REC(cudaGraphExecDestroy)(cudaGraphExec_t exec)
+{
+    cudaError_t e = MT_NEXT(cudaGraphExecDestroy)(exec);
+    if (!e && exec)
+        free_exec(mt_map_take(&execs, exec));
+    return e;
+}
+
+/* ---- changing it --------------------------------------------------------------------------------- */
+
+void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node)
+{
+    struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
+    return k ? mt_gpu()->node_context(k->gpu) : NULL;
+}
+
+void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
+{
+    struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
+    struct mt_function *f = k ? mt_function_find(p->func) : NULL;
+    if (!k)
+        return;
+    if (f && f->kernel)
+        k->f = f;
+    else
+        k->off = 1; /* no kernel of ours any more */
+    k->c = (struct mt_launch_config){p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0};
+}
+
+/* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */
+static struct exec *begin_update(struct exec *x, cudaGraph_t graph)
+{
+    struct exec *now = x ? calloc(1, sizeof *now) : NULL;
+    if (now)
+        take_graph(now, graph, x);
+    return now;
+}
+
+static cudaError_t end_update(struct exec *x, struct exec *now, cudaError_t e)
+{
+    if (!now)
+        return e;
+    restore(now);
+    for (unsigned i = 0; !e && i < x->n && i < now->n; i++) {
+        now->list[i].handle = x->list[i].handle; /* the program goes on to name it so */
+        now->list[i].off = x->list[i].off;
+    }
+    for (unsigned i = e ? x->n : now->n; i < (e ? now->n : x->n); i++)
+        mt_gpu()->node_free((e ? now : x)->list[i].gpu);
+    if (!e) {
+        struct exec swap = *x;
+        x->list = now->list;
+        x->n = now->n;
+        x->cap = now->cap;
+        now->list = swap.list;
+    }
+    free(now->list);
+    free(now);
+    return e;
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info)
+{
+    struct exec *x = exec ? mt_map_get(&execs, exec) : NULL, *now = begin_update(x, graph);
+    return end_update(x, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, info));
+}
+#else
+cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                     enum cudaGraphExecUpdateResult *result)
+{
+    struct exec *x = exec ? mt_map_get(&execs, exec) : NULL, *now = begin_update(x, graph);
+    return end_update(x, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, error_node, result));
+}
+#endif
+
+cudaError_t REC(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
+{
+    cudaError_t e = MT_NEXT(cudaGraphNodeSetEnabled)(exec, node, enabled);
+    struct kernel_node *k = e ? NULL : find(mt_map_get(&execs, exec), node);
+    if (k)
+        k->off = !enabled;
+    return e;
+}
+
+/* Which of its kernels are whose is not known any more. */
+cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child)
+{
+    cudaError_t e = MT_NEXT(cudaGraphExecChildGraphNodeSetParams)(exec, node, child);
+    struct exec *x = e ? NULL : mt_map_get(&execs, exec);
+    if (x && x->n) {
+        x->blind = 1;
+        say_once(CHILD, "a child graph was replaced in one that is ready to be launched");
+    }
+    return e;
+}
+
+/* ---- launching it -------------------------------------------------------------------------------- */
+
+/* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what stands
+ * behind the launch must come before the next one, too. 0 when it does. */
+static int follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
+{
+    int bad = 0;
+    if (x->stream && x->stream != s->id) {
+        struct mt_stream *before = mt_stream_get(x->handle); /* gone: it was waited for */
+        cudaEvent_t event;
+        if (before && before->id == x->stream) {
+            bad = MT_NEXT(cudaEventCreateWithFlags)(&event, cudaEventDisableTiming) != cudaSuccess;
+            if (!bad) {
+                bad = MT_NEXT(cudaEventRecord)(event, x->handle) || MT_NEXT(cudaStreamWaitEvent)(stream, event, 0);
+                MT_NEXT(cudaEventDestroy)(event);
+            }
+        } else if (before) /* another thread's default stream */
+            for (unsigned i = 0; i < x->n && !bad; i++)
+                bad = !mt_gpu()->node_idle(x->list[i].gpu, IDLE_MS);
+    }
+    x->stream = s->id;
+    x->handle = stream;
+    return bad;
+}
+
+static struct mt_gpu_launch describe(const struct kernel_node *k, cudaStream_t stream,
+                                     const struct mt_host_site *site)
+{
+    const struct mt_image_kernel *i = k->f->kernel;
+    const struct mt_launch_config *c = &k->c;
+    return (struct mt_gpu_launch){.image = k->f->module->image,
+                                  .kernel = i,
+                                  .stream = stream,
+                                  .line = {.kernel = i->pretty,
+                                           .mangled = i->name,
+                                           .signature = i->signature,
+                                           .grid = {c->grid.x, c->grid.y, c->grid.z},
+                                           .block = {c->block.x, c->block.y, c->block.z},
+                                           .shared = c->shared,
+                                           .site = site,
+                                           .called = mt_event_next(),
+                                           .counted = (i->flags & MT_KERNEL_NO_RECORDS) != 0,
+                                           .no_records = (i->flags & MT_KERNEL_NO_RECORDS) != 0}};
+}
+
+static cudaError_t launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t stream, struct mt_stream *s,
+                          const struct mt_host_site *site)
+{
+    struct mt_gpu_launch *launches = calloc(x->n, sizeof *launches);
+    struct mt_gpu_node **nodes = calloc(x->n, sizeof *nodes);
+    unsigned n = 0;
+    cudaError_t e;
+    int blind = x->blind || mt_cpu_channel_failed() || follow(x, s, stream);
+    if (blind)
+        say_once(STREAMS, "its launches cannot be told apart");
+    for (unsigned i = 0; i < x->n && launches && nodes; i++) {
+        struct kernel_node *k = &x->list[i];
+        if (k->off)
+            continue;
+        nodes[n] = k->gpu;
+        launches[n] = describe(k, stream, site);
+        if (mt_selection_takes(&launches[n].line) && !blind)
+            launches[n].trace = mt_stream_trace(s);
+        n++;
+    }
+    mt_gpu()->graph_launch(nodes, launches, n);
+    e = MT_NEXT(cudaGraphLaunch)(exec, stream);
+    mt_gpu()->graph_issued(nodes, launches, n, e);
+    free(launches);
+    free(nodes);
+    return e;
+}
+
+cudaError_t REC(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    struct exec *x = exec && mt_device_gpu_path() ? mt_map_get(&execs, exec) : NULL;
+    if (!x || !x->n || mt_gpu()->capturing(stream))
+        return MT_NEXT(cudaGraphLaunch)(exec, stream);
+    const struct mt_host_site *site = mt_host_site_take();
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
+        return MT_NEXT(cudaGraphLaunch)(exec, stream);
+    if (mt_device_is_gpu())
+        mt_modules_log_symbols();
+    return launch(x, exec, stream, s, site);
+}

@@ -1,0 +1,10 @@
+/* Graphs whose kernels are traced by runtime/gpu. */
+#ifndef MT_API_GRAPH_GPU_H
+#define MT_API_GRAPH_GPU_H
+#include <cuda_runtime_api.h>
+
+/* The launch context of a kernel node of a graph that is ready to be launched; NULL: it is not traced. */
+void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node);
+/* This node runs another kernel, or the same in another way, from now on. */
+void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p);
+#endif
