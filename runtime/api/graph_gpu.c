@@ -1,7 +1,7 @@
-/* Launches of graphs on a GPU. When a graph is made ready to be launched, each of its kernels of ours gets a launch
- * context of its own, for as long as that is there: the kernel nodes have it as hidden parameter for the moment
- * in which the runtime copies them. Each launch of the graph is a launch of each of its kernels, in the trace of the
- * stream in which the graph is launched. */
+/* Launches of graphs on a GPU. When a graph is made ready to be launched, each of its kernels of ours gets a
+ * launch context of its own, for as long as that is there: the kernel nodes have it as hidden parameter for
+ * the moment in which the runtime copies them. Each launch of the graph is a launch of each of its kernels,
+ * in the trace of the stream in which the graph is launched. */
 #include "graph_gpu.h"
 #include "device.h"
 #include "entry.h"
@@ -155,14 +155,16 @@ static struct kernel_node *add(struct exec *x)
     return &x->list[x->n];
 }
 
-/* A kernel node with its context, if it is one of ours. `old`: where the contexts come from, as long as it has any. */
+/* A kernel node with its context, if it is one of ours. `old`: where the contexts come from, as long as it
+ * has any. */
 static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
 {
     struct cudaKernelNodeParams p;
     if (MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p))
         return;
     struct mt_function *f = mt_function_find(p.func);
-    if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_TRACED) || f->kernel->flags & MT_KERNEL_GPU_UNTRACED)
+    if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_TRACED) ||
+        f->kernel->flags & MT_KERNEL_GPU_UNTRACED)
         return;
     if (!p.kernelParams) {
         say_once(EXTRA, "a node has its parameters as one block");
@@ -199,7 +201,8 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
             continue;
         if (type == cudaGraphNodeTypeKernel)
             take_kernel(x, nodes[i], old);
-        else if (type == cudaGraphNodeTypeGraph && !MT_NEXT(cudaGraphChildGraphNodeGetGraph)(nodes[i], &child))
+        else if (type == cudaGraphNodeTypeGraph &&
+                 !MT_NEXT(cudaGraphChildGraphNodeGetGraph)(nodes[i], &child))
             take_graph(x, child, old);
         else if ((int)type == 13) /* cudaGraphNodeTypeConditional, of newer headers */
             say_once(CONDITIONAL, "they stand in a conditional node");
@@ -236,7 +239,8 @@ static cudaError_t end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e
     return e;
 }
 
-cudaError_t REC(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+cudaError_t REC(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph,
+                                               unsigned long long flags)
 {
     struct exec *x = begin(graph);
     return end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
@@ -326,7 +330,8 @@ static cudaError_t end_update(struct exec *x, struct exec *now, cudaError_t e)
 }
 
 #if CUDART_VERSION >= 12000
-cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info)
+cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph,
+                                     cudaGraphExecUpdateResultInfo *info)
 {
     struct exec *x = exec ? mt_map_get(&execs, exec) : NULL, *now = begin_update(x, graph);
     return end_update(x, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, info));
@@ -350,7 +355,8 @@ cudaError_t REC(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t n
 }
 
 /* Which of its kernels are whose is not known any more. */
-cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child)
+cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                      cudaGraph_t child)
 {
     cudaError_t e = MT_NEXT(cudaGraphExecChildGraphNodeSetParams)(exec, node, child);
     struct exec *x = e ? NULL : mt_map_get(&execs, exec);
@@ -363,8 +369,8 @@ cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cuda
 
 /* ---- launching it -------------------------------------------------------------------------------- */
 
-/* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what stands
- * behind the launch must come before the next one, too. 0 when it does. */
+/* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what
+ * stands behind the launch must come before the next one, too. 0 when it does. */
 static int follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
 {
     int bad = 0;
@@ -374,7 +380,8 @@ static int follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
         if (before && before->id == x->stream) {
             bad = MT_NEXT(cudaEventCreateWithFlags)(&event, cudaEventDisableTiming) != cudaSuccess;
             if (!bad) {
-                bad = MT_NEXT(cudaEventRecord)(event, x->handle) || MT_NEXT(cudaStreamWaitEvent)(stream, event, 0);
+                bad = MT_NEXT(cudaEventRecord)(event, x->handle) ||
+                      MT_NEXT(cudaStreamWaitEvent)(stream, event, 0);
                 MT_NEXT(cudaEventDestroy)(event);
             }
         } else if (before) /* another thread's default stream */

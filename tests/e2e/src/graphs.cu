@@ -1,4 +1,5 @@
-// Graphs that are launched, changed and launched again; every kernel stores into words of its own launch's number.
+// Graphs that are launched, changed and launched again; every kernel stores into words of its own launch's
+// number.
 #include "../../../examples/common/example.h"
 #include <cstring>
 
@@ -17,8 +18,8 @@ __global__ void add(int *to, const int *from, int n)
 static const int N = 96;
 static int *a, *b, *c;
 
-static cudaGraphNode_t kernel(cudaGraph_t g, std::initializer_list<cudaGraphNode_t> after, void (*f)(int *, int), int *p,
-                              int value)
+static cudaGraphNode_t kernel(cudaGraph_t g, std::initializer_list<cudaGraphNode_t> after,
+                              void (*f)(int *, int), int *p, int value)
 {
     cudaGraphNode_t node;
     void *args[] = {&p, &value};
