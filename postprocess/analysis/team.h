@@ -5,7 +5,19 @@
 #define MT_ANALYSIS_TEAM_H
 #include "comm.h"
 
+/* Members are threads of this process (team.c) or, in mt-extract-mpi, ranks (team_mpi.c). All ranks feed the
+ * same. */
 struct mt_team;
+
+/* First and last thing in the process. `together`: every member comes to its end with this code; else it is
+ * the others' end, too. Returns the code. */
+void mt_team_begin(int *argc, char ***argv);
+int mt_team_end(int code, int together);
+/* Does this process have the results in the end? It is the one who writes, and says what is to be said. */
+int mt_team_reports(void);
+int mt_team_members(void); /* processes */
+/* The code of the first member whose code is not 0: all get the same. */
+int mt_team_agree(int code);
 
 /* `shards` >= 1; one works on the caller's thread. NULL without memory or threads. */
 struct mt_team *mt_team_new(const struct mt_comm_options *options, unsigned shards);
@@ -17,7 +29,8 @@ int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy);
 int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count);
 /* Records and host accesses handed in so far. */
 uint64_t mt_team_count(const struct mt_team *t);
-/* Waits for the threads and puts the results together. They are the team's; NULL on failure. Nothing may be
+/* Waits for the threads and puts the results together. They are the team's, and whole where
+ * mt_team_reports; NULL on failure. Nothing may be
  * fed any more. */
 struct mt_comm *mt_team_finish(struct mt_team *t);
 const char *mt_team_why(const struct mt_team *t);

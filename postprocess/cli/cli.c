@@ -31,9 +31,13 @@ void mt_cli_start(const char *name)
     }
 }
 
+int mt_cli_quiet;
+
 void mt_cli_say(const char *format, ...)
 {
     va_list args;
+    if (mt_cli_quiet)
+        return;
     va_start(args, format);
     flockfile(stderr);
     fprintf(stderr, "%s: ", mt_cli_name);
@@ -51,6 +55,8 @@ void mt_cli_version(void)
 int mt_cli_usage(const char *format, ...)
 {
     va_list args;
+    if (mt_cli_quiet)
+        return MT_EXIT_USAGE;
     va_start(args, format);
     fprintf(stderr, "%s: ", mt_cli_name);
     vfprintf(stderr, format, args);

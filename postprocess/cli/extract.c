@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "extract_formats.h"
 #include "extract_more.h"
+#include "mpirun.h"
 #include "../analysis/addresses.h"
 #include "../analysis/team.h"
 #include "../output/comm_json.h"
@@ -11,6 +12,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
@@ -252,7 +254,9 @@ static int feed(struct extract *x, const struct mt_item *item)
         return -1;
     int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
                                         : mt_team_records(x->team, item->records, item->count);
-    return rc ? rc : more_failed(x, mt_extract_more_item(&x->more, item, selected));
+    if (rc != 0 || !mt_team_reports())
+        return rc;
+    return more_failed(x, mt_extract_more_item(&x->more, item, selected));
 }
 
 static int analyse(struct extract *x)
@@ -436,7 +440,7 @@ static int write_other(struct extract *x, int *complete)
 static int run(struct extract *x)
 {
     int complete, code = analyse(x);
-    if (code)
+    if (code || !mt_team_reports())
         return code;
     int input = mt_inputs_finish(x->source, &complete);
     /* Their order must not depend on the number of threads. */
@@ -473,11 +477,73 @@ static void with_host(struct extract *x)
     }
 }
 
+/* Every rank reads the inputs by itself. */
+static int check_inputs(const struct extract *x)
+{
+    struct stat st;
+    for (size_t i = 0; mt_team_members() > 1 && i < x->inputs.npaths; i++)
+        if (strcmp(x->inputs.paths[i], "-") == 0 ||
+            (stat(x->inputs.paths[i], &st) == 0 && !S_ISREG(st.st_mode)))
+            return mt_cli_usage("%s is no file: several ranks cannot all read it", x->inputs.paths[i]);
+    return 0;
+}
+
+/* All but the options; the exit code. */
+static int open_all(struct extract *x, int argc, char **argv, const char *output)
+{
+    int code;
+    x->options.transfers =
+        x->sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x->more, MT_MORE_PLACEMENT);
+    x->options.addresses = (x->sections & 1u << MT_ADDRESSES) != 0;
+    if (x->options.addresses)
+        x->inputs.flags |= MT_SOURCE_REWIND;
+    x->inputs.flags |= MT_SOURCE_HOST;
+    if (x->more.options.chosen)
+        x->inputs.flags |= MT_SOURCE_RUNS; /* with lane masks and sites, where the trace has them */
+    mt_inputs_take(&x->inputs, argc, argv);
+    if ((code = check_inputs(x)) != 0)
+        return code;
+    if (mt_team_reports() && (code = mt_output_open(&x->out, output, &x->inputs)) != 0)
+        return code;
+    if (!(x->source = mt_inputs_source(&x->inputs, &code)))
+        return code;
+    mt_progress_init(&x->progress);
+    x->progress.on &= mt_team_reports();
+    with_host(x);
+    /* One thread reads. With two in all, the other one has the whole analysis. */
+    x->team = mt_team_new(&x->options, x->threads > 2 ? x->threads - 1 : 1);
+    if (x->team && mt_extract_more_start(&x->more, x->source, x->inputs.npaths) == 0)
+        return 0;
+    mt_cli_say("no memory or no threads for the analysis");
+    return MT_EXIT_FAILURE;
+}
+
+static void close_all(struct extract *x)
+{
+    mt_output_abandon(&x->out);
+    mt_addresses_free(&x->addresses);
+    mt_team_free(x->team);
+    mt_estimates_free(&x->estimates);
+    free(x->events);
+    mt_extract_more_free(&x->more);
+    mt_source_close(x->source);
+    mt_filter_free(&x->filter);
+    free(x->inputs.companions);
+}
+
 int main(int argc, char **argv)
 {
     static struct extract x; /* holds the output buffer */
     const char *output = NULL;
     mt_cli_start("mt-extract");
+#ifndef MEMTRACE_MPI
+    int other = mt_mpirun_hand_over(argv);
+    if (other)
+        return other;
+#endif
+    mt_team_begin(&argc, &argv);
+    mt_cli_quiet = !mt_team_reports(); /* all would say the same */
+    opterr = !mt_cli_quiet;
     mt_filter_init(&x.filter);
     mt_extract_more_init(&x.more);
     x.threads = processors();
@@ -489,38 +555,17 @@ int main(int argc, char **argv)
         code = mt_cli_usage("the further analyses come out as --format=json or text only");
     if (code == 0)
         code = mt_formats_check(&x.formats, &x.sections, x.chosen, output, &x.inputs.flags);
-    if (code == 0) {
-        x.options.transfers =
-            x.sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x.more, MT_MORE_PLACEMENT);
-        x.options.addresses = (x.sections & 1u << MT_ADDRESSES) != 0;
-        if (x.options.addresses)
-            x.inputs.flags |= MT_SOURCE_REWIND;
-        x.inputs.flags |= MT_SOURCE_HOST;
-        if (x.more.options.chosen)
-            x.inputs.flags |= MT_SOURCE_RUNS; /* with lane masks and sites, where the trace has them */
-        mt_inputs_take(&x.inputs, argc, argv);
-        code = mt_output_open(&x.out, output, &x.inputs);
-    }
-    if (code == 0 && (x.source = mt_inputs_source(&x.inputs, &code))) {
-        mt_progress_init(&x.progress);
-        with_host(&x);
-        /* One thread reads. With two in all, the other one has the whole analysis. */
-        x.team = mt_team_new(&x.options, x.threads > 2 ? x.threads - 1 : 1);
-        if (x.team && mt_extract_more_start(&x.more, x.source, x.inputs.npaths) == 0) {
-            code = run(&x);
-        } else {
-            mt_cli_say("no memory or no threads for the analysis");
-            code = MT_EXIT_FAILURE;
-        }
-    }
-    mt_output_abandon(&x.out);
-    mt_addresses_free(&x.addresses);
-    mt_team_free(x.team);
-    mt_estimates_free(&x.estimates);
-    free(x.events);
-    mt_extract_more_free(&x.more);
-    mt_source_close(x.source);
-    mt_filter_free(&x.filter);
-    free(x.inputs.companions);
-    return code < 0 ? MT_EXIT_OK : code;
+    if (code == 0)
+        code = open_all(&x, argc, argv, output);
+    code = mt_team_agree(code);
+    mt_cli_quiet = 0;
+    int together = code != 0;
+    if (code == 0)
+        code = run(&x);
+    together |= code == 0 || x.comm != NULL; /* behind the end of the analysis nobody waits for another */
+    if (!together)
+        mt_output_abandon(&x.out);
+    code = mt_team_end(code < 0 ? MT_EXIT_OK : code, together);
+    close_all(&x);
+    return code;
 }

@@ -151,7 +151,7 @@ esac
 
     def test_reasons(self):
         """Each package of the real lists has one."""
-        for name in ("packages", "packages-tests"):
+        for name in ("packages", "packages-tests", "packages-optional"):
             with open(os.path.join(world.source, "tools/setup", name), encoding="utf-8") as f:
                 for line in f:
                     if line.strip() and not line.startswith("#"):

@@ -52,14 +52,24 @@ apt_get_install() {
 
 # Those of tools/setup/packages-tests: tests that need one that cannot be had are skipped, and counted as such.
 packages_install_tests() {
+    packages_install_wanted tools/setup/packages-tests "tests that need it will be skipped"
+}
+
+# Those of tools/setup/packages-optional: a part of memtrace is not built where one cannot be had.
+packages_install_optional() {
+    packages_install_wanted tools/setup/packages-optional "what needs it will not be built"
+}
+
+# packages_install_wanted FILE WITHOUT
+packages_install_wanted() {
     local name reason
     command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || return 0
     while read -r name reason; do
         dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed && continue
         say "installing $name: $reason"
         [ -n "$(apt-cache madison "$name" 2>/dev/null)" ] && apt_get_install "$name" ||
-            say "$name cannot be had here: tests that need it will be skipped"
-    done < <(sed -e 's/#.*//' -e '/^ *$/d' tools/setup/packages-tests)
+            say "$name cannot be had here: $2"
+    done < <(sed -e 's/#.*//' -e '/^ *$/d' "$1")
 }
 
 packages_install() {

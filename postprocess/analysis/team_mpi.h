@@ -1,0 +1,41 @@
+/* Shared by the files of the team whose members are MPI ranks (team_mpi.c, exchange_mpi.c). */
+#ifndef MT_ANALYSIS_TEAM_MPI_H
+#define MT_ANALYSIS_TEAM_MPI_H
+#include "comm_internal.h"
+#include "shadow.h"
+#include "team.h"
+
+/* Bytes from every rank to every rank. */
+struct mt_exchange {
+    unsigned ranks;
+    struct {
+        char *data;
+        size_t used, room;
+    } *out;
+    char *in; /* received: of rank 0 first */
+    size_t received, room;
+    int *counts, *places;         /* [2 * ranks] each: sent, received */
+    struct mt_stretch *stretches; /* room for one page */
+};
+
+int mt_exchange_init(struct mt_exchange *x, unsigned ranks);
+void mt_exchange_free(struct mt_exchange *x);
+void mt_exchange_clear(struct mt_exchange *x);
+int mt_exchange_add(struct mt_exchange *x, unsigned to, const void *data, size_t bytes);
+/* Called by all ranks: in and received are set; what was added is gone. 0, or -1 without memory or with more
+ * than 2 GiB for one rank. */
+int mt_exchange_all(struct mt_exchange *x);
+/* n things of `size` bytes to rank 0, which asks how many are announced and takes them. */
+int mt_exchange_to_first(const void *data, size_t n, size_t size);
+size_t mt_exchange_announced(unsigned from);
+void mt_exchange_from(unsigned from, void *data, size_t n, size_t size);
+
+struct mt_team {
+    unsigned rank, size;
+    struct mt_comm comm; /* this rank's shard; of rank 0, in the end, the results */
+    struct mt_exchange exchange;
+    uint64_t batches, moved;
+    const char *why;
+};
+int mt_team_fail(struct mt_team *t, const char *why);
+#endif

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""mt-extract under mpirun against mt-extract alone: the same bytes and exit codes, and no rank waits for one that failed.
+
+usage: mpi_test.py BIN_FOLDER GEN_HOST [CASES]     exit code 77 (skipped) where there is no MPI
+"""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import host_traces
+import property_test
+import traces
+
+BIN, GEN_HOST = sys.argv[1:3]
+CASES = int(sys.argv[3]) if len(sys.argv) > 3 else 60
+PROGRAM = os.path.join(BIN, "mt-extract")
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                   OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+LIMIT = 120  # seconds; a hang fails the test
+
+
+def mpirun(ranks, *args):
+    return subprocess.run(["mpirun", "--oversubscribe", "-n", str(ranks), *args], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=LIMIT)
+
+
+def write_case(seed, folder):
+    """Arguments of mt-extract for a random case."""
+    rng = random.Random(seed)
+    with_host = seed % 3 == 0
+    data, metas, options, _, accesses = property_test.make_case(rng, with_host)
+    given = []
+    for i, (d, m) in enumerate(zip(data, metas)):
+        given.append(os.path.join(folder, "t%d" % i))
+        with open(given[-1], "wb") as f:
+            f.write(d)
+        if m is not None:
+            with open(given[-1] + ".meta", "w") as f:
+                f.write(m)
+    if accesses is not None:
+        host_traces.write(GEN_HOST, os.path.join(folder, "host.mtc"), host_traces.script(accesses), 1)
+        given.append(os.path.join(folder, "host.mtc"))
+    return property_test.command(PROGRAM, given, options)
+
+
+def same(ranks, args, what):
+    alone = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True)
+    together = mpirun(ranks, *args)
+    assert alone.returncode == together.returncode, (what, args, alone.returncode, together.returncode, together.stderr)
+    assert alone.stdout == together.stdout, (what, args, together.stderr)
+    assert alone.stdout or alone.returncode == 2
+
+
+def random_cases():
+    for seed in range(1, CASES + 1):
+        folder = tempfile.mkdtemp(prefix="mt-mpi-")
+        same((2, 4, 3, 1)[seed % 4], write_case(seed, folder), "seed %d" % seed)
+        shutil.rmtree(folder)
+
+
+def big_case(folder):
+    """Many batches, launches of every length, all regions; what a rank reads comes from every other one."""
+    rng = random.Random(5)
+    launches = []
+    for k in range(12):
+        base, size = 0x7F0000000000, rng.choice([4, 8, 16])
+        n = rng.choice([0, 1, 7, 20000, 60000])
+        records = []
+        for i in range(n):
+            address = base + rng.randrange(1 << 20) // 4 * 4 if i % 5 else base + 65536 * rng.randrange(1, 9) - 4
+            records.append(traces.record(i // 50 % 7, rng.choice([0, 0, 1, 2]), size, address, (i // 300 % 40, k % 2, 0)))
+        launches.append(("kernel%d" % (k % 3), records))
+    path = os.path.join(folder, "big")
+    with open(path, "wb") as f:
+        f.write(traces.trace(launches))
+    for ranks in (1, 2, 4):
+        same(ranks, [PROGRAM, path], "big, %d ranks" % ranks)
+    return path
+
+
+def failures(folder, path):
+    """None of these may wait for ever; each says why."""
+    r = mpirun(3, PROGRAM, os.path.join(folder, "nowhere"))
+    assert r.returncode == 2 and r.stderr.count(b"cannot open") == 1, r.stderr
+    r = mpirun(2, PROGRAM, "--no-such-option", path)
+    assert r.returncode == 2 and r.stderr.count(b"unknown or incomplete option") == 1, r.stderr
+    r = mpirun(2, PROGRAM, "-")
+    assert r.returncode == 2 and b"several ranks cannot all read it" in r.stderr, r.stderr
+    # One rank's machine has no such file, or another one.
+    r = mpirun(1, PROGRAM, path, ":", "-n", "2", PROGRAM, os.path.join(folder, "nowhere"))
+    assert r.returncode == 2 and b"rank 1 cannot begin" in r.stderr, r.stderr
+    other = os.path.join(folder, "other")
+    with open(other, "wb") as f:
+        f.write(traces.trace([("k", [traces.record(0, 1, 4, 64, (9, 9, 9))])]))
+    short = os.path.join(folder, "short")
+    with open(short, "wb") as f:
+        f.write(traces.trace([("k", [traces.record(0, 1, 4, 64, (9, 9, 9))] * 3)]))
+    r = mpirun(1, PROGRAM, other, ":", "-n", "1", PROGRAM, short)
+    assert r.returncode == 1 and b"the ranks read different traces" in r.stderr, (r.returncode, r.stderr)
+    assert not r.stdout
+    # A full disk on rank 0, after the others are done.
+    r = mpirun(2, PROGRAM, "-o", "/dev/full", path)
+    assert r.returncode == 1 and b"No space left" in r.stderr, r.stderr
+
+
+def main():
+    if not shutil.which("mpirun") or not os.path.exists(PROGRAM + "-mpi"):
+        print("no MPI here: skipped")
+        return 77
+    folder = tempfile.mkdtemp(prefix="mt-mpi-")
+    path = big_case(folder)
+    failures(folder, path)
+    shutil.rmtree(folder)
+    random_cases()
+    print("%d random traces and a big one: the same bytes under mpirun" % CASES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
