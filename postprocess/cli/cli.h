@@ -55,6 +55,8 @@ void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
 /* NULL after saying why, with the exit code in *code. No path is a usage error, and so is a file of another
  * kind than a trace (or, with MT_SOURCE_HOST, a container): the message names what it is and who reads it. */
 struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code);
+/* The same of standard input: MEMTRACE_SINK (mt_source_open_live). */
+struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code);
 /* Both. */
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
 /* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes. */

@@ -84,6 +84,7 @@ static const char help[] =
     "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
+    "      --live              what programs start themselves when MEMTRACE_SINK asks for it\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
@@ -106,6 +107,8 @@ struct extract {
     struct mt_progress progress;
     struct mt_addresses addresses;
     int no_addresses;                      /* reading was interrupted */
+    int live;                              /* --live */
+    const char **streams;                  /* the paths of its inputs */
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
     const char *why; /* of a failure that is not the team's */
@@ -115,12 +118,13 @@ struct extract {
     int chosen; /* --sections was given */
 };
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_THREADS };
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_LIVE, OPT_THREADS };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"sections", required_argument, NULL, 's'},
                                         {"same-cta", required_argument, NULL, OPT_SAME},
                                         {"strict", no_argument, NULL, OPT_STRICT},
                                         {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        {"live", no_argument, NULL, OPT_LIVE},
                                         MT_MORE_OPTIONS,
                                         MT_FORMAT_OPTIONS,
                                         {"threads", required_argument, NULL, OPT_THREADS},
@@ -166,6 +170,19 @@ static unsigned processors(void)
     return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
 }
 
+/* What can be told when everything is read once. */
+static int check_live(struct extract *x, const char *output)
+{
+    if (!output)
+        return mt_cli_usage("--live needs --output");
+    if (x->formats.format != MT_FORMAT_JSON)
+        return mt_cli_usage("--live writes JSON");
+    if (x->more.options.chosen || (x->chosen && x->sections & 1u << MT_ADDRESSES))
+        return mt_cli_usage("--live gives the volumes and transfers (-s quick) or some of them");
+    x->sections &= ~(1u << MT_ADDRESSES);
+    return 0;
+}
+
 /* 0: go on; -1: done, exit with 0; else the exit code. */
 static int parse(struct extract *x, int argc, char **argv, const char **output)
 {
@@ -176,8 +193,8 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
             *output = optarg;
             break;
         case 's':
-            rc = parse_sections(x, optarg);
             x->chosen = 1;
+            rc = parse_sections(x, optarg);
             break;
         case MT_OPT_FORMAT:
         case MT_OPT_BY:
@@ -196,6 +213,9 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
         case OPT_NO_HOST:
             x->inputs.flags |= MT_SOURCE_NO_HOST;
             break;
+        case OPT_LIVE:
+            x->live = 1;
+            break;
         case MT_OPT_LINE_SIZE:
         case MT_OPT_SAMPLE:
         case MT_OPT_DEVICES:
@@ -209,7 +229,7 @@ static int parse(struct extract *x, int argc, char **argv, const char **output)
             rc = mt_common_option(o, &x->inputs, &x->filter, help);
         }
     }
-    return rc;
+    return rc == 0 && x->live ? check_live(x, *output) : rc;
 }
 
 /* ---- reading ---- */
@@ -437,10 +457,30 @@ static int write_other(struct extract *x, int *complete)
     return code;
 }
 
+/* The inputs are known now. */
+static int live_ended(struct extract *x)
+{
+    if (!mt_source_live_done(x->source))
+        return MT_EXIT_INPUT; /* the program was killed: no result, and nobody to tell */
+    size_t n = mt_source_inputs(x->source);
+    x->streams = malloc((n + 1) * sizeof *x->streams);
+    if (!x->streams) {
+        mt_cli_say("no memory for the inputs");
+        return MT_EXIT_FAILURE;
+    }
+    for (size_t i = 0; i < n; i++)
+        x->streams[i] = mt_source_path(x->source, i);
+    x->inputs.paths = x->streams;
+    x->inputs.npaths = n;
+    return 0;
+}
+
 static int run(struct extract *x)
 {
     int complete, code = analyse(x);
     if (code || !mt_team_reports())
+        return code;
+    if (x->live && (code = live_ended(x)) != 0)
         return code;
     int input = mt_inputs_finish(x->source, &complete);
     /* Their order must not depend on the number of threads. */
@@ -463,6 +503,8 @@ static int run(struct extract *x)
     code = x->formats.format == MT_FORMAT_JSON   ? write_all(x, complete)
            : x->formats.format == MT_FORMAT_TEXT ? write_text(x, complete)
                                                  : write_other(x, &complete);
+    if (x->live && !code && write(STDIN_FILENO, "", 1) != 1) /* the program waits for this */
+        code = MT_EXIT_FAILURE;
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -505,10 +547,10 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
         return code;
     if (mt_team_reports() && (code = mt_output_open(&x->out, output, &x->inputs)) != 0)
         return code;
-    if (!(x->source = mt_inputs_source(&x->inputs, &code)))
+    if (!(x->source = x->live ? mt_inputs_live(&x->inputs, &code) : mt_inputs_source(&x->inputs, &code)))
         return code;
     mt_progress_init(&x->progress);
-    x->progress.on &= mt_team_reports();
+    x->progress.on &= mt_team_reports() && !x->live;
     with_host(x);
     /* One thread reads. With two in all, the other one has the whole analysis. */
     x->team = mt_team_new(&x->options, x->threads > 2 ? x->threads - 1 : 1);
@@ -525,6 +567,7 @@ static void close_all(struct extract *x)
     mt_team_free(x->team);
     mt_estimates_free(&x->estimates);
     free(x->events);
+    free(x->streams);
     mt_extract_more_free(&x->more);
     mt_source_close(x->source);
     mt_filter_free(&x->filter);
@@ -537,7 +580,8 @@ int main(int argc, char **argv)
     const char *output = NULL;
     mt_cli_start("mt-extract");
 #ifndef MEMTRACE_MPI
-    int other = mt_mpirun_hand_over(argv);
+    /* What a rank's program starts (always with this word first) has that program to itself. */
+    int other = argc > 1 && !strcmp(argv[1], "--live") ? 0 : mt_mpirun_hand_over(argv);
     if (other)
         return other;
 #endif

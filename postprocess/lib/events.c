@@ -27,7 +27,7 @@ static int by_release(const void *a, const void *b)
 }
 
 /* What an address held before it was allocated anew is nobody's message to who reads it now. */
-static struct mt_copy_event new_memory(const struct mt_alloc_event *a, uint64_t from)
+struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from)
 {
     return (struct mt_copy_event){.seq = a->seq,
                                   .kind = MT_COPY_NEW,
@@ -41,7 +41,7 @@ static void device_memory(struct mt_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; k < c->nallocs; k++)
         if (strcmp(c->allocs[k].kind, "symbol") != 0) /* these were there from the start */
-            m->copies[m->ncopies++] = new_memory(&c->allocs[k], 0);
+            m->copies[m->ncopies++] = mt_new_memory(&c->allocs[k], 0);
 }
 
 /* The allocation that a realloc gave up: freed with its number, or just before. */
@@ -87,7 +87,7 @@ static int host_memory(struct mt_merge *m, const struct mt_companion *c)
                                                              .src = old->base,
                                                              .width = kept,
                                                              .height = 1};
-        m->copies[m->ncopies++] = new_memory(a, kept);
+        m->copies[m->ncopies++] = mt_new_memory(a, kept);
     }
     free(freed);
     return 0;

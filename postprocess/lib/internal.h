@@ -26,6 +26,8 @@ void mt_intern_free(struct mt_intern *set);
 struct mt_companion *mt_companion_new(const char *name);
 /* Whole lines; `offset`: of the text, for messages. 0, or -1 without memory. */
 int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uint64_t offset);
+/* Copies, allocations and frees so far: the caller has what it needs of them. */
+void mt_companion_forget_memory(struct mt_companion *c);
 /* Puts events in order; again after more lines. */
 void mt_companion_settle(struct mt_companion *c);
 
@@ -117,7 +119,9 @@ struct mt_merge {
     int hosts;                    /* containers are read along */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
-    size_t current; /* input whose launch is under way, or ninputs */
+    struct mt_feed *feed; /* NULL, or where all of this comes from (feed.c) */
+    int no_copies;        /* of feed: they are not handed out */
+    size_t current;       /* input whose launch is under way, or ninputs */
     uint64_t superstep;
     const char *kernel;
     const struct mt_launch_event *launch;
@@ -149,6 +153,7 @@ void mt_merge_host_take(struct mt_merge *m, size_t i, struct mt_host_access *roo
                         struct mt_item *item);
 /* Copies and allocations of all inputs (events.c): fills m->copies; *allocs, owned by the caller, has those
  * that the companions of traces tell, by id. 0, or -1 with *err. */
+struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from);
 int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event **allocs, size_t *nallocs,
                       struct mt_error *err);
 /* Notes, once, on what the companions say is missing. After the end. */

@@ -2,6 +2,7 @@
  * precede. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "feed.h"
 
 void mt_merge_note(struct mt_merge *m, int incomplete, const char *format, ...)
 {
@@ -249,6 +250,12 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_acce
                   struct mt_item *item, struct mt_error *err)
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
+    while (m->feed && !m->stopped) {
+        int rc = mt_feed_next(m, m->feed, room, capacity, item);
+        if (rc < 0)
+            mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "--live", "no memory while reading");
+        return rc;
+    }
     while (!m->stopped) {
         size_t i = m->current, host;
         if (i == m->ninputs) {

@@ -1,6 +1,7 @@
 /* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "feed.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -210,6 +211,39 @@ fail:
     return NULL;
 }
 
+struct mt_source *mt_source_open_live(int fd, const struct mt_source_options *o, struct mt_error *err)
+{
+    struct mt_source *s = calloc(1, sizeof *s);
+    if (s && !(s->merge.feed = mt_feed_new(fd, &s->merge.stop))) {
+        free(s);
+        s = NULL;
+    }
+    if (!s) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory");
+        return NULL;
+    }
+    s->flags = o->flags;
+    s->merge.stop = (struct mt_stop){o->stop, &s->halt};
+    s->merge.ordered = 1;
+    s->merge.no_copies = (o->flags & MT_SOURCE_NO_HOST) != 0;
+    return s;
+}
+
+int mt_source_live_done(struct mt_source *s)
+{
+    return s->merge.feed && mt_feed_done(s->merge.feed);
+}
+
+size_t mt_source_inputs(const struct mt_source *s)
+{
+    return s->merge.ninputs;
+}
+
+const char *mt_source_path(const struct mt_source *s, size_t input)
+{
+    return input < s->merge.ninputs ? s->merge.inputs[input].path : NULL;
+}
+
 /* Ends the thread; from here on the merge is ours. */
 static void settle(struct mt_source *s)
 {
@@ -263,6 +297,7 @@ void mt_source_close(struct mt_source *s)
     struct mt_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
+    mt_feed_free(m->feed);
     for (size_t i = 0; i < m->nnotes; i++)
         free(m->notes[i]);
     free(m->notes);

@@ -30,6 +30,7 @@ struct mt_companion {
     void *self;
     char *path;
     int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
+    int in_memory;
     char *out;
     size_t n, capacity;
     int shared;        /* the log is left to the first companion */
@@ -86,7 +87,7 @@ static void write_lines(struct mt_companion *c)
 static void write_out(struct mt_companion *c)
 {
     size_t done;
-    if (c->off || c->n == 0 || mt_forked())
+    if (c->off || c->n == 0 || c->in_memory || mt_forked())
         return;
     if (c->write) {
         write_lines(c);
@@ -257,6 +258,22 @@ struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
     return c;
 }
 
+struct mt_companion *mt_companion_in_memory(const struct mt_companion_head *head)
+{
+    struct mt_companion *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    c->file.fd = -1;
+    c->in_memory = 1;
+    pthread_mutex_lock(&first_lock);
+    c->shared = first != NULL;
+    first = first ? first : c;
+    pthread_mutex_unlock(&first_lock);
+    put_header(c, head);
+    return c;
+}
+
 void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
 {
     mt_json_begin(j, "launch");
@@ -327,6 +344,23 @@ void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l)
     leave(c);
 }
 
+char *mt_companion_take(struct mt_companion *c, size_t *bytes)
+{
+    char *text = NULL;
+    *bytes = 0;
+    if (!enter(c))
+        return NULL;
+    catch_up(c);
+    if (!c->off && c->n) {
+        text = c->out;
+        *bytes = c->n;
+        c->out = NULL;
+        c->n = c->capacity = 0;
+    }
+    leave(c);
+    return text;
+}
+
 void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why)
 {
     if (!enter(c))
@@ -373,7 +407,7 @@ void mt_companion_park(struct mt_companion *c)
     if (!enter(c))
         return;
     write_out(c);
-    if (!c->off && !c->waiting && !c->file.fifo) {
+    if (!c->off && !c->waiting && !c->file.fifo && !c->in_memory) {
         mt_file_close(&c->file);
         c->parked = 1;
         free(c->out);

@@ -3,6 +3,7 @@
 #include "events.h"
 #include "file.h"
 #include "json.h"
+#include "live.h"
 #include "options.h"
 #include "report.h"
 #include "selection.h"
@@ -18,10 +19,11 @@
 
 struct mt_trace {
     uint64_t n;
-    /* One of the two; NULL: could not be opened, or closed. */
+    /* One of the three; NULL: could not be opened, or closed. */
     struct mt_sink *sink;
     struct mt_compact *compact;
     uint64_t bytes; /* of the compact trace before this launch */
+    struct mt_live *live;
     struct mt_companion *companion;
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
@@ -61,33 +63,41 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
     return 0;
 }
 
-/* ---- raw or compact ---- */
+/* ---- raw or compact, or to an extractor ---- */
 
 #define SUFFIX ".mtc"
 
 int mt_trace_compact(void)
 {
-    return mt_options()->format == MT_FORMAT_COMPACT;
+    return !mt_live_wanted() && mt_options()->format == MT_FORMAT_COMPACT;
 }
 
 static int is_open(const struct mt_trace *t)
 {
-    return t->sink || t->compact;
+    return t->sink || t->compact || t->live;
 }
 
 static int is_on(const struct mt_trace *t)
 {
+    if (t->live)
+        return mt_live_on();
     return t->compact ? mt_compact_on(t->compact) : t->sink && mt_sink_on(t->sink);
 }
 
 static const char *error_of(const struct mt_trace *t)
 {
+    if (t->live)
+        return mt_live_error();
     return t->compact ? mt_compact_error(t->compact) : t->sink ? mt_sink_error(t->sink) : "";
 }
 
 /* 1 when the launch's accesses will stand in the file. */
-static int begin_file(struct mt_trace *t, const struct mt_launch_line *l)
+static int begin_file(struct mt_trace *t, struct mt_launch_line *l)
 {
+    if (t->live) {
+        l->traced = 1; /* this goes ahead of the launch */
+        return !mt_live_begin(t->live, l);
+    }
     if (!t->compact)
         return t->sink && !mt_sink_begin(t->sink, l->kernel);
     t->bytes = mt_compact_bytes(t->compact);
@@ -97,7 +107,9 @@ static int begin_file(struct mt_trace *t, const struct mt_launch_line *l)
 /* Returns how many records there are of the launch. */
 static uint64_t end_file(struct mt_trace *t)
 {
-    uint64_t written = t->compact ? mt_compact_end(t->compact) : mt_sink_end(t->sink);
+    uint64_t written = t->live      ? mt_live_end(t->live)
+                       : t->compact ? mt_compact_end(t->compact)
+                                    : mt_sink_end(t->sink);
     mt_selection_wrote(t->compact ? mt_compact_bytes(t->compact) - t->bytes : written * MT_RAW_RECORD_SIZE);
     return written;
 }
@@ -114,6 +126,18 @@ static int has_suffix(const char *path)
 {
     size_t n = strlen(path);
     return n >= strlen(SUFFIX) && !strcmp(path + n - strlen(SUFFIX), SUFFIX);
+}
+
+static void open_live(struct mt_trace *t, const char *path, const struct mt_companion_head *h)
+{
+    t->live = mt_live_open(path, t->why, sizeof t->why);
+    t->companion = t->live ? mt_companion_in_memory(h) : NULL;
+    if (t->live)
+        mt_live_lines_of(t->live, t->companion);
+    if (t->live && !t->companion)
+        snprintf(t->why, sizeof t->why, "no memory for its lines");
+    if (!t->live || !t->companion)
+        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
 }
 
 static void open_files(struct mt_trace *t)
@@ -133,6 +157,10 @@ static void open_files(struct mt_trace *t)
     h.trace = strrchr(path, '/') + 1;
     h.stream = t->n;
     h.format = compact ? "compact" : "raw";
+    if (mt_live_wanted()) {
+        open_live(t, path, &h);
+        return;
+    }
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
@@ -183,7 +211,7 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 {
-    l->seq = mt_event_seq();
+    l->seq = t && t->live && !mt_forked() ? mt_live_number(t->live) : mt_event_seq();
     l->begin_ns = mt_now_ns();
     mt_trace_open_launch(t, l);
 }
@@ -191,7 +219,9 @@ void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 void mt_trace_append(void *trace, const void *records, size_t n)
 {
     struct mt_trace *t = trace;
-    if (t->sink)
+    if (t->live)
+        mt_live_append(t->live, records, n);
+    else if (t->sink)
         mt_sink_append(t->sink, records, n);
 }
 
@@ -326,12 +356,15 @@ void mt_trace_finish(void)
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {
         end_companion(t);
+        if (t->live)
+            mt_live_close(t->live);
         if (t->busy)
             continue; /* a thread still writes; the process is about to end */
         mt_companion_close(t->companion);
         t->companion = NULL;
         close_file(t);
     }
+    mt_live_finish();
     if (!count && mt_selection_left_out())
         mt_note("no launch is traced: %llu were left out (MEMTRACE_KERNELS, MEMTRACE_LAUNCHES or "
                 "MEMTRACE_FROM_START)",

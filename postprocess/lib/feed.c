@@ -1,0 +1,280 @@
+/* The stream of MEMTRACE_SINK=extract: launches come whole and in order, with the lines of what precedes them
+ * (memtrace/live.h). So nothing is spooled, and of the past only launches and sites are kept. */
+#define _GNU_SOURCE
+#include "internal.h"
+#include "feed.h"
+#include "memtrace/live.h"
+#include <unistd.h>
+
+#define TEXT_MAX ((uint64_t)1 << 32) /* bytes of lines in one frame */
+
+struct event {
+    struct event *next;
+    struct mt_launch_event launch;
+};
+
+struct mt_feed {
+    int fd;
+    struct mt_companion *announced; /* strings of the launches that have begun */
+    struct event *events;           /* and what is known of them */
+    char **paths;                   /* of streams; ours */
+    size_t npaths;
+    struct mt_live_frame frame; /* under way */
+    uint64_t left;              /* of its payload: records */
+    uint64_t limit;             /* a launch of this number begins when what precedes it is handed out */
+    int waiting, in_launch;     /* it waits for that; it is under way */
+    int done;
+    struct mt_stop *stop;
+};
+
+struct mt_feed *mt_feed_new(int fd, struct mt_stop *stop)
+{
+    struct mt_feed *l = calloc(1, sizeof *l);
+    if (l && !(l->announced = mt_companion_new("--live"))) {
+        free(l);
+        l = NULL;
+    }
+    if (l) {
+        l->fd = fd;
+        l->stop = stop;
+    }
+    return l;
+}
+
+void mt_feed_free(struct mt_feed *l)
+{
+    if (!l)
+        return;
+    for (struct event *e = l->events, *next; e; e = next) {
+        next = e->next;
+        free(e);
+    }
+    for (size_t i = 0; i < l->npaths; i++)
+        free(l->paths[i]);
+    free(l->paths);
+    mt_companion_free(l->announced);
+    free(l);
+}
+
+int mt_feed_done(const struct mt_feed *l)
+{
+    return l->done;
+}
+
+/* 0, or -1: the stream has ended. */
+static int take(struct mt_feed *l, void *out, uint64_t bytes)
+{
+    char *p = out;
+    while (bytes) {
+        if (!mt_wait_readable(l->fd, l->stop))
+            return -1;
+        ssize_t n = read(l->fd, p, bytes);
+        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+            return -1;
+        if (n > 0) {
+            p += n;
+            bytes -= (uint64_t)n;
+        }
+    }
+    return 0;
+}
+
+/* The payload as a string; NULL: no memory, or the end. */
+static char *take_text(struct mt_feed *l)
+{
+    uint64_t n = l->frame.bytes;
+    char *text = n < TEXT_MAX ? malloc(n + 1) : NULL;
+    if (text && take(l, text, n)) {
+        free(text);
+        return NULL;
+    }
+    if (text)
+        text[n] = 0;
+    return text;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------- */
+
+static int add_stream(struct mt_merge *m, struct mt_feed *l)
+{
+    char *path = take_text(l);
+    char **paths = path ? realloc(l->paths, (l->npaths + 1) * sizeof *paths) : NULL;
+    struct mt_input *more = paths ? realloc(m->inputs, (m->ninputs + 1) * sizeof *more) : NULL;
+    if (paths) {
+        l->paths = paths;
+        paths[l->npaths++] = path;
+    } else {
+        free(path);
+    }
+    if (!more)
+        return -1;
+    m->inputs = more;
+    struct mt_input *in = &more[m->ninputs];
+    *in = (struct mt_input){.path = path, .fd = -1, .bad_offset = UINT64_MAX, .live = 1};
+    if (asprintf(&in->meta, "%s.meta", path) < 0) {
+        in->meta = NULL;
+        return -1;
+    }
+    in->companion = mt_companion_new(in->meta);
+    m->ninputs++;
+    return in->companion ? 0 : -1;
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_copy_event *)a)->seq, y = ((const struct mt_copy_event *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+/* What the new lines tell of memory goes behind the copies that wait; nobody asks for it again. */
+static int take_events(struct mt_merge *m, struct mt_companion *c)
+{
+    size_t waiting = m->ncopies - m->next_copy;
+    if (m->next_copy)
+        memmove(m->copies, m->copies + m->next_copy, waiting * sizeof *m->copies);
+    m->next_copy = 0;
+    m->ncopies = waiting;
+    struct mt_copy_event *more =
+        realloc(m->copies, (waiting + c->ncopies + c->nallocs + 1) * sizeof *m->copies);
+    if (!more)
+        return -1;
+    m->copies = more;
+    for (size_t i = 0; i < c->ncopies; i++)
+        more[m->ncopies++] = c->copies[i];
+    for (size_t i = 0; i < c->nallocs; i++)
+        if (strcmp(c->allocs[i].kind, "symbol") != 0)
+            more[m->ncopies++] = mt_new_memory(&c->allocs[i], 0);
+    qsort(more + waiting, m->ncopies - waiting, sizeof *more, by_seq);
+    mt_companion_forget_memory(c);
+    return 0;
+}
+
+static int add_lines(struct mt_merge *m, struct mt_feed *l)
+{
+    char *text = take_text(l);
+    struct mt_companion *c = text ? m->inputs[l->frame.stream].companion : NULL;
+    int rc = c && mt_companion_add(c, text, l->frame.bytes, 0) == 0 ? take_events(m, c) : -1;
+    free(text);
+    return rc;
+}
+
+static void item_of(struct mt_merge *m, struct mt_item *item, const struct mt_raw_record *records,
+                    size_t count, unsigned flags)
+{
+    *item = (struct mt_item){.kind = MT_ITEM_BATCH,
+                             .superstep = m->superstep,
+                             .kernel = m->kernel,
+                             .records = records,
+                             .count = count,
+                             .flags = flags,
+                             .input = m->current,
+                             .launch = m->launch};
+}
+
+/* A launch whose line, as far as it is known, is in the frame. */
+static int launch_comes(struct mt_merge *m, struct mt_feed *l)
+{
+    char *text = take_text(l);
+    struct mt_companion *c = l->announced;
+    struct event *e = malloc(sizeof *e);
+    c->nlaunches = 0;
+    if (!text || !e || mt_companion_add(c, text, l->frame.bytes, 0) != 0 || c->nlaunches != 1) {
+        free(text);
+        free(e);
+        return -1;
+    }
+    free(text);
+    *e = (struct event){l->events, c->launches[0]};
+    l->events = e;
+    m->launch = &e->launch;
+    m->kernel = mt_intern_add(&m->names, e->launch.kernel, strlen(e->launch.kernel));
+    m->current = l->frame.stream;
+    l->limit = l->frame.seq;
+    l->waiting = l->in_launch = 1;
+    return m->kernel ? 0 : -1;
+}
+
+static int whole_records(const struct mt_raw_record *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (mt_rec_type(&r[i]) > MT_UNKNOWN || mt_rec_size(&r[i]) == 0)
+            return 0;
+    return 1;
+}
+
+/* The next frame: 1 there is an item, 0 go on, -1 the end. */
+static int frame(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, struct mt_item *item)
+{
+    if (take(l, &l->frame, sizeof l->frame) ||
+        (l->frame.stream >= m->ninputs && l->frame.kind != MT_LIVE_STREAM))
+        return -1;
+    int in_launch = l->in_launch, rc = -1;
+    switch (l->frame.kind) {
+    case MT_LIVE_STREAM:
+        rc = add_stream(m, l);
+        break;
+    case MT_LIVE_LINES:
+        rc = add_lines(m, l);
+        break;
+    case MT_LIVE_LAUNCH:
+        rc = in_launch ? -1 : launch_comes(m, l);
+        break;
+    case MT_LIVE_RECORDS:
+        if (in_launch && l->frame.bytes % sizeof *room == 0) {
+            l->left = l->frame.bytes;
+            rc = 0;
+        }
+        break;
+    case MT_LIVE_END:
+        if (in_launch) {
+            item_of(m, item, room, 0, MT_BATCH_END);
+            m->inputs[m->current].launches++;
+            m->superstep++;
+            l->in_launch = 0;
+            rc = 1;
+        }
+        break;
+    case MT_LIVE_DONE:
+        l->done = 1;
+        break;
+    }
+    return rc;
+}
+
+static int records(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, size_t capacity,
+                   struct mt_item *item)
+{
+    struct mt_input *in = &m->inputs[m->current];
+    size_t n = l->left / sizeof *room < capacity ? l->left / sizeof *room : capacity;
+    if (take(l, room, n * sizeof *room) || !whole_records(room, n))
+        return -1;
+    l->left -= n * sizeof *room;
+    in->records += n;
+    item_of(m, item, room, n, 0);
+    return 1;
+}
+
+int mt_feed_next(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, size_t capacity,
+                 struct mt_item *item)
+{
+    for (int rc = 0; rc >= 0 && !l->done;) {
+        if (l->waiting && m->next_copy < m->ncopies && m->copies[m->next_copy].seq < l->limit) {
+            struct mt_copy_event *copy = (struct mt_copy_event *)(void *)room;
+            *copy = m->copies[m->next_copy++]; /* the array moves when more come */
+            if (m->no_copies)
+                continue;
+            *item = (struct mt_item){
+                .kind = MT_ITEM_COPY, .superstep = m->superstep, .input = m->current, .copy = copy};
+            return 1;
+        }
+        if (l->waiting) {
+            l->waiting = 0;
+            item_of(m, item, room, 0, MT_BATCH_BEGIN);
+            return 1;
+        }
+        rc = l->left ? records(m, l, room, capacity, item) : frame(m, l, room, item);
+        if (rc > 0)
+            return 1;
+    }
+    return 0;
+}

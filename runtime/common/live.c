@@ -1,0 +1,382 @@
+#define _GNU_SOURCE
+#include "live.h"
+#include "companion.h"
+#include "events.h"
+#include "json.h"
+#include "live_child.h"
+#include "options.h"
+#include "report.h"
+#include "memtrace/live.h"
+#include "memtrace/record.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define HELD_MAX (256u << 20) /* bytes of records that wait in memory */
+#define FRAME_MAX (1u << 20)  /* bytes sent at a time out of the file */
+
+struct block {
+    struct block *next;
+    size_t bytes;
+    char data[];
+};
+
+struct launch {
+    struct launch *next;
+    struct mt_live *stream;
+    uint64_t seq;
+    int begun, announced, ended;
+    _Atomic uint64_t records;
+    struct block *first, **last; /* what waits, */
+    int file;                    /* and behind it what waits in this file; -1: none */
+    uint64_t file_at, file_end;
+    struct mt_json line; /* of what is known when it begins */
+};
+
+struct mt_live {
+    uint32_t number;
+    struct mt_companion *companion;
+    struct launch *launch; /* under way */
+};
+
+/* `out` is held while frames that belong together are sent; `lock`, for the list, only for moments. `out`
+ * comes first. */
+static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
+static struct launch *first, **last = &first;
+static uint64_t held;
+static int fd = -1;
+static uint32_t streams;
+static struct mt_live *log_stream; /* its companion has the process's events */
+static _Atomic int off;
+static char error[256];
+
+/* ---- sending: with `out` held ------------------------------------------------------------------- */
+
+static void fail(const char *why, int e)
+{
+    if (off)
+        return;
+    snprintf(error, sizeof error, "%s%s%s", why, e ? ": " : "", e ? strerror(e) : "");
+    off = 1;
+    mt_report("MEMTRACE_SINK: %s; there will be no result", error);
+}
+
+static void send_all(const void *data, size_t bytes)
+{
+    const char *p = data;
+    while (bytes && !off) {
+        ssize_t n = send(fd, p, bytes, MSG_NOSIGNAL);
+        if (n > 0) {
+            p += n;
+            bytes -= (size_t)n;
+        } else if (n < 0 && errno != EINTR) {
+            fail(errno == EPIPE || errno == ECONNRESET ? "mt-extract has ended"
+                                                       : "mt-extract cannot be reached",
+                 errno == EPIPE || errno == ECONNRESET ? 0 : errno);
+        }
+    }
+}
+
+static void send_frame(enum mt_live_kind kind, uint32_t stream, uint64_t seq, const void *data, size_t bytes)
+{
+    struct mt_live_frame f = {kind, stream, bytes, seq};
+    send_all(&f, sizeof f);
+    send_all(data, bytes);
+}
+
+static void send_lines(struct mt_live *s)
+{
+    size_t bytes = 0;
+    char *text = s && s->companion ? mt_companion_take(s->companion, &bytes) : NULL;
+    if (bytes)
+        send_frame(MT_LIVE_LINES, s->number, 0, text, bytes);
+    free(text);
+}
+
+static void send_file(struct launch *l, uint64_t from, uint64_t to)
+{
+    char *buffer = malloc(FRAME_MAX);
+    while (buffer && from < to && !off) {
+        size_t want = to - from < FRAME_MAX ? (size_t)(to - from) : FRAME_MAX / 24 * 24;
+        ssize_t n = pread(l->file, buffer, want, (off_t)from);
+        if (n != (ssize_t)want)
+            fail("records that waited in a file cannot be read back", n < 0 ? errno : 0);
+        else
+            send_frame(MT_LIVE_RECORDS, l->stream->number, 0, buffer, want);
+        from += want;
+    }
+    if (!buffer)
+        fail("no memory", 0);
+    free(buffer);
+}
+
+/* ---- the order of launches ---------------------------------------------------------------------- */
+
+static void announce(struct launch *l)
+{
+    send_lines(log_stream);
+    if (l->stream != log_stream)
+        send_lines(l->stream);
+    send_frame(MT_LIVE_LAUNCH, l->stream->number, l->seq, l->line.text, l->line.n);
+}
+
+static void drop(struct launch *l)
+{
+    if (l->file >= 0)
+        close(l->file);
+    mt_json_free(&l->line);
+    free(l);
+}
+
+/* One step for the first launch; 0 when there is nothing to do before something happens. */
+static int step(void)
+{
+    pthread_mutex_lock(&lock);
+    struct launch *l = first;
+    if (!l || !l->begun) {
+        pthread_mutex_unlock(&lock);
+        return 0;
+    }
+    int new = !l->announced, ended = l->ended;
+    struct block *b = new ? NULL : l->first;
+    uint64_t from = l->file_at, to = new || b ? from : l->file_end;
+    if (b) {
+        l->first = NULL;
+        l->last = &l->first;
+    }
+    l->file_at = to;
+    if (!new && !b && from == to &&ended) {
+        first = l->next;
+        last = first ? last : &first;
+    } else
+        ended = 0;
+    pthread_mutex_unlock(&lock);
+    if (new)
+        announce(l);
+    for (struct block *next; b; b = next) {
+        next = b->next;
+        send_frame(MT_LIVE_RECORDS, l->stream->number, 0, b->data, b->bytes);
+        pthread_mutex_lock(&lock);
+        held -= b->bytes;
+        pthread_mutex_unlock(&lock);
+        free(b);
+        new = 1;
+    }
+    if (from < to)
+        send_file(l, from, to);
+    if (ended) {
+        send_frame(MT_LIVE_END, l->stream->number, 0, NULL, 0);
+        drop(l);
+        return 1;
+    }
+    pthread_mutex_lock(&lock);
+    l->announced = 1;
+    pthread_mutex_unlock(&lock);
+    return new || from < to;
+}
+
+static void advance(void)
+{
+    pthread_mutex_lock(&out);
+    while (step()) {
+    }
+    pthread_mutex_unlock(&out);
+}
+
+static struct launch *add(struct mt_live *s, uint64_t seq)
+{
+    struct launch *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->stream = s;
+    l->seq = seq;
+    l->last = &l->first;
+    l->file = -1;
+    *last = l;
+    last = &l->next;
+    return l;
+}
+
+uint64_t mt_live_number(struct mt_live *s)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t seq = mt_event_seq();
+    s->launch = off ? NULL : add(s, seq);
+    pthread_mutex_unlock(&lock);
+    return seq;
+}
+
+int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
+{
+    struct launch *x = s->launch;
+    if (off && !x)
+        return -1;
+    pthread_mutex_lock(&lock);
+    if (!x || x->seq != l->seq) /* it had its number before */
+        x = s->launch = add(s, l->seq);
+    if (x) {
+        mt_launch_text(&x->line, l);
+        mt_json_end(&x->line);
+        x->begun = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!x || x->line.failed)
+        fail("no memory for a launch", 0);
+    advance();
+    return off ? -1 : 0;
+}
+
+/* ---- records ------------------------------------------------------------------------------------ */
+
+static int spill(struct launch *l, const void *records, size_t bytes)
+{
+    const char *dir = getenv("TMPDIR");
+    if (l->file < 0)
+        l->file = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (l->file < 0 || pwrite(l->file, records, bytes, (off_t)l->file_end) != (ssize_t)bytes)
+        return -1;
+    l->file_end += bytes;
+    return 0;
+}
+
+/* With the lock: records of a launch that is not at the front, or whose earlier ones still wait. */
+static int hold(struct launch *l, const void *records, size_t bytes)
+{
+    if (l->file_at < l->file_end || held + bytes > HELD_MAX)
+        return spill(l, records, bytes);
+    struct block *b = malloc(sizeof *b + bytes);
+    if (!b)
+        return spill(l, records, bytes);
+    b->next = NULL;
+    b->bytes = bytes;
+    memcpy(b->data, records, bytes);
+    *l->last = b;
+    l->last = &b->next;
+    held += bytes;
+    return 0;
+}
+
+void mt_live_append(struct mt_live *s, const void *records, size_t count)
+{
+    struct launch *l = s->launch;
+    size_t bytes = count * MT_RAW_RECORD_SIZE;
+    int waits, lost = 0;
+    if (!l || off)
+        return;
+    pthread_mutex_lock(&lock);
+    waits = l != first || !l->announced || l->first || l->file_at < l->file_end;
+    if (waits)
+        lost = hold(l, records, bytes);
+    pthread_mutex_unlock(&lock);
+    if (lost) {
+        fail("records that wait for an earlier launch fit neither into memory nor into TMPDIR", errno);
+        return;
+    }
+    l->records += count;
+    if (waits)
+        return;
+    pthread_mutex_lock(&out);
+    send_frame(MT_LIVE_RECORDS, s->number, 0, records, bytes);
+    pthread_mutex_unlock(&out);
+}
+
+uint64_t mt_live_end(struct mt_live *s)
+{
+    struct launch *l = s->launch;
+    if (!l)
+        return 0;
+    uint64_t n = off ? 0 : l->records;
+    s->launch = NULL;
+    pthread_mutex_lock(&lock);
+    l->ended = 1;
+    pthread_mutex_unlock(&lock);
+    advance();
+    return off ? 0 : n;
+}
+
+/* ---- streams ------------------------------------------------------------------------------------ */
+
+static void in_child(void)
+{
+    if (fd >= 0)
+        close(fd); /* mt-extract must see the end when our parent ends */
+    fd = -1;
+}
+
+struct mt_live *mt_live_open(const char *path, char *why, size_t size)
+{
+    static int tried;
+    struct mt_live *s = calloc(1, sizeof *s);
+    pthread_mutex_lock(&out);
+    if (!tried) {
+        tried = 1;
+        pthread_atfork(NULL, NULL, in_child);
+        fd = mt_live_child(why, size);
+        if (fd < 0) {
+            off = 1;
+            snprintf(error, sizeof error, "%.250s", why);
+        }
+    }
+    if (!s || off) {
+        snprintf(why, size, "%s", s ? error : "no memory");
+        free(s);
+        s = NULL;
+    } else {
+        s->number = streams++;
+        log_stream = log_stream ? log_stream : s;
+        send_frame(MT_LIVE_STREAM, s->number, 0, path, strlen(path));
+    }
+    pthread_mutex_unlock(&out);
+    return s;
+}
+
+void mt_live_lines_of(struct mt_live *s, struct mt_companion *c)
+{
+    pthread_mutex_lock(&out);
+    s->companion = c;
+    pthread_mutex_unlock(&out);
+}
+
+int mt_live_on(void)
+{
+    return !off;
+}
+
+const char *mt_live_error(void)
+{
+    return error;
+}
+
+void mt_live_close(struct mt_live *s)
+{
+    pthread_mutex_lock(&out);
+    send_lines(s);
+    s->companion = NULL;
+    pthread_mutex_unlock(&out);
+}
+
+void mt_live_finish(void)
+{
+    char c;
+    pthread_mutex_lock(&out);
+    if (fd >= 0) {
+        send_frame(MT_LIVE_DONE, 0, 0, NULL, 0);
+        shutdown(fd, SHUT_WR);
+        int written = 0;
+        ssize_t n;
+        while ((n = recv(fd, &c, 1, 0)) > 0 || (n < 0 && errno == EINTR))
+            written |= n > 0;
+        if (!written && !off)
+            mt_report("MEMTRACE_SINK: mt-extract has written no result");
+        close(fd);
+        fd = -1;
+        off = 1;
+    }
+    pthread_mutex_unlock(&out);
+}

@@ -1,0 +1,37 @@
+/* MEMTRACE_SINK=extract:FILE: traces go to an mt-extract that runs beside the program, and touch no disk.
+ *
+ * mt-extract is a process of its own (docs/design/decisions.md). It reads one socket, in which launches of
+ * all streams stand whole, one behind the other, in the order of their numbers, and before each the lines of
+ * what happened before it (memtrace/live.h). Records of a launch that is not first wait in memory and, if
+ * they are many, in an unnamed file. Who writes waits for mt-extract; it waits for nothing but its socket. */
+#ifndef MT_COMMON_LIVE_H
+#define MT_COMMON_LIVE_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_companion;
+struct mt_launch_line;
+struct mt_live; /* one stream's part */
+
+/* 1 when MEMTRACE_SINK asks for it. Thread-safe. A text that is not understood is reported, once. */
+int mt_live_wanted(void);
+/* The stream whose trace would have this path; starts mt-extract at the first call. NULL: *why is a sentence
+ * for the user. */
+struct mt_live *mt_live_open(const char *path, char *why, size_t size);
+/* Where its lines are; before the first launch. */
+void mt_live_lines_of(struct mt_live *s, struct mt_companion *c);
+/* The number of a launch that begins now. Launches are sent in this order; mt_live_begin follows at once. */
+uint64_t mt_live_number(struct mt_live *s);
+/* 0, or -1: it is off. */
+int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l);
+/* Any number of threads at once. */
+void mt_live_append(struct mt_live *s, const void *records, size_t count);
+/* The launch's records that are sent, or wait to be. */
+uint64_t mt_live_end(struct mt_live *s);
+int mt_live_on(void);
+const char *mt_live_error(void);
+/* The stream's last lines. The companion is not looked at afterwards. */
+void mt_live_close(struct mt_live *s);
+/* All is sent: waits until mt-extract has written its result. */
+void mt_live_finish(void);
+#endif
