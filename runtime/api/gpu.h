@@ -55,6 +55,9 @@ struct mt_gpu_ops {
     void (*synced)(cudaStream_t stream, int all, cudaError_t error);
     /* A stream is about to be destroyed. */
     void (*stream_ends)(cudaStream_t stream, struct mt_trace *trace);
+    /* The current device is about to be reset: what was launched there ends first, and nothing of it is used
+     * again. */
+    void (*reset)(void);
     /* The process ends. */
     void (*finish)(void);
 };

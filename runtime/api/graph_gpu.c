@@ -276,6 +276,17 @@ cudaError_t REC(cudaGraphExecDestroy)(cudaGraphExec_t exec)
     return e;
 }
 
+static void forget(void *exec, void *data)
+{
+    struct exec *x = exec;
+    x->n = 0; /* its contexts are gone with the device */
+}
+
+void mt_graph_gpu_reset(void)
+{
+    mt_map_each(&execs, forget, NULL);
+}
+
 /* ---- changing it --------------------------------------------------------------------------------- */
 
 void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node)

@@ -7,4 +7,6 @@
 void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node);
 /* This node runs another kernel, or the same in another way, from now on. */
 void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p);
+/* The device is reset: its graphs are gone. */
+void mt_graph_gpu_reset(void);
 #endif

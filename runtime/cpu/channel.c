@@ -25,6 +25,11 @@ void mt_channel_fail(void)
     atomic_store(&failed, 1);
 }
 
+void mt_cpu_channel_reset(void)
+{
+    atomic_store(&failed, 0);
+}
+
 int mt_cpu_channel_failed(void)
 {
     return atomic_load(&failed);

@@ -95,6 +95,8 @@ void mt_cpu_set_channel(void);
 /* A launch failed with threads that had room in a ring and will never fill it: no ring is to be trusted, as
  * after a fault on a GPU. */
 int mt_cpu_channel_failed(void);
+/* There are new rings. */
+void mt_cpu_channel_reset(void);
 
 /* ---- MEMTRACE_CHECK=1 ---- */
 

@@ -19,6 +19,7 @@
     F(StreamCreateWithFlags) \
     F(StreamDestroy) \
     F(StreamSynchronize) \
+    F(DeviceSynchronize) \
     F(StreamQuery) \
     F(StreamIsCapturing) \
     F(ThreadExchangeStreamCaptureMode) \

@@ -12,7 +12,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, and the free contexts of all */
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
 static struct mt_gpu_device *_Atomic devices;
+static struct mt_gpu_device *retired; /* under `lock` */
 #define MAX_DEVICES 64
 static int failed[MAX_DEVICES];
 
@@ -99,10 +101,21 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
     return to_device(cu, d->contexts, d->before, sizeof d->before);
 }
 
+/* Room for a device: that of one which was reset, or new. */
+static struct mt_gpu_device *room_for(void)
+{
+    struct mt_gpu_device *d = retired;
+    if (!d)
+        return calloc(1, sizeof *d);
+    retired = d->next;
+    memset(d, 0, sizeof *d);
+    return d;
+}
+
 /* What is half made when this fails is kept: it happens once per device and process. */
 static struct mt_gpu_device *make(const struct mt_cuda *cu, int ordinal)
 {
-    struct mt_gpu_device *d = calloc(1, sizeof *d);
+    struct mt_gpu_device *d = room_for();
     void *rings = NULL, *contexts = NULL;
     cudaError_t e = d ? cudaSuccess : cudaErrorMemoryAllocation;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
@@ -125,6 +138,35 @@ static struct mt_gpu_device *make(const struct mt_cuda *cu, int ordinal)
     cu->GetLastError();
     free(d);
     return NULL;
+}
+
+struct mt_gpu_device *mt_gpu_device_in_use(void)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    int ordinal;
+    if (!cu || cu->GetDevice(&ordinal))
+        return NULL;
+    struct mt_gpu_device *d = devices;
+    while (d && d->ordinal != ordinal)
+        d = d->next;
+    return d;
+}
+
+void mt_gpu_retire(struct mt_gpu_device *d)
+{
+    pthread_mutex_lock(&polling);
+    pthread_mutex_lock(&lock);
+    struct mt_gpu_device *other = devices;
+    if (other == d)
+        devices = d->next;
+    while (other && other->next != d)
+        other = other->next;
+    if (other)
+        other->next = d->next;
+    d->next = retired;
+    retired = d;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&polling);
 }
 
 struct mt_gpu_device *mt_gpu_device(void)
@@ -418,6 +460,7 @@ unsigned mt_gpu_poll(unsigned max)
 {
     static struct mt_flight *ended[MT_GPU_CONTEXTS];
     unsigned packets = 0;
+    pthread_mutex_lock(&polling);
     for (struct mt_gpu_device *d = devices; d; d = d->next) {
         unsigned n = read_marks(d, ended);
         for (unsigned i = 0; i < MT_GPU_RINGS; i++)
@@ -425,5 +468,6 @@ unsigned mt_gpu_poll(unsigned max)
         for (unsigned i = 0; i < n; i++)
             ended[i]->ended = 1;
     }
+    pthread_mutex_unlock(&polling);
     return packets;
 }

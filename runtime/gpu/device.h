@@ -54,6 +54,10 @@ cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t s
 
 /* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
 struct mt_gpu_device *mt_gpu_device(void);
+/* The same if it was set up already. */
+struct mt_gpu_device *mt_gpu_device_in_use(void);
+/* Its memory is about to go: it is set up anew when it is next used. Nothing may be under way there. */
+void mt_gpu_retire(struct mt_gpu_device *d);
 /* Lends f a context (of a node: the place and the number of one); waits up to `ms` for one. What to hand to
  * the kernel: its address, with MT_CONTEXT_IN_PARTS if not all CTAs are to be traced; NULL: none is free. */
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);

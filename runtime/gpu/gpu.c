@@ -368,6 +368,21 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
     mt_queue_forget(trace);
 }
 
+static void reset(void)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    struct mt_flight_filter any = {NULL, NULL};
+    struct mt_gpu_device *d = mt_gpu_device_in_use();
+    if (!d)
+        return;
+    cudaError_t e = cu->DeviceSynchronize();
+    if (mt_flight_count(&any) && e)
+        end(&any, d, e);
+    else if (mt_flight_count(&any))
+        wait_for(&any, 1, PATIENCE_SYNCED);
+    mt_gpu_retire(d);
+}
+
 static void finish(void)
 {
     struct mt_flight_filter any = {NULL, NULL};
@@ -402,6 +417,7 @@ static const struct mt_gpu_ops ops = {
     .graph_issued = graph_issued,
     .synced = synced,
     .stream_ends = stream_ends,
+    .reset = reset,
     .finish = finish,
 };
 

@@ -89,6 +89,20 @@ def channel_stress(world):
         same("order", numbers, sorted(set(numbers)))
 
 
+@case("channel.reset")
+def channel_reset(world):
+    """cudaDeviceReset takes the rings along: nothing of before it is lost, and the next launch has new ones. The program ends
+    without a wait."""
+    app = world.compile(os.path.join(world.src, "channel.cu"), "-O2")
+    result = world.run_ok([app, "reset"], **WARP)
+    same("words", (result.out, result.err), ("", ""))
+    launches = [launch for stream in result.streams() for launch in result.trace(stream)]
+    for stream in result.streams():
+        whole(result, stream)
+    same("launches", [launch.ctas() for launch in launches],
+         [{(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(4)}] * 4)
+
+
 def figures(world, result):
     """comm.json with addresses as places in allocations: those themselves differ from run to run. Operations of one launch
     on an address stand in the order of the trace, which is not that of the threads: sorted."""

@@ -196,6 +196,10 @@ static cudaError_t stream_wait(cudaStream_t s)
     fake_stream_wait((struct fake_stream *)s);
     return cudaSuccess;
 }
+static cudaError_t wait_for_nothing(void)
+{
+    return fake_stream_error;
+}
 static cudaError_t stream_query(cudaStream_t s)
 {
     return fake_stream_error;
@@ -232,6 +236,7 @@ const struct mt_cuda *mt_cuda(void)
         .StreamCreateWithFlags = stream_new,
         .StreamDestroy = stream_free,
         .StreamSynchronize = stream_wait,
+        .DeviceSynchronize = wait_for_nothing,
         .StreamQuery = stream_query,
         .StreamIsCapturing = capturing,
         .ThreadExchangeStreamCaptureMode = exchange,

@@ -538,6 +538,29 @@ static void wait_fails(void **state)
     }
 }
 
+/* The device is reset after a launch that nobody waited for, and used again: it is set up anew. */
+static void is_reset(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct kernel k[3] = {{.name = "before", .ctas = 2, .accesses = 30, .seed = 4},
+                          {.name = "after", .ctas = 2, .accesses = 30, .seed = 5},
+                          {.name = "again", .ctas = 3, .accesses = 30, .seed = 6}};
+    size_t n;
+    for (unsigned i = 0; i < 3; i++) {
+        launch(&k[i], s, t, cudaSuccess);
+        mt_gpu()->reset();
+    }
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, 3);
+    for (unsigned i = 0; i < 3; i++)
+        check(&k[i], &got[i]);
+    mt_gpu()->reset(); /* not in use */
+    mt_gpu()->stream_ends((cudaStream_t)s, t);
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
 static void at_exit(void **state)
 {
     struct fake_stream *s = fake_stream_new();
@@ -558,17 +581,13 @@ int main(int argc, char **argv)
 {
     fake_compact = argc > 2;
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),
-                                       cmocka_unit_test(two_streams),
-                                       cmocka_unit_test(overtaking),
-                                       cmocka_unit_test(not_issued),
-                                       cmocka_unit_test(at_exit),
-                                       cmocka_unit_test(without_write_value),
-                                       cmocka_unit_test(device_dies),
-                                       cmocka_unit_test(no_room),
-                                       cmocka_unit_test(wait_fails),
-                                       cmocka_unit_test(graphs),
-                                       cmocka_unit_test(graphs_without_write_value),
-                                       cmocka_unit_test(graph_not_issued)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_launch),      cmocka_unit_test(two_streams),
+        cmocka_unit_test(overtaking),      cmocka_unit_test(not_issued),
+        cmocka_unit_test(at_exit),         cmocka_unit_test(without_write_value),
+        cmocka_unit_test(device_dies),     cmocka_unit_test(no_room),
+        cmocka_unit_test(wait_fails),      cmocka_unit_test(is_reset),
+        cmocka_unit_test(graphs),          cmocka_unit_test(graphs_without_write_value),
+        cmocka_unit_test(graph_not_issued)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,28 @@ int main(int argc, char **argv)
         printf("channel: %s\n", e ? cudaGetErrorString((cudaError_t)e) : "passed");
         return e;
     }
+    if (argc > 1 &&
+        !strcmp(argv[1], "reset")) { // a launch, the device reset without a wait, a graph, reset, a launch
+        int *p;
+        for (int i = 0; i < 3; i++) {
+            cudaMalloc(&p, 256 * sizeof(int));
+            many<<<4, 64>>>(p);
+            if (i == 1) {
+                cudaStream_t s;
+                cudaGraph_t g;
+                cudaGraphExec_t x;
+                cudaStreamCreate(&s);
+                cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+                many<<<4, 64, 0, s>>>(p);
+                cudaStreamEndCapture(s, &g);
+                cudaGraphInstantiate(&x, g, 0);
+                cudaGraphLaunch(x, 0);
+            }
+            if (i < 2)
+                cudaDeviceReset();
+        }
+        return 0; // nor a wait at the end
+    }
     const int threads = 3 * 80, n = 1 << 20; // the last warp of each CTA is half empty
     int *a, *part[3], **parts;
     cudaMalloc(&a, threads * ROUNDS * sizeof(int));
