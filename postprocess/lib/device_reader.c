@@ -165,7 +165,6 @@ int mt_device_start(struct mt_host_reader *r, uint64_t offset, const struct mt_m
     struct mt_device_state *d = &r->device;
     const char *why = head->items > MT_MTC_MAX_ACCESSES ? "promises more accesses than any has" : NULL;
     d->open = 0;
-    d->end = offset + sizeof *head + head->stored_bytes;
     if (mt_chunk_unpack(&d->plain, r->window.name, offset, head, stored, err) != 0)
         return -1;
     if (!why && mt_device_decode_start(&d->decoder, d->plain.data, d->plain.bytes) != 0) {
@@ -265,10 +264,13 @@ static int take(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *
     struct mt_device_state *d = &r->device;
     if (!d->begun && begin(r, err) != 0)
         return -1; /* if it is only the name, the runs come with the next call */
+    d->end = d->offset + sizeof d->head + d->head.stored_bytes;
     int bad = mt_device_decode_next(&d->decoder, runs, lanes, capacity, &b->count);
     int through = !bad && d->decoder.tokens.at == d->decoder.tokens.end;
     if (bad || (through && (d->decoder.accesses != d->head.items || !mt_device_decode_done(&d->decoder)))) {
         d->open = 0;
+        if (d->head.flags & MT_MTC_END) /* it has an end, and what it lacks is said here */
+            d->begun = 0;
         if (bad && !d->decoder.why)
             return memory(r, err);
         mt_error_set(err, MT_E_CORRUPT, 0, d->offset, r->window.name, "a chunk %s",

@@ -196,7 +196,7 @@ struct mt_device_state {
     int begun; /* a launch is under way: of this number, in this stream */
     int fresh; /* and nothing of it was handed out */
     uint32_t stream;
-    uint64_t seq, end; /* end: of the chunk read last */
+    uint64_t seq, end; /* end: of its last chunk, so far */
     const char *kernel;
     struct mt_access_run *runs; /* of mt_device_next */
     uint64_t *lanes;

@@ -154,8 +154,10 @@ static int pull_runs(struct mt_merge *m, size_t i, struct mt_raw_record *room, s
     mt_host_progress(in->container, &after, &total);
     __atomic_fetch_add(&m->done, after - before, __ATOMIC_RELAXED);
     if (rc > 0) {
-        /* A launch without end may be followed by the next one. */
         if (item->flags & MT_BATCH_BEGIN) {
+            if (m->current == i) /* the one before has lost its end */
+                launch_ends(m, in);
+            in->seq = in->batch.seq;
             const struct mt_launch_event *e =
                 in->companion ? mt_device_launch_event(in->container, in->batch.seq) : NULL;
             launch_begins(m, in, in->batch.kernel, e);
@@ -167,7 +169,9 @@ static int pull_runs(struct mt_merge *m, size_t i, struct mt_raw_record *room, s
         mt_merge_problem(m, &problem);
     if (rc == 0 || problem.code == MT_E_SYSTEM || problem.code == MT_E_STOPPED || problem.code == MT_E_INPUT)
         in->finished = 1;
-    if ((in->finished || problem.code == MT_E_TRUNCATED) && m->current == i)
+    int over = in->finished || problem.code == MT_E_TRUNCATED ||
+               (!in->live && mt_device_peek(in->container) != in->seq);
+    if (over && m->current == i)
         launch_ends(m, in);
     return 0;
 }

@@ -1,7 +1,8 @@
-"""Golden containers: golden_test.py READ_MTC MT_CONVERT FOLDER
+"""Golden containers: golden_test.py READ_MTC READ_DEVICE MT_CONVERT FOLDER
 
 succeed/NAME.mtc: NAME.txt is what the reader hands out in file order, NAME.seq.txt by sequence number,
-NAME.FORMAT.txt what mt-convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
+NAME.device.txt
+accesses of kernels, by launches; NAME.FORMAT.txt what mt-convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
 the offset, words of the message and how many records are whole."""
 import json
 import os
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-read, convert, folder = sys.argv[1:4]
+read, read_device, convert, folder = sys.argv[1:5]
 bad = 0
 
 
@@ -36,6 +37,11 @@ def succeed(name, mtc, base):
         if os.path.exists(want):
             check("%s, order %s" % (name, order), run(read, order, mtc).stdout, slurp(want))
             count += 1
+    if os.path.exists(base + ".device.txt"):
+        check(name + ", device", run(read_device, "next", mtc).stdout, slurp(base + ".device.txt"))
+        with open(mtc, "rb") as f:
+            check(name + ", device, pipe", run("sh", "-c", "cat | '%s' next -" % read_device, stdin=f).stdout, slurp(base + ".device.txt"))
+        count += 2
     for form in ("atomic", "mat", "insn"):
         want = "%s.%s.txt" % (base, form)
         if os.path.exists(want):
@@ -48,18 +54,20 @@ def succeed(name, mtc, base):
 
 
 def fail(name, mtc, want):
+    program, first, letter = (read_device, "next", "a") if "accesses" in want else (read, "file", "r")
     for how in ("file", "pipe"):
         if how == "pipe" and "index" in want["message"]:
             continue  # read through without looking at it
         with open(mtc, "rb") as f:
-            p = run(read, "file", mtc) if how == "file" else run("sh", "-c", "cat | '%s' file -" % read, stdin=f)
+            p = run(program, first, mtc) if how == "file" else run("sh", "-c", "cat | '%s' %s -" % (program, first), stdin=f)
         lines = p.stdout.decode().splitlines()
         said = [x for x in lines if x.startswith("!")]
         check("%s (%s): messages" % (name, how), len(said), 1)
         _, _, offset, words = (said or ["! 0 0 nothing"])[0].split(" ", 3)
         check("%s (%s): offset" % (name, how), int(offset), want["offset"])
         check("%s (%s): %s" % (name, how, words), want["message"] in words, True)
-        check("%s (%s): records" % (name, how), sum(x.startswith("r") for x in lines), want["records"])
+        check("%s (%s): records" % (name, how), sum(x.startswith(letter) for x in lines),
+              want["accesses" if letter == "a" else "records"])
 
 
 done = 0

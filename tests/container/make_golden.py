@@ -2,10 +2,11 @@
 count, not this; expected texts were written by hand from docs/trace-format.md."""
 import json
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mtc import HAS_HOST, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
+from mtc import DEVICE, HAS_DEVICE, HAS_HOST, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
 
 TIMED = HAS_HOST | HAS_TIMES
 
@@ -31,6 +32,27 @@ def event(kind, *args, time=None):
 def meta(*lines):
     text = b"".join(json.dumps(x).encode() + b"\n" for x in lines)
     return chunk(META, text, len(lines))
+
+
+def columns(*runs):
+    """A device chunk's payload; a run is its token's four codes and what it takes from the four columns."""
+    parts = [b""] * 5
+    for context, slot, base, shape, *more in runs:
+        parts[0] += bytes([context | slot << 2 | base << 4 | shape << 6])
+        for i, b in enumerate(more):
+            parts[i + 1] += b
+    return struct.pack("<6I", *map(len, parts), 0) + b"".join(parts)
+
+
+KERNEL = {"ev": "kernel", "id": 1, "name": "k<int>"}
+
+
+def device(payload, items, seq=5, flags=3, key=1, **more):
+    return chunk(DEVICE, payload, items, key=key, first=seq, last=seq, flags=flags, **more)
+
+
+def u32(v):
+    return struct.pack("<I", v)
 
 
 END = {"ev": "end", "records_written": 0, "complete": True}
@@ -110,6 +132,31 @@ def succeed():
     other = acc(4, 0, time=1) + acc(1, 0x7f8)
     yield "insn", closed(head(features=TIMED) + meta(*lines) + chunk(HOST, body, 6, key=0) +
                          chunk(HOST, other, 2, key=1) + meta(END))
+    # Every rule of the runs, by hand; device.device.txt has the accesses.
+    yield "device", closed(head(features=HAS_DEVICE) + meta({"ev": "header", "version": 1, "format": "compact"}, KERNEL) + device(columns(
+        # CTA 1,2,3, warp -1 + 6, SM 9; site 4, load of 4, mask 3, at 1000
+        (3, 3, 3, 2, b"\x0e" + sleb(1) + sleb(2) + sleb(3) + sleb(6) + sleb(9), sleb(4) + leb(4) + b"\1" + u32(3), sleb(1000)),
+        # site 8, store of 8, lanes 0 and 31, 16 down; a new slot's last is A
+        (0, 3, 3, 2, b"", sleb(4) + leb(1 << 28 | 8) + b"\5" + u32(0x80000001) + sleb(-16), sleb(24)),
+        (0, 2, 0, 0, leb(1)),  # slot 1 by number, its stride is 0
+        (0, 0, 1, 0),  # its successor; A 1000 + offset 24
+        (0, 0, 3, 2, b"", b"\2" + leb(3), sleb(64)),  # from its own 1000; three accesses without mask
+        (0, 0, 3, 0, b"", b"", sleb(64)),
+        (0, 0, 3, 1, b"", b"", sleb(64)),  # the second step of 64 makes a stride; the other shape
+        (3, 0, 0, 0, b"\1"),  # CTA 2,2,3, warp 0; slot 1 follows the begin; 1128 + 64
+        (2, 0, 2, 0, sleb(-1)),  # back; own 1088, one step of 64 is no step yet
+        # successor; anchor 1000 + 96; three lanes of 5 bits, eights: 0, 31, 1
+        (1, 0, 1, 3, b"", b"", sleb(96), b"\5\3" + u32(7) + b"\xe0\x07"),
+        (0, 2, 0, 3, leb(2), b"", b"", b"\xc0\0" + struct.pack("<3Q", 0, 2**64 - 1096, 8)),  # the same lanes, 64 bits
+        (0, 1, 1, 1),  # second successor of slot 2; A 1096 + offset 64
+        (3, 0, 1, 1, b"\4" + sleb(-2)),  # warp 1 - 2: not known
+        (3, 3, 3, 2, b"\x08" + sleb(-9), sleb(-8) + leb(2 << 28 | 1) + b"\2" + leb(1), sleb(-1224)),  # still not known
+        (0, 3, 1, 2, b"", sleb(0) + leb(3 << 28 | 2) + b"\0")),  # all 32 lanes, stride 2
+        63) +
+        device(columns(), 0, seq=9) +  # a launch that touched nothing
+        # a launch in two chunks: the second one knows nothing of the first
+        device(columns((3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(2), sleb(16))), 2, seq=11, flags=1) +
+        device(columns((3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1))), 1, seq=11, flags=2) + meta(END))
 
 
 def fail():
@@ -169,6 +216,50 @@ def fail():
     yield "meta-zstd", h + chunk(META, b"x" * 100, 1, codec=1, plain=99) + good, 64, "not as long", 1
 
 
+def fail_device():
+    """Behind the damage stands a whole launch with one access."""
+    good = device(columns((3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1), sleb(16))), 1, seq=6)
+    start = head(features=HAS_DEVICE) + meta(KERNEL)
+    one = (3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1), sleb(16))
+
+    def bad(name, words, *runs, items=1, before=0, payload=None, **more):
+        body = columns(*runs) if payload is None else payload
+        return name, start + device(body, items, **more) + good, len(start), words, before + 1
+
+    yield bad("device-short", "too short", payload=b"\0" * 23)
+    yield bad("device-columns", "another length", payload=columns(one) + b"x")
+    yield bad("device-first", "does not name", (0, 3, 3, 2))
+    yield bad("device-successor", "does not name", one, (1, 0, 0, 0))
+    yield bad("device-context", "not there yet", one, (2, 0, 0, 0, sleb(1)))
+    yield bad("device-context-flags", "no meaning", (3, 3, 3, 2, b"\3"))
+    yield bad("device-slot", "not there yet", one, (0, 2, 0, 0, leb(2)))
+    yield bad("device-slot-0", "not there yet", one, (0, 2, 0, 0, leb(0)))
+    yield bad("device-next", "not there yet", one, (0, 0, 0, 0))
+    yield bad("device-second", "not there yet", one, (0, 1, 0, 0))
+    yield bad("device-type", "no known type", (3, 3, 0, 2, b"\0", sleb(1) + leb(4 << 28 | 4) + b"\0"))
+    yield bad("device-size", "0 bytes", (3, 3, 0, 2, b"\0", sleb(1) + leb(1 << 28) + b"\0"))
+    yield bad("device-shape", "lanes that it does not name", one, (0, 2, 0, 1, leb(1)))
+    yield bad("device-shape-flags", "no meaning", (3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\3" + u32(1)))
+    yield bad("device-count", "too many", (3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1 << 31)))
+    yield bad("device-count-0", "no lanes", (3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\1" + u32(0)))
+    yield bad("device-width", "no known way", (3, 3, 0, 3, b"\0", sleb(1) + leb(4), b"", b"\x39\0" + u32(1) + bytes(8)))
+    yield bad("device-shift", "no known way", (3, 3, 0, 3, b"\0", sleb(1) + leb(4), b"", b"\x01\x40" + u32(1) + bytes(1)))
+    yield bad("device-gather-code", "no meaning", (3, 3, 2, 3, b"\0", sleb(1) + leb(4), b"", b"\1\0" + u32(1) + b"\0"))
+    yield bad("device-gather-count", "too many", (3, 3, 0, 3, b"\0", sleb(1) + leb(4), b"", b"\0\0" + u32(0) + leb(33)))
+    yield bad("device-gather-none", "no lanes", (3, 3, 0, 3, b"\0", sleb(1) + leb(4), b"", b"\x80\0"))
+    yield bad("device-gather-cut", "inside a column", (3, 3, 0, 3, b"\0", sleb(1) + leb(4), b"", b"\x20\0" + u32(1) + b"\0"))
+    yield bad("device-number", "more than 64 bits", (3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2\1", b"\xff" * 9 + b"\2"))
+    yield bad("device-cut", "inside a column", (3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2\1"))
+    yield bad("device-left", "other accesses", (*one[:-1], sleb(16) + b"\0"))
+    yield bad("device-items", "other accesses", one, items=2)
+    yield bad("device-items-huge", "more accesses than any", one, items=1 << 31)
+    yield bad("device-accesses", "more accesses than any", *[(3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1 << 30))] * 2)
+    # All of it is there, but the launch has no end, or no name.
+    yield ("device-no-end", start + device(columns(one), 1, flags=1) + good, len(start) + 64 + len(columns(one)),
+           "ends inside kernel 'k<int>'", 2)
+    yield "device-no-name", start + device(columns(one), 1, key=2) + good, len(start), "name of this chunk's kernel", 2
+
+
 if __name__ == "__main__":
     folder = sys.argv[1]
     for name, data in succeed():
@@ -179,6 +270,10 @@ if __name__ == "__main__":
         with open(os.path.join(folder, "fail", name + ".mtc"), "wb") as f:
             f.write(data)
         expected[name] = {"offset": offset, "message": words, "records": records}
+    for name, data, offset, words, records in fail_device():
+        with open(os.path.join(folder, "fail", name + ".mtc"), "wb") as f:
+            f.write(data)
+        expected[name] = {"offset": offset, "message": words, "accesses": records}
     with open(os.path.join(folder, "fail", "expected.json"), "w") as f:
         json.dump(expected, f, indent=1)
         f.write("\n")
