@@ -19,6 +19,7 @@ struct mt_comm_options {
     int strict;    /* what is read in the superstep of its writing does not count */
     int transfers; /* keep them */
     int addresses; /* collect mt_comm.keys */
+    int volumes;   /* data volumes are all that is asked for; with none of the others, and one shard */
     int host;      /* host accesses are known: all copies carry writers along, host readers are reported */
     uint64_t host_first, host_end; /* supersteps of which the host's part is to be reported: [first, end) */
 };

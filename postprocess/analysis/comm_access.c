@@ -252,6 +252,51 @@ INLINE int all_runs(struct mt_comm *c, const struct mt_access_run *r, size_t cou
     return failed(c);
 }
 
+/* ---- volumes alone ---- */
+
+/* What a type loads and stores of its size. */
+static const uint32_t loads[4] = {[MT_LOAD] = UINT32_MAX, [MT_ATOMIC] = UINT32_MAX};
+static const uint32_t stores[4] = {[MT_STORE] = UINT32_MAX, [MT_ATOMIC] = UINT32_MAX};
+
+static int volumes_records(struct mt_comm *c, const struct mt_raw_record *r, size_t count)
+{
+    for (size_t i = 0; i < count;) {
+        struct run run;
+        uint64_t cta = r[i].w[2], load = 0, store = 0;
+        uint32_t smid = (uint32_t)(r[i].w[0] >> 32);
+        if (run_begin(c, &run, cta, smid, 0) != 0)
+            return -1;
+        do {
+            uint32_t meta = (uint32_t)r[i].w[0], type = meta >> 28 & 3, size = meta & MT_RAW_MAX_SIZE;
+            load += size & loads[type];
+            store += size & stores[type];
+            c->unknown += type == MT_UNKNOWN;
+            i++;
+        } while (i < count && r[i].w[2] == cta && (uint32_t)(r[i].w[0] >> 32) == smid);
+        run.load = load;
+        run.store = store;
+        run_end(c, &run);
+    }
+    c->records += count;
+    return 0;
+}
+
+static int volumes_runs(struct mt_comm *c, const struct mt_access_run *r, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct run run;
+        uint32_t type = r[i].meta >> 28 & 3, size = r[i].meta & MT_RAW_MAX_SIZE;
+        if (run_begin(c, &run, r[i].cta, r[i].smid, 0) != 0)
+            return -1;
+        run.load = (uint64_t)(size & loads[type]) * r[i].count;
+        run.store = (uint64_t)(size & stores[type]) * r[i].count;
+        c->unknown += type == MT_UNKNOWN ? r[i].count : 0;
+        c->records += r[i].count;
+        run_end(c, &run);
+    }
+    return 0;
+}
+
 /* ---- the variants ---- */
 
 static int is_plain(const struct mt_comm *c)
@@ -279,6 +324,8 @@ static int is_plain(const struct mt_comm *c)
     }                                                                                                        \
     int mt_comm_##what(struct mt_comm *c, const type *r, size_t n)                                           \
     {                                                                                                        \
+        if (c->options.volumes)                                                                              \
+            return volumes_##what(c, r, n);                                                                  \
         if (c->shards > 1)                                                                                   \
             return is_plain(c) ? what##_plain_shard(c, r, n) : what##_shard(c, r, n);                        \
         return is_plain(c) ? what##_plain(c, r, n) : what##_any(c, r, n);                                    \

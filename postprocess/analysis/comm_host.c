@@ -71,6 +71,8 @@ int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *n
 int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
 {
     uint32_t nobody;
+    if (c->options.volumes)
+        return 0;
     if (mt_comm_nobody(c, e, &nobody) != 0)
         return -1;
     for (uint64_t row = 0; row < e->height && !c->shadow->failed; row++) {

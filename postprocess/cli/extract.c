@@ -118,6 +118,7 @@ struct extract {
     int chosen; /* --sections was given */
 };
 
+#define DATA_VOLUMES (1u << MT_KDV | 1u << MT_CDV | 1u << MT_SDV | 1u << MT_HDV)
 enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_LIVE, OPT_THREADS };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"sections", required_argument, NULL, 's'},
@@ -552,6 +553,10 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
     mt_progress_init(&x->progress);
     x->progress.on &= mt_team_reports() && !x->live;
     with_host(x);
+    x->options.volumes =
+        mt_team_members() == 1 && !(x->sections & ~DATA_VOLUMES) && !x->options.transfers && !x->options.host;
+    if (x->options.volumes)
+        x->threads = 1; /* who reads can add up */
     /* One thread reads. With two in all, the other one has the whole analysis. */
     x->team = mt_team_new(&x->options, x->threads > 2 ? x->threads - 1 : 1);
     if (x->team && mt_extract_more_start(&x->more, x->source, x->inputs.npaths) == 0)

@@ -168,7 +168,7 @@ def make_case(rng, with_host):
         "host": rng.random() < 0.8,
         "kernels": rng.choice([None, None, None, "^a", "b|c"]),
         "supersteps": rng.choice([None, None, None, (1, 3), (2, None), (0, 1)]),
-        "sections": rng.choice([SECTIONS, SECTIONS, SECTIONS[:9], SECTIONS[8:], rng.sample(SECTIONS, 3)]),
+        "sections": rng.choice([SECTIONS, SECTIONS, SECTIONS[:9], SECTIONS[8:], rng.sample(SECTIONS, 3), ["KDV", "SDV"], ["CDV"]]),
     }
     accesses = make_host(rng, style, base, span, seq) if with_host else None
     return data, metas, options, whole, accesses
