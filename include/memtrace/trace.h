@@ -102,6 +102,7 @@ struct mt_launch_event {
     uint64_t grid[3], block[3];
     uint64_t shared, line, stream, begin_ns, end_ns, records, untraced;
     int traced, status;
+    int cooperative; /* its CTAs may wait for each other (grid.sync) */
     int has_records; /* the key "records" was there */
     int has_counts;  /* a second count: accesses and bytes of loads, of stores, of atomics */
     uint64_t counts[6];

@@ -97,6 +97,7 @@ static struct mt_conflict *conflict_of(struct mt_conflicts *x, struct mt_pairmap
         x->list[*i] = (struct mt_conflict){.superstep = l->superstep,
                                            .seq = l->seq,
                                            .kernel = l->kernel,
+                                           .cooperative = l->cooperative,
                                            .side = {a, b},
                                            .address = UINT64_MAX};
     }

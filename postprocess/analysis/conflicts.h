@@ -20,6 +20,7 @@ static inline uint32_t mt_side_line(uint32_t side)
 struct mt_conflict {
     uint64_t superstep, seq;
     const char *kernel;
+    int cooperative;  /* as the launch (runs.h): the program may have ordered the two */
     uint32_t side[2]; /* ascending */
     uint64_t bytes;   /* at which two CTAs conflict with these sides */
     uint64_t address; /* of the lowest one; modulo 2^64 */

@@ -21,6 +21,7 @@ struct mt_run_launch {
     const struct mt_site_table *sites; /* of its input, the caller's, kept; NULL: none */
     int begins;                        /* 0: its beginning lies in an earlier part */
     int selected;                      /* to be reported */
+    int cooperative;                   /* its CTAs may wait for each other */
 };
 
 static inline uint32_t mt_run_type(const struct mt_access_run *r)

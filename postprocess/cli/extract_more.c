@@ -120,7 +120,8 @@ int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, 
                                         .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
                                         .sites = table_of(x, item->input),
                                         .begins = 1,
-                                        .selected = selected};
+                                        .selected = selected,
+                                        .cooperative = item->launch && item->launch->cooperative};
         rc = mt_more_launch(&x->more, &l);
     }
     if (rc == 0 && item->kind == MT_ITEM_RUNS)

@@ -184,6 +184,7 @@ static int on_launch(struct loader *l, const json_t *o)
     get_dim(o, "grid", e->grid);
     get_dim(o, "block", e->block);
     e->shared = get_u64(o, "shared", 0);
+    e->cooperative = get_bool(o, "cooperative", 0);
     e->line = get_u64(o, "line", 0);
     e->begin_ns = get_u64(o, "begin_ns", 0);
     e->end_ns = get_u64(o, "end_ns", 0);

@@ -256,6 +256,8 @@ static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const
     mt_json_u64(j, "bytes", c->bytes);
     mt_json_hex(j, "address", c->address);
     mt_json_text(j, "allocation", a ? mt_alloc_label(label, m, (uint64_t)(a - m->allocs)) : NULL);
+    if (c->cooperative)
+        mt_json_bool(j, "cooperative", 1);
     mt_json_array(j, "ctas", 1);
     for (int i = 0; i < 2; i++) {
         mt_json_array(j, NULL, 1);

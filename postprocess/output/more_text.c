@@ -313,7 +313,7 @@ static int conflicts_text(FILE *f, const struct mt_more *m, const struct mt_site
                   "Conflicts: bytes that two CTAs of one launch access, at least one with a plain store "
                   "(races, unless the "
                   "program orders them)",
-                  "kernel|one|other|>launches|>bytes|>launch|address|CTA|CTA");
+                  "kernel|one|other|>launches|>bytes|>launch|address|CTA|CTA|note");
     for (size_t i = 0, first; i < n;) {
         uint64_t bytes = 0;
         for (first = i; i < n && mt_more_compare_text(list[i].kernel, list[first].kernel) == 0 &&
@@ -330,6 +330,7 @@ static int conflicts_text(FILE *f, const struct mt_more *m, const struct mt_site
         mt_table_say(&t, "0x%" PRIx64, list[first].address);
         cta_text(&t, list[first].cta[0]);
         cta_text(&t, list[first].cta[1]);
+        mt_table_text(&t, list[first].cooperative ? "cooperative" : "");
     }
     free(list);
     return mt_table_print(&t, f, ROWS);

@@ -90,15 +90,18 @@ static int width_of(const char *s)
 
 static void print_row(const struct mt_table *t, const struct mt_table_row *row, const int *width, FILE *f)
 {
+    unsigned last = t->columns - 1; /* nothing stands behind it: no blanks there */
+    while (last > 0 && (!row->cell[last] || !*row->cell[last]))
+        last--;
     fputs(" ", f);
-    for (unsigned c = 0; c < t->columns; c++) {
+    for (unsigned c = 0; c <= last; c++) {
         const char *text = row->cell[c] ? row->cell[c] : "";
         int fill = width[c] - width_of(text);
         if (t->right >> c & 1)
             fprintf(f, " %*s%s", fill, "", text);
         else
-            fprintf(f, " %s%*s", text, c + 1 < t->columns ? fill : 0, "");
-        if (c + 1 < t->columns)
+            fprintf(f, " %s%*s", text, c < last ? fill : 0, "");
+        if (c < last)
             fputc(' ', f);
     }
     fputc('\n', f);

@@ -86,6 +86,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .grid = {c->grid.x, c->grid.y, c->grid.z},
                  .block = {c->block.x, c->block.y, c->block.z},
                  .shared = c->shared,
+                 .cooperative = c->cooperative,
                  .site = site,
                  .counted = (k->flags & MT_KERNEL_NO_RECORDS) != 0, /* a GPU does either */
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},

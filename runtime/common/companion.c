@@ -286,6 +286,8 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
     mt_json_u32x3(j, "grid", l->grid);
     mt_json_u32x3(j, "block", l->block);
     mt_json_u64(j, "shared", l->shared);
+    if (l->cooperative)
+        mt_json_bool(j, "cooperative", 1);
     mt_json_string(j, "file", l->site ? l->site->file : "");
     mt_json_u64(j, "line", l->site ? l->site->line : 0);
     mt_json_u64(j, "begin_ns", l->begin_ns);

@@ -26,6 +26,7 @@ struct mt_launch_line {
     const char *kernel, *mangled, *signature;
     uint32_t grid[3], block[3];
     uint64_t shared; /* dynamic bytes */
+    int cooperative; /* its CTAs may wait for each other (grid.sync) */
     const struct mt_host_site *site;
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */

@@ -1,0 +1,152 @@
+"""The further analyses of mt-extract on compact traces of kernels whose sectors, conflicts and shared lines are known, and
+on examples: the figures are counted by hand or come from the examples' own expectations."""
+import json
+import os
+import re
+
+from cases_extract import volumes
+from world import case, holds, same
+
+SECTIONS = "--sections=KDV,more"
+CTAS, THREADS = 4, 64
+WARPS = CTAS * THREADS // 32
+
+
+def extract(world, result, *options):
+    paths = sorted(os.path.join(result.folder, f) for f in os.listdir(result.folder) if f.endswith(".mtc"))
+    holds("there is a compact trace", paths)
+    return world.extract(paths, SECTIONS, *options)
+
+
+def marks(source):
+    """{mark: "file:line"} of the comments `// @mark`."""
+    with open(source) as f:
+        return {m.group(1): f"{source}:{n}" for n, line in enumerate(f, 1) for m in [re.search(r"// @(\S+)", line)] if m}
+
+
+def run(world, *flags):
+    source = os.path.join(world.src, "analyses.cu")
+    app = world.compile(source, *flags)
+    result = world.run_ok([app], MEMTRACE_FORMAT="compact", MEMTRACE_CPU_SMS=2)
+    return marks(source), extract(world, result, "--line-size=128"), result
+
+
+# mark: (type, lanes, size, sectors a request, lines of 128 bytes a request, lane stride or None)
+REQUESTS = {
+    "unit-load": ("load", 32, 4, 4, 1, 4),
+    "unit-store": ("store", 32, 4, 4, 1, 4),
+    "wide-load": ("load", 32, 4, 32, 32, 128),
+    "shifted-load": ("load", 32, 4, 5, 2, 4),  # 128 bytes from a sector's second word on
+    "uniform-load": ("load", 32, 4, 1, 1, 0),
+    "double-load": ("load", 32, 8, 8, 2, 8),
+    "odd-load": ("load", 16, 4, 4, 1, 8),
+    "atomic": ("atomic", 32, 4, 1, 1, None),  # four words in turn
+}
+
+
+@case("analyses.coalescing")
+def coalescing(world):
+    line, out, _ = run(world, "-O2")
+    found = {}
+    for kernel, lines in out["coalescing"]["kernels"].items():
+        for place, types in lines.items():
+            for kind, cell in types.items():
+                found[place, kind] = cell
+    for mark, (kind, lanes, size, sectors, lines, stride) in REQUESTS.items():
+        cell = found[line[mark], kind]
+        want = {"requests": WARPS, "accesses": WARPS * lanes, "bytes": WARPS * lanes * size, "sectors": WARPS * sectors,
+                "lines": WARPS * lines, "efficiency": round(lanes * size / (32 * sectors), 6), "single": 0,
+                "irregular": WARPS if stride is None else 0, "strides": {} if stride is None else {str(stride): WARPS}}
+        same(mark, {k: cell[k] for k in want}, want)
+    cell = found[line["gather-load"], "load"]
+    squares = {lane * lane % 32 for lane in range(32)}
+    same("gathered", (cell["irregular"], cell["distinct"], cell["sectors"], cell["lines"]),
+         (WARPS, WARPS * 4 * len(squares), WARPS * len({4 * s // 32 for s in squares}), WARPS))
+    same("one word for all lanes", found[line["uniform-load"], "load"]["distinct"], WARPS * 4)
+    same("accesses without mask", out["coalescing"]["unmasked"], 0)
+
+
+@case("analyses.conflicts")
+def conflicts(world):
+    line, out, result = run(world, "-O2")
+    racy, exchange = out["conflicts"].pop("racy"), out["conflicts"].pop("exchange")
+    same("kernels that do not race", out["conflicts"], {})
+    [pairs] = racy.values()
+    store, load = {"type": "store", "line": line["race-store"]}, {"type": "load", "line": line["race-load"]}
+    same("pairs of racy", sorted((json.dumps(sorted((p["a"], p["b"]), key=str)), p["bytes"]) for p in pairs),
+         sorted([(json.dumps(sorted((store, store), key=str)), 4), (json.dumps(sorted((store, load), key=str)), 4)]))
+    for p in pairs:
+        holds("two CTAs are named, of the first allocation, not ordered",
+              sorted(p["ctas"]) == [[0, 0, 0], [1, 0, 0]] and p["allocation"].startswith("#0 ") and "cooperative" not in p)
+    [[pair]] = exchange.values()
+    same("grid.sync is between these two", (sorted((pair["a"]["line"], pair["b"]["line"])), pair["bytes"], pair["cooperative"]),
+         (sorted((line["before"], line["after"])), 4 * CTAS, True))
+    text = world.call([world.tool("mt-extract"), "--format=text", "-s", "conflicts",
+                       os.path.join(result.folder, "MemTrace-pipe-0.mtc")]).stdout
+    same("the report for people names both lines",
+         [len(re.findall(r"analyses[.]cu:[0-9]+", row)) for row in text.splitlines() if " racy " in row], [2, 2])
+
+
+@case("analyses.sharing")
+def sharing(world):
+    line, out, result = run(world, "-O2")
+    kinds = {}
+    for kernel, steps in out["sharing"]["kernels"].items():
+        [step] = steps.values()
+        for allocation, cell in step["allocations"].items():
+            kinds[kernel, int(allocation[1])] = tuple(cell[k]["lines"] for k in ("private", "read", "true", "false"))
+    want = {
+        ("coalesced", 0): (8, 0, 0, 0), ("coalesced", 1): (8, 0, 0, 0),
+        ("strided", 0): (256, 0, 0, 0),
+        ("shifted", 0): (6, 3, 0, 0),  # a CTA reads 256 bytes, the last word in the next one's line
+        ("uniform", 0): (0, 1, 0, 0),
+        ("counted", 1): (0, 0, 1, 0),
+        ("neighbours", 1): (0, 0, 0, 1),
+        ("racy", 0): (0, 0, 1, 0), ("racy", 1): (4, 0, 0, 0),
+        ("exchange", 0): (0, 0, 1, 0),
+    }
+    same("lines by kind", {k: kinds.get(k) for k in want}, want)
+    [step] = out["sharing"]["kernels"]["neighbours"].values()
+    same("top", [(t["sharing"], t["accesses"], t["writers"]) for t in step["top"]], [("false", CTAS, CTAS)])
+    out = extract(world, result, "--line-size=32")
+    [step] = out["sharing"]["kernels"]["neighbours"].values()
+    same("lines of 32 bytes are private", [c["private"]["lines"] for c in step["allocations"].values()], [CTAS])
+
+
+@case("analyses.examples")
+def examples(world):
+    """Volumes by line, variable and allocation add up to the data volume; uses and requests to the accesses."""
+    for name in ("stencil_1d", "matrix_multiply", "histogram", "reduction"):
+        expect = world.expectation(name)
+        app = world.compile(world.example(name), "-O2")
+        result = world.run_ok([app, *expect.QUICK], MEMTRACE_FORMAT="compact", MEMTRACE_CPU_SMS=3)
+        out = extract(world, result)
+        want, accesses = {}, {}
+        for launch in expect.launches(expect.QUICK, "-O2"):
+            for counts in launch["ctas"].values():
+                sum_ = want.setdefault(launch["kernel"], {"Load": 0, "Store": 0})
+                for way, n in volumes(counts).items():
+                    sum_[way] += n
+                accesses[launch["kernel"]] = accesses.get(launch["kernel"], 0) + sum(counts.values())
+        for by in ("lines", "variables", "allocations"):
+            got, count = {}, {}
+            for place, kernels in out["lines"][by].items():
+                holds(f"{name}: {by} are known", place != "?")
+                for kernel, cell in kernels.items():
+                    sum_ = got.setdefault(kernel, {"Load": 0, "Store": 0})
+                    for way in sum_:
+                        sum_[way] += cell[way]
+                    count[kernel] = count.get(kernel, 0) + sum(cell[k] for k in ("loads", "stores", "atomics", "unknown"))
+            same(f"{name}: volumes by {by}", got, {k: v for k, v in want.items() if any(v.values())})
+            same(f"{name}: accesses by {by}", count, {k: n for k, n in accesses.items() if n})
+        for kernel, lines in out["coalescing"]["kernels"].items():
+            same(f"{name}: lanes of requests", sum(c["accesses"] for t in lines.values() for c in t.values()), accesses[kernel])
+        for kernel, steps in out["reuse"]["kernels"].items():
+            uses = sum(s["uses"] for s in steps.values())
+            holds(f"{name}: each access uses a line", uses >= accesses.get(kernel, 0))
+            for step in steps.values():
+                for level in ("CTA", "SM", "device"):
+                    same(f"{name}: each use is cold or again", step[level]["cold"] + sum(step[level]["histogram"].values()),
+                         step["uses"])
+        policies = out["placement"]["policies"]
+        holds(f"{name}: mincut is not worse", policies["mincut"]["cross"] <= min(p["cross"] for p in policies.values()))
