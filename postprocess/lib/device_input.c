@@ -87,6 +87,7 @@ static int pull_runs(struct mt_input *in, struct mt_raw_record *room, struct mt_
     size_t most = capacity * sizeof *room / (MT_MTC_MAX_LANES * sizeof(uint64_t));
     int rc = mt_device_fill(in->container, runs, (uint64_t *)(void *)room, most, &in->batch, err);
     *accesses = in->batch.accesses;
+    in->run = in->batch.count; /* nothing of it is left to be handed out as records */
     *item = (struct mt_item){
         .kind = MT_ITEM_RUNS, .runs = runs, .count = in->batch.count, .flags = in->batch.flags};
     return rc;
