@@ -1,39 +1,42 @@
-// Access patterns whose sectors, strides, conflicts and shared lines are known. 4 CTAs of 64 threads; lines with a mark
-// (at their end) are looked for by the test.
+// Access patterns whose sectors, strides, conflicts and shared lines are known. 4 CTAs of 64 threads; lines
+// with a mark (at their end) are looked for by the test.
 #include <cstdio>
 #include <cooperative_groups.h>
 
 constexpr int CTAS = 4, THREADS = 64, N = CTAS * THREADS;
 
-__device__ int id() { return blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ int id()
+{
+    return blockIdx.x * blockDim.x + threadIdx.x;
+}
 
 __global__ void coalesced(const int *in, int *out)
 {
-    int v = in[id()];         // @unit-load
-    out[id()] = v;            // @unit-store
+    int v = in[id()]; // @unit-load
+    out[id()] = v;    // @unit-store
 }
 
 __global__ void strided(const int *in, int *out)
 {
-    int v = in[id() * 32];    // @wide-load
+    int v = in[id() * 32]; // @wide-load
     out[id()] = v;
 }
 
 __global__ void shifted(const int *in, int *out)
 {
-    int v = in[id() + 1];     // @shifted-load
+    int v = in[id() + 1]; // @shifted-load
     out[id()] = v;
 }
 
 __global__ void uniform(const int *in, int *out)
 {
-    int v = in[blockIdx.x];   // @uniform-load
+    int v = in[blockIdx.x]; // @uniform-load
     out[id()] = v;
 }
 
 __global__ void wide(const double *in, double *out)
 {
-    double v = in[id()];      // @double-load
+    double v = in[id()]; // @double-load
     out[id()] = v;
 }
 
@@ -47,7 +50,7 @@ __global__ void gathered(const int *in, int *out)
 __global__ void odd(const int *in, int *out)
 {
     if (threadIdx.x % 2) {
-        int v = in[id()];     // @odd-load
+        int v = in[id()]; // @odd-load
         out[id()] = v;
     }
 }
@@ -61,14 +64,14 @@ __global__ void counted(unsigned *counters)
 __global__ void neighbours(int *words)
 {
     if (threadIdx.x == 0)
-        words[blockIdx.x * 8] = 1;  // @false-store
+        words[blockIdx.x * 8] = 1; // @false-store
 }
 
 // The last CTA to store wins, and what is loaded may be anybody's.
 __global__ void racy(volatile int *word, int *out)
 {
     if (threadIdx.x == 0) {
-        *word = blockIdx.x;         // @race-store
+        *word = blockIdx.x;           // @race-store
         out[blockIdx.x * 32] = *word; // @race-load
     }
 }
@@ -76,10 +79,10 @@ __global__ void racy(volatile int *word, int *out)
 __global__ void exchange(int *words, int *out)
 {
     if (threadIdx.x == 0)
-        words[blockIdx.x] = blockIdx.x;                                // @before
+        words[blockIdx.x] = blockIdx.x; // @before
     cooperative_groups::this_grid().sync();
     if (threadIdx.x == 0)
-        out[blockIdx.x * 32] = words[(blockIdx.x + 1) % gridDim.x];    // @after
+        out[blockIdx.x * 32] = words[(blockIdx.x + 1) % gridDim.x]; // @after
 }
 
 int main()
