@@ -208,6 +208,8 @@ enum mt_source_flags {
                                    without a spool file */
     MT_SOURCE_REWIND = 4,       /* mt_source_rewind will be called: spool what cannot be read twice */
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
+    MT_SOURCE_OWN_RUNS = 32,    /* containers' runs are handed out as MT_ITEM_RUNS, raw traces' records as
+                                   MT_ITEM_BATCH: each as it is, for who takes both */
     MT_SOURCE_HOST =
         8, /* compact containers of host accesses (host.h) may stand among the inputs: MT_ITEM_HOST;
               without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */

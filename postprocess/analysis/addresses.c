@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define INLINE static inline __attribute__((always_inline))
+
 int mt_addresses_fail(struct mt_addresses *a, const char *why, int sys)
 {
     if (!a->why) {
@@ -139,7 +141,7 @@ static int push(struct mt_addresses *a, struct mt_chain *c)
     return 0;
 }
 
-static inline int append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
+INLINE int append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
 {
     struct mt_chain *c = &a->chain[rank];
     if (c->last.count && c->last.who == who && c->last.what == what && c->last.count < UINT32_MAX) {
@@ -154,6 +156,13 @@ static inline int append(struct mt_addresses *a, uint64_t rank, uint32_t who, ui
 
 /* ---- records ---- */
 
+/* Ranks are counts of bits: nearly every processor has an instruction for that. */
+#ifdef __x86_64__
+#define WITH_COUNTING __attribute__((target_clones("popcnt", "default")))
+#else
+#define WITH_COUNTING
+#endif
+
 /* The last few kinds that were met. */
 struct recent {
     struct {
@@ -161,8 +170,8 @@ struct recent {
     } kind[8];
 };
 
-static inline int operation(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t rank,
-                            uint32_t before, uint32_t meta)
+INLINE int operation(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t rank, uint32_t before,
+                     uint32_t meta)
 {
     unsigned i = (before ^ meta ^ meta >> 28) & 7;
     if (r->kind[i].what == UINT32_MAX || r->kind[i].before != before || r->kind[i].meta != meta) {
@@ -177,9 +186,8 @@ static inline int operation(struct mt_addresses *a, struct recent *r, uint32_t w
 }
 
 /* The keys among `size` bytes at `address`, all of page p; `before`: bytes of the access before them. */
-static inline int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who,
-                            const struct mt_keypage *p, uint64_t address, uint32_t size, uint32_t before,
-                            uint32_t meta)
+INLINE int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who, const struct mt_keypage *p,
+                     uint64_t address, uint32_t size, uint32_t before, uint32_t meta)
 {
     unsigned at = address & ((1u << MT_KEY_BITS) - 1), end = at + size;
     for (unsigned w = at >> 6; w <= (end - 1) >> 6; w++) {
@@ -197,8 +205,8 @@ static inline int page_keys(struct mt_addresses *a, struct recent *r, uint32_t w
     return 0;
 }
 
-static inline int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t address,
-                              uint32_t meta)
+INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t address,
+                       uint32_t meta)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
     for (uint32_t done = 0; done < size;) {
@@ -219,8 +227,8 @@ static void recent_init(struct recent *r)
         r->kind[i].what = UINT32_MAX;
 }
 
-int mt_addresses_records(struct mt_addresses *a, const struct mt_raw_record *records, size_t n,
-                         uint64_t superstep)
+WITH_COUNTING int mt_addresses_records(struct mt_addresses *a, const struct mt_raw_record *records, size_t n,
+                                       uint64_t superstep)
 {
     struct recent r;
     recent_init(&r);
@@ -233,7 +241,8 @@ int mt_addresses_records(struct mt_addresses *a, const struct mt_raw_record *rec
     return a->why ? -1 : 0;
 }
 
-int mt_addresses_runs(struct mt_addresses *a, const struct mt_access_run *runs, size_t n, uint64_t superstep)
+WITH_COUNTING int mt_addresses_runs(struct mt_addresses *a, const struct mt_access_run *runs, size_t n,
+                                    uint64_t superstep)
 {
     struct recent r;
     recent_init(&r);

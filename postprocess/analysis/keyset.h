@@ -55,7 +55,8 @@ int mt_keyset_merge(struct mt_keyset *s, const struct mt_keyset *other);
 /* Sorts the pages and counts; no address may be added after it. 0, or -1 without memory. */
 int mt_keyset_index(struct mt_keyset *s);
 /* Rank of an address that is in the set. */
-static inline uint64_t mt_keyset_rank(const struct mt_keypage *p, unsigned in_page)
+static inline __attribute__((always_inline)) uint64_t mt_keyset_rank(const struct mt_keypage *p,
+                                                                     unsigned in_page)
 {
     unsigned w = in_page >> 6;
     return p->first + p->rank[w] +

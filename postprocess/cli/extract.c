@@ -541,8 +541,7 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
     if (x->options.addresses)
         x->inputs.flags |= MT_SOURCE_REWIND;
     x->inputs.flags |= MT_SOURCE_HOST;
-    if (x->more.options.chosen)
-        x->inputs.flags |= MT_SOURCE_RUNS; /* with lane masks and sites, where the trace has them */
+    x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
     mt_inputs_take(&x->inputs, argc, argv);
     if ((code = check_inputs(x)) != 0)
         return code;

@@ -166,8 +166,8 @@ void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem);
 
 /* Runs mt_merge_next on a thread of its own (readahead.c). */
 struct mt_ahead;
-/* `runs`: records become runs (MT_SOURCE_RUNS). */
-struct mt_ahead *mt_ahead_start(struct mt_merge *m, int runs, struct mt_error *err);
+/* `flags`: enum mt_source_flags; those on runs count. */
+struct mt_ahead *mt_ahead_start(struct mt_merge *m, unsigned flags, struct mt_error *err);
 int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err);
 /* Ends the thread: after the end, or with `own` stop flag raised before. Frees it. */
 void mt_ahead_stop(struct mt_ahead *a);

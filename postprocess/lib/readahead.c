@@ -20,6 +20,7 @@ struct mt_ahead {
     size_t head, tail; /* slots filled and slots given back so far */
     int holding;       /* the consumer uses slot `tail` */
     int quit;
+    int merges; /* records become runs */
     struct mt_error error;
     struct slot slots[SLOTS];
     struct mt_raw_record *rooms;
@@ -30,7 +31,7 @@ struct mt_ahead {
 static void put_together(struct slot *s)
 {
     size_t taken;
-    if (!s->runs || s->rc <= 0 || s->item.kind != MT_ITEM_BATCH)
+    if (s->rc <= 0 || s->item.kind != MT_ITEM_BATCH)
         return;
     s->item.count = mt_runs_from_records(s->item.records, s->item.count, s->runs, SLOT_RECORDS, &taken);
     s->item.kind = MT_ITEM_RUNS;
@@ -51,7 +52,8 @@ static void *reader_thread(void *arg)
         if (quit)
             break;
         rc = s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
-        put_together(s);
+        if (a->merges)
+            put_together(s);
         pthread_mutex_lock(&a->lock);
         a->head++;
         pthread_cond_signal(&a->filled);
@@ -69,8 +71,9 @@ static void ahead_free(struct mt_ahead *a)
     free(a);
 }
 
-struct mt_ahead *mt_ahead_start(struct mt_merge *m, int runs, struct mt_error *err)
+struct mt_ahead *mt_ahead_start(struct mt_merge *m, unsigned flags, struct mt_error *err)
 {
+    int runs = (flags & (MT_SOURCE_RUNS | MT_SOURCE_OWN_RUNS)) != 0;
     struct mt_ahead *a = calloc(1, sizeof *a);
     if (a)
         a->rooms = malloc(sizeof *a->rooms * SLOTS * SLOT_RECORDS);
@@ -82,6 +85,7 @@ struct mt_ahead *mt_ahead_start(struct mt_merge *m, int runs, struct mt_error *e
         return NULL;
     }
     a->merge = m;
+    a->merges = (flags & MT_SOURCE_RUNS) != 0;
     for (size_t i = 0; i < SLOTS; i++) {
         a->slots[i].room = a->rooms + i * SLOT_RECORDS;
         a->slots[i].runs = runs ? a->run_rooms + i * SLOT_RECORDS : NULL;
