@@ -553,7 +553,9 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
     x->progress.on &= mt_team_reports() && !x->live;
     with_host(x);
     x->options.volumes =
-        mt_team_members() == 1 && !(x->sections & ~DATA_VOLUMES) && !x->options.transfers && !x->options.host;
+        mt_team_members() == 1 && !(x->sections & ~DATA_VOLUMES) && !x->options.transfers &&
+        !x->options.host &&
+        x->formats.format == MT_FORMAT_JSON; /* others show both kinds of volume side by side */
     if (x->options.volumes)
         x->threads = 1; /* who reads can add up */
     /* One thread reads. With two in all, the other one has the whole analysis. */

@@ -258,8 +258,7 @@ static void settle(struct mt_source *s)
 
 int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err)
 {
-    if (!s->ended && !s->ahead &&
-        !(s->ahead = mt_ahead_start(&s->merge, s->flags, &s->error))) {
+    if (!s->ended && !s->ahead && !(s->ahead = mt_ahead_start(&s->merge, s->flags, &s->error))) {
         s->ended = 1;
         s->rc = -1;
     }
