@@ -10,6 +10,13 @@ here=$(dirname "$(realpath "$0")")
 examples="vector_add matrix_multiply stencil_1d stencil_2d reduction histogram producer_consumer device_calls templated memcpy_forms"
 export PYTHONDONTWRITEBYTECODE=1
 
+# The page comes from a second run with a compact trace, which tells lines and lanes, too.
+report() { # folder, program and its arguments
+    mkdir -p "$1/compact"
+    env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_FORMAT=compact MEMTRACE_DIR="$1/compact" MEMTRACE_DEVICE=cpu \
+        "${@:2}" && "$build/bin/mt-report" "$1"/compact/MemTrace-pipe-* -o "$1/report.html"
+}
+
 # One example: compile, run, extract. Words of a step that fails are shown.
 one() {
     name=$1 folder=$out/$1
@@ -26,14 +33,13 @@ one() {
         env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_DIR="$folder" MEMTRACE_DEVICE=cpu \
             "$folder/$name" $arguments &&
         "$build/bin/mt-extract" --sections $sections "$folder"/MemTrace-pipe-? >"$folder/comm.json" &&
-        { [ ! -x "$build/bin/mt-report" ] ||
-            "$build/bin/mt-report" "$folder"/MemTrace-pipe-* -o "$folder/report.html"; }; } >"$folder/log.txt" 2>&1; then
+        { [ ! -x "$build/bin/mt-report" ] || report "$folder" "$folder/$name" $arguments; }; } >"$folder/log.txt" 2>&1; then
         echo "demo: $name failed:" >&2
         cat "$folder/log.txt" >&2
         return 1
     fi
 }
-export -f one
+export -f one report
 export build out here
 echo "Compiling, running and extracting $(echo $examples | wc -w) examples …"
 printf '%s\n' $examples | xargs -P "$(nproc)" -I{} bash -c 'one "$1"' one {}

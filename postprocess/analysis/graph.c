@@ -18,6 +18,7 @@ void mt_graph_free(struct mt_graph *g)
     mt_pairmap_free(&g->current);
     mt_pairmap_free(&g->links);
     mt_pairmap_free(&g->seen);
+    mt_pairmap_free(&g->actors);
     memset(g, 0, sizeof *g);
 }
 
@@ -27,6 +28,7 @@ void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq)
     g->launches++;
     mt_pairmap_clear(&g->previous);
     mt_pairmap_clear(&g->current);
+    mt_pairmap_clear(&g->actors);
     if (g->buffers)
         mt_buffers_launch(g->buffers, seq);
 }
@@ -118,12 +120,17 @@ int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a)
     if (g->previous.count != before)
         return 0; /* the first access of this actor in this buffer */
     int64_t stride = (int64_t)(a->address - *previous);
+    *previous = a->address;
+    return mt_graph_node(g, a, stride);
+}
+
+int mt_graph_node(struct mt_graph *g, const struct mt_graph_access *a, int64_t stride)
+{
     struct mt_node key = {.buffer = g->key & MT_NODE_BUFFER ? a->buffer : 0,
                           .stride = g->key & MT_NODE_STRIDE ? stride : 0,
                           .type = g->key & MT_NODE_TYPE ? a->type : 0,
                           .size = g->key & MT_NODE_SIZE ? a->bytes : 0,
                           .site = g->key & MT_NODE_SITE ? a->site : NULL};
-    *previous = a->address;
     size_t n = node_get(g, &key);
     if (n == SIZE_MAX || node_seen(g, n, a) != 0)
         return -1;

@@ -55,6 +55,7 @@ struct mt_graph {
     struct mt_edge *edges; /* after mt_graph_finish */
     size_t nedges;
     uint64_t records, launches;
+    uint64_t threads; /* of the records, those of which the thread is known */
     /* Called for each node as it comes; may be NULL. 0, or -1 without memory. */
     int (*watch)(void *arg, const struct mt_graph_access *access, int64_t stride, size_t node);
     void *watch_arg;
@@ -65,6 +66,7 @@ struct mt_graph {
     struct mt_pairmap current;  /* actor -> node + 1, of the launch under way */
     struct mt_pairmap links;    /* (from, to) -> count */
     struct mt_pairmap seen;     /* (node, kernel) */
+    struct mt_pairmap actors;   /* (CTA, warp) -> number, of the launch under way (graph_runs.c) */
     uint32_t *index;            /* node + 1 by hash of the key */
     unsigned index_bits;
 };
@@ -75,6 +77,13 @@ void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq);
 /* Any accesses; those of one actor in their order. */
 int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a);
 int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count);
+/* The actor's next access, whose stride the caller knows. */
+int mt_graph_node(struct mt_graph *g, const struct mt_graph_access *a, int64_t stride);
+/* Accesses as runs: the actor is the thread where warp and lanes are known, else the CTA. */
+int mt_graph_runs(struct mt_graph *g, const struct mt_access_run *runs, size_t count);
+/* The graph of lanes instead: the stride is the address of a lane less that of the next lower active lane in
+ * the same access of a warp; the actor is the warp. Runs without lanes have none. */
+int mt_graph_lanes(struct mt_graph *g, const struct mt_access_run *runs, size_t count);
 /* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
  * stride, type, size, site; edges by nodes. */
 int mt_graph_finish(struct mt_graph *g, uint64_t min_count);

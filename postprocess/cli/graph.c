@@ -47,6 +47,8 @@ static const char help[] =
     "buffer,stride,type);\n"
     "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
     "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
+    "  -l, --lanes             kernels: strides between the lanes of each access of a warp instead (compact "
+    "traces)\n"
     "  -a, --all               host traces: count accesses outside all allocations (stack, globals) too, as "
     "one "
     "buffer\n"
@@ -73,11 +75,15 @@ struct options {
 
 enum { OPT_SEQUENCE = 256, SEQUENCE_CAP = 1 << 20 };
 
-static const struct option long_options[] = {
-    {"format", required_argument, NULL, 'f'},      {"output", required_argument, NULL, 'o'},
-    {"node", required_argument, NULL, 'n'},        {"min-count", required_argument, NULL, 'm'},
-    {"svg", required_argument, NULL, 's'},         {"all", no_argument, NULL, 'a'},
-    {"sequence", no_argument, NULL, OPT_SEQUENCE}, MT_COMMON_OPTIONS};
+static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
+                                             {"output", required_argument, NULL, 'o'},
+                                             {"node", required_argument, NULL, 'n'},
+                                             {"min-count", required_argument, NULL, 'm'},
+                                             {"svg", required_argument, NULL, 's'},
+                                             {"all", no_argument, NULL, 'a'},
+                                             {"lanes", no_argument, NULL, 'l'},
+                                             {"sequence", no_argument, NULL, OPT_SEQUENCE},
+                                             MT_COMMON_OPTIONS};
 
 static int parse_node(struct options *x, const char *text)
 {
@@ -119,7 +125,7 @@ static int parse(struct options *x, int argc, char **argv)
 {
     int rc = 0, o;
     while (rc == 0 &&
-           (o = getopt_long(argc, argv, "f:o:s:n:m:a" MT_COMMON_SHORT, long_options, NULL)) != -1) {
+           (o = getopt_long(argc, argv, "f:o:s:n:m:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
         switch (o) {
         case 'f':
             rc = parse_format(x, optarg);
@@ -138,6 +144,9 @@ static int parse(struct options *x, int argc, char **argv)
             break;
         case 'a':
             x->in.all = 1;
+            break;
+        case 'l':
+            x->in.lanes = 1;
             break;
         case OPT_SEQUENCE:
             x->sequence = 1;
@@ -209,7 +218,7 @@ static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequ
                                    .complete = in->complete,
                                    .launches = in->launches,
                                    .sequence = x->sequence ? sequence : NULL,
-                                   .stride = mt_graph_input_stride(in),
+                                   .stride = mt_graph_input_stride(in, g),
                                    .places = in->kind != MT_KIND_TRACE,
                                    .allocs = in->known ? in->allocs : NULL,
                                    .nallocs = in->known ? in->nallocs : 0};

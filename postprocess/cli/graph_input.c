@@ -38,6 +38,7 @@ __attribute__((format(printf, 3, 4))) static void note(struct mt_graph_input *in
 static int open_traces(struct mt_graph_input *in)
 {
     int code;
+    in->inputs.flags |= MT_SOURCE_RUNS;
     in->source = mt_inputs_source(&in->inputs, &code);
     if (!in->source)
         return code;
@@ -116,7 +117,21 @@ struct mt_buffers *mt_graph_input_buffers(struct mt_graph_input *in)
     return in->kind == MT_KIND_TRACE && in->known ? &in->buffers : NULL;
 }
 
-const char *mt_graph_input_stride(const struct mt_graph_input *in)
+const char *mt_graph_kernel_stride(const struct mt_graph *g, int lanes)
+{
+    if (lanes)
+        return "stride: of a lane against the next lower active lane in the same access of a warp";
+    if (g->threads && g->threads == g->records)
+        return "stride: against the previous access of the same thread in the same buffer";
+    if (g->threads)
+        return "stride: against the previous access of the same thread in the same buffer, or of the same "
+               "CTA "
+               "where the trace does not know threads";
+    return "stride: against the previous access of the same CTA in the same buffer (a raw trace has no "
+           "threads)";
+}
+
+const char *mt_graph_input_stride(const struct mt_graph_input *in, const struct mt_graph *g)
 {
     switch (in->kind) {
     case MT_KIND_CONTAINER:
@@ -126,8 +141,7 @@ const char *mt_graph_input_stride(const struct mt_graph_input *in)
                "a buffer "
                "is a base address and a size";
     default:
-        return "stride: against the previous access of the same CTA in the same buffer (a raw trace has no "
-               "threads)";
+        return mt_graph_kernel_stride(g, in->lanes);
     }
 }
 
@@ -141,7 +155,7 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
     int rc, selected = 0;
     mt_progress_init(&progress);
     while ((rc = mt_source_next(in->source, &item, &err)) > 0) {
-        if (item.kind != MT_ITEM_BATCH)
+        if (item.kind != MT_ITEM_RUNS)
             continue;
         if (item.flags & MT_BATCH_BEGIN) {
             selected = mt_filter_match(&in->filter, item.kernel, item.superstep);
@@ -149,7 +163,7 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
             if (selected)
                 mt_graph_launch(g, item.kernel, item.launch ? item.launch->seq : MT_SEQ_NONE);
         }
-        if (selected && mt_graph_records(g, item.records, item.count) != 0) {
+        if (selected && (in->lanes ? mt_graph_lanes : mt_graph_runs)(g, item.runs, item.count) != 0) {
             mt_progress_end(&progress);
             return no_memory();
         }
@@ -163,10 +177,12 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
     size_t notes;
     int code = mt_inputs_finish(in->source, &in->complete);
     const char *const *text = mt_source_notes(in->source, &notes, &in->complete);
-    in->notes = calloc(notes + 2, sizeof *in->notes);
+    in->notes = calloc(notes + 3, sizeof *in->notes);
     for (size_t i = 0; in->notes && i < notes; i++)
         if ((in->notes[in->nnotes] = strdup(text[i])))
             in->nnotes++;
+    if (in->lanes && !g->threads && g->records)
+        note(in, 0, "no access of the trace tells its lanes (compact traces do): there is nothing to show");
     if (!in->known)
         note(in, 0, "no companion: buffers are not known, all memory counts as buffer 0");
     return code;

@@ -15,6 +15,7 @@ struct mt_graph_input {
     /* the user's choice, set before mt_graph_input_open */
     struct mt_inputs inputs; /* companions and flags; paths are set by open */
     struct mt_filter filter; /* of raw traces */
+    int lanes;               /* of kernels: the graph of lanes */
     int all;                 /* host accesses outside all allocations count, as one buffer */
     /* what there is */
     enum mt_kind kind;
@@ -45,9 +46,11 @@ int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, siz
 /* Reads all into `g`, which was initialised with mt_graph_input_buffers; says the notes. 0 or MT_EXIT_INPUT
  * (what was whole is in the graph); else nothing is worth writing. */
 int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g);
+/* The same of a graph of kernels. */
+const char *mt_graph_kernel_stride(const struct mt_graph *g, int lanes);
 /* For mt_graph_init. */
 struct mt_buffers *mt_graph_input_buffers(struct mt_graph_input *in);
-/* A sentence on what a stride is here. */
-const char *mt_graph_input_stride(const struct mt_graph_input *in);
+/* A sentence on what a stride is here; after mt_graph_input_read. */
+const char *mt_graph_input_stride(const struct mt_graph_input *in, const struct mt_graph *g);
 void mt_graph_input_close(struct mt_graph_input *in);
 #endif

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "extract_more.h"
+#include "graph_input.h"
 #include "report_from.h"
 #include "../analysis/buffers.h"
 #include "../analysis/comm.h"
@@ -60,7 +61,7 @@ struct make {
     struct mt_source *source;
     struct mt_comm comm;
     struct mt_buffers buffers;
-    struct mt_graph graph;
+    struct mt_graph graph, lanes;
     struct mt_extract_more more;
     struct mt_estimates estimates;
     struct mt_report report;
@@ -173,8 +174,11 @@ static int begin_launch(struct make *m, const struct mt_item *item)
     if (!event)
         return -1;
     *event = item->launch;
-    if (selected && !m->quick)
-        mt_graph_launch(&m->graph, item->kernel, item->launch ? item->launch->seq : MT_SEQ_NONE);
+    uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
+    if (selected && !m->quick) {
+        mt_graph_launch(&m->graph, item->kernel, seq);
+        mt_graph_launch(&m->lanes, item->kernel, seq);
+    }
     return mt_comm_launch(&m->comm, item->kernel, selected);
 }
 
@@ -187,10 +191,15 @@ static int take_item(struct make *m, const struct mt_item *item)
     if (item->flags & MT_BATCH_BEGIN && begin_launch(m, item) != 0)
         return -1;
     int selected = m->comm.launches[m->comm.nlaunches - 1].selected;
-    if (mt_comm_records(&m->comm, item->records, item->count) != 0 ||
+    if (mt_comm_runs(&m->comm, item->runs, item->count) != 0 ||
         mt_extract_more_item(&m->more, item, selected) != 0)
         return -1;
-    return selected && !m->quick ? mt_graph_records(&m->graph, item->records, item->count) : 0;
+    if (!selected || m->quick)
+        return 0;
+    return mt_graph_runs(&m->graph, item->runs, item->count) == 0 &&
+                   mt_graph_lanes(&m->lanes, item->runs, item->count) == 0
+               ? 0
+               : -1;
 }
 
 static int read_all(struct make *m)
@@ -270,12 +279,15 @@ static int fill(struct make *m)
     r->more_arg = m;
     if (m->quick)
         return 0;
-    if (mt_extract_more_finish(&m->more, &m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0)
+    if (mt_extract_more_finish(&m->more, &m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0 ||
+        mt_graph_finish(&m->lanes, 0) != 0)
         return no_memory();
-    r->graph = &m->graph;
-    r->graph_why = m->buffers.nallocs
-                       ? "stride: bytes from the previous access of the same CTA in the same buffer"
-                       : "stride: bytes from the previous access of the same CTA; buffers are not known";
+    r->graph.graph = &m->graph;
+    r->graph.stride = mt_graph_kernel_stride(&m->graph, 0);
+    if (m->lanes.nnodes) {
+        r->lanes.graph = &m->lanes;
+        r->lanes.stride = mt_graph_kernel_stride(&m->lanes, 1);
+    }
     return 0;
 }
 
@@ -306,13 +318,14 @@ static int start_analyses(struct make *m)
     if (mt_extract_more_start(&m->more, m->source, m->inputs.npaths) != 0)
         return no_memory();
     mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    mt_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     return 0;
 }
 
 static int from_traces(struct make *m)
 {
     int code, complete;
-    m->inputs.flags |= MT_SOURCE_HOST;
+    m->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
     if (!(m->source = mt_inputs_source(&m->inputs, &code)))
         return code;
     mt_progress_init(&m->progress);
@@ -374,6 +387,7 @@ int main(int argc, char **argv)
     mt_output_abandon(&m.out);
     mt_report_free(&m.report);
     mt_graph_free(&m.graph);
+    mt_graph_free(&m.lanes);
     mt_buffers_free(&m.buffers);
     mt_extract_more_free(&m.more);
     mt_estimates_free(&m.estimates);

@@ -89,8 +89,10 @@ struct mt_report {
     uint64_t records, unknown, untraced_accesses, untraced_launches, host_accesses, lost;
     const struct mt_alloc_event *allocs;
     size_t nallocs;
-    const struct mt_graph *graph; /* finished; NULL: not made */
-    const char *graph_why;        /* then, why not; else what a stride is */
+    struct mt_report_graph {
+        const struct mt_graph *graph; /* finished; NULL: not made */
+        const char *stride;           /* a sentence on what a stride is */
+    } graph, lanes;                   /* by thread or CTA; between the lanes of a warp */
 };
 
 int mt_report_init(struct mt_report *r);

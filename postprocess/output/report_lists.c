@@ -300,9 +300,9 @@ static void write_edges(struct mt_json *j, const struct mt_graph *g, const uint3
     mt_json_end(j);
 }
 
-int mt_report_write_graph(struct mt_json *j, const struct mt_report *r)
+static int write_graph(struct mt_json *j, const char *key, const struct mt_report_graph *from)
 {
-    const struct mt_graph *g = r->graph;
+    const struct mt_graph *g = from->graph;
     if (!g)
         return 0;
     uint32_t *order = malloc((g->nnodes + 1) * sizeof *order), *place = calloc(g->nnodes + 1, sizeof *place);
@@ -316,8 +316,8 @@ int mt_report_write_graph(struct mt_json *j, const struct mt_report *r)
     uint64_t all = 0;
     for (size_t i = 0; i < g->nnodes; i++)
         all += g->nodes[i].count;
-    mt_json_object(j, "graph", 0);
-    mt_json_text(j, "stride", r->graph_why);
+    mt_json_object(j, key, 0);
+    mt_json_text(j, "stride", from->stride);
     mt_json_u64(j, "nodes_in_all", g->nnodes);
     mt_json_u64(j, "edges_in_all", g->nedges);
     mt_json_u64(j, "accesses", all);
@@ -334,4 +334,9 @@ out:
     free(place);
     free(edges);
     return rc;
+}
+
+int mt_report_write_graph(struct mt_json *j, const struct mt_report *r)
+{
+    return write_graph(j, "graph", &r->graph) == 0 && write_graph(j, "lane_graph", &r->lanes) == 0 ? 0 : -1;
 }

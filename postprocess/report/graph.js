@@ -1,9 +1,8 @@
 // The stride graph: a node is a kind of access (buffer, stride, type), an edge says how often one followed another.
 const typeNames = ["load", "store", "atomic", "unknown"];
 
-function graphModel(most) {
-  const g = data.graph;
-  const nodes = g.nodes.slice(0, most).map((r, i) => ({id: i, buffer: r[0], stride: r[1], type: r[2], size: r[3], kernel: r[4], kernels: r[5], count: r[6]}));
+function graphModel(g, most) {
+  const nodes = g.nodes.slice(0, most).map((r, i) => ({id: i, all: g.accesses, buffer: r[0], stride: r[1], type: r[2], size: r[3], kernel: r[4], kernels: r[5], count: r[6]}));
   const links = g.edges.filter((r) => r[0] < nodes.length && r[1] < nodes.length).map((r) => ({source: nodes[r[0]], target: nodes[r[1]], count: r[2]}));
   const top = Math.max(1, nodes.length ? nodes[0].count : 1);
   for (const n of nodes) n.r = 15 + 22 * Math.sqrt(n.count / top);
@@ -39,7 +38,7 @@ function bufferName(n) {
   return "buffer " + n.buffer + (a && a.name ? " (" + a.name + ")" : "") + (n.size ? ", " + bytes(n.size) : "");
 }
 function nodeLines(n) {
-  return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "access", "accesses") + ", " + percent(n.count, data.graph.accesses) + " of all",
+  return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all",
           n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, "other kernel") : "")];
 }
 // From rim to rim, a little bent, so that both directions can be told apart.
@@ -56,25 +55,25 @@ function drawStrides(section) {
     section.append(nothing(data.from_json ? "A comm.json has no strides; mt-report makes this graph from traces." : "The stride graph was left out (--quick)."));
     return;
   }
-  const g = data.graph;
+  let g = data.graph, most = Math.min(24, g.nodes.length);
   if (!g.nodes.length) {
-    section.append(nothing("No CTA made two accesses in one buffer."));
+    section.append(nothing("No address was accessed after another one in the same buffer."));
     return;
   }
-  section.append(lead("A circle is a kind of access: the step from the CTA’s previous access in the same buffer, and whether it loads or stores. " +
-    "Arrows show what follows what, wider when often. A raw trace has no threads, so neighbours may be different threads of the CTA."));
-  let most = Math.min(24, g.nodes.length);
+  const stride = el("span", {});
+  section.append(el("p", {class: "lead"}, "A circle is a kind of access: its stride, its buffer, and whether it loads or stores. Arrows show what follows what, wider when often. ", stride));
   const words = el("output", {}), svg = d3.create("svg").attr("id", "graph").attr("role", "group").attr("aria-label", "Stride graph").style("display", "block");
   const slider = el("input", {type: "range", id: "graph-size", min: String(Math.min(3, g.nodes.length)), max: String(g.nodes.length), value: String(most), "aria-label": "kinds of access shown", on: {input() { most = +this.value; draw(); }}});
   let drawn = "";
   function draw() {
-    const width = svg.node().clientWidth || 900, height = svg.node().clientHeight || 540, key = [most, width, theme.dark].join();
+    const width = svg.node().clientWidth || 900, height = svg.node().clientHeight || 540, key = [most, width, theme.dark, g === data.graph].join();
     if (key === drawn) return;
     drawn = key;
-    const model = graphModel(most);
+    const model = graphModel(g, most);
     layout(model, width, height);
+    stride.textContent = "S" + g.stride.slice(1) + ".";
     const shown = d3.sum(model.nodes, (n) => n.count);
-    words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + " of the accesses";
+    words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + (g === data.graph ? " of the accesses" : " of the pairs of lanes");
     svg.selectAll("*").remove();
     svg.append("defs").append("marker").attr("id", "arrow").attr("viewBox", "0 0 8 8").attr("refX", 6).attr("refY", 4).attr("markerWidth", 9).attr("markerHeight", 9)
       .attr("markerUnits", "userSpaceOnUse").attr("orient", "auto").append("path").attr("d", "M0,0 L8,4 L0,8 Z").attr("fill", theme.muted);
@@ -104,6 +103,14 @@ function drawStrides(section) {
     clear(legend, el("span", {}, "white: loads, gray: stores, double ring: atomics; number: stride in bytes; rim: buffer"), ...key2);
   }
   const legend = el("div", {class: "legend"});
-  section.append(el("div", {class: "bar"}, el("label", {}, "kinds of access", slider, words)), svg.node(), legend);
+  const choice = data.lane_graph ? segments("Strides", [["graph", "From access to access"], ["lane_graph", "From lane to lane"]], "graph", (v) => {
+    g = data[v];
+    most = Math.min(24, g.nodes.length);
+    slider.min = Math.min(3, g.nodes.length);
+    slider.max = g.nodes.length;
+    slider.value = most;
+    draw();
+  }) : "";
+  section.append(el("div", {class: "bar"}, choice, el("label", {}, "kinds of access", slider, words)), svg.node(), legend);
   redraws.push(draw);
 }

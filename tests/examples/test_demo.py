@@ -88,6 +88,20 @@ class Demo(unittest.TestCase):
             self.assertEqual(data["totals"]["records"], self.table()[os.path.basename(os.path.dirname(path))][1])
             between = sum(row[4] for row in data["transfers"] if data["kernels"][row[0]] != "<host>")
             self.assertEqual(between, self.table()[os.path.basename(os.path.dirname(path))][2], path)
+            # Each byte that is loaded or stored is so by a line and in a buffer or symbol that the trace knows.
+            for places in (data["lines"]["lines"], data["lines"]["allocations"]):
+                volumes = [v for kernels in places.values() for v in kernels.values()]
+                self.assertEqual(sum(v["Load"] for v in volumes), sum(launch[2] for launch in data["launches"]), path)
+                self.assertEqual(sum(v["Store"] for v in volumes), sum(launch[3] for launch in data["launches"]), path)
+
+    def test_lanes(self):
+        """c[i] = a[i] + b[i]: all lanes of all accesses are 4 bytes from their neighbours."""
+        folder = os.path.join(self.out, "vector_add", "compact")
+        graph = json.loads(subprocess.run([os.path.join(BUILD, "bin/mt-graph"), "--lanes", "-f", "json", os.path.join(folder, "MemTrace-pipe-0.mtc")],
+                                          capture_output=True, check=True).stdout)
+        self.assertEqual({n["stride"] for n in graph["nodes"]}, {4})
+        self.assertEqual(sorted(n["type"] for n in graph["nodes"]), ["read", "read", "write"])
+        self.assertEqual(len({n["count"] for n in graph["nodes"]}), 1)
 
     def test_comm(self):
         for name in self.table():

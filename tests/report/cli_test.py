@@ -218,6 +218,21 @@ class Figures(Case):
             self.assertEqual(self.page_view(again), expected, seed)
             self.assertEqual(again["totals"], page["totals"])
 
+    def test_compact(self):
+        """A compact trace made of the raw one says the same, also with copies behind the last launch."""
+        for seed in range(200, 220):
+            path = self.random_trace(random.Random(seed))
+            with open(path + ".meta", encoding="utf-8") as f:
+                lines = f.read().splitlines()
+            lines.insert(-1, json.dumps({"ev": "memcpy", "seq": 1000, "kind": "d2h", "dst": "0x9", "src": "0x1000", "bytes": 8, "stream": 0}))
+            self.file("t.meta", "".join(line + "\n" for line in lines))
+            self.run_("mt-convert", "-o", self.dir + "/t.mtc", path)
+            raw, compact = self.data(path), self.data(self.dir + "/t.mtc")
+            self.assertTrue(raw["complete"] and compact["complete"], (raw["notes"], compact["notes"]))
+            self.assertEqual(self.page_view(compact), self.page_view(raw), seed)
+            for name in ("totals", "copies", "graph", "reuse", "sharing", "conflicts", "placement", "lines"):
+                self.assertEqual(compact[name], raw[name], (seed, name))
+
     def test_further_analyses(self):
         """They stand in the page as mt-extract writes them, but for the device of each CTA."""
         for seed in range(100, 112):
