@@ -86,8 +86,9 @@ class Demo(unittest.TestCase):
                 data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', f.read(), re.S)[1])
             self.assertTrue(data["complete"], path)
             self.assertEqual(data["totals"]["records"], self.table()[os.path.basename(os.path.dirname(path))][1])
-            between = sum(row[4] for row in data["transfers"] if data["kernels"][row[0]] != "<host>")
-            self.assertEqual(between, self.table()[os.path.basename(os.path.dirname(path))][2], path)
+            if "/stencil" in path or "/producer" in path: # in others the order of CTAs matters, which varies from run to run
+                between = sum(row[4] for row in data["transfers"] if data["kernels"][row[0]] != "<host>")
+                self.assertEqual(between, self.table()[os.path.basename(os.path.dirname(path))][2], path)
             # Each byte that is loaded or stored is so by a line and in a buffer or symbol that the trace knows.
             for places in (data["lines"]["lines"], data["lines"]["allocations"]):
                 volumes = [v for kernels in places.values() for v in kernels.values()]
