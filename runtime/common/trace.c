@@ -116,10 +116,12 @@ static uint64_t end_file(struct mt_trace *t)
 
 static void close_file(struct mt_trace *t)
 {
-    mt_sink_close(t->sink);
-    mt_compact_close(t->compact);
+    struct mt_sink *sink = t->sink;
+    struct mt_compact *compact = t->compact;
     t->sink = NULL;
     t->compact = NULL;
+    mt_sink_close(sink);
+    mt_compact_close(compact);
 }
 
 static int has_suffix(const char *path)
@@ -329,7 +331,9 @@ void mt_trace_close(struct mt_trace *t)
     end_companion(t);
     mt_companion_park(t->companion);
     t->closed = 1;
+    pthread_mutex_lock(&lock); /* mt_trace_flush may be at it, from another thread */
     close_file(t);
+    pthread_mutex_unlock(&lock);
 }
 
 static void flush_lines(struct mt_trace *t)

@@ -1,13 +1,17 @@
 """MEMTRACE_FORMAT=compact beside raw traces of the same program: the same records, and more."""
 import glob
+import json
 import os
 import re
+import resource
+import signal
+import subprocess
 from collections import Counter
 
 import cases_examples
 import compact
 import trace
-from world import Failed, case, holds, same
+from world import case, holds, same
 
 EXAMPLES = cases_examples.NAMES
 
@@ -83,6 +87,10 @@ def in_turn(what, raw, packed, kernel):
     holds(f"{what}: kernel {kernel} was there", seen)
 
 
+def records_of(launches):
+    return sum(len(r[4]) for x in launches for r in x.runs)
+
+
 def both(world, app, *arguments, **env):
     raw = world.run_ok([app, *arguments], **env)
     packed = world.run_ok([app, *arguments], MEMTRACE_FORMAT="compact", **env)
@@ -104,3 +112,142 @@ def add(name):
 
 for example in EXAMPLES:
     add(example)
+
+
+def same_tools(world, what, raw, packed):
+    """mt-extract says the same of both, and mt-convert makes the records that the container holds."""
+    def comm(result, suffix):
+        said = world.extract([result.path(s) + suffix for s in raw.streams()], "--sections", "KCV,KDV,CCV,CDV,SCV,SDV,transfers")
+        return {k: v for k, v in said.items() if k != "inputs"}
+    a, b = comm(raw, ""), comm(packed, ".mtc")
+    for key in {**a, **b}:
+        same(f"{what}: {key} of mt-extract", b.get(key), a.get(key))
+    for stream in raw.streams():
+        back = packed.path(stream) + ".back"
+        world.call([world.tool("mt-convert"), packed.path(stream) + ".mtc", "-o", back])
+        launches, _ = read(packed, stream)
+        same(f"{what}: mt-convert", [(x.kernel, list(x.records())) for x in trace.read(back)],
+             [(x.kernel, list(x.records())) for x in launches])
+
+
+@case("compact.tools")
+def tools(world):
+    for name in ("stencil_1d", "stencil_2d", "producer_consumer", "reduction"):
+        app = world.compile(world.example(name), "-O2")
+        for threads in (1, 2) if name != "reduction" else (1,):  # its CTAs add to one place
+            raw, packed = both(world, app, *world.expectation(name).QUICK, MEMTRACE_CPU_THREADS=threads)
+            same_tools(world, f"{name}, {threads} threads", raw, packed)
+
+
+@case("compact.divergent")
+def divergent(world):
+    for level in ("-O0", "-O2"):
+        app = world.compile(os.path.join(world.src, "divergent.cu"), level)
+        for env in ({"MEMTRACE_CPU_THREADS": 1}, {"MEMTRACE_CPU_THREADS": 2}, {"MEMTRACE_CHECK": 1},
+                    {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K"}, {"MEMTRACE_CHANNEL": "warp"}):
+            raw, packed = both(world, app, **env)
+            same_records(f"divergent {level} {env}", raw, packed)
+            if "MEMTRACE_CPU_THREADS" in env:
+                for kernel in ("rows", "branches", "copies"):
+                    in_turn(f"divergent {level} {env} {kernel}", raw, packed, kernel)
+    launches, _ = read(packed)
+    rows = [x for x in launches if x.kernel == "rows"][0]
+    holds("lanes are together", max(len(r[4]) for r in rows.runs) == 32)
+
+
+@case("compact.programs")
+def programs(world):
+    """Several files with relocatable device code, streams and graphs, a second count, part of the CTAs."""
+    import cases_rdc
+    app = world.compile(cases_rdc.sources(world), "-rdc=true", "-O2")
+    raw, packed = both(world, app)
+    same_records("rdc", raw, packed)
+    app = world.compile(os.path.join(world.src, "stream_order.cu"), "-O2", "--mt-count=on")
+    for threads in (1, 3):
+        raw, packed = both(world, app, 5, MEMTRACE_CPU_THREADS=threads)
+        same_records("graphs", raw, packed)
+        several = world.compile(os.path.join(world.src, "threads.cu"), "-O2")
+        raw, packed = both(world, several, MEMTRACE_CPU_THREADS=threads)
+        same("complete", [read(packed, s)[1].end()["complete"] for s in files(packed)], [True] * len(raw.streams()))
+        same("records of each stream", sorted(records_of(read(packed, s)[0]) for s in files(packed)),
+             sorted(sum(x.count for x in raw.trace(s)) for s in raw.streams()))
+    for env in ({"MEMTRACE_SAMPLE": "cta:3"}, {"MEMTRACE_KERNELS": "consume"}, {"MEMTRACE_LAUNCHES": "1:3"}):
+        raw, packed = both(world, app, 5, **env)
+        same_records(f"graphs {env}", raw, packed)
+    raw, packed = both(world, app, 5, MEMTRACE_LIMIT=1)
+    same("launches under a limit", len(read(packed)[0]), len(raw.trace()))
+    holds("some are left out", len(raw.trace()) < 10)
+
+
+@case("compact.files")
+def names(world):
+    """Names by pattern; a FIFO; a level; what stands there already."""
+    app, folder = world.compile(world.example("vector_add"), "-O2"), world.folder("names")
+    world.run_ok(app, folder=folder, MEMTRACE_FORMAT="compact", MEMTRACE_PATTERN="mine-?.mtc", MEMTRACE_LEVEL=0)
+    world.run_ok(app, folder=folder, MEMTRACE_FORMAT="compact", MEMTRACE_PATTERN="other-?", MEMTRACE_LEVEL=9)
+    same("files", sorted(os.listdir(folder)), ["mine-0.mtc", "mine-0.mtc.meta", "other-0.mtc", "other-0.mtc.meta"])
+    sizes = [os.path.getsize(os.path.join(folder, f"{name}-0.mtc")) for name in ("mine", "other")]
+    holds(f"a higher level makes it smaller: {sizes}", sizes[1] < sizes[0])
+    same("mode", oct(os.stat(os.path.join(folder, "mine-0.mtc")).st_mode & 0o777), oct(0o600))
+    fifo, copy = os.path.join(folder, "MemTrace-pipe-0.mtc"), os.path.join(folder, "copy")
+    os.mkfifo(fifo)
+    with open(copy, "wb") as f:
+        cat = subprocess.Popen(["cat", fifo], stdout=f)
+        world.run_ok(app, folder=folder, MEMTRACE_FORMAT="compact")
+        same("cat", cat.wait(60), 0)
+    launches, events = compact.read(copy)
+    holds("through a FIFO", events.end()["complete"] and records_of(launches) == 300000)
+
+
+@case("compact.full")
+def full(world):
+    """No more room: whole chunks stay, one line says so, the companion and the readers say what is missing."""
+    app, folder = world.compile(world.example("histogram"), "-O2"), world.folder("full")
+    plain = world.run_ok([app, 2000000], traced=False)
+    limit = 20000
+
+    def little_room():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    process = subprocess.run([app, "2000000"], capture_output=True, text=True, preexec_fn=little_room,
+                             env=dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT="compact"))
+    same("exit code and output", (process.returncode, process.stdout), (0, plain.out))
+    path = os.path.join(folder, "MemTrace-pipe-0.mtc")
+    holds(f"one message that names the file: {process.stderr!r}",
+          process.stderr.startswith("memtrace: ") and path in process.stderr and len(process.stderr.splitlines()) == 1)
+    holds("not longer than there was room", os.path.getsize(path) <= limit)
+    with open(path, "rb") as f:
+        chunks = list(compact.mtc.chunks(f.read()))
+    kept = sum(c.items for c in chunks if c.type == compact.DEVICE)
+    end = trace.Companion(path + ".meta").end()
+    same("what the companion says", (end["complete"], end["records_written"]), (False, kept))
+    holds("something is lost", kept < end["records_counted"] and trace.Companion(path + ".meta").all("lost"))
+    said = world.call([world.tool("mt-extract"), path], code=3)
+    same("mt-extract", json.loads(said.stdout)["complete"], False)
+
+
+@case("compact.killed")
+def killed(world):
+    """kill -9: whole chunks, and every launch that has ended is whole."""
+    app, folder = world.compile(os.path.join(world.src, "endless.cu"), "-O2"), world.folder("killed")
+    env = dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT="compact")
+    process = subprocess.Popen([app], stdout=subprocess.PIPE, text=True, env=env)
+    same("it runs", process.stdout.readline(), "ready\n")
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    path = os.path.join(folder, "MemTrace-pipe-0.mtc")
+    with open(path, "rb") as f:
+        data = f.read()
+    ended = []
+    try:
+        for chunk in compact.mtc.chunks(data):
+            if chunk.type == compact.DEVICE and chunk.flags == compact.BEGIN | compact.END:
+                ended.append(chunk.items)
+    except compact.mtc.Bad as why:  # the last one may be cut
+        holds(f"{why}: nothing but the end is missing", int(str(why).rsplit(" ", 1)[1]) > len(data) - 100000)
+    holds(f"{len(ended)} launches", len(ended) >= 50)
+    same("accesses of each", set(ended), {1024})
+    said = world.call([world.tool("mt-extract"), path], code=3)
+    same("mt-extract", json.loads(said.stdout)["complete"], False)
