@@ -19,6 +19,7 @@
 #endif
 
 enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8, BEFORE = 64 };
+enum { FAST = 3, PROBE = 1 << 14, PROBED = 16 * PROBE }; /* levels and payloads that are looked at first */
 
 #ifndef MT_CONTAINER_STORED
 static void *get(void *unused, size_t bytes)
@@ -70,6 +71,21 @@ static int make_room(struct mt_packer *p, size_t payload)
     return 0;
 }
 
+#ifndef MT_CONTAINER_STORED
+/* Large payloads of random gathers are bits without a pattern: finding that out takes longer than all else.
+ * Places in it tell, if none of them gets a thirtieth smaller; the first one lies so far ahead that little
+ * else can be there. */
+static int is_noise(struct mt_packer *p, const unsigned char *plain, size_t bytes)
+{
+    for (size_t i = 1; i <= 16; i += 5) {
+        size_t n = ZSTD_compressCCtx(p->context, p->buffer + HEAD, bytes, plain + bytes / 20 * i, PROBE, 1);
+        if (ZSTD_isError(n) || n < PROBE - PROBE / 30)
+            return 0;
+    }
+    return 1;
+}
+#endif
+
 /* Stored bytes behind the head, 0: store it as it is. */
 static size_t compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
 {
@@ -82,6 +98,8 @@ static size_t compress(struct mt_packer *p, int level, const void *plain, size_t
     if (!p->context)
         p->context = ZSTD_createCCtx_advanced((ZSTD_customMem){get, give, NULL});
     if (!p->context)
+        return 0;
+    if (level <= FAST && bytes >= PROBED && is_noise(p, plain, bytes))
         return 0;
     /* Room for `bytes` only: what does not fit got no smaller. */
     size_t n = ZSTD_compressCCtx(p->context, p->buffer + HEAD, bytes, plain, bytes, level);

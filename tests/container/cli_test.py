@@ -2,6 +2,7 @@
 
     cli_test.py BIN GOLDEN [--live]     --live: BIN has mt-host and the qemu engine, too"""
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,76 @@ def dumps():
     assert "chunk 64 host items 3 thread 1 seq 0..4 bytes 10 of 10\n" in p.stdout and p.returncode == 3
 
 
+def record(kind, size, address, cta=0):
+    return struct.pack("<QQQ", kind << 28 | size, address, cta)
+
+
+def kernels(tmp):
+    """Raw traces and containers of kernels: both ways, cut off, killed, through FIFOs."""
+    device = ok("device.mtc")
+    expect("text of kernels", run(convert, "--to", "mat", device), 2, "can become --to raw or mtc")
+    expect("raw to text", run(convert, "--to", "mat", write(os.path.join(tmp, "empty"), b"\x18")), 2, "can become --to mtc")
+    expect("stream", run(convert, "--stream", "x", device), 2, "'x' is no stream")
+    expect("launches", run(convert, "--launches", "3:1", device), 2, "is no range")
+    expect("kernels", run(convert, "-k", "(", device), 2, "is no regular expression")
+    expect("choosing from raw", run(convert, "-k", "k", "-o", os.path.join(tmp, "o.mtc"), os.path.join(tmp, "empty")), 2, "convert it first")
+    # To standard output there is no companion.
+    raw = subprocess.run([convert, device], capture_output=True, check=False)
+    text = slurp(ok("device.device.txt")).splitlines()
+    assert raw.returncode == 0 and len(raw.stdout) == 1 + sum(24 if x[0] in "ae" else 7 for x in text)
+    p = run(dump, "--stat", device)
+    expect("dump", p, 0)
+    # loads of 4, stores of 8, an atomic of 1, unknown ones of 2: counted in the text beside the golden file
+    of = [[x for x in text if x.startswith("a %d " % m)] for m in (4, 1 << 28 | 8, 2 << 28 | 1, 3 << 28 | 2)]
+    assert p.stdout.splitlines()[1].split()[2:7] == [str(x) for x in [sum(map(len, of)), *map(len, of)]], p.stdout
+    p = run(dump, "--runs", "--head", "1", device)
+    first = "load 4 x 2 0x3e8 +4 cta 1,2,3 sm 9 warp 5 mask 0x00000003 site 4"
+    grid = "# grid 1,1,1 block 1,1,1 launch site unknown :0\n"
+    expect("runs", p, 0, "", ("launch 0 k<int>\n%s%s\n# 14 more runs\nlaunch 1 k<int>\n%slaunch 2 k<int>\n%s"
+                              "load 4 x 2 0x10 +4 cta 0,0,0 sm 0 site 1\n# 1 more runs\n") % (grid, first, grid, grid))
+    p = run(dump, "--chunks", "--head", "0", device)
+    assert "device items 63 stream 0 kernel 1 begin end seq 5..5 bytes" in p.stdout, p.stdout
+    # Cut inside the second of two launches: what is whole, and the same end of it on the way back.
+    body = b"\x18k\n" + record(0, 4, 64) + bytes(24) + b"l\n" + record(1, 4, 64) + record(1, 4, 68)
+    cut, packed, back = write(os.path.join(tmp, "cut"), body + b"abc"), os.path.join(tmp, "cut.mtc"), os.path.join(tmp, "cut.back")
+    expect("cut raw", run(convert, "-o", packed, cut), 3, "byte %d: the trace ends inside a record" % len(body))
+    expect("cut, back", run(convert, "-o", back, packed), 3, "ends inside kernel 'l'")
+    assert open(back, "rb").read() == body
+    expect("cut, dumped", run(dump, packed), 3, "ends inside kernel 'l'", run(dump, cut).stdout)
+    killed = write(os.path.join(tmp, "killed.mtc"), open(packed, "rb").read()[:-32])
+    expect("no tail", run(dump, killed), 3, "ends inside kernel 'l'", run(dump, cut).stdout)
+    # A companion whose launches go backwards would turn the trace around.
+    good = write(os.path.join(tmp, "good"), b"\x18k\n" + bytes(24) + b"l\n" + record(1, 4, 64) + bytes(24))
+    lines = b'{"ev": "launch", "seq": %d, "traced": true, "kernel": "%s"}\n'
+    write(good + ".meta", lines % (9, b"k") + lines % (3, b"l"))
+    expect("backwards", run(convert, "-o", packed, good), 3, "in no order")
+    write(good + ".meta", lines % (3, b"k") + lines % (9, b"l"))
+    expect("forwards", run(convert, "-o", packed, good), 0)
+    assert [c.first for c in mtc.chunks(open(packed, "rb").read()) if c.type == mtc.DEVICE] == [3, 9]
+    write(packed + ".meta", b"not looked at")
+    expect("dump of it", run(dump, packed), 3, "has no end")  # says the companion
+    expect("no companion", run(convert, "--companion", "/nowhere", "-o", packed, good), 2, "/nowhere")
+    # FIFOs, of either kind, read by either program.
+    fifo = os.path.join(tmp, "pipe")
+    os.mkfifo(fifo)
+    data = open(good, "rb").read()
+    for kind, sent in (("raw", data), ("container", None)):
+        if sent is None:
+            expect("for a FIFO", run(convert, "--no-companion", "-o", packed, good), 0)
+            sent = open(packed, "rb").read()
+        t = feed(fifo, sent)
+        expect(kind + " FIFO, dumped", run(dump, fifo), 0, "", run(dump, "--no-companion", good).stdout)
+        t.join()
+        t = feed(fifo, sent)
+        expect(kind + " FIFO, packed", run(convert, "--to", "mtc", "-o", os.path.join(tmp, "live.mtc"), fifo), 0)
+        t.join()
+        expect(kind + " FIFO, back", run(convert, "-o", back, os.path.join(tmp, "live.mtc")), 0)
+        assert open(back, "rb").read() == data
+    if os.path.exists("/dev/full"):
+        expect("full disk", run(convert, "--to", "mtc", "-o", "/dev/full", good), 1, "No space left")
+        expect("full disk, raw", run(convert, "--to", "raw", "-o", "/dev/full", "--no-companion", packed), 1, "No space left")
+
+
 def live(tmp):
     """What the core prints at once and what becomes of its container are the same bytes."""
     host = os.path.join(folder, "mt-host")
@@ -171,6 +242,7 @@ with tempfile.TemporaryDirectory() as scratch:
     damage(scratch)
     outputs(scratch)
     dumps()
+    kernels(scratch)
     if "--live" in sys.argv:
         live(scratch)
 sys.exit(bad != 0)

@@ -156,7 +156,9 @@ def succeed():
         device(columns(), 0, seq=9) +  # a launch that touched nothing
         # a launch in two chunks: the second one knows nothing of the first
         device(columns((3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(2), sleb(16))), 2, seq=11, flags=1) +
-        device(columns((3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1))), 1, seq=11, flags=2) + meta(END))
+        device(columns((3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1))), 1, seq=11, flags=2) +
+        meta(*({"ev": "launch", "seq": s, "stream": 0, "kernel": "k<int>", "traced": True, "records": n}
+               for s, n in ((5, 63), (9, 0), (11, 3))), {"ev": "end", "records_written": 66, "complete": True}))
 
 
 def fail():
