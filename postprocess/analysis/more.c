@@ -1,6 +1,35 @@
 #include "more.h"
 #include <string.h>
 
+/* What each analysis of runs has, as functions of all of them. */
+struct ops {
+    int (*launch)(struct mt_more *m, const struct mt_run_launch *l);
+    int (*runs)(struct mt_more *m, const struct mt_access_run *runs, size_t n);
+};
+
+#define OPS(name)                                                                                            \
+    static int name##_launch(struct mt_more *m, const struct mt_run_launch *l)                               \
+    {                                                                                                        \
+        return mt_##name##_launch(&m->name, l);                                                              \
+    }                                                                                                        \
+    static int name##_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n)                    \
+    {                                                                                                        \
+        return mt_##name##_runs(&m->name, runs, n);                                                          \
+    }
+OPS(lines)
+OPS(coalescing)
+OPS(reuse)
+OPS(sharing)
+OPS(conflicts)
+
+static const struct ops all_ops[MT_MORE_OF_RUNS] = {
+    [MT_MORE_LINES] = {lines_launch, lines_runs},
+    [MT_MORE_COALESCING] = {coalescing_launch, coalescing_runs},
+    [MT_MORE_REUSE] = {reuse_launch, reuse_runs},
+    [MT_MORE_SHARING] = {sharing_launch, sharing_runs},
+    [MT_MORE_CONFLICTS] = {conflicts_launch, conflicts_runs},
+};
+
 int mt_more_init(struct mt_more *m, const struct mt_more_options *options,
                  const struct mt_alloc_event *allocs, size_t n)
 {
@@ -18,26 +47,26 @@ int mt_more_init(struct mt_more *m, const struct mt_more_options *options,
                : 0;
 }
 
+int mt_more_feed(struct mt_more *m, unsigned sections, const struct mt_run_launch *launch,
+                 const struct mt_access_run *runs, size_t n)
+{
+    for (int s = 0; s < MT_MORE_OF_RUNS; s++) {
+        if (!(m->options.chosen & sections & 1u << s))
+            continue;
+        if ((launch && all_ops[s].launch(m, launch) != 0) || all_ops[s].runs(m, runs, n) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 int mt_more_launch(struct mt_more *m, const struct mt_run_launch *l)
 {
-    if ((mt_more_has(m, MT_MORE_LINES) && mt_lines_launch(&m->lines, l) != 0) ||
-        (mt_more_has(m, MT_MORE_COALESCING) && mt_coalescing_launch(&m->coalescing, l) != 0) ||
-        (mt_more_has(m, MT_MORE_REUSE) && mt_reuse_launch(&m->reuse, l) != 0) ||
-        (mt_more_has(m, MT_MORE_SHARING) && mt_sharing_launch(&m->sharing, l) != 0) ||
-        (mt_more_has(m, MT_MORE_CONFLICTS) && mt_conflicts_launch(&m->conflicts, l) != 0))
-        return -1;
-    return 0;
+    return mt_more_feed(m, ~0u, l, NULL, 0);
 }
 
 int mt_more_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n)
 {
-    if ((mt_more_has(m, MT_MORE_LINES) && mt_lines_runs(&m->lines, runs, n) != 0) ||
-        (mt_more_has(m, MT_MORE_COALESCING) && mt_coalescing_runs(&m->coalescing, runs, n) != 0) ||
-        (mt_more_has(m, MT_MORE_REUSE) && mt_reuse_runs(&m->reuse, runs, n) != 0) ||
-        (mt_more_has(m, MT_MORE_SHARING) && mt_sharing_runs(&m->sharing, runs, n) != 0) ||
-        (mt_more_has(m, MT_MORE_CONFLICTS) && mt_conflicts_runs(&m->conflicts, runs, n) != 0))
-        return -1;
-    return 0;
+    return mt_more_feed(m, ~0u, NULL, runs, n);
 }
 
 int mt_more_merge(struct mt_more *into, struct mt_more *from)

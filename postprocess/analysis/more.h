@@ -13,7 +13,8 @@ enum mt_more_section {
     MT_MORE_REUSE,
     MT_MORE_SHARING,
     MT_MORE_CONFLICTS,
-    MT_MORE_PLACEMENT, /* not of runs: works on the transfers (placement.h) */
+    MT_MORE_OF_RUNS,
+    MT_MORE_PLACEMENT = MT_MORE_OF_RUNS, /* not of runs: works on the transfers (placement.h) */
     MT_MORE_SECTIONS
 };
 
@@ -44,6 +45,10 @@ int mt_more_init(struct mt_more *m, const struct mt_more_options *options,
                  const struct mt_alloc_event *allocs, size_t n);
 int mt_more_launch(struct mt_more *m, const struct mt_run_launch *launch);
 int mt_more_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n);
+/* The same for the sections in `sections` (a bit each) only, a launch (or NULL) and then runs of it: disjoint
+ * sections may be fed on different threads. */
+int mt_more_feed(struct mt_more *m, unsigned sections, const struct mt_run_launch *launch,
+                 const struct mt_access_run *runs, size_t n);
 int mt_more_merge(struct mt_more *into, struct mt_more *from);
 int mt_more_finish(struct mt_more *m);
 void mt_more_free(struct mt_more *m);

@@ -273,11 +273,12 @@ static int feed(struct extract *x, const struct mt_item *item)
     int selected = mt_filter_match(&x->filter, item->kernel, item->superstep);
     if ((item->flags & MT_BATCH_BEGIN) && launch_begins(x, item, selected) != 0)
         return -1;
+    /* Both at a time, on the same batch. */
+    int more = mt_team_reports() ? mt_extract_more_begin(&x->more, item, selected) : 0;
     int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
                                         : mt_team_records(x->team, item->records, item->count);
-    if (rc != 0 || !mt_team_reports())
-        return rc;
-    return more_failed(x, mt_extract_more_item(&x->more, item, selected));
+    more |= mt_extract_more_wait(&x->more);
+    return rc ? rc : more_failed(x, more);
 }
 
 static int analyse(struct extract *x)
@@ -542,6 +543,8 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
         x->inputs.flags |= MT_SOURCE_REWIND;
     x->inputs.flags |= MT_SOURCE_HOST;
     x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
+    if (!mt_team_reports())
+        x->more.options.chosen = 0; /* rank 0 has them to itself */
     mt_inputs_take(&x->inputs, argc, argv);
     if ((code = check_inputs(x)) != 0)
         return code;
@@ -556,11 +559,13 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
         mt_team_members() == 1 && !(x->sections & ~DATA_VOLUMES) && !x->options.transfers &&
         !x->options.host &&
         x->formats.format == MT_FORMAT_JSON; /* others show both kinds of volume side by side */
+    const unsigned threads = x->threads;
     if (x->options.volumes)
         x->threads = 1; /* who reads can add up */
     /* One thread reads. With two in all, the other one has the whole analysis. */
     x->team = mt_team_new(&x->options, x->threads > 2 ? x->threads - 1 : 1);
-    if (x->team && mt_extract_more_start(&x->more, x->source, x->inputs.npaths) == 0)
+    if (x->team && mt_extract_more_start(&x->more, x->source, x->inputs.npaths) == 0 &&
+        mt_extract_more_threads(&x->more, threads) == 0)
         return 0;
     mt_cli_say("no memory or no threads for the analysis");
     return MT_EXIT_FAILURE;

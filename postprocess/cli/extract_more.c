@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUNS_AT_A_TIME = 4096 };
-
 void mt_extract_more_init(struct mt_extract_more *x)
 {
     memset(x, 0, sizeof *x);
@@ -94,10 +92,15 @@ int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, s
     x->ninputs = ninputs;
     x->tables = calloc(ninputs, sizeof *x->tables);
     x->known = calloc(ninputs, sizeof *x->known);
-    return x->tables && x->known && mt_sites_init(&x->sites) == 0 &&
-                   mt_more_init(&x->more, &x->options, allocs, nallocs) == 0
-               ? 0
-               : -1;
+    if (!x->tables || !x->known || mt_sites_init(&x->sites) != 0 ||
+        mt_more_init(&x->more, &x->options, allocs, nallocs) != 0)
+        return -1;
+    return 0;
+}
+
+int mt_extract_more_threads(struct mt_extract_more *x, unsigned threads)
+{
+    return x->options.chosen && threads > 1 && !(x->crew = mt_crew_new(&x->more, threads)) ? -1 : 0;
 }
 
 static const struct mt_site_table *table_of(struct mt_extract_more *x, size_t input)
@@ -108,29 +111,53 @@ static const struct mt_site_table *table_of(struct mt_extract_more *x, size_t in
     return x->known[input] ? &x->tables[input] : NULL;
 }
 
-int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, int selected)
+static int feed(struct mt_extract_more *x, const struct mt_run_launch *launch,
+                const struct mt_access_run *runs, size_t n)
 {
-    struct mt_access_run runs[RUNS_AT_A_TIME];
-    int rc = 0;
+    if (!x->crew)
+        return mt_more_feed(&x->more, ~0u, launch, runs, n);
+    mt_crew_begin(x->crew, launch, runs, n);
+    return 0;
+}
+
+int mt_extract_more_begin(struct mt_extract_more *x, const struct mt_item *item, int selected)
+{
+    const struct mt_run_launch *launch = NULL;
     if (!x->options.chosen || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
         return 0;
     if (item->flags & MT_BATCH_BEGIN) {
-        const struct mt_run_launch l = {.superstep = item->superstep,
-                                        .kernel = item->kernel,
-                                        .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
-                                        .sites = table_of(x, item->input),
-                                        .begins = 1,
-                                        .selected = selected,
-                                        .cooperative = item->launch && item->launch->cooperative};
-        rc = mt_more_launch(&x->more, &l);
+        x->launch = (struct mt_run_launch){.superstep = item->superstep,
+                                           .kernel = item->kernel,
+                                           .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
+                                           .sites = table_of(x, item->input),
+                                           .begins = 1,
+                                           .selected = selected,
+                                           .cooperative = item->launch && item->launch->cooperative};
+        launch = &x->launch;
     }
-    if (rc == 0 && item->kind == MT_ITEM_RUNS)
-        return mt_more_runs(&x->more, item->runs, item->count);
-    for (size_t i = 0, taken; rc == 0 && i < item->count; i += taken) {
-        size_t n = mt_runs_from_records(item->records + i, item->count - i, runs, RUNS_AT_A_TIME, &taken);
-        rc = mt_more_runs(&x->more, runs, n);
-    }
-    return rc;
+    if (item->kind == MT_ITEM_RUNS)
+        return feed(x, launch, item->runs, item->count);
+    size_t i = 0, taken;
+    do { /* a batch without records may begin a launch */
+        if (mt_extract_more_wait(x) != 0)
+            return -1;
+        size_t n = mt_runs_from_records(item->records + i, item->count - i, x->runs, MT_EXTRACT_RUNS, &taken);
+        if (feed(x, launch, x->runs, n) != 0)
+            return -1;
+        launch = NULL;
+    } while ((i += taken) < item->count);
+    return 0;
+}
+
+int mt_extract_more_wait(struct mt_extract_more *x)
+{
+    return x->crew ? mt_crew_wait(x->crew) : 0;
+}
+
+int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, int selected)
+{
+    int begun = mt_extract_more_begin(x, item, selected), done = mt_extract_more_wait(x);
+    return begun ? begun : done;
 }
 
 /* ---- placement ---- */
@@ -248,6 +275,7 @@ int mt_extract_more_text(struct mt_extract_more *x, int fd, const struct mt_comm
 
 void mt_extract_more_free(struct mt_extract_more *x)
 {
+    mt_crew_free(x->crew);
     mt_more_free(&x->more);
     mt_sites_free(&x->sites);
     for (size_t i = 0; i < x->ninputs && x->tables; i++)

@@ -3,10 +3,13 @@
 #define MT_CLI_EXTRACT_MORE_H
 #include "cli.h"
 #include "../analysis/comm.h"
+#include "../analysis/crew.h"
 #include "../analysis/more.h"
 #include "../analysis/placement.h"
 #include "../output/json.h"
 #include "../output/more_json.h"
+
+enum { MT_EXTRACT_RUNS = 1 << 14 };
 
 struct mt_extract_more {
     struct mt_more_options options;
@@ -20,6 +23,9 @@ struct mt_extract_more {
     int *known;
     size_t ninputs;
     struct mt_placement placement;
+    struct mt_crew *crew; /* NULL: one thread does it all */
+    struct mt_run_launch launch;
+    struct mt_access_run runs[MT_EXTRACT_RUNS]; /* of records */
     char notes[2][200];
 };
 
@@ -44,7 +50,12 @@ static inline int mt_extract_more_has(const struct mt_extract_more *x, enum mt_m
 
 /* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
 int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, size_t ninputs);
-/* Batches and runs; others do not matter. */
+/* After the start: `threads` of its own from now on (1: none). */
+int mt_extract_more_threads(struct mt_extract_more *x, unsigned threads);
+/* Begins on a batch or runs; other items do not matter. The item must stay until mt_extract_more_wait. */
+int mt_extract_more_begin(struct mt_extract_more *x, const struct mt_item *item, int selected);
+int mt_extract_more_wait(struct mt_extract_more *x);
+/* Both. */
 int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, int selected);
 int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */

@@ -135,7 +135,8 @@ def run_case(job):
         if m is not None:
             with open(paths[-1] + ".meta", "w") as f:
                 f.write(m)
-    flags = ["--devices=%d" % devices, "--line-size=%d" % line, "--sample=%d" % 2**bits]
+    flags = ["--devices=%d" % devices, "--line-size=%d" % line, "--sample=%d" % 2**bits,
+             "--threads=%d" % rng.choice([1, 2, 3, 8])]
     chosen = property_test.command(program, paths, dict(options, sections=["more"]))[3:-len(paths)]
     r, out = extract(program, paths, *flags, *chosen)
     expected = brute_more.analyse(as_runs(data, metas, options), [], [], line, bits)
