@@ -211,6 +211,14 @@ void mt_image_variables(struct mt_lowering *l)
     }
 }
 
+static int architecture_of(const struct mt_unit *u)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f) && mt_unit_architecture(f))
+            return mt_unit_architecture(f);
+    return 0;
+}
+
 void mt_image_tables(struct mt_lowering *l)
 {
     struct mt_unit *u = l->u;
@@ -232,7 +240,8 @@ void mt_image_tables(struct mt_lowering *l)
            .nnotes = u->nnotes,
            .shared_size = u->shared_size,
            .shared = l->shared,
-           .site_base = l->site_base};
+           .site_base = l->site_base,
+           .arch = (uint32_t)architecture_of(u)};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
 #include "../runtime/cpu/image.def"

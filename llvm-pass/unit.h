@@ -124,6 +124,8 @@ void mt_settle_steps(struct mt_unit *u);    /* what is not shared is no longer v
 /* Source name of what a pointer is based on; malloc'ed or NULL. */
 char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
 
+/* The N of sm_N that the function is compiled for; 0: not said. */
+int mt_unit_architecture(LLVMValueRef function);
 /* unsynchronised.c: errors for calls of warp functions that the GPU no longer has; the calls go. */
 void mt_refuse_unsynchronised(LLVMModuleRef module);
 

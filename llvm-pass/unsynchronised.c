@@ -24,8 +24,7 @@ static const char *function_of(const char *intrinsic)
     return NULL;
 }
 
-/* The N of sm_N that the function is compiled for; 0: not said. */
-static int architecture(LLVMValueRef function)
+int mt_unit_architecture(LLVMValueRef function)
 {
     unsigned n;
     LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(function, LLVMAttributeFunctionIndex, "target-cpu",
@@ -58,7 +57,7 @@ static void refuse(LLVMValueRef intrinsic, const char *name)
         char text[128];
         next = LLVMGetNextUse(use);
         LLVMValueRef call = LLVMIsACallInst(LLVMGetUser(use));
-        int sm = call ? architecture(LLVMGetBasicBlockParent(LLVMGetInstructionParent(call))) : 0;
+        int sm = call ? mt_unit_architecture(LLVMGetBasicBlockParent(LLVMGetInstructionParent(call))) : 0;
         if (sm < 70)
             continue;
         snprintf(text, sizeof text, "%s is not there for sm_70 and above (this is sm_%d): use %s_sync", name,

@@ -31,7 +31,11 @@ cudaError_t IMPL(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void
     a->sharedSizeBytes = f->kernel->shared_static;
     a->maxThreadsPerBlock = (int)mt_launch_threads_max(f);
     a->numRegs = MT_DEV_KERNEL_REGISTERS;
-    a->ptxVersion = a->binaryVersion = MT_DEV_MAJOR * 10 + MT_DEV_MINOR;
+    /* Host code chooses launch shapes by it (CUB), as device code was compiled for it. */
+    a->binaryVersion = MT_DEV_MAJOR * 10 + MT_DEV_MINOR;
+    a->ptxVersion = (int)f->module->image->head->arch;
+    if (!a->ptxVersion)
+        a->ptxVersion = a->binaryVersion;
     a->maxDynamicSharedSizeBytes = (int)mt_launch_dynamic_max(f);
     a->preferredShmemCarveout = f->carveout;
     return cudaSuccess;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "heap.h"
+#include "arena.h"
 #include "device.h"
 #include "common/options.h"
 #include "common/ranges.h"
@@ -11,7 +12,7 @@
 
 #define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page behind it */
 /* Under MEMTRACE_CHECK: */
-#define GAP 1024u                 /* bytes that belong to nobody behind a small block */
+#define GAP (16u << 10)           /* bytes that belong to nobody behind a small block */
 #define GUARD (64u << 10)         /* unmapped bytes behind a large one */
 #define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
 
@@ -47,6 +48,12 @@ static int reserve(uint64_t bytes)
     return 0;
 }
 
+/* Of a small block, with what lies behind it under MEMTRACE_CHECK. */
+static size_t small_bytes(const struct mt_block *b)
+{
+    return b->bytes + (mt_options()->check ? GAP : 0);
+}
+
 static void *get(struct mt_block *b)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), guard = mt_options()->check ? GUARD : page;
@@ -63,9 +70,7 @@ static void *get(struct mt_block *b)
     }
     /* Managed memory begins at a page, as advice goes by pages. */
     size_t align = b->kind == MT_HEAP_MANAGED ? page : MT_DEV_ALIGN;
-    void *p;
-    size_t bytes = (b->bytes + MT_DEV_ALIGN - 1) / MT_DEV_ALIGN * MT_DEV_ALIGN;
-    return posix_memalign(&p, align, bytes + (mt_options()->check ? GAP : 0)) ? NULL : p;
+    return mt_arena_get(small_bytes(b), align, &b->segment);
 }
 
 /* Gives the memory back to the system. */
@@ -75,8 +80,8 @@ static void release(struct mt_block *b)
         close(b->shared - 1);
     if (b->mapped_base)
         munmap((void *)(uintptr_t)b->mapped_base, b->mapped_bytes);
-    else if (is_ours(b->kind))
-        free((void *)(uintptr_t)b->base);
+    else if (b->segment)
+        mt_arena_put(b->segment, (void *)(uintptr_t)b->base, small_bytes(b));
     free(b);
 }
 

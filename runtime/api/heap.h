@@ -19,8 +19,9 @@ struct mt_block {
     uint64_t base, bytes;
     enum mt_heap_kind kind;
     unsigned flags;       /* as given to the API; device memory: its pool, 0 for none */
-    uint64_t mapped_base; /* mapping behind it, 0: from malloc or not ours */
+    uint64_t mapped_base; /* mapping behind it, 0: small or not ours */
     uint64_t mapped_bytes;
+    struct mt_segment *segment;              /* of a small block (arena.h), or NULL */
     int shared;                              /* descriptor + 1 of the file it lies on, or 0 */
     int condemned;                           /* to be freed when a stream is so far */
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */

@@ -23,6 +23,24 @@ static void malloc_free(void **state)
     assert_int_equal(before, after);
 }
 
+/* A program that writes past its device memory hits device memory, not what malloc keeps: it goes on, as on a
+ * GPU. */
+static void overflow(void **state)
+{
+    char *p, *q, *host[50];
+    OK(cudaMalloc((void **)&p, 3072));
+    for (int i = 0; i < 50; i++)
+        assert_non_null(host[i] = malloc(100 + (size_t)i * 50));
+    memset(p, 0xff, 3072 + 24000);
+    for (int i = 0; i < 50; i++)
+        free(host[i]);
+    assert_non_null(host[0] = malloc(20000));
+    OK(cudaMalloc((void **)&q, 5000));
+    OK(cudaFree(q));
+    OK(cudaFree(p));
+    free(host[0]);
+}
+
 static void malloc_errors(void **state)
 {
     void *p = &p;
@@ -161,10 +179,15 @@ static void reset_frees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malloc_free),    cmocka_unit_test(malloc_errors),
-        cmocka_unit_test(host_memory),    cmocka_unit_test(registered),
-        cmocka_unit_test(pitched),        cmocka_unit_test(managed_and_attributes),
-        cmocka_unit_test(stream_ordered), cmocka_unit_test(reset_frees),
+        cmocka_unit_test(malloc_free),
+        cmocka_unit_test(overflow),
+        cmocka_unit_test(malloc_errors),
+        cmocka_unit_test(host_memory),
+        cmocka_unit_test(registered),
+        cmocka_unit_test(pitched),
+        cmocka_unit_test(managed_and_attributes),
+        cmocka_unit_test(stream_ordered),
+        cmocka_unit_test(reset_frees),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,128 @@
+#define _GNU_SOURCE
+#include "arena.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define UNITS (MT_ARENA_SEGMENT / MT_ARENA_UNIT)
+#define GUARD 65536u /* unmapped bytes behind a segment */
+
+struct mt_segment {
+    struct mt_segment *next;
+    char *base;
+    unsigned free;              /* units */
+    unsigned start;             /* no unit before it is free */
+    unsigned char taken[UNITS]; /* a byte is quicker to look at than a bit, and they are few */
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mt_segment *segments;
+
+static unsigned units_of(size_t bytes)
+{
+    return (unsigned)((bytes + MT_ARENA_UNIT - 1) / MT_ARENA_UNIT);
+}
+
+/* A segment begins at a multiple of 64 KiB, so that no alignment asks for more. */
+static struct mt_segment *make_segment(void)
+{
+    struct mt_segment *s = calloc(1, sizeof *s);
+    size_t whole = MT_ARENA_SEGMENT + 2 * GUARD;
+    char *p =
+        s ? mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+    if (p == MAP_FAILED)
+        goto failed;
+    char *base = (char *)(((uintptr_t)p + GUARD - 1) / GUARD * GUARD);
+    if (base > p)
+        munmap(p, (size_t)(base - p));
+    munmap(base + MT_ARENA_SEGMENT + GUARD, (size_t)(p + whole - (base + MT_ARENA_SEGMENT + GUARD)));
+    if (mprotect(base, MT_ARENA_SEGMENT, PROT_READ | PROT_WRITE)) {
+        munmap(base, MT_ARENA_SEGMENT + GUARD);
+        goto failed;
+    }
+    s->base = base;
+    s->free = UNITS;
+    return s;
+failed:
+    free(s);
+    return NULL;
+}
+
+/* The first unit of `n` free ones in a row, at a multiple of `step`; UNITS: there are none. */
+static unsigned find(const struct mt_segment *s, unsigned n, unsigned step)
+{
+    unsigned at = (s->start + step - 1) / step * step;
+    while (at + n <= UNITS) {
+        const unsigned char *busy = memchr(s->taken + at, 1, n);
+        if (!busy)
+            return at;
+        at = ((unsigned)(busy - s->taken) + step) / step * step;
+    }
+    return UNITS;
+}
+
+static void *take(struct mt_segment *s, unsigned at, unsigned n)
+{
+    memset(s->taken + at, 1, n);
+    s->free -= n;
+    while (s->start < UNITS && s->taken[s->start])
+        s->start++;
+    return s->base + (size_t)at * MT_ARENA_UNIT;
+}
+
+void *mt_arena_get(size_t bytes, size_t align, struct mt_segment **from)
+{
+    unsigned n = units_of(bytes), step = units_of(align), at = UNITS;
+    struct mt_segment *s;
+    void *p = NULL;
+    pthread_mutex_lock(&lock);
+    for (s = segments; s; s = s->next)
+        if (s->free >= n && (at = find(s, n, step)) != UNITS)
+            break;
+    if (!s && (s = make_segment())) {
+        s->next = segments;
+        segments = s;
+        at = 0;
+    }
+    if (s)
+        p = take(s, at, n);
+    *from = s;
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+/* The last segment stays: programs that allocate and free in turn would map and unmap it each time. */
+static void drop_if_empty(struct mt_segment *s)
+{
+    struct mt_segment **at = &segments;
+    if (s->free != UNITS || (segments == s && !s->next))
+        return;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    munmap(s->base, MT_ARENA_SEGMENT + GUARD);
+    free(s);
+}
+
+void mt_arena_put(struct mt_segment *from, void *p, size_t bytes)
+{
+    unsigned at = (unsigned)((size_t)((char *)p - from->base) / MT_ARENA_UNIT), n = units_of(bytes);
+    pthread_mutex_lock(&lock);
+    memset(from->taken + at, 0, n);
+    from->free += n;
+    if (at < from->start)
+        from->start = at;
+    drop_if_empty(from);
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned mt_arena_segments(void)
+{
+    unsigned n = 0;
+    pthread_mutex_lock(&lock);
+    for (struct mt_segment *s = segments; s; s = s->next)
+        n++;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
