@@ -105,6 +105,8 @@ int mt_extract_more_threads(struct mt_extract_more *x, unsigned threads)
 
 static const struct mt_site_table *table_of(struct mt_extract_more *x, size_t input)
 {
+    if (input >= x->ninputs)
+        return NULL;
     const struct mt_companion *c = mt_source_companion(x->source, input);
     if (!x->known[input] && c && mt_sites_table(&x->sites, &x->tables[input], c->sites, c->nsites) == 0)
         x->known[input] = 1;
@@ -204,19 +206,33 @@ static int place(struct mt_extract_more *x, const struct mt_comm *c)
     return rc ? rc : mt_placement_solve(p);
 }
 
+/* Is any source line known where one is asked for? */
+static int has_lines(const struct mt_extract_more *x)
+{
+    const struct mt_more *m = &x->more;
+    int found = mt_more_has_sites(m, MT_BY_LINE);
+    for (size_t i = 0; i < m->coalescing.count && !found; i++)
+        found = m->coalescing.cells[i].line != 0;
+    for (size_t i = 0; i < m->conflicts.count && !found; i++)
+        found = mt_side_line(m->conflicts.list[i].side[0]) || mt_side_line(m->conflicts.list[i].side[1]);
+    return found;
+}
+
 int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm)
 {
+    static const unsigned of_lines = 1u << MT_MORE_LINES | 1u << MT_MORE_COALESCING | 1u << MT_MORE_CONFLICTS;
     if (!x->options.chosen)
         return 0;
     if (mt_more_finish(&x->more) != 0)
         return -1;
     if (mt_extract_more_has(x, MT_MORE_COALESCING) && !mt_more_has_masks(&x->more))
         strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have)");
-    if (mt_extract_more_has(x, MT_MORE_LINES) && !mt_more_has_sites(&x->more, MT_BY_LINE))
-        strcpy(x->notes[1], "lines: lines and variables are null, the trace has no sites (compact traces of "
-                            "kernels have)");
+    if (x->options.chosen & of_lines && comm->records && !has_lines(x))
+        strcpy(x->notes[1],
+               "source lines and variables are not known: the trace has no sites (compact traces "
+               "of kernels have), or was read live");
     for (int i = 0; i < 2; i++)
-        if (x->notes[i][0] && !x->quiet)
+        if (x->notes[i][0])
             mt_cli_say("%s", x->notes[i]);
     return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? place(x, comm) : 0;
 }

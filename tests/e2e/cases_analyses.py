@@ -87,6 +87,28 @@ def conflicts(world):
          [len(re.findall(r"analyses[.]cu:[0-9]+", row)) for row in text.splitlines() if " racy " in row], [2, 2])
 
 
+@case("analyses.notes")
+def notes(world):
+    """What a trace does not tell is null or "?", and a note says so."""
+    app = world.compile(os.path.join(world.src, "analyses.cu"), "-O2")
+    out = world.extract([world.run_ok([app], MEMTRACE_CPU_SMS=2).path()], SECTIONS)
+    same("raw", (out["lines"]["lines"], out["lines"]["variables"], out["coalescing"]), (None, None, None))
+    same("lines of conflicts", {p[s]["line"] for k in out["conflicts"].values() for ps in k.values() for p in ps for s in "ab"},
+         {None})
+    holds("allocations are known all the same", "?" not in out["lines"]["allocations"])
+    holds("notes", len(out["notes"]) == 2 and "lane masks" in out["notes"][0] and "sites" in out["notes"][1])
+    result = world.run_ok([app], MEMTRACE_FORMAT="compact", MEMTRACE_CPU_SMS=2)
+    path = os.path.join(result.folder, "MemTrace-pipe-0.mtc")
+    same("compact", world.extract([path], SECTIONS)["notes"], [])
+    with open(path, "rb") as f:
+        live = world.call([world.tool("mt-extract"), SECTIONS, "--no-host", "-"], stdin=f)
+    same("compact from a file on standard input", json.loads(live.stdout)["notes"], [])
+    process = world.call(["sh", "-c", 'cat "$1" | "$2" %s --no-host -' % SECTIONS, "sh", path, world.tool("mt-extract")])
+    live = json.loads(process.stdout)
+    holds("compact from a pipe: lines come too late", len(live["notes"]) == 1 and "sites" in live["notes"][0])
+    holds("masks do not", live["coalescing"]["kernels"])
+
+
 @case("analyses.sharing")
 def sharing(world):
     line, out, result = run(world, "-O2")
