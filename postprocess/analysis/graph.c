@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "graph.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,9 @@ static int index_grow(struct mt_graph *g)
     return 0;
 }
 
-/* The node with this key, made if need be; SIZE_MAX without memory. */
+enum { NO_NODE = -2 }; /* as a size_t: there are enough already */
+
+/* The node with this key, made if need be; SIZE_MAX without memory, (size_t)NO_NODE. */
 static size_t node_get(struct mt_graph *g, const struct mt_node *key)
 {
     if ((!g->index || (g->nnodes + 1) * 2 > (size_t)1 << g->index_bits) && index_grow(g) != 0)
@@ -75,6 +78,8 @@ static size_t node_get(struct mt_graph *g, const struct mt_node *key)
     size_t slot = index_slot(g, key);
     if (g->index[slot])
         return g->index[slot] - 1;
+    if (g->most_nodes && g->nnodes >= g->most_nodes)
+        return (size_t)NO_NODE;
     if (g->nnodes == UINT32_MAX - 1)
         return SIZE_MAX;
     if (g->nnodes == g->node_room) {
@@ -132,10 +137,15 @@ int mt_graph_node(struct mt_graph *g, const struct mt_graph_access *a, int64_t s
                           .size = g->key & MT_NODE_SIZE ? a->bytes : 0,
                           .site = g->key & MT_NODE_SITE ? a->site : NULL};
     size_t n = node_get(g, &key);
-    if (n == SIZE_MAX || node_seen(g, n, a) != 0)
-        return -1;
-    uint64_t *current = mt_pairmap_get(&g->current, a->actor, 0, 0);
+    uint64_t *current = n == SIZE_MAX ? NULL : mt_pairmap_get(&g->current, a->actor, 0, 0);
     if (!current)
+        return -1;
+    if (n == (size_t)NO_NODE) {
+        g->left_out++;
+        *current = 0; /* what comes next follows nothing that is shown */
+        return 0;
+    }
+    if (node_seen(g, n, a) != 0)
         return -1;
     if (*current) {
         uint64_t *link = mt_pairmap_get(&g->links, *current - 1, n, 0);
@@ -224,6 +234,48 @@ int mt_graph_finish(struct mt_graph *g, uint64_t min_count)
     g->nnodes = kept;
     mt_pairmap_each(&g->links, collect_edge, &(struct collect){g, place, min_count});
     qsort(g->edges, g->nedges, sizeof *g->edges, edge_order);
+    free(place);
+    return 0;
+}
+
+static int by_count(const void *a, const void *b, void *arg)
+{
+    const struct mt_node *nodes = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (nodes[x].count != nodes[y].count)
+        return nodes[x].count > nodes[y].count ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+int mt_graph_top(struct mt_graph *g, size_t most)
+{
+    if (g->nnodes <= most)
+        return 0;
+    uint32_t *order = malloc(g->nnodes * sizeof *order), *place = calloc(g->nnodes, sizeof *place);
+    size_t kept = 0, edges = 0;
+    if (!order || !place) {
+        free(order);
+        free(place);
+        return -1;
+    }
+    for (size_t i = 0; i < g->nnodes; i++)
+        order[i] = (uint32_t)i;
+    qsort_r(order, g->nnodes, sizeof *order, by_count, g->nodes);
+    for (size_t i = 0; i < most; i++)
+        place[order[i]] = 1;
+    for (size_t i = 0; i < g->nnodes; i++)
+        if (place[i]) {
+            g->nodes[kept] = g->nodes[i];
+            place[i] = (uint32_t)++kept;
+        }
+    for (size_t i = 0; i < g->nedges; i++)
+        if (place[g->edges[i].from] && place[g->edges[i].to])
+            g->edges[edges++] =
+                (struct mt_edge){place[g->edges[i].from] - 1, place[g->edges[i].to] - 1, g->edges[i].count};
+    g->dropped += g->nnodes - kept;
+    g->nnodes = kept;
+    g->nedges = edges;
+    free(order);
     free(place);
     return 0;
 }

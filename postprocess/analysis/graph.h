@@ -55,7 +55,10 @@ struct mt_graph {
     struct mt_edge *edges; /* after mt_graph_finish */
     size_t nedges;
     uint64_t records, launches;
-    uint64_t threads; /* of the records, those of which the thread is known */
+    size_t most_nodes, most_warps; /* set after mt_graph_init: what is beyond is left out; 0: no limit */
+    uint64_t left_out; /* accesses of nodes beyond most_nodes, and of warps (or CTAs without) of a launch
+                          beyond most_warps */
+    uint64_t threads;  /* of the records, those of which the thread is known */
     /* Called for each node as it comes; may be NULL. 0, or -1 without memory. */
     int (*watch)(void *arg, const struct mt_graph_access *access, int64_t stride, size_t node);
     void *watch_arg;
@@ -87,5 +90,8 @@ int mt_graph_lanes(struct mt_graph *g, const struct mt_access_run *runs, size_t 
 /* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
  * stride, type, size, site; edges by nodes. */
 int mt_graph_finish(struct mt_graph *g, uint64_t min_count);
+/* Of a finished graph: keeps the `most` nodes that are counted most (of equal ones those that come first) and
+ * the edges between them. 0, or -1 without memory. */
+int mt_graph_top(struct mt_graph *g, size_t most);
 void mt_graph_free(struct mt_graph *g);
 #endif

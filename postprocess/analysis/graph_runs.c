@@ -2,11 +2,18 @@
 #include "graph.h"
 #include "runs.h"
 
-/* A number of the warp in its launch; UINT64_MAX without memory. Warp MT_RUN_NO_WARP is the whole CTA. */
-static uint64_t warp_number(struct mt_graph *g, const struct mt_access_run *r, uint32_t warp)
+/* *warp becomes the number in its launch of that warp, MT_RUN_NO_WARP being the whole CTA. 1; 0 when there
+ * are enough others; -1 without memory. */
+static int warp_number(struct mt_graph *g, const struct mt_access_run *r, uint64_t *warp)
 {
-    uint64_t *number = mt_pairmap_get(&g->actors, r->cta, warp, g->actors.count);
-    return number ? *number : UINT64_MAX;
+    const uint64_t *number = mt_pairmap_get(&g->actors, r->cta, *warp, g->actors.count);
+    if (!number)
+        return -1;
+    *warp = *number;
+    if (!g->most_warps || *warp < g->most_warps)
+        return 1;
+    g->left_out += r->count;
+    return 0;
 }
 
 static struct mt_graph_access access_of(struct mt_graph *g, const struct mt_access_run *r, uint32_t i)
@@ -32,10 +39,14 @@ int mt_graph_runs(struct mt_graph *g, const struct mt_access_run *runs, size_t c
     for (size_t k = 0; k < count; k++) {
         const struct mt_access_run *r = &runs[k];
         uint32_t lanes = knows_threads(r) ? r->mask : 0;
-        uint64_t warp = warp_number(g, r, lanes ? r->warp : MT_RUN_NO_WARP);
-        if (warp == UINT64_MAX)
+        uint64_t warp = lanes ? r->warp : MT_RUN_NO_WARP;
+        int shown = warp_number(g, r, &warp);
+        if (shown < 0)
             return -1;
         g->threads += lanes ? r->count : 0;
+        g->records += shown ? 0 : r->count; /* else counted one by one */
+        if (!shown)
+            continue;
         for (uint32_t i = 0, left = lanes; i < r->count; i++, left &= left - 1) {
             struct mt_graph_access a = access_of(g, r, i);
             /* 33 numbers a warp: its lanes, and the CTA for accesses without. */
@@ -54,10 +65,13 @@ int mt_graph_lanes(struct mt_graph *g, const struct mt_access_run *runs, size_t 
         g->records += r->count;
         if (r->mask == MT_RUN_NO_MASK)
             continue;
-        uint64_t warp = warp_number(g, r, r->warp);
-        if (warp == UINT64_MAX)
+        uint64_t warp = r->warp;
+        int shown = warp_number(g, r, &warp);
+        if (shown < 0)
             return -1;
         g->threads += r->count;
+        if (!shown)
+            continue;
         for (uint32_t i = 1; i < r->count; i++) {
             struct mt_graph_access a = access_of(g, r, i);
             a.actor = warp;

@@ -47,6 +47,7 @@ static const char help[] =
     "buffer,stride,type);\n"
     "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
     "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
+    "      --top=N             leave out all but the N nodes that are counted most\n"
     "  -l, --lanes             kernels: strides between the lanes of each access of a warp instead (compact "
     "traces)\n"
     "  -a, --all               host traces: count accesses outside all allocations (stack, globals) too, as "
@@ -71,19 +72,17 @@ struct options {
     unsigned key;
     uint64_t min_count;
     int sequence;
+    uint64_t top; /* 0: all */
 };
 
-enum { OPT_SEQUENCE = 256, SEQUENCE_CAP = 1 << 20 };
+enum { OPT_SEQUENCE = 256, OPT_TOP, SEQUENCE_CAP = 1 << 20 };
 
-static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
-                                             {"output", required_argument, NULL, 'o'},
-                                             {"node", required_argument, NULL, 'n'},
-                                             {"min-count", required_argument, NULL, 'm'},
-                                             {"svg", required_argument, NULL, 's'},
-                                             {"all", no_argument, NULL, 'a'},
-                                             {"lanes", no_argument, NULL, 'l'},
-                                             {"sequence", no_argument, NULL, OPT_SEQUENCE},
-                                             MT_COMMON_OPTIONS};
+static const struct option long_options[] = {
+    {"format", required_argument, NULL, 'f'},  {"output", required_argument, NULL, 'o'},
+    {"node", required_argument, NULL, 'n'},    {"min-count", required_argument, NULL, 'm'},
+    {"svg", required_argument, NULL, 's'},     {"all", no_argument, NULL, 'a'},
+    {"lanes", no_argument, NULL, 'l'},         {"sequence", no_argument, NULL, OPT_SEQUENCE},
+    {"top", required_argument, NULL, OPT_TOP}, MT_COMMON_OPTIONS};
 
 static int parse_node(struct options *x, const char *text)
 {
@@ -101,11 +100,11 @@ static int parse_node(struct options *x, const char *text)
     return x->key ? 0 : mt_cli_usage("--node needs at least one of buffer,stride,type,size,site");
 }
 
-static int parse_count(struct options *x, const char *text)
+static int parse_count(uint64_t *count, const char *text)
 {
     char *end;
     errno = 0;
-    x->min_count = strtoull(text, &end, 10);
+    *count = strtoull(text, &end, 10);
     return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is no count", text) : 0;
 }
 
@@ -140,7 +139,10 @@ static int parse(struct options *x, int argc, char **argv)
             rc = parse_node(x, optarg);
             break;
         case 'm':
-            rc = parse_count(x, optarg);
+            rc = parse_count(&x->min_count, optarg);
+            break;
+        case OPT_TOP:
+            rc = parse_count(&x->top, optarg);
             break;
         case 'a':
             x->in.all = 1;
@@ -271,7 +273,8 @@ static int run(struct options *x, struct mt_output *out)
     int code = mt_graph_input_read(&x->in, &graph), input = code;
     if (code == MT_EXIT_INPUT)
         code = 0;
-    if (code == 0 && mt_graph_finish(&graph, x->min_count) != 0) {
+    if (code == 0 &&
+        (mt_graph_finish(&graph, x->min_count) != 0 || (x->top && mt_graph_top(&graph, x->top) != 0))) {
         mt_cli_say("no memory for the graph");
         code = MT_EXIT_FAILURE;
     }

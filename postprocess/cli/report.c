@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
+enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14 };
+
 static const char help[] =
     "Usage: mt-report [OPTION]... TRACE...\n"
     "       mt-report [OPTION]... --from comm.json\n"
@@ -319,6 +322,8 @@ static int start_analyses(struct make *m)
         return no_memory();
     mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     mt_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    m->graph.most_nodes = m->lanes.most_nodes = MOST_NODES;
+    m->graph.most_warps = m->lanes.most_warps = MOST_WARPS;
     return 0;
 }
 

@@ -321,6 +321,7 @@ static int write_graph(struct mt_json *j, const char *key, const struct mt_repor
     mt_json_u64(j, "nodes_in_all", g->nnodes);
     mt_json_u64(j, "edges_in_all", g->nedges);
     mt_json_u64(j, "accesses", all);
+    mt_json_u64(j, "left_out", g->left_out);
     mt_json_array(j, "nodes", 0);
     for (size_t i = 0; i < g->nnodes && i < MOST_NODES; i++) {
         place[order[i]] = (uint32_t)i + 1;

@@ -71,7 +71,8 @@ function drawStrides(section) {
     drawn = key;
     const model = graphModel(g, most);
     layout(model, width, height);
-    stride.textContent = "S" + g.stride.slice(1) + ".";
+    stride.textContent = "S" + g.stride.slice(1) + "." + (g.left_out ? " Left out for their number: " + many(g.left_out, "access", "accesses")
+      + " of further kinds, or of other warps than the first 16,384 of a launch." : "");
     const shown = d3.sum(model.nodes, (n) => n.count);
     words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + (g === data.graph ? " of the accesses" : " of the pairs of lanes");
     svg.selectAll("*").remove();

@@ -84,7 +84,7 @@ class Usage(Case):
             ("mt-extract", "--companion", path, "--companion", path, path),
             ("mt-extract", "--companion", path + "nowhere", path), ("mt-extract", "-o", "/nowhere/x", path),
             ("mt-graph", "--format", "png", path), ("mt-graph", "--node", "colour", path),
-            ("mt-graph", "--min-count", "-3", path), ("mt-dump", "--head", "many", path),
+            ("mt-graph", "--min-count", "-3", path), ("mt-graph", "--top", "few", path), ("mt-dump", "--head", "many", path),
         ):
             with self.subTest(" ".join([tool, *args])):
                 r = self.run_tool(tool, *args)

@@ -134,9 +134,63 @@ static void lanes(void **state)
     mt_graph_free(&g);
 }
 
+/* Beyond the limits accesses are left out and counted; what follows them follows nothing. */
+static void limits(void **state)
+{
+    (void)state;
+    struct mt_graph g;
+    struct mt_access_run runs[] = {warp_run(0x100, 0, 0x1, 0), warp_run(0x104, 0, 0x1, 0),
+                                   warp_run(0x110, 0, 0x1, 0), warp_run(0x114, 0, 0x1, 0),
+                                   warp_run(0x118, 0, 0x1, 0), warp_run(0x100, 4, 0x3, 1)};
+    start(&g);
+    g.most_nodes = 1;
+    g.most_warps = 1;
+    assert_int_equal(mt_graph_runs(&g, runs, 6), 0);
+    assert_int_equal(mt_graph_finish(&g, 0), 0);
+    assert_int_equal(g.nnodes, 1);
+    expect_node(&g, 0, 4, 3);
+    assert_int_equal(g.nedges, 1);
+    expect_edge(&g, 0, 0, 0, 1); /* 4, then 12 that is left out, then 4 4 */
+    assert_int_equal(g.left_out, 3);
+    assert_int_equal(g.records, 7);
+    mt_graph_free(&g);
+}
+
+/* 4 occurs 3 times, 8 twice, 16 once. */
+static void top(void **state)
+{
+    (void)state;
+    static const uint64_t at[] = {0, 16, 20, 24, 28, 36, 44};
+    for (size_t most = 1; most <= 3; most++) {
+        struct mt_graph g;
+        start(&g);
+        for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+            struct mt_access_run r = warp_run(0x100 + at[i], 0, 0x1, 0);
+            assert_int_equal(mt_graph_runs(&g, &r, 1), 0);
+        }
+        assert_int_equal(mt_graph_finish(&g, 0), 0);
+        assert_int_equal(mt_graph_top(&g, most), 0);
+        assert_int_equal(g.nnodes, most);
+        assert_int_equal(g.dropped, 3 - most);
+        expect_node(&g, 0, 4, 3);
+        expect_edge(&g, 0, 0, 0, 2);
+        if (most == 1)
+            assert_int_equal(g.nedges, 1);
+        if (most >= 2) {
+            expect_node(&g, 1, 8, 2);
+            expect_edge(&g, 1, 0, 1, 1);
+            expect_edge(&g, 2, 1, 1, 1);
+        }
+        if (most == 3)
+            expect_edge(&g, 3, 2, 0, 1); /* 16, then 4 */
+        mt_graph_free(&g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads), cmocka_unit_test(masked_lanes),
-                                       cmocka_unit_test(without_lanes), cmocka_unit_test(lanes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(threads),       cmocka_unit_test(masked_lanes),
+                                       cmocka_unit_test(without_lanes), cmocka_unit_test(lanes),
+                                       cmocka_unit_test(limits),        cmocka_unit_test(top)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
