@@ -5,7 +5,7 @@ function graphModel(g, most) {
   const nodes = g.nodes.slice(0, most).map((r, i) => ({id: i, all: g.accesses, buffer: r[0], stride: r[1], type: r[2], size: r[3], kernel: r[4], kernels: r[5], count: r[6]}));
   const links = g.edges.filter((r) => r[0] < nodes.length && r[1] < nodes.length).map((r) => ({source: nodes[r[0]], target: nodes[r[1]], count: r[2]}));
   const top = Math.max(1, nodes.length ? nodes[0].count : 1);
-  for (const n of nodes) n.r = 15 + 22 * Math.sqrt(n.count / top);
+  for (const n of nodes) n.r = 18 + 20 * Math.sqrt(n.count / top);
   return {nodes, links};
 }
 // Positions, the same each time: d3's forces start from a spiral and draw no random numbers.
@@ -32,6 +32,8 @@ function layout(model, width, height) {
   }
 }
 function signed(n) { return n > 0 ? "+" + count(n) : n < 0 ? "−" + count(-n) : "0"; }
+// In the circle: +45.1k for +45,056; the tooltip has all digits.
+function strideLabel(n) { return Math.abs(n.stride) < 10000 ? signed(n.stride) : (n.stride > 0 ? "+" : "−") + d3.format(".3s")(Math.abs(n.stride)); }
 function bufferName(n) {
   if (n.buffer === null) return "outside all allocations";
   const a = allocations.find((k) => k.id === n.buffer);
@@ -98,8 +100,8 @@ function drawStrides(section) {
     nodes.filter((n) => n.type === 2).append("circle").attr("r", (n) => n.r + 4).attr("fill", "none").attr("stroke", colour).attr("stroke-width", 1.5);
     nodes.append("circle").attr("r", (n) => n.r).attr("fill", (n) => n.type === 0 ? theme.node : theme["node-write"]).attr("stroke", colour).attr("stroke-width", 3)
       .attr("stroke-dasharray", (n) => n.type === 3 ? "4 3" : null);
-    nodes.append("text").attr("y", (n) => n.r > 20 ? 0 : 4).text((n) => Math.abs(n.stride) < 1e5 || n.r > 24 ? signed(n.stride) : signed(n.stride).slice(0, 4) + "…");
-    nodes.filter((n) => n.r > 20).append("text").attr("class", "small").attr("y", 12).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
+    nodes.append("text").attr("y", (n) => n.r > 23 ? 0 : 4).text(strideLabel).style("font-size", (n) => Math.min(12, (2 * n.r - 5) / (0.6 * strideLabel(n).length)) + "px");
+    nodes.filter((n) => n.r > 23).append("text").attr("class", "small").attr("y", 12).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
     const key2 = buffers.slice(0, 10).map((b) => el("span", {}, el("i", {style: "background:" + (b === null ? theme.muted : palette[buffers.indexOf(b) % palette.length])}), bufferName({buffer: b, size: model.nodes.find((n) => n.buffer === b).size})));
     clear(legend, el("span", {}, "white: loads, gray: stores, double ring: atomics; number: stride in bytes; rim: buffer"), ...key2);
   }

@@ -81,18 +81,16 @@ function heatMap(label, model, choose) {
     c.textAlign = "right";
     for (let i = 0; i < g.n; i += down)
       c.fillText(clipText(c, model.name(range(view.r, i, g.n)[0]), left - 12), left - 6, mapSize.top + (i + 0.5) * g.cell);
-    c.textAlign = "center";
-    for (let i = 0; i < g.n; i += every) {
-      const room = Math.max(g.cell * every - 6, 20), text = clipText(c, model.name(range(view.c, i, g.n)[0]), room);
-      c.fillText(text, Math.max(left + c.measureText(text).width / 2, left + (i + 0.5) * g.cell), 9);
-    }
     c.textAlign = "left";
+    for (let i = 0, free = 0; i < g.n; i += every) {
+      const text = clipText(c, model.name(range(view.c, i, g.n)[0]), Math.max(g.cell * every - 6, 20)), w = c.measureText(text).width;
+      const x = Math.max(left, Math.min(left + g.side - w, left + (i + 0.5) * g.cell - w / 2));
+      if (x < free) continue;
+      c.fillText(text, x, 9);
+      free = x + w + 6;
+    }
+    c.fillText("writer ↓", 0, 9);
     c.fillText("reader →", left, mapSize.top + g.side + 14);
-    c.save();
-    c.translate(7, mapSize.top + g.side);
-    c.rotate(-Math.PI / 2);
-    c.fillText("← writer", 0, 0);
-    c.restore();
   }
   function drawLegend(least, most) {
     if (!most) {
@@ -180,7 +178,7 @@ function kernelSums(step) {
 }
 function kernelModel() {
   const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b);
-  return {used, origin: 0, left: 150, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => kernelNames[used[i]] || "",
+  return {used, origin: 0, left: 150, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
       const all = kernelSums(state.superstep), out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
       for (let i = r0; i < r1; i++)

@@ -23,6 +23,11 @@ function percent(part, all) {
   return (part === all || !part ? p.toFixed(0) : p < 0.1 ? "< 0.1" : p > 99.9 ? "> 99.9" : p.toFixed(1)) + "\u00a0%";
 }
 function many(n, one, more) { return count(n) + " " + (n === 1 ? one : more || one + "s"); }
+// solver::detail::axpy<a::b> is axpy<a::b> where there is little room.
+function shortKernel(name) {
+  const end = name.indexOf("<") > 0 ? name.indexOf("<") : name.length, colons = name.lastIndexOf("::", end);
+  return colons > 0 ? name.slice(colons + 2) : name;
+}
 function baseName(path) { return path.slice(path.lastIndexOf("/") + 1); }
 function place(file, line) { return file ? baseName(file) + (line ? ":" + line : "") : "–"; }
 

@@ -91,7 +91,7 @@ function drawTimeline(section) {
     if (w > 40) {
       c.fillStyle = l.superstep === null ? theme.ink : d3.lab(kernelColour(l.kernel)).l > 62 ? "#14181c" : "#ffffff";
       c.textAlign = "left";
-      c.fillText(clipText(c, (l.superstep === null ? "" : l.superstep + "  ") + kernelNames[l.kernel], w - 12), x0 + 6, y + lane.height / 2 + 1);
+      c.fillText(clipText(c, (l.superstep === null ? "" : l.superstep + "  ") + shortKernel(kernelNames[l.kernel]), w - 12), x0 + 6, y + lane.height / 2 + 1);
     }
   }
   function drawRange(c, r, x0, x1, y) {
