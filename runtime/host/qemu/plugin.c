@@ -24,31 +24,24 @@
 #include "insns.h"
 #include "map.h"
 #include "modules.h"
-#include "record.h"
 #include "registers.h"
 #include "sequence.h"
 #include "signals.h"
+#include "threads.h"
 #include "worker.h"
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { VCPUS = 65536 };
-
 MT_EXPORT int qemu_plugin_version = 1;
 
 uint64_t mt_guest_base;
 
-static struct mt_thread *threads[VCPUS];    /* NULL: not started yet */
-static struct mt_core_thread *cores[VCPUS]; /* their core's, for the path that must be fast */
-static struct mt_core_options options;
-static enum mt_core_mode mode;
-static int forked, refused, parallel, calls, has_registers;
+static int calls, has_registers;
 static struct mt_map call_of;    /* address behind a call -> of the call */
 static qemu_insn_data_1 *data_1; /* one of the two */
 static qemu_insn_data_3 *data_3;
@@ -64,139 +57,41 @@ __attribute__((constructor)) static void choose_version(void)
 
 /* ---- threads ---- */
 
-static __thread struct mt_thread *current;
-
-/* In atomic mode, as soon as there are threads. */
-static int takes_turns(void)
-{
-    return mode == MT_CORE_ATOMIC && parallel && !options.test;
-}
-
-static struct mt_thread *start_thread(unsigned vcpu)
-{
-    if (forked || vcpu >= VCPUS)
-        return NULL;
-    struct mt_thread *t = calloc(1, sizeof *t);
-    if (t) {
-        t->hand.thread = gettid();
-        if (takes_turns())
-            mt_baton_take(&t->hand, 0);
-    }
-    if (t && !(t->core = mt_core_thread_start((uint64_t)gettid()))) {
-        mt_baton_give(&t->hand);
-        free(t);
-        t = NULL;
-    }
-    if (!t) {
-        refused = 1;
-        return NULL;
-    }
-    t->core->engine = t;
-    mt_core_turn_begin(t->core);
-    current = t;
-    t->syscall.number = -1;
-    mt_registers_attach(t, vcpu);
-    cores[vcpu] = t->core;
-    return threads[vcpu] = t;
-}
-
-static inline struct mt_thread *thread_of(unsigned vcpu)
-{
-    struct mt_thread *t = threads[vcpu];
-    return __builtin_expect(t != NULL, 1) ? t : start_thread(vcpu);
-}
-
 /* In the parent's thread. */
 static void on_vcpu_init(qemu_plugin_id_t id, unsigned vcpu)
 {
     (void)id;
-    if (vcpu < VCPUS) {
-        threads[vcpu] = NULL;
-        cores[vcpu] = NULL;
+    if (vcpu < MT_VCPUS) {
+        mt_threads[vcpu] = NULL;
+        mt_cores[vcpu] = NULL;
     }
     if (vcpu > 0)
-        parallel = 1; /* qemu translates all anew now */
+        mt_plugin.parallel = 1; /* qemu translates all anew now */
 }
 
 static void on_vcpu_exit(qemu_plugin_id_t id, unsigned vcpu)
 {
-    struct mt_thread *t = vcpu < VCPUS ? threads[vcpu] : NULL;
     (void)id;
-    if (!t || forked)
-        return;
-    threads[vcpu] = NULL;
-    cores[vcpu] = NULL;
-    if (takes_turns() && mt_baton_holder != &t->hand)
-        mt_baton_take(&t->hand, 0);
-    mt_core_thread_end(t->core);
-    mt_baton_give(&t->hand);
-    mt_calls_free(&t->calls);
-    free(t);
-}
-
-/* The process ends: with the baton in hand, if it can be had. */
-static void stop(int killed)
-{
-    if (takes_turns() && current && mt_baton_holder != &current->hand)
-        mt_baton_take(&current->hand, 300);
-    if (current && !killed)
-        mt_core_thread_end(current->core);
-    mt_core_stop(killed);
-}
-
-static void on_death(void)
-{
-    if (!forked)
-        stop(1);
-}
-
-static void in_child(void)
-{
-    forked = 1;
-    mt_core_forked();
-}
-
-/* ---- atomic mode: one thread at a time ---- */
-
-static __attribute__((noinline)) void wait_for_turn(struct mt_thread *t)
-{
-    if (forked)
-        return;
-    if (mt_baton_holder == &t->hand) {
-        t->hand.blocks = MT_BATON_BLOCKS;
-        if (!mt_baton_wanted(&t->hand))
-            return;
-        mt_core_turn_end(t->core);
-        mt_baton_give(&t->hand);
-    }
-    mt_baton_take(&t->hand, 0);
-    mt_core_turn_begin(t->core);
+    mt_thread_exit(vcpu);
 }
 
 static void on_block(unsigned vcpu, void *arg)
 {
-    struct mt_thread *t = threads[vcpu];
+    struct mt_thread *t = mt_threads[vcpu];
     (void)arg;
     if (__builtin_expect(t && mt_baton_holder == &t->hand && --t->hand.blocks, 1))
         return;
-    if (t || (t = thread_of(vcpu)))
-        wait_for_turn(t);
-}
-
-static void stolen(struct mt_baton_hand *from)
-{
-    struct mt_thread *t = (struct mt_thread *)((char *)from - offsetof(struct mt_thread, hand));
-    if (t->core)
-        mt_core_turn_stolen(t->core);
+    if (t || (t = mt_thread_of(vcpu)))
+        mt_turn_wait(t);
 }
 
 /* ---- accesses ---- */
 
 static __attribute__((noinline)) void first_one(unsigned vcpu, uint64_t address, uint32_t site)
 {
-    if (threads[vcpu])
+    if (mt_threads[vcpu])
         return; /* inside the CUDA runtime */
-    struct mt_thread *t = start_thread(vcpu);
+    struct mt_thread *t = mt_thread_start(vcpu);
     if (t)
         mt_core_access(t->core, site, address, 0);
 }
@@ -204,7 +99,7 @@ static __attribute__((noinline)) void first_one(unsigned vcpu, uint64_t address,
 /* mat mode, the only operand, read or written, not both, in one access */
 static void on_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
-    struct mt_core_thread *t = cores[vcpu];
+    struct mt_core_thread *t = mt_cores[vcpu];
     (void)info;
     if (__builtin_expect(!t, 0)) {
         first_one(vcpu, address, (uint32_t)(uintptr_t)site);
@@ -229,11 +124,11 @@ static void atomic_access(struct mt_thread *t, const struct mt_operand *o, uint6
 
 static __attribute__((noinline)) void one_more(unsigned vcpu, uint64_t address, const struct mt_operand *o)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = mt_thread_of(vcpu);
     if (!t || t->calls.silent)
         return;
-    if (takes_turns() && mt_baton_holder != &t->hand) /* it was taken away */
-        wait_for_turn(t);
+    if (mt_takes_turns() && mt_baton_holder != &t->hand) /* it was taken away */
+        mt_turn_wait(t);
     t->hand.inside = 1;
     mt_core_atomic_alone_one(t->core, address, o->site, o->size);
     t->hand.inside = 0;
@@ -242,7 +137,7 @@ static __attribute__((noinline)) void one_more(unsigned vcpu, uint64_t address, 
 /* The same for the only operand that is read or written, not both, in one access. */
 static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
 {
-    struct mt_core_thread *t = cores[vcpu];
+    struct mt_core_thread *t = mt_cores[vcpu];
     const struct mt_operand *o = operand;
     (void)info;
     if (__builtin_expect(!t || !mt_core_append(t, o->site, address, o->size), 0))
@@ -251,15 +146,15 @@ static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = mt_thread_of(vcpu);
     int store = qemu_plugin_mem_is_store(info);
     const struct mt_operand *o = t && !t->calls.silent ? mt_which(t, insn, store) : NULL;
     uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
     if (!o)
         return;
-    if (mode == MT_CORE_MAT)
+    if (mt_plugin.mode == MT_CORE_MAT)
         mt_mat_access(t, o, address, bytes, store);
-    else if (mode == MT_CORE_INSN)
+    else if (mt_plugin.mode == MT_CORE_INSN)
         mt_insn_access(t, o, address, bytes, store);
     else
         atomic_access(t, o, address, bytes, store);
@@ -267,7 +162,7 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
 
 static void on_insn(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = mt_thread_of(vcpu);
     if (t)
         mt_insn_begin(t, insn, 0);
 }
@@ -275,7 +170,7 @@ static void on_insn(unsigned vcpu, void *insn)
 /* At the start of a block. */
 static void on_repeated(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = mt_thread_of(vcpu);
     if (!t)
         return;
     mt_registers_read(t);
@@ -284,7 +179,7 @@ static void on_repeated(unsigned vcpu, void *insn)
 
 static void on_cas(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = thread_of(vcpu);
+    struct mt_thread *t = mt_thread_of(vcpu);
     if (t)
         mt_cas_begin(t, insn, 1);
 }
@@ -294,7 +189,7 @@ static void on_cas(unsigned vcpu, void *insn)
 static __attribute__((noinline)) void moved(struct mt_thread *t)
 {
     mt_sequence_seen();
-    if (!forked)
+    if (!mt_plugin.forked)
         mt_core_moved(t->core);
 }
 
@@ -303,13 +198,13 @@ static __attribute__((noinline)) void moved(struct mt_thread *t)
 /* Inside the CUDA runtime the fast path finds no thread. */
 static void hide(unsigned vcpu, struct mt_thread *t)
 {
-    cores[vcpu] = t->calls.silent ? NULL : t->core;
+    mt_cores[vcpu] = t->calls.silent ? NULL : t->core;
 }
 
 static void on_entry(unsigned vcpu, void *watch)
 {
-    struct mt_thread *t = thread_of(vcpu);
-    if (!t || forked)
+    struct mt_thread *t = mt_thread_of(vcpu);
+    if (!t || mt_plugin.forked)
         return;
     mt_registers_read(t);
     const uint64_t *r = t->registers;
@@ -325,7 +220,7 @@ static void on_entry(unsigned vcpu, void *watch)
 
 static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
 {
-    if (forked)
+    if (mt_plugin.forked)
         return;
     mt_registers_read(t);
     t->hand.inside = 1;
@@ -337,24 +232,24 @@ static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
 
 static void on_behind_call(unsigned vcpu, void *ip)
 {
-    struct mt_thread *t = threads[vcpu];
+    struct mt_thread *t = mt_threads[vcpu];
     if (!t)
         return;
     if (t->calls.count) {
         returned(t, ip);
         hide(vcpu, t);
     }
-    if (mode == MT_CORE_MAT && mt_sequence_moved())
+    if (mt_plugin.mode == MT_CORE_MAT && mt_sequence_moved())
         moved(t); /* a CUDA call may have returned here */
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
                        uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-    struct mt_thread *t = vcpu < VCPUS ? thread_of(vcpu) : NULL;
+    struct mt_thread *t = vcpu < MT_VCPUS ? mt_thread_of(vcpu) : NULL;
     uint64_t args[6] = {a1, a2, a3, a4, a5, a6};
     (void)id, (void)a7, (void)a8;
-    if (!t || forked)
+    if (!t || mt_plugin.forked)
         return;
     t->hand.inside = 1;
     uint64_t site = mt_calls_site(&t->calls);
@@ -369,12 +264,12 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 
 static void on_syscall_ret(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
 {
-    struct mt_thread *t = vcpu < VCPUS ? threads[vcpu] : NULL;
+    struct mt_thread *t = vcpu < MT_VCPUS ? mt_threads[vcpu] : NULL;
     (void)id;
-    if (!t || forked)
+    if (!t || mt_plugin.forked)
         return;
     mt_syscall_return(&t->syscall, t->core, number, result);
-    if (!takes_turns())
+    if (!mt_takes_turns())
         mt_core_turn_begin(t->core);
 }
 
@@ -398,11 +293,11 @@ static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
     void *arg = n;
     if (n->x86.count == 0)
         return;
-    if (mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE && !n->x86.cas) {
+    if (mt_plugin.mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE && !n->x86.cas) {
         f = o->op == MT_HOST_LOAD || o->op == MT_HOST_STORE ? on_one : on_changed;
         arg = (void *)(uintptr_t)o->site;
-    } else if (mode == MT_CORE_ATOMIC && n->x86.count == 1 && o->parts == MT_X86_ONE &&
-               o->op <= MT_HOST_STORE && !options.test) {
+    } else if (mt_plugin.mode == MT_CORE_ATOMIC && n->x86.count == 1 && o->parts == MT_X86_ONE &&
+               o->op <= MT_HOST_STORE && !mt_plugin.options.test) {
         f = on_atomic_one;
         arg = &n->operand[0];
     }
@@ -425,12 +320,12 @@ static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct blo
     const struct mt_x86_operand *o = &n->x86.operand[0];
     int addressed = !(b->changed & (bit(o->base) | bit(o->index)));
     b->changed = (n->x86.count && n->x86.certain ? 0 : b->changed) | n->x86.writes;
-    if (mode == MT_CORE_INSN && n->site)
+    if (mt_plugin.mode == MT_CORE_INSN && n->site)
         qemu_plugin_register_vcpu_insn_exec_cb(
             q, n->x86.repeats && b->first ? on_repeated : on_insn,
             n->x86.repeats ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS, n);
     b->first = 0;
-    if (n->x86.cas && parallel && addressed && n->site)
+    if (n->x86.cas && mt_plugin.parallel && addressed && n->site)
         qemu_plugin_register_vcpu_insn_exec_cb(q, on_cas, QEMU_PLUGIN_CB_NO_REGS, n);
     if (n->site)
         watch_accesses(q, n);
@@ -440,7 +335,7 @@ static void watch_start(struct qemu_plugin_tb *tb, uint64_t ip)
 {
     const struct mt_watch *w = mt_modules_watch(ip);
     uint64_t before = mt_map_get(&call_of, ip);
-    if (takes_turns())
+    if (mt_takes_turns())
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, NULL);
     if (calls && before)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_behind_call, QEMU_PLUGIN_CB_R_REGS,
@@ -455,28 +350,30 @@ static void look_around(const struct qemu_plugin_insn *first)
     qemu_path_to_binary *path;
     *(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
     mt_guest_base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_insn_vaddr(first);
-    mt_modules_start(path ? path() : NULL, &options, mode == MT_CORE_MAT || options.container);
-    mt_signals_start(options.signal, on_death);
+    mt_modules_start(path ? path() : NULL, &mt_plugin.options,
+                     mt_plugin.mode == MT_CORE_MAT || mt_plugin.options.container);
+    mt_signals_start(mt_plugin.options.signal, mt_plugin_death);
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     static int first = 1;
     (void)id;
-    if (forked || refused)
+    if (mt_plugin.forked || mt_plugin.refused)
         return;
     if (first)
         look_around(qemu_plugin_tb_get_insn(tb, 0));
     first = 0;
     uint64_t ip = qemu_plugin_tb_vaddr(tb);
     watch_start(tb, ip);
-    int traced = mode == MT_CORE_INSN ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
+    int traced = mt_plugin.mode == MT_CORE_INSN ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
     struct block b = {0, 1};
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
         uint8_t bytes[16];
         unsigned size = bytes_of(q, bytes);
-        struct mt_insn *n = mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mode == MT_CORE_INSN, traced);
+        struct mt_insn *n =
+            mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mt_plugin.mode == MT_CORE_INSN, traced);
         if (!n)
             continue;
         if (n->x86.call)
@@ -491,8 +388,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static void on_exit_all(qemu_plugin_id_t id, void *arg)
 {
     (void)id, (void)arg;
-    if (!forked)
-        stop(0);
+    if (!mt_plugin.forked)
+        mt_plugin_stop(0);
 }
 
 static struct mt_core_engine engine = {.name = "qemu",
@@ -543,15 +440,16 @@ static int prepare(const qemu_info_t *info, char *why, unsigned size)
 MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
     char why[512];
-    if (mt_arguments_parse(&options, argc, argv, why, sizeof why) != 0 || prepare(info, why, sizeof why) != 0)
+    if (mt_arguments_parse(&mt_plugin.options, argc, argv, why, sizeof why) != 0 ||
+        prepare(info, why, sizeof why) != 0)
         return refuse(why);
     engine.program = program();
-    mt_baton_stolen = stolen;
-    if (mt_core_start(&options, &engine, why, sizeof why) != 0)
+    mt_baton_stolen = mt_turn_stolen;
+    if (mt_core_start(&mt_plugin.options, &engine, why, sizeof why) != 0)
         return refuse(why);
-    mode = options.mode;
+    mt_plugin.mode = mt_plugin.options.mode;
     calls = has_registers;
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(NULL, NULL, mt_plugin_in_child);
     qemu_plugin_register_vcpu_init_cb(id, on_vcpu_init);
     qemu_plugin_register_vcpu_exit_cb(id, on_vcpu_exit);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
