@@ -250,23 +250,31 @@ static int run(struct options *x, struct mt_source *s)
     return code;
 }
 
-/* Containers on the command line: all inputs, or none. How many, and *code. */
-static int containers(const struct options *x, int argc, char **argv, int *code)
+/* Containers of host accesses on the command line: all inputs, or none. How many, and *code. *device: a
+ * source, if it was a FIFO with accesses of kernels. */
+static int containers(const struct options *x, int argc, char **argv, int *code, struct mt_source **device)
 {
     int n = 0;
     for (int i = optind; i < argc; i++)
         n += mt_dump_is_host(argv[i]);
-    struct mt_dump_host o = {x->head, x->stat, x->companion, x->sites, x->chunks};
+    struct mt_dump_host o = {x->head,
+                             x->stat,
+                             x->companion,
+                             x->sites,
+                             x->chunks,
+                             x->runs,
+                             x->filter.kernels_text || x->filter.supersteps_text};
+    int any_fifo = n == 1 && argc - optind == 1 && !mt_is_container(argv[optind]);
     if (n && n < argc - optind)
         *code = mt_cli_usage("containers and traces of kernels are shown one kind at a time");
     else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
         *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
-    else if (x->runs && (n || x->stat || x->counts))
+    else if (x->runs && ((n && !any_fifo) || x->stat || x->counts))
         *code = mt_cli_usage("--runs shows accesses of kernels, no sums");
-    else if (n && (x->filter.kernels_text || x->filter.supersteps_text))
+    else if (n && !any_fifo && (x->filter.kernels_text || x->filter.supersteps_text))
         *code = mt_cli_usage("a container of host accesses has no kernels to choose from");
     for (int i = optind; n && i < argc && *code != MT_EXIT_FAILURE && *code != MT_EXIT_USAGE; i++) {
-        int one = mt_dump_host_show(stdout, argv[i], &o);
+        int one = mt_dump_host_show(stdout, argv[i], &o, device);
         *code = one ? one : *code;
     }
     if (n && (fflush(stdout) != 0 || ferror(stdout))) {
@@ -283,12 +291,15 @@ int main(int argc, char **argv)
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
     int code = parse(&x, argc, argv);
-    int host = code == 0 ? containers(&x, argc, argv, &code) : 0;
+    int host = code == 0 ? containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
     if (x.runs)
         x.inputs.flags |= MT_SOURCE_RUNS;
-    if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
+    if (code == 0 && s) {
+        mt_inputs_take(&x.inputs, argc, argv);
+        code = run(&x, s);
+    } else if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
         code = run(&x, s);
     mt_source_close(s);
     mt_filter_free(&x.filter);

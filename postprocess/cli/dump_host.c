@@ -286,7 +286,7 @@ static int finish(FILE *f, const char *path, const struct mt_companion *c)
     return MT_EXIT_INPUT;
 }
 
-int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o)
+int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o, struct mt_source **device)
 {
     struct mt_error err;
     struct threads threads = {0};
@@ -296,8 +296,16 @@ int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o)
         return mt_cli_exit_code(&err);
     }
     if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
+        *device = mt_source_of_container(r, path, o->runs ? MT_SOURCE_RUNS : 0, &mt_cli_stop, &err);
+        if (*device)
+            return 0;
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    if (o->chosen || o->runs) {
         mt_host_reader_close(r);
-        return mt_cli_usage("%s: has accesses of kernels: give it another name, one without .mtc", path);
+        return mt_cli_usage("%s: a container of host accesses has no kernels to choose from, and no runs",
+                            path);
     }
     show_head(f, path, r);
     if (o->chunks)

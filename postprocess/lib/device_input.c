@@ -121,3 +121,8 @@ void mt_device_input_end(struct mt_input *in)
     if (in->live && in->meta)
         in->companion = companion_of(in->container);
 }
+
+void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop)
+{
+    r->window.stop = *stop;
+}

@@ -65,6 +65,8 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
     in->next_launch = 0;
     in->launches = in->records = in->in_launch = 0;
     in->batch.count = in->run = in->lane = 0;
+    if (in->container && in->live) /* opened a moment ago, and never again */
+        return 0;
     if (in->host || in->container)
         return mt_host_rewind(in->host ? in->host : in->container, err);
     if (!in->live && lseek(in->fd, in->start, SEEK_SET) < 0) {

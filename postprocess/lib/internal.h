@@ -107,10 +107,16 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
 int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
 /* A live container is read to its end: now its companion is whole. */
 void mt_device_input_end(struct mt_input *in);
+void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
 /* merge_host.c. Makes in->host ready. 0, or -1 with *err. */
 int mt_host_input_open(struct mt_input *in, struct mt_error *err);
 /* First bytes of the trace that someone else has read already; at most 1 MiB. Before the first read. */
 void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
+
+/* source.c. A source of one live container (device chunks) that is open already and of which only the head
+ * was read. `path` must stay. Takes the reader over. NULL: *err. */
+struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *path, unsigned flags,
+                                         const volatile sig_atomic_t *stop, struct mt_error *err);
 
 /* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
 struct mt_merge {

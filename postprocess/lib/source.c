@@ -244,6 +244,33 @@ const char *mt_source_path(const struct mt_source *s, size_t input)
     return input < s->merge.ninputs ? s->merge.inputs[input].path : NULL;
 }
 
+struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *path, unsigned flags,
+                                         const volatile sig_atomic_t *stop, struct mt_error *err)
+{
+    struct mt_source *s = calloc(1, sizeof *s);
+    struct mt_merge *m = s ? &s->merge : NULL;
+    if (!s || !(m->inputs = calloc(1, sizeof *m->inputs)) || !(m->inputs->meta = strdup(path))) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
+        mt_host_reader_close(r);
+        mt_source_close(s);
+        return NULL;
+    }
+    s->flags = flags | MT_SOURCE_NO_HOST;
+    m->ninputs = 1;
+    m->ordered = 1;
+    m->stop = (struct mt_stop){stop, &s->halt};
+    struct mt_input *in = m->inputs;
+    in->path = path;
+    in->fd = -1;
+    in->live = 1;
+    in->container = r;
+    mt_container_set_stop(r, &m->stop);
+    if (mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) == 0 && mt_merge_start(m, err) == 0)
+        return s;
+    mt_source_close(s);
+    return NULL;
+}
+
 /* Ends the thread; from here on the merge is ours. */
 static void settle(struct mt_source *s)
 {

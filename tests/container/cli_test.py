@@ -220,6 +220,18 @@ def kernels(tmp):
         t.join()
         expect(kind + " FIFO, back", run(convert, "-o", back, os.path.join(tmp, "live.mtc")), 0)
         assert open(back, "rb").read() == data
+    named = os.path.join(tmp, "kernels.mtc")  # so MEMTRACE_FORMAT=compact names them
+    os.mkfifo(named)
+    sent = open(device, "rb").read()
+    for args, words in ((["--runs", "--head", "1", "-k", "k<"], run(dump, "--runs", "--head", "1", device)),
+                        (["--stat"], run(dump, "--stat", device)), ([], run(dump, "--no-companion", device))):
+        t = feed(named, sent)
+        expect("FIFO named .mtc", run(dump, *args, named), 0, "", "".join(
+            x for x in words.stdout.splitlines(True) if not x.startswith("# grid")))
+        t.join()
+    t = feed(named, open(ok("mat.mtc"), "rb").read())
+    expect("FIFO of host accesses", run(dump, "--runs", named), 2, "no kernels to choose from")
+    t.join()
     if os.path.exists("/dev/full"):
         expect("full disk", run(convert, "--to", "mtc", "-o", "/dev/full", good), 1, "No space left")
         expect("full disk, raw", run(convert, "--to", "raw", "-o", "/dev/full", "--no-companion", packed), 1, "No space left")

@@ -2,7 +2,7 @@
 in the file, what libmemtrace-reader hands out (by launches, as records, as runs, through a pipe, without index) and what
 mt-convert makes of it must be one thing.
 
-    device_test.py GEN_DEVICE READ_DEVICE MT_CONVERT [CASES]
+    device_test.py GEN_DEVICE READ_DEVICE MT_CONVERT MT_DUMP [CASES]
 """
 import json
 import os
@@ -14,8 +14,8 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mtc  # noqa: E402
 
-gen, read, convert = sys.argv[1:4]
-cases = int(sys.argv[4]) if len(sys.argv) > 4 else 30
+gen, read, convert, dump = sys.argv[1:5]
+cases = int(sys.argv[5]) if len(sys.argv) > 5 else 30
 BEGIN, END = 1, 2
 
 
@@ -121,6 +121,24 @@ def run_bytes(*args, data):
     return p.stdout
 
 
+def shown(*paths):
+    return [x for x in run(dump, *paths).splitlines() if not x.startswith("#")]
+
+
+def several(seed, path, streams, folder):
+    """One container, one for each stream, raw traces, or both kinds together: the same launches in the same order."""
+    raw, packed = [], []
+    for n in streams:
+        raw.append(os.path.join(folder, "MemTrace-pipe-%d" % n))
+        packed.append(raw[-1] + ".mtc")
+        run(convert, "--stream", str(n), "-o", raw[-1], path)
+        run(convert, "--stream", str(n), "-o", packed[-1], path)
+    want = shown(path)
+    compare("raw traces of all streams", seed, want, shown(*raw))
+    compare("containers of all streams", seed, want, shown(*packed[::-1]))
+    compare("both kinds", seed, want, shown(*packed[:1], *raw[1:]))
+
+
 def launches_of_raw(raw):
     at, out = 1, []
     while at < len(raw):
@@ -161,6 +179,7 @@ def one(seed, folder):
         compare("a stream, raw", seed, slurp(raw), as_raw(mine))
         run(convert, "-o", raw, some)
         compare("a stream, raw in two steps", seed, slurp(raw), as_raw(mine))
+    several(seed, path, sorted({x[1] for x in given}), folder)
     if len({x[1] for x in given}) > 1:
         run(convert, "-o", os.path.join(folder, "all"), path, code=2)
     # Chosen launches: as they were; the others count as not traced, and nothing is missing.

@@ -209,7 +209,7 @@ static void flips(void **state)
         int fd;
         b.bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
         in_memory(b.bytes, b.n, path, &fd);
-        by_next(path, &s);
+        (bit % 2 ? by_source : by_next)(path, &s);
         close(fd);
         b.bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
         assert_int_equal(s.foreign, 0);
