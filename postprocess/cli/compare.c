@@ -46,6 +46,7 @@ static const char help[] =
     "  -o, --output=FILE       write to FILE instead of standard output\n"
     "  -s, --svg=FILE          a heat map too\n"
     "  -a, --all               host traces: accesses outside all allocations count too, as one buffer\n"
+    "  -l, --lanes             kernels: strides between the lanes of each access of a warp (compact traces)\n"
     "  -k, --kernels=REGEX     raw traces: only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    raw traces: only launches A to B-1\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
@@ -63,7 +64,8 @@ struct options {
     const char *output, *svg;
     enum { TEXT, CSV, JSON } format;
     struct mt_compare_view view;
-    int all;
+    int all, lanes;
+    const char *of_threads, *of_ctas; /* a trace of kernels whose strides are those of threads, of CTAs */
 };
 
 static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
@@ -75,6 +77,7 @@ static const struct option long_options[] = {{"format", required_argument, NULL,
                                              {"output", required_argument, NULL, 'o'},
                                              {"svg", required_argument, NULL, 's'},
                                              {"all", no_argument, NULL, 'a'},
+                                             {"lanes", no_argument, NULL, 'l'},
                                              MT_COMMON_OPTIONS};
 
 /* One of `names`, or a usage error that lists them. */
@@ -118,7 +121,7 @@ static int parse(struct options *x, struct mt_compare *c, int argc, char **argv)
     unsigned chosen = 0;
     uint64_t n;
     while (rc == 0 &&
-           (o = getopt_long(argc, argv, "f:m:dn:p:c:o:s:a" MT_COMMON_SHORT, long_options, NULL)) != -1) {
+           (o = getopt_long(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
         switch (o) {
         case 'f':
             if ((rc = choose(optarg, formats, 3, "text, csv, json", &chosen)) == 0)
@@ -150,6 +153,9 @@ static int parse(struct options *x, struct mt_compare *c, int argc, char **argv)
             break;
         case 'a':
             x->all = 1;
+            break;
+        case 'l':
+            x->lanes = 1;
             break;
         default:
             rc = mt_common_option(o, &x->inputs, &x->filter, help);
@@ -185,7 +191,8 @@ static int see(void *arg, const struct mt_graph_access *a, int64_t stride, size_
 
 static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
 {
-    struct mt_graph_input in = {.all = x->all, .filter = x->filter, .inputs.flags = x->inputs.flags};
+    struct mt_graph_input in = {
+        .all = x->all, .lanes = x->lanes, .filter = x->filter, .inputs.flags = x->inputs.flags};
     struct mt_graph graph = {0};
     if (i < x->inputs.ncompanions) {
         in.inputs.companions = &x->inputs.companions[i];
@@ -199,6 +206,8 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
         graph.watch_arg = &w;
         code = mt_graph_input_read(&in, &graph);
         r->complete = in.complete;
+        if (in.kind == MT_KIND_TRACE && graph.records)
+            *(graph.threads ? &x->of_threads : &x->of_ctas) = r->path;
     }
     mt_graph_free(&graph);
     mt_graph_input_close(&in);
@@ -226,6 +235,11 @@ static int read_all(struct options *x, struct mt_compare *c)
         else if (r->sequence.elements == 0)
             mt_cli_say("%s: has no nodes", r->path);
     }
+    if (x->of_threads && x->of_ctas && !x->lanes)
+        mt_cli_say(
+            "%s knows threads and %s does not: strides of threads and of CTAs are not alike even where "
+            "the programs are",
+            x->of_threads, x->of_ctas);
     return worst;
 }
 

@@ -266,6 +266,19 @@ def usage(folder):
     assert [i["complete"] for i in got["inputs"]] == [True, False]
 
 
+def threads_and_ctas():
+    """A trace that knows threads beside one that does not; lanes against lanes."""
+    golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
+    with_threads, without = golden + "/container/succeed/device.mtc", golden + "/succeed/stencil.trace"
+    call = lambda *args: subprocess.run([BIN + "/mt-compare", *args], capture_output=True)
+    assert b"knows threads and" in call(with_threads, without).stderr
+    assert b"knows threads" not in call(with_threads, with_threads).stderr
+    assert b"knows threads" not in call(without, without).stderr
+    lanes = json.loads(call("-f", "json", "--lanes", with_threads, with_threads).stdout)
+    assert lanes["levenshtein"]["distance"] == [[0, 0], [0, 0]]
+    assert lanes["inputs"][0]["nodes"] != json.loads(call("-f", "json", with_threads, with_threads).stdout)["inputs"][0]["nodes"]
+
+
 def long_traces(folder):
     """300,000 accesses each: runs are compared, in seconds."""
     rng = random.Random(1)
@@ -280,6 +293,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="mt-compare-")
     by_hand(folder)
     usage(folder)
+    threads_and_ctas()
     for seed in range(cases):
         rng = random.Random(seed)
         try:

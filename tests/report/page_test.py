@@ -405,6 +405,39 @@ class Analyses(Case):
         self.assertEqual(row, ["k", "0", "<a>.cu:9 store", "load", "12", "0x10", "–", "0,0,0 and 3,0,0"])
 
 
+class Lanes(Case):
+    """The golden trace with lanes, which was written by hand: its coalescing is comm.json's, its graph of lanes mt-graph's."""
+    @classmethod
+    def make(cls):
+        trace_path = os.path.join(SOURCE, "tests/golden/container/succeed/device.mtc")
+        code = subprocess.run([BIN + "/mt-extract", "-s", "KDV", trace_path], capture_output=True).returncode
+        cls.comm = json.loads(run(BIN + "/mt-extract", "-s", "more", trace_path, code=code))
+        cls.graph = json.loads(run(BIN + "/mt-graph", "--lanes", "-f", "json", trace_path, code=code))
+        run(BIN + "/mt-report", trace_path, "-o", cls.path("r.html"), code=code)
+
+    def test_coalescing(self):
+        self.page.open(self.path("r.html"))
+        cells = [c for lines in self.comm["coalescing"]["kernels"].values() for types in lines.values() for c in types.values()]
+        total = lambda key: sum(c[key] for c in cells)
+        self.assertGreater(total("requests"), 0)
+        words = self.page.text("#coalescing-sum")
+        self.assertTrue(words.startswith(f"{grouped(total('requests'))} request"), words)
+        self.assertIn(f"{grouped(total('sectors'))} sector", words)
+
+    def test_lane_graph(self):
+        self.page.open(self.path("r.html"))
+        shown = "[...document.querySelectorAll('#graph .node')].map((n) => n.getAttribute('aria-label'))"
+        threads = self.page.run(shown)
+        self.page.click("#strides [data-value=lane_graph]")
+        lanes = self.page.run(shown)
+        self.assertNotEqual(lanes, threads)
+        words = {"read": "load", "write": "store", "atomic": "atomic", "unknown": "unknown"}
+        sign = lambda n: f"+{grouped(n)}" if n > 0 else f"\u2212{grouped(-n)}" if n else "0"
+        expected = sorted(f"{sign(n['stride'])} B, {words[n['type']]}, {grouped(n['count'])} time" for n in self.graph["nodes"])
+        got = sorted(f"{l.split(', ')[0]}, {l.split(', ')[1]}, " + next(p for p in l.split(", ") if " time" in p).removesuffix("s") for l in lanes)
+        self.assertEqual(got, expected)
+
+
 class Timeline(Case):
     """Ranges, copies with times and launches that were not traced."""
     @classmethod
