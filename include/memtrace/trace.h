@@ -90,6 +90,16 @@ MT_API size_t mt_runs_from_records(const struct mt_raw_record *records, size_t c
 MT_API size_t mt_records_from_runs(const struct mt_access_run *runs, size_t count, size_t *run,
                                    uint32_t *lane, struct mt_raw_record *records, size_t capacity);
 
+/* For several processes that share the reading of one raw trace, a file. The places right behind the end
+ * marks of its launches that lie in (from, to], ascending; the caller frees *ends. Any part of the file will
+ * do, all parts together give all. 0, or -1 with *err. */
+MT_API int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **ends, size_t *count,
+                       struct mt_error *err);
+/* 1 if `ends` are those of all launches of a whole trace of `size` bytes: the launches first, first + step, …
+ * are looked at. 0: damaged, or something else. */
+MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends, size_t count, size_t first,
+                           size_t step);
+
 /* ---- one companion --------------------------------------------------------------------------------------
  */
 
@@ -215,12 +225,21 @@ enum mt_source_flags {
               without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };
 
+/* Of a raw trace, as mt_raw_ends finds them; they live as long as the source that is given them. */
+struct mt_launch_ends {
+    const uint64_t *ends;
+    size_t count;
+};
+
 struct mt_source_options {
     unsigned flags;
     const char *const
         *companions; /* companions[i] belongs to paths[i]; NULL entries and NULL: path + ".meta" */
     size_t ncompanions;
     const volatile sig_atomic_t *stop; /* may be NULL */
+    const struct mt_launch_ends
+        *ends; /* NULL, or one for each path: until it is rewound, the source hands out
+                  places instead of records (mt_item.offset). All are raw traces then */
 };
 
 struct mt_source;
@@ -259,10 +278,11 @@ struct mt_host_access {
 
 struct mt_item {
     enum mt_item_kind kind;
-    uint64_t superstep; /* launches before this item, over all inputs */
-    const char *kernel; /* lives as long as the source; equal names have equal pointers */
-    const struct mt_raw_record *records;
-    const struct mt_access_run *runs; /* memtrace/device.h */
+    uint64_t superstep;                  /* launches before this item, over all inputs */
+    const char *kernel;                  /* lives as long as the source; equal names have equal pointers */
+    const struct mt_raw_record *records; /* NULL where places are asked for */
+    uint64_t offset;                     /* of raw records: of the first one in its trace */
+    const struct mt_access_run *runs;    /* memtrace/device.h */
     size_t count;
     unsigned flags;                       /* enum mt_batch_flags */
     size_t input;                         /* index into the paths */

@@ -71,6 +71,34 @@ int mt_team_agree(int code)
     return code;
 }
 
+struct mt_launch_ends *mt_team_split(const char *const *paths, size_t npaths)
+{
+    (void)paths;
+    (void)npaths;
+    return NULL;
+}
+
+void mt_team_unsplit(struct mt_launch_ends *ends, size_t npaths)
+{
+    (void)ends;
+    (void)npaths;
+}
+
+int mt_team_places(struct mt_team *t, const char *path, uint64_t offset, uint64_t count)
+{
+    (void)path;
+    (void)offset;
+    (void)count;
+    t->why = "no reading by places without MPI";
+    return -1;
+}
+
+int mt_team_again(const struct mt_team *t)
+{
+    (void)t;
+    return 0;
+}
+
 /* ---- the threads ---- */
 
 static int handle(struct mt_comm *c, const struct slot *s)

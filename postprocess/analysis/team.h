@@ -9,6 +9,11 @@
  * same. */
 struct mt_team;
 
+/* The launches of raw traces, found by all members together; NULL when they are one, or if an input is
+ * damaged or of another kind: then each reads all. To be freed with mt_team_unsplit. */
+struct mt_launch_ends *mt_team_split(const char *const *paths, size_t npaths);
+void mt_team_unsplit(struct mt_launch_ends *ends, size_t npaths);
+
 /* First and last thing in the process. `together`: every member comes to its end with this code; else it is
  * the others' end, too. Returns the code. */
 void mt_team_begin(int *argc, char ***argv);
@@ -25,6 +30,10 @@ void mt_team_free(struct mt_team *t);
 int mt_team_launch(struct mt_team *t, const char *kernel, int selected);
 int mt_team_records(struct mt_team *t, const struct mt_raw_record *records, size_t count);
 int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t count);
+/* `count` records that stand in the trace `path` from byte `offset` on: each member reads a part. */
+int mt_team_places(struct mt_team *t, const char *path, uint64_t offset, uint64_t count);
+/* After a failure: the places lead to damage; one who reads all by itself can say more. */
+int mt_team_again(const struct mt_team *t);
 int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy);
 int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count);
 /* Records and host accesses handed in so far. */

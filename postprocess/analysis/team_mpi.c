@@ -93,6 +93,7 @@ void mt_team_free(struct mt_team *t)
     if (!t)
         return;
     mt_exchange_free(&t->exchange);
+    mt_split_free(t->split);
     mt_comm_free(&t->comm);
     free(t);
 }
@@ -137,7 +138,7 @@ static int settle(struct mt_team *t)
     return mt_comm_settle(&self, 1);
 }
 
-static int now_and_then(struct mt_team *t, int rc)
+int mt_team_now_and_then(struct mt_team *t, int rc)
 {
     if (rc != 0 || ++t->batches % SETTLE_EVERY != 0)
         return rc;
@@ -150,22 +151,23 @@ static int now_and_then(struct mt_team *t, int rc)
 
 int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
 {
+    mt_split_launch(t->split);
     return mt_comm_launch(&t->comm, kernel, selected);
 }
 
 int mt_team_records(struct mt_team *t, const struct mt_raw_record *r, size_t count)
 {
-    return now_and_then(t, mt_comm_records(&t->comm, r, count));
+    return mt_team_now_and_then(t, mt_comm_records(&t->comm, r, count));
 }
 
 int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t count)
 {
-    return now_and_then(t, mt_comm_runs(&t->comm, runs, count));
+    return mt_team_now_and_then(t, mt_comm_runs(&t->comm, runs, count));
 }
 
 int mt_team_host(struct mt_team *t, const struct mt_host_access *a, size_t count)
 {
-    return now_and_then(t, mt_comm_host(&t->comm, a, count));
+    return mt_team_now_and_then(t, mt_comm_host(&t->comm, a, count));
 }
 
 /* ---- copies from shard to shard ---- */

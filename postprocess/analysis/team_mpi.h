@@ -36,6 +36,13 @@ struct mt_team {
     struct mt_exchange exchange;
     uint64_t batches, moved;
     const char *why;
+    struct mt_split *split; /* split_mpi.c */
+    int again;
 };
+void mt_split_free(struct mt_split *s);
+/* A launch begins: actors are announced anew. */
+void mt_split_launch(struct mt_split *s);
 int mt_team_fail(struct mt_team *t, const char *why);
+/* After each batch, by all ranks: returns rc, or -1. */
+int mt_team_now_and_then(struct mt_team *t, int rc);
 #endif

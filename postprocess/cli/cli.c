@@ -188,7 +188,8 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     struct mt_source_options o = {.flags = in->flags,
                                   .companions = in->companions,
                                   .ncompanions = in->ncompanions,
-                                  .stop = &mt_cli_stop};
+                                  .stop = &mt_cli_stop,
+                                  .ends = in->ends};
     struct mt_error err;
     struct mt_source *s = mt_source_open(in->paths, in->npaths, &o, &err);
     if (!s) {

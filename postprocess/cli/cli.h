@@ -47,7 +47,8 @@ struct mt_inputs {
     size_t npaths;
     const char **companions;
     size_t ncompanions;
-    unsigned flags; /* enum mt_source_flags */
+    unsigned flags;                    /* enum mt_source_flags */
+    const struct mt_launch_ends *ends; /* as in mt_source_options */
 };
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
 /* The paths: argv[optind…]. */

@@ -100,6 +100,8 @@ struct extract {
     unsigned sections; /* a bit per enum mt_section */
     struct mt_output out;
     struct mt_source *source;
+    struct mt_launch_ends *ends; /* of the inputs' launches, when members read a part each */
+    int by_parts;                /* they may; the same everywhere */
     struct mt_team *team;
     struct mt_comm *comm; /* its results */
     unsigned threads;
@@ -276,7 +278,9 @@ static int feed(struct extract *x, const struct mt_item *item)
     /* Both at a time, on the same batch. */
     int more = mt_team_reports() ? mt_extract_more_begin(&x->more, item, selected) : 0;
     int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
-                                        : mt_team_records(x->team, item->records, item->count);
+             : x->inputs.ends
+                 ? mt_team_places(x->team, x->inputs.paths[item->input], item->offset, item->count)
+                 : mt_team_records(x->team, item->records, item->count);
     more |= mt_extract_more_wait(&x->more);
     return rc ? rc : more_failed(x, more);
 }
@@ -291,6 +295,8 @@ static int analyse(struct extract *x)
         mt_progress_step(&x->progress, x->source, mt_team_count(x->team));
     }
     mt_progress_end(&x->progress);
+    if (ok != 0 && mt_team_again(x->team))
+        return MT_EXIT_FAILURE; /* nothing to say yet */
     if (ok != 0 || !(x->comm = mt_team_finish(x->team))) {
         mt_cli_say("%s", x->why ? x->why : mt_team_why(x->team));
         return MT_EXIT_FAILURE;
@@ -477,9 +483,13 @@ static int live_ended(struct extract *x)
     return 0;
 }
 
+static int once_more(struct extract *x);
+
 static int run(struct extract *x)
 {
     int complete, code = analyse(x);
+    if (code && x->inputs.ends && mt_team_again(x->team))
+        code = once_more(x);
     if (code || !mt_team_reports())
         return code;
     if (x->live && (code = live_ended(x)) != 0)
@@ -532,10 +542,9 @@ static int check_inputs(const struct extract *x)
     return 0;
 }
 
-/* All but the options; the exit code. */
-static int open_all(struct extract *x, int argc, char **argv, const char *output)
+/* What follows from the options; the exit code. */
+static int prepare(struct extract *x, int argc, char **argv, const char *output)
 {
-    int code;
     x->options.transfers =
         x->sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x->more, MT_MORE_PLACEMENT);
     x->options.addresses = (x->sections & 1u << MT_ADDRESSES) != 0;
@@ -543,13 +552,18 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
         x->inputs.flags |= MT_SOURCE_REWIND;
     x->inputs.flags |= MT_SOURCE_HOST;
     x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
+    x->by_parts = mt_team_members() > 1 && !x->more.options.chosen;
     if (!mt_team_reports())
         x->more.options.chosen = 0; /* rank 0 has them to itself */
     mt_inputs_take(&x->inputs, argc, argv);
-    if ((code = check_inputs(x)) != 0)
-        return code;
-    if (mt_team_reports() && (code = mt_output_open(&x->out, output, &x->inputs)) != 0)
-        return code;
+    int code = check_inputs(x);
+    return code || !mt_team_reports() ? code : mt_output_open(&x->out, output, &x->inputs);
+}
+
+/* Opens the inputs and begins the analysis; the exit code. */
+static int open_all(struct extract *x)
+{
+    int code;
     if (!(x->source = x->live ? mt_inputs_live(&x->inputs, &code) : mt_inputs_source(&x->inputs, &code)))
         return code;
     mt_progress_init(&x->progress);
@@ -571,6 +585,26 @@ static int open_all(struct extract *x, int argc, char **argv, const char *output
     return MT_EXIT_FAILURE;
 }
 
+/* Members that read a part each found damage: each reads all, as one alone does, and finds what is whole. */
+static int once_more(struct extract *x)
+{
+    mt_team_free(x->team);
+    x->team = NULL;
+    mt_source_close(x->source);
+    x->inputs.ends = NULL;
+    x->nevents = 0;
+    int code = open_all(x);
+    return code ? code : analyse(x);
+}
+
+/* The inputs are opened in step: where all read a part, none may be missing. */
+static int open_together(struct extract *x)
+{
+    if (x->by_parts)
+        x->inputs.ends = x->ends = mt_team_split(x->inputs.paths, x->inputs.npaths);
+    return mt_team_agree(open_all(x));
+}
+
 static void close_all(struct extract *x)
 {
     mt_output_abandon(&x->out);
@@ -581,6 +615,7 @@ static void close_all(struct extract *x)
     free(x->streams);
     mt_extract_more_free(&x->more);
     mt_source_close(x->source);
+    mt_team_unsplit(x->ends, x->inputs.npaths);
     mt_filter_free(&x->filter);
     free(x->inputs.companions);
 }
@@ -611,8 +646,10 @@ int main(int argc, char **argv)
     if (code == 0)
         code = mt_formats_check(&x.formats, &x.sections, x.chosen, output, &x.inputs.flags);
     if (code == 0)
-        code = open_all(&x, argc, argv, output);
+        code = prepare(&x, argc, argv, output);
     code = mt_team_agree(code);
+    if (code == 0)
+        code = open_together(&x);
     mt_cli_quiet = 0;
     int together = code != 0;
     if (code == 0)

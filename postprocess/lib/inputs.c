@@ -80,6 +80,9 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
     if (!in->reader)
         return -1;
     mt_reader_set_stop(in->reader, stop);
+    if (in->ends)
+        mt_reader_set_ends(in->reader, in->ends);
+    in->ends = NULL;
     return 0;
 }
 

@@ -44,6 +44,8 @@ static inline int mt_stopped(const struct mt_stop *s)
 /* Waits until `fd` can be read: 1 yes, 0 stopped. Regular files never wait. */
 int mt_wait_readable(int fd, const struct mt_stop *stop);
 void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop);
+/* Records are not read but skipped: batches have their number and place. Before anything is read. */
+void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends);
 /* Between launches: 0 if the trace has come to its clean end, 1 if there is more, damage included. May wait.
  */
 int mt_reader_more(struct mt_reader *r);
@@ -71,6 +73,7 @@ struct mt_input {
     struct mt_host_reader
         *container; /* a container of kernels' accesses: no raw trace; companion is its own */
     int unknown;    /* live: whether it is raw or a container shows at its first byte */
+    const struct mt_launch_ends *ends; /* skip records, in the first pass */
     /* per pass */
     struct mt_reader *reader;
     int finished;             /* no further launch */

@@ -206,7 +206,8 @@ static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct
         launch_begins(m, in, b.kernel, next_launch(in));
         in->next_launch += in->companion && in->next_launch < in->companion->nlaunches;
     }
-    *item = (struct mt_item){.kind = MT_ITEM_BATCH, .records = b.records, .count = b.count};
+    *item =
+        (struct mt_item){.kind = MT_ITEM_BATCH, .records = b.records, .offset = b.offset, .count = b.count};
     hand_out(m, i, b.count, b.flags, item);
     return 1;
 }

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 20, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
+enum { BUFFER = 1 << 20, NAME_PIECE = 4096, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
 enum state { AT_SIZE, AT_NAME, AT_RECORDS, AT_END, AT_ERROR };
 
 struct mt_reader {
@@ -24,6 +24,8 @@ struct mt_reader {
     int begun; /* a batch of the launch under way was handed out */
     struct mt_intern names;
     struct mt_raw_record *own;
+    const struct mt_launch_ends *ends; /* of launches whose records are skipped, or NULL */
+    off_t start;                       /* with ends: file position of the trace */
 };
 
 struct mt_reader *mt_reader_open_fd(int fd, const char *name, int owned, const volatile sig_atomic_t *stop,
@@ -116,7 +118,8 @@ static int refill(struct mt_reader *r)
             mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name, "stopped while reading");
             return -1;
         }
-        ssize_t n = read(r->fd, r->buffer + r->end, BUFFER - r->end);
+        size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names are wanted */
+        ssize_t n = read(r->fd, r->buffer + r->end, r->end + room < BUFFER ? room : BUFFER - r->end);
         if (n > 0) {
             r->end += (size_t)n;
             return 1;
@@ -302,6 +305,42 @@ static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t 
     return count || b->flags ? 1 : -1;
 }
 
+void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends)
+{
+    r->ends = ends;
+    r->start = lseek(r->fd, 0, SEEK_CUR);
+}
+
+/* All records of the launch at once, unread. */
+static int skip_records(struct mt_reader *r, struct mt_batch *b)
+{
+    uint64_t at = r->base + r->pos, end = r->launch < r->ends->count ? r->ends->ends[r->launch] : 0;
+    if (end < at + MT_RAW_RECORD_SIZE || (end - at) % MT_RAW_RECORD_SIZE != 0) {
+        mt_error_set(&r->error, MT_E_CORRUPT, 0, at, r->name,
+                     "launch %llu does not end where it was found to end", (unsigned long long)r->launch);
+        r->state = AT_ERROR;
+        return -1;
+    }
+    *b = (struct mt_batch){.count = (size_t)((end - at) / MT_RAW_RECORD_SIZE - 1),
+                           .kernel = r->kernel,
+                           .launch = r->launch++,
+                           .offset = at,
+                           .flags = MT_BATCH_BEGIN | MT_BATCH_END};
+    r->state = AT_NAME;
+    if (end - r->base <= r->end) {
+        r->pos = (size_t)(end - r->base);
+        return 1;
+    }
+    r->base = end;
+    r->pos = r->end = 0;
+    if (lseek(r->fd, r->start + (off_t)end, SEEK_SET) >= 0)
+        return 1;
+    mt_error_set(&r->error, MT_E_SYSTEM, errno, end, r->name, "cannot go to byte %llu",
+                 (unsigned long long)end);
+    r->state = AT_ERROR;
+    return -1;
+}
+
 int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *batch,
                    struct mt_error *err)
 {
@@ -313,6 +352,8 @@ int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capac
         r->state = AT_END;
     if (rc < 0)
         r->state = AT_ERROR;
+    if (r->state == AT_RECORDS && r->ends && skip_records(r, batch) > 0)
+        return 1;
     if (r->state == AT_RECORDS && read_records(r, room, capacity, batch) > 0)
         return 1;
     if (r->state == AT_END)

@@ -182,8 +182,10 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
     s->flags = o->flags;
     m->ninputs = npaths;
     m->stop = (struct mt_stop){o->stop, &s->halt};
-    for (size_t i = 0; i < npaths; i++)
+    for (size_t i = 0; i < npaths; i++) {
         m->inputs[i].fd = -1;
+        m->inputs[i].ends = o->ends ? &o->ends[i] : NULL;
+    }
     if (open_inputs(s, paths, o, err) != 0)
         goto fail;
     for (size_t i = 0; i < npaths; i++) {

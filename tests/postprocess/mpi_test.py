@@ -52,6 +52,7 @@ def same(ranks, args, what):
     assert alone.returncode == together.returncode, (what, args, alone.returncode, together.returncode, together.stderr)
     assert alone.stdout == together.stdout, (what, args, together.stderr)
     assert alone.stdout or alone.returncode == 2
+    return alone
 
 
 def random_cases():
@@ -67,7 +68,7 @@ def big_case(folder):
     launches = []
     for k in range(12):
         base, size = 0x7F0000000000, rng.choice([4, 8, 16])
-        n = rng.choice([0, 1, 7, 20000, 60000])
+        n = rng.choice([0, 1, 7, 20000, 60000]) if k < 11 else 5000
         records = []
         for i in range(n):
             address = base + rng.randrange(1 << 20) // 4 * 4 if i % 5 else base + 65536 * rng.randrange(1, 9) - 4
@@ -79,6 +80,19 @@ def big_case(folder):
     for ranks in (1, 2, 4):
         same(ranks, [PROGRAM, path], "big, %d ranks" % ranks)
     return path
+
+
+def damaged(folder, path):
+    """What one alone makes of it: a record that cannot be, in the last rank's part; an end that is missing."""
+    with open(path, "rb") as f:
+        data = f.read()
+    for what, at, change in (("type", len(data) - 24 * 9, b"\x04\0\0\x70"), ("size", len(data) - 24 * 5, bytes(4)),
+                             ("end", len(data) - 3, b"abc"), ("cut", None, None)):
+        bad = os.path.join(folder, "bad-" + what)
+        with open(bad, "wb") as f:
+            f.write(data[:-30] if at is None else data[:at] + change + data[at + len(change):])
+        for ranks in (2, 3):
+            assert same(ranks, [PROGRAM, "-s", "quick", bad], what).returncode == 3
 
 
 def failures(folder, path):
@@ -112,6 +126,7 @@ def main():
         return 77
     folder = tempfile.mkdtemp(prefix="mt-mpi-")
     path = big_case(folder)
+    damaged(folder, path)
     failures(folder, path)
     shutil.rmtree(folder)
     random_cases()
