@@ -121,6 +121,7 @@ class Lines(Case):
             "-std c++17": ["-std=c++17"],
             "-std=c++17": ["-std=c++17"],
             "--expt-relaxed-constexpr --expt-extended-lambda --extended-lambda": [],
+            "-rdc=true --offload-new-driver": ["-fgpu-rdc"],
             "-ccbin g++-12": [],
             "-ccbin=g++": [],
             "-cudart shared": [],

@@ -88,6 +88,8 @@ static const struct rule rules[] = {
     {"-forward-unknown-to-host-compiler", DROP, NULL, NULL},
     {"-forward-unknown-to-host-linker", DROP, NULL, NULL},
     {"-allow-unsupported-compiler", DROP, NULL, NULL},
+    {"-offload-new-driver", DROP, NULL,
+     NULL}, /* its device link would lose the CPU image; mt-cc has its own */
     {"-restrict", DROP, NULL, NULL},
     {"-extra-device-vectorization", DROP, NULL, NULL},
     {"-display-error-number", DROP, NULL, NULL},
