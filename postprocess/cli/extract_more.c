@@ -232,7 +232,7 @@ int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm
                "source lines and variables are not known: the trace has no sites (compact traces "
                "of kernels have), or was read live");
     for (int i = 0; i < 2; i++)
-        if (x->notes[i][0])
+        if (x->notes[i][0] && !x->quiet)
             mt_cli_say("%s", x->notes[i]);
     return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? place(x, comm) : 0;
 }

@@ -164,6 +164,12 @@ function drawTables(section) {
     holder.setAttribute("data-table", name);
     clear(holder, rows.length ? virtualTable(rows, columns, name) : nothing(emptyTables[name] || "There are none."));
   }
-  section.append(el("div", {class: "tabs", role: "tablist"}, ...tabs), holder);
+  const bar = el("div", {class: "tabs", role: "tablist", on: {keydown(event) {
+    const step = {ArrowLeft: -1, ArrowRight: 1}[event.key], i = tabs.indexOf(document.activeElement);
+    if (!step || i < 0) return;
+    event.preventDefault();
+    tabs[(i + step + tabs.length) % tabs.length].focus();
+  }}}, ...tabs);
+  section.append(bar, holder);
   show(0);
 }

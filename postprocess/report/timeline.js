@@ -60,13 +60,19 @@ function rangeLines(r) {
   return [r.name || "(no name)", "range" + (r.domain ? " of " + r.domain : "") + ", thread " + r.thread, "took " + duration(r.end - r.begin) + ", began at " + duration(r.begin) + (r.open ? ", still open at the end" : "")];
 }
 
+// Would one long launch (the first one, which loads code, often is) leave nothing to see of most others?
+function hidden() {
+  const known = launches.filter((l) => l.known), times = known.map((l) => l.end - l.begin).sort((a, b) => a - b);
+  return launches.length <= 300 && times[times.length >> 1] < 0.003 * known.reduce((m, l) => Math.max(m, l.end), 1);
+}
+
 function drawTimeline(section) {
   const timed = launches.some((l) => l.known && l.end > l.begin);
   if (!launches.length && !copies.length) {
     section.append(nothing("There is no launch."));
     return;
   }
-  let order = !timed, model = timelineItems(order), view = [0, model.most], boxes = [];
+  let order = !timed || hidden(), model = timelineItems(order), view = [0, model.most], boxes = [];
   section.append(lead("Kernel launches by stream. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
     + (copies.some((c) => c.begin === null) ? " Copies without times stand where they came between launches." : "")
     + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));

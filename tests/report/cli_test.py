@@ -68,7 +68,8 @@ class CommandLine(Case):
 
     def test_output(self):
         out = os.path.join(self.dir, "r.html")
-        self.run_("mt-report", GOLDEN + "/worked-example.trace", "-o", out)
+        done = self.run_("mt-report", GOLDEN + "/worked-example.trace", "-o", out)
+        self.assertEqual(done.stderr, "", "what a raw trace cannot tell stands in the page")
         with open(out, encoding="utf-8") as f:
             first = f.read()
         self.assertTrue(first.startswith("<!DOCTYPE html>"))
