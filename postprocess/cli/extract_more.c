@@ -206,28 +206,29 @@ static int place(struct mt_extract_more *x, const struct mt_comm *c)
     return rc ? rc : mt_placement_solve(p);
 }
 
-/* Is any source line known where one is asked for? */
-static int has_lines(const struct mt_extract_more *x)
+/* Are results listed by source line, and none of these is known? */
+static int lacks_lines(const struct mt_extract_more *x)
 {
     const struct mt_more *m = &x->more;
     int found = mt_more_has_sites(m, MT_BY_LINE);
+    if (!m->lines.count[MT_BY_LINE] && !m->coalescing.count && !m->conflicts.count)
+        return 0;
     for (size_t i = 0; i < m->coalescing.count && !found; i++)
         found = m->coalescing.cells[i].line != 0;
     for (size_t i = 0; i < m->conflicts.count && !found; i++)
         found = mt_side_line(m->conflicts.list[i].side[0]) || mt_side_line(m->conflicts.list[i].side[1]);
-    return found;
+    return !found;
 }
 
 int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm)
 {
-    static const unsigned of_lines = 1u << MT_MORE_LINES | 1u << MT_MORE_COALESCING | 1u << MT_MORE_CONFLICTS;
     if (!x->options.chosen)
         return 0;
     if (mt_more_finish(&x->more) != 0)
         return -1;
     if (mt_extract_more_has(x, MT_MORE_COALESCING) && !mt_more_has_masks(&x->more))
         strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have)");
-    if (x->options.chosen & of_lines && comm->records && !has_lines(x))
+    if (lacks_lines(x))
         strcpy(x->notes[1],
                "source lines and variables are not known: the trace has no sites (compact traces "
                "of kernels have), or was read live");
