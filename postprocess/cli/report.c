@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
-enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14 };
+enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
 
 static const char help[] =
     "Usage: mt-report [OPTION]... TRACE...\n"
@@ -60,7 +60,7 @@ struct make {
     struct mt_comm_options options;
     struct mt_output out;
     const char *output, *from, *title;
-    int no_source, quick;
+    int no_source, quick, more_option;
     struct mt_source *source;
     struct mt_comm comm;
     struct mt_buffers buffers;
@@ -108,6 +108,7 @@ static int take_option(struct make *m, int o)
     case MT_OPT_SAMPLE:
     case MT_OPT_DEVICES:
     case MT_OPT_TOP:
+        m->more_option = 1;
         return mt_extract_more_option(&m->more, o, optarg);
     case OPT_SAME:
         m->options.local = strcmp(optarg, "local") == 0;
@@ -125,6 +126,13 @@ static int take_option(struct make *m, int o)
     }
 }
 
+/* Was anything asked for that only traces can answer? */
+static int of_traces(const struct make *m)
+{
+    return m->filter.kernels_text || m->filter.supersteps_text || m->options.local || m->options.strict ||
+           m->inputs.flags || m->inputs.ncompanions || m->quick || m->more_option;
+}
+
 static int parse(struct make *m, int argc, char **argv)
 {
     int rc = 0, o;
@@ -132,6 +140,10 @@ static int parse(struct make *m, int argc, char **argv)
         rc = take_option(m, o);
     if (rc == 0 && m->from && optind < argc)
         rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
+    if (rc == 0 && m->from && of_traces(m))
+        rc = mt_cli_usage(
+            "a comm.json has its figures already: give filters and analyses to mt-extract, not along "
+            "with --from");
     return rc;
 }
 
@@ -341,6 +353,8 @@ static int from_traces(struct make *m)
         return code;
     int input = mt_inputs_finish(m->source, &complete);
     code = fill(m);
+    if (m->report.launches.n > MANY_LAUNCHES)
+        mt_cli_say("%zu launches make a large page; --supersteps shows a part of them", m->report.launches.n);
     return code ? code : input;
 }
 

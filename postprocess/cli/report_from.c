@@ -106,33 +106,6 @@ static void kernel_section(struct reading *x, json_t *section, const char *name,
     }
 }
 
-static int part_order(const void *a, const void *b)
-{
-    const struct mt_report_part *p = a, *q = b;
-    if (p->superstep != q->superstep)
-        return p->superstep < q->superstep ? -1 : 1;
-    return p->key < q->key ? -1 : p->key > q->key;
-}
-
-/* Parts of the two kinds of volume, put together. */
-static void merge_parts(struct mt_report_part *p, size_t *n)
-{
-    size_t kept = 0;
-    if (*n)
-        qsort(p, *n, sizeof *p, part_order);
-    for (size_t i = 0; i < *n; i++) {
-        if (kept == 0 || part_order(&p[kept - 1], &p[i]) != 0) {
-            p[kept++] = p[i];
-            continue;
-        }
-        p[kept - 1].volume.load += p[i].volume.load;
-        p[kept - 1].volume.store += p[i].volume.store;
-        p[kept - 1].volume.comm_load += p[i].volume.comm_load;
-        p[kept - 1].volume.comm_store += p[i].volume.comm_store;
-    }
-    *n = kept;
-}
-
 /* CCV, CDV (ctas), SCV, SDV. Launches without a kernel section come from here. */
 static void part_section(struct reading *x, json_t *section, const char *name, int comm, int ctas)
 {
@@ -172,8 +145,8 @@ static void settle_launches(struct reading *x)
 {
     struct mt_report *r = x->r;
     size_t cta = 0, sm = 0;
-    merge_parts(r->ctas.at, &r->ctas.n);
-    merge_parts(r->sms.at, &r->sms.n);
+    r->ctas.n = mt_report_merge_parts(r->ctas.at, r->ctas.n);
+    r->sms.n = mt_report_merge_parts(r->sms.at, r->sms.n);
     if (r->launches.n)
         qsort(r->launches.at, r->launches.n, sizeof *r->launches.at, launch_order);
     for (size_t i = 0; i < r->launches.n; i++) {

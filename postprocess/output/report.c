@@ -72,33 +72,6 @@ static void add_actor(struct mt_report_volume *v, const struct mt_actor *a)
     v->comm_store += a->comm_store;
 }
 
-static int part_order(const void *a, const void *b)
-{
-    const struct mt_report_part *x = a, *y = b;
-    if (x->superstep != y->superstep)
-        return x->superstep < y->superstep ? -1 : 1;
-    return x->key < y->key ? -1 : x->key > y->key;
-}
-
-static void merge_parts(struct mt_report_part *parts, size_t from, size_t *n)
-{
-    size_t kept = from;
-    if (*n > from)
-        qsort(parts + from, *n - from, sizeof *parts, part_order);
-    for (size_t i = from; i < *n; i++) {
-        struct mt_report_part *last = &parts[kept - (kept > from)];
-        if (kept == from || last->key != parts[i].key) {
-            parts[kept++] = parts[i];
-            continue;
-        }
-        last->volume.load += parts[i].volume.load;
-        last->volume.store += parts[i].volume.store;
-        last->volume.comm_load += parts[i].volume.comm_load;
-        last->volume.comm_store += parts[i].volume.comm_store;
-    }
-    *n = kept;
-}
-
 static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t superstep)
 {
     const struct mt_comm_launch *l = &c->launches[superstep];
@@ -122,8 +95,10 @@ static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t su
         add_actor(&sm->volume, a);
         add_actor(&launch->volume, a);
     }
-    merge_parts(r->ctas.at, ctas, &r->ctas.n);
-    merge_parts(r->sms.at, sms, &r->sms.n);
+    if (l->end > l->first) {
+        r->ctas.n = ctas + mt_report_merge_parts(r->ctas.at + ctas, r->ctas.n - ctas);
+        r->sms.n = sms + mt_report_merge_parts(r->sms.at + sms, r->sms.n - sms);
+    }
     launch->ctas = (uint32_t)(r->ctas.n - ctas);
     launch->sms = (uint32_t)(r->sms.n - sms);
     return 0;

@@ -118,6 +118,8 @@ int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r);
 int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis, size_t naxis);
 /* report_parts.c: volumes by CTA and SM. */
 int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r);
+/* Puts parts in the order of supersteps and keys, and equal ones together; how many are left. */
+size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n);
 /* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
 uint64_t *mt_report_axis(const struct mt_report *r, size_t *n);
 /* The place of a key in the axis. */

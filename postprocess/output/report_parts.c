@@ -53,7 +53,7 @@ static int part_order(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static size_t merge(struct mt_report_part *parts, size_t n)
+size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
 {
     size_t kept = 0;
     if (n)
@@ -109,7 +109,7 @@ static int write_parts(struct mt_json *j, const char *name, const struct mt_repo
             p[i].key = mt_report_place(axis, naxis, p[i].key);
         most = p[i].superstep > most ? p[i].superstep : most;
     }
-    n = merge(p, n);
+    n = mt_report_merge_parts(p, n);
     while (n > MOST_PARTS) {
         int steps = !axis || (naxis / bin <= SMALL_AXIS && most / step_bin > 0);
         for (size_t i = 0; i < n; i++) {
@@ -117,7 +117,7 @@ static int write_parts(struct mt_json *j, const char *name, const struct mt_repo
             p[i].key /= 2u - (unsigned)steps;
         }
         *(steps ? &step_bin : &bin) *= 2;
-        n = merge(p, n);
+        n = mt_report_merge_parts(p, n);
     }
     mt_json_object(j, name, 1);
     mt_json_u64(j, "bin", bin);

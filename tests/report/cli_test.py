@@ -60,7 +60,8 @@ class CommandLine(Case):
     def test_help_and_usage(self):
         self.assertIn("Usage: mt-report", self.run_("mt-report", "--help").stdout)
         self.assertIn("mt-report (memtrace)", self.run_("mt-report", "--version").stdout)
-        for args in ([], ["--nonsense"], ["--from", "x.json", "trace"], ["--same-cta=far", "x"], [self.dir + "/none"],
+        for args in ([], ["--nonsense"], ["--from", "x.json", "trace"], ["--from", "x.json", "-k", "k"], ["--from", "x.json", "-t", "1"],
+                     ["--from", "x.json", "--strict"], ["--from", "x.json", "--no-host"], ["--from", "x.json", "--quick"], ["--from", "x.json", "--sample=2"], ["--same-cta=far", "x"], [self.dir + "/none"],
                      ["--from", self.dir + "/none.json"], ["-k", "("], ["-o", "/nowhere/r.html", GOLDEN + "/stride.trace"]):
             done = self.run_("mt-report", *args, code=2)
             self.assertEqual(done.stdout, "")
