@@ -233,6 +233,30 @@ def usage(program, path):
           ["KDV", "sharing", "conflicts"])
 
 
+def long(program, folder):
+    """Thousands of lines, so that what keeps their order is grown and put together anew: beside a plain list by last use."""
+    rng = random.Random(3)
+    records, recent, histogram, cold = [], [], {}, 0
+    for i in range(30000):
+        line = rng.randrange(4000) if rng.random() < 0.5 else i // 10 % 3000
+        records.append(traces.record(0, traces.LOAD, 8, 0x100000 + 128 * line, (rng.randrange(5), 0, 0)))
+        if line in recent:
+            distance = recent.index(line)
+            recent.remove(line)
+            bucket = str(0 if distance == 0 else 2 ** (distance.bit_length() - 1))
+            histogram[bucket] = histogram.get(bucket, 0) + 1
+        else:
+            cold += 1
+        recent.insert(0, line)
+    path = write(folder, "long", [("k", records[:20000]), ("k", records[20000:])])
+    steps = extract(program, [path])[1]["reuse"]["kernels"]["k"].values()
+    got = {}
+    for step in steps:
+        for bucket, n in step["device"]["histogram"].items():
+            got[bucket] = got.get(bucket, 0) + n
+    check("distances among thousands of lines", got == histogram and sum(s["device"]["cold"] for s in steps) == cold)
+
+
 def error_bound(program, folder):
     """What --sample states as standard errors holds within four of them, on lines of very different use."""
     rng = random.Random(5)
@@ -264,6 +288,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="mt-more-") as folder:
         usage(program, by_hand(program, folder))
         as_text(program, folder)
+        long(program, folder)
         error_bound(program, folder)
     failed = 0
     with Pool(min(4, os.cpu_count() or 1)) as pool:
