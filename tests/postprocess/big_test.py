@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Regular traces of millions of records against figures computed by hand. usage: big_test.py BIN_FOLDER GEN_TRACE"""
 import json
+import os
 import subprocess
 import sys
 
-BIN, GEN = sys.argv[1:3]
+BIN, GEN = sys.argv[1:3]  # --memory: memory does not grow with the records
 
 
 def extract(pattern, records, *options):
@@ -57,7 +58,30 @@ def single_bytes():
     assert totals(got["KCV"]) == {"0": (0, n), "1": (3 * n, 0)}
 
 
+def peak(launches):
+    """Records read from a pipe, and the most memory that mt-extract had (KiB)."""
+    gen = subprocess.Popen([GEN, "matmul", str((launches - 1) * (65 << 20) + 1)], stdout=subprocess.PIPE)
+    out = subprocess.Popen([BIN + "/mt-extract", "-s", "quick", "--threads=2", "-"], stdin=gen.stdout,
+                           stdout=subprocess.PIPE)
+    gen.stdout.close()
+    text = out.stdout.read()
+    _, status, usage = os.wait4(out.pid, 0)
+    assert gen.wait() == 0 and status == 0
+    return json.loads(text)["records"], usage.ru_maxrss
+
+
+def memory():
+    """Three times the records over the same bytes: the same memory, but for the CTAs of two launches."""
+    records, small = peak(1)
+    assert records == 65 << 20
+    records, big = peak(3)
+    assert records == 3 * (65 << 20)
+    assert big < 1.2 * small, (small, big)
+
+
 stencil()
 matmul()
 single_bytes()
+if "--memory" in sys.argv:
+    memory()
 print("stencil, matmul and single bytes: volumes and transfers as computed by hand")

@@ -79,6 +79,7 @@ def big_case(folder):
         f.write(traces.trace(launches))
     for ranks in (1, 2, 4):
         same(ranks, [PROGRAM, path], "big, %d ranks" % ranks)
+    same(2, [PROGRAM, "-s", "KCV,transfers,sharing,placement", path], "with further sections")
     return path
 
 
