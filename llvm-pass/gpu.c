@@ -1,5 +1,6 @@
 /* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and lets the
  * record calls have their launch's context. */
+#include "options.h"
 #include "unit.h"
 #include <string.h>
 #include <llvm-c/Linker.h>
@@ -8,7 +9,8 @@ int mt_unit_link_gpu(struct mt_unit *u)
 {
     if (!mt_unit_needs_gpu_runtime(u))
         return 0;
-    LLVMModuleRef runtime = mt_load_bitcode(u, "gpu-device.bc");
+    LLVMModuleRef runtime =
+        mt_load_bitcode(u, mt_pass_options.gpu_runtime ? mt_pass_options.gpu_runtime : "gpu-device.bc");
     if (!runtime)
         return -1;
     LLVMSetTarget(runtime, LLVMGetTarget(u->module));

@@ -139,6 +139,15 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->host_stack, value, why);
     if (IS("host-functions"))
         return set_regex(&o->host_functions, value, why);
+    if (IS("gpu-runtime")) {
+        if (*value != '/') {
+            *why = "expected the full path of a bitcode file";
+            return -1;
+        }
+        free(o->gpu_runtime);
+        o->gpu_runtime = strdup(value);
+        return 0;
+    }
     if (IS("cpu")) {
         if (!*value) {
             *why = "expected a CPU name as in -march";

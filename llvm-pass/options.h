@@ -17,13 +17,14 @@ struct mt_off_range {
 enum mt_host_tracing { MT_HOST_TRACE_OFF, MT_HOST_TRACE_ON, MT_HOST_TRACE_ATOMIC };
 
 struct mt_pass_options {
-    char *kernels;   /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
-    char *exclude;   /* and not these */
-    uint32_t only;   /* bit per enum mt_access_type; 0 = all */
-    int strip_debug; /* line tables were turned on by us: remove all debug info after the pass */
-    int cpu_image;   /* 1 (default): emit the CPU image */
-    int gpu_trace;   /* 1 (default): instrument the GPU's code */
-    int lockstep;    /* enum mt_lockstep (modes.h): what the CPU device runs in step */
+    char *kernels;     /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
+    char *exclude;     /* and not these */
+    uint32_t only;     /* bit per enum mt_access_type; 0 = all */
+    int strip_debug;   /* line tables were turned on by us: remove all debug info after the pass */
+    int cpu_image;     /* 1 (default): emit the CPU image */
+    int gpu_trace;     /* 1 (default): instrument the GPU's code */
+    char *gpu_runtime; /* bitcode with the GPU's record functions; NULL: that of runtime/device */
+    int lockstep;      /* enum mt_lockstep (modes.h): what the CPU device runs in step */
     int verbose;
     int rdc;              /* -fgpu-rdc: device code of several files is linked into one program */
     int host;             /* enum mt_host_tracing: trace the host's accesses, too */
@@ -39,7 +40,7 @@ extern struct mt_pass_options mt_pass_options;
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
  * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off|cta), count
  * (on|off|only), verbose (on|off), rdc (on|off), cpu, host (on|off|atomic), host-stack (on|off),
- * host-functions (a regex). */
+ * host-functions (a regex), gpu-runtime (a file; for benchmarks). */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);
 /* Reads MEMTRACE_PASS_OPTIONS: key=value separated by ';', and off=FILE:FIRST-LAST. For opt, where no AST

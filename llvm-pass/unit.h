@@ -165,7 +165,8 @@ LLVMTypeRef mt_type_ptr(const struct mt_unit *u);
 LLVMTypeRef mt_type_int(const struct mt_unit *u, unsigned bits);
 /* A function declaration in `module`, made if absent. */
 LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type);
-/* Reads a bitcode file that lies beside the plugin (lib/memtrace/NAME); NULL after a diagnostic. */
+/* Reads a bitcode file: a full path, or what lies beside the plugin (lib/memtrace/NAME). NULL after a
+ * diagnostic. */
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name);
 void mt_diag(struct mt_unit *u, LLVMValueRef inst, enum mt_severity severity, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -99,7 +99,10 @@ LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
     /* Bodies are read when they are linked. The module owns the buffer, also of a file that is no bitcode. */
     char path[PATH_MAX];
     const char *self = mt_shim_self(), *slash = strrchr(self, '/');
-    snprintf(path, sizeof path, "%.*smemtrace/%s", slash ? (int)(slash + 1 - self) : 0, self, name);
+    if (*name == '/')
+        snprintf(path, sizeof path, "%s", name);
+    else
+        snprintf(path, sizeof path, "%.*smemtrace/%s", slash ? (int)(slash + 1 - self) : 0, self, name);
     LLVMMemoryBufferRef buffer;
     char *message = NULL;
     if (LLVMCreateMemoryBufferWithContentsOfFile(path, &buffer, &message)) {

@@ -22,14 +22,14 @@ def relative(companion):
     return translate
 
 
-def contents(result, stream=0):
+def contents(result, stream=0, sm=True):
     """Per launch: kernel, and per CTA a multiset of (SM, type, size, place)."""
     place = relative(result.companion(0))
     out = []
     for launch in result.trace(stream):
         ctas = {}
-        for sm, kind, size, address, cta in launch.records():
-            ctas.setdefault(cta, Counter())[sm, kind, size, place(address)] += 1
+        for number, kind, size, address, cta in launch.records():
+            ctas.setdefault(cta, Counter())[number if sm else 0, kind, size, place(address)] += 1
         out.append((launch.kernel, ctas))
     return out
 
@@ -103,19 +103,20 @@ def channel_reset(world):
          [{(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(4)}] * 4)
 
 
-def figures(world, result):
+def figures(world, result, sm=True):
     """comm.json with addresses as places in allocations: those themselves differ from run to run. Operations of one launch
     on an address stand in the order of the trace, which is not that of the threads: sorted."""
     place = relative(result.companion(0))
 
     def same_everywhere(value):
         if isinstance(value, dict):
-            return {same_everywhere(k): same_everywhere(v) for k, v in value.items()}
+            return {same_everywhere(k): same_everywhere(v) for k, v in value.items() if sm or k != "smid"}
         if isinstance(value, list):
             return sorted(map(same_everywhere, value), key=lambda v: json.dumps(v, sort_keys=True))
         return str(place(int(value, 0))) if isinstance(value, str) and value.startswith("0x") else value
     comm = world.extract([result.path(s) for s in result.streams()])
-    del comm["inputs"]
+    for section in ["inputs"] + ([] if sm else ["SCV", "SDV"]):
+        del comm[section]
     return same_everywhere(comm)
 
 

@@ -94,7 +94,7 @@ class World:
         command = [command] if isinstance(command, str) else command
         folder = folder or self.folder("run")
         env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
-        env.update(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", **self.variables)
+        env.update({"MEMTRACE_DIR": folder, "MEMTRACE_DEVICE": "cpu", **self.variables})
         if not traced:
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})
