@@ -43,6 +43,45 @@ static void qualify(struct mt_asm_body *l, LLVMValueRef access, unsigned bytes)
         LLVMSetVolatile(access, 1);
 }
 
+/* Must the vector stay in one piece? A GPU moves up to 16 aligned bytes at once, and code counts on that that
+ * publishes a value beside its flag (CUB's look-back): where other threads are meant to see the access, one
+ * access it is. */
+static int is_whole(const struct mt_asm_body *l, unsigned n, unsigned bits)
+{
+    return n > 1 && n * bits <= 128 &&
+           (ordering_of(l->s, LLVMAtomicOrderingNotAtomic) != LLVMAtomicOrderingNotAtomic ||
+            mt_asm_has(l->s, "cg") || mt_asm_has(l->s, "cv") || mt_asm_has(l->s, "wt"));
+}
+
+static void qualify_whole(struct mt_asm_body *l, LLVMValueRef access, unsigned bytes)
+{
+    qualify(l, access, bytes);
+    if (LLVMGetOrdering(access) == LLVMAtomicOrderingNotAtomic)
+        LLVMSetOrdering(access, LLVMAtomicOrderingMonotonic);
+}
+
+static void load_whole(struct mt_asm_body *l, LLVMValueRef p, unsigned n, unsigned bits, LLVMValueRef *parts)
+{
+    LLVMValueRef all = LLVMBuildLoad2(l->b, mt_asm_int(l, n * bits), p, "");
+    qualify_whole(l, all, n * bits / 8);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef shifted = LLVMBuildLShr(l->b, all, mt_asm_const(l, n * bits, i * bits), "");
+        parts[i] = LLVMBuildTrunc(l->b, shifted, mt_asm_int(l, bits), "");
+    }
+}
+
+static void store_whole(struct mt_asm_body *l, LLVMValueRef p, unsigned n, unsigned bits, LLVMValueRef *parts)
+{
+    LLVMTypeRef type = mt_asm_int(l, n * bits);
+    LLVMValueRef all = LLVMConstNull(type);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef wide = LLVMBuildZExt(l->b, parts[i], type, "");
+        wide = LLVMBuildShl(l->b, wide, mt_asm_const(l, n * bits, i * bits), "");
+        all = LLVMBuildOr(l->b, all, wide, "");
+    }
+    qualify_whole(l, LLVMBuildStore(l->b, all, p), n * bits / 8);
+}
+
 /* Element i of a vector operand, or the operand itself when there is one lane. */
 static const struct mt_asm_operand *lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
                                          unsigned lanes, unsigned i)
@@ -66,7 +105,10 @@ static int lower_ld(struct mt_asm_body *l)
     LLVMValueRef loaded[8];
     if (!p)
         return -1;
-    for (unsigned i = 0; i < n; i++) {
+    int whole = is_whole(l, n, t.bits * t.lanes);
+    if (whole)
+        load_whole(l, p, n, t.bits * t.lanes, loaded);
+    for (unsigned i = 0; !whole && i < n; i++) {
         loaded[i] = LLVMBuildLoad2(l->b, type, element(l, p, type, i), "");
         qualify(l, loaded[i], t.bits * t.lanes / 8);
         if (n > 1)
@@ -105,6 +147,8 @@ static int lower_st(struct mt_asm_body *l)
         return -1;
     LLVMValueRef p = mt_asm_address(l, &l->s->operands[0], mt_asm_is_shared(l->s));
     unsigned bits = t.bits * t.lanes;
+    LLVMValueRef parts[8];
+    int whole = is_whole(l, n, bits);
     for (unsigned i = 0; p && i < n; i++) {
         const struct mt_asm_operand *from = lane(l, &l->s->operands[1], n, i);
         LLVMValueRef v = NULL;
@@ -116,11 +160,16 @@ static int lower_st(struct mt_asm_body *l)
         }
         if (!v)
             return -1;
+        parts[i] = v;
+        if (whole)
+            continue;
         LLVMValueRef store = LLVMBuildStore(l->b, v, element(l, p, LLVMTypeOf(v), i));
         qualify(l, store, bits / 8);
         if (n > 1)
             mt_asm_mark(l, store, MT_STORE, i ? 0 : n * bits / 8);
     }
+    if (p && whole)
+        store_whole(l, p, n, bits, parts);
     return p ? 0 : -1;
 }
 

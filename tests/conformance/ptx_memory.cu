@@ -322,4 +322,45 @@ ROW("atom.cas.b128", "8 CTAs of 64 threads add a number of 128 bits")
     r.check(p.h->low == 0 && p.h->high == 512 * 3 + 256, "%llx, %llx", p.h->high, p.h->low);
     r.at_least(conf::ATOMIC, 512, 16);
 }
+// One thread writes pairs that belong together, others look: they must never see half of one.
+struct alignas(16) quad {
+    u32 part[4];
+};
+static __global__ void publish(quad *p, u32 *torn, u32 rounds)
+{
+    if (threadIdx.x)
+        return;
+    if (blockIdx.x == 0) {
+        for (u32 i = 1; i <= rounds; i++) {
+            asm volatile("st.relaxed.gpu.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(i), "r"(~i) : "memory");
+            asm volatile("st.relaxed.gpu.v4.u32 [%0], {%1, %2, %2, %1};" ::"l"(p + 1), "r"(i), "r"(~i)
+                         : "memory");
+        }
+        return;
+    }
+    u32 a, b, c, d, bad = 0;
+    for (u32 i = 0; i < rounds; i++) {
+        asm volatile("ld.relaxed.gpu.v2.u32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "l"(p) : "memory");
+        bad += a != ~b;
+        asm volatile("ld.relaxed.gpu.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                     : "l"(p + 1)
+                     : "memory");
+        bad += a != ~b || c != b || d != a;
+    }
+    *torn = bad;
+}
+ROW("ld.relaxed.v2.u32, ld.relaxed.v4.u32, st.relaxed", "another CTA sees all of a vector or nothing of it")
+{
+    const int rounds = 20000;
+    conf::buffer<quad> p(r, 2, [](long i) { return i ? quad{{0, ~0u, ~0u, 0}} : quad{{0, ~0u, 0, 0}}; });
+    conf::buffer<u32> torn(r, 1);
+    publish<<<2, 32>>>(p, torn, rounds);
+    torn.is([](long) { return 0; });
+    r.loads(rounds, 8);
+    r.loads(rounds, 16);
+    r.stores(rounds, 8);
+    r.stores(rounds, 16);
+    r.stores(1, 4);
+}
 CONF_MAIN
