@@ -103,7 +103,7 @@ function drawStrides(section) {
     nodes.append("text").attr("y", (n) => n.r > 23 ? 0 : 4).text(strideLabel).style("font-size", (n) => Math.min(12, (2 * n.r - 5) / (0.6 * strideLabel(n).length)) + "px");
     nodes.filter((n) => n.r > 23).append("text").attr("class", "small").attr("y", 12).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
     const key2 = buffers.slice(0, 10).map((b) => el("span", {}, el("i", {style: "background:" + (b === null ? theme.muted : palette[buffers.indexOf(b) % palette.length])}), bufferName({buffer: b, size: model.nodes.find((n) => n.buffer === b).size})));
-    clear(legend, el("span", {}, "white: loads, gray: stores, double ring: atomics; number: stride in bytes; rim: buffer"), ...key2);
+    clear(legend, el("span", {}, "open: loads, filled: stores, double ring: atomics; number: stride in bytes; rim: buffer"), ...key2);
   }
   const legend = el("div", {class: "legend"});
   const choice = data.lane_graph ? segments("Strides", [["graph", "From access to access"], ["lane_graph", "From lane to lane"]], "graph", (v) => {
