@@ -16,6 +16,13 @@
 #include <string.h>
 #include <time.h>
 
+__global__ void random_gather(const int *index, const float *in, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = in[index[i]];
+}
+
 static double seconds()
 {
     struct timespec t;
@@ -41,6 +48,8 @@ static void launch(const char *kernel, char *const *d, int step)
         histogram_global<<<ctas, 256>>>((unsigned char *)d[0], (unsigned *)d[1], bytes);
     else if (!strcmp(kernel, "histogram_shared"))
         histogram_shared<<<ctas, 256>>>((unsigned char *)d[0], (unsigned *)d[1], bytes);
+    else if (!strcmp(kernel, "random_gather"))
+        random_gather<<<elements / 256, 256>>>((int *)d[0], (float *)d[1], (float *)d[2], elements);
     else {
         fprintf(stderr, "device: no kernel %s\n", kernel);
         exit(2);
@@ -66,6 +75,12 @@ int main(int argc, char **argv)
     }
     if (!strncmp(argv[1], "histogram", 9))
         CHECK(cudaMemcpy(d[0], random.data(), random.size(), cudaMemcpyHostToDevice));
+    if (!strcmp(argv[1], "random_gather")) {
+        std::vector<int> index(elements);
+        for (int &i : index)
+            i = (next_random(&seed) << 16 ^ next_random(&seed)) % elements;
+        CHECK(cudaMemcpy(d[0], index.data(), index.size() * sizeof index[0], cudaMemcpyHostToDevice));
+    }
     launch(argv[1], d, 0);
     CHECK(cudaDeviceSynchronize());
     double begin = seconds();

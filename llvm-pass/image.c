@@ -139,13 +139,32 @@ static LLVMValueRef sites_table(struct mt_lowering *l)
                .column = s->column,
                .op = s->op,
                .size = s->size,
-               .align = s->align};
+               .align = s->align,
+               .loop = s->loop};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
     LLVMValueRef t = rows ? table(l, "mt.sites", rows, l->u->nsites) : NULL;
+    free(rows);
+    return t;
+}
+
+static LLVMValueRef loops_table(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->u->nloops + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->u->nloops; i++) {
+        struct {
+#define MT_IMAGE_LOOP DECLARE
+#include "../runtime/cpu/image.def"
+        } v = {.parent = l->u->loops[i]};
+        struct row r = {.n = 0};
+#define MT_IMAGE_LOOP EMIT
+#include "../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.loops", rows, l->u->nloops) : NULL;
     free(rows);
     return t;
 }
@@ -241,7 +260,9 @@ void mt_image_tables(struct mt_lowering *l)
            .shared_size = u->shared_size,
            .shared = l->shared,
            .site_base = l->site_base,
-           .arch = (uint32_t)architecture_of(u)};
+           .arch = (uint32_t)architecture_of(u),
+           .loops = loops_table(l),
+           .nloops = u->nloops};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
 #include "../runtime/cpu/image.def"

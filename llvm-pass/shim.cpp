@@ -5,12 +5,14 @@
 #include "pass.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/CaptureTracking.h"
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/InlineAsm.h"
@@ -324,6 +326,27 @@ int mt_shim_asm_memory(LLVMValueRef asm_call)
                 return 1;
     }
     return 0;
+}
+
+unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
+                       uint32_t **parents)
+{
+    DominatorTree tree(*unwrap<Function>(function));
+    LoopInfo info(tree);
+    auto loops = info.getLoopsInPreorder();
+    DenseMap<const Loop *, uint32_t> number;
+    *parents = loops.empty() ? nullptr : static_cast<uint32_t *>(malloc(loops.size() * sizeof **parents));
+    if (!*parents) {
+        std::fill_n(innermost, n, 0u);
+        return 0;
+    }
+    for (unsigned i = 0; i < loops.size(); i++) {
+        number[loops[i]] = i + 1;
+        (*parents)[i] = number.lookup(loops[i]->getParentLoop());
+    }
+    for (unsigned i = 0; i < n; i++)
+        innermost[i] = number.lookup(info.getLoopFor(unwrap<Instruction>(list[i])->getParent()));
+    return loops.size();
 }
 
 const char *mt_shim_self(void)

@@ -72,6 +72,11 @@ LLVMValueRef mt_shim_behind_invoke(LLVMValueRef invoke);
 int mt_shim_private_slot(LLVMValueRef pointer);
 /* 1 if the inline asm reads or writes memory that its operands do not show, or by an indirect operand. */
 int mt_shim_asm_memory(LLVMValueRef asm_call);
+/* The loops of a function, outer ones before inner ones. innermost[i] is that of list[i], counted from 1, 0:
+ * none. Returns how many there are; *parents, to be freed, is the loop around each, or 0 (NULL: none, or no
+ * memory). */
+unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
+                       uint32_t **parents);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

@@ -36,7 +36,8 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
                                            .column = place.column,
                                            .op = op,
                                            .size = size,
-                                           .align = align};
+                                           .align = align,
+                                           .loop = u->loop};
     return u->nsites++;
 }
 

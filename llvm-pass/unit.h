@@ -36,7 +36,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align;
+    uint32_t line, column, op, size, align, loop;
 };
 
 struct mt_note {
@@ -55,6 +55,9 @@ struct mt_unit {
     unsigned nkernels;
     struct mt_site *sites;
     unsigned nsites, sites_cap;
+    uint32_t *loops; /* the loop around each, counted from 1, or 0 */
+    unsigned nloops;
+    uint32_t loop; /* of the sites that are added next */
     struct mt_note *notes;
     unsigned nnotes, notes_cap;
     uint64_t shared_size; /* of the CPU image */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 5u
+#define MT_IMAGE_VERSION 6u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
 #define MT_PAYLOAD_LIST "MTCPUIMN"  /* several: each a u64 with its size, its bytes, and zeros up to 8 */
@@ -63,6 +63,10 @@ struct mt_image_param {
 };
 #define MT_IMAGE_SITE MT_F
 struct mt_image_site {
+#include "image.def"
+};
+#define MT_IMAGE_LOOP MT_F
+struct mt_image_loop {
 #include "image.def"
 };
 #define MT_IMAGE_VAR MT_F

@@ -3,16 +3,18 @@
  * between two waits. */
 #include "warps.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define LANES 32u
 #define ADDRESSES (MT_WARPS_RUNS * 8u) /* room for those of uneven runs */
-#define DONE UINT64_MAX
 
 struct mt_warps {
     mt_warps_take take;
     void *ctx;
     uint64_t cta;
+    const struct mt_places *places;
     uint32_t smid, site_base;
+    uint32_t depth; /* of places */
     size_t runs, addresses;
     uint64_t accesses;
     struct mt_access_run run[MT_WARPS_RUNS];
@@ -26,6 +28,32 @@ struct phase {
     size_t count[LANES];
 };
 
+struct mt_places *mt_places_new(const struct mt_image_site *sites, uint32_t nsites,
+                                const struct mt_image_loop *loops, uint32_t nloops)
+{
+    struct mt_places *all = nloops ? calloc(1, sizeof *all + nsites * sizeof *all->place) : NULL;
+    uint32_t *first = all ? malloc((nloops + 1) * sizeof *first) : NULL;
+    if (!first) {
+        free(all);
+        return NULL;
+    }
+    for (uint32_t i = nsites; i-- > 0;) /* the lowest site of each comes last */
+        for (uint32_t l = sites[i].loop; l; l = loops[l - 1].parent)
+            first[l] = i;
+    all->count = nsites;
+    for (uint32_t i = 0; i < nsites; i++) {
+        struct mt_place *p = &all->place[i];
+        uint32_t chain[64], n = 0;
+        for (uint32_t l = sites[i].loop; l && n < sizeof chain / sizeof *chain; l = loops[l - 1].parent)
+            chain[n++] = first[l];
+        for (; n && p->depth < MT_PLACE_DEPTH; n--)
+            p->first[p->depth++] = chain[n - 1];
+        all->depth = p->depth > all->depth ? p->depth : all->depth;
+    }
+    free(first);
+    return all;
+}
+
 struct mt_warps *mt_warps_new(void)
 {
     struct mt_warps *w = malloc(sizeof *w);
@@ -33,7 +61,8 @@ struct mt_warps *mt_warps_new(void)
         w->take = NULL;
         w->runs = w->addresses = 0;
         w->accesses = w->cta = 0;
-        w->smid = w->site_base = 0;
+        w->smid = w->site_base = w->depth = 0;
+        w->places = NULL;
     }
     return w;
 }
@@ -43,9 +72,12 @@ void mt_warps_free(struct mt_warps *w)
     free(w);
 }
 
-void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx)
+void mt_warps_open(struct mt_warps *w, uint32_t site_base, const struct mt_places *places, mt_warps_take take,
+                   void *ctx)
 {
     w->site_base = site_base;
+    w->places = places;
+    w->depth = places ? places->depth : 0;
     w->take = take;
     w->ctx = ctx;
 }
@@ -97,59 +129,145 @@ static void emit_alike(struct mt_warps *w, struct phase *p)
         emit(w, p->warp, p->mask, p->lanes, p->at, row);
 }
 
-/* A subset of the lanes that goes on. */
-struct party {
-    const uint64_t *at[LANES]; /* where they are */
-    uint32_t who[LANES];       /* index in the phase */
-    uint32_t n, mask;
+/* ---- lanes that go different ways ---- */
+
+/* How far a lane is, for comparison from the first word on: iterations << 32 | what comes next, the lowest
+ * site of a loop or the site itself; iterations: of all loops that are not known at first, then of one loop
+ * after the other, going in. */
+struct position {
+    uint64_t word[MT_PLACE_DEPTH + 1];
 };
 
-static void gather(const struct phase *p, const uint64_t *key, const uint32_t *lane, struct party *party,
-                   uint64_t *others)
+static const struct mt_place *place_of(const struct mt_warps *w, uint32_t site)
 {
-    uint64_t lowest = DONE;
-    for (uint32_t i = 0; i < p->lanes; i++)
-        lowest = key[i] < lowest ? key[i] : lowest;
-    *others = DONE;
-    party->n = party->mask = 0;
-    for (uint32_t i = 0; i < p->lanes; i++) {
-        if (key[i] != lowest) {
-            *others = key[i] < *others ? key[i] : *others;
-            continue;
-        }
-        party->at[party->n] = p->at[i];
-        party->who[party->n++] = i;
-        party->mask |= 1u << lane[i];
+    static const struct mt_place none;
+    return w->places && site < w->places->count ? &w->places->place[site] : &none;
+}
+
+static inline int compare(const struct position *a, const struct position *b, uint32_t depth)
+{
+    for (uint32_t i = 0; i <= depth; i++)
+        if (a->word[i] != b->word[i])
+            return a->word[i] < b->word[i] ? -1 : 1;
+    return 0;
+}
+
+static inline void set_position(struct position *p, const struct mt_place *place, uint32_t site,
+                                uint32_t from, uint32_t depth)
+{
+    for (uint32_t i = from; i <= depth; i++) {
+        uint64_t count = i == from ? p->word[i] & ~(uint64_t)UINT32_MAX : 0;
+        p->word[i] = i < place->depth ? count | place->first[i] : i == place->depth ? count | site : 0;
     }
 }
 
-/* They did not: a merge of their sequences. */
+/* From one site's access to the next one's. */
+static void move(const struct mt_warps *w, struct position *p, uint32_t from, uint32_t to)
+{
+    const struct mt_place *a = place_of(w, from), *b = place_of(w, to);
+    uint32_t common = 0;
+    while (common < a->depth && common < b->depth && a->first[common] == b->first[common])
+        common++;
+    if (to <= from)
+        p->word[common] += 1ull << 32;
+    set_position(p, b, to, common, w->depth);
+}
+
+struct lane {
+    const uint64_t *at; /* its next access */
+    size_t left;
+    uint32_t number;
+    struct position position;
+};
+
+/* Lanes that go on together. */
+struct party {
+    struct lane *lane[LANES];
+    const uint64_t *at[LANES];
+    uint32_t n, mask;
+    struct position others; /* the lowest of those who wait; all ones: nobody does */
+};
+
+/* Before another one? With equal positions, by type and size. */
+static inline int is_before(const struct lane *a, const struct lane *b, uint32_t depth)
+{
+    int order = compare(&a->position, &b->position, depth);
+    return order ? order < 0 : a->at[0] < b->at[0];
+}
+
+static void gather(struct party *party, struct lane *lanes, uint32_t n, uint32_t depth)
+{
+    struct lane *least = NULL;
+    party->n = party->mask = 0;
+    memset(&party->others, 0xff, sizeof party->others);
+    for (uint32_t i = 0; i < n; i++)
+        if (lanes[i].left && (!least || is_before(&lanes[i], least, depth)))
+            least = &lanes[i];
+    for (uint32_t i = 0; i < n; i++) {
+        struct lane *l = &lanes[i];
+        if (!l->left)
+            continue;
+        if (l->at[0] == least->at[0] && !compare(&l->position, &least->position, depth)) {
+            party->at[party->n] = l->at;
+            party->lane[party->n++] = l;
+            party->mask |= 1u << l->number;
+        } else if (compare(&l->position, &party->others, depth) < 0) {
+            party->others = l->position;
+        }
+    }
+}
+
+/* Everyone in the party takes its access. 1: all have the same next one, which is `next`. */
+static int advance(struct party *party, uint64_t *next)
+{
+    int together = 1;
+    for (uint32_t i = 0; i < party->n; i++) {
+        struct lane *l = party->lane[i];
+        l->left--;
+        party->at[i] = l->at += MT_ENTRY_WORDS;
+        together &= l->left && (i == 0 || l->at[0] == *next);
+        if (i == 0 && l->left)
+            *next = l->at[0];
+    }
+    return together;
+}
+
+/* A merge of their sequences. */
 static void emit_different(struct mt_warps *w, struct phase *p)
 {
-    uint64_t key[LANES], left = 0, others; /* key: site and meta of the next access */
-    uint32_t lane[LANES], m = p->mask;
+    struct lane lanes[LANES];
+    struct party party;
+    uint64_t left = 0, next = 0;
+    uint32_t m = p->mask;
     for (uint32_t i = 0; i < p->lanes; i++, m &= m - 1) {
-        lane[i] = (uint32_t)__builtin_ctz(m);
-        key[i] = p->at[i][0];
+        uint32_t site = (uint32_t)(p->at[i][0] >> 32);
+        lanes[i].at = p->at[i];
+        lanes[i].left = p->count[i];
+        lanes[i].number = (uint32_t)__builtin_ctz(m);
+        lanes[i].position.word[0] = 0;
+        set_position(&lanes[i].position, place_of(w, site), site, 0, w->depth);
         left += p->count[i];
     }
     while (left) {
-        struct party party;
-        uint64_t next;
+        gather(&party, lanes, p->lanes, w->depth);
+        struct position at = party.lane[0]->position;
+        uint32_t site = (uint32_t)(party.at[0][0] >> 32);
         int together;
-        gather(p, key, lane, &party, &others);
         do { /* until they part, or those who wait are no longer behind */
             emit(w, p->warp, party.mask, party.n, party.at, 0);
             left -= party.n;
-            together = 1;
-            for (uint32_t i = 0; i < party.n; i++) {
-                uint32_t k = party.who[i];
-                party.at[i] = p->at[k] += MT_ENTRY_WORDS;
-                key[k] = --p->count[k] ? p->at[k][0] : DONE;
-                together &= key[k] == key[party.who[0]];
-            }
-            next = key[party.who[0]];
-        } while (together && next < others);
+            together = advance(&party, &next);
+            if (!together)
+                break;
+            move(w, &at, site, (uint32_t)(next >> 32));
+            site = (uint32_t)(next >> 32);
+        } while (compare(&at, &party.others, w->depth) < 0);
+        for (uint32_t i = 0; i < party.n; i++) {
+            struct lane *l = party.lane[i];
+            l->position = at;
+            if (!together && l->left)
+                move(w, &l->position, site, (uint32_t)(l->at[0] >> 32));
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "channel.h"
 #include "check.h"
+#include "image.h"
 #include "local.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
@@ -89,7 +90,10 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     struct mt_run *run = w->run;
     const struct mt_image *image = run->launch->image;
     uint64_t accesses, rest, limit = w->limit;
-    mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
+    if (image->head->site_base) /* the sites of several images: of these only the order of numbers is known */
+        mt_warps_open(w->warps, 0, NULL, hand_on_runs, w);
+    else
+        mt_warps_open(w->warps, image->site_base, mt_image_places(image), hand_on_runs, w);
     all |= count * MT_ENTRY_WORDS == w->buffer_words;
     uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
     atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);

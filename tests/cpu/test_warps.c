@@ -15,7 +15,6 @@
 enum { THREADS = 96, LONGEST = 4000, SITE_BASE = 1000, SIZE = 4 };
 
 static uint64_t seed;
-static int one_size;
 
 static uint64_t mix(uint64_t x)
 {
@@ -41,26 +40,36 @@ struct node {
 };
 static struct node nodes[64];
 static unsigned used;
-static uint32_t sites;
+static struct mt_image_site site_table[64];
+static struct mt_image_loop loop_table[64];
+static uint32_t sites, loops;
 
-/* depth: of branches and loops that may still be opened; waits stand where all threads come. */
-static struct node *make(unsigned depth, unsigned length, int waits, int branches)
+/* depth: of branches and loops that may still be opened; waits stand where all threads come; loop: around it.
+ * busy: each iteration of a loop begins with an access, so that iterations can be told from accesses alone.
+ */
+static struct node *make(unsigned depth, unsigned length, int waits, uint32_t loop, int busy)
 {
     struct node *first = NULL, **to = &first;
+    unsigned all = length;
     for (; length && used < sizeof nodes / sizeof *nodes; length--) {
         struct node *n = &nodes[used++];
-        uint64_t what = draw(8);
-        *n = (struct node){.kind = what >= 6 && depth               ? LOOP
-                                   : what >= 4 && depth && branches ? BRANCH
-                                   : what == 3 && waits             ? WAIT
-                                                                    : ACCESS,
+        uint64_t what = busy && loop && length == all ? 0 : draw(8);
+        *n = (struct node){.kind = what >= 6 && depth   ? LOOP
+                                   : what >= 4 && depth ? BRANCH
+                                   : what == 3 && waits ? WAIT
+                                                        : ACCESS,
                            .how = (uint32_t)draw(1000)};
-        if (n->kind == ACCESS)
+        if (n->kind == ACCESS) {
+            site_table[sites].loop = loop;
             n->site = sites++;
-        if (n->kind == LOOP || n->kind == BRANCH)
-            n->body = make(depth - 1, 1 + (unsigned)draw(3), 0, branches);
-        if (n->kind == BRANCH && n->how % 2)
-            n->other = make(depth - 1, 1 + (unsigned)draw(3), 0, branches);
+        } else if (n->kind == LOOP) {
+            loop_table[loops++].parent = loop;
+            n->body = make(depth - 1, 1 + (unsigned)draw(4), 0, loops, busy);
+        } else if (n->kind == BRANCH) {
+            n->body = make(depth - 1, 1 + (unsigned)draw(3), 0, loop, busy);
+            if (n->how % 2)
+                n->other = make(depth - 1, 1 + (unsigned)draw(3), 0, loop, busy);
+        }
         *to = n;
         to = &n->next;
     }
@@ -86,8 +95,7 @@ static uint64_t address_of(const struct node *n, const struct thread *t)
 
 static uint32_t meta_of(const struct node *n, const struct thread *t)
 {
-    return !one_size && n->how % 7 == 0 && t->number % 5 == 0 ? SIZE + 1
-                                                              : SIZE; /* a block copy of another length */
+    return n->how % 7 == 0 && t->number % 5 == 0 ? SIZE + 1 : SIZE; /* a block copy of another length */
 }
 
 static int condition(const struct node *n, struct thread *t)
@@ -333,40 +341,42 @@ static void check_rows(const struct node *program, uint32_t nthreads)
         assert_memory_equal(&out[i], &rows[i], sizeof out[i]);
 }
 
-static void programs(enum order order, int branches, int exact)
+static void programs(enum order order, int exact)
 {
     struct mt_warps *w = mt_warps_new();
     assert_non_null(w);
-    one_size = exact;
     for (unsigned round = 0; round < 3000; round++) {
-        seed = round * 1000003ull + (unsigned)order * 17 + (unsigned)branches;
-        used = sites = 0;
-        struct node *program = make(exact ? 1 : 3, 1 + (unsigned)draw(5), order == FIBERS, branches);
+        seed = round * 1000003ull + (unsigned)order * 17;
+        used = sites = loops = 0;
+        struct node *program = make(4, 1 + (unsigned)draw(5), order == FIBERS, 0, exact);
         uint32_t nthreads = 1 + (uint32_t)draw(THREADS);
         cta_now = round;
         uint64_t total = fill(program, nthreads, order);
         size_t window = exact ? nentries + 1 : 1 + draw(nentries + 40);
         came = nout = 0;
-        mt_warps_open(w, SITE_BASE, take, NULL);
+        struct mt_places *places = mt_places_new(site_table, sites, loop_table, loops);
+        assert_true(places != NULL || !loops);
+        mt_warps_open(w, SITE_BASE, places, take, NULL);
         assert_int_equal(feed(w, window), total);
         assert_int_equal(came, total);
         check_threads(nthreads);
         if (exact)
             check_rows(program, nthreads);
+        free(places);
     }
     mt_warps_free(w);
 }
 
-static void loops_as_a_warp_runs_them(void **state)
+static void as_a_warp_runs_them(void **state)
 {
-    programs(THREAD_AFTER_THREAD, 0, 1);
+    programs(THREAD_AFTER_THREAD, 1);
 }
 
 static void each_thread_keeps_its_order(void **state)
 {
-    programs(THREAD_AFTER_THREAD, 1, 0);
-    programs(FIBERS, 1, 0);
-    programs(ANY, 1, 0);
+    programs(THREAD_AFTER_THREAD, 0);
+    programs(FIBERS, 0);
+    programs(ANY, 0);
 }
 
 /* Between two waits, threads of a CTA come one after the other: nothing is split. */
@@ -384,7 +394,7 @@ static void waits_split_nothing(void **state)
                 put(k << 32 | SIZE, 4096 * k + 4 * t, t);
         }
     came = nout = 0;
-    mt_warps_open(w, SITE_BASE, take, NULL);
+    mt_warps_open(w, SITE_BASE, NULL, take, NULL);
     assert_int_equal(mt_warps_put(w, entries, nentries, 1, &accesses), nentries);
     mt_warps_flush(w);
     assert_int_equal(accesses, 10 * 64 * 3);
@@ -404,7 +414,7 @@ static void what_is_held_back(void **state)
     put(1, 0, MT_ENTRY_MARK);
     for (uint32_t t = 0; t < 40; t++)
         put(SIZE, 4 * t, t);
-    mt_warps_open(w, SITE_BASE, take, NULL);
+    mt_warps_open(w, SITE_BASE, NULL, take, NULL);
     assert_int_equal(mt_warps_put(w, entries, nentries, 0, &accesses), 33);
     assert_int_equal(accesses, 32);
     put(2, 1, MT_ENTRY_MARK);
@@ -419,7 +429,7 @@ static void what_is_held_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_as_a_warp_runs_them),
+        cmocka_unit_test(as_a_warp_runs_them),
         cmocka_unit_test(each_thread_keeps_its_order),
         cmocka_unit_test(waits_split_nothing),
         cmocka_unit_test(what_is_held_back),
