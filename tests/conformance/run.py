@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the conformance programs: run.py --build DIR [--work DIR] [--write] TOPIC...
+"""Runs the conformance programs: run.py --build DIR [--work DIR] [--write] [--compact] TOPIC...
 
 Compiles tests/conformance/TOPIC.cu with mt-cc, runs its rows on the device that MEMTRACE_DEVICE names (default cpu), and
 compares what each row expects with the trace. --write puts the topic's table into docs/conformance.md; without it the
@@ -18,9 +18,11 @@ from collections import Counter
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+import compact  # noqa: E402
 import trace  # noqa: E402
 import table  # noqa: E402
 
+COMPACT = ""  # the suffix of compact traces, where those are wanted
 MARK = re.compile(r"(.*::)?conf_mark$")
 
 
@@ -60,6 +62,8 @@ def run_program(program, folder, extra, rows=()):
     results = os.path.join(folder, "rows")
     env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_") or k == "MEMTRACE_DEVICE"}
     env.setdefault("MEMTRACE_DEVICE", "cpu")
+    if COMPACT:
+        env["MEMTRACE_FORMAT"] = "compact"
     env.update(MEMTRACE_DIR=folder, **dict(word.split("=", 1) for word in shlex.split(extra)))
     done = subprocess.run([program, "--out", results, *rows], capture_output=True, text=True, timeout=300, env=env,
                           errors="replace")
@@ -77,14 +81,14 @@ def read_accesses(folder):
     """What the trace has between two marks: per row a Counter of (kind, size), and the number without a record."""
     launches = {}
     for name in os.listdir(folder):
-        if not re.fullmatch(r"MemTrace-pipe-\d+", name):
+        if not re.fullmatch(r"MemTrace-pipe-\d+" + COMPACT, name):
             continue
         path = os.path.join(folder, name)
         companion = trace.Companion(path + ".meta")
         if not companion.end()["complete"]:
             raise Broken(f"{path} is not complete")
         traced = [e for e in companion.all("launch") if e["traced"]]
-        blobs = trace.read(path)
+        blobs = compact.read(path)[0] if COMPACT else trace.read(path)
         if len(blobs) != len(traced):
             raise Broken(f"{path}: {len(blobs)} launches, the companion has {len(traced)}")
         launches.update({e["seq"]: (launch, e) for launch, e in zip(blobs, traced)})
@@ -198,8 +202,12 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--sections", action="store_true", help="only look for sections of topics that are gone")
+    parser.add_argument("--compact", action="store_true", help="into compact traces, whose accesses must be the same")
     parser.add_argument("topics", nargs="*")
     args = parser.parse_args()
+    if args.compact:
+        global COMPACT
+        COMPACT = ".mtc"
     if args.list:
         print("\n".join(topics()))
         return 0

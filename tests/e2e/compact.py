@@ -226,6 +226,14 @@ class Launch:
         for cta, _, _, smid, kind, size, address in self.accesses():
             yield smid, kind, size, address, cta
 
+    def ctas(self):
+        """{cta: {(type, size): accesses}}."""
+        out = {}
+        for _, kind, size, _, cta in self.records():
+            counts = out.setdefault(cta, {})
+            counts[kind, size] = counts.get((kind, size), 0) + 1
+        return out
+
     def threads(self):
         """{(cta, thread): [(smid, type, size, address)] in order}"""
         out = {}
