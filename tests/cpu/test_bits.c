@@ -211,7 +211,8 @@ static void packed(void)
 
 /* ---- mbarrier: three threads and 100 bytes per phase ---- */
 void mtb_ptx_mbarrier_init_shared_b64(uint64_t *, uint32_t);
-uint64_t mtb_ptx_mbarrier_arrive_shared_b64(uint64_t *), mtb_ptx_mbarrier_arrive_drop_shared_b64(uint64_t *),
+uint64_t mtb_ptx_mbarrier_arrive_shared_b64(uint64_t *, uint32_t),
+    mtb_ptx_mbarrier_arrive_drop_shared_b64(uint64_t *, uint32_t),
     mtb_ptx_mbarrier_arrive_expect_tx_release_cta_shared__cta_b64(uint64_t *, uint32_t);
 uint32_t mtb_nvvm_mbarrier_pending_count(uint64_t);
 void mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(void *, const void *, uint32_t,
@@ -236,11 +237,11 @@ static void mbarriers(void)
         CHECK(mtb_nvvm_mbarrier_pending_count(state) == left, "pending %u",
               mtb_nvvm_mbarrier_pending_count(state));
         if (phase < 2)
-            mtb_ptx_mbarrier_arrive_shared_b64(&bar);
+            mtb_ptx_mbarrier_arrive_shared_b64(&bar, 1);
         else if (phase == 2)
-            mtb_ptx_mbarrier_arrive_drop_shared_b64(&bar); /* from the next phase on there are two */
+            mtb_ptx_mbarrier_arrive_drop_shared_b64(&bar, 1); /* from the next phase on there are two */
         CHECK(!mtb_ptx_mbarrier_try_wait_parity_shared_b64(&bar, phase & 1), "phase %u ended early", phase);
-        mtb_ptx_mbarrier_arrive_shared_b64(&bar);
+        mtb_ptx_mbarrier_arrive_shared_b64(&bar, 1);
         CHECK(!mtb_nvvm_mbarrier_test_wait_shared(&bar, state), "phase %u did not wait for the copy", phase);
         memset(to, 0, sizeof to);
         mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(to, from, 100, &bar);
