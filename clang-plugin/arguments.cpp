@@ -13,6 +13,8 @@ static const Help help[] = {
     {"only=LIST", "record only these, ','-separated: loads, stores, atomics"},
     {"cpu-image=on|off", "carry an image for the CPU device (on)"},
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
+    {"gpu-plain=on|off",
+     "the GPU's code has each kernel as it was, too, for launches that are not traced (on)"},
     {"lockstep=on|off|cta", "CPU device: warps (cta: all warps of a CTA, roughly) run in step (off)"},
     {"cpu=NAME", "CPU that the CPU image is compiled for, as in -march (x86-64-v3)"},
     {"count=on|off|only", "count accesses a second time, beside the records or instead of them (off)"},

@@ -248,7 +248,9 @@ static LLVMValueRef begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kern
 
 static void store_word(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel, LLVMValueRef context)
 {
-    if (context)
+    if (context && LLVMIsConstant(context))
+        to_entry(b, kernel);
+    else if (context)
         LLVMPositionBuilderBefore(b, LLVMGetNextInstruction(context));
     else
         context = begin(u, b, kernel);
@@ -328,10 +330,20 @@ static LLVMValueRef record_function_of_gpu(struct mt_unit *u, LLVMValueRef f)
     return LLVMGetNamedFunction(u->module, name);
 }
 
+static int is_plain_kernel(const struct mt_unit *u, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < u->nkernels; i++)
+        if (u->kernels[i].plain == function)
+            return 1;
+    return 0;
+}
+
 /* Kernels and variadic functions keep their types. */
 static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
 {
-    if (mt_unit_kernel(u, m->function)) {
+    if (is_plain_kernel(u, m->function)) { /* calls a weak function */
+        m->context = LLVMConstNull(mt_type_ptr(u));
+    } else if (mt_unit_kernel(u, m->function)) {
         m->context = begin(u, b, m->function);
     } else if (is_variadic(m->function) || !(m->wider = widen(u, m->function))) {
         to_entry(b, m->function);
@@ -374,6 +386,8 @@ void mt_unit_pass_context(struct mt_unit *u)
         if (u->kernels[k].word == MT_WORD_STORED) {
             const struct member *m = find(&s, u->kernels[k].function);
             store_word(u, b, u->kernels[k].function, m ? m->context : NULL);
+            if (u->kernels[k].plain)
+                store_word(u, b, u->kernels[k].plain, LLVMConstNull(mt_type_ptr(u)));
         }
     LLVMDisposeBuilder(b);
     free(s.list);

@@ -133,8 +133,11 @@ static void forget_kernels_of_others(LLVMModuleRef module)
  * Where there are no annotations it asks for the calling convention. */
 static void mark_kernels(struct mt_unit *u)
 {
-    for (unsigned i = 0; i < u->nkernels; i++)
+    for (unsigned i = 0; i < u->nkernels; i++) {
         LLVMSetFunctionCallConv(u->kernels[i].function, LLVMPTXKernelCallConv);
+        if (u->kernels[i].plain)
+            LLVMSetFunctionCallConv(u->kernels[i].plain, LLVMPTXKernelCallConv);
+    }
 }
 
 int mt_pass_device(LLVMModuleRef module)
@@ -151,8 +154,10 @@ int mt_pass_device(LLVMModuleRef module)
     mt_unit_read_facts(&u);
     mt_settle_steps(&u);
     mt_unit_instrument(&u);
-    if (o->gpu_trace)
-        mt_unit_plan_gpu(&u); /* the image's table says which kernels have no trace there */
+    if (o->gpu_trace) {
+        mt_unit_plan_gpu(&u);   /* the image's table says which kernels have no trace there, */
+        mt_unit_plan_plain(&u); /* and which have a second version */
+    }
     if (o->cpu_image)
         make_cpu_image(&u, module);
     if (o->verbose)

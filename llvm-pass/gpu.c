@@ -25,6 +25,7 @@ int mt_unit_link_gpu(struct mt_unit *u)
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot link the GPU runtime");
         return -1;
     }
+    mt_unit_make_plain(u);
     mt_unit_pass_context(u);
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
         next = LLVMGetNextFunction(f);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1, .host_stack = 1};
+struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1, .gpu_plain = 1, .host_stack = 1};
 enum mt_counting mt_pass_counting;
 
 static int set_switch(int *target, const char *value, const char **why)
@@ -125,6 +125,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->cpu_image, value, why);
     if (IS("gpu-trace"))
         return set_switch(&o->gpu_trace, value, why);
+    if (IS("gpu-plain"))
+        return set_switch(&o->gpu_plain, value, why);
     if (IS("lockstep"))
         return set_lockstep(value, why);
     if (IS("verbose"))
@@ -158,7 +160,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return 0;
     }
 #undef IS
-    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, lockstep, verbose, cpu, "
+    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, gpu-plain, lockstep, "
+           "verbose, cpu, "
            "count, host, "
            "host-stack, host-functions";
     return -1;

@@ -24,6 +24,7 @@ struct mt_pass_options {
     int cpu_image;     /* 1 (default): emit the CPU image */
     int gpu_trace;     /* 1 (default): instrument the GPU's code */
     char *gpu_runtime; /* bitcode with the GPU's record functions; NULL: that of runtime/device */
+    int gpu_plain;     /* 1 (default): the GPU's code has each kernel as it was, too */
     int lockstep;      /* enum mt_lockstep (modes.h): what the CPU device runs in step */
     int verbose;
     int rdc;              /* -fgpu-rdc: device code of several files is linked into one program */
@@ -38,8 +39,8 @@ extern struct mt_pass_options mt_pass_options;
 
 /* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
- * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), lockstep (on|off|cta), count
- * (on|off|only), verbose (on|off), rdc (on|off), cpu, host (on|off|atomic), host-stack (on|off),
+ * loads, stores, atomics), cpu-image (on|off), gpu-trace (on|off), gpu-plain (on|off), lockstep (on|off|cta),
+ * count (on|off|only), verbose (on|off), rdc (on|off), cpu, host (on|off|atomic), host-stack (on|off),
  * host-functions (a regex), gpu-runtime (a file; for benchmarks). */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);

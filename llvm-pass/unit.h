@@ -27,7 +27,9 @@ struct mt_kernel {
     unsigned max_threads, min_blocks;
     unsigned nparams; /* the program's own */
     int traced;
-    int gpu_untraced; /* but not on a GPU: the launch context cannot get to all that it calls */
+    LLVMValueRef plain; /* the GPU's, for launches that are not traced (gpu_plain.c); NULL: none */
+    int has_plain;      /* it will have one */
+    int gpu_untraced;   /* but not on a GPU: the launch context cannot get to all that it calls */
     enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
     int frames; /* its functions keep frame pointers */
@@ -150,6 +152,10 @@ void mt_unit_plan_gpu(struct mt_unit *u);
 int mt_unit_needs_gpu_runtime(struct mt_unit *u);
 /* Record calls become calls of the GPU's record functions, with their launch's context. */
 void mt_unit_pass_context(struct mt_unit *u);
+/* gpu_plain.c. On the instrumented module: which kernels get a version without record calls for the GPU; and,
+ * before its record calls have their context, makes them. */
+void mt_unit_plan_plain(struct mt_unit *u);
+void mt_unit_make_plain(struct mt_unit *u);
 /* gpu.c: links the device runtime into the GPU's module. 0 or -1. */
 int mt_unit_link_gpu(struct mt_unit *u);
 

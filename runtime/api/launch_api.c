@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "error.h"
 #include "gpu.h"
+#include "plain.h"
 #include "stream.h"
 #include "common/events.h"
 #include "common/report.h"
@@ -53,7 +54,8 @@ cudaError_t REC(__cudaPopCallConfiguration)(dim3 *grid, dim3 *block, size_t *sha
 
 struct gpu_call {
     struct mt_gpu_launch launch;
-    int ours;     /* an instrumented kernel */
+    int ours; /* an instrumented kernel */
+    struct mt_function *function;
     int captured; /* into a graph: it is traced when that is launched */
     void *context, **args, *few[64];
 };
@@ -67,6 +69,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     struct mt_stream *s = mt_stream_get(c->stream);
     const struct mt_image_kernel *k = f ? f->kernel : NULL;
     g->ours = k != NULL;
+    g->function = f;
     g->args = args;
     const struct mt_host_site *site = mt_host_site_take();
     if (!k || (k->nparams && !args)) { /* the runtime says what is wrong */
@@ -92,7 +95,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
     g->launch.line.called = mt_event_next();
-    g->captured = ops && s && k->flags & MT_KERNEL_TRACED && ops->capturing(c->stream);
+    g->captured = ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && ops->capturing(c->stream);
     if (ops && !g->captured && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && !mt_cpu_channel_failed() &&
         mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
@@ -107,6 +110,14 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
         memcpy(g->args, args, k->nparams * sizeof *args);
     g->args[k->nparams] = &g->context;
     return g->args;
+}
+
+/* What the real runtime is to launch for `func`: without a context the version without record calls. What is
+ * captured gets its context later. */
+static const void *version(const struct gpu_call *g, const void *func)
+{
+    const void *plain = g->ours && !g->context && !g->captured ? mt_plain_of(g->function) : NULL;
+    return plain ? plain : func;
 }
 
 static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
@@ -137,8 +148,9 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernel)(func, grid, block, all, shared, stream)
-                                          : mt_launch_cpu(func, &c, all));
+    return gpu_end(&g, mt_device_is_gpu()
+                           ? MT_NEXT(cudaLaunchKernel)(version(&g, func), grid, block, all, shared, stream)
+                           : mt_launch_cpu(func, &c, all));
 }
 
 cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
@@ -149,9 +161,9 @@ cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 b
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, mt_device_is_gpu()
-                           ? MT_NEXT(cudaLaunchCooperativeKernel)(func, grid, block, all, shared, stream)
-                           : mt_launch_cpu(func, &c, all));
+    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchCooperativeKernel)(version(&g, func), grid,
+                                                                                 block, all, shared, stream)
+                                          : mt_launch_cpu(func, &c, all));
 }
 
 cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
@@ -162,9 +174,10 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
     if (!mt_device_gpu_path())
         return mt_launch_cpu(kernel, &c, args);
     void **all = gpu_begin(&g, kernel, &c, args);
-    return gpu_end(&g, mt_device_is_gpu()
-                           ? MT_NEXT(__cudaLaunchKernel)(kernel, grid, block, all, shared, stream)
-                           : mt_launch_cpu(kernel, &c, all));
+    cudaKernel_t plain = mt_device_is_gpu() && version(&g, NULL) ? mt_plain_handle(g.function) : NULL;
+    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(__cudaLaunchKernel)(plain ? plain : kernel, grid, block,
+                                                                        all, shared, stream)
+                                          : mt_launch_cpu(kernel, &c, all));
 }
 
 /* What a launch attribute asks of the CPU device. */
@@ -202,7 +215,7 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, func, all)
+    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, version(&g, func), all)
                                           : mt_launch_cpu(func, &c, all));
 }
 

@@ -4,6 +4,7 @@
 #include "entry.h"
 #include "heap.h"
 #include "map.h"
+#include "plain.h"
 #include "common/events.h"
 #include "common/report.h"
 #include <dlfcn.h>
@@ -69,9 +70,12 @@ static void list_variables(const struct mt_image *image)
     }
 }
 
-static void load(struct mt_module *m)
+/* Its tables, on both devices; once. */
+static void load_image(struct mt_module *m)
 {
-    m->loaded = 1;
+    if (m->tried)
+        return;
+    m->tried = 1;
     m->image =
         m->fatbins ? mt_image_load_all(m->fatbins, m->nfatbins, &m->why) : mt_image_load(m->wrapper, &m->why);
     if (!m->image && m->why)
@@ -79,6 +83,12 @@ static void load(struct mt_module *m)
     for (const struct mt_image *i = m->image; i; i = i->peer)
         mt_event_sites(i);
     bind_functions(m);
+}
+
+static void load(struct mt_module *m)
+{
+    m->loaded = 1;
+    load_image(m);
     if (mt_device_is_gpu())
         return; /* names and sites are the image's, addresses are not */
     bind_variables(m);
@@ -151,6 +161,9 @@ static void register_real(struct mt_module *m)
     for (struct mt_function *f = m->functions; f; f = f->next)
         MT_NEXT(__cudaRegisterFunction)
     (m->real, f->host, f->device, f->name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
+    load_image(m);
+    for (struct mt_function *f = m->functions; f; f = f->next)
+        mt_plain_register(m->real, f);
     for (struct mt_variable *v = m->variables; v; v = v->next)
         if (v->managed)
             MT_NEXT(__cudaRegisterManagedVar)

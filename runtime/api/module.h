@@ -16,7 +16,8 @@ struct mt_module {
     int ended; /* they are all there */
     struct mt_image *image;
     const char *why; /* why there is no image */
-    int loaded;      /* tried */
+    int tried;       /* to load it */
+    int loaded;      /* all of the module is, for the device in use */
     int said;        /* the missing image was reported */
     void **real;     /* the real runtime's handle */
     struct mt_function *functions;
@@ -33,6 +34,11 @@ struct mt_function {
     const struct mt_image_kernel *kernel; /* NULL: not in the image; valid once the module is loaded */
     int dynamic_shared_max;               /* attribute; -1: the default */
     int carveout;
+    /* On a GPU: its version without record calls (plain.h), known to the real runtime by plain_key's address.
+     */
+    int has_plain;
+    char plain_key;
+    cudaKernel_t plain_handle;
     struct mt_function *next; /* of the module */
 };
 

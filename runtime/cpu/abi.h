@@ -34,6 +34,10 @@ struct mt_image_shared {
     uint64_t dynamic; /* of `extern __shared__` arrays: behind the static variables of all images */
 };
 
+/* Behind the name of a kernel: its version for a GPU without record calls (MT_KERNEL_GPU_PLAIN). It has the
+ * hidden parameter, too. */
+#define MT_PLAIN_SUFFIX "__memtrace_plain"
+
 enum mt_kernel_flags {
     MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */
     MT_KERNEL_TRACED = 2, /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
@@ -41,6 +45,7 @@ enum mt_kernel_flags {
     MT_KERNEL_COUNTED = 32,      /* its accesses are counted, too (mt_cpu_tls.counts) */
     MT_KERNEL_NO_RECORDS = 64,   /* … instead of being recorded */
     MT_KERNEL_GPU_UNTRACED = 16, /* traced, but not on a GPU */
+    MT_KERNEL_GPU_PLAIN = 128,   /* the GPU's code has it a second time, without record calls */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
 enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };

@@ -51,9 +51,16 @@ def check_full(o, arch):
         os.path.join(here, "full.ll"), "-o", traced)
     run(os.path.join(o.llvm, "llc"), "-mcpu=" + arch, traced, "-o", ptx)
     said = run(os.path.join(o.cuda, "bin", "ptxas"), "-v", "-arch", arch, ptx, "-o", ptx[:-3] + "cubin")
-    shared = re.findall(r"(\d+) bytes smem", said)
-    if shared != ["49152"] * 3:
-        sys.exit("%s: three kernels should use 49152 bytes of shared memory each:\n%s" % (arch, said))
+    kernels = {name: (int(registers), int(shared)) for name, registers, shared in re.findall(
+        r"Compiling entry function '(\w+)'.*?Used (\d+) registers.*?(\d+) bytes smem", said, re.S)}
+    names = ["direct", "helped", "indirect"]
+    if set(kernels) != {n + s for n in names for s in ("", "__memtrace_plain")} or {s for _, s in kernels.values()} != {49152}:
+        sys.exit("%s: three kernels in two versions should use 49152 bytes of shared memory each:\n%s" % (arch, said))
+    # As it was: a load, an addition to the address, a store.
+    if kernels["direct__memtrace_plain"][0] > 12 or kernels["direct"][0] <= kernels["direct__memtrace_plain"][0]:
+        sys.exit("%s: registers with and without record calls: %s" % (arch, kernels))
+    print("%s: registers of a kernel with record calls %u, without %u"
+          % (arch, kernels["direct"][0], kernels["direct__memtrace_plain"][0]))
 
 
 def check_other(o, arch, bitcode):

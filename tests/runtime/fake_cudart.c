@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 char fake_log[65536]; /* a line per call */
@@ -19,6 +20,20 @@ static void note(const char *format, ...)
 }
 #define NUM(x) ((unsigned long long)(uintptr_t)(x))
 
+/* Which registered function `func` is. */
+static struct {
+    const void *host;
+    char name[64];
+} functions[32];
+static unsigned nfunctions;
+static const char *name_of(const void *func)
+{
+    for (unsigned i = 0; i < nfunctions; i++)
+        if (functions[i].host == func)
+            return functions[i].name;
+    return "?";
+}
+
 cudaError_t cudaRuntimeGetVersion(int *v)
 {
     note("cudaRuntimeGetVersion\n");
@@ -29,6 +44,10 @@ cudaError_t cudaRuntimeGetVersion(int *v)
 cudaError_t cudaMalloc(void **p, size_t n)
 {
     note("cudaMalloc %zu\n", n);
+    if (n && n % 4096 == 0) { /* what the library asks for */
+        *p = aligned_alloc(4096, n);
+        return cudaSuccess;
+    }
     *p = memory;
     return n > sizeof memory ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -66,7 +85,10 @@ cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureSta
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
 {
-    note("cudaStreamIsCapturing %llu\n", NUM(s));
+    if (status) /* the library asks */
+        *status = cudaStreamCaptureStatusNone;
+    else
+        note("cudaStreamIsCapturing %llu\n", NUM(s));
     return cudaSuccess;
 }
 
@@ -117,6 +139,10 @@ void __cudaRegisterFunction(void **h, const char *host, char *device, const char
                             uint3 *bid, dim3 *block, dim3 *grid, int *warp)
 {
     note("__cudaRegisterFunction %d %s\n", h == &handle, name);
+    if (nfunctions < sizeof functions / sizeof *functions) {
+        functions[nfunctions].host = host;
+        snprintf(functions[nfunctions++].name, sizeof functions->name, "%s", name);
+    }
 }
 
 void __cudaRegisterVar(void **h, char *host, char *device, const char *name, int ext, size_t size,
@@ -125,10 +151,134 @@ void __cudaRegisterVar(void **h, char *host, char *device, const char *name, int
     note("__cudaRegisterVar %d %s %zu %d\n", h == &handle, name, size, constant);
 }
 
+/* What the library itself asks for while it traces a launch: memory is host memory, and everything put into a
+ * stream is done at once. */
+cudaError_t cudaGetDevice(int *d)
+{
+    *d = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int device)
+{
+    *value = 3;
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **p, size_t n, unsigned flags)
+{
+    *p = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
+    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags)
+{
+    *device = host;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    memcpy(to, from, n);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
+{
+    *s = (cudaStream_t)99;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t f, void *data)
+{
+    f(data);
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize(void)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaPeekAtLastError(void)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+const char *cudaGetErrorString(cudaError_t e)
+{
+    return "the fake's";
+}
+
+/* Attributes that tell the versions of a kernel apart: registers 40 and 512 threads with record calls, 20 and
+ * 1024 without. */
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
+{
+    int plain = strstr(name_of(func), "__memtrace_plain") != NULL;
+    memset(a, 0, sizeof *a);
+    a->numRegs = plain ? 20 : 40;
+    a->maxThreadsPerBlock = plain ? 1024 : 512;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute a, int value)
+{
+    note("cudaFuncSetAttribute %s %d %d\n", name_of(func), a, value);
+    return cudaSuccess;
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
+{
+    for (unsigned i = 0; i < nfunctions; i++)
+        if (functions[i].host == func) {
+            *kernel = (cudaKernel_t)functions[i].name;
+            return cudaSuccess;
+        }
+    return cudaErrorInvalidDeviceFunction;
+}
+
+char fake_launched[64]; /* the function launched last, as registered */
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t stream)
+{
+    snprintf(fake_launched, sizeof fake_launched, "%s", (const char *)kernel);
+    fake_context = *(void **)args[2];
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *func, void **args)
+{
+    snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
+    fake_context = *(void **)args[2];
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                        cudaStream_t stream)
+{
+    snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
+    fake_context = *(void **)args[2];
+    return cudaSuccess;
+}
+
 cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream)
 {
     fake_context = args ? *(void **)args[2] : (void *)-1;
+    snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
     note("cudaLaunchKernel %u %u %u %u %u %u %zu %llu args %u\n", grid.x, grid.y, grid.z, block.x, block.y,
          block.z, shared, NUM(stream), args ? *(unsigned *)args[1] : 0);
     return cudaSuccess;

@@ -63,7 +63,7 @@ static const struct mt_image_param fill_params[] = {{"out", 8, 8}, {"n", 4, 4}};
 #define KERNEL(f, entry, flags, params, n, shared, threads)                                                  \
     {"_Z" #f, #f "<int>", "void " #f "<int>()", "image.cu", 1, flags, entry, f, params, n, shared, threads, 0}
 static const struct mt_image_kernel kernels[] = {
-    KERNEL(fill, fill_thread, MT_KERNEL_TRACED, fill_params, 2, 0, 0),
+    KERNEL(fill, fill_thread, MT_KERNEL_TRACED | MT_KERNEL_GPU_PLAIN, fill_params, 2, 0, 0),
     KERNEL(nothing, nothing, 0, 0, 0, 1024, 64),
     KERNEL(trap, trap, MT_KERNEL_TRACED, 0, 0, 0, 0),
     KERNEL(unsupported, unsupported, MT_KERNEL_TRACED, 0, 0, 0, 0),

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "api.h"
 #include "program.h"
+#include <memtrace/annotate.h>
 #include "util.h"
 #include <dlfcn.h>
 
@@ -11,6 +12,7 @@ cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureSta
 
 static char *fake_log;
 static void **fake_context;
+static char *fake_launched;
 
 static void expect_log(const char *expect)
 {
@@ -31,6 +33,7 @@ static void forwards(void **state)
                "__cudaRegisterFunction 1 _Ztrap\n"
                "__cudaRegisterFunction 1 _Znothing\n"
                "__cudaRegisterFunction 1 _Zfill\n"
+               "__cudaRegisterFunction 1 _Zfill__memtrace_plain\n"
                "__cudaRegisterVar 1 konst 16 1\n"
                "__cudaRegisterVar 1 counter 16 0\n"
                "__cudaRegisterFatBinaryEnd 1\n"
@@ -67,6 +70,7 @@ static void launches(void **state)
     unsigned n = 77, *out = NULL;
     void *untouched = NULL, *args[] = {&out, &n, &untouched};
     *fake_context = (void *)1;
+    memtrace_stop();
     assert_int_equal(cudaLaunchKernel(stub_fill, (dim3){1, 2, 3}, (dim3){4, 5, 6}, args, 7, (cudaStream_t)8),
                      0);
     expect_log("cudaLaunchKernel 1 2 3 4 5 6 7 8 args 77\n");
@@ -77,6 +81,51 @@ static void launches(void **state)
     fake_log[0] = 0;
     assert_int_equal(cudaLaunchKernel_ptsz(stub_fill, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, 0), 0);
     expect_log("cudaLaunchKernel_ptsz 0\n");
+}
+
+/* A launch that is traced has a context and runs the kernel with record calls; one that is not runs the other
+ * version, whatever the entry point. */
+static void check_version(const char *name, int traced)
+{
+    assert_string_equal(fake_launched, name);
+    assert_int_equal(*fake_context != NULL, traced);
+    fake_launched[0] = fake_log[0] = 0;
+}
+
+static void versions(void **state)
+{
+    static const char *const names[] = {"_Zfill__memtrace_plain", "_Zfill"};
+    unsigned n = 77, *out = NULL;
+    void *untouched = NULL, *args[] = {&out, &n, &untouched};
+    dim3 one = {1, 1, 1};
+    cudaLaunchConfig_t config = {.gridDim = one, .blockDim = one};
+    cudaKernel_t handle;
+    struct cudaFuncAttributes a;
+    assert_int_equal(__cudaGetKernel(&handle, stub_fill), 0);
+    for (int traced = 0; traced < 2; traced++) {
+        traced ? memtrace_start() : memtrace_stop();
+        assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), 0);
+        check_version(names[traced], traced);
+        assert_int_equal(cudaLaunchKernelExC(&config, stub_fill, args), 0);
+        check_version(names[traced], traced);
+        assert_int_equal(cudaLaunchCooperativeKernel(stub_fill, one, one, args, 0, 0), 0);
+        check_version(names[traced], traced);
+        assert_int_equal(__cudaLaunchKernel(handle, one, one, args, 0, 0), 0);
+        check_version(names[traced], traced);
+    }
+    /* There is one of `trap`, and of kernels that are not ours. */
+    memtrace_stop();
+    assert_int_equal(cudaLaunchKernel(stub_foreign, one, one, args, 0, 0), 0);
+    assert_string_equal(fake_launched, "_Zforeign");
+    memtrace_start();
+    fake_log[0] = 0;
+    /* Facts are those of the version without, as far as both can do it; settings are for both. */
+    assert_int_equal(cudaFuncGetAttributes(&a, stub_fill), 0);
+    assert_true(a.numRegs == 20 && a.maxThreadsPerBlock == 512);
+    assert_int_equal(cudaFuncGetAttributes(&a, stub_foreign), 0);
+    assert_true(a.numRegs == 40 && a.maxThreadsPerBlock == 512);
+    assert_int_equal(cudaFuncSetAttribute(stub_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 5), 0);
+    expect_log("cudaFuncSetAttribute _Zfill 8 5\ncudaFuncSetAttribute _Zfill__memtrace_plain 8 5\n");
 }
 
 /* Kernel nodes of graphs, too, get the hidden context. */
@@ -99,7 +148,7 @@ static void nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(forwards), cmocka_unit_test(launches),
-                                       cmocka_unit_test(nodes)};
+                                       cmocka_unit_test(nodes), cmocka_unit_test(versions)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     fresh_dir();
     setenv("MEMTRACE_DEVICE", "gpu", 1);
@@ -108,6 +157,7 @@ int main(void)
         return 1;
     fake_log = dlsym(fake, "fake_log");
     fake_context = dlsym(fake, "fake_context");
+    fake_launched = dlsym(fake, "fake_launched");
     program_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

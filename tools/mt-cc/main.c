@@ -30,6 +30,8 @@ static const char help[] =
     "  --mt-only=LIST         loads, stores, atomics: only these accesses\n"
     "  --mt-cpu-image=on|off  code for the CPU device (default on)\n"
     "  --mt-gpu-trace=on|off  tracing code for the GPU (default on)\n"
+    "  --mt-gpu-plain=on|off  each kernel for the GPU a second time, for launches that are not traced "
+    "(default on)\n"
     "  --mt-lockstep=on|off|cta  CPU device: warps (cta: all warps of a CTA, roughly) run in step (default "
     "off)\n"
     "  --mt-count=on|off|only  count accesses a second time, beside the records or instead of them (default "
