@@ -1,256 +1,27 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
-#include "cli.h"
-#include "extract_formats.h"
-#include "extract_more.h"
+#include "extract.h"
 #include "mpirun.h"
-#include "../analysis/addresses.h"
-#include "../analysis/team.h"
 #include "../output/comm_json.h"
-#include "../output/estimates_json.h"
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
-enum { THREADS_MOST = 1024, THREADS_DEFAULT = 32 };
-
-static const char help[] =
-    "Usage: mt-extract [OPTION]... TRACE...\n"
-    "Extracts from memory traces who communicated with whom: bytes that one CTA wrote and another one read.\n"
-    "\n"
-    "  mt-extract /tmp/MemTrace-pipe-0 > comm.json        one CUDA stream\n"
-    "  mt-extract -o comm.json /tmp/MemTrace-pipe-?       all streams of a program, in launch order\n"
-    "  mkfifo /tmp/MemTrace-pipe-0; ./app & mt-extract /tmp/MemTrace-pipe-0 > comm.json    while it runs\n"
-    "  zstd -dc trace.zst | mt-extract - > comm.json      from a pipe\n"
-    "  mt-extract MemTrace-pipe-0 MemTrace-host.mtc > comm.json    kernels and the host code around them\n"
-    "  jq '.KCV' comm.json                                loads and stores per kernel and superstep\n"
-    "\n"
-    "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program "
-    "wrote, is\n"
-    "read when it is there: it orders the launches of several streams and tells what the host copied. A host "
-    "trace\n"
-    "(compact container, .mtc) of the same process may stand among the TRACEs: then the host is told by file "
-    "and\n"
-    "line, and copies carry along who wrote the bytes.\n"
-    "\n"
-    "What comes out:\n"
-    "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep "
-    "(launch)\n"
-    "  KCV CCV SCV   communication volume: of these, the bytes that a CTA read and another CTA had written\n"
-    "  HDV HCV       the same for host code, per file:line (with a host trace only)\n"
-    "  transfers     source kernel, CTA, superstep -> reader's kernel, CTA, superstep: bytes and accesses\n"
-    "  estimates     of a trace made with MEMTRACE_SAMPLE: data volumes scaled to all CTAs\n"
-    "  addresses     each address involved in communication with all operations on it (a second pass: the "
-    "slow one)\n"
-    "Further analyses, only when --sections names them:\n"
-    "  lines         volumes per source line, variable and allocation\n"
-    "  coalescing    sectors and lines per request of a warp, strides of lanes (compact traces)\n"
-    "  reuse         reuse distances and working sets of CTAs, SMs and the device\n"
-    "  sharing       cache lines that CTAs share: for reading, truly, falsely\n"
-    "  conflicts     accesses of two CTAs of one launch to the same bytes, at least one a plain store\n"
-    "  placement     bytes that would cross if the CTAs ran on several devices\n"
-    "\n"
-    "Options:\n"
-    "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,HCV,HDV,transfers,addresses, or all (default), or\n"
-    "                          quick: all but addresses, or more: the six further analyses\n"
-    "      --line-size=N           cache line of reuse and sharing, a power of two from 32 to 4096 (128)\n"
-    "      --sample=N              reuse: look at one of N lines, a power of two (1: all)\n"
-    "      --top=N                 sharing: name so many lines per launch (10)\n"
-    "      --devices=N             placement: so many devices (2)\n"
-    "      --format=text           tables for people instead of JSON: volumes by kernel, and the further "
-    "analyses\n"
-    "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
-    "                          Both filters choose what is reported. Every record is still read, because any "
-    "of\n"
-    "                          them may be the last writer of what a reported kernel loads. Transfers are "
-    "reported\n"
-    "                          by their reader.\n"
-    "      --same-cta=local    the same CTA of different supersteps is one CTA: what it reads of itself is "
-    "no\n"
-    "                          communication (default: instance, each launch has its own CTAs)\n"
-    "      --strict            leave out what is written and read in one superstep: CUDA does not order its "
-    "CTAs,\n"
-    "                          so such a pair depends on the order of the trace (it is marked "
-    "\"unordered\")\n"
-    "      --no-host           do not read host copies from the companion, nor host accesses; a FIFO is then "
-    "read\n"
-    "                          without a spool file\n" MT_FORMAT_HELP
-    "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
-    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
-    "      --no-companion      do as if there were no companion\n"
-    "      --live              what programs start themselves when MEMTRACE_SINK asks for it\n"
-    "  -h, --help              this text\n"
-    "  -V, --version           the version\n"
-    "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
-    "reading was\n"
-    "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and why.\n"
-    "Definitions with a worked example: docs/definitions.md.\n";
-
-struct extract {
-    struct mt_inputs inputs;
-    struct mt_filter filter;
-    struct mt_comm_options options;
-    unsigned sections; /* a bit per enum mt_section */
-    struct mt_output out;
-    struct mt_source *source;
-    struct mt_launch_ends *ends; /* of the inputs' launches, when members read a part each */
-    int by_parts;                /* they may; the same everywhere */
-    struct mt_team *team;
-    struct mt_comm *comm; /* its results */
-    unsigned threads;
-    struct mt_json json;
-    struct mt_progress progress;
-    struct mt_addresses addresses;
-    int no_addresses;                      /* reading was interrupted */
-    int live;                              /* --live */
-    const char **streams;                  /* the paths of its inputs */
-    const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
-    size_t nevents, event_room;
-    const char *why; /* of a failure that is not the team's */
-    struct mt_estimates estimates;
-    struct mt_extract_more more;
-    struct mt_formats formats;
-    int chosen; /* --sections was given */
-};
-
 #define DATA_VOLUMES (1u << MT_KDV | 1u << MT_CDV | 1u << MT_SDV | 1u << MT_HDV)
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_LIVE, OPT_THREADS };
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"sections", required_argument, NULL, 's'},
-                                        {"same-cta", required_argument, NULL, OPT_SAME},
-                                        {"strict", no_argument, NULL, OPT_STRICT},
-                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
-                                        {"live", no_argument, NULL, OPT_LIVE},
-                                        MT_MORE_OPTIONS,
-                                        MT_FORMAT_OPTIONS,
-                                        {"threads", required_argument, NULL, OPT_THREADS},
-                                        MT_COMMON_OPTIONS};
-
-static int parse_sections(struct extract *x, const char *text)
-{
-    x->sections = x->more.options.chosen = 0;
-    while (*text) {
-        size_t n = strcspn(text, ",");
-        unsigned i = 0;
-        while (i < MT_SECTIONS &&
-               (strlen(mt_section_names[i]) != n || strncasecmp(text, mt_section_names[i], n) != 0))
-            i++;
-        if (i < MT_SECTIONS)
-            x->sections |= 1u << i;
-        else if (n == 3 && strncasecmp(text, "all", 3) == 0)
-            x->sections |= (1u << MT_SECTIONS) - 1;
-        else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
-            x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
-        else if (!mt_extract_more_section(&x->more, text, n))
-            return mt_cli_usage("'%.*s' is no section", (int)n, text);
-        text += n + (text[n] == ',');
-    }
-    return x->sections | x->more.options.chosen ? 0 : mt_cli_usage("no section chosen");
-}
-
-static int parse_threads(struct extract *x, const char *text)
-{
-    char *end;
-    unsigned long n = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || n < 1 || n > THREADS_MOST)
-        return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, text);
-    x->threads = (unsigned)n;
-    return 0;
-}
-
-/* Those that this process may use. */
-static unsigned processors(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
-}
-
-/* What can be told when everything is read once. */
-static int check_live(struct extract *x, const char *output)
-{
-    if (!output)
-        return mt_cli_usage("--live needs --output");
-    if (x->formats.format != MT_FORMAT_JSON)
-        return mt_cli_usage("--live writes JSON");
-    if (x->more.options.chosen || (x->chosen && x->sections & 1u << MT_ADDRESSES))
-        return mt_cli_usage("--live gives the volumes and transfers (-s quick) or some of them");
-    x->sections &= ~(1u << MT_ADDRESSES);
-    return 0;
-}
-
-/* 0: go on; -1: done, exit with 0; else the exit code. */
-static int parse(struct extract *x, int argc, char **argv, const char **output)
-{
-    int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "o:s:" MT_COMMON_SHORT, options, NULL)) != -1) {
-        switch (o) {
-        case 'o':
-            *output = optarg;
-            break;
-        case 's':
-            x->chosen = 1;
-            rc = parse_sections(x, optarg);
-            break;
-        case MT_OPT_FORMAT:
-        case MT_OPT_BY:
-        case MT_OPT_EDGES:
-        case MT_OPT_TAG:
-            rc = mt_formats_option(&x->formats, o, optarg);
-            break;
-        case OPT_SAME:
-            x->options.local = strcmp(optarg, "local") == 0;
-            if (!x->options.local && strcmp(optarg, "instance") != 0)
-                rc = mt_cli_usage("--same-cta is local or instance, not '%s'", optarg);
-            break;
-        case OPT_STRICT:
-            x->options.strict = 1;
-            break;
-        case OPT_NO_HOST:
-            x->inputs.flags |= MT_SOURCE_NO_HOST;
-            break;
-        case OPT_LIVE:
-            x->live = 1;
-            break;
-        case MT_OPT_LINE_SIZE:
-        case MT_OPT_SAMPLE:
-        case MT_OPT_DEVICES:
-        case MT_OPT_TOP:
-            rc = mt_extract_more_option(&x->more, o, optarg);
-            break;
-        case OPT_THREADS:
-            rc = parse_threads(x, optarg);
-            break;
-        default:
-            rc = mt_common_option(o, &x->inputs, &x->filter, help);
-        }
-    }
-    return rc == 0 && x->live ? check_live(x, *output) : rc;
-}
 
 /* ---- reading ---- */
 
-static int read_failed(const struct mt_error *err)
-{
-    mt_cli_say("%s", err->message);
-    return mt_cli_exit_code(err);
-}
-
-static int more_failed(struct extract *x, int rc)
+static int more_failed(struct mt_extract *x, int rc)
 {
     if (rc != 0)
         x->why = "no memory for the further analyses";
     return rc;
 }
 
-static int launch_begins(struct extract *x, const struct mt_item *item, int selected)
+static int launch_begins(struct mt_extract *x, const struct mt_item *item, int selected)
 {
     if (x->nevents == x->event_room) {
         size_t room = x->nevents ? 2 * x->nevents : 64;
@@ -266,7 +37,7 @@ static int launch_begins(struct extract *x, const struct mt_item *item, int sele
     return mt_team_launch(x->team, item->kernel, selected);
 }
 
-static int feed(struct extract *x, const struct mt_item *item)
+static int feed(struct mt_extract *x, const struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
         return mt_team_copy(x->team, item->copy);
@@ -285,7 +56,7 @@ static int feed(struct extract *x, const struct mt_item *item)
     return rc ? rc : more_failed(x, more);
 }
 
-static int analyse(struct extract *x)
+static int analyse(struct mt_extract *x)
 {
     struct mt_item item;
     struct mt_error err;
@@ -301,29 +72,22 @@ static int analyse(struct extract *x)
         mt_cli_say("%s", x->why ? x->why : mt_team_why(x->team));
         return MT_EXIT_FAILURE;
     }
-    return rc < 0 ? read_failed(&err) : 0;
-}
-
-static int addresses_failed(const struct mt_addresses *a)
-{
-    mt_cli_say("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
-               a->sys ? strerror(a->sys) : "");
-    return MT_EXIT_FAILURE;
+    return rc < 0 ? mt_extract_read_failed(&err) : 0;
 }
 
 /* The second pass over all records: finds the operations on the addresses that the first one found. */
-static int address_pass(struct extract *x)
+static int address_pass(struct mt_extract *x)
 {
     struct mt_item item;
     struct mt_error err;
     int rc, ok = 0;
     if (mt_keyset_index(&x->comm->keys) != 0 ||
         mt_addresses_init(&x->addresses, &x->comm->keys, ADDRESSES_BUDGET) != 0)
-        return addresses_failed(&x->addresses);
+        return mt_extract_addresses_failed(&x->addresses);
     if (x->comm->keys.count == 0)
         return 0;
     if (mt_source_rewind(x->source, &err) != 0)
-        return read_failed(&err);
+        return mt_extract_read_failed(&err);
     while (ok == 0 && (rc = mt_source_next(x->source, &item, &err)) > 0) {
         if (item.kind == MT_ITEM_BATCH)
             ok = mt_addresses_records(&x->addresses, item.records, item.count, item.superstep);
@@ -333,9 +97,9 @@ static int address_pass(struct extract *x)
     }
     mt_progress_end(&x->progress);
     if (ok != 0)
-        return addresses_failed(&x->addresses);
+        return mt_extract_addresses_failed(&x->addresses);
     if (rc < 0)
-        return read_failed(&err);
+        return mt_extract_read_failed(&err);
     if (!mt_cli_stop && x->addresses.records != x->comm->records) {
         mt_cli_say("the input changed while it was read");
         return MT_EXIT_FAILURE;
@@ -343,130 +107,8 @@ static int address_pass(struct extract *x)
     return 0;
 }
 
-/* ---- writing ---- */
-
-static void write_head(struct extract *x, int complete, uint64_t untraced, uint64_t untraced_launches)
-{
-    struct mt_json *j = &x->json;
-    size_t notes;
-    int ignored;
-    const char *const *note = mt_source_notes(x->source, &notes, &ignored);
-    mt_json_text(j, "format", "memtrace-comm");
-    mt_json_u64(j, "version", 1);
-    mt_json_array(j, "inputs", 1);
-    for (size_t i = 0; i < x->inputs.npaths; i++)
-        mt_json_text(j, NULL, x->inputs.paths[i]);
-    mt_json_end(j);
-    mt_json_bool(j, "complete", complete);
-    mt_json_array(j, "notes", 0);
-    for (size_t i = 0; i < notes; i++)
-        mt_json_text(j, NULL, note[i]);
-    if (x->no_addresses)
-        mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
-    mt_extract_more_notes(&x->more, j);
-    mt_json_end(j);
-    mt_json_object(j, "options", 1);
-    mt_json_text(j, "same-cta", x->options.local ? "local" : "instance");
-    mt_json_bool(j, "strict", x->options.strict);
-    mt_json_bool(j, "host", !(x->inputs.flags & MT_SOURCE_NO_HOST));
-    mt_json_text(j, "kernels", x->filter.kernels_text);
-    mt_json_text(j, "supersteps", x->filter.supersteps_text);
-    mt_json_end(j);
-    mt_json_u64(j, "launches", x->comm->nlaunches);
-    mt_json_u64(j, "records", x->comm->records);
-    if (x->options.host)
-        mt_json_u64(j, "host_accesses", x->comm->host_accesses);
-    mt_json_u64(j, "unknown", x->comm->unknown);
-    mt_json_u64(j, "untraced", untraced);
-    mt_json_u64(j, "untraced_launches", untraced_launches);
-}
-
-/* The section addresses; 1 if it was cut short. -1: *code says why. */
-static int write_addresses(struct extract *x, int *code)
-{
-    struct mt_json *j = &x->json;
-    mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
-    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, x->comm, &mt_cli_stop);
-    mt_json_end(j);
-    if (rc < 0)
-        *code = addresses_failed(&x->addresses);
-    if (rc > 0 && !j->error) { /* the head stands already */
-        mt_cli_say("interrupted: not all addresses are in the output");
-        mt_json_bool(j, "interrupted", 1);
-    }
-    return rc;
-}
-
-static int cannot_write(const struct extract *x, int error)
-{
-    mt_cli_say("%s: cannot write: %s", x->out.path ? x->out.path : "standard output", strerror(error));
-    return MT_EXIT_FAILURE;
-}
-
-static int write_text(struct extract *x, int complete)
-{
-    size_t notes;
-    int ignored, error, code = mt_output_ready(&x->out);
-    if (code)
-        return code;
-    const char *const *note = mt_source_notes(x->source, &notes, &ignored);
-    const struct mt_extract_text head = {note, notes, complete, x->sections != 0};
-    if (mt_extract_more_text(&x->more, x->out.fd, x->comm, &head, &error) == 0)
-        return MT_EXIT_OK;
-    if (error)
-        return cannot_write(x, error);
-    mt_cli_say("no memory to sort the results");
-    return MT_EXIT_FAILURE;
-}
-
-/* Returns the exit code. */
-static int write_all(struct extract *x, int complete)
-{
-    struct mt_json *j = &x->json;
-    uint64_t untraced, untraced_launches;
-    struct mt_error err;
-    int cut = 0, code = mt_output_ready(&x->out);
-    if (code)
-        return code;
-    if (mt_source_untraced(x->source, &untraced, &untraced_launches, &err) != 0)
-        return read_failed(&err);
-    mt_json_open(j, x->out.fd);
-    mt_json_object(j, NULL, 0);
-    write_head(x, complete, untraced, untraced_launches);
-    if (mt_estimates_gather(&x->estimates, x->source, x->inputs.npaths) != 0 ||
-        mt_estimates_write(j, &x->estimates, x->comm, x->events) != 0 ||
-        mt_comm_write(j, x->comm, x->sections) != 0 || mt_extract_more_write(&x->more, j, x->comm) != 0) {
-        mt_cli_say("no memory to sort the results");
-        return MT_EXIT_FAILURE;
-    }
-    if (x->sections & 1u << MT_ADDRESSES)
-        cut = write_addresses(x, &code);
-    mt_json_end(j);
-    if (mt_json_close(j) != 0)
-        return cannot_write(x, j->error);
-    return code ? code : cut ? MT_EXIT_INPUT : 0;
-}
-
-static int write_other(struct extract *x, int *complete)
-{
-    struct mt_comm_result r = {.comm = x->comm,
-                               .source = x->source,
-                               .events = x->events,
-                               .inputs = x->inputs.paths,
-                               .ninputs = x->inputs.npaths,
-                               .sections = x->sections,
-                               .complete = *complete};
-    if (mt_comm_merged(x->comm) != 0) {
-        mt_cli_say("no memory for the transfers");
-        return MT_EXIT_FAILURE;
-    }
-    int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->out, &x->progress, &interrupted);
-    *complete &= !interrupted;
-    return code;
-}
-
 /* The inputs are known now. */
-static int live_ended(struct extract *x)
+static int live_ended(struct mt_extract *x)
 {
     if (!mt_source_live_done(x->source))
         return MT_EXIT_INPUT; /* the program was killed: no result, and nobody to tell */
@@ -483,9 +125,9 @@ static int live_ended(struct extract *x)
     return 0;
 }
 
-static int once_more(struct extract *x);
+static int once_more(struct mt_extract *x);
 
-static int run(struct extract *x)
+static int run(struct mt_extract *x)
 {
     int complete, code = analyse(x);
     if (code && x->inputs.ends && mt_team_again(x->team))
@@ -512,16 +154,16 @@ static int run(struct extract *x)
             complete = 0;
         }
     }
-    code = x->formats.format == MT_FORMAT_JSON   ? write_all(x, complete)
-           : x->formats.format == MT_FORMAT_TEXT ? write_text(x, complete)
-                                                 : write_other(x, &complete);
+    code = x->formats.format == MT_FORMAT_JSON   ? mt_extract_write(x, complete)
+           : x->formats.format == MT_FORMAT_TEXT ? mt_extract_write_text(x, complete)
+                                                 : mt_extract_write_other(x, &complete);
     if (x->live && !code && write(STDIN_FILENO, "", 1) != 1) /* the program waits for this */
         code = MT_EXIT_FAILURE;
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
 /* The host has a part of its own when its accesses are read. */
-static void with_host(struct extract *x)
+static void with_host(struct mt_extract *x)
 {
     x->options.host = mt_source_host(x->source);
     /* The filters know it by its name. */
@@ -532,7 +174,7 @@ static void with_host(struct extract *x)
 }
 
 /* Every rank reads the inputs by itself. */
-static int check_inputs(const struct extract *x)
+static int check_inputs(const struct mt_extract *x)
 {
     struct stat st;
     for (size_t i = 0; mt_team_members() > 1 && i < x->inputs.npaths; i++)
@@ -543,7 +185,7 @@ static int check_inputs(const struct extract *x)
 }
 
 /* What follows from the options; the exit code. */
-static int prepare(struct extract *x, int argc, char **argv, const char *output)
+static int prepare(struct mt_extract *x, int argc, char **argv, const char *output)
 {
     x->options.transfers =
         x->sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x->more, MT_MORE_PLACEMENT);
@@ -561,7 +203,7 @@ static int prepare(struct extract *x, int argc, char **argv, const char *output)
 }
 
 /* Opens the inputs and begins the analysis; the exit code. */
-static int open_all(struct extract *x)
+static int open_all(struct mt_extract *x)
 {
     int code;
     if (!(x->source = x->live ? mt_inputs_live(&x->inputs, &code) : mt_inputs_source(&x->inputs, &code)))
@@ -586,7 +228,7 @@ static int open_all(struct extract *x)
 }
 
 /* Members that read a part each found damage: each reads all, as one alone does, and finds what is whole. */
-static int once_more(struct extract *x)
+static int once_more(struct mt_extract *x)
 {
     mt_team_free(x->team);
     x->team = NULL;
@@ -598,14 +240,14 @@ static int once_more(struct extract *x)
 }
 
 /* The inputs are opened in step: where all read a part, none may be missing. */
-static int open_together(struct extract *x)
+static int open_together(struct mt_extract *x)
 {
     if (x->by_parts)
         x->inputs.ends = x->ends = mt_team_split(x->inputs.paths, x->inputs.npaths);
     return mt_team_agree(open_all(x));
 }
 
-static void close_all(struct extract *x)
+static void close_all(struct mt_extract *x)
 {
     mt_output_abandon(&x->out);
     mt_addresses_free(&x->addresses);
@@ -622,7 +264,7 @@ static void close_all(struct extract *x)
 
 int main(int argc, char **argv)
 {
-    static struct extract x; /* holds the output buffer */
+    static struct mt_extract x; /* holds the output buffer */
     const char *output = NULL;
     mt_cli_start("mt-extract");
 #ifndef MEMTRACE_MPI
@@ -636,10 +278,10 @@ int main(int argc, char **argv)
     opterr = !mt_cli_quiet;
     mt_filter_init(&x.filter);
     mt_extract_more_init(&x.more);
-    x.threads = processors();
+    x.threads = mt_extract_processors();
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
-    int code = parse(&x, argc, argv, &output);
+    int code = mt_extract_parse(&x, argc, argv, &output);
     if (code == 0 && x.formats.format != MT_FORMAT_JSON && x.formats.format != MT_FORMAT_TEXT &&
         x.more.options.chosen)
         code = mt_cli_usage("the further analyses come out as --format=json or text only");

@@ -99,9 +99,15 @@ def given(tool, path):
 
 
 def source(tool, suffix="c"):
-    here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "..", "..", "postprocess", "cli", tool[3:] + "." + suffix)) as f:
-        return f.read()
+    """What a tool's main file says, and its file of options if it has one."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "postprocess", "cli")
+    text = ""
+    for name in (tool[3:], tool[3:] + "_options"):
+        path = os.path.join(folder, name + "." + suffix)
+        if os.path.exists(path):
+            with open(path) as f:
+                text += f.read()
+    return text
 
 
 class Inputs(Case):
