@@ -52,12 +52,11 @@ static inline void enter(struct mt_cta *cta, struct mt_fiber *f)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     cta->current = f;
-    t->tid[0] = f->tid[0];
-    t->tid[1] = f->tid[1];
-    t->tid[2] = f->tid[2];
+    memcpy(t->tid, f->tid, sizeof t->tid);
     t->laneid = f->lane;
     t->warpid = f->warp;
-    t->third = t->cta | (((uint64_t)f->warp * MT_WARP + f->lane) & t->thread_mask);
+    if (t->thread_mask) /* else it is the CTA's word all the time */
+        t->third = t->cta | ((uint64_t)f->warp * MT_WARP + f->lane);
 }
 
 /* Device code may keep the low half of a shared address, or an offset from the start. Both are below 1 MiB
