@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_formats.h"
 #include "comm_parts.h"
+#include "csv.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +13,6 @@ unsigned mt_csv_tables(unsigned sections)
 {
     return ((sections & VOLUMES) != 0) + ((sections & 1u << MT_TRANSFERS) != 0) +
            ((sections & 1u << MT_ADDRESSES) != 0); /* addresses have no table: see the manual */
-}
-
-static void text(FILE *f, const char *s)
-{
-    if (!strpbrk(s, ",\"\r\n")) {
-        fputs(s, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"')
-            fputc('"', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
 }
 
 /* ---- volumes ---- */
@@ -81,10 +67,10 @@ static void section(FILE *f, const struct mt_comm *c, unsigned s, struct row *ro
         for (size_t k = 0; k < n; k++) {
             char key[64];
             fprintf(f, "%s,", mt_section_names[s]);
-            text(f, l->kernel);
+            mt_csv_text(f, l->kernel);
             fprintf(f, ",%zu,", i);
             if (what == CTA)
-                text(f, mt_cta_key(key, rows[k].key));
+                mt_csv_text(f, mt_cta_key(key, rows[k].key));
             else if (what == SM)
                 fprintf(f, "%" PRIu64, rows[k].key);
             fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", comm ? rows[k].comm_load : rows[k].load,
@@ -101,7 +87,7 @@ static void host_section(FILE *f, const struct mt_comm *c, unsigned s)
         if (!mt_comm_host_selected(c, h) || !(load | store))
             continue;
         fprintf(f, "%s,%s,%" PRIu32 ",", mt_section_names[s], MT_HOST_NAME, h->superstep);
-        text(f, mt_place_name(c, h->place));
+        mt_csv_text(f, mt_place_name(c, h->place));
         fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", load, store);
     }
 }
@@ -140,13 +126,13 @@ static void end_of(FILE *f, const struct mt_comm *c, uint32_t id)
     if (id & MT_ENTRY_HOST) {
         const struct mt_host_actor *h = &c->hosts[id & MT_ENTRY_MAX];
         fputs(MT_HOST_NAME ",", f);
-        text(f, mt_place_name(c, h->place));
+        mt_csv_text(f, mt_place_name(c, h->place));
         fprintf(f, ",%" PRIu32, h->superstep);
     } else {
         const struct mt_actor *a = &c->actors[id];
-        text(f, c->launches[a->launch].kernel);
+        mt_csv_text(f, c->launches[a->launch].kernel);
         fputc(',', f);
-        text(f, mt_cta_key(key, mt_cta_order(a->cta)));
+        mt_csv_text(f, mt_cta_key(key, mt_cta_order(a->cta)));
         fprintf(f, ",%" PRIu32, a->launch);
     }
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "compare_out.h"
+#include "csv.h"
 #include "graph_out.h"
 #include <math.h>
 #include <string.h>
@@ -52,30 +53,15 @@ void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_
 
 /* ---- CSV (RFC 4180) ---- */
 
-static void csv_text(FILE *f, const char *s)
-{
-    if (!strpbrk(s, ",\"\r\n")) {
-        fputs(s, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"')
-            fputc('"', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
-}
-
 void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v)
 {
     for (size_t k = 0; k < c->n; k++) {
         fputc(',', f);
-        csv_text(f, c->rows[k].path);
+        mt_csv_text(f, c->rows[k].path);
     }
     for (size_t i = 0; i < c->n; i++) {
         fputs("\r\n", f);
-        csv_text(f, c->rows[i].path);
+        mt_csv_text(f, c->rows[i].path);
         for (size_t k = 0; k < c->n; k++) {
             double x = mt_compare_value(c, v, i, k);
             fputc(',', f);

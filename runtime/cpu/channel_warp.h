@@ -4,6 +4,7 @@
 #define MT_DEVICE_WARP_H
 #include <stdint.h>
 #include "abi.h"
+#include "../device/memory_host.h"
 
 uint32_t mt_channel_active(void);
 uint32_t mt_channel_lane(void);
@@ -67,32 +68,6 @@ static inline int mt_is_global(const void *p)
     return 1;
 }
 
-static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
-{
-    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
-}
-static inline void mt_atomic_max(uint64_t *p, uint64_t v)
-{
-    uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
-static inline void mt_count(uint64_t *p, uint64_t v)
-{
-    __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
-}
-static inline uint64_t mt_load(const uint64_t *p)
-{
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
-}
-static inline uint64_t mt_load_acquire_system(const uint64_t *p)
-{
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
-}
-static inline void mt_store(uint64_t *p, uint64_t v)
-{
-    __atomic_store_n(p, v, __ATOMIC_RELAXED);
-}
 static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {
     mt_store(&p[0], a);

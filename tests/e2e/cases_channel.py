@@ -123,7 +123,7 @@ def figures(world, result, sm=True):
 @case("channel.comm")
 def channel_comm(world):
     """Programs in which no two CTAs race: the same comm.json."""
-    for name in ("vector_add", "stencil_1d", "stencil_2d", "matrix_multiply", "reduction"):
+    for name in ("vector_add", "stencil_1d", "stencil_2d", "matrix_multiply"):
         app = world.compile(world.example(name), "-O2")
         arguments = world.expectation(name).QUICK
         plain = world.run_ok([app, *arguments])

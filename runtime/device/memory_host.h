@@ -1,0 +1,33 @@
+/* The memory operations of warp.h where record.c runs on the host: on the CPU device (cpu/channel_warp.h) and
+ * in tests. All of the host's threads are one scope. */
+#ifndef MT_DEVICE_MEMORY_HOST_H
+#define MT_DEVICE_MEMORY_HOST_H
+#include <stdint.h>
+
+static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
+{
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+static inline void mt_atomic_max(uint64_t *p, uint64_t v)
+{
+    uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (old < v && !__atomic_compare_exchange_n(p, &old, v, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+static inline void mt_count(uint64_t *p, uint64_t v)
+{
+    __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+static inline uint64_t mt_load(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline uint64_t mt_load_acquire_system(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline void mt_store(uint64_t *p, uint64_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+#endif
