@@ -157,6 +157,7 @@ int mt_pass_device(LLVMModuleRef module)
     if (o->gpu_trace) {
         mt_unit_plan_gpu(&u);   /* the image's table says which kernels have no trace there, */
         mt_unit_plan_plain(&u); /* and which have a second version */
+        mt_unit_name_sites(&u);
     }
     if (o->cpu_image)
         make_cpu_image(&u, module);

@@ -41,6 +41,7 @@ void mt_unit_free(struct mt_unit *u)
     free(u->kernels);
     free(u->sites);
     free(u->loops);
+    free(u->site_variable);
     free(u->notes);
 }
 

@@ -2,8 +2,33 @@
  * record calls have their launch's context. */
 #include "options.h"
 #include "unit.h"
+#include "../runtime/device/packet.h"
 #include <string.h>
 #include <llvm-c/Linker.h>
+
+#define SITE_BASE "__mt_gpu_site_base"
+
+/* What the record functions add to their sites: the host sets it (runtime/gpu/sites.c), or it is 0. */
+static void settle_site_base(struct mt_unit *u)
+{
+    LLVMValueRef base = LLVMGetNamedGlobal(u->module, SITE_BASE);
+    LLVMTypeRef type = mt_type_int(u, 32);
+    if (base && u->site_variable) {
+        LLVMSetInitializer(base, LLVMConstInt(type, MT_SITE_UNKNOWN, 0));
+        LLVMSetExternallyInitialized(base, 1);
+        LLVMSetLinkage(base, LLVMWeakAnyLinkage);
+        LLVMSetValueName2(base, u->site_variable, strlen(u->site_variable));
+        return;
+    }
+    for (LLVMUseRef use = base ? LLVMGetFirstUse(base) : NULL, next; use; use = next) {
+        LLVMValueRef load = LLVMGetUser(use); /* nothing else is done with it */
+        next = LLVMGetNextUse(use);
+        LLVMReplaceAllUsesWith(load, LLVMConstInt(type, 0, 0));
+        LLVMInstructionEraseFromParent(load);
+    }
+    if (base)
+        LLVMDeleteGlobal(base);
+}
 
 int mt_unit_link_gpu(struct mt_unit *u)
 {
@@ -25,6 +50,7 @@ int mt_unit_link_gpu(struct mt_unit *u)
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot link the GPU runtime");
         return -1;
     }
+    settle_site_base(u);
     mt_unit_make_plain(u);
     mt_unit_pass_context(u);
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {

@@ -262,6 +262,7 @@ void mt_image_tables(struct mt_lowering *l)
            .shared = l->shared,
            .site_base = l->site_base,
            .arch = (uint32_t)architecture_of(u),
+           .site_variable = u->site_variable ? text(l, u->site_variable) : LLVMConstNull(l->ptr),
            .loops = loops_table(l),
            .nloops = u->nloops};
     struct row r = {.n = 0};

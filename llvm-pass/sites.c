@@ -1,6 +1,7 @@
 /* The site table (one entry per traced access in the code) and the note table (accesses that have no record,
  * code that the CPU device cannot run), and whether a source place is to be traced at all. */
 #include "unit.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,29 @@ uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, c
     mt_shim_place(inst, &place);
     u->notes[u->nnotes] = (struct mt_note){strdup(what), strdup(place.file), place.line, kind};
     return u->nnotes++;
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+
+void mt_unit_name_sites(struct mt_unit *u)
+{
+    uint64_t h = 1469598103934665603u;
+    for (unsigned i = 0; i < u->nsites; i++) {
+        const struct mt_site *s = &u->sites[i];
+        const uint32_t numbers[] = {s->line, s->column, s->op, s->size};
+        h = hash(h, s->file, strlen(s->file) + 1);
+        h = hash(h, s->function, strlen(s->function) + 1);
+        h = hash(h, numbers, sizeof numbers);
+    }
+    u->site_variable = u->options->rdc && u->nsites ? malloc(40) : NULL;
+    if (u->site_variable)
+        snprintf(u->site_variable, 40, "__mt_site_base_%016llx", (unsigned long long)h);
 }
 
 static int same_file(const char *a, const char *b)

@@ -411,6 +411,7 @@ static struct mt_gpu_launch describe(const struct kernel_node *k, cudaStream_t s
     const struct mt_launch_config *c = &k->c;
     return (struct mt_gpu_launch){.image = k->f->module->image,
                                   .kernel = i,
+                                  .symbol = k->f->host,
                                   .stream = stream,
                                   .line = {.kernel = i->pretty,
                                            .mangled = i->name,

@@ -81,6 +81,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     g->launch = (struct mt_gpu_launch){
         .image = f->module->image,
         .kernel = k,
+        .symbol = f->host,
         .stream = c->stream,
         .cooperative = c->cooperative,
         .line = {.kernel = k->pretty,

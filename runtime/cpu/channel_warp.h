@@ -61,6 +61,11 @@ static inline int mt_all(uint32_t mask, int condition)
 {
     return mt_channel_all(mask, condition);
 }
+/* The image has added it. */
+static inline uint32_t mt_site_base(void)
+{
+    return 0;
+}
 /* The image has asked already. */
 static inline int mt_is_global(const void *p)
 {

@@ -81,6 +81,7 @@ void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void 
     const struct mt_image *image = image_of(run, caller);
     const struct mt_image_head *head = image->head;
     const struct mt_image_site *sites = head->sites;
+    site -= head->site_base ? image->site_base : 0;
     uint32_t align = site < head->nsites ? sites[site].align : 0;
     int code = 0;
     if (!is_allocated(address, meta & MT_RAW_MAX_SIZE, meta >> 28))

@@ -41,6 +41,9 @@ enum mt_packet_kind {
     MT_PACKET_LANES = 3,  /* x: size; slots 1…: one address per active lane */
     MT_PACKET_BLOCKS = 4, /* x: 0; slots 1…: address, bytes (not 0), of each active lane */
 };
+/* Files that are linked into one program (-fgpu-rdc) add a base to their sites, which the host sets. Until it
+ * has, sites are this and more: not known. */
+#define MT_SITE_UNKNOWN 0x40000000u
 #define MT_PACKET_MAX_SLOTS 17u /* head and 32 blocks */
 #define MT_PACKET_CONTEXTS 4096u
 #define MT_PACKET_NOBODY (MT_PACKET_CONTEXTS - 1) /* as context: of no launch, to be thrown away */

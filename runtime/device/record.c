@@ -108,7 +108,7 @@ static inline void put_head(const struct place *p, uint64_t at, uint32_t kind, u
     uint64_t tag = mt_packet_tag(at, p->ring->mask + 1);
     for (uint32_t half = p->rank; half < 2; half += p->n) {
         uint64_t a = half ? p->cta : mt_packet_first(kind, type, mt_warp(), mt_sm(), p->context->id, x);
-        uint64_t b = half ? y : (uint64_t)p->mask << 31 | (site & 0x7fffffff);
+        uint64_t b = half ? y : (uint64_t)p->mask << 31 | ((site + mt_site_base()) & 0x7fffffff);
         mt_store_pair(&to->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
     }
 }

@@ -79,6 +79,13 @@ static inline int mt_all(uint32_t mask, int condition)
                      : "r"((uint32_t)condition), "r"(mask));
     return (int)all;
 }
+/* What the file adds to its sites: with -fgpu-rdc the pass gives the variable a name of the file's own and
+ * the runtime a value; else nothing of it is left (llvm-pass/gpu.c). */
+extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;
+static inline uint32_t mt_site_base(void)
+{
+    return __mt_gpu_site_base;
+}
 static inline int mt_is_global(const void *p)
 {
     return __nvvm_isspacep_global(p);

@@ -72,6 +72,7 @@ static void load_cpu(void)
 #undef F
     table.MemcpyAsync = copy;
     table.WriteValue = write_value;
+    table.sites_are_numbered = 1;
     usable = 1;
 }
 
@@ -95,7 +96,11 @@ static void load(void)
         if (!table.WriteValue)
             table.WriteValue = (__typeof__(table.WriteValue))dlsym(driver, "cuStreamWriteValue32");
         table.DeviceName = (__typeof__(table.DeviceName))dlsym(driver, "cuDeviceGetName");
+        table.ModuleOf = (__typeof__(table.ModuleOf))dlsym(driver, "cuFuncGetModule");
+        table.GlobalOf = (__typeof__(table.GlobalOf))dlsym(driver, "cuModuleGetGlobal_v2");
     }
+    if (runtime)
+        table.FunctionOf = (__typeof__(table.FunctionOf))dlsym(runtime, "cudaGetFuncBySymbol");
     usable = !missing;
     if (missing)
         mt_report("%s is missing: kernels run on the GPU without a trace", missing);

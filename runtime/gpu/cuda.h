@@ -9,6 +9,7 @@
 /* clang-format off */
 #define MT_CUDA_FUNCTIONS(F) \
     F(GetDevice) \
+    F(SetDevice) \
     F(DeviceGetAttribute) \
     F(HostAlloc) \
     F(FreeHost) \
@@ -36,6 +37,11 @@ struct mt_cuda {
     /* The driver's cuStreamWriteValue32, cuDeviceGetName; NULL when it has none. */
     int (*WriteValue)(cudaStream_t stream, unsigned long long address, unsigned value, unsigned flags);
     int (*DeviceName)(char *name, int size, int device);
+    /* cudaGetFuncBySymbol, cuFuncGetModule, cuModuleGetGlobal; NULL like those. */
+    int (*FunctionOf)(void **function, const void *symbol);
+    int (*ModuleOf)(void **module, void *function);
+    int (*GlobalOf)(unsigned long long *address, size_t *bytes, void *module, const char *name);
+    int sites_are_numbered; /* by who loads the code: the CPU device */
 };
 /* NULL with a report when something is missing. The same in each call. */
 const struct mt_cuda *mt_cuda(void);

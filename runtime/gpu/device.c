@@ -33,7 +33,7 @@ static void *shared_memory(const struct mt_cuda *cu, size_t bytes, uint64_t *add
     return host;
 }
 
-static cudaError_t to_device(const struct mt_cuda *cu, void *to, const void *from, size_t bytes)
+cudaError_t mt_gpu_write(const struct mt_cuda *cu, void *to, const void *from, size_t bytes)
 {
     cudaStream_t s;
     cudaError_t e = cu->StreamCreateWithFlags(&s, cudaStreamNonBlocking);
@@ -64,7 +64,7 @@ static cudaError_t make_rings(const struct mt_cuda *cu, struct mt_gpu_device *d,
         d->rings[i].tail = (uint64_t *)(tails + i * 64);
         d->rings[i].mask = count - 1;
     }
-    return to_device(cu, device, image, sizeof image);
+    return mt_gpu_write(cu, device, image, sizeof image);
 }
 
 /* MEMTRACE_CTAS, for the device; *at is 0 when launches are traced whole. */
@@ -75,7 +75,7 @@ static cudaError_t make_rule(const struct mt_cuda *cu, uint64_t *at)
     *at = 0;
     cudaError_t e = rule ? cu->Malloc(&p, sizeof *rule) : cudaSuccess;
     *at = (uint64_t)(uintptr_t)p;
-    return e || !rule ? e : to_device(cu, p, rule, sizeof *rule);
+    return e || !rule ? e : mt_gpu_write(cu, p, rule, sizeof *rule);
 }
 
 static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device *d, struct mt_gpu_ring *rings)
@@ -98,7 +98,7 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
         d->free[d->nfree++] = MT_GPU_CONTEXTS - 1 - i;
     }
     memcpy(d->mirror, d->before, sizeof d->before);
-    return to_device(cu, d->contexts, d->before, sizeof d->before);
+    return mt_gpu_write(cu, d->contexts, d->before, sizeof d->before);
 }
 
 /* Room for a device: that of one which was reset, or new. */
@@ -154,6 +154,7 @@ struct mt_gpu_device *mt_gpu_device_in_use(void)
 
 void mt_gpu_retire(struct mt_gpu_device *d)
 {
+    mt_gpu_forget_sites(d);
     pthread_mutex_lock(&polling);
     pthread_mutex_lock(&lock);
     struct mt_gpu_device *other = devices;
@@ -246,7 +247,7 @@ static struct mt_gpu_node *make_nodes(struct mt_gpu_device *d)
     cu->ThreadExchangeStreamCaptureMode(&mode);
     cudaError_t e = cu->Malloc(&memory, sizeof image);
     if (!e)
-        e = to_device(cu, memory, image, sizeof image);
+        e = mt_gpu_write(cu, memory, image, sizeof image);
     cu->ThreadExchangeStreamCaptureMode(&mode);
     on_device = memory;
     for (unsigned i = 0; i < NODES_AT_ONCE && !e; i++) {

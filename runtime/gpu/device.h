@@ -14,6 +14,8 @@
 #define MT_GPU_CONTEXTS 1024u /* launches in flight */
 #endif
 
+struct mt_cuda;
+struct mt_gpu_sites;
 struct mt_gpu_device {
     int ordinal;
     struct mt_ring rings[MT_GPU_RINGS];
@@ -27,9 +29,10 @@ struct mt_gpu_device {
     uint32_t generation[MT_GPU_CONTEXTS];              /* number of its present or last lending */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* who has it */
     uint32_t free[MT_GPU_CONTEXTS], nfree;
-    struct mt_gpu_node *nodes; /* free ones */
-    uint32_t *numbers;         /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
-    int told;                  /* a damaged ring was reported */
+    struct mt_gpu_node *nodes;  /* free ones */
+    uint32_t *numbers;          /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
+    int told;                   /* a damaged ring was reported */
+    struct mt_gpu_sites *sites; /* programs whose sites have their base here (sites.c) */
     struct mt_gpu_device *next;
 };
 
@@ -49,6 +52,12 @@ struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d);
 void mt_gpu_node_free(struct mt_gpu_node *node);
 void *mt_gpu_node_context(const struct mt_gpu_node *node);
 int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms);
+/* Before a launch: the code of its program knows the numbers of its sites on this device. */
+void mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l);
+void mt_gpu_forget_sites(struct mt_gpu_device *d);
+/* Copies to the device, and waits until it is there. */
+cudaError_t mt_gpu_write(const struct mt_cuda *cu, void *to, const void *from, size_t bytes);
+
 /* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
 cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream);
 

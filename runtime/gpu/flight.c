@@ -190,12 +190,14 @@ static int add_block(struct mt_flight *f)
     return 1;
 }
 
-/* The number of the packet's site in the process. Where the code of several files makes one program, their
- * numbers overlap. */
+/* The number of the packet's site in the process. With -fgpu-rdc the code has added its file's base already.
+ */
 static uint32_t site_of(const struct mt_flight *f, uint32_t site)
 {
     const struct mt_image *image = f->launch.image;
-    return !image || image->peer || site >= image->head->nsites ? 0 : image->site_base + site;
+    if (image && image->head->site_base)
+        return site < MT_SITE_UNKNOWN ? site : 0;
+    return !image || site >= image->head->nsites ? 0 : image->site_base + site;
 }
 
 static void gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)

@@ -1,7 +1,9 @@
 """Device code in several files (-fgpu-rdc), linked in every way there is: tests/e2e/src/rdc."""
 import os
 import subprocess
+from collections import Counter
 
+import compact
 from world import case, holds, same
 
 N = 64
@@ -90,6 +92,36 @@ def links(world):
 
     world.call(["clang++-19", main, parts, *runtime, "-o", app])
     check(world, "no device link", app)
+
+
+def line_of(world, name, text):
+    """The one line of a source that has this text."""
+    with open(os.path.join(world.src, "rdc", name)) as f:
+        found = [number for number, line in enumerate(f, 1) if text in line]
+    same(f"lines of {name} with {text}", len(found), 1)
+    return name, found[0]
+
+
+@case("rdc.sites")
+def sites(world):
+    """Each access has the site of the line that makes it, in whichever file, on both ways from the CPU device."""
+    app = world.compile(sources(world), "-O2", "-rdc=true")
+    main, parts = (lambda text: line_of(world, "main.cu", text)), (lambda text: line_of(world, "parts.cu", text))
+    sum_line, scaled_line = main("add(in, i) + offset"), parts("factor * threadIdx.x")
+    virtual, fill_line = main("area(i) + weights"), line_of(world, "parts.h", "out[threadIdx.x] = value")
+    wanted = {"scaled": {scaled_line: N}, "functions": {parts("2 * p[i]"): N, sum_line: 2 * N}, "virtuals": {virtual: 4 * N},
+              "atomics": {main("atomicAdd(&total, 1)"): N, parts("atomicAdd(&total, 2)"): N},
+              "variables": {main("common = 9"): 1, parts("return common"): N, main("= read_common()"): N},
+              "pointers": {main("pick(i & 1)(i)"): N}, "fill<float>": {fill_line: N}}
+    for more in ({}, {"MEMTRACE_CHANNEL": "warp"}, {"MEMTRACE_CHANNEL": "warp", "MEMTRACE_RING_SLOTS": "32"}):
+        result = world.run_ok(app, MEMTRACE_FORMAT="compact", **more)
+        launches, events = compact.read(result.path() + ".mtc")
+        places = {e["id"]: (os.path.basename(e["file"]), e["line"]) for e in events.all("site")}
+        same(f"{more}: kernels", {launch.kernel for launch in launches} - {"make_shapes", "shared"}, set(wanted))
+        for launch in launches:
+            if launch.kernel in wanted:
+                got = Counter(places.get(site) for _, _, site, *_ in launch.accesses())
+                same(f"{more}: accesses of {launch.kernel}", dict(got), wanted[launch.kernel])
 
 
 @case("rdc.shared_library")

@@ -213,6 +213,28 @@ static cudaError_t exchange(enum cudaStreamCaptureMode *mode)
 {
     return cudaSuccess;
 }
+const char *fake_variable_names[2];
+uint32_t fake_variables[2];
+static int function_of(void **function, const void *symbol)
+{
+    *function = (void *)(uintptr_t)symbol;
+    return 0;
+}
+static int module_of(void **module, void *function)
+{
+    *module = (char *)function + 1;
+    return 0;
+}
+static int global_of(unsigned long long *address, size_t *bytes, void *module, const char *name)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (fake_variable_names[i] && !strcmp(fake_variable_names[i], name)) {
+            *address = (uintptr_t)&fake_variables[i];
+            *bytes = sizeof fake_variables[i];
+            return 0;
+        }
+    return 500;
+}
 static cudaError_t no_error(void)
 {
     return cudaSuccess;
@@ -245,6 +267,9 @@ const struct mt_cuda *mt_cuda(void)
         .GetLastError = no_error,
         .GetErrorString = error_string,
         .WriteValue = write_value,
+        .FunctionOf = function_of,
+        .ModuleOf = module_of,
+        .GlobalOf = global_of,
     };
     return &table;
 }
@@ -274,7 +299,7 @@ struct mt_trace *fake_trace_new(void)
 void fake_trace_free(struct mt_trace *t)
 {
     for (size_t i = 0; i < t->count; i++)
-        free(t->launches[i].records);
+        free(t->launches[i].records), free(t->launches[i].sites);
     free(t->launches);
     free(t);
 }
@@ -335,6 +360,13 @@ void mt_trace_append(void *trace, const void *records, size_t n)
     f->count += n;
 }
 
+static void add_site(struct mt_trace *t, uint32_t site)
+{
+    struct fake_launch *f = &t->launches[t->count - 1];
+    f->sites = realloc(f->sites, f->count * sizeof *f->sites);
+    f->sites[f->count - 1] = site;
+}
+
 /* As the records that the runs stand for. */
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
 {
@@ -346,6 +378,7 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
             uint64_t address = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
             struct mt_raw_record one = {{(uint64_t)r->smid << 32 | r->meta, address, r->cta}};
             mt_trace_append(trace, &one, 1);
+            add_site(trace, r->site);
         }
         accesses -= r->count;
     }

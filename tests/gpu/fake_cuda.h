@@ -18,6 +18,9 @@ void fake_stream_wait(struct fake_stream *s);
 extern int fake_no_write_value;       /* the driver has no stream-ordered write */
 extern int fake_capturing;            /* all streams are being captured */
 extern cudaError_t fake_stream_error; /* what StreamQuery and MemcpyAsync say from now on */
+/* Variables of the program's code, by name (NULL: there is no such one); loaded anew they have this value. */
+extern const char *fake_variable_names[2];
+extern uint32_t fake_variables[2];
 extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
 
 extern int fake_compact;    /* MEMTRACE_FORMAT=compact */
@@ -27,6 +30,7 @@ struct fake_launch {
     char kernel[64];
     struct mt_launch_line line;
     struct mt_raw_record *records;
+    uint32_t *sites; /* of each record, in compact traces */
     size_t count;
 };
 /* What stands in a trace. Valid while nothing is under way. */

@@ -19,6 +19,7 @@ struct host_thread {
     uint32_t lane, warp_index, sm, cta[3], grid[2];
     uint64_t context;                         /* of the launch: the kernel's hidden parameter */
     uintptr_t not_global_from, not_global_to; /* addresses of other memory */
+    const uint32_t *site_base;                /* of the file that the code is in; NULL: 0 */
 };
 extern _Thread_local struct host_thread host_thread;
 
@@ -83,6 +84,10 @@ static inline int mt_all(uint32_t mask, int condition)
             all &= (int)w->values[i];
     pthread_barrier_wait(&w->meet);
     return all;
+}
+static inline uint32_t mt_site_base(void)
+{
+    return host_thread.site_base ? *host_thread.site_base : 0;
 }
 static inline int mt_is_global(const void *p)
 {

@@ -42,6 +42,7 @@ struct kernel {
     char name[32];
     unsigned ctas, accesses, seed;
     void *context;
+    const uint32_t *bases; /* its accesses are in the code of two files by turns, whose bases these are */
     void (*before)(struct kernel *k);
     struct kernel *wait_for; /* runs beside the next one, as programmatic launches do */
 };
@@ -129,6 +130,7 @@ static void *run_lane(void *data)
     for (unsigned i = 0; i < l->k->accesses; i++) {
         struct access a = access_of(l->k, l->cta, l->index, i);
         host_thread.warp = &l->groups[set_of(l->k, l->cta, i)];
+        host_thread.site_base = l->k->bases ? &l->k->bases[i % 2] : NULL;
         if (!(a.odd_only && l->index % 2 == 0))
             do_access(&a);
     }
@@ -449,6 +451,73 @@ static void graph_not_issued(void **state)
     fake_trace_free(t);
 }
 
+/* Records of each site of two files whose bases are these; [0]: of no site. */
+static void count_sites(const struct kernel *k, const uint32_t base[2], unsigned count[], uint32_t most)
+{
+    for (unsigned cta = 0; cta < k->ctas; cta += fake_every)
+        for (unsigned lane = 0; lane < LANES; lane++)
+            for (unsigned i = 0; i < k->accesses; i++) {
+                struct access a = access_of(k, cta, lane, i);
+                uint32_t site = base[i % 2] ? base[i % 2] + 11 + (uint32_t)a.kind : 0;
+                assert_true(site < most);
+                if (recorded(&a, lane) && a.kind != 4)
+                    count[site] +=
+                        a.kind < 2 ? 1 : (unsigned)((a.bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE);
+            }
+}
+
+/* The code of two files is one program (-fgpu-rdc): before its first launch on a device, and when that was
+ * reset, each file's code gets to know its base. Where one of the files cannot, its records have no site. */
+static void sites_of_files(void **state)
+{
+    static uint32_t of_cpu_image;
+    static struct mt_image_head heads[2] = {
+        {.nsites = 20, .site_base = &of_cpu_image, .site_variable = "first"},
+        {.nsites = 30, .site_base = &of_cpu_image, .site_variable = "second"}};
+    static struct mt_image images[2] = {{.head = &heads[0], .site_base = 100, .peer = &images[1]},
+                                        {.head = &heads[1], .site_base = 200}};
+    enum { SITES = 300, TIMES = 3 };
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct kernel k = {.name = "linked", .ctas = 3, .accesses = 60, .seed = 21, .bases = fake_variables};
+    size_t n;
+    if (fake_compact) {
+        for (unsigned i = 0; i < TIMES; i++) {
+            const uint32_t want_base[2] = {100, i < 2 ? 200 : 0};
+            unsigned want[SITES] = {0}, have[SITES] = {0};
+            fake_variable_names[0] = "first";
+            fake_variable_names[1] = i < 2 ? "second" : NULL;
+            fake_variables[0] = fake_variables[1] = MT_SITE_UNKNOWN;
+            fake_report[0] = 0;
+            for (unsigned twice = 0; twice < 2; twice++) {
+                struct mt_gpu_launch l = {.image = images,
+                                          .symbol = &k,
+                                          .trace = t,
+                                          .stream = (cudaStream_t)s,
+                                          .line = {.kernel = k.name}};
+                k.context = mt_gpu()->launch(&l);
+                fake_stream_run(s, run_kernel, &k);
+                mt_gpu()->issued(&l, cudaSuccess);
+                sync_stream(s);
+            }
+            const struct fake_launch *got = fake_trace_launches(t, &n);
+            assert_int_equal(n, 2 * i + 2);
+            check(&k, &got[n - 1]);
+            for (size_t r = 0; r < got[n - 1].count; r++) {
+                assert_true(got[n - 1].sites[r] < SITES);
+                have[got[n - 1].sites[r]]++;
+            }
+            count_sites(&k, want_base, want, SITES);
+            assert_memory_equal(have, want, sizeof want);
+            assert_true((strstr(fake_report, "linked: sites") != NULL) == (i == 2));
+            mt_gpu()->reset();
+        }
+    }
+    mt_gpu()->stream_ends((cudaStream_t)s, t);
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
 /* The compiler found no room for its context: no trace, counted, and the user hears why. */
 static void no_room(void **state)
 {
@@ -582,12 +651,12 @@ int main(int argc, char **argv)
     fake_compact = argc > 2;
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_launch),      cmocka_unit_test(two_streams),
-        cmocka_unit_test(overtaking),      cmocka_unit_test(not_issued),
-        cmocka_unit_test(at_exit),         cmocka_unit_test(without_write_value),
-        cmocka_unit_test(device_dies),     cmocka_unit_test(no_room),
-        cmocka_unit_test(wait_fails),      cmocka_unit_test(is_reset),
-        cmocka_unit_test(graphs),          cmocka_unit_test(graphs_without_write_value),
-        cmocka_unit_test(graph_not_issued)};
+        cmocka_unit_test(one_launch),       cmocka_unit_test(two_streams),
+        cmocka_unit_test(overtaking),       cmocka_unit_test(not_issued),
+        cmocka_unit_test(at_exit),          cmocka_unit_test(without_write_value),
+        cmocka_unit_test(device_dies),      cmocka_unit_test(no_room),
+        cmocka_unit_test(wait_fails),       cmocka_unit_test(is_reset),
+        cmocka_unit_test(graphs),           cmocka_unit_test(graphs_without_write_value),
+        cmocka_unit_test(graph_not_issued), cmocka_unit_test(sites_of_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

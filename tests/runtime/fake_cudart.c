@@ -153,6 +153,11 @@ void __cudaRegisterVar(void **h, char *host, char *device, const char *name, int
 
 /* What the library itself asks for while it traces a launch: memory is host memory, and everything put into a
  * stream is done at once. */
+cudaError_t cudaSetDevice(int device)
+{
+    return device ? cudaErrorInvalidDevice : cudaSuccess;
+}
+
 cudaError_t cudaGetDevice(int *d)
 {
     *d = 0;

@@ -40,9 +40,9 @@ class DeviceLink(Case):
         self.assertEqual((done.stdout, done.stderr), ("42\n", ""))
         self.assertEqual(self.records(), 32)  # one store a thread
 
-    def linked_archs(self, app):
-        """Architectures of the GPU code that the device link made: entries of kind ELF whose ELF type is EXEC (2)."""
-        data, at, found = self.read(app), 0, set()
+    def linked_entries(self, app):
+        """(architecture, code) of the GPU code that the device link made: entries of kind ELF whose ELF type is EXEC (2)."""
+        data, at = self.read(app), 0
         while (at := data.find(b"\x50\xed\x55\xba\x01\x00\x10\x00", at)) >= 0:
             entry, end = at + 16, at + 16 + int.from_bytes(data[at + 8:at + 16], "little")
             while entry < end:
@@ -50,10 +50,15 @@ class DeviceLink(Case):
                 header = int.from_bytes(data[entry + 4:entry + 8], "little")
                 size = int.from_bytes(data[entry + 8:entry + 16], "little")
                 if kind == 2 and data[entry + header + 16] == 2:
-                    found.add(int.from_bytes(data[entry + 28:entry + 32], "little"))
+                    yield int.from_bytes(data[entry + 28:entry + 32], "little"), data[entry + header:entry + header + size]
                 entry += header + size
             at += 8
-        return found
+
+    def linked_archs(self, app):
+        return {arch for arch, _ in self.linked_entries(app)}
+
+    def linked_code(self, app):
+        return [code for _, code in self.linked_entries(app)]
 
     def test_steps(self):
         lines = self.show("-rdc=true", "-O2", "-arch=sm_80", "a.cu", "b.cpp", "c.c", "d.o", "-lm", "-o", "app")
@@ -84,6 +89,24 @@ class DeviceLink(Case):
             self.assertEqual(self.linked_archs("app"), archs, options)
             self.check_program()
         self.check_no_temporaries()
+
+    def test_sites(self):
+        """Each file's code has the variable that its sites are counted from, and the CPU images say what it is called."""
+        self.write("part.cu", "__device__ int v = 2; __device__ int twice(int i) { return v * i; }\n")
+        for arch in ("sm_75", "sm_90"):
+            self.run_(mt_cc(), "-rdc=true", "-arch=" + arch, "main.cu", "part.cu", "-o", "app")
+            names = set()
+            for code in self.linked_code("app"):
+                self.write("linked.cubin", code)
+                for line in self.run_("readelf", "-sW", "linked.cubin").stdout.splitlines():
+                    word = line.split()
+                    if word and word[-1].startswith("__mt_site_base_"):
+                        self.assertEqual(word[2:5], ["4", "OBJECT", "WEAK"])
+                        names.add(word[-1])
+            self.assertEqual(len(names), 2, arch)
+            data = self.read("app")
+            for name in names:
+                self.assertIn(name.encode() + b"\0", data)
 
     def test_no_gpu_code(self):
         self.run_(mt_cc(), "-rdc=true", "main.cu", "part.cu", "-o", "app", MEMTRACE_PTXAS="none")

@@ -10,9 +10,10 @@ static MT_INLINE void record(uint64_t address, uint32_t meta, uint32_t site)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t *cur = t->cur;
+    site += __mt_site_base;
     if (__builtin_expect(cur == t->end, 0))
         cur = mt_cpu_trace_room(address, meta, site);
-    cur[0] = (((uint64_t)(site + __mt_site_base) << 32 | meta) & t->site_mask) | t->smid_hi;
+    cur[0] = (((uint64_t)site << 32 | meta) & t->site_mask) | t->smid_hi;
     cur[1] = address;
     cur[2] = t->third;
     t->cur = cur + 3;
@@ -41,7 +42,8 @@ MT_INLINED void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
 MT_BUILTIN void __mt_access_global_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
 {
     uint64_t a = (uint64_t)p;
-    if (bytes && mt_cpu_tls.cur == mt_cpu_tls.end && mt_cpu_trace_block(a, bytes, type, site))
+    if (bytes && mt_cpu_tls.cur == mt_cpu_tls.end &&
+        mt_cpu_trace_block(a, bytes, type, site + __mt_site_base))
         return;
     while (bytes) {
         uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
