@@ -89,3 +89,21 @@ def with_libc(w):
     base = min(insns) & ~0xfff
     low = min(at for at, _ in stepped(w, program)) & ~0xfff
     compare(w, program, base - low)
+
+
+@case("insn.lazy")
+def lazily_bound(w):
+    """The first call of a library function jumps through memory into the loader, which saves registers with xsave: none of
+    that is the jump's. A jump, call or return touches one word for its target and one on the stack, at most."""
+    program = w.compile("small2.c", "-O1", "-fcf-protection=none", "-Wl,-z,lazy")
+    w.run("insn", "insn.out", program)
+    insns, executions = insn_log(w.path("insn.out"))
+    jumps = 0
+    for ip, operands in executions.values():
+        words = insns[ip][0].split()
+        if words[0] == "jmp" and words[1].startswith("["):
+            jumps += 1
+            same(f"{insns[ip][0]}: operands", [(kind, size) for kind, _, size in operands], [("r", 8)])
+        elif words[0] in ("jmp", "call", "ret"):
+            holds(f"{insns[ip][0]}: {len(operands)} operands", len(operands) <= 2)
+    holds(f"{jumps} jumps through memory", jumps > 1)

@@ -83,12 +83,37 @@ static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisD
     return bytes <= 8 ? MT_X86_ONE : bytes == 10 || bytes == 16 || bytes == 32 ? MT_X86_WIDE : MT_X86_BLOCK;
 }
 
+/* What xsave touches first depends on what is to be saved (0 to 63 with x87 or SSE among it); xrstor begins
+ * with the header behind the 512 bytes that fxsave knows. */
+static void fill_state(struct mt_x86_operand *m, const ZydisDecodedInstruction *i)
+{
+    switch (i->mnemonic) {
+    case ZYDIS_MNEMONIC_XRSTOR:
+    case ZYDIS_MNEMONIC_XRSTOR64:
+        m->lead = 512;
+        m->state = 1;
+        break;
+    case ZYDIS_MNEMONIC_XSAVE:
+    case ZYDIS_MNEMONIC_XSAVE64:
+    case ZYDIS_MNEMONIC_XSAVEC:
+    case ZYDIS_MNEMONIC_XSAVEC64:
+    case ZYDIS_MNEMONIC_XSAVEOPT:
+    case ZYDIS_MNEMONIC_XSAVEOPT64:
+        m->state = 1;
+        break;
+    default:
+        break;
+    }
+}
+
 static void fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o,
                  uint64_t ip)
 {
     m->op = op_of(i, o);
     m->parts = parts_of(i, o);
     m->size = (m->parts == MT_X86_EACH ? o->element_size : o->size) / 8u;
+    if (m->parts == MT_X86_BLOCK)
+        fill_state(m, i);
     m->segment = o->mem.segment == ZYDIS_REGISTER_FS || o->mem.segment == ZYDIS_REGISTER_GS;
     m->base = general(o->mem.base);
     m->index = general(o->mem.index);

@@ -36,8 +36,13 @@ static void define(struct mt_insn *n, int whole)
             1);
     for (unsigned i = 0; i < n->x86.count; i++) {
         const struct mt_x86_operand *o = &n->x86.operand[i];
-        n->operand[i] = (struct mt_operand){
-            n, n->site ? n->site + i + (whole ? 1 : 0) : 0, o->size, (uint8_t)o->parts, (uint8_t)o->op, 0};
+        n->operand[i] = (struct mt_operand){.insn = n,
+                                            .site = n->site ? n->site + i + (whole ? 1 : 0) : 0,
+                                            .size = o->size,
+                                            .parts = (uint8_t)o->parts,
+                                            .op = (uint8_t)o->op,
+                                            .state = o->state,
+                                            .lead = o->lead};
     }
     if (n->x86.count) { /* reads before writes; cmps reads its second operand first */
         unsigned last = n->x86.count - 1;

@@ -105,7 +105,8 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
     if (is_half(o, store))
         load_half(t, o, address);
     else if (mt_first_part(t, o, address, bytes))
-        mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
+        mt_core_access(t->core, site_of(t, o, address), mt_start_of(o, address),
+                       o->parts == MT_X86_EACH ? bytes : 0);
 }
 
 /* qemu comes once more to a rep instruction that has counted down to 0; the processor does not. */
@@ -114,9 +115,23 @@ void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted)
     if (counted && n->x86.repeats && t->executed == n && t->registers && t->registers[RCX] == 0)
         return;
     t->executed = n;
+    t->taken = 0;
     t->part = NULL;
     t->pair = NULL;
     mt_core_insn(t->core, n->site);
+}
+
+/* The instruction's own access? qemu 7.2 leaves the callbacks of a jump through memory switched on behind it,
+ * and what is not watched and calls qemu's helpers (xsave in the loader) then reports under the jump's name.
+ */
+static int is_own(struct mt_thread *t, const struct mt_operand *o)
+{
+    unsigned bit = 1u << (o - o->insn->operand);
+    if (o->insn != t->executed || (t->taken & bit))
+        return 0;
+    if (o->parts != MT_X86_EACH)
+        t->taken |= bit;
+    return 1;
 }
 
 void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
@@ -124,8 +139,8 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
 {
     if (is_half(o, store))
         load_half(t, o, address);
-    else if (mt_first_part(t, o, address, bytes))
-        mt_core_insn_operand(t->core, site_of(t, o, address), address, size_of(o, bytes));
+    else if (mt_first_part(t, o, address, bytes) && is_own(t, o))
+        mt_core_insn_operand(t->core, site_of(t, o, address), mt_start_of(o, address), size_of(o, bytes));
 }
 
 /* ---- atomic mode ---- */
@@ -154,7 +169,8 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
         t->count = 0;
     t->pending = o->insn;
     if (mt_first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
-        t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
+        t->operand[t->count++] =
+            (struct mt_core_operand){mt_start_of(o, address), o->site, size_of(o, bytes)};
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left))
         return;
     t->pending = NULL;

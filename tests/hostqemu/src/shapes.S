@@ -43,6 +43,16 @@ _start:
         fxsave [rbx + 512]                      #@ w a+512 512
         fxrstor [rbx + 512]                     #@ r a+512 512
         stmxcsr [rbx + 356]                     #@ w a+356 4
+        /* state areas: 512 bytes as fxsave's and a header of 64; the header is read and written */
+        mov eax, 3                              # x87 and SSE
+        xor edx, edx
+        xsave [rbx + 2048]                      #@ r a+2048 576, w a+2048 576
+        xrstor [rbx + 2048]                     #@ r a+2048 576
+        mov eax, 2                              # SSE only: begins with mxcsr
+        xsave [rbx + 3072]                      #@ r a+3072 576, w a+3072 576
+        mov eax, 6                              # and AVX, whose part lies behind the header
+        xsave [rbx + 3072]                      #@ r a+3072 576, w a+3072 576
+        xrstor [rbx + 3072]                     #@ r a+3072 576
         /* read and write */
         add dword ptr [rbx + 400], 5            #@ r a+400 4, w a+400 4
         inc qword ptr [rbx + 408]               #@ r a+408 8, w a+408 8
