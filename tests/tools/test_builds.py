@@ -38,6 +38,30 @@ class Builds(Case):
         self.run_("clang++-19", f"--config={world.build}/memtrace.cfg", "k.o", "-o", "app")
         self.check_program()
 
+    def in_its_shell(self, commands, **env):
+        """What `commands` print in a shell that mt-cc --env has set up."""
+        return self.run_("sh", "-ec", f'eval "$({world.build}/bin/mt-cc --env)"\n{commands}', **env)
+
+    def test_the_shortest_command(self):
+        """clang itself, the plugin's bare name, and no other option."""
+        self.in_its_shell("clang++ -fplugin=libMemtrace-AA.so k.cu")
+        self.check_program("./a.out")
+        self.in_its_shell("clang++ -fplugin=libMemtrace-AA.so -c k.cu -o k.o; clang++ k.o -o app")
+        self.check_program()
+        # Without it clang knows none of these, and other compilers are not touched.
+        self.assertNotEqual(self.run_("clang++-19", "-fplugin=libMemtrace-AA.so", "k.cu", code=None).returncode, 0)
+        self.write("plain.c", "int main(void) { return 0; }\n")
+        self.in_its_shell("gcc plain.c -o plain")
+        self.assertNotIn("memtrace", self.run_("ldd", "./plain").stdout)
+
+    def test_mt_cc_in_its_shell(self):
+        """mt-cc gives clang its flags once, there too."""
+        done = self.in_its_shell("mt-cc -arch=sm_80 -c k.cu -o k.o && mt-cc k.o -o app && mt-extract --version")
+        self.assertIn("mt-extract", done.stdout)
+        self.check_program()
+        text = self.in_its_shell("mt-cc -arch=sm_80 -ptx k.cu -o k.ptx; cat k.ptx").stdout
+        self.assertIn(".target sm_80", text)
+
     def cuda(self):
         return [f"-DCMAKE_CUDA_COMPILER={world.build}/bin/mt-cc", f"-DCUDAToolkit_ROOT={overlay()}"]
 

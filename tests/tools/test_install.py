@@ -1,6 +1,8 @@
 """cmake --install into a folder with a blank in its name, and staged with DESTDIR."""
 import os
 import re
+import shutil
+import tempfile
 
 import world
 from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM
@@ -34,7 +36,19 @@ class Install(Case):
         libdir = os.path.dirname(self.only(prefix, "libmemtrace.so"))
         self.run_("clang++-19", f"--config={libdir}/memtrace/memtrace.cfg", "-Wno-unknown-cuda-version", "k.cu", "-o", "app2")
         self.assertEqual(self.run_("./app2").stdout, PROGRAM_SUM)
+        # a folder with a blank: clang's variable cannot hold it
+        done = self.run_(f"{prefix}/bin/mt-cc", "--env", code=1)
+        self.assertIn("blanks", done.stderr)
         self.cmake_package(prefix)
+
+    def test_environment(self):
+        prefix = tempfile.mkdtemp(prefix="memtrace-")  # no blank in it
+        self.addCleanup(shutil.rmtree, prefix)
+        self.install(prefix)
+        self.write("k.cu", PROGRAM)
+        self.run_("sh", "-ec", f'eval "$({prefix}/bin/mt-cc --env)"; clang++ -fplugin=libMemtrace-AA.so k.cu')
+        self.assertEqual(self.run_("./a.out").stdout, PROGRAM_SUM)
+        self.assertEqual(self.records(), PROGRAM_RECORDS)
 
     def only(self, folder, name):
         found = [os.path.join(d, name) for d, _, files in os.walk(folder) if name in files and "cuda-overlay" not in d]

@@ -38,6 +38,7 @@ static const char help[] =
     "off)\n"
     "  --mt-cpu=NAME          CPU that the CPU device's code is for (default x86-64-v3)\n"
     "  --mt-verbose=on|off    the pass says what it does\n"
+    "  --env                  lines for a shell: eval \"$(mt-cc --env)\" makes clang++ do the same\n"
     "  --help, --version\n"
     "\n"
     "environment: MEMTRACE_CLANG  the clang++ 19 to run instead of clang++-19\n"
@@ -232,6 +233,10 @@ int main(int argc, char **argv)
         print_version(&places);
         return 0;
     }
+    if (strcmp(argv[1], "--env") == 0 && argc == 2) {
+        return print_environment(&places);
+    }
+    forget_environment();
     r.toolkit = places.cuda;
     r.places = &places;
     int code = request_read(&r, argc, argv);

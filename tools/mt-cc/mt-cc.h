@@ -34,6 +34,13 @@ struct places {
 /* Build tree or install tree, whichever this executable lies in. 0, or -1 after a message. */
 int places_find(struct places *places);
 
+/* ---- environment.c: the same by clang itself
+ * ------------------------------------------------------------- */
+/* On stdout: lines for a shell that make it so. An exit code. */
+int print_environment(const struct places *places);
+/* Takes back what they say to clang: mt-cc gives clang all flags itself. */
+void forget_environment(void);
+
 /* ---- request.c: what the command line asks for
  * ------------------------------------------------------------- */
 struct request {

@@ -1,0 +1,97 @@
+/* mt-cc --env: lines for a shell in which clang itself does what mt-cc does, so that
+ *     clang++ -fplugin=libMemtrace-AA.so kernel.cu
+ * needs nothing else. clang 19 takes more options from CCC_OVERRIDE_OPTIONS: there, the configuration file.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "mt-cc.h"
+
+#define OVERRIDES "CCC_OVERRIDE_OPTIONS"
+#define CONFIGURATION "memtrace.cfg"
+
+static void cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) {
+        *slash = 0;
+    }
+}
+
+/* The program that a shell would run by this name: its real path; NULL if there is none. */
+static char *find_program(const char *name)
+{
+    char real[PATH_MAX];
+    const char *path = getenv("PATH");
+    if (strchr(name, '/')) {
+        return realpath(name, real) ? text("%s", real) : NULL;
+    }
+    for (const char *p = path ? path : ""; *p; p += *p == ':') {
+        size_t n = strcspn(p, ":");
+        char *file = text("%.*s/%s", (int)n, p, name);
+        p += n;
+        if (access(file, X_OK) == 0 && realpath(file, real)) {
+            return text("%s", real);
+        }
+    }
+    return NULL;
+}
+
+/* A folder in which clang 19 is called clang++; NULL after a message. */
+static char *clang_folder(void)
+{
+    const char *chosen = getenv("MEMTRACE_CLANG");
+    char *clang = find_program(chosen && *chosen ? chosen : "clang++-19");
+    if (!clang) {
+        clang = find_program(MT_CLANGXX);
+    }
+    if (!clang) {
+        fputs("mt-cc: there is no clang++-19; install clang-19 or set MEMTRACE_CLANG\n", stderr);
+        return NULL;
+    }
+    cut_name(clang);
+    if (access(text("%s/clang++", clang), X_OK) != 0) {
+        fprintf(stderr, "mt-cc: note: %s has no clang++: say clang++-19 instead\n", clang);
+    }
+    return clang;
+}
+
+/* NAME=value, `value` in front of what was there. */
+static void print_path(const char *name, const char *value)
+{
+    printf("export %s='%s'${%s:+\":$%s\"}\n", name, value, name, name);
+}
+
+int print_environment(const struct places *p)
+{
+    char *bin = text("%s", p->include), *lib = text("%s", p->plugin), *clang = clang_folder();
+    cut_name(bin); /* the root */
+    cut_name(lib);
+    char *file = text("%s/../" CONFIGURATION, p->overlay), real[PATH_MAX];
+    if (!clang) {
+        return 1;
+    }
+    if (!realpath(file, real)) {
+        fprintf(stderr, "mt-cc: %s: no such configuration file; build memtrace first (./setup build)\n",
+                file);
+        return 1;
+    }
+    if (strpbrk(real, " \t\n'") || strpbrk(bin, ":'") || strpbrk(clang, ":'")) {
+        fprintf(stderr, "mt-cc: %s: clang takes no blanks and quotes here; use mt-cc itself\n", real);
+        return 1;
+    }
+    print_path("PATH", text("%s/bin:%s", bin, clang));
+    print_path("LD_LIBRARY_PATH", lib);
+    printf("export " OVERRIDES "='# ^-Wno-unknown-cuda-version ^--config=%s'\n", real);
+    return 0;
+}
+
+void forget_environment(void)
+{
+    const char *overrides = getenv(OVERRIDES);
+    if (overrides && strstr(overrides, "/" CONFIGURATION)) {
+        unsetenv(OVERRIDES);
+    }
+}
