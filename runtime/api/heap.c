@@ -2,6 +2,7 @@
 #include "heap.h"
 #include "arena.h"
 #include "device.h"
+#include "common/fd.h"
 #include "common/options.h"
 #include "common/ranges.h"
 #include <errno.h>
@@ -166,7 +167,7 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
 /* The contents in a file of `bytes`. Its descriptor, or -1. */
 static int make_file(const char *from, uint64_t bytes)
 {
-    int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);
+    int fd = mt_fd_up(memfd_create("memtrace-ipc", MFD_CLOEXEC));
     if (fd < 0)
         return -1;
     for (uint64_t done = 0; done < bytes;) {

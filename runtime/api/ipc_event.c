@@ -4,6 +4,7 @@
 #include "entry.h"
 #include "error.h"
 #include "event.h"
+#include "common/fd.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,7 +40,7 @@ void *mt_ipc_map(const struct mt_ipc_handle *h)
     struct stat st;
     void *p = NULL;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return NULL;
     if (!fstat(fd, &st) && st.st_dev == h->device && st.st_ino == h->inode &&
@@ -53,7 +54,7 @@ void *mt_ipc_map(const struct mt_ipc_handle *h)
 
 struct mt_shared_event *mt_shared_event_new(int *fd)
 {
-    int made = memfd_create("memtrace-event", MFD_CLOEXEC);
+    int made = mt_fd_up(memfd_create("memtrace-event", MFD_CLOEXEC));
     void *p = made < 0 || ftruncate(made, PAGE)
                   ? MAP_FAILED
                   : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);

@@ -127,7 +127,7 @@ struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_h
     }
     pthread_mutex_init(&c->lock, NULL);
     c->stream = head->stream;
-    c->file.fd = -1;
+    c->file.at.fd = -1;
     if (mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
         goto fail;
     struct mt_mtc_file file = {write_file, c};

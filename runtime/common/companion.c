@@ -251,7 +251,7 @@ struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
         return NULL;
     }
     pthread_mutex_init(&c->lock, NULL);
-    c->file.fd = -1;
+    c->file.at.fd = -1;
     c->write = write;
     c->self = self;
     put_header(c, head);
@@ -264,7 +264,7 @@ struct mt_companion *mt_companion_in_memory(const struct mt_companion_head *head
     if (!c)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
-    c->file.fd = -1;
+    c->file.at.fd = -1;
     c->in_memory = 1;
     pthread_mutex_lock(&first_lock);
     c->shared = first != NULL;

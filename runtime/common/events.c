@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "events.h"
+#include "fd.h"
 #include "file.h"
+#include "held.h"
 #include "json.h"
 #include "options.h"
 #include "report.h"
@@ -22,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the log, the line bu
 static char *tail;
 static size_t tail_bytes;
 static uint64_t spilled, dropped;
-static int spill_fd = -1;
+static struct mt_fd spill_file = MT_FD_NONE;
 static struct mt_json line;
 /* The next number. Engines that see the process from outside (qemu) find it by its name. */
 __attribute__((visibility("default"))) _Atomic uint64_t __mt_host_seq;
@@ -75,20 +77,25 @@ uint64_t mt_event_seq(void)
 /* Moves the tail to the file. 0, or -1: it stays. */
 static int spill(void)
 {
-    if (spill_fd < 0) {
-        spill_fd = open(mt_options()->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (spill_fd < 0)
-            spill_fd = memfd_create("memtrace-log", MFD_CLOEXEC);
-        if (spill_fd < 0)
+    if (spill_file.fd < 0) {
+        int fd = open(mt_options()->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (fd < 0)
+            fd = memfd_create("memtrace-log", MFD_CLOEXEC);
+        if (fd < 0 || mt_fd_take(&spill_file, fd))
             return -1;
     }
-    for (size_t done = 0; done < tail_bytes;) {
-        ssize_t n = pwrite(spill_fd, tail + done, tail_bytes - done, (off_t)(spilled + done));
+    int error = mt_fd_is(&spill_file) ? 0 : EBADF; /* the program may have closed it */
+    struct mt_held h = mt_hold(SIGXFSZ);
+    for (size_t done = 0; done < tail_bytes && !error;) {
+        ssize_t n = pwrite(spill_file.fd, tail + done, tail_bytes - done, (off_t)(spilled + done));
         if (n > 0)
             done += (size_t)n;
         else if (n == 0 || errno != EINTR)
-            return -1;
+            error = n ? errno : ENOSPC;
     }
+    mt_let_go(&h, error);
+    if (error)
+        return -1;
     spilled += tail_bytes;
     tail_bytes = 0;
     return 0;
@@ -148,7 +155,9 @@ size_t mt_log_read(uint64_t from, void *out, size_t bytes)
         uint64_t there = spilled - from;
         ssize_t got;
         do
-            got = pread(spill_fd, out, there < bytes ? (size_t)there : bytes, (off_t)from);
+            got = !mt_fd_is(&spill_file)
+                      ? 0
+                      : pread(spill_file.fd, out, there < bytes ? (size_t)there : bytes, (off_t)from);
         while (got < 0 && errno == EINTR);
         n = got > 0 ? (size_t)got : 0;
     } else if (from - spilled < tail_bytes) {

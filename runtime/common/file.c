@@ -1,11 +1,14 @@
 #define _GNU_SOURCE
 #include "file.h"
+#include "held.h"
 #include "report.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -34,10 +37,8 @@ static void after_fork(void)
 static void in_child(void)
 {
     forked = 1;
-    for (struct mt_file *f = list; f; f = f->next) {
-        close(f->fd); /* a FIFO's reader must see the end when the parent closes it */
-        f->fd = -1;
-    }
+    for (struct mt_file *f = list; f; f = f->next)
+        mt_fd_close(&f->at); /* a FIFO's reader must see the end when the parent closes it */
     list = NULL;
     pthread_mutex_unlock(&list_lock);
 }
@@ -109,7 +110,7 @@ static int open_once(const char *path, int create, int *fd, char *why, size_t si
     }
     int flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (create ? O_CREAT : 0);
     do
-        *fd = open(path, flags, 0600);
+        *fd = mt_fd_up(open(path, flags, 0600));
     while (*fd < 0 && errno == EINTR);
     if (*fd < 0 && errno == ENXIO)
         return EAGAIN;
@@ -126,12 +127,12 @@ static int adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode 
     if (rc)
         return rc;
     f->fifo = S_ISFIFO(st.st_mode);
-    if (mode == MT_FILE_RESUME && (f->fifo || st.st_dev != f->dev || st.st_ino != f->ino)) {
+    if (mode == MT_FILE_RESUME && (f->fifo || st.st_dev != f->at.dev || st.st_ino != f->at.ino)) {
         snprintf(why, size, "%s was replaced while the program ran; the rest is lost", path);
         return ESTALE;
     }
-    f->dev = st.st_dev;
-    f->ino = st.st_ino;
+    f->at.dev = st.st_dev;
+    f->at.ino = st.st_ino;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
         return open_failed(path, errno, why, size);
     if (f->fifo)
@@ -155,10 +156,21 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Where it lies, whatever folder the program goes to; NULL: unknown. */
+static char *path_of(int fd)
+{
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    return n > 0 && n < (ssize_t)sizeof path - 1 ? strdup(path) : NULL;
+}
+
 int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, char *why, size_t size)
 {
     int fd = -1, rc;
-    f->fd = -1;
+    f->at.fd = -1;
+    f->whole_path = NULL;
     uint64_t begin = now_ns();
     for (int told = 0;;) {
         rc = open_once(path, mode != MT_FILE_RESUME, &fd, why, size);
@@ -180,22 +192,56 @@ int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, ch
         close(fd);
         return rc;
     }
-    f->fd = fd;
+    f->at.fd = fd;
+    f->whole_path = f->fifo ? NULL : path_of(fd);
     enlist(f);
     return 0;
 }
 
 void mt_file_close(struct mt_file *f)
 {
-    if (f->fd < 0 || forked)
+    if (f->at.fd < 0 || forked)
         return;
     pthread_mutex_lock(&list_lock);
     *f->prev = f->next;
     if (f->next)
         f->next->prev = f->prev;
     pthread_mutex_unlock(&list_lock);
-    close(f->fd);
-    f->fd = -1;
+    mt_fd_close(&f->at);
+    free(f->whole_path);
+    f->whole_path = NULL;
+}
+
+/* ---- when the program has closed our descriptor ---- */
+
+/* The same file again, at its end. 0 or ESTALE. */
+static int open_again(struct mt_file *f)
+{
+    struct mt_fd again = {.fd = -1};
+    int fd =
+        f->whole_path ? open(f->whole_path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    if (fd < 0 || mt_fd_take(&again, fd))
+        return ESTALE;
+    if (again.dev != f->at.dev || again.ino != f->at.ino || flock(again.fd, LOCK_EX | LOCK_NB) ||
+        lseek(again.fd, 0, SEEK_END) < 0) {
+        close(again.fd);
+        return ESTALE;
+    }
+    __atomic_store_n(&f->at.fd, again.fd, __ATOMIC_RELEASE); /* the old number is the program's */
+    return 0;
+}
+
+/* 0 when the descriptor is what it should be, perhaps a new one. */
+static int ready(struct mt_file *f)
+{
+    if (f->at.fd < 0 || forked)
+        return EBADF;
+    if (mt_fd_is(&f->at))
+        return 0;
+    pthread_mutex_lock(&list_lock); /* several threads write side by side */
+    int rc = mt_fd_is(&f->at) ? 0 : open_again(f);
+    pthread_mutex_unlock(&list_lock);
+    return rc;
 }
 
 /* ---- write ---- */
@@ -216,23 +262,15 @@ static int write_all(int fd, const char *p, size_t bytes, int64_t offset, size_t
     return 0;
 }
 
-/* SIGPIPE and SIGXFSZ go to the thread that writes: hold them back, and swallow the one we caused. */
 int mt_file_write(struct mt_file *f, const void *data, size_t bytes, int64_t offset, size_t *done)
 {
     *done = 0;
-    if (f->fd < 0 || forked)
-        return EBADF;
-    int signo = f->fifo ? SIGPIPE : SIGXFSZ;
-    sigset_t mine, old, pending;
-    sigemptyset(&mine);
-    sigaddset(&mine, signo);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &mine, &old);
-    int rc = write_all(f->fd, data, bytes, offset, done);
-    if ((rc == EPIPE || rc == EFBIG) && !sigismember(&pending, signo))
-        while (sigtimedwait(&mine, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR)
-            ;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int rc = ready(f);
+    if (rc)
+        return rc;
+    struct mt_held h = mt_hold(f->fifo ? SIGPIPE : SIGXFSZ);
+    rc = write_all(f->at.fd, data, bytes, offset, done);
+    mt_let_go(&h, rc);
     return rc;
 }
 
@@ -242,12 +280,13 @@ const char *mt_file_reason(int error)
         return "its reader closed the FIFO";
     if (error == EFBIG)
         return "the file size limit is reached (ulimit -f)";
+    if (error == ESTALE)
+        return "the program closed its descriptor, and it cannot be opened again";
     return strerror(error);
 }
 
 int mt_file_cut(struct mt_file *f, uint64_t bytes)
 {
-    if (f->fd < 0 || forked)
-        return EBADF;
-    return ftruncate(f->fd, (off_t)bytes) ? errno : 0;
+    int rc = ready(f);
+    return rc ? rc : ftruncate(f->at.fd, (off_t)bytes) ? errno : 0;
 }

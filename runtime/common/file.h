@@ -1,17 +1,17 @@
 /* Files that the runtime writes: regular files or FIFOs in a folder that others may write to as well.
  * A path is only taken when it is new, or a regular file or FIFO of ours; symbolic links are not followed.
- * In a forked child all files are closed and stay so: they belong to the parent. */
+ * In a forked child all files are closed and stay so: they belong to the parent. A regular file whose
+ * descriptor the program has closed is opened again; nothing is written to what has its number now. */
 #ifndef MT_COMMON_FILE_H
 #define MT_COMMON_FILE_H
+#include "fd.h"
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct mt_file {
-    int fd; /* -1: closed */
+    struct mt_fd at; /* fd -1: closed */
     int fifo;
-    dev_t dev;
-    ino_t ino;
+    char *whole_path;             /* of a regular file, to open it again; NULL: unknown */
     struct mt_file *next, **prev; /* open files, for fork */
 };
 

@@ -2,6 +2,8 @@
 #include "live.h"
 #include "companion.h"
 #include "events.h"
+#include "fd.h"
+#include "held.h"
 #include "json.h"
 #include "live_child.h"
 #include "options.h"
@@ -34,7 +36,7 @@ struct launch {
     int begun, announced, ended;
     _Atomic uint64_t records;
     struct block *first, **last; /* what waits, */
-    int file;                    /* and behind it what waits in this file; -1: none */
+    struct mt_fd file;           /* and behind it what waits in this file */
     uint64_t file_at, file_end;
     struct mt_json line; /* of what is known when it begins */
 };
@@ -50,7 +52,7 @@ struct mt_live {
 static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
 static struct launch *first, **last = &first;
 static uint64_t held;
-static int fd = -1;
+static struct mt_fd peer = MT_FD_NONE; /* the socket to mt-extract */
 static uint32_t streams;
 static struct mt_live *log_stream; /* its companion has the process's events */
 static _Atomic int off;
@@ -70,8 +72,10 @@ static void fail(const char *why, int e)
 static void send_all(const void *data, size_t bytes)
 {
     const char *p = data;
+    if (!off && !mt_fd_is(&peer))
+        fail("the program closed the descriptor of mt-extract's socket", 0);
     while (bytes && !off) {
-        ssize_t n = send(fd, p, bytes, MSG_NOSIGNAL);
+        ssize_t n = send(peer.fd, p, bytes, MSG_NOSIGNAL);
         if (n > 0) {
             p += n;
             bytes -= (size_t)n;
@@ -104,7 +108,7 @@ static void send_file(struct launch *l, uint64_t from, uint64_t to)
     char *buffer = malloc(FRAME_MAX);
     while (buffer && from < to && !off) {
         size_t want = to - from < FRAME_MAX ? (size_t)(to - from) : FRAME_MAX / 24 * 24;
-        ssize_t n = pread(l->file, buffer, want, (off_t)from);
+        ssize_t n = mt_fd_is(&l->file) ? pread(l->file.fd, buffer, want, (off_t)from) : 0;
         if (n != (ssize_t)want)
             fail("records that waited in a file cannot be read back", n < 0 ? errno : 0);
         else
@@ -128,8 +132,7 @@ static void announce(struct launch *l)
 
 static void drop(struct launch *l)
 {
-    if (l->file >= 0)
-        close(l->file);
+    mt_fd_close(&l->file);
     mt_json_free(&l->line);
     free(l);
 }
@@ -197,7 +200,7 @@ static struct launch *add(struct mt_live *s, uint64_t seq)
     l->stream = s;
     l->seq = seq;
     l->last = &l->first;
-    l->file = -1;
+    l->file.fd = -1;
     *last = l;
     last = &l->next;
     return l;
@@ -236,10 +239,14 @@ int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
 
 static int spill(struct launch *l, const void *records, size_t bytes)
 {
-    const char *dir = getenv("TMPDIR");
-    if (l->file < 0)
-        l->file = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (l->file < 0 || pwrite(l->file, records, bytes, (off_t)l->file_end) != (ssize_t)bytes)
+    const char *dir = secure_getenv("TMPDIR");
+    if (l->file.fd < 0 &&
+        mt_fd_take(&l->file, open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)))
+        return -1;
+    struct mt_held h = mt_hold(SIGXFSZ);
+    ssize_t n = mt_fd_is(&l->file) ? pwrite(l->file.fd, records, bytes, (off_t)l->file_end) : -1;
+    mt_let_go(&h, n < 0 ? errno : 0);
+    if (n != (ssize_t)bytes)
         return -1;
     l->file_end += bytes;
     return 0;
@@ -304,9 +311,7 @@ uint64_t mt_live_end(struct mt_live *s)
 
 static void in_child(void)
 {
-    if (fd >= 0)
-        close(fd); /* mt-extract must see the end when our parent ends */
-    fd = -1;
+    mt_fd_close(&peer); /* mt-extract must see the end when our parent ends */
 }
 
 struct mt_live *mt_live_open(const char *path, char *why, size_t size)
@@ -317,8 +322,7 @@ struct mt_live *mt_live_open(const char *path, char *why, size_t size)
     if (!tried) {
         tried = 1;
         pthread_atfork(NULL, NULL, in_child);
-        fd = mt_live_child(why, size);
-        if (fd < 0) {
+        if (mt_fd_take(&peer, mt_live_child(why, size))) {
             off = 1;
             snprintf(error, sizeof error, "%.250s", why);
         }
@@ -365,17 +369,17 @@ void mt_live_finish(void)
 {
     char c;
     pthread_mutex_lock(&out);
-    if (fd >= 0) {
+    if (peer.fd >= 0)
         send_frame(MT_LIVE_DONE, 0, 0, NULL, 0);
-        shutdown(fd, SHUT_WR);
+    if (mt_fd_is(&peer)) {
+        shutdown(peer.fd, SHUT_WR);
         int written = 0;
         ssize_t n;
-        while ((n = recv(fd, &c, 1, 0)) > 0 || (n < 0 && errno == EINTR))
+        while ((n = recv(peer.fd, &c, 1, 0)) > 0 || (n < 0 && errno == EINTR))
             written |= n > 0;
         if (!written && !off)
             mt_report("MEMTRACE_SINK: mt-extract has written no result");
-        close(fd);
-        fd = -1;
+        mt_fd_close(&peer);
         off = 1;
     }
     pthread_mutex_unlock(&out);

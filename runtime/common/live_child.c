@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "live_child.h"
+#include "fd.h"
 #include "live.h"
 #include "options.h"
 #include "report.h"
@@ -88,9 +89,9 @@ static int extractor(void *start)
     sigset_t none;
     for (int i = 1; i < NSIG; i++)
         sigaction(i, &plain, NULL);
-    setsid(); /* Ctrl-C is for the program */
-    int null = open("/dev/null", O_WRONLY);
-    if (dup2(s->socket, 0) < 0 || dup2(null, 1) < 0)
+    setsid();                               /* Ctrl-C is for the program */
+    int null = open("/dev/null", O_WRONLY); /* any number: the program may have closed 0, 1 or 2 */
+    if (dup2(null, 1) < 0 || (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0) || dup2(s->socket, 0) < 0)
         goto fail;
     syscall(SYS_close_range, 3u, ~0u, 0u);
     sigemptyset(&none);
@@ -137,6 +138,8 @@ int mt_live_child(char *why, size_t size)
         free(stacks);
         return -1;
     }
+    pair[0] = mt_fd_up(pair[0]);
+    pair[1] = mt_fd_up(pair[1]);
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){4 << 20}, sizeof(int));
     find(s.path, sizeof s.path);
     s.socket = pair[1];

@@ -356,7 +356,7 @@ EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
  */
 __attribute__((constructor)) static void offer(void)
 {
-    const char *enable = getenv("MEMTRACE_ENABLE");
+    const char *enable = secure_getenv("MEMTRACE_ENABLE");
     Dl_info info;
     if ((!enable || strcmp(enable, "0") != 0) && dladdr((void *)&InitializeInjectionNvtx2, &info) &&
         info.dli_fname && strstr(info.dli_fname, ".so"))

@@ -1,3 +1,6 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "options.h"
 #include "report.h"
 #include <errno.h>
@@ -131,7 +134,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *from_environment(const char *name, void *ctx)
 {
-    return getenv(name);
+    return secure_getenv(name); /* a setuid program writes nothing where its caller says */
 }
 
 static void to_stderr(const char *line, void *ctx)

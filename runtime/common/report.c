@@ -1,4 +1,5 @@
 #include "report.h"
+#include "held.h"
 #include "options.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -17,12 +18,16 @@ static void line(const char *format, va_list ap)
     if (m > 0)
         n += (size_t)m < sizeof text - n - 1 ? (size_t)m : sizeof text - n - 2;
     text[n++] = '\n';
+    struct mt_held h = mt_hold(SIGPIPE); /* who reads stderr may be gone: that must not end the program */
+    int failed = 0;
     for (size_t done = 0; done < n;) {
         ssize_t w = write(STDERR_FILENO, text + done, n - done);
-        if (w <= 0 && errno != EINTR)
+        failed = w < 0 ? errno : 0;
+        if (w <= 0 && failed != EINTR)
             break; /* nowhere left to say it */
         done += w > 0 ? (size_t)w : 0;
     }
+    mt_let_go(&h, failed);
     errno = saved;
 }
 

@@ -1,10 +1,14 @@
 /* options.def: defaults, values, and what is said about bad ones. */
 #include "util.h"
 #include "common/options.h"
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 struct fake {
@@ -103,13 +107,54 @@ static void bad(void **state)
     }
 }
 
-int main(void)
+/* ---- a setuid program does not take orders from its caller's environment ---- */
+
+static int copy_of_us(const char *to)
 {
+    char block[65536];
+    int in = open("/proc/self/exe", O_RDONLY), out = open(to, O_WRONLY | O_CREAT, 0700), rc = -1;
+    ssize_t n;
+    while (in >= 0 && out >= 0 && (n = read(in, block, sizeof block)) > 0 &&
+           write(out, block, (size_t)n) == n)
+        rc = 0;
+    close(in);
+    close(out);
+    return rc;
+}
+
+/* 0: it has the default folder; 1: the caller's; 2: the system takes it for an ordinary program. */
+static int run_setuid(void *path)
+{
+    setenv("MEMTRACE_DIR", "/somewhere/else", 1);
+    execl(path, path, "--secure", (char *)NULL);
+    return 9;
+}
+
+static void setuid_program(void **state)
+{
+    const char *dir = fresh_dir(), *path = in_dir(dir, "ours");
+    if (geteuid() || copy_of_us(path) || chmod(dir, 0755) || chown(path, 65534, 65534) || chmod(path, 04755))
+        skip();
+    int rc = in_child(run_setuid, (void *)(uintptr_t)path);
+    if (rc == 2 || rc == 9 || rc == 127) /* a file system without setuid, or a library that nobody may read */
+        skip();
+    assert_int_equal(rc, 0);
+}
+
+static int secure(void)
+{
+    if (!getauxval(AT_SECURE))
+        return 2;
+    return strcmp(mt_options()->dir, "/tmp") != 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && !strcmp(argv[1], "--secure"))
+        return secure();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(values),
-        cmocka_unit_test(empty_is_unset),
-        cmocka_unit_test(bad),
+        cmocka_unit_test(defaults), cmocka_unit_test(values),         cmocka_unit_test(empty_is_unset),
+        cmocka_unit_test(bad),      cmocka_unit_test(setuid_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

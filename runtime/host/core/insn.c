@@ -10,7 +10,7 @@
 #define RESERVE 64u        /* entries for the operands of one execution: they stay in one buffer */
 #define ROOM (4u * 65536u) /* a head line: three strings of the table */
 
-static struct mt_spool spool = {.fd = -1};
+static struct mt_spool spool = {.file = {.fd = -1}};
 static struct mt_spin spool_lock;
 
 int mt_insn_start(char *why, unsigned size)
@@ -227,7 +227,7 @@ void mt_insn_stop(void)
 {
     struct ranks ranks = {.count = 0};
     struct printer p = {.ranks = &ranks, .rank = UINT32_MAX};
-    if (mt_g.o->container || spool.fd < 0)
+    if (mt_g.o->container || spool.file.fd < 0)
         return;
     mt_spin_lock(&spool_lock);
     p.room = mt_plat_map(ROOM);

@@ -15,8 +15,12 @@
 #define WAIT_WORDS 400  /* steps until we say that we wait: 2 s */
 #define KERNEL_SIGSET 8 /* bytes */
 #define SLURP_MAX (64u << 20)
+#ifndef F_DUPFD_CLOEXEC
+#define F_DUPFD_CLOEXEC 1030 /* the kernel's */
+#endif
 
 static char name[4096];
+static char whole_path[4096]; /* of the open file, whatever folder the program goes to; empty: unknown */
 
 /* ---- open ---- */
 
@@ -76,6 +80,16 @@ static int failed(const char *path, int error, char *why, size_t size)
     return error;
 }
 
+/* The same file under a number of 3 or more; a negative errno value stays. */
+static long up(long fd)
+{
+    if (fd < 0 || fd > 2)
+        return fd;
+    long higher = mt_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
+    mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
+    return higher;
+}
+
 /* Opens without truncating. EAGAIN: a FIFO without reader. */
 static int open_once(const char *path, int *fd, char *why, size_t size)
 {
@@ -87,8 +101,8 @@ static int open_once(const char *path, int *fd, char *why, size_t size)
     }
     long rc;
     do
-        rc = mt_sys(__NR_open, (long)path,
-                    O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_CREAT, 0600, 0, 0, 0);
+        rc = up(mt_sys(__NR_open, (long)path,
+                       O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_CREAT, 0600, 0, 0, 0));
     while (rc == -EINTR);
     *fd = (int)rc;
     if (rc == -ENXIO)
@@ -106,6 +120,8 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
     if (rc)
         return rc;
     o->fifo = S_ISFIFO(st.st_mode);
+    o->dev = st.st_dev;
+    o->ino = st.st_ino;
     long flags = mt_sys(__NR_fcntl, fd, F_GETFL, 0, 0, 0, 0);
     mt_sys(__NR_fcntl, fd, F_SETFL, flags & ~(long)O_NONBLOCK, 0, 0, 0);
     if (o->fifo)
@@ -116,6 +132,14 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
     }
     rc = (int)-mt_sys(__NR_ftruncate, fd, 0, 0, 0, 0, 0);
     return rc ? failed(path, rc, why, size) : 0;
+}
+
+static void remember_path(int fd)
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    long n = mt_sys(__NR_readlink, (long)link, (long)whole_path, sizeof whole_path - 1, 0, 0, 0);
+    whole_path[n > 0 && n < (long)sizeof whole_path - 1 ? n : 0] = 0;
 }
 
 static int open_one(struct mt_output *o, const char *path, char *why, size_t size)
@@ -134,6 +158,8 @@ static int open_one(struct mt_output *o, const char *path, char *why, size_t siz
         mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
     else
         o->fd = fd;
+    if (!rc)
+        remember_path(fd);
     return rc;
 }
 
@@ -152,9 +178,19 @@ int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size
     return rc;
 }
 
+/* 1 while the number still means the file. */
+static int is_ours(const struct mt_output *o, int fd)
+{
+    struct stat st;
+    int saved = errno;
+    int same = fd >= 0 && !fstat(fd, &st) && st.st_dev == o->dev && st.st_ino == o->ino;
+    errno = saved;
+    return same;
+}
+
 void mt_output_close(struct mt_output *o)
 {
-    if (o->fd >= 0)
+    if (is_ours(o, o->fd))
         mt_sys(__NR_close, o->fd, 0, 0, 0, 0, 0);
     o->fd = -1;
 }
@@ -172,6 +208,24 @@ static int write_all(int fd, const char *p, size_t bytes)
         p += n;
         bytes -= (size_t)n;
     }
+    return 0;
+}
+
+/* The program has closed our descriptor: the same file again, at its end. 0 or EBADF. */
+static int open_again(struct mt_output *o)
+{
+    if (o->fifo || !*whole_path)
+        return EBADF;
+    long fd = up(mt_sys(__NR_open, (long)whole_path,
+                        O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0, 0));
+    if (fd < 0)
+        return EBADF;
+    if (!is_ours(o, (int)fd) || mt_sys(__NR_flock, fd, LOCK_EX | LOCK_NB, 0, 0, 0, 0) ||
+        mt_sys(__NR_lseek, fd, 0, SEEK_END, 0, 0, 0) < 0) {
+        mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
+        return EBADF;
+    }
+    o->fd = (int)fd; /* the old number is the program's */
     return 0;
 }
 
@@ -202,6 +256,8 @@ int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
 {
     if (o->error || o->fd < 0)
         return o->error ? o->error : EBADF;
+    if (!is_ours(o, o->fd) && (o->error = open_again(o)))
+        return o->error;
     struct held h = hold(o->fifo ? SIGPIPE : SIGXFSZ);
     o->error = write_all(o->fd, data, bytes);
     let_go(&h, o->error);
@@ -210,7 +266,18 @@ int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
 
 /* ---- scratch files and small input files ---- */
 
-int mt_output_scratch(char *why, size_t size)
+static int own(struct mt_output *o, long fd)
+{
+    struct stat st;
+    *o = (struct mt_output){.fd = (int)fd};
+    if (fstat(o->fd, &st))
+        return errno;
+    o->dev = st.st_dev;
+    o->ino = st.st_ino;
+    return 0;
+}
+
+int mt_output_scratch(struct mt_output *o, char *why, size_t size)
 {
     const char *folder = getenv("TMPDIR");
     char path[4096];
@@ -219,23 +286,23 @@ int mt_output_scratch(char *why, size_t size)
     for (uint64_t attempt = 0; attempt < 100; attempt++) {
         snprintf(path, sizeof path, "%s/memtrace-%u-%llx", folder, mt_plat_pid(),
                  (unsigned long long)(mt_plat_now_ns() + attempt));
-        long fd =
-            mt_sys(__NR_open, (long)path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600, 0, 0, 0);
+        long fd = up(
+            mt_sys(__NR_open, (long)path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600, 0, 0, 0));
         if (fd == -EEXIST || fd == -EINTR)
             continue;
         if (fd >= 0)
             mt_sys(__NR_unlink, (long)path, 0, 0, 0, 0, 0);
         else
             snprintf(why, size, "no scratch file in %s: %s; set TMPDIR", folder, strerror((int)-fd));
-        return (int)fd;
+        return fd >= 0 ? own(o, fd) : (int)-fd;
     }
     snprintf(why, size, "no scratch file in %s: names are taken; set TMPDIR", folder);
-    return -EEXIST;
+    return EEXIST;
 }
 
-int mt_output_pread(int fd, void *data, size_t bytes, uint64_t offset)
+static int pread_all(int fd, char *p, size_t bytes, uint64_t offset)
 {
-    for (char *p = data; bytes;) {
+    while (bytes) {
         long n = mt_sys(__NR_pread64, fd, (long)p, (long)bytes, (long)offset, 0, 0);
         if (n == -EINTR)
             continue;
@@ -246,6 +313,11 @@ int mt_output_pread(int fd, void *data, size_t bytes, uint64_t offset)
         offset += (uint64_t)n;
     }
     return 0;
+}
+
+int mt_output_pread(const struct mt_output *o, void *data, size_t bytes, uint64_t offset)
+{
+    return is_ours(o, o->fd) ? pread_all(o->fd, data, bytes, offset) : EBADF;
 }
 
 static int pwrite_all(int fd, const char *p, size_t bytes, uint64_t offset)
@@ -263,10 +335,12 @@ static int pwrite_all(int fd, const char *p, size_t bytes, uint64_t offset)
     return 0;
 }
 
-int mt_output_pwrite(int fd, const void *data, size_t bytes, uint64_t offset)
+int mt_output_pwrite(const struct mt_output *o, const void *data, size_t bytes, uint64_t offset)
 {
+    if (!is_ours(o, o->fd))
+        return EBADF;
     struct held h = hold(SIGXFSZ);
-    int rc = pwrite_all(fd, data, bytes, offset);
+    int rc = pwrite_all(o->fd, data, bytes, offset);
     let_go(&h, rc);
     return rc;
 }
@@ -281,7 +355,7 @@ char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size)
         rc = EINVAL;
     if (!rc && !(text = mt_plat_map((size_t)st.st_size + 1)))
         rc = ENOMEM;
-    if (!rc && st.st_size && (rc = mt_output_pread((int)fd, text, (size_t)st.st_size, 0))) {
+    if (!rc && st.st_size && (rc = pread_all((int)fd, text, (size_t)st.st_size, 0))) {
         mt_plat_unmap(text, (size_t)st.st_size + 1);
         text = NULL;
     }

@@ -1,5 +1,7 @@
 /* The file that the trace goes to: a regular file, or a FIFO somebody reads. Not locked: the caller does.
- * A path is taken when it is new, or a regular file or FIFO of ours; symbolic links are not followed. */
+ * Never with a number below 3, which the program may open later. A program that closes all descriptors closes
+ * ours, too: a regular file is opened again, and what has its number then is left alone. A path is taken when
+ * it is new, or a regular file or FIFO of ours; symbolic links are not followed. */
 #ifndef MT_HOST_OUTPUT_H
 #define MT_HOST_OUTPUT_H
 #include <stddef.h>
@@ -9,6 +11,7 @@ struct mt_output {
     int fd; /* -1: closed */
     int fifo;
     int error; /* first errno value of a write; later writes do nothing */
+    uint64_t dev, ino;
 };
 
 /* `pattern` with %p replaced by the process's number, in memory of ours; NULL: too long. */
@@ -21,11 +24,12 @@ int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size
 /* Writes it all. 0 or an errno value (EPIPE: the FIFO's reader is gone). Raises no signal. */
 int mt_output_write(struct mt_output *o, const void *data, size_t bytes);
 void mt_output_close(struct mt_output *o);
-/* An unlinked file in $TMPDIR or /tmp for what does not fit into memory: a descriptor, or -errno. */
-int mt_output_scratch(char *why, size_t size);
-/* Reads or writes all `bytes` at `offset`; 0 or an errno value (EIO: the file ends before). */
-int mt_output_pread(int fd, void *data, size_t bytes, uint64_t offset);
-int mt_output_pwrite(int fd, const void *data, size_t bytes, uint64_t offset);
+/* An unlinked file in $TMPDIR or /tmp for what does not fit into memory: 0, or an errno value with *why. */
+int mt_output_scratch(struct mt_output *o, char *why, size_t size);
+/* Reads or writes all `bytes` at `offset`; 0 or an errno value (EIO: the file ends before; EBADF: the program
+ * has closed the descriptor). */
+int mt_output_pread(const struct mt_output *o, void *data, size_t bytes, uint64_t offset);
+int mt_output_pwrite(const struct mt_output *o, const void *data, size_t bytes, uint64_t offset);
 /* Whole small file into pages of mt_plat_map; *bytes its size. NULL with *why. Unmap *bytes + 1. */
 char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size);
 #endif

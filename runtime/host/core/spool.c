@@ -12,19 +12,18 @@
 int mt_spool_open(struct mt_spool *s, char *why, unsigned size)
 {
     s->entries = 0;
-    s->fd = mt_output_scratch(why, size);
-    return s->fd < 0 ? -s->fd : 0;
+    s->file.fd = -1;
+    return mt_output_scratch(&s->file, why, size);
 }
 
 void mt_spool_close(struct mt_spool *s)
 {
-    mt_output_close(&(struct mt_output){.fd = s->fd});
-    s->fd = -1;
+    mt_output_close(&s->file);
 }
 
 int mt_spool_add(struct mt_spool *s, const struct mt_host_timed_entry *e, uint64_t count)
 {
-    int rc = mt_output_pwrite(s->fd, e, count * ENTRY, s->entries * ENTRY);
+    int rc = mt_output_pwrite(&s->file, e, count * ENTRY, s->entries * ENTRY);
     if (!rc)
         s->entries += count;
     return rc;
@@ -79,7 +78,7 @@ static int in_memory(const struct mt_spool_reader *r, const struct mt_spool *s, 
 {
     uint64_t bytes = s->entries * ENTRY;
     struct mt_host_timed_entry *e = mt_plat_map(bytes), *out = mt_plat_map(bytes);
-    int rc = e && out ? mt_output_pread(s->fd, e, bytes, 0) : ENOMEM;
+    int rc = e && out ? mt_output_pread(&s->file, e, bytes, 0) : ENOMEM;
     if (!rc)
         rc = sort(r, e, out, s->entries, low, high);
     for (uint64_t i = 0; !rc && i < s->entries; i++)
@@ -114,7 +113,7 @@ static int each(const struct mt_spool *s, int (*visit)(struct split *, const str
     int rc = e ? 0 : ENOMEM;
     for (uint64_t i = 0; !rc && i < s->entries; i += PIECE) {
         uint64_t n = s->entries - i < PIECE ? s->entries - i : PIECE;
-        rc = mt_output_pread(s->fd, e, n * ENTRY, i * ENTRY);
+        rc = mt_output_pread(&s->file, e, n * ENTRY, i * ENTRY);
         for (uint64_t k = 0; !rc && k < n; k++)
             rc = visit(p, &e[k]);
     }
@@ -214,7 +213,7 @@ static int in_parts(const struct mt_spool_reader *r, struct mt_spool *s)
         return ENOMEM;
     p->r = r;
     for (unsigned w = 0; w < WAYS; w++)
-        p->part[w].fd = -1;
+        p->part[w].file.fd = -1;
     int rc = split_fill(p, s);
     mt_spool_close(s); /* its room on the disk is needed for the parts of the parts */
     for (unsigned w = 0; !rc && w < WAYS; w++)

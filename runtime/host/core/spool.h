@@ -4,9 +4,10 @@
 #ifndef MT_HOST_SPOOL_H
 #define MT_HOST_SPOOL_H
 #include "memtrace/container.h"
+#include "output.h"
 
 struct mt_spool {
-    int fd;
+    struct mt_output file;
     uint64_t entries;
 };
 

@@ -96,7 +96,7 @@ static const struct mt_core_engine engine = {.name = "llvm",
 static const char *from_environment(const char *name, void *context)
 {
     (void)context;
-    return getenv(name);
+    return secure_getenv(name);
 }
 
 static void complain(const char *line, void *context)
