@@ -7,6 +7,7 @@
 #include "heap.h"
 #include "stream.h"
 #include "cpu/abi.h"
+#include "common/fork.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct advice {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct advice *advices;
 static size_t count, capacity;
 

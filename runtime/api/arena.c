@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "arena.h"
+#include "common/fork.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct mt_segment {
     unsigned char taken[UNITS]; /* a byte is quicker to look at than a bit, and they are few */
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static struct mt_segment *segments;
 
 static unsigned units_of(size_t bytes)

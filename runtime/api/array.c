@@ -5,10 +5,13 @@
 #include "heap.h"
 #include "map.h"
 #include "stream.h"
+#include "common/fork.h"
 #include <stdint.h>
 #include <stdlib.h>
 
 static struct mt_map arrays = MT_MAP_INIT, mipmaps = MT_MAP_INIT;
+MT_FORK_TABLE(arrays);
+MT_FORK_TABLE(mipmaps);
 
 struct mt_array *mt_array_get(cudaArray_const_t a)
 {

@@ -3,6 +3,7 @@
 #include "error.h"
 #include "event.h"
 #include "graph.h"
+#include "common/fork.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct mt_capture {
 
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* all below, and what streams and events say of captures */
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct mt_capture *captures;
 static _Atomic unsigned ncaptures;
 static unsigned long long ids;

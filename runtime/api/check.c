@@ -7,6 +7,7 @@
 #include "common/report.h"
 #include "cpu/cpu.h"
 #include "memtrace/record.h"
+#include "common/fork.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,9 +31,11 @@ struct place {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct place *places;
 static unsigned printed;
 static struct mt_ranges device_heap = MT_RANGES_INIT; /* what kernels allocated */
+MT_FORK_TABLE(device_heap);
 static struct mt_range gone[GONE];
 static _Atomic unsigned ngone;
 

@@ -7,6 +7,7 @@
 #include "queue.h"
 #include "sync.h"
 #include "common/events.h"
+#include "common/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,8 +15,10 @@
 #define FLAGS (cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess)
 
 static struct mt_map events = MT_MAP_INIT;
+MT_FORK_TABLE(events);
 static _Atomic uint64_t next_id;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the marks of events */
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 
 struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags)
 {

@@ -6,11 +6,14 @@
 #include "heap.h"
 #include "map.h"
 #include "objects.h"
+#include "common/fork.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct mt_map graphs = MT_MAP_INIT, nodes = MT_MAP_INIT;
+MT_FORK_TABLE(graphs);
+MT_FORK_TABLE(nodes);
 
 struct CUgraph_st *mt_graph_get(cudaGraph_t g)
 {
@@ -33,6 +36,7 @@ struct CUgraph_st *mt_graph_new(void)
 }
 
 static struct mt_map memories = MT_MAP_INIT; /* by address */
+MT_FORK_TABLE(memories);
 
 struct mt_graph_memory *mt_graph_memory_new(void *p, size_t bytes)
 {

@@ -10,6 +10,7 @@
 #include "launch.h"
 #include "map.h"
 #include "common/site.h"
+#include "common/fork.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct CUgraphExec_st {
 };
 
 static struct mt_map execs = MT_MAP_INIT;
+MT_FORK_TABLE(execs);
 
 static struct CUgraphExec_st *get(cudaGraphExec_t e)
 {

@@ -11,6 +11,7 @@
 #include "common/events.h"
 #include "common/report.h"
 #include "common/selection.h"
+#include "common/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ struct exec {
 };
 
 static struct mt_map execs = MT_MAP_INIT;
+MT_FORK_TABLE(execs);
 
 enum reason { EXTRA, CONDITIONAL, TOO_MANY, NOT_SET, CHILD, STREAMS, NREASONS };
 static void say_once(enum reason r, const char *why)

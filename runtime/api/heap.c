@@ -5,6 +5,7 @@
 #include "common/fd.h"
 #include "common/options.h"
 #include "common/ranges.h"
+#include "common/fork.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,13 +19,16 @@
 #define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
 
 static struct mt_ranges blocks = MT_RANGES_INIT;
+MT_FORK_TABLE(blocks);
 /* Read by who looks at a block from the table; written by who has taken one out and is about to free it. */
 static pthread_rwlock_t life = PTHREAD_RWLOCK_INITIALIZER;
+MT_FORK_ENTRY(life, &life, MT_FORK_RWLOCK, MT_FORK_HEAP);
 static _Atomic uint64_t used;
 _Atomic uint64_t mt_heap_generation = 1;
 
 /* Freed blocks whose memory is kept, oldest first; under the lock. */
 static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(freed_lock, MT_FORK_LEAVES);
 static struct mt_block *freed, **freed_end = &freed;
 static uint64_t freed_bytes;
 

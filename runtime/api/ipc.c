@@ -8,6 +8,7 @@
 #include "ipc.h"
 #include "map.h"
 #include "stream.h"
+#include "common/fork.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,6 +30,7 @@ struct opened {
     struct opened *next;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct opened *all;
 
 cudaError_t IMPL(cudaIpcGetMemHandle)(cudaIpcMemHandle_t *out, void *p)

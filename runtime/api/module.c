@@ -7,31 +7,25 @@
 #include "plain.h"
 #include "common/events.h"
 #include "common/report.h"
+#include "common/fork.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock; /* recursive: loading runs an image's constructors */
-static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock =
+    PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* loading runs an image's constructors */
+MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
 static struct mt_module *modules, **modules_end = &modules;
 static _Atomic unsigned unloaded;
 static int to_gpu, symbols_logged;
 static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
-
-static void make_lock(void)
-{
-    pthread_mutexattr_t a;
-    pthread_mutexattr_init(&a);
-    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&lock, &a);
-    pthread_mutexattr_destroy(&a);
-}
+MT_FORK_TABLE(functions);
+MT_FORK_TABLE(variables);
 
 static void enter(void)
 {
-    pthread_once(&lock_once, make_lock);
     pthread_mutex_lock(&lock);
 }
 

@@ -1,6 +1,7 @@
 #include "objects.h"
 #include "common/events.h"
 #include "common/ranges.h"
+#include "common/fork.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ struct mt_object {
     const char *kind;
 };
 static struct mt_ranges objects = MT_RANGES_INIT;
+MT_FORK_TABLE(objects);
 
 void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site)
 {

@@ -10,6 +10,7 @@
 #include "capture.h"
 #include "objects.h"
 #include "queue.h"
+#include "common/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,10 @@ typedef struct CUmemPoolHandle_st pool;
 #define SWITCHED_ON {0, 1, 1, 1}
 static pool standard = {.id = 1, .on = SWITCHED_ON};
 static pool *_Atomic current = &standard;
-static struct mt_map pools = MT_MAP_INIT;                /* all but the default one, by handle */
+static struct mt_map pools = MT_MAP_INIT; /* all but the default one, by handle */
+MT_FORK_TABLE(pools);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the counts */
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static unsigned last_id = 1;
 
 static pool *get(cudaMemPool_t p)

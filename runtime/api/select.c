@@ -7,6 +7,7 @@
 #include "module.h"
 #include "objects.h"
 #include "stream.h"
+#include "common/file.h"
 #include "common/nvtx.h"
 #include "common/options.h"
 #include "common/report.h"
@@ -189,7 +190,7 @@ int mt_device_start(void)
 /* Last of all, after the program's own exit handlers: the files get their ends. */
 __attribute__((destructor)) static void finish(void)
 {
-    if ((is_gpu || mt_options()->channel == MT_CHANNEL_WARP) && mt_gpu() && mt_gpu()->finish)
+    if (!mt_forked() && (is_gpu || mt_options()->channel == MT_CHANNEL_WARP) && mt_gpu() && mt_gpu()->finish)
         mt_gpu()->finish();
     if (!is_gpu)
         mt_stream_finish();

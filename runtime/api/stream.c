@@ -5,10 +5,12 @@
 #include "gpu.h"
 #include "map.h"
 #include "queue.h"
+#include "common/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
 static struct mt_map streams = MT_MAP_INIT;
+MT_FORK_TABLE(streams);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static struct mt_stream *legacy;
@@ -26,7 +28,6 @@ static void thread_ends(void *stream)
 
 static void forked(void)
 {
-    pthread_rwlock_init(&streams.lock, NULL);
     mt_queue_forked();
 }
 

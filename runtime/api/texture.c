@@ -9,6 +9,7 @@
 #include "heap.h"
 #include "map.h"
 #include "stream.h"
+#include "common/fork.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct surface {
     struct cudaResourceDesc resource;
 };
 static struct mt_map textures = MT_MAP_INIT, surfaces = MT_MAP_INIT;
+MT_FORK_TABLE(textures);
+MT_FORK_TABLE(surfaces);
 
 static const void *key(uint64_t handle)
 {

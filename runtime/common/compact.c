@@ -4,6 +4,7 @@
 #include "file.h"
 #include "report.h"
 #include "container/writer.h"
+#include "fork.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,6 +47,7 @@ struct encoder {
     struct encoder *next;
 };
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(idle_lock, MT_FORK_LEAVES);
 static struct encoder *idle;
 
 static struct encoder *take_encoder(void)

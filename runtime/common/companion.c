@@ -4,6 +4,7 @@
 #include "file.h"
 #include "json.h"
 #include "report.h"
+#include "fork.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 uint64_t mt_companion_repeats = 256u << 20;
 static _Atomic uint64_t repeated;
 static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(first_lock, MT_FORK_LEAVES);
 static struct mt_companion *_Atomic first; /* has every event; NULL: none yet, or it is off */
 static char first_name[256];               /* its file name */
 

@@ -2,6 +2,7 @@
 #include "events.h"
 #include "fd.h"
 #include "file.h"
+#include "fork.h"
 #include "held.h"
 #include "json.h"
 #include "options.h"
@@ -21,6 +22,7 @@
 #define LOG_MEMORY (1u << 20) /* the log's tail in memory; what is older moves to an unnamed file */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the log, the line buffer, alloc ids */
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static char *tail;
 static size_t tail_bytes;
 static uint64_t spilled, dropped;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "file.h"
+#include "fork.h"
 #include "held.h"
 #include "report.h"
 #include <errno.h>
@@ -21,18 +22,9 @@
 /* ---- fork ---- */
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(list_lock, MT_FORK_LEAVES);
 static struct mt_file *list;
 static volatile int forked;
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&list_lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&list_lock);
-}
 
 static void in_child(void)
 {
@@ -40,7 +32,6 @@ static void in_child(void)
     for (struct mt_file *f = list; f; f = f->next)
         mt_fd_close(&f->at); /* a FIFO's reader must see the end when the parent closes it */
     list = NULL;
-    pthread_mutex_unlock(&list_lock);
 }
 
 int mt_forked(void)
@@ -50,13 +41,18 @@ int mt_forked(void)
 
 static void install(void)
 {
-    pthread_atfork(before_fork, after_fork, in_child);
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+void mt_fork_counts(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
 }
 
 static void enlist(struct mt_file *f)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install);
+    mt_fork_counts();
     pthread_mutex_lock(&list_lock);
     f->next = list;
     f->prev = &list;

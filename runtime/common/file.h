@@ -34,6 +34,8 @@ const char *mt_file_reason(int error);
 int mt_file_cut(struct mt_file *file, uint64_t bytes);
 void mt_file_close(struct mt_file *file);
 
+/* From here on a child of fork is one that may not trace: what is written is its parent's. */
+void mt_fork_counts(void);
 /* 1 in a process that was forked after the runtime had opened a file: nothing may be written or locked. */
 int mt_forked(void);
 #endif

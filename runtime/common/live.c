@@ -3,6 +3,7 @@
 #include "companion.h"
 #include "events.h"
 #include "fd.h"
+#include "file.h"
 #include "held.h"
 #include "json.h"
 #include "live_child.h"
@@ -322,6 +323,7 @@ struct mt_live *mt_live_open(const char *path, char *why, size_t size)
     if (!tried) {
         tried = 1;
         pthread_atfork(NULL, NULL, in_child);
+        mt_fork_counts();
         if (mt_fd_take(&peer, mt_live_child(why, size))) {
             off = 1;
             snprintf(error, sizeof error, "%.250s", why);

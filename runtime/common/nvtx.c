@@ -4,6 +4,7 @@
 #include "nvtx_abi.h"
 #include "options.h"
 #include "report.h"
+#include "fork.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <regex.h>
@@ -31,6 +32,7 @@ struct range {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct range *open_ranges;
 static uint64_t started;
 static _Atomic int started_matches;

@@ -4,6 +4,7 @@
 #include "nvtx.h"
 #include "options.h"
 #include "report.h"
+#include "fork.h"
 #include <errno.h>
 #include <pthread.h>
 #include <regex.h>
@@ -30,6 +31,7 @@ struct kernel {
     char name[];
 };
 static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(kernels_lock, MT_FORK_LEAVES);
 static struct kernel *kernels;
 
 static void read_kernels(const char *text)
@@ -135,13 +137,15 @@ static const char *reason(const char *kernel)
     return limit && bytes >= limit ? "MEMTRACE_LIMIT" : NULL;
 }
 
+static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(count_lock, MT_FORK_LEAVES);
+
 /* Programs launch the same grids again and again, and a count may take a while. */
 static void count_ctas(struct mt_launch_line *l)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint32_t grid[3];
     static uint64_t chosen, traced;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&count_lock);
     if (memcmp(grid, l->grid, sizeof grid)) {
         memcpy(grid, l->grid, sizeof grid);
         chosen = mt_ctas_count(&rule.ctas, 1, grid);
@@ -149,7 +153,7 @@ static void count_ctas(struct mt_launch_line *l)
     }
     l->ctas = chosen;
     l->traced_ctas = traced;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&count_lock);
 }
 
 int mt_selection_takes(struct mt_launch_line *l)

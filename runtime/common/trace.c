@@ -9,6 +9,7 @@
 #include "selection.h"
 #include "sink.h"
 #include "memtrace/record.h"
+#include "fork.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,6 +36,7 @@ struct mt_trace {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
+MT_FORK_LOCK(lock, MT_FORK_TRACES);
 static struct mt_trace *traces;
 static uint64_t count;
 static struct mt_companion_head head = {.device = "cpu", .device_name = ""};

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "scheduler.h"
 #include "texture.h"
+#include "common/fork.h"
 
 /* ---- handles: index + 1 of a table whose rows never move ---- */
 
@@ -15,6 +16,7 @@ struct slot {
 };
 static struct slot *_Atomic rows[ROWS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static uint32_t used, first_free;
 
 static struct slot *slot_of(uint64_t handle)
