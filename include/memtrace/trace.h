@@ -238,14 +238,15 @@ struct mt_source_options {
     size_t ncompanions;
     const volatile sig_atomic_t *stop; /* may be NULL */
     const struct mt_launch_ends
-        *ends; /* NULL, or one for each path: until it is rewound, the source hands out
-                  places instead of records (mt_item.offset). All are raw traces then */
+        *ends;      /* NULL, or one for each path: until it is rewound, the source hands out
+                       places instead of records (mt_item.offset). All are raw traces then */
+    const int *fds; /* NULL, or open descriptors, which become the source's; paths only name them then */
 };
 
 struct mt_source;
 
 /* What MEMTRACE_SINK=extract sends (memtrace/live.h), from a descriptor that stays the caller's: read once,
- * as it comes, without a spool file. `o`: flags MT_SOURCE_NO_HOST and MT_SOURCE_RUNS, and stop. Its inputs
+ * as it comes, without a spool file. `o`: flag MT_SOURCE_NO_HOST, and stop. Accesses come as runs. Its inputs
  * appear while it is read; they may be asked for after the end. item.launch says what is known when a launch
  * begins.
  */

@@ -165,6 +165,8 @@ void mt_inputs_take(struct mt_inputs *in, int argc, char **argv)
 
 static int fit(const struct mt_inputs *in)
 {
+    if (in->fds)
+        return 0;
     if (in->npaths == 0)
         return mt_cli_usage("no trace given");
     if (in->ncompanions > in->npaths)
@@ -189,7 +191,8 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
                                   .companions = in->companions,
                                   .ncompanions = in->ncompanions,
                                   .stop = &mt_cli_stop,
-                                  .ends = in->ends};
+                                  .ends = in->ends,
+                                  .fds = in->fds};
     struct mt_error err;
     struct mt_source *s = mt_source_open(in->paths, in->npaths, &o, &err);
     if (!s) {
@@ -203,9 +206,9 @@ struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code)
 {
     struct mt_source_options o = {.flags = in->flags, .stop = &mt_cli_stop};
     struct mt_error err;
-    *code = in->npaths ? mt_cli_usage("--live reads standard input alone") : 0;
-    struct mt_source *s = *code ? NULL : mt_source_open_live(STDIN_FILENO, &o, &err);
-    if (!s && !*code) {
+    *code = 0;
+    struct mt_source *s = mt_source_open_live(STDIN_FILENO, &o, &err);
+    if (!s) {
         mt_cli_say("%s", err.message);
         *code = mt_cli_exit_code(&err);
     }

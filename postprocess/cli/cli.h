@@ -49,6 +49,7 @@ struct mt_inputs {
     size_t ncompanions;
     unsigned flags;                    /* enum mt_source_flags */
     const struct mt_launch_ends *ends; /* as in mt_source_options */
+    const int *fds;                    /* the same */
 };
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
 /* The paths: argv[optind…]. */

@@ -157,8 +157,8 @@ static int run(struct mt_extract *x)
     code = x->formats.format == MT_FORMAT_JSON   ? mt_extract_write(x, complete)
            : x->formats.format == MT_FORMAT_TEXT ? mt_extract_write_text(x, complete)
                                                  : mt_extract_write_other(x, &complete);
-    if (x->live && !code && write(STDIN_FILENO, "", 1) != 1) /* the program waits for this */
-        code = MT_EXIT_FAILURE;
+    if ((x->live || x->whole) && !code && mt_live_say(STDIN_FILENO, MT_LIVE_WRITTEN) != 0)
+        code = MT_EXIT_FAILURE; /* the program waits for this */
     return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -202,6 +202,23 @@ static int prepare(struct mt_extract *x, int argc, char **argv, const char *outp
     return code || !mt_team_reports() ? code : mt_output_open(&x->out, output, &x->inputs);
 }
 
+/* The program is told what to send; whole traces are waited for. */
+static int begin_live(struct mt_extract *x)
+{
+    if (x->inputs.npaths)
+        return mt_cli_usage("--live reads standard input alone");
+    if (mt_live_say(STDIN_FILENO, x->whole ? MT_LIVE_WANTS_TRACES : MT_LIVE_WANTS_RUNS) != 0)
+        return MT_EXIT_INPUT;
+    if (!x->whole)
+        return 0;
+    if (mt_live_traces(&x->traces, STDIN_FILENO) != 0)
+        return MT_EXIT_INPUT; /* the program was killed: no result, and nobody to tell */
+    x->inputs.paths = (const char *const *)x->traces.paths;
+    x->inputs.npaths = x->traces.n;
+    x->inputs.fds = x->traces.fds;
+    return 0;
+}
+
 /* Opens the inputs and begins the analysis; the exit code. */
 static int open_all(struct mt_extract *x)
 {
@@ -209,7 +226,7 @@ static int open_all(struct mt_extract *x)
     if (!(x->source = x->live ? mt_inputs_live(&x->inputs, &code) : mt_inputs_source(&x->inputs, &code)))
         return code;
     mt_progress_init(&x->progress);
-    x->progress.on &= mt_team_reports() && !x->live;
+    x->progress.on &= mt_team_reports() && !x->live && !x->whole;
     with_host(x);
     x->options.volumes =
         mt_team_members() == 1 && !(x->sections & ~DATA_VOLUMES) && !x->options.transfers &&
@@ -255,6 +272,7 @@ static void close_all(struct mt_extract *x)
     mt_estimates_free(&x->estimates);
     free(x->events);
     free(x->streams);
+    mt_live_traces_free(&x->traces);
     mt_extract_more_free(&x->more);
     mt_source_close(x->source);
     mt_team_unsplit(x->ends, x->inputs.npaths);
@@ -289,6 +307,8 @@ int main(int argc, char **argv)
         code = mt_formats_check(&x.formats, &x.sections, x.chosen, output, &x.inputs.flags);
     if (code == 0)
         code = prepare(&x, argc, argv, output);
+    if (code == 0 && (x.live || x.whole))
+        code = begin_live(&x);
     code = mt_team_agree(code);
     if (code == 0)
         code = open_together(&x);

@@ -3,6 +3,7 @@
 #define MT_CLI_EXTRACT_H
 #include "cli.h"
 #include "extract_formats.h"
+#include "extract_live.h"
 #include "extract_more.h"
 #include "../analysis/addresses.h"
 #include "../analysis/team.h"
@@ -23,9 +24,11 @@ struct mt_extract {
     struct mt_json json;
     struct mt_progress progress;
     struct mt_addresses addresses;
-    int no_addresses;                      /* reading was interrupted */
-    int live;                              /* --live */
-    const char **streams;                  /* the paths of its inputs */
+    int no_addresses;     /* reading was interrupted */
+    int live;             /* --live: launches come as they are made, */
+    int whole;            /* or traces when they are whole */
+    const char **streams; /* the paths of its inputs */
+    struct mt_live_traces traces;
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
     const char *why; /* of a failure that is not the team's */

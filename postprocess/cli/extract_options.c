@@ -136,16 +136,17 @@ unsigned mt_extract_processors(void)
     return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
 }
 
-/* What can be told when everything is read once. */
+/* What can be told when everything is read once, as it comes? What looks twice, or must know allocations and
+ * sites before, wants whole traces. */
 static int check_live(struct mt_extract *x, const char *output)
 {
     if (!output)
         return mt_cli_usage("--live needs --output");
-    if (x->formats.format != MT_FORMAT_JSON)
-        return mt_cli_usage("--live writes JSON");
-    if (x->more.options.chosen || (x->chosen && x->sections & 1u << MT_ADDRESSES))
-        return mt_cli_usage("--live gives the volumes and transfers (-s quick) or some of them");
-    x->sections &= ~(1u << MT_ADDRESSES);
+    if (!x->chosen)
+        x->sections &= ~(1u << MT_ADDRESSES);
+    x->whole = x->formats.format != MT_FORMAT_JSON || x->more.options.chosen != 0 ||
+               (x->sections & 1u << MT_ADDRESSES) != 0;
+    x->live = !x->whole;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define TEXT_MAX ((uint64_t)1 << 32) /* bytes of lines in one frame */
+#define RUNS_MAX ((uint64_t)1 << 30) /* bytes of runs */
 
 struct event {
     struct event *next;
@@ -20,9 +21,10 @@ struct mt_feed {
     char **paths;                   /* of streams; ours */
     size_t npaths;
     struct mt_live_frame frame; /* under way */
-    uint64_t left;              /* of its payload: records */
-    uint64_t limit;             /* a launch of this number begins when what precedes it is handed out */
-    int waiting, in_launch;     /* it waits for that; it is under way */
+    char *payload;              /* runs: those from `at` on are not handed out */
+    size_t at, end, room;
+    uint64_t limit;         /* a launch of this number begins when what precedes it is handed out */
+    int waiting, in_launch; /* it waits for that; it is under way */
     int done;
     struct mt_stop *stop;
 };
@@ -52,6 +54,7 @@ void mt_feed_free(struct mt_feed *l)
     for (size_t i = 0; i < l->npaths; i++)
         free(l->paths[i]);
     free(l->paths);
+    free(l->payload);
     mt_companion_free(l->announced);
     free(l);
 }
@@ -194,12 +197,17 @@ static int launch_comes(struct mt_merge *m, struct mt_feed *l)
     return m->kernel ? 0 : -1;
 }
 
-static int whole_records(const struct mt_raw_record *r, size_t n)
+static int take_runs(struct mt_feed *l)
 {
-    for (size_t i = 0; i < n; i++)
-        if (mt_rec_type(&r[i]) > MT_UNKNOWN || mt_rec_size(&r[i]) == 0)
-            return 0;
-    return 1;
+    if (l->frame.bytes > RUNS_MAX)
+        return -1;
+    if (l->frame.bytes > l->room) {
+        free(l->payload);
+        l->payload = malloc(l->room = l->frame.bytes);
+    }
+    l->at = 0;
+    l->end = l->payload ? l->frame.bytes : 0;
+    return l->payload ? take(l, l->payload, l->end) : -1;
 }
 
 /* The next frame: 1 there is an item, 0 go on, -1 the end. */
@@ -219,11 +227,8 @@ static int frame(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *ro
     case MT_LIVE_LAUNCH:
         rc = in_launch ? -1 : launch_comes(m, l);
         break;
-    case MT_LIVE_RECORDS:
-        if (in_launch && l->frame.bytes % sizeof *room == 0) {
-            l->left = l->frame.bytes;
-            rc = 0;
-        }
+    case MT_LIVE_RUNS:
+        rc = in_launch ? take_runs(l) : -1;
         break;
     case MT_LIVE_END:
         if (in_launch) {
@@ -241,21 +246,60 @@ static int frame(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *ro
     return rc;
 }
 
-static int records(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, size_t capacity,
-                   struct mt_item *item)
+/* The next run; its addresses go to `to`, where there is room for `room`. Bytes it takes, 0: no room for
+ * them, -1: no run. */
+static long next_run(const struct mt_feed *l, struct mt_access_run *r, uint64_t *to, size_t room)
+{
+    struct mt_live_run w;
+    size_t left = l->end - l->at;
+    if (left < sizeof w)
+        return -1;
+    memcpy(&w, l->payload + l->at, sizeof w);
+    size_t bytes = w.addresses * sizeof *to;
+    if (!w.count || w.meta >> 28 > MT_UNKNOWN || !(w.meta & MT_RAW_MAX_SIZE) ||
+        (w.mask != MT_RUN_NO_MASK && w.count != (uint32_t)__builtin_popcount(w.mask)) ||
+        (w.addresses && w.addresses != w.count) || left - sizeof w < bytes)
+        return -1;
+    if (w.addresses > room)
+        return 0;
+    memcpy(to, l->payload + l->at + sizeof w, bytes);
+    *r = (struct mt_access_run){.base = w.base,
+                                .stride = w.stride,
+                                .addresses = w.addresses ? to : NULL,
+                                .cta = w.cta,
+                                .smid = w.smid,
+                                .meta = w.meta,
+                                .count = w.count,
+                                .mask = w.mask,
+                                .warp = w.warp,
+                                .site = w.site};
+    return (long)(sizeof w + bytes);
+}
+
+/* As many as there is room for. */
+static int runs_of(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room,
+                   struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[m->current];
-    size_t n = l->left / sizeof *room < capacity ? l->left / sizeof *room : capacity;
-    if (take(l, room, n * sizeof *room) || !whole_records(room, n))
+    uint64_t *addresses = (uint64_t *)(void *)room;
+    size_t n = 0, used = 0, most = capacity * (sizeof *room / sizeof *addresses);
+    long bytes = 1;
+    while (n < capacity && l->at < l->end &&
+           (bytes = next_run(l, &runs[n], addresses + used, most - used)) > 0) {
+        used += runs[n].addresses ? runs[n].count : 0;
+        in->records += runs[n++].count;
+        l->at += (size_t)bytes;
+    }
+    if (bytes < 0 || !n)
         return -1;
-    l->left -= n * sizeof *room;
-    in->records += n;
-    item_of(m, item, room, n, 0);
+    item_of(m, item, NULL, n, 0);
+    item->kind = MT_ITEM_RUNS;
+    item->runs = runs;
     return 1;
 }
 
-int mt_feed_next(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, size_t capacity,
-                 struct mt_item *item)
+int mt_feed_next(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room,
+                 struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     for (int rc = 0; rc >= 0 && !l->done;) {
         if (l->waiting && m->next_copy < m->ncopies && m->copies[m->next_copy].seq < l->limit) {
@@ -272,7 +316,7 @@ int mt_feed_next(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *ro
             item_of(m, item, room, 0, MT_BATCH_BEGIN);
             return 1;
         }
-        rc = l->left ? records(m, l, room, capacity, item) : frame(m, l, room, item);
+        rc = l->at < l->end ? runs_of(m, l, room, runs, capacity, item) : frame(m, l, room, item);
         if (rc > 0)
             return 1;
     }

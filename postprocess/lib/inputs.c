@@ -6,13 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
-int mt_input_open(struct mt_input *in, const char *path, const char *meta, struct mt_error *err)
+int mt_input_open(struct mt_input *in, const char *path, int fd, const char *meta, struct mt_error *err)
 {
-    int standard = strcmp(path, "-") == 0;
+    int standard = fd < 0 && strcmp(path, "-") == 0;
     struct stat st;
     in->path = path;
     in->owned = !standard;
-    in->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    in->fd = fd >= 0 ? fd : standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (in->fd < 0 || fstat(in->fd, &st) != 0) {
         int e = errno;
         mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open: %s", strerror(e));
@@ -29,7 +29,7 @@ int mt_input_open(struct mt_input *in, const char *path, const char *meta, struc
     in->start = in->live ? 0 : at;
     in->size = in->live || st.st_size < at ? 0 : (uint64_t)(st.st_size - at);
     in->meta_optional = meta == NULL;
-    if (meta ? !(in->meta = strdup(meta)) : !standard && asprintf(&in->meta, "%s.meta", path) < 0) {
+    if (meta ? !(in->meta = strdup(meta)) : !standard && fd < 0 && asprintf(&in->meta, "%s.meta", path) < 0) {
         in->meta = NULL;
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
         return -1;

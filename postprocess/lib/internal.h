@@ -92,8 +92,8 @@ struct mt_input {
     uint64_t bad_offset;       /* of the last damage */
 };
 
-/* inputs.c. 0, or -1 with *err. */
-int mt_input_open(struct mt_input *in, const char *path, const char *meta, struct mt_error *err);
+/* inputs.c. 0, or -1 with *err. `fd`: it is open already, without a companion file; or -1. */
+int mt_input_open(struct mt_input *in, const char *path, int fd, const char *meta, struct mt_error *err);
 /* Loads the companion, if there is one; `wait`: a living program may still be about to write its end. */
 int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err);
 /* Opens the reader at the beginning of the trace. */

@@ -256,7 +256,7 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_acce
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
     while (m->feed && !m->stopped) {
-        int rc = mt_feed_next(m, m->feed, room, capacity, item);
+        int rc = mt_feed_next(m, m->feed, room, runs, capacity, item);
         if (rc < 0)
             mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "--live", "no memory while reading");
         return rc;

@@ -24,7 +24,7 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
         const char *meta = i < o->ncompanions ? o->companions[i] : NULL;
-        if (mt_input_open(in, paths[i], meta, err) != 0)
+        if (mt_input_open(in, paths[i], o->fds ? o->fds[i] : -1, meta, err) != 0)
             return -1;
         for (size_t k = 0; k < i; k++)
             if (m->inputs[k].device == in->device && m->inputs[k].inode == in->inode) {
@@ -224,7 +224,7 @@ struct mt_source *mt_source_open_live(int fd, const struct mt_source_options *o,
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory");
         return NULL;
     }
-    s->flags = o->flags;
+    s->flags = o->flags | MT_SOURCE_OWN_RUNS;
     s->merge.stop = (struct mt_stop){o->stop, &s->halt};
     s->merge.ordered = 1;
     s->merge.no_copies = (o->flags & MT_SOURCE_NO_HOST) != 0;

@@ -6,6 +6,7 @@
 #include "container/writer.h"
 #include "fork.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -118,8 +119,8 @@ static void write_chunk(struct mt_compact *c, unsigned flags, const void *payloa
         fail(c, mt_file_reason(rc), mt_mtc_writer_bytes(c->writer));
 }
 
-struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
-                                   char *why, size_t size)
+static struct mt_compact *new(const char *path, const struct mt_companion_head *head, int level, int memory,
+                              char *why, size_t size)
 {
     struct mt_compact *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {
@@ -130,7 +131,8 @@ struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_h
     pthread_mutex_init(&c->lock, NULL);
     c->stream = head->stream;
     c->file.at.fd = -1;
-    if (mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
+    if (memory ? mt_file_in_memory(&c->file, why, size)
+               : mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
         goto fail;
     struct mt_mtc_file file = {write_file, c};
     c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE, level, why, size);
@@ -144,6 +146,23 @@ struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_h
 fail:
     mt_compact_close(c);
     return NULL;
+}
+
+struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
+                                   char *why, size_t size)
+{
+    return new (path, head, level, 0, why, size);
+}
+
+struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
+                                        char *why, size_t size)
+{
+    return new (path, head, level, 1, why, size);
+}
+
+int mt_compact_descriptor(const struct mt_compact *c)
+{
+    return c ? fcntl(c->file.at.fd, F_DUPFD_CLOEXEC, 3) : -1;
 }
 
 /* ---- launches ---- */

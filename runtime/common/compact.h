@@ -22,6 +22,11 @@ struct mt_companion_end;
  * sentence for the user. */
 struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
                                    char *why, size_t size);
+/* The same in memory, for an extractor that is given the descriptor; `path`: what it would be called. */
+struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
+                                        char *why, size_t size);
+/* A new descriptor of the file, the caller's; -1: there is none. */
+int mt_compact_descriptor(const struct mt_compact *c);
 /* Begins the launch of this line. 0, or -1 when the trace is off. */
 int mt_compact_begin(struct mt_compact *c, const struct mt_launch_line *l);
 /* `accesses` of threads, in `count` runs. */

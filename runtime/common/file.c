@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -285,4 +286,16 @@ int mt_file_cut(struct mt_file *f, uint64_t bytes)
 {
     int rc = ready(f);
     return rc ? rc : ftruncate(f->at.fd, (off_t)bytes) ? errno : 0;
+}
+
+int mt_file_in_memory(struct mt_file *f, char *why, size_t size)
+{
+    *f = (struct mt_file){.at = MT_FD_NONE};
+    if (mt_fd_take(&f->at, memfd_create("memtrace", MFD_CLOEXEC))) {
+        int e = errno;
+        snprintf(why, size, "no file in memory: %s", strerror(e));
+        return e;
+    }
+    enlist(f);
+    return 0;
 }

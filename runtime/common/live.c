@@ -9,8 +9,8 @@
 #include "live_child.h"
 #include "options.h"
 #include "report.h"
+#include "memtrace/device.h"
 #include "memtrace/live.h"
-#include "memtrace/record.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELD_MAX (256u << 20) /* bytes of records that wait in memory */
-#define FRAME_MAX (1u << 20)  /* bytes sent at a time out of the file */
+#define HELD_MAX (64u << 20) /* bytes of runs that wait in memory */
+#define FRAME_MAX (1u << 20) /* bytes of runs in a frame, one more run apart */
 
 struct block {
     struct block *next;
@@ -36,8 +36,8 @@ struct launch {
     uint64_t seq;
     int begun, announced, ended;
     _Atomic uint64_t records;
-    struct block *first, **last; /* what waits, */
-    struct mt_fd file;           /* and behind it what waits in this file */
+    struct block *first, **last; /* what waits: payloads of frames; */
+    struct mt_fd file;           /* and behind it what waits in this file, each behind its length */
     uint64_t file_at, file_end;
     struct mt_json line; /* of what is known when it begins */
 };
@@ -54,6 +54,7 @@ static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INI
 static struct launch *first, **last = &first;
 static uint64_t held;
 static struct mt_fd peer = MT_FD_NONE; /* the socket to mt-extract */
+static char wanted;                    /* what mt-extract said first */
 static uint32_t streams;
 static struct mt_live *log_stream; /* its companion has the process's events */
 static _Atomic int off;
@@ -104,21 +105,29 @@ static void send_lines(struct mt_live *s)
     free(text);
 }
 
+static int read_back(struct launch *l, void *to, size_t bytes, uint64_t at)
+{
+    ssize_t n = mt_fd_is(&l->file) ? pread(l->file.fd, to, bytes, (off_t)at) : 0;
+    if (n == (ssize_t)bytes)
+        return 0;
+    fail("accesses that waited in a file cannot be read back", n < 0 ? errno : 0);
+    return -1;
+}
+
 static void send_file(struct launch *l, uint64_t from, uint64_t to)
 {
-    char *buffer = malloc(FRAME_MAX);
-    while (buffer && from < to && !off) {
-        size_t want = to - from < FRAME_MAX ? (size_t)(to - from) : FRAME_MAX / 24 * 24;
-        ssize_t n = mt_fd_is(&l->file) ? pread(l->file.fd, buffer, want, (off_t)from) : 0;
-        if (n != (ssize_t)want)
-            fail("records that waited in a file cannot be read back", n < 0 ? errno : 0);
-        else
-            send_frame(MT_LIVE_RECORDS, l->stream->number, 0, buffer, want);
-        from += want;
+    while (from < to && !off) {
+        uint64_t bytes = 0;
+        if (read_back(l, &bytes, sizeof bytes, from))
+            return;
+        void *payload = malloc(bytes);
+        if (!payload)
+            fail("no memory", 0);
+        else if (!read_back(l, payload, bytes, from + sizeof bytes))
+            send_frame(MT_LIVE_RUNS, l->stream->number, 0, payload, bytes);
+        free(payload);
+        from += sizeof bytes + bytes;
     }
-    if (!buffer)
-        fail("no memory", 0);
-    free(buffer);
 }
 
 /* ---- the order of launches ---------------------------------------------------------------------- */
@@ -165,7 +174,7 @@ static int step(void)
         announce(l);
     for (struct block *next; b; b = next) {
         next = b->next;
-        send_frame(MT_LIVE_RECORDS, l->stream->number, 0, b->data, b->bytes);
+        send_frame(MT_LIVE_RUNS, l->stream->number, 0, b->data, b->bytes);
         pthread_mutex_lock(&lock);
         held -= b->bytes;
         pthread_mutex_unlock(&lock);
@@ -236,62 +245,107 @@ int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
     return off ? -1 : 0;
 }
 
-/* ---- records ------------------------------------------------------------------------------------ */
+/* ---- accesses ----------------------------------------------------------------------------------- */
 
-static int spill(struct launch *l, const void *records, size_t bytes)
+static int spill(struct launch *l, const void *payload, uint64_t bytes)
 {
     const char *dir = secure_getenv("TMPDIR");
+    off_t at = (off_t)l->file_end;
     if (l->file.fd < 0 &&
         mt_fd_take(&l->file, open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)))
         return -1;
     struct mt_held h = mt_hold(SIGXFSZ);
-    ssize_t n = mt_fd_is(&l->file) ? pwrite(l->file.fd, records, bytes, (off_t)l->file_end) : -1;
+    ssize_t n = mt_fd_is(&l->file) ? pwrite(l->file.fd, &bytes, sizeof bytes, at) : -1;
+    if (n == (ssize_t)sizeof bytes)
+        n = pwrite(l->file.fd, payload, bytes, at + (off_t)sizeof bytes);
+    else
+        n = -1;
     mt_let_go(&h, n < 0 ? errno : 0);
     if (n != (ssize_t)bytes)
         return -1;
-    l->file_end += bytes;
+    l->file_end += sizeof bytes + bytes;
     return 0;
 }
 
-/* With the lock: records of a launch that is not at the front, or whose earlier ones still wait. */
-static int hold(struct launch *l, const void *records, size_t bytes)
+/* With the lock: accesses of a launch that is not at the front, or whose earlier ones still wait. */
+static int hold(struct launch *l, const void *payload, size_t bytes)
 {
     if (l->file_at < l->file_end || held + bytes > HELD_MAX)
-        return spill(l, records, bytes);
+        return spill(l, payload, bytes);
     struct block *b = malloc(sizeof *b + bytes);
     if (!b)
-        return spill(l, records, bytes);
+        return spill(l, payload, bytes);
     b->next = NULL;
     b->bytes = bytes;
-    memcpy(b->data, records, bytes);
+    memcpy(b->data, payload, bytes);
     *l->last = b;
     l->last = &b->next;
     held += bytes;
     return 0;
 }
 
-void mt_live_append(struct mt_live *s, const void *records, size_t count)
+static void put(struct mt_live *s, struct launch *l, const void *payload, size_t bytes)
 {
-    struct launch *l = s->launch;
-    size_t bytes = count * MT_RAW_RECORD_SIZE;
     int waits, lost = 0;
-    if (!l || off)
-        return;
     pthread_mutex_lock(&lock);
     waits = l != first || !l->announced || l->first || l->file_at < l->file_end;
     if (waits)
-        lost = hold(l, records, bytes);
+        lost = hold(l, payload, bytes);
     pthread_mutex_unlock(&lock);
     if (lost) {
-        fail("records that wait for an earlier launch fit neither into memory nor into TMPDIR", errno);
+        fail("accesses that wait for an earlier launch fit neither into memory nor into TMPDIR", errno);
         return;
     }
-    l->records += count;
     if (waits)
         return;
     pthread_mutex_lock(&out);
-    send_frame(MT_LIVE_RECORDS, s->number, 0, records, bytes);
+    send_frame(MT_LIVE_RUNS, s->number, 0, payload, bytes);
     pthread_mutex_unlock(&out);
+}
+
+static size_t bytes_of(const struct mt_access_run *r)
+{
+    return sizeof(struct mt_live_run) + (r->addresses ? r->count * sizeof *r->addresses : 0);
+}
+
+static char *put_run(char *to, const struct mt_access_run *r)
+{
+    struct mt_live_run w = {.base = r->base,
+                            .stride = r->stride,
+                            .cta = r->cta,
+                            .smid = r->smid,
+                            .meta = r->meta,
+                            .count = r->count,
+                            .mask = r->mask,
+                            .warp = r->warp,
+                            .site = r->site,
+                            .addresses = r->addresses ? r->count : 0};
+    memcpy(to, &w, sizeof w);
+    if (r->addresses)
+        memcpy(to + sizeof w, r->addresses, r->count * sizeof *r->addresses);
+    return to + bytes_of(r);
+}
+
+void mt_live_append(struct mt_live *s, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+{
+    struct launch *l = s->launch;
+    if (!l || off)
+        return;
+    for (size_t i = 0, end; i < count && !off; i = end) {
+        size_t bytes = 0;
+        for (end = i; end < count && bytes < FRAME_MAX; end++)
+            bytes += bytes_of(&runs[end]);
+        char *payload = malloc(bytes), *at = payload;
+        if (!payload) {
+            fail("no memory for accesses", 0);
+            return;
+        }
+        for (size_t k = i; k < end; k++)
+            at = put_run(at, &runs[k]);
+        put(s, l, payload, bytes);
+        free(payload);
+    }
+    l->records += accesses;
 }
 
 uint64_t mt_live_end(struct mt_live *s)
@@ -315,20 +369,45 @@ static void in_child(void)
     mt_fd_close(&peer); /* mt-extract must see the end when our parent ends */
 }
 
-struct mt_live *mt_live_open(const char *path, char *why, size_t size)
+/* With `out` held: mt-extract runs, and has said what it wants. */
+static int start(char *why, size_t size)
 {
     static int tried;
-    struct mt_live *s = calloc(1, sizeof *s);
-    pthread_mutex_lock(&out);
+    ssize_t n = -1;
     if (!tried) {
         tried = 1;
         pthread_atfork(NULL, NULL, in_child);
         mt_fork_counts();
-        if (mt_fd_take(&peer, mt_live_child(why, size))) {
-            off = 1;
-            snprintf(error, sizeof error, "%.250s", why);
+        int child = mt_live_child(error, sizeof error);
+        off = child < 0 || mt_fd_take(&peer, child);
+        if (child >= 0 && off)
+            snprintf(error, sizeof error, "mt-extract's socket: %s", strerror(errno));
+        if (!off) {
+            while ((n = recv(peer.fd, &wanted, 1, 0)) < 0 && errno == EINTR) {
+            }
+            off = n != 1;
+            if (off)
+                snprintf(error, sizeof error, "mt-extract has ended: it takes no traces");
         }
     }
+    if (off)
+        snprintf(why, size, "%s", error);
+    return off ? -1 : 0;
+}
+
+int mt_live_start(int *whole, char *why, size_t size)
+{
+    pthread_mutex_lock(&out);
+    int rc = start(why, size);
+    *whole = wanted == MT_LIVE_WANTS_TRACES;
+    pthread_mutex_unlock(&out);
+    return rc;
+}
+
+struct mt_live *mt_live_open(const char *path, char *why, size_t size)
+{
+    struct mt_live *s = calloc(1, sizeof *s);
+    pthread_mutex_lock(&out);
     if (!s || off) {
         snprintf(why, size, "%s", s ? error : "no memory");
         free(s);
@@ -340,6 +419,34 @@ struct mt_live *mt_live_open(const char *path, char *why, size_t size)
     }
     pthread_mutex_unlock(&out);
     return s;
+}
+
+void mt_live_give(uint32_t number, const char *path, int trace)
+{
+    struct mt_live_frame f = {MT_LIVE_TRACE, number, strlen(path), 0};
+    union {
+        char room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec part = {&f, sizeof f};
+    struct msghdr m = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof trace);
+    memcpy(CMSG_DATA(c), &trace, sizeof trace);
+    pthread_mutex_lock(&out);
+    ssize_t n = -1;
+    if (!off && !mt_fd_is(&peer))
+        fail("the program closed the descriptor of mt-extract's socket", 0);
+    while (!off && (n = sendmsg(peer.fd, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+    }
+    if (!off && n < 0)
+        fail("a trace cannot be given to mt-extract", errno);
+    send_all((char *)&f + (n < 0 ? 0 : n), sizeof f - (size_t)(n < 0 ? 0 : n));
+    send_all(path, strlen(path));
+    pthread_mutex_unlock(&out);
 }
 
 void mt_live_lines_of(struct mt_live *s, struct mt_companion *c)

@@ -2,21 +2,29 @@
  *
  * mt-extract is a process of its own (docs/design/decisions.md). It reads one socket, in which launches of
  * all streams stand whole, one behind the other, in the order of their numbers, and before each the lines of
- * what happened before it (memtrace/live.h). Records of a launch that is not first wait in memory and, if
- * they are many, in an unnamed file. Who writes waits for mt-extract; it waits for nothing but its socket. */
+ * what happened before it (memtrace/live.h). Accesses of a launch that is not first wait in memory and, if
+ * they are many, in an unnamed file. Who writes waits for mt-extract; it waits for nothing but its socket.
+ *
+ * What it is to tell may need more than one look. Then it wants whole traces: compact ones, which are made in
+ * memory and given to it when their streams end. */
 #ifndef MT_COMMON_LIVE_H
 #define MT_COMMON_LIVE_H
 #include <stddef.h>
 #include <stdint.h>
 
+struct mt_access_run;
 struct mt_companion;
 struct mt_launch_line;
 struct mt_live; /* one stream's part */
 
 /* 1 when MEMTRACE_SINK asks for it. Thread-safe. A text that is not understood is reported, once. */
 int mt_live_wanted(void);
-/* The stream whose trace would have this path; starts mt-extract at the first call. NULL: *why is a sentence
- * for the user. */
+/* Starts mt-extract at the first call. 0 with what it wants: *whole, traces by mt_live_give; else runs, by
+ * the functions that have a stream. -1: *why is a sentence for the user. */
+int mt_live_start(int *whole, char *why, size_t size);
+/* A whole trace, with the path that it would have. The descriptor stays the caller's. */
+void mt_live_give(uint32_t number, const char *path, int trace);
+/* The stream whose trace would have this path. NULL: *why is a sentence for the user. */
 struct mt_live *mt_live_open(const char *path, char *why, size_t size);
 /* Where its lines are; before the first launch. */
 void mt_live_lines_of(struct mt_live *s, struct mt_companion *c);
@@ -25,8 +33,8 @@ uint64_t mt_live_number(struct mt_live *s);
 /* 0, or -1: it is off. */
 int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l);
 /* Any number of threads at once. */
-void mt_live_append(struct mt_live *s, const void *records, size_t count);
-/* The launch's records that are sent, or wait to be. */
+void mt_live_append(struct mt_live *s, const struct mt_access_run *runs, size_t count, uint64_t accesses);
+/* The launch's accesses that are sent, or wait to be. */
 uint64_t mt_live_end(struct mt_live *s);
 int mt_live_on(void);
 const char *mt_live_error(void);

@@ -25,6 +25,7 @@ struct mt_trace {
     struct mt_compact *compact;
     uint64_t bytes; /* of the compact trace before this launch */
     struct mt_live *live;
+    char *path; /* of a compact trace in memory, for an extractor; else NULL */
     struct mt_companion *companion;
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
@@ -71,7 +72,7 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
 
 int mt_trace_compact(void)
 {
-    return !mt_live_wanted() && mt_options()->format == MT_FORMAT_COMPACT;
+    return mt_live_wanted() || mt_options()->format == MT_FORMAT_COMPACT;
 }
 
 static int is_open(const struct mt_trace *t)
@@ -116,6 +117,15 @@ static uint64_t end_file(struct mt_trace *t)
     return written;
 }
 
+/* A whole trace, or as much as there is, to the extractor. */
+static void give(struct mt_trace *t, int memory)
+{
+    mt_live_give((uint32_t)t->n, t->path, memory);
+    close(memory);
+    free(t->path);
+    t->path = NULL;
+}
+
 static void close_file(struct mt_trace *t)
 {
     struct mt_sink *sink = t->sink;
@@ -123,13 +133,26 @@ static void close_file(struct mt_trace *t)
     t->sink = NULL;
     t->compact = NULL;
     mt_sink_close(sink);
+    int memory = t->path ? mt_compact_descriptor(compact) : -1;
     mt_compact_close(compact);
+    if (memory >= 0)
+        give(t, memory);
 }
 
 static int has_suffix(const char *path)
 {
     size_t n = strlen(path);
     return n >= strlen(SUFFIX) && !strcmp(path + n - strlen(SUFFIX), SUFFIX);
+}
+
+static void open_whole(struct mt_trace *t, const char *path, const struct mt_companion_head *h)
+{
+    t->path = strdup(path);
+    t->compact =
+        t->path ? mt_compact_in_memory(path, h, (int)mt_options()->level, t->why, sizeof t->why) : NULL;
+    if (!t->compact)
+        mt_report_file("%s; stream %llu is not traced", *t->why ? t->why : "no memory",
+                       (unsigned long long)t->n);
 }
 
 static void open_live(struct mt_trace *t, const char *path, const struct mt_companion_head *h)
@@ -148,7 +171,12 @@ static void open_files(struct mt_trace *t)
 {
     char path[PATH_MAX - 8], meta[PATH_MAX];
     const struct mt_options *o = mt_options();
-    int compact = mt_trace_compact();
+    int compact = o->format == MT_FORMAT_COMPACT, live = mt_live_wanted(), whole = 0;
+    if (live && mt_live_start(&whole, t->why, sizeof t->why)) {
+        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+        return;
+    }
+    compact |= whole;
     if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path - strlen(SUFFIX))) {
         snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
         mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
@@ -161,8 +189,8 @@ static void open_files(struct mt_trace *t)
     h.trace = strrchr(path, '/') + 1;
     h.stream = t->n;
     h.format = compact ? "compact" : "raw";
-    if (mt_live_wanted()) {
-        open_live(t, path, &h);
+    if (live) {
+        whole ? open_whole(t, path, &h) : open_live(t, path, &h);
         return;
     }
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
@@ -223,16 +251,16 @@ void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 void mt_trace_append(void *trace, const void *records, size_t n)
 {
     struct mt_trace *t = trace;
-    if (t->live)
-        mt_live_append(t->live, records, n);
-    else if (t->sink)
+    if (t->sink)
         mt_sink_append(t->sink, records, n);
 }
 
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
 {
     struct mt_trace *t = trace;
-    if (t->compact)
+    if (t->live)
+        mt_live_append(t->live, runs, n, accesses);
+    else if (t->compact)
         mt_compact_append(t->compact, runs, n, accesses);
 }
 
@@ -364,6 +392,10 @@ void mt_trace_finish(void)
         end_companion(t);
         if (t->live)
             mt_live_close(t->live);
+        if (t->busy && t->path) {
+            flush_lines(t);
+            give(t, mt_compact_descriptor(t->compact));
+        }
         if (t->busy)
             continue; /* a thread still writes; the process is about to end */
         mt_companion_close(t->companion);
