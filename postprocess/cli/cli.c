@@ -136,6 +136,16 @@ int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t supe
            (!f->has_kernels || regexec(&f->kernels, kernel, 0, NULL, 0) == 0);
 }
 
+void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t chosen)
+{
+    if (launches == 0 || chosen > 0 || (!f->has_kernels && !f->supersteps_text))
+        return;
+    mt_cli_say("no launch matches%s%s%s%s: the trace has %llu, and mt-dump --stat names their kernels",
+               f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
+               f->supersteps_text ? " --supersteps " : "", f->supersteps_text ? f->supersteps_text : "",
+               (unsigned long long)launches);
+}
+
 void mt_filter_free(struct mt_filter *f)
 {
     if (f->has_kernels)

@@ -39,6 +39,8 @@ void mt_filter_init(struct mt_filter *f);
 int mt_filter_kernels(struct mt_filter *f, const char *text);    /* 0, or MT_EXIT_USAGE after saying why */
 int mt_filter_supersteps(struct mt_filter *f, const char *text); /* "A:B", "A:", ":B", "A" */
 int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep);
+/* After reading: says it if the filters left nothing of `launches`. */
+void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t chosen);
 void mt_filter_free(struct mt_filter *f);
 
 /* The inputs on the command line and the options that go with them. */

@@ -209,21 +209,24 @@ static int by_mode(struct options *x, struct mt_host_reader *r)
     return mt_cli_usage("%s: does not say what it was traced as: give --to mat, atomic or insn", x->input);
 }
 
-/* What the trace itself says is missing. */
-static int complete(const struct options *x, struct mt_host_reader *r)
+int mt_convert_complete(const char *path, const struct mt_companion *c)
 {
-    const struct mt_companion *c = mt_host_companion(r);
     if (c->bad_lines)
-        mt_cli_say("%s: %llu meta lines cannot be read, the first: %s", x->input,
+        mt_cli_say("%s: %llu meta lines cannot be read, the first: %s", path,
                    (unsigned long long)c->bad_lines, c->bad.message);
     if (!c->has_end)
-        mt_cli_say("%s: the trace has no end: the program was killed or still runs", x->input);
+        mt_cli_say("%s: the trace has no end: the program was killed or still runs", path);
     else if (c->lost)
-        mt_cli_say("%s: incomplete: %llu accesses are missing: %s", x->input, (unsigned long long)c->lost,
+        mt_cli_say("%s: incomplete: %llu accesses are missing: %s", path, (unsigned long long)c->lost,
                    c->lost_why);
     else if (!c->complete)
-        mt_cli_say("%s: the trace says that it is incomplete", x->input);
+        mt_cli_say("%s: the trace says that it is incomplete", path);
     return c->bad_lines || !c->has_end || !c->complete ? MT_EXIT_INPUT : 0;
+}
+
+int mt_convert_complete_if_known(const char *path, const struct mt_companion *c)
+{
+    return c && (c->has_header || c->has_end || c->bad_lines) ? mt_convert_complete(path, c) : 0;
 }
 
 static int to_text(struct options *x, FILE *f)
@@ -254,7 +257,7 @@ static int to_text(struct options *x, FILE *f)
     else if (started)
         code = mt_convert_insn(r, f);
     if (started && code != MT_EXIT_FAILURE) {
-        int missing = complete(x, r);
+        int missing = mt_convert_complete(x->input, mt_host_companion(r));
         code = code ? code : missing;
     }
     mt_host_reader_close(r);

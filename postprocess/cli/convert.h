@@ -9,6 +9,12 @@
  * ends all (said). *code becomes the exit code that damage asks for. */
 int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *code);
 
+/* Says what the trace's own lines say is missing: that the program was killed, or what was lost. What was
+ * whole has been written all the same. 0, or MT_EXIT_INPUT. */
+int mt_convert_complete(const char *path, const struct mt_companion *c);
+/* The same, but a trace without such lines (`c` NULL or empty) says nothing of itself: 0. */
+int mt_convert_complete_if_known(const char *path, const struct mt_companion *c);
+
 /* Each writes all of the reader's items to `f`. 0 or an exit code, words said. */
 int mt_convert_atomic(struct mt_host_reader *r, FILE *f);
 int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all);

@@ -240,6 +240,8 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, const struct 
         putc(MT_RAW_RECORD_SIZE, f);
         (live ? put_live : put_chosen)(&x);
         code = x.code;
+        int missing = mt_convert_complete_if_known(path, mt_host_companion(x.r));
+        code = code ? code : missing;
     }
     if (x.meta && fclose(x.meta) != 0)
         code = failed(meta, errno);

@@ -241,6 +241,8 @@ int mt_convert_from_raw(struct mt_window *in, const char *companion, int optiona
         code = load_companion(&x, companion, optional);
     if (code == 0)
         code = convert(&x, r, companion, f, level);
+    if (code == 0)
+        code = mt_convert_complete_if_known(companion, x.companion);
     mt_mtc_device_encoder_free(x.encoder);
     mt_companion_free(x.companion);
     mt_reader_close(r);

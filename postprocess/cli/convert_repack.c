@@ -30,10 +30,10 @@ static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *c
     return e;
 }
 
-/* One chunk. 0, or an exit code. */
+/* One chunk, whose lines `told` collects. 0, or an exit code. */
 static int copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *name, uint64_t at,
                 const struct mt_mtc_chunk *head, const unsigned char *stored,
-                const struct mt_convert_chosen *chosen, int *code)
+                const struct mt_convert_chosen *chosen, struct mt_companion *told, int *code)
 {
     struct mt_error err;
     if (head->type == MT_MTC_INDEX ||
@@ -44,10 +44,13 @@ static int copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *nam
         *code = mt_cli_exit_code(&err);
         return err.code == MT_E_SYSTEM ? *code : 0;
     }
-    int e = head->type == MT_MTC_META && !chosen->all
+    int e = head->type == MT_MTC_META && mt_companion_add(told, (char *)plain->data, plain->bytes, at) != 0
+                ? ENOMEM
+            : head->type == MT_MTC_META && !chosen->all
                 ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
                 : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
                                head->last, head->items, plain->data, plain->bytes);
+    mt_companion_forget_memory(told);
     if (!e)
         return 0;
     mt_cli_say("cannot write the container: %s", strerror(e));
@@ -55,7 +58,7 @@ static int copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *nam
 }
 
 static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
-                    const struct mt_convert_chosen *chosen, struct mt_plain *plain)
+                    const struct mt_convert_chosen *chosen, struct mt_companion *told, struct mt_plain *plain)
 {
     struct mt_mtc_chunk head = {0};
     const unsigned char *stored;
@@ -67,7 +70,7 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
         case MT_CHUNK_END:
             return code;
         case MT_CHUNK_WHOLE:
-            if (copy(w, plain, in->name, at, &head, stored, chosen, &code) != 0)
+            if (copy(w, plain, in->name, at, &head, stored, chosen, told, &code) != 0)
                 return code;
             at = mt_chunk_end(at, &head);
             continue;
@@ -86,33 +89,42 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
     }
 }
 
+/* Into a container that begins with `head`. 0, or an exit code. */
+static int write_container(struct mt_window *in, const struct mt_mtc_head *head, FILE *f, int level,
+                           const struct mt_convert_chosen *chosen)
+{
+    char why[200] = "no memory";
+    struct mt_plain plain = {0};
+    struct mt_mtc_file file = {mt_convert_write, f};
+    struct mt_companion *told = mt_companion_new(in->name); /* what the trace says of itself */
+    struct mt_mtc_writer *w = told ? mt_mtc_writer_again(&file, head, level, why, sizeof why) : NULL;
+    int code = w ? copy_all(in, head->head_bytes, w, chosen, told, &plain) : MT_EXIT_FAILURE;
+    int e = w ? mt_mtc_writer_close(w) : 0;
+    if (!w) {
+        mt_cli_say("%s", why);
+    } else if (e && code != MT_EXIT_FAILURE) {
+        mt_cli_say("cannot write the container: %s", strerror(e));
+        code = MT_EXIT_FAILURE;
+    } else if (code == 0) {
+        code = mt_convert_complete_if_known(in->name, told);
+    }
+    mt_companion_free(told);
+    mt_plain_free(&plain);
+    return code;
+}
+
 int mt_convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_convert_choice *want)
 {
     struct mt_convert_chosen chosen;
     struct mt_mtc_head head;
     struct mt_error err;
-    struct mt_plain plain = {0};
-    char why[200];
     int code = mt_convert_choose(in->name, want, &chosen);
     if (code == 0 && mt_container_head(in, &head, &err) != 0) {
         mt_cli_say("%s", err.message);
         code = mt_cli_exit_code(&err);
-    } else if (code == 0) {
-        struct mt_mtc_file file = {mt_convert_write, f};
-        struct mt_mtc_writer *w = mt_mtc_writer_again(&file, &head, level, why, sizeof why);
-        if (!w) {
-            mt_cli_say("%s", why);
-            code = MT_EXIT_FAILURE;
-        } else {
-            code = copy_all(in, head.head_bytes, w, &chosen, &plain);
-            int e = mt_mtc_writer_close(w);
-            if (e && code != MT_EXIT_FAILURE) {
-                mt_cli_say("cannot write the container: %s", strerror(e));
-                code = MT_EXIT_FAILURE;
-            }
-        }
     }
+    if (code == 0)
+        code = write_container(in, &head, f, level, &chosen);
     free(chosen.seq);
-    mt_plain_free(&plain);
     return code;
 }

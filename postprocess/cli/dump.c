@@ -202,6 +202,7 @@ static int run(struct options *x, struct mt_source *s)
     struct mt_error err;
     struct mt_progress progress;
     uint64_t shown = 0, records = 0;
+    uint64_t launches = 0, chosen = 0;
     int rc, selected = 0, ok = 0, complete, differ = 0;
     mt_progress_init(&progress);
     for (size_t i = 0; x->companion && i < x->inputs.npaths; i++)
@@ -212,8 +213,11 @@ static int run(struct options *x, struct mt_source *s)
     while (ok == 0 && (rc = mt_source_next(s, &item, &err)) > 0 && !ferror(f)) {
         if (item.kind != MT_ITEM_BATCH && item.kind != MT_ITEM_RUNS)
             continue;
-        if (item.flags & MT_BATCH_BEGIN)
+        if (item.flags & MT_BATCH_BEGIN) {
             selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
+            chosen += (uint64_t)selected;
+            launches++;
+        }
         if (selected && x->stat)
             ok = mt_stat_add(&stat, &item);
         else if (selected && x->counts)
@@ -226,6 +230,7 @@ static int run(struct options *x, struct mt_source *s)
     }
     mt_progress_end(&progress);
     int code = mt_inputs_finish(s, &complete);
+    mt_filter_explain(&x->filter, launches, chosen);
     if (ok == 0 && x->stat) {
         mt_stat_show(f, &stat);
         ok = mt_estimates_gather(&estimates, s, x->inputs.npaths);

@@ -137,6 +137,11 @@ static int run(struct mt_extract *x)
     if (x->live && (code = live_ended(x)) != 0)
         return code;
     int input = mt_inputs_finish(x->source, &complete);
+    uint64_t chosen = 0;
+    for (uint32_t i = 0; i < x->comm->nlaunches; i++)
+        chosen += (uint64_t)x->comm->launches[i].selected;
+    if (!x->options.host)
+        mt_filter_explain(&x->filter, x->comm->nlaunches, chosen);
     /* Their order must not depend on the number of threads. */
     if (mt_extract_more_has(&x->more, MT_MORE_PLACEMENT) && mt_comm_merged(x->comm) != 0)
         x->why = "no memory to sort the transfers";

@@ -40,8 +40,6 @@ struct mt_extract {
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
 int mt_extract_parse(struct mt_extract *x, int argc, char **argv, const char **output);
-/* Threads to use when nobody says. */
-unsigned mt_extract_processors(void);
 
 /* Says why, returns the exit code. */
 int mt_extract_read_failed(const struct mt_error *err);

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { THREADS_MOST = 1024, THREADS_DEFAULT = 32 };
 
 void mt_extract_more_init(struct mt_extract_more *x)
 {
@@ -95,6 +98,23 @@ int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, s
     if (!x->tables || !x->known || mt_sites_init(&x->sites) != 0 ||
         mt_more_init(&x->more, &x->options, allocs, nallocs) != 0)
         return -1;
+    return 0;
+}
+
+unsigned mt_extract_processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
+}
+
+int mt_extract_threads_option(unsigned *threads, const char *value)
+{
+    char *end;
+    unsigned long n = strtoul(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || n < 1 || n > THREADS_MOST)
+        return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, value);
+    *threads = (unsigned)n;
     return 0;
 }
 

@@ -3,11 +3,8 @@
 #include "mpirun.h"
 #include "../output/comm_json.h"
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { THREADS_MOST = 1024, THREADS_DEFAULT = 32 };
 
 static const char help[] =
     "Usage: mt-extract [OPTION]... TRACE...\n"
@@ -118,24 +115,6 @@ static int parse_sections(struct mt_extract *x, const char *text)
     return x->sections | x->more.options.chosen ? 0 : mt_cli_usage("no section chosen");
 }
 
-static int parse_threads(struct mt_extract *x, const char *text)
-{
-    char *end;
-    unsigned long n = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || n < 1 || n > THREADS_MOST)
-        return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, text);
-    x->threads = (unsigned)n;
-    return 0;
-}
-
-/* Those that this process may use. */
-unsigned mt_extract_processors(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
-}
-
 /* What can be told when everything is read once, as it comes? What looks twice, or must know allocations and
  * sites before, wants whole traces. */
 static int check_live(struct mt_extract *x, const char *output)
@@ -189,7 +168,7 @@ int mt_extract_parse(struct mt_extract *x, int argc, char **argv, const char **o
             rc = mt_extract_more_option(&x->more, o, optarg);
             break;
         case OPT_THREADS:
-            rc = parse_threads(x, optarg);
+            rc = mt_extract_threads_option(&x->threads, optarg);
             break;
         default:
             rc = mt_common_option(o, &x->inputs, &x->filter, help);

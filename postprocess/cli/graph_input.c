@@ -152,6 +152,7 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
     struct mt_item item;
     struct mt_error err;
     struct mt_progress progress;
+    uint64_t launches = 0;
     int rc, selected = 0;
     mt_progress_init(&progress);
     while ((rc = mt_source_next(in->source, &item, &err)) > 0) {
@@ -160,6 +161,7 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
         if (item.flags & MT_BATCH_BEGIN) {
             selected = mt_filter_match(&in->filter, item.kernel, item.superstep);
             in->launches += (uint64_t)selected;
+            launches++;
             if (selected)
                 mt_graph_launch(g, item.kernel, item.launch ? item.launch->seq : MT_SEQ_NONE);
         }
@@ -176,6 +178,7 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
     }
     size_t notes;
     int code = mt_inputs_finish(in->source, &in->complete);
+    mt_filter_explain(&in->filter, launches, in->launches);
     const char *const *text = mt_source_notes(in->source, &notes, &in->complete);
     in->notes = calloc(notes + 3, sizeof *in->notes);
     for (size_t i = 0; in->notes && i < notes; i++)

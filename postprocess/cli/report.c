@@ -7,6 +7,7 @@
 #include "../analysis/buffers.h"
 #include "../analysis/comm.h"
 #include "../analysis/graph.h"
+#include "../analysis/team.h"
 #include "../output/comm_json.h"
 #include "../output/estimates_json.h"
 #include "../output/report.h"
@@ -47,6 +48,7 @@ static const char help[] =
     "      --same-cta=local    the same CTA of different supersteps is one CTA\n"
     "      --strict            leave out what is written and read in one superstep\n"
     "      --no-host           do not read host copies from the companion, nor host accesses\n"
+    "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
     "  -h, --help              this text\n"
@@ -62,7 +64,9 @@ struct make {
     const char *output, *from, *title;
     int no_source, quick, more_option;
     struct mt_source *source;
-    struct mt_comm comm;
+    unsigned threads;
+    struct mt_team *team; /* who wrote and who read; */
+    struct mt_comm *comm; /* and what it found in the end */
     struct mt_buffers buffers;
     struct mt_graph graph, lanes;
     struct mt_extract_more more;
@@ -71,14 +75,16 @@ struct make {
     struct mt_progress progress;
     const char **paths;                                    /* without companions */
     MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
+    int selected;                                          /* the launch under way is */
 };
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_FROM, OPT_TITLE, OPT_NO_SOURCE, OPT_QUICK };
+enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_FROM, OPT_TITLE, OPT_NO_SOURCE, OPT_QUICK, OPT_THREADS };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"from", required_argument, NULL, OPT_FROM},
                                         {"title", required_argument, NULL, OPT_TITLE},
                                         {"no-source", no_argument, NULL, OPT_NO_SOURCE},
                                         {"quick", no_argument, NULL, OPT_QUICK},
+                                        {"threads", required_argument, NULL, OPT_THREADS},
                                         {"same-cta", required_argument, NULL, OPT_SAME},
                                         {"strict", no_argument, NULL, OPT_STRICT},
                                         {"no-host", no_argument, NULL, OPT_NO_HOST},
@@ -110,6 +116,8 @@ static int take_option(struct make *m, int o)
     case MT_OPT_TOP:
         m->more_option = 1;
         return mt_extract_more_option(&m->more, o, optarg);
+    case OPT_THREADS:
+        return mt_extract_threads_option(&m->threads, optarg);
     case OPT_SAME:
         m->options.local = strcmp(optarg, "local") == 0;
         return m->options.local || strcmp(optarg, "instance") == 0
@@ -184,37 +192,34 @@ static int take_paths(struct make *m, int argc, char **argv)
 
 static int begin_launch(struct make *m, const struct mt_item *item)
 {
-    int selected = mt_filter_match(&m->filter, item->kernel, item->superstep);
+    m->selected = mt_filter_match(&m->filter, item->kernel, item->superstep);
     const struct mt_launch_event **event = MT_REPORT_ADD(m->events);
     if (!event)
         return -1;
     *event = item->launch;
     uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
-    if (selected && !m->quick) {
+    if (m->selected && !m->quick) {
         mt_graph_launch(&m->graph, item->kernel, seq);
         mt_graph_launch(&m->lanes, item->kernel, seq);
     }
-    return mt_comm_launch(&m->comm, item->kernel, selected);
+    return mt_team_launch(m->team, item->kernel, m->selected);
 }
 
 static int take_item(struct make *m, const struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
-        return mt_comm_copy(&m->comm, item->copy);
+        return mt_team_copy(m->team, item->copy);
     if (item->kind == MT_ITEM_HOST)
-        return mt_comm_host(&m->comm, item->host, item->count);
+        return mt_team_host(m->team, item->host, item->count);
     if (item->flags & MT_BATCH_BEGIN && begin_launch(m, item) != 0)
         return -1;
-    int selected = m->comm.launches[m->comm.nlaunches - 1].selected;
-    if (mt_comm_runs(&m->comm, item->runs, item->count) != 0 ||
-        mt_extract_more_item(&m->more, item, selected) != 0)
-        return -1;
-    if (!selected || m->quick)
-        return 0;
-    return mt_graph_runs(&m->graph, item->runs, item->count) == 0 &&
-                   mt_graph_lanes(&m->lanes, item->runs, item->count) == 0
-               ? 0
-               : -1;
+    /* All at a time, on the same batch: the further analyses and the team on threads, graphs here. */
+    int bad = mt_extract_more_begin(&m->more, item, m->selected);
+    bad |= mt_team_runs(m->team, item->runs, item->count);
+    if (m->selected && !m->quick)
+        bad |= mt_graph_runs(&m->graph, item->runs, item->count) |
+               mt_graph_lanes(&m->lanes, item->runs, item->count);
+    return bad | mt_extract_more_wait(&m->more) ? -1 : 0;
 }
 
 static int read_all(struct make *m)
@@ -224,11 +229,14 @@ static int read_all(struct make *m)
     int rc, ok = 0;
     while ((rc = mt_source_next(m->source, &item, &err)) > 0 && ok == 0) {
         ok = take_item(m, &item);
-        mt_progress_step(&m->progress, m->source, m->comm.records + m->comm.host_accesses);
+        mt_progress_step(&m->progress, m->source, mt_team_count(m->team));
     }
     mt_progress_end(&m->progress);
-    if (ok != 0) {
-        mt_cli_say("%s", m->comm.why ? m->comm.why : "no memory for the report");
+    m->comm = ok == 0 ? mt_team_finish(m->team) : NULL;
+    /* Their order must not depend on the number of threads. */
+    if (!m->comm || mt_comm_merged(m->comm) != 0) {
+        const char *why = mt_team_why(m->team);
+        mt_cli_say("%s", why ? why : "no memory for the report");
         return MT_EXIT_FAILURE;
     }
     if (rc < 0) {
@@ -257,14 +265,14 @@ static int take_companions(struct make *m)
 static int write_more(void *arg, struct mt_json *j)
 {
     struct make *m = arg;
-    if (m->options.host && mt_comm_write(j, &m->comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
+    if (m->options.host && mt_comm_write(j, m->comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
         return -1;
-    if (mt_estimates_write(j, &m->estimates, &m->comm, m->events.at) != 0)
+    if (mt_estimates_write(j, &m->estimates, m->comm, m->events.at) != 0)
         return -1;
     if (m->quick)
         return 0;
     return mt_more_write(j, &m->more.more, &m->more.sites) == 0 &&
-                   mt_placement_write(j, &m->more.placement, &m->comm, 0) == 0
+                   mt_placement_write(j, &m->more.placement, m->comm, 0) == 0
                ? 0
                : -1;
 }
@@ -286,7 +294,7 @@ static int fill(struct make *m)
         return mt_cli_exit_code(&err);
     }
     r->notes = mt_source_notes(m->source, &r->nnotes, &r->complete);
-    if (mt_report_take_comm(r, &m->comm) != 0 || take_companions(m) != 0)
+    if (mt_report_take_comm(r, m->comm) != 0 || take_companions(m) != 0)
         return no_memory();
     if (mt_estimates_gather(&m->estimates, m->source, m->inputs.npaths) != 0)
         return no_memory();
@@ -294,7 +302,7 @@ static int fill(struct make *m)
     r->more_arg = m;
     if (m->quick)
         return 0;
-    if (mt_extract_more_finish(&m->more, &m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0 ||
+    if (mt_extract_more_finish(&m->more, m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0 ||
         mt_graph_finish(&m->lanes, 0) != 0)
         return no_memory();
     r->graph.graph = &m->graph;
@@ -322,15 +330,15 @@ static int start_analyses(struct make *m)
     const struct mt_alloc_event *allocs = mt_source_allocs(m->source, &n);
     with_host(m);
     m->options.transfers = 1;
-    if (mt_comm_init(&m->comm, &m->options) != 0) {
-        mt_cli_say("%s", m->comm.why);
-        return MT_EXIT_FAILURE;
-    }
+    /* One thread reads. With two in all, the other one has the whole communication. */
+    if (!(m->team = mt_team_new(&m->options, m->threads > 2 ? m->threads - 1 : 1)))
+        return no_memory();
     if (mt_buffers_init(&m->buffers, allocs, n) != 0)
         return no_memory();
     if (m->quick)
         m->more.options.chosen = 0;
-    if (mt_extract_more_start(&m->more, m->source, m->inputs.npaths) != 0)
+    if (mt_extract_more_start(&m->more, m->source, m->inputs.npaths) != 0 ||
+        mt_extract_more_threads(&m->more, m->threads) != 0)
         return no_memory();
     mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     mt_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
@@ -353,6 +361,8 @@ static int from_traces(struct make *m)
         return code;
     int input = mt_inputs_finish(m->source, &complete);
     code = fill(m);
+    if (!m->options.host)
+        mt_filter_explain(&m->filter, m->comm->nlaunches, m->report.launches.n);
     if (m->report.launches.n > MANY_LAUNCHES)
         mt_cli_say("%zu launches make a large page; --supersteps shows a part of them", m->report.launches.n);
     return code ? code : input;
@@ -393,6 +403,7 @@ int main(int argc, char **argv)
     static struct make m;
     mt_cli_start("mt-report");
     mt_filter_init(&m.filter);
+    m.threads = mt_extract_processors();
     mt_extract_more_init(&m.more);
     mt_extract_more_section(&m.more, "more", 4);
     m.more.quiet = 1; /* the page says it */
@@ -410,7 +421,7 @@ int main(int argc, char **argv)
     mt_buffers_free(&m.buffers);
     mt_extract_more_free(&m.more);
     mt_estimates_free(&m.estimates);
-    mt_comm_free(&m.comm);
+    mt_team_free(m.team);
     mt_source_close(m.source);
     mt_filter_free(&m.filter);
     free(m.inputs.companions);

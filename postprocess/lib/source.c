@@ -113,9 +113,11 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
         if (d && (d->pid != c->pid || apart)) {
             mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,
-                "is of another process than %s (pid %llu, not %llu): their addresses have nothing in "
-                "common, extract them apart",
-                first->path, (unsigned long long)c->pid, (unsigned long long)d->pid);
+                "is of another run than %s (process %llu, not %llu): their addresses have nothing in "
+                "common. Name the files of one run, the newer one's are %s and those written with it "
+                "(ls -lt), or give each run a folder of its own (MEMTRACE_DIR)",
+                first->path, (unsigned long long)c->pid, (unsigned long long)d->pid,
+                c->start_ns > d->start_ns ? in->path : first->path);
             return -1;
         }
         if (!first)

@@ -2,6 +2,7 @@
 
     cli_test.py BIN GOLDEN [--live]     --live: BIN has mt-host and the qemu engine, too"""
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -237,6 +238,30 @@ def kernels(tmp):
         expect("full disk, raw", run(convert, "--to", "raw", "-o", "/dev/full", "--no-companion", packed), 1, "No space left")
 
 
+def incomplete(tmp):
+    """A whole trace of a program that was killed, or that lost records: everything is converted, and whoever converts
+    hears of it, each way: raw to container, container to raw, container to container, from a pipe."""
+    example = os.path.join(golden, "..", "succeed", "worked-example.trace")
+    with open(example + ".meta", encoding="utf-8") as f:
+        lines = f.readlines()
+    assert '"ev": "end"' in lines[-1]
+    lost = ['{"ev": "lost", "count": 5, "why": "disk full"}\n', '{"ev": "end", "complete": false, "records_written": 8, "records_counted": 13}\n']
+    for what, tail, words in (("killed", [], "has no end: the program was killed"), ("lost", lost, "5 accesses are missing: disk full"),
+                              ("incomplete", [lost[1]], "says that it is incomplete")):
+        raw, packed, again, back = (os.path.join(tmp, what + x) for x in ("", ".mtc", "2.mtc", ".back"))
+        shutil.copy(example, raw)
+        write(raw + ".meta", "".join(lines[:-1] + tail).encode())
+        expect(what + ", to mtc", run(convert, "-o", packed, raw), 3, words)
+        expect(what + ", to mtc again", run(convert, "-o", again, packed), 3, words)
+        expect(what + ", some launches", run(convert, "-k", "fill", "-o", again, packed), 3, words)
+        expect(what + ", to raw", run(convert, "-o", back, packed), 3, words)
+        for name in ("", ".meta"):
+            assert open(back + name, "rb").read() == open(raw + name, "rb").read(), what
+        with open(packed, "rb") as f:
+            expect(what + ", from a pipe", run(convert, "--to", "mtc", "-o", again, "-", stdin=f), 3, words)
+        expect(what + ", nothing known", run(convert, "--no-companion", "-o", packed, raw), 0)
+
+
 def live(tmp):
     """What the core prints at once and what becomes of its container are the same bytes."""
     host = os.path.join(folder, "mt-host")
@@ -255,6 +280,7 @@ with tempfile.TemporaryDirectory() as scratch:
     outputs(scratch)
     dumps()
     kernels(scratch)
+    incomplete(scratch)
     if "--live" in sys.argv:
         live(scratch)
 sys.exit(bad != 0)

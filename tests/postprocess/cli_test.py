@@ -187,13 +187,29 @@ class Inputs(Case):
         self.assertEqual(list(got["KDV"]["a"]), ["0"])
         self.assertEqual(got["KDV"]["b"]["1"]["Load"], 80000)
 
+    def test_filter_that_leaves_nothing(self):
+        """An empty result is told from a misspelt kernel: on stderr, with the number of launches there are."""
+        t = self.file("t", trace([("fill", WRITE), ("fill", WRITE)]))
+        for tool in ("mt-extract", "mt-graph", "mt-dump"):
+            for args, words in ((("-k", "filll"), b"--kernels filll"), (("-t", "7:"), b"--supersteps 7:")):
+                r = self.run_tool(tool, *args, t)
+                self.assertEqual(r.returncode, 0)
+                self.assertIn(b"no launch matches " + words + b": the trace has 2", r.stderr)
+            for args in (("-k", "fill"), ("-t", "1"), ()):
+                self.assertNotIn(b"no launch matches", self.run_tool(tool, *args, t).stderr)
+        empty = self.file("e", trace([]))
+        self.assertNotIn(b"no launch matches", self.run_tool("mt-extract", "-k", "x", empty).stderr)
+
     def test_other_process(self):
         a, b = self.file("a", trace([])), self.file("b", trace([]))
-        self.file("a.meta", companion([], {"pid": 10}, {}))
-        self.file("b.meta", companion([], {"pid": 11}, {}))
-        r = self.run_tool("mt-extract", a, b)
-        self.assertEqual(r.returncode, 2)
-        self.assertIn(b"another process", r.stderr)
+        for starts, newer in (((5, 9), b), ((9, 5), a)):  # whichever stands first on the command line
+            self.file("a.meta", companion([], {"pid": 10, "start_ns": starts[0]}, {}))
+            self.file("b.meta", companion([], {"pid": 11, "start_ns": starts[1]}, {}))
+            for tool in TOOLS[:3]:
+                r = self.run_tool(tool, a, b)
+                self.assertEqual(r.returncode, 2)
+                self.assertIn(b"is of another run than", r.stderr)
+                self.assertIn(b"the newer one's are " + newer.encode(), r.stderr)
         self.assertEqual(self.run_tool("mt-extract", "--no-companion", a, b).returncode, 0)
 
     def test_long_trace(self):

@@ -143,7 +143,7 @@ class ByHand(Case):
     def test_other_process(self):
         other = self.host(self.accesses, name="o.mtc", header={"pid": 2})
         self.extract(self.trace, other, code=2)
-        self.assertIn("of another process", self.words)
+        self.assertIn("of another run", self.words)
 
     def test_incomplete(self):
         for end, words in ((False, "has no end"), ({"complete": False}, "incomplete")):

@@ -220,6 +220,21 @@ class Figures(Case):
             self.assertEqual(self.page_view(again), expected, seed)
             self.assertEqual(again["totals"], page["totals"])
 
+    def test_threads(self):
+        """The same bytes with any number of threads, also with what CTAs of one launch do to each other."""
+        for seed in (3, 5, 8):
+            path = self.random_trace(random.Random(seed))
+            pages = {self.run_("mt-report", "--threads", n, path).stdout for n in ("1", "2", "3", "7")}
+            self.assertEqual(len(pages), 1, seed)
+        for wrong in ("0", "x", "-1", "1025"):
+            self.assertIn("--threads is a number", self.run_("mt-report", "--threads=" + wrong, path, code=2).stderr)
+
+    def test_filter_that_leaves_nothing(self):
+        path = self.file("t", trace([("k", [record(0, STORE, 4, 0x10, (0, 0, 0))])]))
+        done = self.run_("mt-report", "-k", "other", path)
+        self.assertIn("no launch matches --kernels other", done.stderr)
+        self.assertEqual(data_of(done.stdout)["launches"], [])
+
     def test_compact(self):
         """A compact trace made of the raw one says the same, also with copies behind the last launch."""
         for seed in range(200, 220):
