@@ -27,6 +27,7 @@ mt_report_\name\()_end:
     .incbin "graph.js"
     .incbin "lines.js"
     .incbin "plots.js"
+    .incbin "glance.js"
     .incbin "main.js"
     end js
     file d3

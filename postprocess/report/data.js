@@ -33,8 +33,11 @@ function unpackAxis(axis) {
   return names;
 }
 
+// Long lists are unpacked in pieces, by generators: between two of them the page can answer.
+const piece = 1 << 16;
+
 // Cells of the CTA matrix, by group (superstep of the reader, kernel of the writer), ascending rows in each.
-function unpackCells(cells) {
+function* unpackCells(cells) {
   const n = cells.count, from = unpacker(cells.data);
   const out = {bin: cells.bin, stepBin: cells.step_bin, width: cells.width, groups: [], row: new Uint32Array(n),
                column: new Uint32Array(n), size: new Float64Array(n), count: new Float64Array(n), host: false};
@@ -47,6 +50,7 @@ function unpackCells(cells) {
       out.size[i] = from.next();
       out.count[i] = from.next();
       if (!out.row[i] || !out.column[i]) out.host = true;
+      if (i % piece === 0) yield;
     }
     out.groups.push(group);
   }
@@ -54,7 +58,7 @@ function unpackCells(cells) {
 }
 
 // Volumes of CTAs or SMs: by superstep (bin), ascending keys.
-function unpackParts(parts) {
+function* unpackParts(parts) {
   const n = parts.count, from = unpacker(parts.data);
   const out = {bin: parts.bin, stepBin: parts.step_bin, groups: [], key: new Uint32Array(n), load: new Float64Array(n),
                store: new Float64Array(n), commLoad: new Float64Array(n), commStore: new Float64Array(n), most: 0};
@@ -68,6 +72,7 @@ function unpackParts(parts) {
       out.commLoad[i] = from.next();
       out.commStore[i] = from.next();
       if (key > out.most) out.most = key;
+      if (i % piece === 0) yield;
     }
     out.groups.push(group);
   }
@@ -86,9 +91,12 @@ const kernelNames = data.kernels;
 const launches = data.launches.map(unpackLaunch).filter((l) => l.superstep !== null);
 const untracedLaunches = data.launches.map(unpackLaunch).filter((l) => l.superstep === null);
 const axisNames = unpackAxis(data.axis);
-const cells = data.cells ? unpackCells(data.cells) : null;
-const ctaParts = data.ctas ? unpackParts(data.ctas) : null;
-const smParts = data.sms ? unpackParts(data.sms) : null;
+let cells = null, ctaParts = null, smParts = null; // until unpackLists is through
+function* unpackLists() {
+  if (data.cells) cells = yield* unpackCells(data.cells);
+  if (data.ctas) ctaParts = yield* unpackParts(data.ctas);
+  if (data.sms) smParts = yield* unpackParts(data.sms);
+}
 // from kernel, from superstep, to kernel, to superstep, bytes, accesses, unordered bytes
 const transferRows = data.transfers || [];
 const copies = data.copies.map((r) => ({after: r[0], kind: r[1], dst: r[2], src: r[3], bytes: r[4], count: r[5], begin: r[6]}));

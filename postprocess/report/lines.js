@@ -57,6 +57,12 @@ function codeOf(file, lines, most) {
   return el("div", {class: "code", tabindex: "0", role: "region", "aria-label": "Source of " + file}, el("table", {}, body));
 }
 
+// The end of a path says more than its beginning.
+function shortPath(path) {
+  const parts = path.split("/");
+  return path.length > 44 && parts.length > 4 ? "…/" + parts.slice(-3).join("/") : path;
+}
+
 function drawLines(section) {
   const index = lineIndex();
   if (!index.size) {
@@ -67,14 +73,34 @@ function drawLines(section) {
   const files = [...index.keys()].sort((a, b) => weight(index.get(b)) - weight(index.get(a)) || (a < b ? -1 : 1));
   const most = d3.max([...index.values()], (lines) => d3.max([...lines.values()], (l) => l.bytes)) || 1;
   const holder = el("div"), select = el("select", {id: "file", "aria-label": "Source file", on: {change() { show(this.value); }}},
-    ...files.map((f) => el("option", {value: f}, f + "  (" + many(weight(index.get(f)) && !hotLines ? weight(index.get(f)) : index.get(f).size, hotLines ? "line" : "access site") + ")")));
-  function show(file) { clear(holder, codeOf(file, index.get(file), most)); }
+    ...files.map((f) => el("option", {value: f, title: f}, shortPath(f) + "  (" + many(weight(index.get(f)) && !hotLines ? weight(index.get(f)) : index.get(f).size, hotLines ? "line" : "access site") + ")")));
+  function show(file) {
+    clear(holder, codeOf(file, index.get(file), most));
+    const lines = index.get(file), hottest = [...lines.keys()].reduce((m, n) => lines.get(n).bytes > lines.get(m).bytes ? n : m);
+    look(hottest);
+  }
+  // Scrolls the source to a line; its row.
+  function look(line) {
+    const row = holder.querySelector("tr[data-line='" + line + "']"), box = holder.firstElementChild;
+    box.scrollTop = row.offsetTop - box.clientHeight / 2;
+    return row;
+  }
+  // From a bar to its line.
+  function go(name) {
+    const colon = name.lastIndexOf(":"), file = name.slice(0, colon);
+    if (!index.has(file)) return;
+    select.value = file;
+    show(file);
+    look(name.slice(colon + 1)).classList.add("chosen");
+    holder.firstElementChild.scrollIntoView({block: "nearest"});
+  }
   section.append(lead(hotLines ? "Lines with accesses to global memory and the bytes they moved, with what the compiler made of them."
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
     el("div", {class: "bar"}, el("label", {}, "file", select)), holder);
   show(files[0]);
   if (hotLines) {
     const rows = volumeRows(hotLines, (name) => baseName(name));
+    for (const r of rows) if (index.has(r.key.slice(0, r.key.lastIndexOf(":")))) r.pick = () => go(r.key);
     section.insertBefore(el("div", {id: "hot"}, el("h3", {}, "Hottest lines"), bars(rows, "Bytes by line", 12),
       colourLegend([["load", "loaded"], ["store", "stored"]])), holder.previousElementSibling);
   }
@@ -84,6 +110,6 @@ function drawLines(section) {
 function volumeRows(places, shorten) {
   return Object.keys(places).map((name) => ({name, v: volumeSum(places[name]), kernels: Object.keys(places[name])}))
     .sort((a, b) => b.v.load + b.v.store - a.v.load - a.v.store || (a.name < b.name ? -1 : 1))
-    .map((r) => ({name: shorten(r.name), title: r.name + "\n" + r.kernels.join("\n") + "\nloaded " + exactBytes(r.v.load) + ", stored " + exactBytes(r.v.store)
+    .map((r) => ({key: r.name, name: shorten(r.name), title: r.name + "\n" + r.kernels.join("\n") + "\nloaded " + exactBytes(r.v.load) + ", stored " + exactBytes(r.v.store)
       + ", " + many(r.v.accesses, "access", "accesses"), parts: [[r.v.load, "load"], [r.v.store, "store"]], text: bytes(r.v.load + r.v.store)}));
 }

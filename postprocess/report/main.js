@@ -26,15 +26,47 @@ function drawNav() {
   for (const section of links.keys()) seen.observe(section);
 }
 
-startTheme();
+// A turn of the event loop, so that the page answers between two panels.
+const loop = new MessageChannel(), waiting = [];
+let turns = 0;
+loop.port1.onmessage = () => waiting.shift()();
+function turn() {
+  turns++;
+  return new Promise((done) => {
+    waiting.push(done);
+    loop.port2.postMessage(0);
+  });
+}
+
 const panels = {};
-for (const [id, draw] of [["overview", drawOverview], ["timeline", drawTimeline], ["transfers", drawTransfers], ["volumes", drawVolumes],
-                          ["strides", drawStrides], ["lines", drawLines], ["plots", drawPlots], ["tables", drawTables]])
-  panels[id] = draw(document.getElementById(id));
-drawNav();
-document.getElementById("made").textContent = "Made by mt-report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
-drawAll();
-new ResizeObserver(askRedraw).observe(document.getElementById("main"));
+async function drawPage() {
+  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, strides: drawStrides, lines: drawLines,
+                 plots: drawPlots, tables: drawTables};
+  const panel = async (id) => {
+    const before = redraws.length;
+    panels[id] = draws[id](document.getElementById(id));
+    for (const f of redraws.slice(before)) f();
+    await turn();
+  };
+  drawNav();
+  await panel("overview");
+  await panel("timeline");
+  let until = performance.now() + 30;
+  for (const lists = unpackLists(); !lists.next().done;)
+    if (performance.now() > until) {
+      await turn();
+      until = performance.now() + 30;
+    }
+  for (const id of Object.keys(draws).slice(2)) await panel(id);
+  document.getElementById("made").textContent = "Made by mt-report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
+  new ResizeObserver(askRedraw).observe(document.getElementById("main"));
+  if (location.hash) { // the place that was asked for has moved meanwhile
+    const there = document.getElementById(location.hash.slice(1));
+    if (there) there.scrollIntoView();
+  }
+}
+
+startTheme();
 addEventListener("scroll", hideTip, {passive: true});
-// For scripts and tests: what is drawn, as numbers.
-window.memtraceReport = {data, state, setState, panels, launches, kernelSums, totals, missCurve, chosenLaunches};
+// For scripts and tests: what is drawn, as numbers, from `ready` on.
+window.memtraceReport = {data, state, setState, panels, launches, kernelSums, totals, missCurve, chosenLaunches, unpackLists, turns: () => turns, ready: drawPage()};

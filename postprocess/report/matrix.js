@@ -75,15 +75,29 @@ function heatMap(label, model, choose) {
     c.imageSmoothingEnabled = false;
     c.drawImage(buffer, left, mapSize.top, g.side, g.side);
   }
+  // Bins that are named, about one in `every`, and the places by whose names: beginnings of the grid's rows, if there are some.
+  function named(start, n, every) {
+    const marks = model.marks ? model.marks(start, start + view.n) : null, out = [];
+    const skip = marks && marks.length > 1 ? Math.ceil(marks.length * every / n) : 0;
+    for (let i = 0; skip && i < marks.length; i += skip) out.push([Math.floor((marks[i] - start) * n / view.n), marks[i]]);
+    for (let i = 0; !skip && i < n; i += every) out.push([i, range(start, i, n)[0]]);
+    return out;
+  }
   function drawAxes(c, g) {
     const every = Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / 64)))), down = Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / 20))));
     c.fillStyle = theme.muted;
     c.textAlign = "right";
-    for (let i = 0; i < g.n; i += down)
-      c.fillText(clipText(c, model.name(range(view.r, i, g.n)[0]), left - 12), left - 6, mapSize.top + (i + 0.5) * g.cell);
+    let clear = -Infinity;
+    for (const [i, place] of named(view.r, g.n, down)) {
+      const y = mapSize.top + Math.max((i + 0.5) * g.cell, 6);
+      if (y - clear < 14) continue;
+      clear = y;
+      c.fillText(clipText(c, model.name(place), left - 12), left - 6, y);
+    }
     c.textAlign = "left";
-    for (let i = 0, free = 0; i < g.n; i += every) {
-      const text = clipText(c, model.name(range(view.c, i, g.n)[0]), Math.max(g.cell * every - 6, 20)), w = c.measureText(text).width;
+    let free = 0;
+    for (const [i, place] of named(view.c, g.n, every)) {
+      const text = clipText(c, model.name(place), Math.max(g.cell * every - 6, 20)), w = c.measureText(text).width;
       const x = Math.max(left, Math.min(left + g.side - w, left + (i + 0.5) * g.cell - w / 2));
       if (x < free) continue;
       c.fillText(text, x, 9);
@@ -219,8 +233,17 @@ function ctaRange(range, bin) {
   const first = axisNames[(Math.max(range[0], 1) - 1) * bin], last = axisNames[Math.min((range[1] - 1) * bin, axisNames.length) - 1];
   return (range[0] === 0 ? "host and " : "") + (first === last ? "CTA " + first : "CTAs " + first + " … " + last);
 }
+// Places in [from, to) at which a row of the grid begins, and the host; null: the grid has one row, or very many.
+const rowMarks = 300;
+function ctaMarks(from, to) {
+  const out = from === 0 ? [0] : [];
+  if (!axisNames.length || !axisNames[0].includes(",") || cells.bin > 1) return null;
+  for (let i = Math.max(from, 1); i < to && out.length <= rowMarks; i++)
+    if (axisNames[i - 1].startsWith("0,")) out.push(i);
+  return out.length > rowMarks ? null : out;
+}
 function ctaModel() {
-  return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName,
+  return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName, marks: ctaMarks,
     unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + " CTAs; --supersteps or --kernels show more. " : "")
       + (cells.stepBin > 1 ? "Supersteps are put together by " + cells.stepBin + "." : ""),
     sum(r0, r1, c0, c1, n) {

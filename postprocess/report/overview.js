@@ -72,6 +72,8 @@ function drawOverview(section) {
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, "read by the host, written by CTAs", "toHost"));
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
   section.append(el("div", {class: "tiles"}, ...tiles));
+  const glance = drawGlance();
+  if (glance) section.append(glance);
   if (gaps.length || !data.complete)
     section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" : "The trace is not complete; what was whole is shown.",
       el("ul", {}, ...data.notes.map((n) => el("li", {}, n)), ...gaps.map((n) => el("li", {}, n)))));

@@ -73,17 +73,24 @@ function missCurve(launchesOf, level) {
   }
   return {points, largest, uses, lines};
 }
+// Up to 100 %, or, where little misses, to a round number above the most.
+function missScale(curves) {
+  const most = d3.max(curves, (c) => d3.max(c.points, (p) => p[1])) || 0;
+  return d3.scaleLinear().domain([0, most > 0.5 ? 1 : Math.max(most, 0.001)]).nice(4);
+}
 function reusePicture() {
   const chosen = chosenLaunches(data.reuse.kernels), size = data.reuse.line_size;
   if (!chosen.length) return nothing("No accesses here.");
   const curves = levels.map(([level, colour, wide]) => Object.assign({level, colour, wide}, missCurve(chosen, level)));
-  const width = 560, height = 240, box = {left: 46, right: 12, top: 8, bottom: 34}, most = d3.max(curves, (c) => c.points[c.points.length - 1][0]);
-  const x = d3.scaleLog().base(2).domain([1, Math.max(2, most)]).range([box.left, width - box.right]), y = d3.scaleLinear().domain([0, 1]).range([height - box.bottom, box.top]);
+  const width = 560, height = 250, box = {left: 46, right: 12, top: 22, bottom: 44}, most = d3.max(curves, (c) => c.points[c.points.length - 1][0]);
+  const x = d3.scaleLog().base(2).domain([1, Math.max(2, most)]).range([box.left, width - box.right]), y = missScale(curves).range([height - box.bottom, box.top]);
   const svg = d3.create("svg").attr("class", "curve").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", "Share of uses that miss, by cache size");
-  for (const t of [0, 0.25, 0.5, 0.75, 1]) {
+  for (const t of y.ticks(4)) {
     svg.append("line").attr("class", "grid").attr("x1", box.left).attr("x2", width - box.right).attr("y1", y(t)).attr("y2", y(t));
-    svg.append("text").attr("x", box.left - 6).attr("y", y(t) + 4).attr("text-anchor", "end").text(Math.round(100 * t) + "\u00a0%");
+    svg.append("text").attr("x", box.left - 6).attr("y", y(t) + 4).attr("text-anchor", "end").text(+(100 * t).toFixed(2) + "\u00a0%");
   }
+  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 10).text("uses that miss");
+  svg.append("text").attr("class", "axis").attr("x", width - box.right).attr("y", height - 6).attr("text-anchor", "end").text("size of the cache →");
   const every = Math.ceil(Math.log2(Math.max(2, most)) / 8);
   for (let k = 0; 2 ** k <= most; k += every)
     svg.append("text").attr("x", x(2 ** k)).attr("y", height - box.bottom + 18).attr("text-anchor", "middle").text(bytes(2 ** k * size));
@@ -143,13 +150,13 @@ function conflictsBlock() {
 }
 
 // ---- placement ----
+const placementNames = {block: "blocks of neighbours", robin: "round robin", mincut: "least cut found"};
 function placementBlock() {
   const p = data.placement;
   if (!p) return null;
-  const names = {block: "blocks of neighbours", robin: "round robin", mincut: "least cut found"};
   if (!p.load) return block("On " + many(p.devices, "device"), null, nothing("No CTA loads what another one wrote: nothing would cross."));
   return block("On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " that CTAs load from each other.",
-    bars(Object.keys(p.policies).map((k) => ({name: names[k] || k, parts: [[p.policies[k].cross, "store"]], title: exactBytes(p.policies[k].cross),
+    bars(Object.keys(p.policies).map((k) => ({name: placementNames[k] || k, parts: [[p.policies[k].cross, "store"]], title: exactBytes(p.policies[k].cross),
       text: bytes(p.policies[k].cross) + ", " + percent(p.policies[k].cross, p.load)})), "Bytes across devices", 8));
 }
 

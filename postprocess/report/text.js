@@ -81,7 +81,7 @@ function readTheme() {
   theme.dark = document.documentElement.classList.contains("dark");
 }
 // Okabe and Ito: told apart with any kind of colour blindness.
-const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#b8a80c"];
+const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#b8a80c", "#7a5bc2", "#8a5a2b"];
 function kernelColour(k) { return k === 0 ? theme.muted : palette[(k - 1) % palette.length]; }
 // Viridis, from near the background to far from it.
 function ramp(t) { return d3.interpolateViridis(theme.dark ? 0.12 + 0.88 * t : 0.95 - 0.95 * t); }
@@ -138,10 +138,11 @@ function clipText(c, text, width) {
   return lo ? text.slice(0, lo) + "…" : "";
 }
 
-// Bars as elements: rows of {name, title, parts: [[value, colour name], …], text}; all of one scale. At most `most` rows.
+// Bars as elements: rows of {name, title, parts: [[value, colour name], …], text, pick}; all of one scale. At most `most` rows.
+// pick: what a click on the name does; may be missing.
 function bars(rows, label, most) {
   const top = rows.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1, shown = rows.slice(0, most);
-  const body = shown.map((r) => el("tr", {}, el("th", {scope: "row", title: r.title || r.name}, r.name),
+  const body = shown.map((r) => el("tr", {}, el("th", {scope: "row", title: r.title || r.name}, r.pick ? el("button", {type: "button", class: "link", on: {click: r.pick}}, r.name) : r.name),
     el("td", {class: "track"}, ...r.parts.filter((p) => p[0]).map((p) => el("i", {style: "width:" + (100 * p[0] / top) + "%;background:var(--" + p[1] + ")"}))),
     el("td", {class: "num"}, r.text)));
   return el("div", {}, el("table", {class: "bars", "aria-label": label}, el("tbody", {}, ...body)),

@@ -74,6 +74,7 @@ function drawTimeline(section) {
   }
   let order = !timed || hidden(), model = timelineItems(order), view = [0, model.most], boxes = [];
   section.append(lead("Kernel launches by stream. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
+    + (timed ? " Times are those of the traced run, which tracing makes slower." : "")
     + (copies.some((c) => c.begin === null) ? " Copies without times stand where they came between launches." : "")
     + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
   const surface = canvas(10, "Timeline of launches and copies", draw), e = surface.element;
@@ -242,8 +243,8 @@ function drawTimeline(section) {
   bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, "Whole run"));
   fit();
   const used = [...new Set(launches.concat(untracedLaunches).map((l) => l.kernel))], legend = el("div", {class: "legend"});
-  redraws.push(() => clear(legend, ...used.slice(0, 12).map((k) => el("span", {}, el("i", {style: "background:" + kernelColour(k)}), kernelNames[k])),
-    used.length > 12 ? el("span", {}, "and " + count(used.length - 12) + " more kernels") : ""));
+  redraws.push(() => clear(legend, ...used.slice(0, 12).map((k) => el("span", {class: "name", title: kernelNames[k]}, el("i", {style: "background:" + kernelColour(k)}), shortKernel(kernelNames[k]))),
+    used.length > 12 ? el("span", {}, "and " + many(used.length - 12, "more kernel")) : "", used.length > palette.length ? el("span", {}, "(colours come again)") : ""));
   section.append(bar, el("div", {class: "plotbox"}, e), legend);
   onState(surface.draw);
 }

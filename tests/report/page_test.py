@@ -79,6 +79,9 @@ class Case(unittest.TestCase):
         self.page.click(f"#tables [role=tab][data-table={name}]")
         return self.page.run("[...document.querySelectorAll('#tables table tr:not(.pad)')].map((r) => [...r.children].map((c) => c.innerText.trim()))")
 
+    def glance(self):
+        return dict(self.page.run("[...document.querySelectorAll('#glance li')].map((i) => [i.dataset.glance, i.innerText.replace(/\\s+/g, ' ')])"))
+
     def map_sum(self, panel):
         return self.page.run(f"(() => {{ const s = memtraceReport.panels.transfers.{panel}.sums(); const f = (a) => a.reduce((x, y) => x + y, 0);"
                              "return [f(s.bytes), f(s.count)]; })()")
@@ -113,6 +116,20 @@ class Worked(Case):
                                 ["sum", "1", "sum", "1", "4", "1", "4"]])
         self.assertEqual([r[:5] for r in self.table("Allocations")[1:]], [["1", "cudaMalloc", "–", "0x100", "8"], ["2", "cudaMalloc", "out", "0x200", "260"]])
         self.assertEqual([r[:2] + r[4:] for r in self.table("Copies")[1:]], [["0", "h2d", "8", "1"], ["2", "d2h", "4", "1"]])
+
+    def test_glance(self):
+        """sum loads 20 and stores 8 of 44 bytes; 16 of the 28 loaded ones are of a CTA, 12 of them go from fill to sum. fill's two
+        stores (of eight accesses) fall into one line, at different bytes. Of two CTAs that are apart half of the bytes cross."""
+        self.assertEqual(self.glance(), {
+            "sharing": "25.0 % of the accesses go to cache lines of 128 bytes that CTAs share falsely, most of them in #2 out. see",
+            "conflicts": "No two CTAs of one launch conflict: none writes with a plain store what another one touches. see",
+            "kernel": "sum moves most: 28 B, 63.6 % of all bytes, in 1 of 2 launches. see",
+            "comm": "CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B. see",
+            "placement": "Over 2 devices, 50.0 % of that communication would cross with the best placement tried, blocks of neighbours. see"})
+
+    def test_panels_one_by_one(self):
+        """Between two panels the page can answer."""
+        self.assertGreaterEqual(self.page.run("memtraceReport.turns()"), 8)
 
     def test_superstep_slider(self):
         """With the keyboard: all, then the supersteps one after another."""
@@ -225,6 +242,28 @@ class Names(Case):
         self.assertIn(EVIL, self.page.text("#tip"))
 
 
+class LongNames(Case):
+    """Names of templates that are longer than the page is wide do not widen it."""
+    @classmethod
+    def make(cls):
+        name = "library::detail::transform_kernel<" + "very_long_namespace::functor_with_no_blank<" * 40 + "int" + ">" * 41
+        events = [{"ev": "launch", "seq": 1, "stream": 0, "kernel": name, "grid": [1, 1, 1], "block": [2, 1, 1], "begin_ns": 10, "end_ns": 30, "traced": True, "records": 2}]
+        cls.write("t", trace([(name, [record(0, STORE, 4, 0x1000, (0, 0, 0)), record(0, STORE, 4, 0x1000, (1, 0, 0))])]))
+        cls.write("t.meta", companion(events, {"device": "cpu"}, {"records_written": 2, "records_counted": 2}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_width(self):
+        try:
+            for width in (700, 1400):
+                self.page.size(width, 900)
+                self.page.open(self.path("r.html"))
+                self.assertEqual(self.page.run("document.documentElement.scrollWidth"), width)
+        finally:
+            self.page.size(1300, 900)
+        self.assertIn("1 conflict between CTAs", self.glance()["conflicts"])
+        self.assertIn("transform_kernel<…>", self.glance()["conflicts"])
+
+
 class Big(Case):
     """10,000 CTAs, 6 launches: each reads from 5 CTAs of the launch before."""
     N, LAUNCHES = 10000, 6
@@ -282,6 +321,22 @@ class Big(Case):
         size = {(t[1] if t[0] != "<host>" else "host", t[4]): t[6] for t in leaves(self.comm["transfers"]) if t[5] == 3}
         self.assertEqual(sums, [size.get((name(view[0] + i), name(view[1] + k)), 0) for i in range(view[2]) for k in range(view[2])])
         self.assertGreater(sum(sums), 0)
+
+    def test_rows_of_the_grid_are_named(self):
+        """The axes of the CTA map name CTAs at which rows of the 100 x 100 grid begin, not some in between."""
+        texts = self.page.run("(() => { const p = CanvasRenderingContext2D.prototype, f = p.fillText, out = []; p.fillText = function (t, ...r) { out.push(t); f.call(this, t, ...r); };"
+                              "memtraceReport.panels.transfers.ctas.draw(); p.fillText = f; return out; })()")
+        names = [t for t in texts if "," in t]
+        self.assertGreater(len(names), 10)
+        self.assertEqual([t for t in names if not t.startswith("0,")], [])
+        self.assertIn("host", texts)
+
+    def test_unpacked_in_pieces(self):
+        """Long lists leave the page time to answer: a piece has 65,536 numbers' worth of cells or CTAs at most."""
+        cells, ctas = self.page.run("[memtraceReport.data.cells.count, memtraceReport.data.ctas.count]")
+        pieces = self.page.run("[...memtraceReport.unpackLists()].length")
+        self.assertGreaterEqual(pieces, cells // 65536 + ctas // 65536)
+        self.assertGreater(pieces, 4)
 
     def test_work_is_bounded(self):
         """However the page is used, its elements stay few, and a drawing adds up no more cells than there are."""
@@ -362,6 +417,8 @@ class Analyses(Case):
     def make(cls):
         at = lambda line: record(0, LOAD, 4, 0x10000 + 128 * line, (0, 0, 0))
         cls.write("t", trace([("k", [at(line) for line in (0, 1, 0, 1, 2, 0)])])) # distances: new new 1 1 new 2
+        cls.write("same", trace([("k", [at(0)] * 100)]))
+        run(BIN + "/mt-report", cls.path("same"), "-o", cls.path("s.html"))
         run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
         volume = lambda load, store: {"Load": load, "Store": store, "loads": load // 4, "stores": store // 4, "atomics": 0, "unknown": 0}
         request = lambda n, sectors, distinct, strides: {"requests": n, "accesses": 32 * n, "bytes": 128 * n, "distinct": distinct, "sectors": sectors, "lines": n,
@@ -384,6 +441,27 @@ class Analyses(Case):
         self.assertEqual(self.page.run("document.querySelectorAll('.curve circle').length"), 9)
         self.assertIn("one CTA touches at most 3 lines (384 B)", self.page.text("#plots"))
         self.assertIn("a raw trace has none", self.page.text("#plots"))
+
+    def test_scale_of_reuse(self):
+        """One use of 100 misses: the picture goes up to 1 %, not to 100 %."""
+        ticks = "[...document.querySelectorAll('.curve text')].map((t) => t.textContent).filter((t) => t.endsWith('%')).map(parseFloat)"
+        self.page.open(self.path("s.html"))
+        self.assertEqual(max(self.page.run(ticks)), 1)
+        self.page.open(self.path("r.html"))
+        self.assertEqual(max(self.page.run(ticks)), 100)
+
+    def test_glance(self):
+        self.page.open(self.path("j.html"))
+        glance = self.glance()
+        self.assertEqual(glance["coalescing"], "Warps use 17.6 % of the 2.13 KiB that they move; most is lost by the load at <a>.cu:7: 32.0 sectors per request, 12.5 % used. see")
+        self.assertEqual(glance["conflicts"], "1 conflict between CTAs of one launch (races, unless the program orders them), the largest in k: <a>.cu:9 store against load on 12 B. see")
+        self.assertEqual(glance["line"], "Line <a>.cu:7 moves most of 2 lines: 256 B, 50.0 % of all bytes. see")
+        self.assertNotIn("comm", glance, "what the comm.json does not tell is not said")
+
+    def test_from_bar_to_line(self):
+        self.page.open(self.path("j.html"))
+        self.page.click("#hot tr:nth-child(2) button")
+        self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .chosen')].map((r) => r.dataset.line)"), ["9"])
 
     def test_coalescing(self):
         self.page.open(self.path("j.html"))

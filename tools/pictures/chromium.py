@@ -121,6 +121,7 @@ class Page:
         until = time.monotonic() + self.patience
         while not self.loaded:
             self.take(self.message(until))
+        self.run("window.memtraceReport && memtraceReport.ready")  # a report draws its panels one after another
         self.settle()
 
     def run(self, script):

@@ -1,0 +1,77 @@
+// At a glance: what stands out, in sentences, each with the panel that shows it. A sentence stands only where the trace
+// knows enough for it.
+function glanceItem(id, panel, warn, ...parts) { return {id, panel, warn, parts}; }
+// In a sentence, template arguments of a long name are only in the tooltip.
+function kernelWord(name) {
+  const short = shortKernel(name), open = short.indexOf("<");
+  return code(short.length > 40 && open > 0 ? short.slice(0, open) + "<…>" : short, name);
+}
+function code(text, title) { return el("b", {class: "mono", title: title && title !== text ? title : null}, text); }
+function largest(list, of) { return list.reduce((m, r) => m === null || of(r) > of(m) ? r : m, null); }
+
+function glanceKernels() {
+  const rows = kernelRows(), all = rows.reduce((s, r) => s + r.load + r.store, 0), top = largest(rows, (r) => r.load + r.store);
+  if (!data.has.data || !all) return null;
+  if (rows.length === 1) return glanceItem("kernel", "volumes", false, "One kernel, ", kernelWord(top.name), ", moves all bytes: ", bytes(top.load), " loaded, ", bytes(top.store), " stored in ", many(top.launches, "launch", "launches"), ".");
+  return glanceItem("kernel", "volumes", false, kernelWord(top.name), " moves most: ", bytes(top.load + top.store), ", ", percent(top.load + top.store, all), " of all bytes, in ", count(top.launches), " of ", many(launches.length, "launch", "launches"), ".");
+}
+function glanceTransfers() {
+  if (!data.has.comm || !data.has.transfers || !launches.length) return null;
+  const t = totals();
+  if (!t.commLoad) return glanceItem("comm", "transfers", false, "No CTA loads what another CTA wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
+  const pairs = new Map();
+  for (const r of transferRows)
+    if (r[0] && r[2]) pairs.set(r[0] + " " + r[2], {from: r[0], to: r[2], size: ((pairs.get(r[0] + " " + r[2]) || {}).size || 0) + r[4]});
+  const top = largest([...pairs.values()], (p) => p.size), name = (k) => kernelWord(kernelNames[k]);
+  return glanceItem("comm", "transfers", false, "CTAs load ", bytes(t.commLoad), " that another CTA wrote", data.has.data ? " (" + percent(t.commLoad, t.load) + " of all loads)" : "",
+    top && pairs.size > 1 ? ", most of it from " : top ? ", from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
+}
+function glanceLine() {
+  if (!hotLines) return null;
+  const rows = volumeRows(hotLines, (name) => baseName(name)), of = (r) => r.parts[0][0] + r.parts[1][0], all = d3.sum(rows, of);
+  const known = rows.filter((r) => r.key !== "?"); // what has no line is there, too
+  if (known.length < 2 || !all) return null;
+  return glanceItem("line", "lines", false, "Line ", code(known[0].name, known[0].title), " moves most of ", many(known.length, "line"), ": ", bytes(of(known[0])), ", ", percent(of(known[0]), all), " of all bytes.");
+}
+function glanceCoalescing() {
+  const rows = data.coalescing ? coalescingRows() : [], vain = (r) => Math.max(0, r.sectors * sectorBytes - r.distinct);
+  const moved = d3.sum(rows, (r) => r.sectors * sectorBytes), lost = d3.sum(rows, vain), top = largest(rows, vain);
+  if (!moved) return null;
+  if (lost < 0.1 * moved) return glanceItem("coalescing", "plots", false, "Warps use ", percent(moved - lost, moved), " of the sectors that they move: accesses are well coalesced.");
+  return glanceItem("coalescing", "plots", true, "Warps use ", percent(moved - lost, moved), " of the ", bytes(moved), " that they move; most is lost by the ", top.type, " at ",
+    top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used.");
+}
+function glanceSharing() {
+  const sums = new Map();
+  let all = 0, bad = 0;
+  for (const [, , v] of data.sharing ? chosenLaunches(data.sharing.kernels) : [])
+    for (const name in v.allocations) {
+      all += d3.sum(sharingKinds, ([k]) => v.allocations[name][k].accesses);
+      bad += v.allocations[name].false.accesses;
+      sums.set(name, (sums.get(name) || 0) + v.allocations[name].false.accesses);
+    }
+  if (!bad || bad < 0.01 * all) return null;
+  const top = largest([...sums], (p) => p[1]);
+  return glanceItem("sharing", "plots", bad > 0.1 * all, percent(bad, all), " of the accesses go to cache lines of ", count(data.sharing.line_size), " bytes that CTAs share falsely, most of them in ", code(top[0]), ".");
+}
+function glanceConflicts() {
+  if (!data.conflicts || !launches.length) return null;
+  const rows = conflictRows();
+  if (!rows.length) return glanceItem("conflicts", "plots", false, "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+  const top = largest(rows, (r) => r.bytes);
+  return glanceItem("conflicts", "plots", true, many(rows.length, "conflict"), " between CTAs of one launch (races, unless the program orders them), the largest in ", kernelWord(top.kernel), ": ",
+    code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
+}
+function glancePlacement() {
+  const p = data.placement;
+  if (!p || !p.load) return null;
+  const best = largest(Object.keys(p.policies), (k) => -p.policies[k].cross);
+  const cross = p.policies[best].cross;
+  return glanceItem("placement", "plots", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of that communication would cross with the best placement tried, ", placementNames[best] || best, ".");
+}
+function drawGlance() {
+  const items = [glanceConflicts(), glanceKernels(), glanceTransfers(), glanceLine(), glanceCoalescing(), glanceSharing(), glancePlacement()].filter(Boolean);
+  items.sort((a, b) => b.warn - a.warn);
+  return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
+    el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), " ", el("a", {href: "#" + i.panel}, "see"))))) : null;
+}
