@@ -16,6 +16,7 @@ static const char help[] =
     "  mt-graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg       kernels\n"
     "  mt-graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
     "  mt-host mat -- ./app && mt-graph mat_trace.mtc > app.dot    host code\n"
+    "  mkfifo p; mt-host mat -o p -- ./app & mt-graph p > app.dot  the same as it runs, nothing is stored\n"
     "  mt-graph --node buffer,stride,type,site mat_trace.mtc       a node per source line\n"
     "  mt-graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
     "\n"
@@ -291,6 +292,7 @@ int main(int argc, char **argv)
     struct options x = {.key = MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE};
     struct mt_output out = {0};
     mt_cli_start("mt-graph");
+    x.in.pipes = 1;
     mt_filter_init(&x.in.filter);
     int code = parse(&x, argc, argv);
     if (code == 0) {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int no_memory(void)
 {
@@ -39,7 +40,11 @@ static int open_traces(struct mt_graph_input *in)
 {
     int code;
     in->inputs.flags |= MT_SOURCE_RUNS;
+    if (in->pipe >= 0)
+        in->inputs.fds = &in->pipe;
     in->source = mt_inputs_source(&in->inputs, &code);
+    in->inputs.fds = NULL;
+    in->pipe = -1; /* taken */
     if (!in->source)
         return code;
     in->allocs = mt_source_allocs(in->source, &in->nallocs);
@@ -51,7 +56,17 @@ static int open_traces(struct mt_graph_input *in)
 static int open_container(struct mt_graph_input *in)
 {
     struct mt_error err;
-    in->host = mt_host_reader_open(in->inputs.paths[0], &mt_cli_stop, &err);
+    const char *path = in->inputs.paths[0];
+    int spool = in->pipe >= 0 ? mt_pipe_spool(in->pipe) : -1;
+    if (in->pipe >= 0 && spool < 0)
+        return MT_EXIT_FAILURE;
+    if (spool >= 0) {
+        snprintf(in->spool, sizeof in->spool, "/proc/self/fd/%d", spool);
+        path = in->spool;
+    }
+    in->host = mt_host_reader_open(path, &mt_cli_stop, &err);
+    if (spool >= 0)
+        close(spool); /* the reader has it */
     if (!in->host || mt_host_reader_order(in->host, MT_HOST_BY_SEQ, &err) != 0) {
         mt_cli_say("%s", err.message);
         return mt_cli_exit_code(&err);
@@ -67,7 +82,9 @@ static int open_container(struct mt_graph_input *in)
 static int open_mat(struct mt_graph_input *in)
 {
     struct mt_error err;
-    in->mat = mt_mat_open(in->inputs.paths[0], &mt_cli_stop, &err);
+    in->mat = in->pipe >= 0 ? mt_mat_follow(in->pipe, in->inputs.paths[0], &mt_cli_stop, &err)
+                            : mt_mat_open(in->inputs.paths[0], &mt_cli_stop, &err);
+    in->pipe = -1; /* taken */
     in->known = 1;
     if (in->mat)
         return 0;
@@ -75,15 +92,23 @@ static int open_mat(struct mt_graph_input *in)
     return mt_cli_exit_code(&err);
 }
 
+static enum mt_kind kind_of_one(struct mt_graph_input *in, const char *path)
+{
+    enum mt_kind kind;
+    in->pipe = mt_pipe_look(path, &kind);
+    return in->pipe >= 0 ? kind : mt_kind_of(path);
+}
+
 int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, size_t npaths)
 {
     in->inputs.paths = paths;
     in->inputs.npaths = npaths;
     in->complete = 1;
+    in->pipe = -1;
     if (mt_places_init(&in->places) != 0)
         return no_memory();
     for (size_t i = 0; i < npaths; i++) {
-        enum mt_kind kind = mt_kind_of(paths[i]);
+        enum mt_kind kind = in->pipes && npaths == 1 ? kind_of_one(in, paths[0]) : mt_kind_of(paths[i]);
         if (kind != MT_KIND_CONTAINER && kind != MT_KIND_MAT)
             continue;
         if (npaths > 1)
@@ -91,9 +116,12 @@ int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, siz
                                 mt_kind_name(kind));
         in->kind = kind;
     }
-    return in->kind == MT_KIND_CONTAINER ? open_container(in)
-           : in->kind == MT_KIND_MAT     ? open_mat(in)
-                                         : open_traces(in);
+    int code = in->kind == MT_KIND_CONTAINER ? open_container(in)
+               : in->kind == MT_KIND_MAT     ? open_mat(in)
+                                             : open_traces(in);
+    if (in->pipe >= 0)
+        close(in->pipe);
+    return code;
 }
 
 void mt_graph_input_close(struct mt_graph_input *in)

@@ -4,6 +4,7 @@
 #define MT_CLI_GRAPH_INPUT_H
 #include "cli.h"
 #include "kind.h"
+#include "pipe.h"
 #include "../analysis/buffers.h"
 #include "../analysis/graph.h"
 #include "../analysis/live.h"
@@ -16,9 +17,12 @@ struct mt_graph_input {
     struct mt_inputs inputs; /* companions and flags; paths are set by open */
     struct mt_filter filter; /* of raw traces */
     int lanes;               /* of kernels: the graph of lanes */
+    int pipes;               /* a host trace may come through a pipe, read as it is written */
     int all;                 /* host accesses outside all allocations count, as one buffer */
     /* what there is */
     enum mt_kind kind;
+    int pipe;       /* open, if TRACE is a pipe; until its reader has it */
+    char spool[32]; /* path of the container that came through it */
     struct mt_source *source;
     struct mt_host_reader *host;
     struct mt_mat *mat;

@@ -97,14 +97,8 @@ static int is_mat(const char *p)
     return fields == 1 && p < end && memchr(p, ':', (size_t)(end - p)) && p[-1] == ' ';
 }
 
-enum mt_kind mt_kind_of(const char *path)
+static enum mt_kind kind_of_text(const char *head, size_t n)
 {
-    char head[4096];
-    if (strcmp(path, "-") == 0)
-        return MT_KIND_TRACE;
-    if (mt_is_container(path))
-        return mt_container_features(path) & MT_MTC_HAS_DEVICE ? MT_KIND_TRACE : MT_KIND_CONTAINER;
-    size_t n = head_of(path, head, sizeof head);
     if (n == 0 || memchr(head, 0, n) || !memchr(head, '\n', n))
         return MT_KIND_TRACE;
     if (is_atomic(head))
@@ -120,4 +114,32 @@ enum mt_kind mt_kind_of(const char *path)
     if (head[0] == '{' && strstr(head, "\"memtrace-comm\""))
         return MT_KIND_COMM;
     return MT_KIND_TRACE;
+}
+
+enum mt_kind mt_kind_of(const char *path)
+{
+    char head[4096];
+    if (strcmp(path, "-") == 0)
+        return MT_KIND_TRACE;
+    if (mt_is_container(path))
+        return mt_container_features(path) & MT_MTC_HAS_DEVICE ? MT_KIND_TRACE : MT_KIND_CONTAINER;
+    return kind_of_text(head, head_of(path, head, sizeof head));
+}
+
+enum mt_kind mt_kind_of_head(const char *head, size_t n)
+{
+    struct mt_mtc_head h = {0};
+    memcpy(&h, head, n < sizeof h ? n : sizeof h);
+    if (n >= sizeof h && h.magic == MT_MTC_MAGIC)
+        return h.features & MT_MTC_HAS_DEVICE ? MT_KIND_TRACE : MT_KIND_CONTAINER;
+    return kind_of_text(head, n);
+}
+
+/* A container by its head, text by its first line; a raw trace begins with a byte that is neither. */
+int mt_kind_is_clear(const char *head, size_t n)
+{
+    uint64_t magic = MT_MTC_MAGIC;
+    if (n > 0 && memcmp(head, &magic, n < sizeof magic ? n : sizeof magic) == 0)
+        return n >= sizeof(struct mt_mtc_head);
+    return n > 1024 || (n > 0 && ((unsigned char)head[0] < ' ' || memchr(head, '\n', n)));
 }

@@ -1,6 +1,7 @@
 /* What kind of file an input is, by its first bytes. */
 #ifndef MT_CLI_KIND_H
 #define MT_CLI_KIND_H
+#include <stddef.h>
 
 enum mt_kind {
     MT_KIND_TRACE, /* raw trace, or whatever else: its reader says what is wrong. FIFOs are not looked into */
@@ -14,6 +15,10 @@ enum mt_kind {
 };
 
 enum mt_kind mt_kind_of(const char *path);
+/* The same of a file's first n bytes; head[n] is 0. */
+enum mt_kind mt_kind_of_head(const char *head, size_t n);
+/* Do they suffice to tell? 0: there should be more of them. */
+int mt_kind_is_clear(const char *head, size_t n);
 /* "a MAT text trace", and who reads it: "mt-graph and mt-compare read it". */
 const char *mt_kind_name(enum mt_kind kind);
 const char *mt_kind_readers(enum mt_kind kind);

@@ -21,7 +21,8 @@ struct mt_mat {
     struct mat_place *places;
     struct mt_stop stop;
     unsigned calls;
-    int cut; /* the last line had no end */
+    int cut;     /* the last line had no end */
+    int follows; /* places are learned on the way */
 };
 
 static int system_error(const struct mt_mat *m, const char *what, struct mt_error *err)
@@ -92,6 +93,18 @@ static int add_place(struct mt_mat *m, uint64_t ip, const char *text)
     return 0;
 }
 
+static int no_place(const struct mt_mat *m, struct mt_error *err)
+{
+    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->path, "no memory for the places");
+    return -1;
+}
+
+static int stopped(const struct mt_mat *m, struct mt_error *err)
+{
+    mt_error_set(err, MT_E_STOPPED, EINTR, 0, m->path, "stopped while reading");
+    return -1;
+}
+
 static int read_places(struct mt_mat *m, struct mt_error *err)
 {
     uint64_t offset, field[7];
@@ -100,8 +113,7 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     while ((n = next_line(m, &offset, err)) > 0 && !mt_stopped(&m->stop)) {
         int count = numbers(m->line, field, &rest);
         if (is_place(count, rest) && add_place(m, field[0], rest) != 0) {
-            mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->path, "no memory for the places");
-            return -1;
+            return no_place(m, err);
         }
     }
     if (n < 0)
@@ -111,6 +123,17 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     clearerr(m->file);
     m->offset = 0;
     m->cut = 0;
+    return 0;
+}
+
+/* Takes `fd`. */
+static int use_file(struct mt_mat *m, int fd, struct mt_error *err)
+{
+    m->file = fdopen(fd, "r");
+    if (!m->file) {
+        close(fd);
+        return system_error(m, "cannot open", err);
+    }
     return 0;
 }
 
@@ -139,15 +162,10 @@ static int open_file(struct mt_mat *m, struct mt_error *err)
             return -1;
         }
     }
-    m->file = fdopen(fd, "r");
-    if (!m->file) {
-        close(fd);
-        return system_error(m, "cannot open", err);
-    }
-    return 0;
+    return use_file(m, fd, err);
 }
 
-struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err)
+static struct mt_mat *new_mat(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err)
 {
     struct mt_mat *m = calloc(1, sizeof *m);
     if (!m) {
@@ -156,7 +174,29 @@ struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, 
     }
     m->path = path;
     m->stop.user = stop;
-    if (open_file(m, err) != 0 || read_places(m, err) != 0) {
+    return m;
+}
+
+struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err)
+{
+    struct mt_mat *m = new_mat(path, stop, err);
+    if (m && (open_file(m, err) != 0 || read_places(m, err) != 0)) {
+        mt_mat_close(m);
+        return NULL;
+    }
+    return m;
+}
+
+struct mt_mat *mt_mat_follow(int fd, const char *path, const volatile sig_atomic_t *stop,
+                             struct mt_error *err)
+{
+    struct mt_mat *m = new_mat(path, stop, err);
+    if (!m) {
+        close(fd);
+        return NULL;
+    }
+    m->follows = 1;
+    if (use_file(m, fd, err) != 0) {
         mt_mat_close(m);
         return NULL;
     }
@@ -168,11 +208,11 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
     for (;;) {
         uint64_t field[7] = {0}, offset = 0;
         const char *rest;
-        if (++m->calls % 4096 == 0 && mt_stopped(&m->stop)) {
-            mt_error_set(err, MT_E_STOPPED, EINTR, 0, m->path, "stopped while reading");
-            return -1;
-        }
+        if (++m->calls % 4096 == 0 && mt_stopped(&m->stop))
+            return stopped(m, err);
         ssize_t length = next_line(m, &offset, err);
+        if (length < 0 && mt_stopped(&m->stop))
+            return stopped(m, err);
         if (length < 0)
             return -1;
         if (length == 0 && m->cut) {
@@ -183,6 +223,8 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
         if (length == 0)
             return 0;
         int n = numbers(m->line, field, &rest);
+        if (m->follows && is_place(n, rest) && add_place(m, field[0], rest) != 0)
+            return no_place(m, err);
         if (is_place(n, rest) || (n == 0 && *rest == 0))
             continue;
         if (n != 7 || *rest || field[4] < 1 || field[4] > 2) {

@@ -14,6 +14,10 @@ struct mt_mat;
 
 /* Reads all `ip file:line` lines; what cannot be read twice goes through an unnamed file. NULL: *err. */
 struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err);
+/* The same of a pipe as it is written: takes `fd`, waits for lines, and knows only the places that it has
+ * passed. */
+struct mt_mat *mt_mat_follow(int fd, const char *path, const volatile sig_atomic_t *stop,
+                             struct mt_error *err);
 /* 1; 0 at the end; -1 with *err: MT_E_CORRUPT (a line is left out, calls may go on), MT_E_TRUNCATED (the last
  * line has no end), MT_E_STOPPED, MT_E_SYSTEM. */
 int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err);

@@ -262,6 +262,60 @@ def by_hand(binary, gen_host, folder):
     assert nodes[0, 4, "write", "m.c:1"] == 2 and nodes[0, 4, "write", "m.c:4"] == 1, nodes
 
 
+def through_pipe(binary, path, pieces, name, **env):
+    """What mt-graph makes of the bytes `pieces`, written one after the other into a FIFO, or with name "-" into its
+    standard input."""
+    command = [binary + "/mt-graph", "-f", "json", name if name == "-" else path]
+    if name != "-":
+        os.mkfifo(path)
+    p = subprocess.Popen(command, stdin=subprocess.PIPE if name == "-" else subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, env={**os.environ, **env})
+    with (p.stdin if name == "-" else open(path, "wb", buffering=0)) as out:
+        for piece in pieces:
+            out.write(piece)
+            out.flush()
+    answer, words = p.stdout.read(), p.stderr.read()
+    p.wait(timeout=60)
+    if name != "-":
+        os.unlink(path)
+    return p.returncode, json.loads(answer) if answer else None, words
+
+
+def pipes(binary, gen_host, folder):
+    """Traces while they are written. Text is followed line by line and stored nowhere; a container goes through a spool
+    file; a raw trace of kernels is taken for one, as ever."""
+    line = b"77 %d %d 20480 1 8 40\n"
+    text = [b"7", b"7 a.c:", b"3\n"] + [line % (20480 + 8 * i, 8 * i) for i in range(5)]
+    nowhere = os.path.join(folder, "no such folder")
+    for name in ("fifo", "-"):
+        path = os.path.join(folder, "pipe")
+        code, got, words = through_pipe(binary, path, text, name, TMPDIR=nowhere)
+        assert code == 0 and got["complete"] and words == b"", (code, words)
+        assert [(n["stride"], n["count"], n["size"], n["site"]) for n in got["nodes"]] == [(8, 4, 40, "a.c:3")], got
+        assert [(e["from"], e["to"], e["count"]) for e in got["edges"]] == [(0, 0, 3)], got
+        code, got, words = through_pipe(binary, path, [b"".join(text) + b"77 2"], name)
+        assert code == 3 and got["nodes"][0]["count"] == 4 and b"ends inside a line" in words, (code, words)
+
+        file, want, rng = os.path.join(folder, "c.mtc"), {"nodes": []}, random.Random(1)
+        while len(want["nodes"]) < 3:
+            accesses, events = make_container(rng)
+            host_traces.write(gen_host, file, host_traces.script(accesses, events))
+            want, *_ = read_graph(binary, file, FIELDS[:3], [])
+        with open(file, "rb") as f:
+            data = f.read()
+        code, got, _ = through_pipe(binary, path, [data[:5], data[5:100], data[100:]], name)
+        assert code == 0 and (got["nodes"], got["edges"]) == (want["nodes"], want["edges"]), code
+        code, _, words = through_pipe(binary, path, [data], name, TMPDIR=nowhere)
+        assert code == 1 and b"TMPDIR" in words, (code, words)
+
+        record = lambda address: (0x10000004).to_bytes(8, "little") + address.to_bytes(8, "little") + bytes(8)
+        raw = [b"\x18", b"kernel\n", record(4096), record(4100), bytes(24)]
+        code, got, _ = through_pipe(binary, path, raw, name)
+        assert code == 0 and [(n["stride"], n["type"], n["count"]) for n in got["nodes"]] == [(4, "write", 1)], got
+        code, _, words = through_pipe(binary, path, [], name)
+        assert code == 3 and b"empty" in words, (code, words)
+
+
 def unfit(binary, folder):
     """What an input is and who reads it is said; damage leaves what was whole."""
     cases = {"atomic": ("12\t0\tm\tr\t100\t4\n", b"text trace of atomic mode, not a trace of kernels: mt-merge"),
@@ -311,6 +365,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="mt-host-graph-")
     by_hand(binary, gen_host, folder)
     unfit(binary, folder)
+    pipes(binary, gen_host, folder)
     for seed in range(cases):
         rng = random.Random(seed)
         try:
