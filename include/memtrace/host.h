@@ -90,6 +90,10 @@ MT_API const struct mt_device_launch *mt_device_launches(const struct mt_host_re
 /* mt_device_next goes on with launch `index` of that list (at most its length). Regular files only. */
 MT_API void mt_device_seek(struct mt_host_reader *r, size_t index);
 
+/* So many threads decode these chunks, the caller's among them, and some chunks ahead; what comes out is the
+ * same. Default 1: nobody else. Before the first mt_device_next. */
+MT_API void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads);
+
 struct mt_run_batch {
     const struct mt_access_run *runs;
     size_t count;

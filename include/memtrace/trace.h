@@ -9,7 +9,7 @@
  * Errors: functions that can fail take a `struct mt_error *` (never NULL) and say in their comment what they
  * return; the message is one line that names the file and, where there is one, the byte offset. Nothing is
  * printed. Threads: objects are not shared between threads by their users; mt_source has one thread of its
- * own. */
+ * own, and those that mt_source_options.threads asks for. */
 #ifndef MEMTRACE_TRACE_H
 #define MEMTRACE_TRACE_H
 #include <signal.h>
@@ -237,6 +237,8 @@ struct mt_source_options {
         *companions; /* companions[i] belongs to paths[i]; NULL entries and NULL: path + ".meta" */
     size_t ncompanions;
     const volatile sig_atomic_t *stop; /* may be NULL */
+    unsigned threads; /* so many decode compact traces ahead, the source's own one among them; 0, 1: that one
+                         alone */
     const struct mt_launch_ends
         *ends;      /* NULL, or one for each path: until it is rewound, the source hands out
                        places instead of records (mt_item.offset). All are raw traces then */

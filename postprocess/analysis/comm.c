@@ -193,11 +193,19 @@ uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
 
 size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
 {
+    /* A CTA takes from its few neighbours in turn. Readers are of one launch, so what stands here stays true.
+     */
+    struct mt_recent_transfer *recent = &c->recent_transfers[(src ^ dst << 2) % MT_RECENT_TRANSFERS];
+    if (recent->src == src && recent->dst == dst)
+        return recent->at;
     if (index_reserve(c, &c->transfer_index, TRANSFERS) != 0)
         return SIZE_MAX;
     size_t slot = index_slot(c, &c->transfer_index, TRANSFERS, mix(src, dst), src, dst);
-    if (c->transfer_index.slot[slot].epoch == c->transfer_index.epoch)
-        return c->first_transfer + c->transfer_index.slot[slot].value;
+    if (c->transfer_index.slot[slot].epoch == c->transfer_index.epoch) {
+        *recent =
+            (struct mt_recent_transfer){src, dst, c->first_transfer + c->transfer_index.slot[slot].value};
+        return recent->at;
+    }
     if (c->ntransfers - c->first_transfer == UINT32_MAX) {
         mt_comm_fail(c, "more than 2^32 - 1 transfers into one launch");
         return SIZE_MAX;
@@ -207,5 +215,6 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
         return SIZE_MAX;
     index_put(&c->transfer_index, slot, (uint32_t)(c->ntransfers - c->first_transfer));
     c->transfers[c->ntransfers] = (struct mt_transfer){.src = src, .dst = dst, .last = UINT64_MAX};
+    *recent = (struct mt_recent_transfer){src, dst, c->ntransfers};
     return c->ntransfers++;
 }

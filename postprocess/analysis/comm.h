@@ -53,6 +53,13 @@ struct mt_transfer {
     uint64_t last; /* number of the record (or host access) counted last */
 };
 
+/* Where the transfer from src to dst stands; dst 0: nowhere. */
+enum { MT_RECENT_TRANSFERS = 64 };
+struct mt_recent_transfer {
+    uint32_t src, dst;
+    size_t at;
+};
+
 /* A hash index whose entries vanish when `epoch` moves on. */
 struct mt_index {
     struct {
@@ -88,6 +95,7 @@ struct mt_comm {
     /* state */
     struct mt_shadow *shadow;
     struct mt_index actor_index, instance_index, transfer_index;
+    struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* by both ends */
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
     struct mt_host_recent *host_recent; /* comm_host.c */
     struct mt_pairmap host_index;       /* (place, superstep) -> index into hosts, + 1 */

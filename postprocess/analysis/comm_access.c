@@ -210,6 +210,18 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
 
 /* ---- runs ---- */
 
+/* Lanes from a[0] on that lie side by side, as the rows of a block of 8 or 16 threads a row do; 0: too few.
+ */
+INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
+{
+    if (count < ROW || a[ROW - 1] != a[0] + (ROW - 1) * (uint64_t)size)
+        return 0;
+    uint32_t n = 1;
+    while (n < count && a[n] == a[n - 1] + size)
+        n++;
+    return n < ROW ? 0 : n;
+}
+
 INLINE void one_run(struct mt_comm *c, struct run *run, const struct mt_access_run *r, const bool plain,
                     const bool sharded)
 {
@@ -227,6 +239,11 @@ INLINE void one_run(struct mt_comm *c, struct run *run, const struct mt_access_r
     }
     for (uint32_t k = 0; k < r->count; k++) {
         uint64_t address = r->addresses ? r->addresses[k] : base + k * stride;
+        uint32_t n = r->addresses ? row_of_lanes(r->addresses + k, r->count - k, size) : 0;
+        if (n && mt_comm_row(c, run, r->meta, address, n)) {
+            k += n - 1;
+            continue;
+        }
         run->record++;
         run->base = address;
         access_one(c, run, r->meta, address, plain, sharded);

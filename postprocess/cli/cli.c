@@ -3,11 +3,14 @@
 #include "kind.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { THREADS_DEFAULT = 32 };
 
 const char *mt_cli_name = "mt";
 volatile sig_atomic_t mt_cli_stop;
@@ -192,6 +195,13 @@ static int fit(const struct mt_inputs *in)
     return 0;
 }
 
+unsigned mt_cli_processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
+}
+
 struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
 {
     *code = fit(in);
@@ -202,7 +212,8 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
                                   .ncompanions = in->ncompanions,
                                   .stop = &mt_cli_stop,
                                   .ends = in->ends,
-                                  .fds = in->fds};
+                                  .fds = in->fds,
+                                  .threads = in->threads ? in->threads : mt_cli_processors()};
     struct mt_error err;
     struct mt_source *s = mt_source_open(in->paths, in->npaths, &o, &err);
     if (!s) {

@@ -52,7 +52,10 @@ struct mt_inputs {
     unsigned flags;                    /* enum mt_source_flags */
     const struct mt_launch_ends *ends; /* as in mt_source_options */
     const int *fds;                    /* the same */
+    unsigned threads;                  /* that decode compact traces; 0: one for each processor */
 };
+/* Processors that this process may use, but at most 32. */
+unsigned mt_cli_processors(void);
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
 /* The paths: argv[optind…]. */
 void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);

@@ -225,6 +225,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, const struct 
         free(x.room);
         return mt_cli_exit_code(&err);
     }
+    mt_host_reader_threads(x.r, mt_cli_processors());
     int live = !x.r->window.regular, code = x.room ? 0 : no_memory();
     if (code == 0 && !(x.r->head.features & MT_MTC_HAS_DEVICE))
         code = mt_cli_usage("%s: raw traces hold accesses of kernels, and this container has none", path);

@@ -199,6 +199,7 @@ static int prepare(struct mt_extract *x, int argc, char **argv, const char *outp
         x->inputs.flags |= MT_SOURCE_REWIND;
     x->inputs.flags |= MT_SOURCE_HOST;
     x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
+    x->inputs.threads = x->threads;
     x->by_parts = mt_team_members() > 1 && !x->more.options.chosen;
     if (!mt_team_reports())
         x->more.options.chosen = 0; /* rank 0 has them to itself */
@@ -301,7 +302,7 @@ int main(int argc, char **argv)
     opterr = !mt_cli_quiet;
     mt_filter_init(&x.filter);
     mt_extract_more_init(&x.more);
-    x.threads = mt_extract_processors();
+    x.threads = mt_cli_processors();
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = mt_extract_parse(&x, argc, argv, &output);

@@ -6,12 +6,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 1024, THREADS_DEFAULT = 32 };
+enum { THREADS_MOST = 1024 };
 
 void mt_extract_more_init(struct mt_extract_more *x)
 {
@@ -99,13 +98,6 @@ int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, s
         mt_more_init(&x->more, &x->options, allocs, nallocs) != 0)
         return -1;
     return 0;
-}
-
-unsigned mt_extract_processors(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : n > THREADS_DEFAULT ? THREADS_DEFAULT : (unsigned)n;
 }
 
 int mt_extract_threads_option(unsigned *threads, const char *value)

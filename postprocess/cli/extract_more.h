@@ -50,8 +50,6 @@ static inline int mt_extract_more_has(const struct mt_extract_more *x, enum mt_m
 
 /* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
 int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, size_t ninputs);
-/* Threads to use when nobody says: the processors that this process may use, 32 at most. */
-unsigned mt_extract_processors(void);
 /* The value of --threads: 0, or an exit code after saying why. */
 int mt_extract_threads_option(unsigned *threads, const char *value);
 /* After the start: `threads` of its own from now on (1: none). */

@@ -403,7 +403,7 @@ int main(int argc, char **argv)
     static struct make m;
     mt_cli_start("mt-report");
     mt_filter_init(&m.filter);
-    m.threads = mt_extract_processors();
+    m.threads = mt_cli_processors();
     mt_extract_more_init(&m.more);
     mt_extract_more_section(&m.more, "more", 4);
     m.more.quiet = 1; /* the page says it */

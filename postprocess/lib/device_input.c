@@ -15,6 +15,7 @@ static int take(struct mt_input *in, struct mt_host_reader *r, unsigned flags, s
 {
     uint64_t features = mt_host_reader_head(r)->features;
     if (features & MT_MTC_HAS_DEVICE) {
+        mt_device_use(r, in->decoders, in->threads);
         in->container = r;
         return 0;
     }
@@ -80,16 +81,14 @@ int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt
     return in->reader ? 0 : -1;
 }
 
-/* Runs as they are; addresses of lanes go where records would. */
-static int pull_runs(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
-                     size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
+/* Runs as they are. */
+static int pull_runs(struct mt_input *in, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
 {
-    size_t most = capacity * sizeof *room / (MT_MTC_MAX_LANES * sizeof(uint64_t));
-    int rc = mt_device_fill(in->container, runs, (uint64_t *)(void *)room, most, &in->batch, err);
+    int rc = mt_device_next(in->container, &in->batch, err);
     *accesses = in->batch.accesses;
     in->run = in->batch.count; /* nothing of it is left to be handed out as records */
     *item = (struct mt_item){
-        .kind = MT_ITEM_RUNS, .runs = runs, .count = in->batch.count, .flags = in->batch.flags};
+        .kind = MT_ITEM_RUNS, .runs = in->batch.runs, .count = in->batch.count, .flags = in->batch.flags};
     return rc;
 }
 
@@ -98,7 +97,7 @@ int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_ac
 {
     struct mt_run_batch *b = &in->batch;
     if (runs)
-        return pull_runs(in, room, runs, capacity, item, accesses, err);
+        return pull_runs(in, item, accesses, err);
     unsigned flags = 0;
     if (in->run == b->count) {
         int rc = mt_device_next(in->container, b, err);

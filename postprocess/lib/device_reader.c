@@ -1,8 +1,6 @@
 /* Device chunks of a container: launch by launch, or as a FIFO has them. */
 #define _GNU_SOURCE
-#include "host_internal.h"
-
-enum { BATCH = 4096 };
+#include "decoders.h"
 
 static int memory(const struct mt_host_reader *r, struct mt_error *err)
 {
@@ -12,15 +10,17 @@ static int memory(const struct mt_host_reader *r, struct mt_error *err)
 
 void mt_device_free(struct mt_device_state *d)
 {
-    mt_device_decode_free(&d->decoder);
-    mt_plain_free(&d->plain);
+    mt_block_put(d->block);
+    if (d->queue)
+        mt_queue_close(d->queue);
+    free(d->queue);
+    if (d->own_decoders)
+        mt_decoders_free(d->decoders);
     mt_map32_free(&d->kernels);
     mt_intern_free(&d->unnamed);
     free(d->launches);
     free(d->chunks);
     free(d->events);
-    free(d->runs);
-    free(d->lanes);
 }
 
 /* ---- names and lines ---- */
@@ -142,11 +142,25 @@ const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r
     return r->device.launches;
 }
 
+/* What is under way and what was decoded ahead is forgotten. */
+static void forget(struct mt_device_state *d)
+{
+    mt_block_put(d->block);
+    d->block = NULL;
+    if (d->queue)
+        mt_queue_clear(d->queue);
+    d->open = 0;
+}
+
 void mt_device_seek(struct mt_host_reader *r, size_t index)
 {
     struct mt_device_state *d = &r->device;
-    d->open = d->begun = d->fresh = 0;
-    d->next = index < d->nlaunches ? d->launches[index].first : d->nchunks;
+    size_t to = index < d->nlaunches ? d->launches[index].first : d->nchunks;
+    d->begun = d->fresh = 0;
+    if (to == d->next && !d->open)
+        return; /* there it is: what was decoded ahead is good */
+    forget(d);
+    d->next = d->fetched = to;
 }
 
 uint64_t mt_device_peek(const struct mt_host_reader *r)
@@ -159,60 +173,140 @@ uint64_t mt_device_peek(const struct mt_host_reader *r)
 
 /* ---- chunks ---- */
 
-int mt_device_start(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
-                    const unsigned char *stored, struct mt_error *err)
+void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads)
+{
+    r->device.threads = threads;
+}
+
+void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads)
+{
+    r->device.decoders = decoders;
+    r->device.threads = threads;
+}
+
+static int open_queue(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
-    const char *why = head->items > MT_MTC_MAX_ACCESSES ? "promises more accesses than any has" : NULL;
-    d->open = 0;
-    if (mt_chunk_unpack(&d->plain, r->window.name, offset, head, stored, err) != 0)
-        return -1;
-    if (!why && mt_device_decode_start(&d->decoder, d->plain.data, d->plain.bytes) != 0) {
-        if (!(why = d->decoder.why))
-            return memory(r, err);
+    if (d->queue)
+        return 0;
+    if (!d->decoders) {
+        d->decoders = mt_decoders_new(d->threads);
+        d->own_decoders = 1;
     }
-    if (why) {
-        mt_error_set(err, MT_E_CORRUPT, 0, offset, r->window.name, "a chunk %s, it is skipped", why);
-        return -1;
+    d->queue = d->decoders ? calloc(1, sizeof *d->queue) : NULL;
+    if (d->queue && mt_queue_open(d->queue, d->decoders, d->threads) == 0)
+        return 0;
+    free(d->queue);
+    d->queue = NULL;
+    return memory(r, err);
+}
+
+static void put_aside(struct mt_host_reader *r, struct mt_chunk_job *j, const unsigned char *stored)
+{
+    if (mt_job_keep(j, stored) != 0) {
+        memory(r, &j->error);
+        j->problem = 1;
     }
-    d->head = *head;
-    d->offset = offset;
-    d->open = 1;
-    return 0;
+}
+
+/* The next chunk of a regular file becomes a job. */
+static void fetch_listed(struct mt_host_reader *r, struct mt_chunk_job *j)
+{
+    struct mt_device_state *d = &r->device;
+    const unsigned char *stored;
+    const struct mt_mtc_index *e = &r->chunks.entries[d->chunks[d->fetched++]];
+    enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &j->head, &stored, &j->error);
+    j->offset = e->offset;
+    j->bytes = state == MT_CHUNK_WHOLE ? sizeof j->head + j->head.stored_bytes : 0;
+    if (state == MT_CHUNK_WHOLE && j->head.type == e->type && j->head.key == e->key &&
+        j->head.first == e->first && j->head.flags == e->flags) {
+        put_aside(r, j, stored);
+        return;
+    }
+    j->problem = 1;
+    if (state == MT_CHUNK_WHOLE || state == MT_CHUNK_END)
+        mt_error_set(&j->error, MT_E_CORRUPT, 0, e->offset, r->window.name,
+                     "here is another chunk than the index says");
+}
+
+/* The next chunk of a FIFO. 1, or 0 at the end. */
+static int fetch_live(struct mt_host_reader *r, struct mt_chunk_job *j)
+{
+    const unsigned char *stored;
+    int rc = mt_container_next_live(r, &j->offset, &j->head, &stored, &j->error);
+    if (rc > 0)
+        put_aside(r, j, stored);
+    j->problem |= rc < 0;
+    return rc != 0;
+}
+
+/* Fills the queue; of a FIFO with what has come, waiting for no more than one chunk. */
+static void fetch(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    struct mt_chunk_job *j;
+    while ((j = mt_queue_slot(d->queue))) {
+        j->name = r->window.name;
+        if (r->window.regular) {
+            if (d->fetched == d->nchunks)
+                break;
+            fetch_listed(r, j);
+        } else if ((mt_queue_head(d->queue) && !mt_window_has_chunk(&r->window, r->next)) ||
+                   !fetch_live(r, j)) {
+            break;
+        }
+        mt_queue_add(d->queue);
+    }
+}
+
+/* The job at the head is no chunk of runs: what it is. 1: one of a FIFO that was taken; -1 with *err. */
+static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, struct mt_error *err)
+{
+    if (j->problem)
+        *err = j->error;
+    if (!j->problem && j->head.type == MT_MTC_META)
+        return mt_container_take_meta(r, j->offset, &j->head, j->stored, err) == 0 ? 1 : -1;
+    return j->problem ? -1 : 1;
 }
 
 /* Opens the next chunk. 1, 0 at the end, -1 with *err. */
 static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
-    struct mt_mtc_chunk head;
-    const unsigned char *stored;
-    if (!r->window.regular) {
-        unsigned type = 0;
-        int rc = 1;
-        while (rc > 0 && type != MT_MTC_DEVICE)
-            rc = mt_container_next_live(r, &type, err);
-        return rc;
+    const struct mt_chunk_job *j;
+    if (open_queue(r, err) != 0)
+        return -1;
+    for (;;) {
+        fetch(r);
+        if (!(j = mt_queue_head(d->queue))) {
+            if (!r->window.regular)
+                mt_meta_settle(&r->meta);
+            return 0;
+        }
+        d->next += r->window.regular != 0;
+        r->done = r->window.regular ? r->done + j->bytes
+                  : j->problem      ? r->done
+                                    : mt_chunk_end(j->offset, &j->head);
+        int other = j->problem || j->head.type != MT_MTC_DEVICE;
+        int rc = other ? take_other(r, j, err) : mt_queue_begin(d->queue, err) == 0 ? 1 : -1;
+        if (rc > 0 && !other) {
+            d->head = j->head;
+            d->offset = j->offset;
+            d->open = 1;
+            return 1;
+        }
+        mt_queue_drop(d->queue);
+        if (rc < 0)
+            return -1;
     }
-    if (d->next == d->nchunks)
-        return 0;
-    const struct mt_mtc_index *e = &r->chunks.entries[d->chunks[d->next++]];
-    enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &head, &stored, err);
-    r->done += state == MT_CHUNK_WHOLE ? sizeof head + head.stored_bytes : 0;
-    if (state == MT_CHUNK_WHOLE && head.type == e->type && head.key == e->key && head.first == e->first &&
-        head.flags == e->flags)
-        return mt_device_start(r, e->offset, &head, stored, err) == 0 ? 1 : -1;
-    if (state == MT_CHUNK_WHOLE || state == MT_CHUNK_END)
-        mt_error_set(err, MT_E_CORRUPT, 0, e->offset, r->window.name,
-                     "here is another chunk than the index says");
-    return -1;
 }
 
 /* Launches of several streams, in an input that comes in file order only. */
 static int mixed(struct mt_host_reader *r, struct mt_error *err)
 {
     r->next = MT_NOTHING_LEFT;
-    r->device.open = r->device.begun = 0;
+    forget(&r->device);
+    r->device.begun = 0;
     mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name,
                  "launches of several streams take turns: this needs a regular file, not a FIFO or pipe");
     return -1;
@@ -257,32 +351,44 @@ static uint64_t sum(const struct mt_access_run *runs, size_t count)
     return n;
 }
 
-/* Runs of the open chunk. 1; 0: it is through; -1 with *err. */
-static int take(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes, size_t capacity,
-                struct mt_run_batch *b, struct mt_error *err)
+/* The block under way, of which something is left. 0; -1 with *err: the chunk is damaged, and over. */
+static int next_block(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    if (d->block && (d->at < d->block->count))
+        return 0;
+    mt_block_put(d->block);
+    d->at = 0;
+    if ((d->block = mt_queue_take(d->queue, err)))
+        return 0;
+    mt_queue_drop(d->queue);
+    d->open = 0;
+    if (d->head.flags & MT_MTC_END) /* it has an end, and what it lacks is said here */
+        d->begun = 0;
+    return -1;
+}
+
+/* Runs of the open chunk, at most `most`. 1; 0: it is through; -1 with *err. */
+static int take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
     if (!d->begun && begin(r, err) != 0)
         return -1; /* if it is only the name, the runs come with the next call */
     d->end = d->offset + sizeof d->head + d->head.stored_bytes;
-    int bad = mt_device_decode_next(&d->decoder, runs, lanes, capacity, &b->count);
-    int through = !bad && d->decoder.tokens.at == d->decoder.tokens.end;
-    if (bad || (through && (d->decoder.accesses != d->head.items || !mt_device_decode_done(&d->decoder)))) {
-        d->open = 0;
-        if (d->head.flags & MT_MTC_END) /* it has an end, and what it lacks is said here */
-            d->begun = 0;
-        if (bad && !d->decoder.why)
-            return memory(r, err);
-        mt_error_set(err, MT_E_CORRUPT, 0, d->offset, r->window.name, "a chunk %s",
-                     bad ? d->decoder.why : "has other accesses than its head says");
+    if (next_block(r, err) != 0)
         return -1;
-    }
+    size_t left = d->block->count - d->at;
+    b->runs = d->block->runs + d->at;
+    b->count = left < most ? left : most;
+    b->accesses = b->count == d->block->count ? d->block->accesses : sum(b->runs, b->count);
+    d->at += b->count;
+    int through = d->block->last && d->at == d->block->count;
+    if (through)
+        mt_queue_drop(d->queue);
     d->open = !through;
     b->flags = (d->fresh ? MT_BATCH_BEGIN : 0) | (through && d->head.flags & MT_MTC_END ? MT_BATCH_END : 0);
     d->begun = !(b->flags & MT_BATCH_END);
     d->fresh = 0;
-    b->runs = runs;
-    b->accesses = sum(runs, b->count);
     b->kernel = d->kernel;
     b->seq = d->seq;
     b->stream = MT_MTC_KEY_STREAM(d->head.key);
@@ -290,8 +396,7 @@ static int take(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *
     return b->count || b->flags;
 }
 
-int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes, size_t capacity,
-                   struct mt_run_batch *b, struct mt_error *err)
+static int next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
     memset(b, 0, sizeof *b);
@@ -310,17 +415,37 @@ int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_
         if (d->begun && d->seq != d->head.first)
             return r->window.regular || d->stream == MT_MTC_KEY_STREAM(d->head.key) ? without_end(r, err)
                                                                                     : mixed(r, err);
-        if ((rc = take(r, runs, lanes, capacity, b, err)) != 0)
+        if ((rc = take(r, most, b, err)) != 0)
             return rc;
     }
 }
 
 int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, struct mt_error *err)
 {
-    struct mt_device_state *d = &r->device;
-    if (!d->runs)
-        d->runs = malloc(BATCH * sizeof *d->runs);
-    if (!d->lanes)
-        d->lanes = malloc(BATCH * MT_MTC_MAX_LANES * sizeof *d->lanes);
-    return d->runs && d->lanes ? mt_device_fill(r, d->runs, d->lanes, BATCH, batch, err) : memory(r, err);
+    return next(r, MT_BLOCK_RUNS, batch, err);
+}
+
+int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes, size_t capacity,
+                   struct mt_run_batch *b, struct mt_error *err)
+{
+    int rc = next(r, capacity, b, err);
+    for (size_t i = 0; rc > 0 && i < b->count; i++) {
+        runs[i] = b->runs[i];
+        if (!runs[i].addresses)
+            continue;
+        memcpy(lanes, runs[i].addresses, runs[i].count * sizeof *lanes);
+        runs[i].addresses = lanes;
+        lanes += runs[i].count;
+    }
+    b->runs = runs;
+    return rc;
+}
+
+struct mt_run_block *mt_device_keep(struct mt_host_reader *r)
+{
+    struct mt_run_block *b = r->device.block;
+    if (b && r->device.at < b->count)
+        return NULL;
+    r->device.block = NULL;
+    return b;
 }

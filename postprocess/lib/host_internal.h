@@ -8,7 +8,9 @@
  *   host_stream.c  chunks of one thread after each other
  *   host_order.c   chunks of several threads in one order
  *   host_reader.c  the public functions
- *   device_decode.c, device_reader.c   device chunks */
+ *   device_decode.c  payload of a device chunk -> runs
+ *   decoders.c       device chunks decoded by several threads
+ *   device_reader.c  launches and their chunks */
 #ifndef MT_LIB_HOST_INTERNAL_H
 #define MT_LIB_HOST_INTERNAL_H
 #include "device_decode.h"
@@ -50,6 +52,9 @@ void mt_window_close(struct mt_window *w);
  * FIFO forgets what is before `offset`. NULL with *err (MT_E_SYSTEM, MT_E_STOPPED). */
 const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t n, size_t *got,
                                    struct mt_error *err);
+
+/* Of a FIFO: has the whole chunk at `offset` come? Does not wait. */
+int mt_window_has_chunk(struct mt_window *w, uint64_t offset);
 
 /* ---- chunks ---- */
 
@@ -188,27 +193,36 @@ struct mt_device_state {
     struct mt_map32 kernels; /* id -> position in the companion's */
     size_t kernels_taken;
     struct mt_intern unnamed; /* names for kernels that no line names */
-    struct mt_plain plain;
-    struct mt_device_decoder decoder;
+    /* decoders.h */
+    unsigned threads;
+    struct mt_decoders *decoders;
+    int own_decoders;
+    struct mt_chunk_queue *queue;
+    size_t fetched;             /* position in `chunks`: these are in the queue */
+    struct mt_run_block *block; /* under way: `at` of its runs were handed out */
+    size_t at;
     struct mt_mtc_chunk head;
     uint64_t offset;
-    int open;  /* a chunk is under way */
+    int open;  /* a chunk is under way: the head of the queue */
     int begun; /* a launch is under way: of this number, in this stream */
     int fresh; /* and nothing of it was handed out */
     uint32_t stream;
     uint64_t seq, end; /* end: of its last chunk, so far */
     const char *kernel;
-    struct mt_access_run *runs; /* of mt_device_next */
-    uint64_t *lanes;
 };
 /* Lists launches and chunks of a regular file, after its meta chunks. 0, or -1 without memory. */
 int mt_device_list(struct mt_host_reader *r);
-/* Starts the chunk. 0, or -1 with *err: it is damaged, or no memory. */
-int mt_device_start(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
-                    const unsigned char *stored, struct mt_error *err);
+/* The reader's chunks are decoded by threads that several readers have. Before the first batch; they must
+ * outlive the reader. */
+void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads);
 void mt_device_free(struct mt_device_state *d);
-/* host_reader.c: the next chunk of a FIFO. 1: one was taken, *type says which; 0: the end; -1 with *err. */
-int mt_container_next_live(struct mt_host_reader *r, unsigned *type, struct mt_error *err);
+/* host_reader.c: the next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
+ * the end; -1 with *err. */
+int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
+                           const unsigned char **stored, struct mt_error *err);
+/* Takes the lines of a meta chunk. Damage in it is *err with -1. */
+int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
+                           const unsigned char *stored, struct mt_error *err);
 /* Takes over `w`, which is at its beginning; closes it on failure. */
 struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
 

@@ -48,9 +48,8 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
     return 0;
 }
 
-/* Takes the lines of a meta chunk. Damage in it is *err with -1. */
-static int take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
-                     const unsigned char *stored, struct mt_error *err)
+int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
+                           const unsigned char *stored, struct mt_error *err)
 {
     struct mt_plain plain = {0};
     int rc = mt_chunk_unpack(&plain, r->window.name, offset, head, stored, err);
@@ -71,7 +70,7 @@ static int load_meta(struct mt_host_reader *r, struct mt_error *err)
             continue;
         enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &head, &stored, err);
         int rc = state == MT_CHUNK_WHOLE && head.type == MT_MTC_META
-                     ? take_meta(r, e->offset, &head, stored, err)
+                     ? mt_container_take_meta(r, e->offset, &head, stored, err)
                      : -1;
         if (rc == 0)
             continue;
@@ -166,30 +165,22 @@ int mt_host_stopped(struct mt_host_reader *r, struct mt_error *err)
 
 /* ---- file order ---- */
 
-int mt_container_next_live(struct mt_host_reader *r, unsigned *type, struct mt_error *err)
+int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
+                           const unsigned char **stored, struct mt_error *err)
 {
-    struct mt_mtc_chunk head;
-    const unsigned char *stored;
-    uint64_t at = r->next;
+    uint64_t at = *offset = r->next;
     struct mt_error ignored;
     int found;
     if (at == MT_NOTHING_LEFT)
         return 0;
-    enum mt_chunk_state state = mt_chunk_at(&r->window, at, &head, &stored, err);
-    switch (state) {
+    switch (mt_chunk_at(&r->window, at, head, stored, err)) {
     case MT_CHUNK_END:
-        mt_meta_settle(&r->meta);
         return 0;
     case MT_CHUNK_SYSTEM:
         return -1;
     case MT_CHUNK_WHOLE:
-        r->next = r->done = mt_chunk_end(at, &head);
-        *type = head.type;
-        if (head.type == MT_MTC_HOST)
-            return mt_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
-        if (head.type == MT_MTC_DEVICE)
-            return mt_device_start(r, at, &head, stored, err) == 0 ? 1 : -1;
-        return head.type != MT_MTC_META || take_meta(r, at, &head, stored, err) == 0 ? 1 : -1;
+        r->next = mt_chunk_end(at, head);
+        return 1;
     default:
         found = mt_chunk_resync(&r->window, &r->next, 0, &ignored);
         if (found > 0)
@@ -202,6 +193,23 @@ int mt_container_next_live(struct mt_host_reader *r, unsigned *type, struct mt_e
     }
 }
 
+/* Takes the next chunk of a FIFO. Those of kernels are another's business. As mt_container_next_live. */
+static int take_live(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_mtc_chunk head;
+    const unsigned char *stored;
+    uint64_t at;
+    int rc = mt_container_next_live(r, &at, &head, &stored, err);
+    if (rc == 0)
+        mt_meta_settle(&r->meta);
+    if (rc <= 0)
+        return rc;
+    r->done = r->next;
+    if (head.type == MT_MTC_HOST)
+        return mt_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
+    return head.type != MT_MTC_META || mt_container_take_meta(r, at, &head, stored, err) == 0 ? 1 : -1;
+}
+
 static int next_by_file(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err)
 {
     for (;;) {
@@ -209,8 +217,7 @@ static int next_by_file(struct mt_host_reader *r, struct mt_host_item *item, str
         if (rc)
             return rc;
         if (!r->window.regular) {
-            unsigned type;
-            if ((rc = mt_container_next_live(r, &type, err)) <= 0)
+            if ((rc = take_live(r, err)) <= 0)
                 return rc;
             continue;
         }

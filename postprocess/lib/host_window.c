@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "host_internal.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +95,16 @@ static int read_more(struct mt_window *w, size_t wanted, struct mt_error *err)
     }
 }
 
+/* What is before `offset`, as far as it is there. */
+static void forget(struct mt_window *w, uint64_t offset)
+{
+    size_t drop = offset - w->base < w->length ? (size_t)(offset - w->base) : w->length;
+    if (drop)
+        memmove(w->buffer, w->buffer + drop, w->length - drop);
+    w->length -= drop;
+    w->base += drop;
+}
+
 const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t n, size_t *got,
                                    struct mt_error *err)
 {
@@ -103,12 +114,8 @@ const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t 
         if (offset < w->base || offset > w->base + w->length)
             w->length = 0, w->base = offset;
     }
-    if (offset > w->base) { /* a FIFO is never asked for what it has not got yet, except to skip */
-        size_t drop = offset - w->base < w->length ? (size_t)(offset - w->base) : w->length;
-        memmove(w->buffer, w->buffer + drop, w->length - drop);
-        w->length -= drop;
-        w->base += drop;
-    }
+    if (offset > w->base) /* a FIFO is never asked for what it has not got yet, except to skip */
+        forget(w, offset);
     while (w->base < offset || w->length < n) {
         /* The room of a FIFO's window grows with what has come, not with what a head promises. */
         size_t want = w->regular || n < 2 * w->length ? n : 2 * w->length;
@@ -121,13 +128,35 @@ const unsigned char *mt_window_get(struct mt_window *w, uint64_t offset, size_t 
             w->eof = 1;
             break;
         }
-        if (w->base < offset) {
-            size_t drop = offset - w->base < w->length ? (size_t)(offset - w->base) : w->length;
-            memmove(w->buffer, w->buffer + drop, w->length - drop);
-            w->length -= drop;
-            w->base += drop;
-        }
+        if (w->base < offset)
+            forget(w, offset);
     }
     *got = w->base == offset ? (w->length < n ? w->length : n) : 0;
     return w->buffer ? w->buffer : (const unsigned char *)"";
+}
+
+/* Bytes of [offset, offset + n) that have come, reading those that need not be waited for. */
+static size_t arrived(struct mt_window *w, uint64_t offset, size_t n)
+{
+    struct mt_error ignored; /* who reads on finds it again */
+    forget(w, offset);
+    while (w->base == offset && w->length < n && !w->eof) {
+        struct pollfd p = {.fd = w->fd, .events = POLLIN};
+        if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLIN))
+            break;
+        size_t want = n < 2 * w->length ? n : 2 * w->length;
+        if (grow(w, want < AHEAD ? AHEAD : want, &ignored) != 0 || read_more(w, want, &ignored) <= 0)
+            break;
+    }
+    return w->base == offset ? w->length : 0;
+}
+
+int mt_window_has_chunk(struct mt_window *w, uint64_t offset)
+{
+    struct mt_mtc_chunk head;
+    if (arrived(w, offset, sizeof head) < sizeof head)
+        return 0;
+    memcpy(&head, w->buffer, sizeof head);
+    return head.magic == MT_MTC_CHUNK_MAGIC && head.stored_bytes <= MT_MTC_MAX_PLAIN &&
+           arrived(w, offset, sizeof head + head.stored_bytes) >= sizeof head + head.stored_bytes;
 }

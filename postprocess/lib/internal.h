@@ -71,8 +71,10 @@ struct mt_input {
     struct mt_host_reader *host; /* a container: no raw trace, no companion file */
     int merged;                  /* its accesses are handed out */
     struct mt_host_reader
-        *container; /* a container of kernels' accesses: no raw trace; companion is its own */
-    int unknown;    /* live: whether it is raw or a container shows at its first byte */
+        *container;               /* a container of kernels' accesses: no raw trace; companion is its own */
+    struct mt_decoders *decoders; /* NULL, or threads for the chunks of `container`: so many */
+    unsigned threads;
+    int unknown;                       /* live: whether it is raw or a container shows at its first byte */
     const struct mt_launch_ends *ends; /* skip records, in the first pass */
     /* per pass */
     struct mt_reader *reader;
@@ -127,6 +129,7 @@ struct mt_merge {
     size_t ninputs;
     int ordered;                  /* launches by seq; else by input */
     int hosts;                    /* containers are read along */
+    struct mt_decoders *decoders; /* of all containers */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
     struct mt_feed *feed; /* NULL, or where all of this comes from (feed.c) */
@@ -146,12 +149,17 @@ struct mt_merge {
     int again; /* a further pass: it finds the same damage, which is told once */
 };
 int mt_merge_start(struct mt_merge *m, struct mt_error *err); /* (re)opens the readers at the beginning */
-/* As mt_source_next, records into `room`. Containers give runs if there is room for `capacity` of them, else
- * NULL; raw traces always give records. */
+/* As mt_source_next, records into `room`. Containers give runs if `runs` is not NULL: blocks of their own
+ * (mt_device_keep); raw traces always give records. */
 int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_access_run *runs, size_t capacity,
                   struct mt_item *item, struct mt_error *err);
 /* device_reader.c. The seq of the next launch, MT_SEQ_NONE if it is not known. */
 uint64_t mt_device_peek(const struct mt_host_reader *r);
+/* The runs that were handed out last become the caller's, who gives them back with mt_block_put, from any
+ * thread, before the reader is closed. NULL if there are none. */
+struct mt_run_block;
+struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
+void mt_block_put(struct mt_run_block *b);
 /* device_input.c. The next runs of a container, as runs or records. As mt_device_next; *accesses of the item.
  */
 int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,

@@ -9,6 +9,7 @@ struct slot {
     struct mt_item item;
     struct mt_raw_record *room;
     struct mt_access_run *runs; /* SLOT_RECORDS of them, or NULL: not asked for */
+    struct mt_run_block *block; /* of a container, which its item shows */
     int rc;                     /* of mt_merge_next */
 };
 
@@ -26,6 +27,14 @@ struct mt_ahead {
     struct mt_raw_record *rooms;
     struct mt_access_run *run_rooms;
 };
+
+/* Runs of a container stay where they were decoded until the consumer is done with them. */
+static void keep(const struct mt_merge *m, struct slot *s)
+{
+    struct mt_host_reader *r =
+        s->rc > 0 && s->item.kind == MT_ITEM_RUNS ? m->inputs[s->item.input].container : NULL;
+    s->block = r ? mt_device_keep(r) : NULL;
+}
 
 /* A batch of records becomes one of runs. */
 static void put_together(struct slot *s)
@@ -52,6 +61,7 @@ static void *reader_thread(void *arg)
         if (quit)
             break;
         rc = s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
+        keep(a->merge, s);
         if (a->merges)
             put_together(s);
         pthread_mutex_lock(&a->lock);
@@ -109,6 +119,8 @@ struct mt_ahead *mt_ahead_start(struct mt_merge *m, unsigned flags, struct mt_er
 
 int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err)
 {
+    if (a->holding)
+        mt_block_put(a->slots[a->tail % SLOTS].block);
     pthread_mutex_lock(&a->lock);
     if (a->holding) {
         a->tail++;
@@ -137,6 +149,8 @@ void mt_ahead_stop(struct mt_ahead *a)
     pthread_cond_signal(&a->emptied);
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->thread, NULL);
+    for (; a->tail < a->head; a->tail++)
+        mt_block_put(a->slots[a->tail % SLOTS].block);
     pthread_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->filled);
     pthread_cond_destroy(&a->emptied);

@@ -1,6 +1,7 @@
 /* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "decoders.h"
 #include "feed.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,6 +166,13 @@ static void decide_order(struct mt_source *s)
     }
 }
 
+/* Threads decode for all inputs, but what each has in memory is bounded: with many, chunks ahead are few. */
+static unsigned share(unsigned threads, size_t inputs)
+{
+    size_t each = (threads + inputs - 1) / inputs;
+    return each > 2 ? (unsigned)each : 2;
+}
+
 struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const struct mt_source_options *o,
                                  struct mt_error *err)
 {
@@ -184,9 +192,15 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
     s->flags = o->flags;
     m->ninputs = npaths;
     m->stop = (struct mt_stop){o->stop, &s->halt};
+    if (o->threads > 1 && !(m->decoders = mt_decoders_new(o->threads))) {
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory");
+        goto fail;
+    }
     for (size_t i = 0; i < npaths; i++) {
         m->inputs[i].fd = -1;
         m->inputs[i].ends = o->ends ? &o->ends[i] : NULL;
+        m->inputs[i].decoders = m->decoders;
+        m->inputs[i].threads = m->decoders ? share(o->threads, npaths) : 1;
     }
     if (open_inputs(s, paths, o, err) != 0)
         goto fail;
@@ -327,6 +341,7 @@ void mt_source_close(struct mt_source *s)
     struct mt_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
+    mt_decoders_free(m->decoders);
     mt_feed_free(m->feed);
     for (size_t i = 0; i < m->nnotes; i++)
         free(m->notes[i]);

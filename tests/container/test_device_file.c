@@ -115,6 +115,8 @@ static void in_memory(const void *bytes, size_t n, char *path, int *fd)
     sprintf(path, "/proc/self/fd/%d", *fd);
 }
 
+static unsigned threads; /* now one decodes, now several */
+
 static void by_next(const char *path, struct seen *s)
 {
     struct mt_error err;
@@ -123,6 +125,8 @@ static void by_next(const char *path, struct seen *s)
     memset(s, 0, sizeof *s);
     if (!r)
         trouble(s, &err);
+    else
+        mt_host_reader_threads(r, 1 + threads++ % 3);
     for (int rc; r && (rc = mt_device_next(r, &b, &err)) != 0;)
         if (rc > 0)
             look(s, b.runs, b.count, b.flags);
@@ -135,7 +139,7 @@ static void by_source(const char *path, struct seen *s)
 {
     struct mt_error err;
     struct mt_item item;
-    struct mt_source_options o = {.flags = MT_SOURCE_RUNS | MT_SOURCE_HOST};
+    struct mt_source_options o = {.flags = MT_SOURCE_RUNS | MT_SOURCE_HOST, .threads = threads++ % 3};
     struct mt_source *source = mt_source_open(&path, 1, &o, &err);
     size_t n;
     memset(s, 0, sizeof *s);

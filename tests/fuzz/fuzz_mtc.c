@@ -51,24 +51,30 @@ static uint64_t of_runs(const struct mt_access_run *runs, size_t count)
     return n;
 }
 
-static void drain_device(const char *path)
+/* What comes out, in its order, as a number. */
+static uint64_t drain_device(const char *path, unsigned threads)
 {
     static struct mt_raw_record room[1 << 12];
     struct mt_error err;
     struct mt_run_batch b;
     struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
-    uint64_t accesses = 0, errors = 0;
+    uint64_t accesses = 0, errors = 0, seen = 0;
     size_t launches = 0;
+    if (r)
+        mt_host_reader_threads(r, threads);
     for (int rc; r && (rc = mt_device_next(r, &b, &err)) != 0 && errors < 10000;) {
         size_t run = 0;
         uint32_t lane = 0;
         errors += rc < 0;
+        seen = seen * 31 + (rc < 0 ? err.offset + strlen(err.message) : b.offset + b.accesses + b.flags);
         if (rc < 0 && (err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED || err.code == MT_E_INPUT))
             break;
         if (rc < 0)
             continue;
         if (of_runs(b.runs, b.count) != b.accesses)
             abort();
+        for (size_t i = 0; i < b.count; i++)
+            seen = seen * 31 + b.runs[i].base + b.runs[i].meta + b.runs[i].count;
         sum += strlen(b.kernel) + b.seq;
         for (int i = 0; i < 4 && run < b.count; i++)
             accesses += mt_records_from_runs(b.runs, b.count, &run, &lane, room, sizeof room / sizeof *room);
@@ -80,6 +86,7 @@ static void drain_device(const char *path)
         }
     sum += accesses;
     mt_host_reader_close(r);
+    return seen;
 }
 
 static void as_file(const void *data, size_t n)
@@ -92,7 +99,8 @@ static void as_file(const void *data, size_t n)
     drain(path, MT_HOST_BY_FILE);
     drain(path, MT_HOST_BY_SEQ);
     drain(path, MT_HOST_BY_TIME);
-    drain_device(path);
+    if (drain_device(path, 1) != drain_device(path, 3))
+        abort(); /* however many decode */
     close(fd);
     if (n > 60000 || pipe(pipes) != 0)
         return;
@@ -107,7 +115,7 @@ static void as_file(const void *data, size_t n)
     if (write(pipes[1], data, n) == (ssize_t)n) {
         close(pipes[1]);
         snprintf(path, sizeof path, "/proc/self/fd/%d", pipes[0]);
-        drain_device(path);
+        drain_device(path, 2);
     }
     close(pipes[0]);
 }
