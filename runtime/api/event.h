@@ -1,6 +1,7 @@
 /* Events, on both devices. */
 #ifndef MT_API_EVENT_H
 #define MT_API_EVENT_H
+#include "gpu.h"
 #include "stream.h"
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@ struct mt_event {
     cudaEvent_t handle;
     uint64_t id; /* in companions */
     unsigned flags;
+    struct mt_gpu_point point;      /* its last record, on the way that a GPU's records take */
     struct mt_mark *mark;           /* the CPU device: its last record; NULL: none yet */
     struct mt_shared_event *shared; /* cudaEventInterprocess: its state in all processes, or NULL */
     int shared_fd;                  /* of the process that made it; -1 in others */

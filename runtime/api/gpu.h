@@ -18,6 +18,14 @@ struct mt_gpu_launch {
     void *state; /* the GPU path's own */
 };
 
+/* What a wait of the program is for: launches of before it. */
+struct mt_gpu_point {
+    const struct mt_trace *trace; /* those of a stream that has it; NULL: of all streams of `device` */
+    const void *device;           /* NULL: of any */
+    cudaStream_t stream;
+    uint64_t launches; /* so many were issued before; 0: there is nothing to wait for */
+};
+
 /* A kernel of a graph that is ready to be launched: it has its own launch context as long as the graph is
  * there. */
 struct mt_gpu_node;
@@ -50,10 +58,12 @@ struct mt_gpu_ops {
                          cudaError_t status);
     /* Waits up to `ms` until a node's launches have ended. 1 when they have. */
     int (*node_idle)(struct mt_gpu_node *node, unsigned ms);
-    /* The program waited for a stream, or for the whole device (all = 1): records up to here must be in the
-     * files. error: what the wait returned; when the device has failed for good, what is under way is lost.
-     */
-    void (*synced)(cudaStream_t stream, int all, cudaError_t error);
+    /* Now, in the current device's stream with this trace (all = 1: in all of the device's). */
+    struct mt_gpu_point (*point)(cudaStream_t stream, const struct mt_trace *trace, int all);
+    /* The program has waited for this point: records up to it must be in the files. error: what the wait
+     * returned; when the device has failed for good, what is under way is lost. What was launched later, in
+     * other streams or on other devices may run for ever. */
+    void (*synced)(const struct mt_gpu_point *p, cudaError_t error);
     /* A stream is about to be destroyed. */
     void (*stream_ends)(cudaStream_t stream, struct mt_trace *trace);
     /* The current device is about to be reset: what was launched there ends first, and nothing of it is used

@@ -65,11 +65,19 @@ cudaError_t REC(cudaProfilerStop)(void)
 
 /* ---- synchronisation ---- */
 
-static cudaError_t synced(cudaError_t e, const char *what, int64_t id, cudaStream_t stream, int all)
+/* Taken before the wait: what other threads launch meanwhile is not waited for. */
+static struct mt_gpu_point point(cudaStream_t stream, int all)
+{
+    struct mt_stream *s = all || !mt_device_gpu_path() ? NULL : mt_stream_get(stream);
+    const struct mt_trace *trace = s ? __atomic_load_n(&s->trace, __ATOMIC_ACQUIRE) : NULL;
+    return mt_device_gpu_path() && mt_gpu() ? mt_gpu()->point(stream, trace, all) : (struct mt_gpu_point){0};
+}
+
+static cudaError_t synced(cudaError_t e, const char *what, int64_t id, const struct mt_gpu_point *p)
 {
     mt_host_site_take();
     if (mt_device_gpu_path() && mt_gpu())
-        mt_gpu()->synced(stream, all, e);
+        mt_gpu()->synced(p, e);
     if (e)
         return e;
     mt_event_sync(what, id);
@@ -80,18 +88,21 @@ static cudaError_t synced(cudaError_t e, const char *what, int64_t id, cudaStrea
 
 cudaError_t REC(cudaDeviceSynchronize)(void)
 {
-    return synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, NULL, 1);
+    struct mt_gpu_point p = point(NULL, 1);
+    return synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, &p);
 }
 
 cudaError_t REC(cudaStreamSynchronize)(cudaStream_t stream)
 {
-    return synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), stream, 0);
+    struct mt_gpu_point p = point(stream, 0);
+    return synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), &p);
 }
 
 cudaError_t REC(cudaEventSynchronize)(cudaEvent_t event)
 {
     struct mt_event *e = mt_event_get(event);
-    return synced(MT_NEXT(cudaEventSynchronize)(event), "event", e ? (int64_t)e->id : -1, NULL, 1);
+    struct mt_gpu_point p = e ? e->point : (struct mt_gpu_point){0};
+    return synced(MT_NEXT(cudaEventSynchronize)(event), "event", e ? (int64_t)e->id : -1, &p);
 }
 
 /* ---- events ---- */
@@ -133,13 +144,22 @@ static cudaError_t note(cudaError_t e, const char *op, cudaEvent_t event, cudaSt
     return e;
 }
 
+static void set_point(cudaEvent_t event, cudaStream_t stream)
+{
+    struct mt_event *e = mt_device_gpu_path() ? mt_event_get(event) : NULL;
+    if (e)
+        e->point = point(stream, 0);
+}
+
 cudaError_t REC(cudaEventRecord)(cudaEvent_t event, cudaStream_t stream)
 {
+    set_point(event, stream);
     return note(MT_NEXT(cudaEventRecord)(event, stream), "record", event, stream);
 }
 
 cudaError_t REC(cudaEventRecordWithFlags)(cudaEvent_t event, cudaStream_t stream, unsigned flags)
 {
+    set_point(event, stream);
     return note(MT_NEXT(cudaEventRecordWithFlags)(event, stream, flags), "record", event, stream);
 }
 

@@ -14,6 +14,7 @@ MT_FORK_TABLE(streams);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static struct mt_stream *legacy;
+static struct mt_stream *_Atomic legacy_of[MT_DEVICES_MAX]; /* GPUs but the first: each has one of its own */
 static _Thread_local struct mt_stream *own;
 static _Atomic uint64_t next_id = 1;
 
@@ -44,11 +45,27 @@ struct mt_stream *mt_stream_legacy(void)
     return legacy;
 }
 
+static struct mt_stream *of_current_device(void)
+{
+    struct mt_stream *s, *none = NULL;
+    int device = 0;
+    if (!mt_device_is_gpu() || MT_NEXT(cudaGetDevice)(&device) || device <= 0 || device >= MT_DEVICES_MAX)
+        return legacy;
+    if ((s = legacy_of[device]))
+        return s;
+    if (!(s = mt_stream_add(NULL, 0, 0)))
+        return legacy;
+    if (atomic_compare_exchange_strong(&legacy_of[device], &none, s))
+        return s;
+    mt_stream_remove(s); /* another thread was faster */
+    return none;
+}
+
 struct mt_stream *mt_stream_get(cudaStream_t handle)
 {
     pthread_once(&once, first);
     if (handle == cudaStreamLegacy || (!handle && !mt_per_thread()))
-        return legacy;
+        return of_current_device();
     if (handle && handle != cudaStreamPerThread)
         return mt_map_get(&streams, handle);
     if (!own) {

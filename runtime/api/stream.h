@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include "common/trace.h"
 
+#define MT_DEVICES_MAX 64
+
 struct mt_op;
 struct mt_capture;
 struct mt_stream {
@@ -27,8 +29,9 @@ struct mt_stream {
     cudaStreamAttrValue attribute[16]; /* hints: kept, not acted upon; by cudaStreamAttrID */
 };
 
-/* The stream behind a handle of this thread: NULL and cudaStreamLegacy are the legacy default stream (or, in
- * per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL: no such stream. */
+/* The stream behind a handle of this thread: NULL and cudaStreamLegacy are the current device's legacy
+ * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL: no such
+ * stream. */
 struct mt_stream *mt_stream_get(cudaStream_t handle);
 /* The legacy default stream. */
 struct mt_stream *mt_stream_legacy(void);

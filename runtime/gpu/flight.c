@@ -350,7 +350,16 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
 int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter)
 {
     return (!filter->trace || filter->trace == f->queue->trace) &&
-           (!filter->stream || *filter->stream == f->launch.stream);
+           (!filter->device || filter->device == f->device) &&
+           (!filter->before || f->number < filter->before);
+}
+
+uint64_t mt_flight_issued_so_far(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = issued;
+    pthread_mutex_unlock(&lock);
+    return n;
 }
 
 static unsigned count(const struct mt_flight_filter *filter, uint64_t before)

@@ -61,11 +61,14 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
 /* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how
  * many. */
 unsigned mt_flight_settle(void (*done)(struct mt_flight *f));
-/* Which launches are meant: NULL means any. */
+/* Which launches are meant: NULL means any, and so does before = 0. */
 struct mt_flight_filter {
     const struct mt_trace *trace;
-    const cudaStream_t *stream;
+    const struct mt_gpu_device *device;
+    uint64_t before; /* those issued earlier, by their number */
 };
+/* How many launches there were so far. */
+uint64_t mt_flight_issued_so_far(void);
 int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter);
 unsigned mt_flight_count(const struct mt_flight_filter *filter);
 /* Waits until those that are under way now have left, or `ms` have passed; returns how many of them are left.

@@ -258,23 +258,22 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
 
 struct verdict {
     const struct mt_flight_filter *filter;
-    const struct mt_gpu_device *device; /* only its launches; NULL: of all devices */
     cudaError_t status;
 };
 
 static void give_up(struct mt_flight *f, void *data)
 {
     struct verdict *v = data;
-    if (!mt_flight_matches(f, v->filter) || (v->device && f->device != v->device))
+    if (!mt_flight_matches(f, v->filter))
         return;
     f->gone = 1;
     f->status = (int)v->status;
 }
 
 /* They will never end: what is there is all. */
-static void end(const struct mt_flight_filter *filter, const struct mt_gpu_device *device, cudaError_t e)
+static void end(const struct mt_flight_filter *filter, cudaError_t e)
 {
-    struct verdict v = {filter, device, e};
+    struct verdict v = {filter, e};
     mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
               mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
     mt_flight_each(give_up, &v);
@@ -282,13 +281,13 @@ static void end(const struct mt_flight_filter *filter, const struct mt_gpu_devic
 }
 
 /* What is wrong with the device, if anything. The program's error state stays as it is. */
-static cudaError_t ask(const struct mt_flight_filter *filter)
+static cudaError_t ask(cudaStream_t stream)
 {
     const struct mt_cuda *cu = mt_cuda();
     if (!cu)
         return cudaErrorInitializationError;
     int clean = cu->PeekAtLastError() == cudaSuccess;
-    cudaError_t e = cu->StreamQuery(filter->stream ? *filter->stream : cudaStreamLegacy);
+    cudaError_t e = cu->StreamQuery(stream);
     if (e && clean)
         cu->GetLastError();
     return e == cudaErrorNotReady ? cudaSuccess : e;
@@ -297,7 +296,7 @@ static cudaError_t ask(const struct mt_flight_filter *filter)
 /* Waits until the launches of a filter have ended. A device that has failed will never end them; nor is there
  * hope when the reader turns and turns and nothing comes. (A reader that does not turn is writing to a FIFO
  * that nobody reads: that is waited for.) */
-static void wait_for(const struct mt_flight_filter *filter, int may_ask, unsigned patience)
+static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *stream, unsigned patience)
 {
     uint64_t seen = progress, turn = rounds;
     unsigned quiet = 0;
@@ -306,11 +305,11 @@ static void wait_for(const struct mt_flight_filter *filter, int may_ask, unsigne
         quiet = now != seen ? 0 : turns > turn + 1 ? quiet + 1 : quiet;
         seen = now;
         turn = turns;
-        cudaError_t e = may_ask ? ask(filter) : cudaSuccess;
+        cudaError_t e = stream ? ask(*stream) : cudaSuccess;
         if (!e && quiet >= patience)
             e = cudaErrorTimeout;
         if (e) {
-            end(filter, NULL, e);
+            end(filter, e);
             return;
         }
     }
@@ -337,58 +336,67 @@ static int is_for_good(cudaError_t e)
 }
 
 /* The program may end at once now: what had arrived is written before it hears of the failure. A wait for all
- * is a wait for the current device; an event may be another's. */
-static void failed(const struct mt_flight_filter *filter, cudaError_t e)
+ * may have heard of another device. */
+static void failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
-    const struct mt_gpu_device *device = filter->stream ? NULL : mt_gpu_device();
-    if (is_for_good(e) && (filter->stream || ask(filter)) && mt_flight_wait(filter, STALL_MS))
-        end(filter, device, e);
+    if (is_for_good(e) && (p->trace || ask(p->stream)) && mt_flight_wait(filter, STALL_MS))
+        end(filter, e);
 }
 
-static void synced(cudaStream_t stream, int all, cudaError_t error)
+static struct mt_gpu_point point(cudaStream_t stream, const struct mt_trace *trace, int all)
 {
-    cudaStream_t s = plain(stream);
-    struct mt_flight_filter filter = {NULL, all ? NULL : &s};
-    if (!mt_flight_count(&filter))
+    struct mt_gpu_point p = {.stream = plain(all ? NULL : stream), .trace = all ? NULL : trace};
+    int any = p.stream == cudaStreamLegacy || p.stream == cudaStreamPerThread;
+    p.device = any ? mt_gpu_device_in_use() : NULL; /* else the stream says it */
+    p.launches = (all || trace) && (p.device || !any) ? mt_flight_issued_so_far() : 0;
+    return p;
+}
+
+static void synced(const struct mt_gpu_point *p, cudaError_t error)
+{
+    struct mt_flight_filter filter = {p->trace, p->device, p->launches};
+    if (!p->launches || !mt_flight_count(&filter))
         return;
     if (error)
-        failed(&filter, error);
+        failed(p, &filter, error);
     else
-        wait_for(&filter, 1, PATIENCE_SYNCED);
+        wait_for(&filter, &p->stream, PATIENCE_SYNCED);
 }
 
 static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
 {
     const struct mt_cuda *cu = mt_cuda();
-    struct mt_flight_filter filter = {trace, NULL};
+    struct mt_flight_filter filter = {.trace = trace};
+    cudaStream_t s = plain(stream);
     if (!trace)
         return;
     if (cu && mt_flight_count(&filter))
-        cu->StreamSynchronize(plain(stream)); /* destroying it would let its work go on without us */
-    wait_for(&filter, 1, PATIENCE_SYNCED);
+        cu->StreamSynchronize(s); /* destroying it would let its work go on without us */
+    wait_for(&filter, &s, PATIENCE_SYNCED);
     mt_queue_forget(trace);
 }
 
 static void reset(void)
 {
     const struct mt_cuda *cu = mt_cuda();
-    struct mt_flight_filter any = {NULL, NULL};
     struct mt_gpu_device *d = mt_gpu_device_in_use();
+    struct mt_flight_filter its = {.device = d};
+    cudaStream_t legacy = cudaStreamLegacy;
     if (!d)
         return;
     cudaError_t e = cu->DeviceSynchronize();
-    if (mt_flight_count(&any) && e)
-        end(&any, d, e);
-    else if (mt_flight_count(&any))
-        wait_for(&any, 1, PATIENCE_SYNCED);
+    if (mt_flight_count(&its) && e)
+        end(&its, e);
+    else if (mt_flight_count(&its))
+        wait_for(&its, &legacy, PATIENCE_SYNCED);
     mt_gpu_retire(d);
 }
 
 static void finish(void)
 {
-    struct mt_flight_filter any = {NULL, NULL};
+    struct mt_flight_filter any = {NULL, NULL, 0};
     if (mt_flight_count(&any))
-        wait_for(&any, 0, PATIENCE_EXIT);
+        wait_for(&any, NULL, PATIENCE_EXIT);
 }
 
 static void start(void)
@@ -416,6 +424,7 @@ static const struct mt_gpu_ops ops = {
     .node_idle = mt_gpu_node_idle,
     .graph_launch = graph_launch,
     .graph_issued = graph_issued,
+    .point = point,
     .synced = synced,
     .stream_ends = stream_ends,
     .reset = reset,

@@ -2,6 +2,10 @@
 way, in each thread's order, however small the rings."""
 import json
 import os
+import resource
+import signal
+import subprocess
+import time
 from collections import Counter
 
 from world import case, holds, same
@@ -164,3 +168,104 @@ def channel_graphs(world):
             whole(result, stream)
             same("kernels", [launch.kernel for launch in result.trace(stream)], launches[stream])
             same("records", contents(result, stream), contents(plain, stream))
+
+
+def launches_app(world):
+    return world.compile(os.path.join(world.src, "channel_launches.cu"), "-O2")
+
+
+def in_arrays(launch, place, sizes):
+    """How often each type and size in the allocations of these numbers; others are those of the library's barrier."""
+    return dict(Counter((place(address)[0], kind, size) for _, kind, size, address, _ in launch.records() if place(address)[0] in sizes))
+
+
+@case("channel.together")
+def channel_together(world):
+    """CTAs that wait for one another, cooperative launches by every entry point: they all are there at once, and the rings do
+    not stop them."""
+    app = launches_app(world)
+    for more in (WARP, {**WARP, "MEMTRACE_RING_SLOTS": "32K"}):
+        result = world.run_ok([app, "together"], **more)
+        same("words", (result.out, result.err), ("passed\n", ""))
+        whole(result)
+        place, meta = relative(result.companion()), result.companion()
+        same("launches", [(e["kernel"], e["cooperative"]) for e in meta.all("launch")], [("together", True)] * 3)
+        for launch in result.trace():
+            same("records", in_arrays(launch, place, (0, 1)), {(0, "store", 4): 192, (0, "load", 4): 192, (1, "store", 4): 192})
+
+
+@case("channel.attributes")
+def channel_attributes(world):
+    app = launches_app(world)
+    for more in ({}, WARP):
+        result = world.run_ok([app, "attributes"], **more)
+        same("words", result.out, "clusters: cudaErrorNotSupported, passed\n")
+        holds("clusters are told of", "cluster" in result.err)
+        whole(result)
+        same("records", [launch.ctas() for launch in result.trace()],
+             [{(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(3)}] * 4)
+
+
+@case("channel.beside")
+def channel_beside(world):
+    """A kernel that runs until the host says so does not hold up a host that waits for something else."""
+    begin = time.monotonic()
+    result = world.run_ok([launches_app(world), "beside"], MEMTRACE_CPU_THREADS=2, timeout=120, **WARP)
+    same("words", (result.out, result.err), ("passed\n", ""))
+    holds("nobody gave up", time.monotonic() - begin < 60)
+    kernels = {}
+    for stream in result.streams():
+        whole(result, stream)
+        for launch in result.trace(stream):
+            kernels.setdefault(launch.kernel, []).append(launch.ctas())
+    adds = {(0, 0, 0): {("load", 4): 32, ("store", 4): 32}}
+    same("records", kernels, {"add": [adds, adds], "until": [{(0, 0, 0): {("store", 4): 64}}]})
+
+
+@case("channel.ended")
+def channel_ended(world):
+    """A program that is killed, or ended by Ctrl-C, while a kernel runs: what its trace has is good, and it is not complete."""
+    app = launches_app(world)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        folder = world.folder("ended")
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+        env.update(WARP, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_CPU_THREADS="2")
+        process = subprocess.Popen([app, "spin"], stdout=subprocess.PIPE, text=True, env=env, preexec_fn=default_signals)
+        try:
+            same("first line", process.stdout.readline(), "ready\n")
+            process.send_signal(number)
+            same("end", process.wait(60), -number)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        comm = world.extract([os.path.join(folder, "MemTrace-pipe-0")], code=3)
+        same("complete", comm["complete"], False)
+        same("kernels", set(comm["KDV"]), {"spin"})
+
+
+def default_signals():
+    """Whoever runs tests in the background ignores Ctrl-C."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@case("channel.full")
+def channel_full(world):
+    """No more room for the traces (a limit on file size stands for a full disk): the kernels go on, the user is told, and what
+    is there is whole as far as it goes."""
+    app, limit = world.compile(world.example("histogram"), "-O2"), 1 << 16
+    untraced = world.run_ok(app, traced=False)
+    for form, name in (("raw", "MemTrace-pipe-0"), ("compact", "MemTrace-pipe-0.mtc")):
+        folder = world.folder(form)
+
+        def little_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        process = subprocess.run([app], capture_output=True, text=True, preexec_fn=little_room, timeout=300,
+                                 env=dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT=form, MEMTRACE_LEVEL="0", **WARP))
+        same(f"{form}: exit code and output", (process.returncode, process.stdout), (0, untraced.out))
+        holds(f"{form}: the user is told: {process.stderr!r}", name in process.stderr)
+        holds(f"{form}: no more than there was room", os.path.getsize(os.path.join(folder, name)) <= limit)
+        done = subprocess.run([world.tool("mt-extract"), os.path.join(folder, name)], capture_output=True, text=True, timeout=300)
+        same(f"{form}: mt-extract", (done.returncode, json.loads(done.stdout)["complete"]), (3, False))

@@ -104,9 +104,15 @@ void fake_stream_free(struct fake_stream *s)
 
 /* ---- functions ---------------------------------------------------------------------------------- */
 
+static _Thread_local int current;
 static cudaError_t get_device(int *d)
 {
-    *d = 0;
+    *d = current;
+    return cudaSuccess;
+}
+static cudaError_t set_device(int d)
+{
+    current = d;
     return cudaSuccess;
 }
 static cudaError_t attribute(int *value, enum cudaDeviceAttr a, int device)
@@ -248,6 +254,7 @@ const struct mt_cuda *mt_cuda(void)
 {
     static const struct mt_cuda table = {
         .GetDevice = get_device,
+        .SetDevice = set_device,
         .DeviceGetAttribute = attribute,
         .HostAlloc = host_alloc,
         .FreeHost = release,

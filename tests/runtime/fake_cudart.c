@@ -71,6 +71,12 @@ cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t n, enum cudaMemcp
     return cudaSuccess;
 }
 
+cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n, cudaStream_t s)
+{
+    note("cudaMemcpyPeerAsync %d %d %zu %llu\n", to, from, n, NUM(s));
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     note("cudaStreamSynchronize %llu\n", NUM(s));
@@ -266,6 +272,10 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *func, void **args)
 {
+    note("cudaLaunchKernelExC");
+    for (unsigned i = 0; i < c->numAttrs; i++)
+        note(" %d", (int)c->attrs[i].id);
+    note("\n");
     snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
     fake_context = *(void **)args[2];
     return cudaSuccess;

@@ -128,6 +128,31 @@ static void versions(void **state)
     expect_log("cudaFuncSetAttribute _Zfill 8 5\ncudaFuncSetAttribute _Zfill__memtrace_plain 8 5\n");
 }
 
+/* All that a launch can be asked for gets there, clusters, too: it is the GPU that has them or not. */
+static void attributes(void **state)
+{
+    unsigned n = 77, *out = NULL;
+    void *untouched = NULL, *args[] = {&out, &n, &untouched};
+    cudaLaunchAttribute list[4] = {{.id = cudaLaunchAttributeCooperative},
+                                   {.id = cudaLaunchAttributeClusterDimension},
+                                   {.id = cudaLaunchAttributeProgrammaticStreamSerialization},
+                                   {.id = cudaLaunchAttributePriority}};
+    list[0].val.cooperative = 1;
+    list[1].val.clusterDim.x = list[1].val.clusterDim.y = list[1].val.clusterDim.z = 2;
+    cudaLaunchConfig_t c = {.gridDim = {8, 2, 2}, .blockDim = {1, 1, 1}, .attrs = list, .numAttrs = 4};
+    fake_log[0] = 0;
+    for (int traced = 0; traced < 2; traced++) {
+        traced ? memtrace_start() : memtrace_stop();
+        assert_int_equal(cudaLaunchKernelExC(&c, stub_fill, args), 0);
+        expect_log("cudaLaunchKernelExC 2 4 6 8\n");
+        check_version(traced ? "_Zfill" : "_Zfill__memtrace_plain", traced);
+    }
+    memtrace_stop();
+    assert_int_equal(cudaMemcpyPeerAsync((void *)64, 1, (void *)128, 0, 16, (cudaStream_t)9), 0);
+    expect_log("cudaMemcpyPeerAsync 1 0 16 9\n");
+    memtrace_start();
+}
+
 /* Kernel nodes of graphs, too, get the hidden context. */
 static void nodes(void **state)
 {
@@ -148,7 +173,8 @@ static void nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(forwards), cmocka_unit_test(launches),
-                                       cmocka_unit_test(nodes), cmocka_unit_test(versions)};
+                                       cmocka_unit_test(nodes), cmocka_unit_test(versions),
+                                       cmocka_unit_test(attributes)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     fresh_dir();
     setenv("MEMTRACE_DEVICE", "gpu", 1);
