@@ -170,10 +170,27 @@ int mt_inputs_companion(struct mt_inputs *in, const char *path)
     return 0;
 }
 
+/* Does `path` name the companion of one of the others? A pattern like MemTrace-pipe-* finds both. */
+static int is_companion(const char *path, char *const *others)
+{
+    size_t n = strlen(path);
+    if (n < 6 || strcmp(path + n - 5, ".meta") != 0)
+        return 0;
+    for (; *others; others++)
+        if (strlen(*others) == n - 5 && strncmp(*others, path, n - 5) == 0)
+            return 1;
+    return 0;
+}
+
 void mt_inputs_take(struct mt_inputs *in, int argc, char **argv)
 {
-    in->paths = (const char *const *)argv + optind;
-    in->npaths = (size_t)(argc - optind);
+    char **first = argv + optind, **to = first;
+    for (int i = optind; i < argc; i++)
+        if (!is_companion(argv[i], first))
+            *to++ = argv[i];
+    *to = NULL;
+    in->paths = (const char *const *)first;
+    in->npaths = (size_t)(to - first);
 }
 
 static int fit(const struct mt_inputs *in)

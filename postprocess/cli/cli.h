@@ -57,7 +57,7 @@ struct mt_inputs {
 /* Processors that this process may use, but at most 32. */
 unsigned mt_cli_processors(void);
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
-/* The paths: argv[optind…]. */
+/* The paths: argv[optind…], but for companions whose traces stand there, too: these are taken out of argv. */
 void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
 /* NULL after saying why, with the exit code in *code. No path is a usage error, and so is a file of another
  * kind than a trace (or, with MT_SOURCE_HOST, a container): the message names what it is and who reads it. */

@@ -73,7 +73,6 @@ struct make {
     struct mt_estimates estimates;
     struct mt_report report;
     struct mt_progress progress;
-    const char **paths;                                    /* without companions */
     MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
     int selected;                                          /* the launch under way is */
 };
@@ -159,33 +158,6 @@ static int no_memory(void)
 {
     mt_cli_say("no memory for the report");
     return MT_EXIT_FAILURE;
-}
-
-/* Does `path` name the companion of another input? */
-static int is_companion(const struct mt_inputs *in, const char *path)
-{
-    size_t n = strlen(path);
-    if (n < 6 || strcmp(path + n - 5, ".meta") != 0)
-        return 0;
-    for (size_t i = 0; i < in->npaths; i++)
-        if (strlen(in->paths[i]) == n - 5 && strncmp(in->paths[i], path, n - 5) == 0)
-            return 1;
-    return 0;
-}
-
-static int take_paths(struct make *m, int argc, char **argv)
-{
-    size_t n = 0;
-    mt_inputs_take(&m->inputs, argc, argv);
-    m->paths = malloc((m->inputs.npaths + 1) * sizeof *m->paths);
-    if (!m->paths)
-        return no_memory();
-    for (size_t i = 0; i < m->inputs.npaths; i++)
-        if (!is_companion(&m->inputs, m->inputs.paths[i]))
-            m->paths[n++] = m->inputs.paths[i];
-    m->inputs.paths = m->paths;
-    m->inputs.npaths = n;
-    return 0;
 }
 
 /* ---- reading ---- */
@@ -408,8 +380,7 @@ int main(int argc, char **argv)
     mt_extract_more_section(&m.more, "more", 4);
     m.more.quiet = 1; /* the page says it */
     int code = parse(&m, argc, argv);
-    if (code == 0)
-        code = take_paths(&m, argc, argv);
+    mt_inputs_take(&m.inputs, argc, argv);
     if (code == 0)
         code = mt_output_open(&m.out, m.output, &m.inputs);
     if (code == 0)
@@ -426,6 +397,5 @@ int main(int argc, char **argv)
     mt_filter_free(&m.filter);
     free(m.inputs.companions);
     free(m.events.at);
-    free(m.paths);
     return code < 0 ? MT_EXIT_OK : code;
 }

@@ -3,11 +3,15 @@
 #endif
 #include "options.h"
 #include "report.h"
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 struct parse {
     const char *(*get)(const char *, void *);
@@ -129,6 +133,50 @@ void mt_options_parse(struct mt_options *o, const char *(*get)(const char *, voi
     check_pattern(&p, o);
 }
 
+/* Are two names one letter apart: one more, another one, or two that changed places? Case does not count. */
+static int one_apart(const char *a, size_t n, const char *b)
+{
+    size_t m = strlen(b), head = 0, tail = 0;
+    if (n > m + 1 || m > n + 1)
+        return 0;
+    while (head < n && head < m && toupper((unsigned char)a[head]) == b[head])
+        head++;
+    while (tail < n - head && tail < m - head && toupper((unsigned char)a[n - 1 - tail]) == b[m - 1 - tail])
+        tail++;
+    size_t left = n - head - tail, right = m - head - tail;
+    return (left <= 1 && right <= 1) ||
+           (left == 2 && right == 2 && toupper((unsigned char)a[head]) == b[head + 1] &&
+            toupper((unsigned char)a[head + 1]) == b[head]);
+}
+
+void mt_options_misspelt(char *const *environment, void (*complain)(const char *, void *), void *ctx)
+{
+    static const char *const names[] = {
+#define MT_OPTION(kind, field, name, def, values, help) name,
+#include "options.def"
+    };
+    enum { NAMES = sizeof names / sizeof *names };
+    char line[256];
+    for (; environment && *environment; environment++) {
+        size_t n = strcspn(*environment, "="), meant = NAMES;
+        if (n < 9 || strncasecmp(*environment, "MEMTRACE_", 9) != 0)
+            continue;
+        for (size_t i = 0; i < NAMES; i++) {
+            if (strlen(names[i]) == n && memcmp(names[i], *environment, n) == 0) {
+                meant = NAMES;
+                break;
+            }
+            if (meant == NAMES && one_apart(*environment, n, names[i]))
+                meant = i;
+        }
+        if (meant == NAMES)
+            continue;
+        snprintf(line, sizeof line, "%.*s is no variable of memtrace and has no effect: is %s meant?",
+                 n > 100 ? 100 : (int)n, *environment, names[meant]);
+        complain(line, ctx);
+    }
+}
+
 static struct mt_options options;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -151,6 +199,8 @@ static const char *copy(const char *s)
 static void read_once(void)
 {
     mt_options_parse(&options, from_environment, to_stderr, NULL);
+    if (!getauxval(AT_SECURE))
+        mt_options_misspelt(environ, to_stderr, NULL);
     /* Copies: the program may change its environment later. */
 #define KEEP_STRING(f) options.f = copy(options.f)
 #define KEEP_NUMBER(f) (void)0

@@ -200,6 +200,19 @@ class Inputs(Case):
         empty = self.file("e", trace([]))
         self.assertNotIn(b"no launch matches", self.run_tool("mt-extract", "-k", "x", empty).stderr)
 
+    def test_companions_among_the_inputs(self):
+        """MemTrace-pipe-* names companions, too: of their traces, they are no inputs; alone, one is a mistake."""
+        paths = [self.file(n, trace([("k", WRITE)])) for n in ("p-0", "p-1")]
+        metas = [self.file(n + ".meta", companion([launch(i + 1, "k", 2, stream=i)], {"stream": i}, {"records_written": 2, "records_counted": 2}))
+                 for i, n in enumerate(("p-0", "p-1"))]
+        for tool in TOOLS:
+            expected = self.run_tool(tool, *paths)
+            self.assertEqual(expected.returncode, 0, expected.stderr)
+            for args in ([paths[0], metas[0], paths[1], metas[1]], [metas[1], paths[0], metas[0], paths[1]]):
+                got = self.run_tool(tool, *args)
+                self.assertEqual((got.returncode, got.stdout), (0, expected.stdout))
+            self.assertEqual(self.run_tool(tool, metas[0], paths[1]).returncode, 2)
+
     def test_other_process(self):
         a, b = self.file("a", trace([])), self.file("b", trace([]))
         for starts, newer in (((5, 9), b), ((9, 5), a)):  # whichever stands first on the command line

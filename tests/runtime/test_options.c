@@ -148,13 +148,38 @@ static int secure(void)
     return strcmp(mt_options()->dir, "/tmp") != 0;
 }
 
+/* One letter too few, too many, another one, two the wrong way round, small letters: each is told with what
+ * is meant. Other tools' variables, and ours, are not. */
+static void misspelt(void **state)
+{
+    char *wrong[] = {"MEMTRACE_KERNEL=x",   "MEMTRACE_DIRS=/", "MEMTRACE_FORMAR=raw",
+                     "MEMTRACE_FROMAT=raw", "memtrace_dir=/",  NULL};
+    const char *meant[] = {"is MEMTRACE_KERNELS meant", "is MEMTRACE_DIR meant", "is MEMTRACE_FORMAT meant",
+                           "is MEMTRACE_FORMAT meant", "is MEMTRACE_DIR meant"};
+    for (int i = 0; wrong[i]; i++) {
+        struct fake f = {.n = 0};
+        char *one[] = {wrong[i], NULL};
+        mt_options_misspelt(one, complain, &f);
+        assert_int_equal(f.n, 1);
+        assert_non_null(strstr(f.complaints, meant[i]));
+        assert_int_equal(strncmp(f.complaints, wrong[i], strcspn(wrong[i], "=")), 0);
+    }
+    char *right[] = {"MEMTRACE_KERNELS=x", "MEMTRACE_DIR",        "MEMTRACE_CLANG=y",   "MEMTRACE_CUDA=/c",
+                     "MEMTRACE_QEMU=q",    "MEMTRACE_PIN_TOOL=p", "MEMTRACE=1",         "MEMTRACE_TIDY_ALL=1",
+                     "PATH=/bin",          "MEMTRACE_=",          "MEMTRACE_OVERLAY=o", NULL};
+    struct fake f = {.n = 0};
+    mt_options_misspelt(right, complain, &f);
+    mt_options_misspelt(NULL, complain, &f);
+    assert_string_equal(f.complaints, "");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--secure"))
         return secure();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults), cmocka_unit_test(values),         cmocka_unit_test(empty_is_unset),
-        cmocka_unit_test(bad),      cmocka_unit_test(setuid_program),
+        cmocka_unit_test(bad),      cmocka_unit_test(setuid_program), cmocka_unit_test(misspelt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
