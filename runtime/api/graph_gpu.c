@@ -1,13 +1,15 @@
 /* Launches of graphs on a GPU. When a graph is made ready to be launched, each of its kernels of ours gets a
  * launch context of its own, for as long as that is there: the kernel nodes have it as hidden parameter for
- * the moment in which the runtime copies them. Each launch of the graph is a launch of each of its kernels,
- * in the trace of the stream in which the graph is launched. */
+ * the moment in which the runtime copies them. Of kernels that can never be traced it gets the version
+ * without record calls instead. Each launch of the graph is a launch of each of its kernels, in the trace of
+ * the stream in which the graph is launched. */
 #include "graph_gpu.h"
 #include "device.h"
 #include "entry.h"
 #include "gpu.h"
 #include "launch.h"
 #include "map.h"
+#include "plain.h"
 #include "common/events.h"
 #include "common/report.h"
 #include "common/selection.h"
@@ -21,8 +23,9 @@
 
 struct kernel_node {
     cudaGraphNode_t handle;
-    struct mt_gpu_node *gpu;
+    struct mt_gpu_node *gpu; /* NULL: it is the version without record calls */
     struct mt_function *f;
+    const void *symbol; /* as the program's graph has it */
     struct mt_launch_config c;
     int off; /* cudaGraphNodeSetEnabled */
 };
@@ -45,10 +48,16 @@ static void say_once(enum reason r, const char *why)
         mt_report("kernels of a graph are not traced: %s (said once)", why);
 }
 
+static void free_context(struct mt_gpu_node *gpu)
+{
+    if (gpu)
+        mt_gpu()->node_free(gpu);
+}
+
 static void free_exec(struct exec *x)
 {
     for (unsigned i = 0; x && i < x->n; i++)
-        mt_gpu()->node_free(x->list[i].gpu);
+        free_context(x->list[i].gpu);
     if (x)
         free(x->list);
     free(x);
@@ -122,8 +131,8 @@ static cudaGraphNode_t *sorted_nodes(cudaGraph_t graph, size_t *n)
     return out;
 }
 
-/* Gives a kernel node this hidden parameter. */
-static cudaError_t set_context(cudaGraphNode_t node, void *context)
+/* Gives a kernel node this function of ours, with this hidden parameter. */
+static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *context)
 {
     struct cudaKernelNodeParams p;
     cudaError_t e = MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p);
@@ -136,11 +145,18 @@ static cudaError_t set_context(cudaGraphNode_t node, void *context)
         return cudaErrorMemoryAllocation;
     memcpy(args, p.kernelParams, n * sizeof *args);
     args[n] = &context;
+    p.func = (void *)(uintptr_t)function;
     p.kernelParams = args;
     p.extra = NULL;
     e = MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p);
     free(args);
     return e;
+}
+
+/* What runs in its place when it can never be traced, or NULL. */
+static const void *untraced_version(const struct mt_function *f)
+{
+    return mt_plain_of(f) && mt_selection_never(f->kernel->pretty) ? mt_plain_of(f) : NULL;
 }
 
 static struct kernel_node *add(struct exec *x)
@@ -177,19 +193,24 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
         say_once(TOO_MANY, "a graph has more than 512");
         return;
     }
-    k->gpu = old && x->n < old->n ? old->list[x->n].gpu : mt_gpu()->node_new();
-    if (!k->gpu)
+    struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
+    const void *plain = untraced_version(f);
+    if (!plain && !mt_tracing())
+        return;
+    k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
+    if (!plain && !k->gpu)
         return;
     k->handle = node;
     k->f = f;
+    k->symbol = p.func;
     k->c = (struct mt_launch_config){p.gridDim, p.blockDim, p.sharedMemBytes, NULL, 0};
-    if (!set_context(node, mt_gpu()->node_context(k->gpu))) {
+    if (!set_kernel(node, plain ? plain : p.func, plain ? NULL : mt_gpu()->node_context(k->gpu))) {
         x->n++;
         return;
     }
     say_once(NOT_SET, "the runtime does not take their launch context");
-    if (!old || x->n >= old->n)
-        mt_gpu()->node_free(k->gpu);
+    if (k->gpu != had)
+        free_context(k->gpu);
 }
 
 static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
@@ -216,14 +237,14 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
 static void restore(const struct exec *x)
 {
     for (unsigned i = 0; i < x->n; i++)
-        set_context(x->list[i].handle, NULL);
+        set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
 }
 
 /* ---- making one ready ---------------------------------------------------------------------------- */
 
 static struct exec *begin(cudaGraph_t graph)
 {
-    if (!mt_device_gpu_path() || !mt_gpu() || !mt_tracing())
+    if (!mt_device_gpu_path() || !mt_gpu())
         return NULL;
     struct exec *x = calloc(1, sizeof *x);
     if (x)
@@ -236,7 +257,7 @@ static cudaError_t end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e
     if (!x)
         return e;
     restore(x);
-    if (e || mt_map_set(&execs, *out, x))
+    if (e || !mt_tracing() || mt_map_set(&execs, *out, x))
         free_exec(x);
     return e;
 }
@@ -291,10 +312,18 @@ void mt_graph_gpu_reset(void)
 
 /* ---- changing it --------------------------------------------------------------------------------- */
 
-void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node)
+void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const void **func)
 {
     struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
-    return k ? mt_gpu()->node_context(k->gpu) : NULL;
+    struct mt_function *f = k ? mt_function_find(*func) : NULL;
+    const void *plain = f && f->kernel ? untraced_version(f) : NULL;
+    if (plain)
+        *func = plain;
+    if (plain || !k)
+        return NULL;
+    if (!k->gpu && f && f->kernel) /* it was a kernel that is never traced */
+        k->gpu = mt_gpu()->node_new();
+    return k->gpu ? mt_gpu()->node_context(k->gpu) : NULL;
 }
 
 void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
@@ -328,8 +357,10 @@ static cudaError_t end_update(struct exec *x, struct exec *now, cudaError_t e)
         now->list[i].handle = x->list[i].handle; /* the program goes on to name it so */
         now->list[i].off = x->list[i].off;
     }
-    for (unsigned i = e ? x->n : now->n; i < (e ? now->n : x->n); i++)
-        mt_gpu()->node_free((e ? now : x)->list[i].gpu);
+    const struct exec *gone = e ? now : x, *kept = e ? x : now;
+    for (unsigned i = 0; i < gone->n; i++)
+        if (i >= kept->n || kept->list[i].gpu != gone->list[i].gpu)
+            free_context(gone->list[i].gpu);
     if (!e) {
         struct exec swap = *x;
         x->list = now->list;
@@ -399,7 +430,7 @@ static int follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
             }
         } else if (before) /* another thread's default stream */
             for (unsigned i = 0; i < x->n && !bad; i++)
-                bad = !mt_gpu()->node_idle(x->list[i].gpu, IDLE_MS);
+                bad = x->list[i].gpu && !mt_gpu()->node_idle(x->list[i].gpu, IDLE_MS);
     }
     x->stream = s->id;
     x->handle = stream;
@@ -443,7 +474,7 @@ static cudaError_t launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t str
             continue;
         nodes[n] = k->gpu;
         launches[n] = describe(k, stream, site);
-        if (mt_selection_takes(&launches[n].line) && !blind)
+        if (mt_selection_takes(&launches[n].line) && !blind && k->gpu)
             launches[n].trace = mt_stream_trace(s);
         n++;
     }

@@ -76,7 +76,10 @@ cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGrap
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, params);
-    cudaError_t e = kernel_params(&w, &p, params, mt_graph_gpu_context(exec, node));
+    const void *func = params->func;
+    void *context = mt_graph_gpu_context(exec, node, &func);
+    cudaError_t e = kernel_params(&w, &p, params, context);
+    p.func = (void *)(uintptr_t)func;
     if (!e)
         e = done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
     if (!e)
@@ -143,10 +146,15 @@ cudaError_t REC(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, params);
-    cudaError_t e = node_params(&w, &p, params, mt_graph_gpu_context(exec, node));
+    const int kernel = params->type == cudaGraphNodeTypeKernel;
+    const void *func = kernel ? params->kernel.func : NULL;
+    void *context = kernel ? mt_graph_gpu_context(exec, node, &func) : NULL;
+    cudaError_t e = node_params(&w, &p, params, context);
+    if (kernel)
+        p.kernel.func = (void *)(uintptr_t)func;
     if (!e)
         e = give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
-    if (!e && params->type == cudaGraphNodeTypeKernel) {
+    if (!e && kernel) {
         struct cudaKernelNodeParams k = {.func = params->kernel.func,
                                          .gridDim = params->kernel.gridDim,
                                          .blockDim = params->kernel.blockDim,

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "selection.h"
+#include "events.h"
 #include "ctas.h"
 #include "nvtx.h"
 #include "options.h"
@@ -120,13 +121,25 @@ static uint64_t launch_of(const char *name)
 
 static const char sampled[] = "MEMTRACE_SAMPLE";
 
+static int is_left_out(const char *kernel)
+{
+    return rule.chooses && (regexec(&rule.kernels, kernel, 0, NULL, 0) == 0) == rule.others;
+}
+
+int mt_selection_never(const char *kernel)
+{
+    uint64_t limit = mt_options()->limit;
+    pthread_once(&once, read_options);
+    return !mt_tracing() || is_left_out(kernel) || launches > rule.last || (limit && bytes >= limit);
+}
+
 static const char *reason(const char *kernel)
 {
     if (!on)
         return "memtrace_stop";
     if (!mt_nvtx_takes())
         return "MEMTRACE_NVTX";
-    if (rule.chooses && (regexec(&rule.kernels, kernel, 0, NULL, 0) == 0) == rule.others)
+    if (is_left_out(kernel))
         return "MEMTRACE_KERNELS";
     uint64_t n = launches++;
     if (n < rule.first || n > rule.last)

@@ -10,6 +10,8 @@
  * (demangled, without parameters) and grid of *l and fills left_out and the counts of CTAs. Counts the
  * launch, so it is to be asked once for each. */
 int mt_selection_takes(struct mt_launch_line *l);
+/* 1: no launch of this kernel will be traced any more, whatever the program does. */
+int mt_selection_never(const char *kernel);
 struct mt_cta_rule;
 /* NULL: launches are traced whole. Lasts. */
 const struct mt_cta_rule *mt_selection_ctas(void);

@@ -299,11 +299,101 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **arg
     return cudaSuccess;
 }
 
+static cudaGraphNode_t make_node(const struct cudaKernelNodeParams *p);
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                                    size_t n, const struct cudaKernelNodeParams *p)
 {
     fake_context = *(void **)p->kernelParams[2];
     note("cudaGraphAddKernelNode %zu %u args %u\n", n, p->gridDim.x, *(unsigned *)p->kernelParams[1]);
+    if (node)
+        *node = make_node(p);
+    return cudaSuccess;
+}
+
+/* Graphs: there is one, with up to four kernel nodes that take the three parameters of `fill`; one is ready
+ * to be launched. */
+struct CUgraphNode_st {
+    struct cudaKernelNodeParams p;
+    void *args[3];
+    uint64_t values[3];
+};
+static struct CUgraphNode_st nodes[4];
+static unsigned nnodes;
+
+static void set_node(struct CUgraphNode_st *node, const struct cudaKernelNodeParams *p)
+{
+    node->p = *p;
+    for (unsigned i = 0; i < 3; i++) {
+        void *value = *(void **)p->kernelParams[i];
+        node->values[i] = i == 1 ? *(unsigned *)p->kernelParams[i] : (uint64_t)(uintptr_t)value;
+        node->args[i] = &node->values[i];
+    }
+    node->p.kernelParams = node->args;
+}
+
+static cudaGraphNode_t make_node(const struct cudaKernelNodeParams *p)
+{
+    set_node(&nodes[nnodes], p);
+    return &nodes[nnodes++];
+}
+
+static void note_nodes(const char *what)
+{
+    note("%s", what);
+    for (unsigned i = 0; i < nnodes; i++)
+        note(" %s %s", name_of(nodes[i].p.func), nodes[i].values[2] ? "context" : "none");
+    note("\n");
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *n)
+{
+    for (unsigned i = 0; out && i < nnodes; i++)
+        out[i] = &nodes[i];
+    *n = nnodes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+{
+    *type = cudaGraphNodeTypeKernel;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *p)
+{
+    *p = node->p;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
+{
+    struct cudaKernelNodeParams copy = *p;
+    set_node(node, &copy);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    note_nodes("ready:");
+    *out = (cudaGraphExec_t)77;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                             const struct cudaKernelNodeParams *p)
+{
+    note("changed: %s %s\n", name_of(p->func), *(void **)p->kernelParams[2] ? "context" : "none");
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    note_nodes("in the program's graph:");
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
     return cudaSuccess;
 }
 

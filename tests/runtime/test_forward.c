@@ -170,11 +170,46 @@ static void nodes(void **state)
     fake_log[0] = 0;
 }
 
-int main(void)
+/* What a graph runs when it is ready: a kernel with its context, or the version without record calls when it
+ * can never be traced. The program's own graph stays as it is. */
+static int never;
+static void expect_in_log(const char *line)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards), cmocka_unit_test(launches),
-                                       cmocka_unit_test(nodes), cmocka_unit_test(versions),
-                                       cmocka_unit_test(attributes)};
+    if (!strstr(fake_log, line))
+        fail_msg("the runtime saw\n%swithout\n%s", fake_log, line);
+    fake_log[0] = 0;
+}
+
+static void graph_versions(void **state)
+{
+    const char *want = never ? "_Zfill__memtrace_plain none" : "_Zfill context";
+    unsigned n = 78, *out = NULL;
+    char text[200];
+    void *args[] = {&out, &n};
+    struct cudaKernelNodeParams p = {stub_fill, {5, 1, 1}, {1, 1, 1}, 0, args, NULL};
+    cudaGraphNode_t node;
+    cudaGraphExec_t exec;
+    assert_int_equal(cudaGraphAddKernelNode(&node, (cudaGraph_t)5, NULL, 0, &p), 0);
+    fake_log[0] = 0;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, (cudaGraph_t)5, 0), 0);
+    snprintf(text, sizeof text, "ready: %s\n", want);
+    expect_in_log(text);
+    assert_int_equal(cudaGraphLaunch(exec, (cudaStream_t)8), 0);
+    expect_in_log("in the program's graph: _Zfill none\n");
+    assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &p), 0);
+    snprintf(text, sizeof text, "changed: %s\n", want);
+    expect_in_log(text);
+    assert_ptr_equal(p.func, stub_fill);
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+}
+
+/* With an argument: kernels that are not traced. */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),   cmocka_unit_test(launches),
+                                       cmocka_unit_test(nodes),      cmocka_unit_test(versions),
+                                       cmocka_unit_test(attributes), cmocka_unit_test(graph_versions)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     fresh_dir();
     setenv("MEMTRACE_DEVICE", "gpu", 1);
@@ -185,5 +220,10 @@ int main(void)
     fake_context = dlsym(fake, "fake_context");
     fake_launched = dlsym(fake, "fake_launched");
     program_register();
+    never = argc > 1;
+    if (never) {
+        setenv("MEMTRACE_KERNELS", argv[1], 1);
+        return cmocka_run_group_tests(graph, NULL, NULL);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
