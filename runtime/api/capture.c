@@ -1,4 +1,5 @@
 #include "capture.h"
+#include "capture_state.h"
 #include "entry.h"
 #include "error.h"
 #include "event.h"
@@ -7,30 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct mt_capture {
-    unsigned long long id;
-    struct CUgraph_st *graph;
-    struct mt_stream *origin;
-    pthread_t thread; /* that began it */
-    enum cudaStreamCaptureMode mode;
-    int invalid, given;           /* given: the graph is the program's */
-    struct CUgraphNode_st **left; /* what streams did last that are gone */
-    size_t nleft;
-    struct mt_capture *next;
-};
-
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* all below, and what streams and events say of captures */
-MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
+pthread_mutex_t mt_capture_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(mt_capture_lock, MT_FORK_CAPTURES);
 static struct mt_capture *captures;
 static _Atomic unsigned ncaptures;
 static unsigned long long ids;
 static _Thread_local enum cudaStreamCaptureMode thread_mode; /* Global at first */
 static const cudaGraphEdgeData plain_edges[64];
 
-/* ---- tips ---- */
+struct mt_capture *mt_capture_of(const struct mt_event *e)
+{
+    struct mt_capture *c = captures, *of = __atomic_load_n(&e->capture, __ATOMIC_RELAXED);
+    while (c && !(of == c && e->capture_id == c->id))
+        c = c->next;
+    return c;
+}
 
-static int add_tips(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count)
+/* ---- what streams know of their captures ---- */
+
+int mt_tips_add(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_st *const *more, size_t count)
 {
     struct CUgraphNode_st **p = realloc(*at, (*n + count + 1) * sizeof *p);
     if (!p)
@@ -46,14 +42,14 @@ static int add_tips(struct CUgraphNode_st ***at, size_t *n, struct CUgraphNode_s
     return 0;
 }
 
-static void clear_tips(struct mt_stream *s)
+void mt_tips_clear(struct mt_stream *s)
 {
     free(s->tips);
     s->tips = NULL;
     s->ntips = 0;
 }
 
-static void set_capture(struct mt_stream *s, struct mt_capture *c)
+void mt_capture_set(struct mt_stream *s, struct mt_capture *c)
 {
     __atomic_store_n(&s->capture, c, __ATOMIC_RELEASE);
 }
@@ -123,170 +119,10 @@ cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call)
         return mt_fail(cudaErrorNotPermitted);
     if (!ncaptures)
         return cudaSuccess;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_capture_lock);
     cudaError_t e = check(s, call);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_capture_lock);
     return mt_fail(e);
-}
-
-/* ---- nodes ---- */
-
-static enum cudaGraphNodeType type_of(const struct mt_op *op)
-{
-    static const enum cudaGraphNodeType types[] = {
-        [MT_OP_KERNEL] = cudaGraphNodeTypeKernel,      [MT_OP_COPY] = cudaGraphNodeTypeMemcpy,
-        [MT_OP_FILL] = cudaGraphNodeTypeMemset,        [MT_OP_HOST] = cudaGraphNodeTypeHost,
-        [MT_OP_RECORD] = cudaGraphNodeTypeEventRecord, [MT_OP_WAIT] = cudaGraphNodeTypeWaitEvent,
-        [MT_OP_OTHER] = cudaGraphNodeTypeEmpty,
-    };
-    return types[op->kind];
-}
-
-/* Called with the lock. */
-static struct CUgraphNode_st *append(struct mt_stream *s, enum cudaGraphNodeType type, struct mt_op *op)
-{
-    struct CUgraphNode_st *n = mt_graph_add(s->capture->graph, type, op, s->tips, s->ntips);
-    if (n)
-        s->ntips = 0;
-    if (!n || add_tips(&s->tips, &s->ntips, &n, 1)) {
-        s->capture->invalid = 1;
-        return NULL;
-    }
-    return n;
-}
-
-cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op)
-{
-    cudaError_t e = op ? cudaErrorStreamCaptureInvalidated : cudaErrorMemoryAllocation;
-    pthread_mutex_lock(&lock);
-    if (op && s->capture && !s->capture->invalid)
-        e = append(s, type_of(op), op) ? cudaSuccess : cudaErrorMemoryAllocation;
-    else
-        mt_op_free(op);
-    pthread_mutex_unlock(&lock);
-    return mt_fail(e);
-}
-
-cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g)
-{
-    struct CUgraph_st *clone = mt_graph_clone(g);
-    if (!clone)
-        return mt_fail(cudaErrorMemoryAllocation);
-    clone->owned = 1;
-    pthread_mutex_lock(&lock);
-    struct CUgraphNode_st *n =
-        s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeGraph, NULL) : NULL;
-    if (n)
-        n->child = clone;
-    pthread_mutex_unlock(&lock);
-    if (!n)
-        mt_graph_free(clone);
-    return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
-}
-
-cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
-{
-    struct mt_graph_memory *m = mt_graph_memory_new(p, bytes);
-    if (!m)
-        return mt_fail(cudaErrorMemoryAllocation);
-    pthread_mutex_lock(&lock);
-    struct CUgraphNode_st *n =
-        s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeMemAlloc, NULL) : NULL;
-    if (n)
-        n->memory = m;
-    pthread_mutex_unlock(&lock);
-    if (!n)
-        mt_graph_memory_release(m);
-    return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
-}
-
-cudaError_t mt_capture_free(struct mt_stream *s, void *p)
-{
-    cudaError_t e = cudaErrorStreamCaptureInvalidated;
-    pthread_mutex_lock(&lock);
-    if (s->capture && !s->capture->invalid) {
-        struct CUgraphNode_st *from = mt_graph_allocated(s->capture->graph, p), *n = NULL;
-        if (from && !from->memory->freed)
-            n = append(s, cudaGraphNodeTypeMemFree, NULL);
-        if (n) {
-            n->freed = p;
-            from->memory->freed = 1;
-        }
-        e = n ? cudaSuccess : from ? cudaErrorInvalidValue : cudaErrorNotSupported;
-    }
-    pthread_mutex_unlock(&lock);
-    return mt_fail(e);
-}
-
-/* ---- events ---- */
-
-cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e)
-{
-    cudaError_t rc = cudaSuccess;
-    pthread_mutex_lock(&lock);
-    e->nnodes = 0;
-    if (!s->capture || s->capture->invalid)
-        rc = cudaErrorStreamCaptureInvalidated;
-    else if (add_tips(&e->nodes, &e->nnodes, s->tips, s->ntips))
-        rc = cudaErrorMemoryAllocation;
-    if (!rc) {
-        e->capture = s->capture;
-        e->capture_id = s->capture->id;
-    }
-    pthread_mutex_unlock(&lock);
-    return mt_fail(rc);
-}
-
-/* The capture in which the event was recorded, if it is under way. With the lock. */
-static struct mt_capture *capture_of(const struct mt_event *e)
-{
-    struct mt_capture *c = captures;
-    while (c && !(e->capture == c && e->capture_id == c->id))
-        c = c->next;
-    return c;
-}
-
-static cudaError_t join(struct mt_stream *s, struct mt_event *e)
-{
-    struct mt_capture *c = capture_of(e);
-    if (e->capture && !c)
-        return cudaErrorCapturedEvent;
-    if (!c) { /* of a time before the capture */
-        s->capture->invalid = 1;
-        return cudaErrorStreamCaptureIsolation;
-    }
-    if (c->invalid)
-        return cudaErrorStreamCaptureInvalidated;
-    if (s->capture && s->capture != c) {
-        s->capture->invalid = c->invalid = 1;
-        return cudaErrorStreamCaptureMerge;
-    }
-    if (s == mt_stream_legacy()) {
-        c->invalid = 1;
-        return cudaErrorStreamCaptureImplicit;
-    }
-    if (add_tips(&s->tips, &s->ntips, e->nodes, e->nnodes))
-        return cudaErrorMemoryAllocation;
-    set_capture(s, c);
-    return cudaSuccess;
-}
-
-cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e)
-{
-    pthread_mutex_lock(&lock);
-    cudaError_t rc = join(s, e);
-    pthread_mutex_unlock(&lock);
-    return mt_fail(rc);
-}
-
-cudaError_t mt_capture_asked(struct mt_event *e)
-{
-    pthread_mutex_lock(&lock);
-    struct mt_capture *c = capture_of(e);
-    if (c)
-        c->invalid = 1;
-    pthread_mutex_unlock(&lock);
-    return mt_fail(cudaErrorCapturedEvent);
 }
 
 /* ---- begin and end ---- */
@@ -310,22 +146,22 @@ static cudaError_t begin(cudaStream_t handle, struct CUgraph_st *into, struct CU
         return mt_fail(cudaErrorMemoryAllocation);
     }
     c->given = into != NULL;
-    c->graph->owned = 1;
     c->origin = s;
     c->thread = pthread_self();
     c->mode = mode;
-    pthread_mutex_lock(&lock);
-    cudaError_t e = s->capture                                ? cudaErrorIllegalState
-                    : add_tips(&s->tips, &s->ntips, after, n) ? cudaErrorMemoryAllocation
-                                                              : cudaSuccess;
+    pthread_mutex_lock(&mt_capture_lock);
+    cudaError_t e = s->capture                                   ? cudaErrorIllegalState
+                    : mt_tips_add(&s->tips, &s->ntips, after, n) ? cudaErrorMemoryAllocation
+                                                                 : cudaSuccess;
     if (!e) {
         c->id = ++ids;
         c->next = captures;
         captures = c;
         ncaptures++;
-        set_capture(s, c);
+        c->graph->captures++;
+        mt_capture_set(s, c);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_capture_lock);
     if (e && !into)
         mt_graph_free(c->graph);
     if (e)
@@ -378,8 +214,8 @@ static void leave(void *stream, void *ctx)
     if (s->capture != l->capture || s == l->capture->origin)
         return;
     l->unjoined |= is_unjoined(l->capture->origin, s->tips, s->ntips);
-    clear_tips(s);
-    set_capture(s, NULL);
+    mt_tips_clear(s);
+    mt_capture_set(s, NULL);
 }
 
 /* Called with the lock: the capture is over. 1 when some stream was not joined. */
@@ -388,14 +224,15 @@ static int end(struct mt_capture *c)
     struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
     mt_stream_each(leave, &l);
     free(c->left);
-    clear_tips(c->origin);
-    set_capture(c->origin, NULL);
+    mt_tips_clear(c->origin);
+    mt_capture_set(c->origin, NULL);
     for (struct mt_capture **p = &captures; *p; p = &(*p)->next)
         if (*p == c) {
             *p = c->next;
             break;
         }
     ncaptures--;
+    c->graph->captures--;
     return l.unjoined;
 }
 
@@ -407,7 +244,7 @@ cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
     if (!s || !out)
         return mt_fail(s ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     *out = NULL;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_capture_lock);
     struct mt_capture *c = s->capture;
     if (!c)
         e = cudaErrorIllegalState;
@@ -416,15 +253,14 @@ cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
     else if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
         e = cudaErrorStreamCaptureWrongThread;
     if (e) {
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&mt_capture_lock);
         return mt_fail(e);
     }
     int unjoined = end(c);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_capture_lock);
     e = c->invalid ? cudaErrorStreamCaptureInvalidated
         : unjoined ? cudaErrorStreamCaptureUnjoined
                    : cudaSuccess;
-    c->graph->owned = 0;
     if (!e)
         *out = c->graph;
     else if (!c->given)
@@ -440,17 +276,17 @@ void mt_capture_leave(struct mt_stream *s)
     struct mt_capture *over = NULL;
     if (!mt_capturing(s))
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_capture_lock);
     struct mt_capture *c = s->capture;
     if (c) {
         if (c->origin == s)
             end(over = c);
-        else if (add_tips(&c->left, &c->nleft, s->tips, s->ntips))
+        else if (mt_tips_add(&c->left, &c->nleft, s->tips, s->ntips))
             c->invalid = 1;
-        clear_tips(s);
-        set_capture(s, NULL);
+        mt_tips_clear(s);
+        mt_capture_set(s, NULL);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_capture_lock);
     if (over && !over->given)
         mt_graph_free(over->graph);
     free(over);
@@ -473,7 +309,7 @@ static cudaError_t info(cudaStream_t handle, enum cudaStreamCaptureStatus *statu
     struct mt_stream *s = mt_stream_get(handle);
     if (!s || !status)
         return mt_fail(s ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_capture_lock);
     int implicit = ncaptures && is_implicit(s, 0);
     *status = status_of(s);
     int on = *status == cudaStreamCaptureStatusActive;
@@ -487,7 +323,7 @@ static cudaError_t info(cudaStream_t handle, enum cudaStreamCaptureStatus *statu
         *edges = s->ntips <= sizeof plain_edges / sizeof *plain_edges ? plain_edges : NULL;
     if (on && n)
         *n = s->ntips;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_capture_lock);
     return implicit ? mt_fail(cudaErrorStreamCaptureImplicit) : cudaSuccess;
 }
 
@@ -504,7 +340,7 @@ static cudaError_t update(cudaStream_t handle, cudaGraphNode_t *tips, size_t n, 
         return mt_fail(cudaErrorInvalidResourceHandle);
     if (flags > cudaStreamSetCaptureDependencies || (n && !tips))
         return mt_fail(cudaErrorInvalidValue);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_capture_lock);
     cudaError_t e = !s->capture           ? cudaErrorIllegalState
                     : s->capture->invalid ? cudaErrorStreamCaptureInvalidated
                                           : cudaSuccess;
@@ -513,9 +349,9 @@ static cudaError_t update(cudaStream_t handle, cudaGraphNode_t *tips, size_t n, 
             e = cudaErrorInvalidValue;
     if (!e && flags == cudaStreamSetCaptureDependencies)
         s->ntips = 0;
-    if (!e && add_tips(&s->tips, &s->ntips, tips, n))
+    if (!e && mt_tips_add(&s->tips, &s->ntips, tips, n))
         e = cudaErrorMemoryAllocation;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_capture_lock);
     return mt_fail(e);
 }
 

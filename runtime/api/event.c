@@ -135,7 +135,7 @@ static int renew_record(struct mt_op *op)
     pthread_mutex_lock(&lock);
     struct mt_mark *before = e->mark;
     e->mark = mt_mark_hold(m);
-    e->capture = NULL;
+    __atomic_store_n(&e->capture, NULL, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
     mt_mark_release(before);
     return cudaSuccess;
@@ -199,6 +199,12 @@ static cudaError_t put(struct mt_stream *s, struct mt_op *op)
     return cudaSuccess;
 }
 
+/* Recorded last in a stream that was captured. */
+static int is_captured(const struct mt_event *e)
+{
+    return __atomic_load_n(&e->capture, __ATOMIC_RELAXED) != NULL;
+}
+
 /* ---- entry points ---- */
 
 static cudaError_t find(cudaEvent_t handle, cudaStream_t stream, struct mt_event **e, struct mt_stream **s)
@@ -250,13 +256,13 @@ static cudaError_t put_foreign(struct mt_stream *s, struct mt_shared_event *shar
     if (!f)
         return mt_fail(cudaErrorMemoryAllocation);
     *f = (struct foreign){shared, shared->issued};
-    struct mt_op *op =
-        mt_shared_event_done(shared, f->record) ? NULL : mt_host_op(wait_foreign, NULL, NULL, f);
+    int done = mt_shared_event_done(shared, f->record);
+    struct mt_op *op = done ? NULL : mt_host_op(wait_foreign, NULL, NULL, f);
     if (op)
         mt_op_enqueue(s, op);
     else
         free(f);
-    return cudaSuccess;
+    return op || done ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
 cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, unsigned flags)
@@ -270,7 +276,7 @@ cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, u
         return mt_fail(cudaErrorInvalidValue);
     if (flags)
         return mt_op_submit(s, mt_event_wait_op(handle));
-    if (mt_capturing(s) || e->capture)
+    if (mt_capturing(s) || is_captured(e))
         return mt_capture_wait(s, e);
     if (e->shared && e->shared->pid != getpid() && (rc = put_foreign(s, e->shared)))
         return rc;
@@ -285,7 +291,7 @@ static cudaError_t ask(cudaEvent_t handle, struct mt_event **e, struct mt_mark *
     *m = NULL;
     if (!*e)
         return mt_fail(cudaErrorInvalidResourceHandle);
-    if ((*e)->capture)
+    if (is_captured(*e))
         return mt_capture_asked(*e);
     *m = mark_of(*e);
     return cudaSuccess;

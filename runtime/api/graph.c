@@ -7,7 +7,6 @@
 #include "map.h"
 #include "objects.h"
 #include "common/fork.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +74,7 @@ void mt_graph_memory_release(struct mt_graph_memory *m)
     free(m);
 }
 
-static void free_node(struct CUgraphNode_st *n)
+void mt_graph_free_node(struct CUgraphNode_st *n)
 {
     mt_map_take(&nodes, n);
     mt_op_free(n->op);
@@ -91,13 +90,13 @@ void mt_graph_free(struct CUgraph_st *g)
 {
     mt_map_take(&graphs, g);
     for (size_t i = 0; i < g->n; i++)
-        free_node(g->node[i]);
+        mt_graph_free_node(g->node[i]);
     mt_user_drop(g);
     free(g->node);
     free(g);
 }
 
-static int follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *after, size_t count)
+int mt_graph_follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *after, size_t count)
 {
     if (!count)
         return 0;
@@ -122,7 +121,7 @@ struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType
             g->capacity = capacity;
         }
     }
-    if (!n || g->n == g->capacity || follow(n, after, count) || mt_map_set(&nodes, n, n)) {
+    if (!n || g->n == g->capacity || mt_graph_follow(n, after, count) || mt_map_set(&nodes, n, n)) {
         if (n)
             free(n->after);
         free(n);
@@ -227,7 +226,7 @@ struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g)
         bad = clone_node(to, g->node[i]);
     for (size_t i = 0; i < g->n && !bad; i++) { /* edges may lead forward: all nodes first */
         struct CUgraphNode_st *n = g->node[i], *c = to->node[i];
-        bad = follow(c, n->after, n->nafter);
+        bad = mt_graph_follow(c, n->after, n->nafter);
         for (size_t k = 0; k < c->nafter && !bad; k++)
             c->after[k] = to->node[n->after[k]->index];
     }
@@ -250,7 +249,7 @@ cudaError_t IMPL(cudaGraphCreate)(cudaGraph_t *out, unsigned flags)
 cudaError_t IMPL(cudaGraphDestroy)(cudaGraph_t graph)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
-    if (!g || g->owned)
+    if (!g || g->owned || g->captures)
         return mt_fail(cudaErrorInvalidValue);
     mt_graph_free(g);
     return cudaSuccess;
@@ -286,226 +285,4 @@ cudaError_t IMPL(cudaGraphNodeGetType)(cudaGraphNode_t node, enum cudaGraphNodeT
         return mt_fail(cudaErrorInvalidValue);
     *type = n->type;
     return cudaSuccess;
-}
-
-/* The answers to "which": how many there are if there is no room, else the first *room, rest NULL. */
-struct answer {
-    cudaGraphNode_t *out, *second; /* may be NULL */
-    size_t room, n;
-};
-
-static void give(struct answer *a, struct CUgraphNode_st *n, struct CUgraphNode_st *m)
-{
-    if (a->out && a->n < a->room)
-        a->out[a->n] = n;
-    if (a->second && a->n < a->room)
-        a->second[a->n] = m;
-    a->n++;
-}
-
-static cudaError_t given(struct answer *a, size_t *count, cudaGraphEdgeData *edges)
-{
-    if (a->out && edges)
-        memset(edges, 0, (a->n < a->room ? a->n : a->room) * sizeof *edges);
-    for (size_t i = a->n; a->out && i < a->room; i++) {
-        a->out[i] = NULL;
-        if (a->second)
-            a->second[i] = NULL;
-    }
-    *count = a->n;
-    return cudaSuccess;
-}
-
-static cudaError_t list(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count, int roots)
-{
-    struct CUgraph_st *g = mt_graph_get(graph);
-    if (!g || !count)
-        return mt_fail(cudaErrorInvalidValue);
-    struct answer a = {.out = out, .room = *count};
-    for (size_t i = 0; i < g->n; i++)
-        if (!roots || !g->node[i]->nafter)
-            give(&a, g->node[i], NULL);
-    return given(&a, count, NULL);
-}
-
-cudaError_t IMPL(cudaGraphGetNodes)(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
-{
-    return list(graph, out, count, 0);
-}
-
-cudaError_t IMPL(cudaGraphGetRootNodes)(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
-{
-    return list(graph, out, count, 1);
-}
-
-static cudaError_t edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
-                         cudaGraphEdgeData *data, size_t *count)
-{
-    struct CUgraph_st *g = mt_graph_get(graph);
-    if (!g || !count || !from != !to)
-        return mt_fail(cudaErrorInvalidValue);
-    struct answer a = {.out = from, .second = to, .room = *count};
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t k = 0; k < g->node[i]->nafter; k++)
-            give(&a, g->node[i]->after[k], g->node[i]);
-    return given(&a, count, data);
-}
-
-static cudaError_t neighbours(cudaGraphNode_t node, cudaGraphNode_t *out, cudaGraphEdgeData *data,
-                              size_t *count, int before)
-{
-    struct CUgraphNode_st *n = mt_graph_node(node);
-    if (!n || !count)
-        return mt_fail(cudaErrorInvalidValue);
-    struct answer a = {.out = out, .room = *count};
-    for (size_t i = 0; before && i < n->nafter; i++)
-        give(&a, n->after[i], NULL);
-    for (size_t i = 0; !before && i < n->graph->n; i++)
-        for (size_t k = 0; k < n->graph->node[i]->nafter; k++)
-            if (n->graph->node[i]->after[k] == n)
-                give(&a, n->graph->node[i], NULL);
-    return given(&a, count, data);
-}
-
-static size_t edge_at(const struct CUgraphNode_st *to, const struct CUgraphNode_st *from)
-{
-    size_t k = 0;
-    while (k < to->nafter && to->after[k] != from)
-        k++;
-    return k;
-}
-
-static cudaError_t change(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t n,
-                          int add)
-{
-    struct CUgraph_st *g = mt_graph_get(graph);
-    if (!g || (n && (!from || !to)))
-        return mt_fail(cudaErrorInvalidValue);
-    for (size_t i = 0; i < n; i++) {
-        struct CUgraphNode_st *a = mt_graph_node(from[i]), *b = mt_graph_node(to[i]);
-        int bad = !a || !b || a == b || a->graph != g || b->graph != g;
-        if (bad || (edge_at(b, a) < b->nafter) == add)
-            return mt_fail(cudaErrorInvalidValue);
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct CUgraphNode_st *b = to[i], *a = from[i];
-        size_t k = edge_at(b, a);
-        if (!add && k < b->nafter)
-            b->after[k] = b->after[--b->nafter];
-        else if (add && k == b->nafter && follow(b, &a, 1))
-            return mt_fail(cudaErrorMemoryAllocation);
-    }
-    return cudaSuccess;
-}
-
-#if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
-                                    cudaGraphEdgeData *data, size_t *n)
-{
-    return edges(g, from, to, data, n);
-}
-
-cudaError_t IMPL(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t *out,
-                                               cudaGraphEdgeData *data, size_t *n)
-{
-    return neighbours(node, out, data, n, 1);
-}
-
-cudaError_t IMPL(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t *out,
-                                                 cudaGraphEdgeData *data, size_t *n)
-{
-    return neighbours(node, out, data, n, 0);
-}
-
-/* Edges of kernels that begin before others end: the whole kernel is waited for, which is always right. */
-cudaError_t IMPL(cudaGraphAddDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                           const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t n)
-{
-    return change(g, from, to, n, 1);
-}
-
-cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                              const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
-                                              size_t n)
-{
-    return change(g, from, to, n, 0);
-}
-#else
-cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n)
-{
-    return edges(g, from, to, NULL, n);
-}
-
-cudaError_t IMPL(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
-{
-    return neighbours(node, out, NULL, n, 1);
-}
-
-cudaError_t IMPL(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
-{
-    return neighbours(node, out, NULL, n, 0);
-}
-
-cudaError_t IMPL(cudaGraphAddDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                           const cudaGraphNode_t *to, size_t n)
-{
-    return change(g, from, to, n, 1);
-}
-
-cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                              const cudaGraphNode_t *to, size_t n)
-{
-    return change(g, from, to, n, 0);
-}
-#endif
-
-cudaError_t IMPL(cudaGraphDestroyNode)(cudaGraphNode_t node)
-{
-    struct CUgraphNode_st *n = mt_graph_node(node);
-    if (!n)
-        return mt_fail(cudaErrorInvalidValue);
-    if (n->memory || n->freed)
-        return mt_fail(cudaErrorNotSupported); /* as CUDA says of memory nodes */
-    struct CUgraph_st *g = n->graph;
-    for (size_t i = 0; i < g->n; i++) {
-        size_t k = edge_at(g->node[i], n);
-        if (k < g->node[i]->nafter)
-            g->node[i]->after[k] = g->node[i]->after[--g->node[i]->nafter];
-    }
-    g->n--;
-    memmove(g->node + n->index, g->node + n->index + 1, (g->n - n->index) * sizeof *g->node);
-    for (size_t i = n->index; i < g->n; i++)
-        g->node[i]->index = i;
-    free_node(n);
-    return cudaSuccess;
-}
-
-cudaError_t IMPL(cudaGraphDebugDotPrint)(cudaGraph_t graph, const char *path, unsigned flags)
-{
-    static const char *const names[] = {"kernel",
-                                        "memcpy",
-                                        "memset",
-                                        "host",
-                                        "graph",
-                                        "empty",
-                                        "wait event",
-                                        "record event",
-                                        "signal",
-                                        "wait",
-                                        "memory allocation",
-                                        "memory free"};
-    struct CUgraph_st *g = mt_graph_get(graph);
-    FILE *f = g && path ? fopen(path, "w") : NULL;
-    if (!f)
-        return mt_fail(g && path ? cudaErrorOperatingSystem : cudaErrorInvalidValue);
-    fputs("digraph graph_1 {\n", f);
-    for (size_t i = 0; i < g->n; i++) {
-        unsigned type = (unsigned)g->node[i]->type;
-        fprintf(f, "n%zu [label=\"%zu %s\"];\n", i, i,
-                type < sizeof names / sizeof *names ? names[type] : "?");
-        for (size_t k = 0; k < g->node[i]->nafter; k++)
-            fprintf(f, "n%zu -> n%zu;\n", g->node[i]->after[k]->index, i);
-    }
-    fputs("}\n", f);
-    return fclose(f) ? mt_fail(cudaErrorOperatingSystem) : cudaSuccess;
 }

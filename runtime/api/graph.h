@@ -38,7 +38,8 @@ struct mt_user_share {
 struct CUgraph_st {
     struct CUgraphNode_st **node; /* in the order in which they were made */
     size_t n, capacity;
-    int owned; /* by a node or a capture: the program cannot destroy it */
+    int owned;    /* by a node or an executable graph: the program cannot destroy it */
+    _Atomic int captures; /* under way into it: neither it nor a node of it can be destroyed; of capture.c's lock */
     struct mt_user_share *user;
     size_t nuser;
 };
@@ -52,6 +53,9 @@ struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g);
 /* A new node behind `after`. The operation becomes the node's in any case. NULL: out of memory. */
 struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType type, struct mt_op *op,
                                     struct CUgraphNode_st *const *after, size_t n);
+/* For graph_edges.c: more nodes that `n` follows, 0 or -1; and the end of a node that nobody follows. */
+int mt_graph_follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *after, size_t count);
+void mt_graph_free_node(struct CUgraphNode_st *n);
 /* 1 if `n` is `of` or comes before it. */
 int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of);
 /* The nodes so that each stands behind those it follows; the caller frees it. NULL: a cycle, or no memory. */

@@ -133,12 +133,16 @@ static cudaError_t alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
     if (!reserve(p, bytes))
         return mt_fail(cudaErrorMemoryAllocation);
     *out = mt_heap_alloc(bytes, MT_HEAP_DEVICE, p->id);
-    if (*out && mt_capturing(s))
-        return mt_capture_alloc(s, *out, bytes);
-    if (*out)
+    e = !*out             ? mt_fail(cudaErrorMemoryAllocation)
+        : mt_capturing(s) ? mt_capture_alloc(s, *out, bytes)
+                          : cudaSuccess;
+    if (!e)
         return cudaSuccess;
+    if (*out)
+        mt_heap_free(*out, 1u << MT_HEAP_DEVICE);
+    *out = NULL;
     mt_pool_freed(p->id, bytes);
-    return mt_fail(cudaErrorMemoryAllocation);
+    return e;
 }
 
 cudaError_t IMPL(cudaMallocAsync)(void **out, size_t bytes, cudaStream_t stream)
