@@ -55,7 +55,7 @@ static const char *const what[] = {
 
 static void at_site(char *text, size_t size, const struct mt_host_site *s, const char *verb)
 {
-    if (s)
+    if (mt_host_site_there(s))
         snprintf(text, size, " %s at %s:%u", verb, base_name(s->file), s->line);
     else
         snprintf(text, size, "%s", "");

@@ -61,6 +61,18 @@ void *mt_map_take(struct mt_map *m, const void *key)
     return value;
 }
 
+void mt_map_drop(struct mt_map *m, const void *key, const void *value)
+{
+    struct mt_map_node *n;
+    pthread_rwlock_wrlock(&m->lock);
+    HASH_FIND_PTR(m->nodes, &key, n);
+    if (n && n->value == value) {
+        HASH_DEL(m->nodes, n);
+        free(n);
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
 void mt_map_each(struct mt_map *m, void (*f)(void *, void *), void *ctx)
 {
     pthread_rwlock_rdlock(&m->lock);

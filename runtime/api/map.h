@@ -15,6 +15,8 @@ struct mt_map {
 int mt_map_set(struct mt_map *m, const void *key, void *value);
 void *mt_map_get(struct mt_map *m, const void *key); /* NULL: absent */
 void *mt_map_take(struct mt_map *m, const void *key);
+/* Removes the entry if its value is this one. */
+void mt_map_drop(struct mt_map *m, const void *key, const void *value);
 /* Calls f for each value while the map is locked for reading. */
 void mt_map_each(struct mt_map *m, void (*f)(void *value, void *ctx), void *ctx);
 #endif

@@ -316,13 +316,36 @@ char REC(__cudaInitModule)(void **handle)
     return 1;
 }
 
+/* Its library goes, with the fat binary and the addresses by which its kernels and variables are known;
+ * others may come to lie there. What was launched has all it needs. */
+static void forget(struct mt_module *m)
+{
+    for (struct mt_module **at = &modules; *at; at = &(*at)->next)
+        if (*at == m) {
+            *at = m->next;
+            modules_end = *at ? modules_end : at;
+            break;
+        }
+    if (!m->loaded)
+        unloaded--;
+    m->loaded = m->tried = 1;
+    for (struct mt_function *f = m->functions; f; f = f->next)
+        mt_map_drop(&functions, f->host, f);
+    for (struct mt_variable *v = m->variables; v; v = v->next)
+        mt_map_drop(&variables, v->host, v);
+}
+
 void REC(__cudaUnregisterFatBinary)(void **handle)
 {
     struct mt_module *m = (struct mt_module *)handle;
     if (m && m->real)
         MT_NEXT(__cudaUnregisterFatBinary)(m->real);
-    if (m)
-        m->real = NULL;
+    if (!m)
+        return;
+    m->real = NULL;
+    enter();
+    forget(m);
+    leave();
 }
 
 /* What each such file refers to: mt-cc's device link has one of its own. */

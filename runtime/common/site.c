@@ -1,8 +1,24 @@
+#define _GNU_SOURCE
 #include "site.h"
+#include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
 
 static _Thread_local const struct mt_host_site *pending, *taken;
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* the C library has it from 2.35 on */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+#endif
+
+int mt_host_site_there(const struct mt_host_site *site)
+{
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+    struct dl_find_object found;
+    return site && (!_dl_find_object || !_dl_find_object((void *)(uintptr_t)site, &found));
+#else
+    return site != NULL;
+#endif
+}
 
 static int ends_with(const char *s, const char *tail)
 {
@@ -21,13 +37,13 @@ static int is_inner(const struct mt_host_site *site)
 
 __attribute__((visibility("default"))) void __mt_host_site(const struct mt_host_site *site)
 {
-    if (!pending || !is_inner(site))
+    if (!mt_host_site_there(pending) || !is_inner(site))
         pending = site;
 }
 
 const struct mt_host_site *mt_host_site_take(void)
 {
-    const struct mt_host_site *site = pending;
+    const struct mt_host_site *site = mt_host_site_there(pending) ? pending : NULL;
     pending = NULL;
     taken = site;
     return site;

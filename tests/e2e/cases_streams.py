@@ -64,3 +64,22 @@ def default_stream(world):
         same("trace files", result.streams(), [0, 1])
         for stream in result.streams():
             same("kernels", [g.kernel for g in result.trace(stream)], ["meet"])
+
+
+@case("plugins")
+def plugins(world):
+    """Libraries that are unloaded before anything of CUDA is called, and after their kernels have run."""
+    libraries = []
+    for factor in (3, 10):
+        libraries.append(world.compile(os.path.join(world.src, "plugin.cu"), "-O2", f"-DFACTOR={factor}", "-fPIC", "-shared",
+                                       out=os.path.join(world.work, f"libplugin{factor}.so")))
+    app = world.compile(os.path.join(world.src, "plugins.cu"), "-O2")
+    traced = world.run_ok([app, *libraries])
+    values = []
+    for x in (0, 31):
+        for _ in range(2):
+            x = ((x + 3) * 2 + 10) * 2
+        values.append(str(x))
+    same("output", traced.out.split(), values)
+    same("kernels", [launch.kernel for launch in traced.trace()], ["in_library", "in_program"] * 4)
+    holds("complete", traced.companion().end()["complete"])

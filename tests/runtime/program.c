@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
                             uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *warp);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
@@ -25,8 +27,9 @@ STUB(stub_unsupported)
 STUB(stub_foreign)
 STUB(stub_meet)
 STUB(stub_step)
+STUB(stub_gone)
 int program_streams;
-unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
+unsigned shadow_counter[4], shadow_konst[4], shadow_foreign, shadow_gone;
 
 struct wrapper {
     int magic, version;
@@ -55,6 +58,18 @@ static struct wrapper *make(const char *image)
 static void add(void **h, void (*stub)(void), const char *name)
 {
     __cudaRegisterFunction(h, (const char *)stub, (char *)name, name, -1, NULL, NULL, NULL, NULL, NULL);
+}
+
+void program_come_and_go(void)
+{
+    struct wrapper *w = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *w = (struct wrapper){0x466243b1, 1, (char *)w + 1024, NULL};
+    void **h = __cudaRegisterFatBinary(w);
+    add(h, stub_gone, "_Zgone");
+    __cudaRegisterVar(h, (char *)&shadow_gone, "gone", "gone", 0, sizeof shadow_gone, 0, 0);
+    __cudaRegisterFatBinaryEnd(h);
+    __cudaUnregisterFatBinary(h);
+    munmap(w, 4096);
 }
 
 void program_register(void)

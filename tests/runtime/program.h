@@ -5,11 +5,14 @@
 #include <cuda_runtime_api.h>
 
 extern void stub_fill(void), stub_nothing(void), stub_trap(void), stub_unsupported(void), stub_foreign(void);
-extern void stub_meet(void), stub_step(void);
+extern void stub_meet(void), stub_step(void), stub_gone(void);
 extern int program_streams; /* not 0: these two are registered */
-extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign;
+extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign, shadow_gone;
 /* Registers everything; `foreign` things come from a file without an image. */
 void program_register(void);
+/* A library that was loaded and unloaded before anything of CUDA was called: nothing of it may be looked at.
+ */
+void program_come_and_go(void);
 
 /* What the compiler and nvcc's headers call. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);

@@ -19,6 +19,22 @@ static unsigned *device_words(unsigned n)
     return p;
 }
 
+/* Libraries that were unloaded again before the first call. */
+TEST(unloaded)
+{
+    program_come_and_go();
+    program_come_and_go();
+    unsigned *d = device_words(4), h[4];
+    void *symbol;
+    OK(fill(d, 4, 0));
+    OK(cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost));
+    WANT(h[3] == 3);
+    program_come_and_go();
+    EXPECT(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(stub_gone, one, one, NULL, 0, 0));
+    EXPECT(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&symbol, &shadow_gone));
+    OK(cudaGetSymbolAddress(&symbol, shadow_counter));
+}
+
 TEST(every_entry_point)
 {
     enum { N = 100 };
@@ -288,6 +304,7 @@ static void tracing_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unloaded),
         cmocka_unit_test(every_entry_point),
         cmocka_unit_test(streams_are_numbered_by_first_launch),
         cmocka_unit_test(checks),
