@@ -157,7 +157,8 @@ static int transfer_order(const void *a, const void *b)
 size_t mt_transfers_combine(struct mt_transfer *t, size_t n)
 {
     size_t out = 0;
-    qsort(t, n, sizeof *t, transfer_order);
+    if (n) /* t may be NULL */
+        qsort(t, n, sizeof *t, transfer_order);
     for (size_t i = 0; i < n; i++) {
         if (out > 0 && transfer_order(&t[out - 1], &t[i]) == 0) {
             t[out - 1].size += t[i].size;
