@@ -2,6 +2,7 @@
 #include "entry.h"
 #include "capture.h"
 #include "device.h"
+#include "event.h"
 #include "error.h"
 #include "advise.h"
 #include "array.h"
@@ -202,6 +203,8 @@ cudaError_t IMPL(cudaDeviceReset)(void)
 {
     mt_stream_wait_all();
     mt_synced();
+    mt_streams_reset();
+    mt_events_reset();
     mt_textures_reset();
     mt_arrays_reset();
     mt_heap_reset();

@@ -51,6 +51,13 @@ void mt_event_remove(struct mt_event *e)
     free(e);
 }
 
+void mt_events_reset(void)
+{
+    struct mt_event *e;
+    while ((e = mt_map_any(&events)))
+        mt_event_remove(e);
+}
+
 /* ---- the CPU device ---- */
 
 cudaError_t IMPL(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)

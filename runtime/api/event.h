@@ -27,6 +27,7 @@ struct mt_op;
 struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags);
 struct mt_event *mt_event_get(cudaEvent_t handle); /* NULL: no such event */
 void mt_event_remove(struct mt_event *e);
+void mt_events_reset(void); /* cudaDeviceReset: there are none any more */
 /* Operations of the CPU device that record the event, and that wait for what was recorded when they are
  * queued. NULL: out of memory. */
 struct mt_op *mt_event_record_op(cudaEvent_t e);

@@ -6,6 +6,7 @@
 #include "map.h"
 #include "plain.h"
 #include "common/events.h"
+#include "common/nvtx.h"
 #include "common/report.h"
 #include "common/fork.h"
 #include <dlfcn.h>
@@ -202,6 +203,7 @@ void **REC(__cudaRegisterFatBinary)(void *wrapper)
         return NULL;
     }
     m->wrapper = wrapper;
+    mt_registered = 1;
     enter();
     *modules_end = m;
     modules_end = &m->next;

@@ -90,6 +90,16 @@ static void append(struct mt_stream *s, struct mt_op *op)
     hold(s);
 }
 
+static void leave_active(struct mt_stream *s)
+{
+    if (s->prev_active)
+        s->prev_active->next_active = s->next_active;
+    else
+        active = s->next_active;
+    if (s->next_active)
+        s->next_active->prev_active = s->prev_active;
+}
+
 /* The first operation has ended. */
 static void take_first(struct mt_stream *s)
 {
@@ -104,14 +114,8 @@ static void take_first(struct mt_stream *s)
         pthread_cond_broadcast(&reached);
     if (s->waiters)
         pthread_cond_broadcast(&s->moved);
-    if (s->first)
-        return;
-    if (s->prev_active)
-        s->prev_active->next_active = s->next_active;
-    else
-        active = s->next_active;
-    if (s->next_active)
-        s->next_active->prev_active = s->prev_active;
+    if (!s->first)
+        leave_active(s);
 }
 
 /* Operations on the legacy stream follow all older ones of blocking streams, and those follow its older ones.
@@ -264,6 +268,26 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
     return now;
 }
 
+/* A turn that will not come. */
+static void withdraw(struct mt_stream *s, struct mt_op *op)
+{
+    struct mt_op **at = &s->first, *before = NULL;
+    while (*at && *at != op) {
+        before = *at;
+        at = &before->next;
+    }
+    if (*at != op)
+        return;
+    *at = op->next;
+    if (s->last == op)
+        s->last = before;
+    s->done++;
+    if (s->first)
+        return;
+    leave_active(s);
+    let_go(s);
+}
+
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
 {
     if (mt_turn_try(t, s))
@@ -272,10 +296,16 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
     pthread_mutex_lock(&lock);
     append(s, &t->op);
     pump(s, 0);
+    hold(s);
     s->waiters++;
-    while (!t->granted)
+    while (!t->granted && !closed)
         pthread_cond_wait(&s->moved, &lock);
     s->waiters--;
+    if (!t->granted) { /* the process ends, and this thread is to get out of the way */
+        withdraw(s, &t->op);
+        t->op.stream = NULL;
+    }
+    let_go(s);
     pthread_mutex_unlock(&lock);
 }
 
@@ -441,5 +471,8 @@ void mt_stream_finish(void)
     closed = 1;
     if (active)
         drop_all();
+    for (struct mt_stream *s = active; s; s = s->next_active) /* who waits for what will not happen */
+        pthread_cond_broadcast(&s->moved);
+    pthread_cond_broadcast(&reached);
     pthread_mutex_unlock(&lock);
 }

@@ -32,10 +32,30 @@ static void forked(void)
     mt_queue_forked();
 }
 
+static struct mt_stream *add(cudaStream_t handle, unsigned flags, int priority, int lasting)
+{
+    struct mt_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->lasting = lasting;
+    s->handle = handle ? handle : (cudaStream_t)s;
+    s->id = atomic_fetch_add(&next_id, 1);
+    s->flags = flags;
+    s->priority = priority;
+    s->refs = 1;
+    pthread_mutex_init(&s->launching, NULL);
+    pthread_cond_init(&s->moved, NULL);
+    if (mt_map_set(&streams, s->handle, s)) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
 static void first(void)
 {
     pthread_key_create(&thread_key, thread_ends);
-    legacy = mt_stream_add(cudaStreamLegacy, 0, 0);
+    legacy = add(cudaStreamLegacy, 0, 0, 1);
     pthread_atfork(NULL, NULL, forked);
 }
 
@@ -69,7 +89,7 @@ struct mt_stream *mt_stream_get(cudaStream_t handle)
     if (handle && handle != cudaStreamPerThread)
         return mt_map_get(&streams, handle);
     if (!own) {
-        own = mt_stream_add(NULL, cudaStreamDefault, 0); /* blocking with respect to the legacy stream */
+        own = add(NULL, cudaStreamDefault, 0, 1); /* blocking with respect to the legacy stream */
         pthread_setspecific(thread_key, own);
     }
     return own;
@@ -77,21 +97,7 @@ struct mt_stream *mt_stream_get(cudaStream_t handle)
 
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority)
 {
-    struct mt_stream *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->handle = handle ? handle : (cudaStream_t)s;
-    s->id = atomic_fetch_add(&next_id, 1);
-    s->flags = flags;
-    s->priority = priority;
-    s->refs = 1;
-    pthread_mutex_init(&s->launching, NULL);
-    pthread_cond_init(&s->moved, NULL);
-    if (mt_map_set(&streams, s->handle, s)) {
-        free(s);
-        return NULL;
-    }
-    return s;
+    return add(handle, flags, priority, 0);
 }
 
 void mt_stream_remove(struct mt_stream *s)
@@ -100,6 +106,23 @@ void mt_stream_remove(struct mt_stream *s)
         return;
     mt_capture_leave(s);
     mt_queue_let_go(s);
+}
+
+static void find_made(void *stream, void *ctx)
+{
+    struct mt_stream *s = stream, **found = ctx;
+    if (!s->lasting)
+        *found = s;
+}
+
+void mt_streams_reset(void)
+{
+    struct mt_stream *s;
+    do {
+        s = NULL;
+        mt_map_each(&streams, find_made, &s);
+        mt_stream_remove(s);
+    } while (s);
 }
 
 void mt_stream_free(struct mt_stream *s)

@@ -15,6 +15,7 @@ struct mt_stream {
     uint64_t id;
     unsigned flags;
     int priority;
+    int lasting;                  /* not made by the program: the legacy stream, a thread's own */
     pthread_mutex_t launching;    /* held while the trace is opened */
     struct mt_trace *trace;       /* from the first traced launch on */
     struct mt_capture *capture;   /* while it is captured; this and the next two belong to capture.c */
@@ -39,6 +40,8 @@ struct mt_stream *mt_stream_legacy(void);
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority);
 /* Forgets it. When what is in it has been done, its trace is closed and it is freed. */
 void mt_stream_remove(struct mt_stream *s);
+/* cudaDeviceReset: those that the program made are no streams any more. */
+void mt_streams_reset(void);
 /* For queue.c: nothing refers to it any more. */
 void mt_stream_free(struct mt_stream *s);
 /* Its trace; opened on first use, which may wait for a FIFO's reader. */

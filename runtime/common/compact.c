@@ -244,9 +244,9 @@ void mt_compact_append(struct mt_compact *c, const struct mt_access_run *runs, s
     const void *payload;
     const char *why = strerror(ENOMEM);
     uint64_t items;
-    struct encoder *x = c->off ? NULL : take_encoder();
     if (c->off)
         return;
+    struct encoder *x = take_encoder();
     size_t bytes = x ? mt_mtc_encode_device(x->e, runs, count, &items, &payload, &why) : 0;
     if (bytes && items == accesses) {
         pthread_mutex_lock(&c->lock);

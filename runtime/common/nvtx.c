@@ -4,6 +4,7 @@
 #include "nvtx_abi.h"
 #include "options.h"
 #include "report.h"
+#include "site.h"
 #include "fork.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct range {
     char text[];
 };
 
+_Atomic int mt_registered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list */
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct range *open_ranges;
@@ -338,11 +340,23 @@ static const struct entry {
                             ENTRY(NVTX_CORE2, 12, nvtxDomainCreateA) ENTRY(NVTX_CORE2, 13, nvtxDomainCreateW)
                                 ENTRY(NVTX_CORE2, 14, nvtxDomainDestroy)};
 
+/* A process that a traced one started has our name in its environment, too, and NVTX may load us there for
+ * nothing: into a scope of our own, and no kernels have come with us. Ranges that belong to no trace are not
+ * kept. */
+static int is_wanted(void)
+{
+    void *program = dlopen(NULL, RTLD_LAZY);
+    int linked = program && dlsym(program, "__mt_host_site") == (void *)&__mt_host_site;
+    if (program)
+        dlclose(program);
+    return linked || mt_registered;
+}
+
 /* NVTX calls this once for each copy of it in the process. 1: the tool is there; 0: NVTX does nothing. */
 EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 {
     const struct nvtx_callbacks *c = get_table ? get_table(NVTX_CALLBACKS) : NULL;
-    if (!mt_tracing() || !c || c->size < sizeof *c || !c->module)
+    if (!mt_tracing() || !is_wanted() || !c || c->size < sizeof *c || !c->module)
         return 0;
     for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++) {
         nvtx_function **table = NULL;

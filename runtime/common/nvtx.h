@@ -9,4 +9,6 @@
 int mt_nvtx_takes(void);
 /* The process ends: ranges that are still open are logged. */
 void mt_nvtx_finish(void);
+/* Kernels have been registered: this process is one that was made to be traced. */
+extern _Atomic int mt_registered;
 #endif

@@ -177,7 +177,9 @@ static void on_signal(int sig, siginfo_t *info, void *context)
             before[i].sa_sigaction(sig, info, context);
         } else if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN) {
             before[i].sa_handler(sig);
-        } else { /* the fault happens again, now with the default action */
+        } else if (before[i].sa_handler == SIG_IGN && info->si_code <= 0) {
+            return; /* sent, and ignored: we stay for the faults of kernels */
+        } else {    /* the fault happens again, now with the default action */
             sigaction(sig, &before[i], NULL);
             if (info->si_code <= 0)
                 raise(sig);

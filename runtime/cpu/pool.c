@@ -24,6 +24,7 @@ static struct {
     _Atomic int queued;   /* there is a first: for looks without the lock */
     unsigned nworkers, active, sms, idle;
     uint64_t grids, progress;
+    struct mt_worker *spare; /* made, but no thread could be had for it */
     int ready, installed;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
 
@@ -176,6 +177,7 @@ static void forked(void)
     pool.first = NULL;
     pool.queued = 0;
     pool.nworkers = pool.idle = 0;
+    pool.spare = NULL; /* its stack is in the memory that is used again */
     mt_image_args_reset();
     mt_local_reset();
 }
@@ -215,18 +217,20 @@ static int start_worker(void)
 {
     pthread_attr_t attr;
     pthread_t thread;
-    struct mt_worker *w = calloc(1, sizeof *w);
-    int rc = w ? mt_worker_init(w) : ENOMEM;
-    if (rc)
-        return rc;
+    struct mt_worker *w = pool.spare ? pool.spare : mt_worker_new();
+    if (!w)
+        return ENOMEM;
+    pool.spare = w; /* until there is a thread for it: the next launch tries again */
     w->id = pool.nworkers;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, mt_worker_main, w);
+    int rc = pthread_create(&thread, &attr, mt_worker_main, w);
     pthread_attr_destroy(&attr);
-    if (!rc)
-        pool.nworkers++;
-    return rc;
+    if (rc)
+        return rc;
+    pool.nworkers++;
+    pool.spare = NULL;
+    return 0;
 }
 
 /* Called with the lock: worker threads up to pool.active. 0, or an errno when there is not even one. */

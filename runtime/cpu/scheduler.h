@@ -201,7 +201,7 @@ struct mt_stack *mt_stack_for_loops(void);
 size_t mt_stack_bytes(void);
 
 /* worker.c */
-int mt_worker_init(struct mt_worker *w); /* memory; 0 or an errno */
+struct mt_worker *mt_worker_new(void); /* with what it needs; NULL: no memory */
 void *mt_worker_main(void *worker);
 /* quiet 1: what device code records and counts from here on is forgotten; 0: no longer. */
 void mt_worker_quiet(struct mt_worker *w, int quiet);

@@ -386,21 +386,31 @@ static void drain(struct mt_worker *w)
 
 /* ---- the thread ---- */
 
-int mt_worker_init(struct mt_worker *w)
+struct mt_worker *mt_worker_new(void)
 {
     size_t most = mt_cpu_compact && buffer_bytes < COMPACT_BYTES ? COMPACT_BYTES : buffer_bytes;
+    struct mt_worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
     w->buffer_words = most / 24 * 3;
     w->small = w->limit = buffer_bytes / 24 * 3;
     w->buffer = aligned_alloc(64, (w->buffer_words * 8 + 63) & ~63ull);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
-    w->loop_fiber.stack = mt_stack_for_loops();
-    if (mt_cpu_compact && !(w->warps = mt_warps_new()))
-        return ENOMEM;
-    if (!w->buffer || !w->loop_cta || !w->fault_stack || !w->loop_fiber.stack)
-        return ENOMEM;
-    w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
-    return 0;
+    w->warps = mt_cpu_compact ? mt_warps_new() : NULL;
+    int all = w->buffer && w->loop_cta && w->fault_stack && (w->warps || !mt_cpu_compact);
+    w->loop_fiber.stack = all ? mt_stack_for_loops() : NULL; /* last: it cannot be given back */
+    if (w->loop_fiber.stack) {
+        w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
+        return w;
+    }
+    if (w->warps)
+        mt_warps_free(w->warps);
+    free(w->fault_stack);
+    free(w->loop_cta);
+    free(w->buffer);
+    free(w);
+    return NULL;
 }
 
 void *mt_worker_main(void *worker)

@@ -25,6 +25,7 @@ NOTES = {
     "cudaOccupancyMaxActiveClusters": "0 for clusters of more than one CTA",
     "cudaGetDriverEntryPoint": "finds nothing: there is no driver",
     "cudaGetDriverEntryPointByVersion": "finds nothing: there is no driver",
+    "cudaDeviceReset": "CPU device: streams and events that the program made are cudaErrorInvalidResourceHandle afterwards",
     "cudaFuncSetAttribute": "cluster sizes: cudaErrorNotSupported",
     "cudaDeviceSetLimit": "kept, without effect on kernels",
     "cudaMemAdvise": "kept for cudaMemRangeGetAttribute, no effect",

@@ -95,3 +95,29 @@ def old_library(world):
     result = world.run_ok([world.compile(source)], MEMTRACE_NVTX="here")
     same("launches", [e.get("left_out") for e in sorted(result.companion().all("launch"), key=lambda e: e["seq"])],
          ["MEMTRACE_NVTX", None, "MEMTRACE_NVTX"])
+
+
+@case("nvtx.elsewhere")
+def nvtx_elsewhere(world):
+    """A program that a traced one starts finds our name in its environment. NVTX loads us there for nothing: we say no."""
+    script = """import ctypes, sys
+table = (ctypes.c_void_p * 32)(*([1] * 32))
+MODULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p)),
+                          ctypes.POINTER(ctypes.c_uint))
+slots = (ctypes.c_void_p * 32)(*(ctypes.addressof(table),) * 32)
+def module(number, out, size):
+    out[0] = ctypes.cast(slots, ctypes.POINTER(ctypes.c_void_p))
+    size[0] = 32
+    return 1
+class Callbacks(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("module", MODULE)]
+callbacks = Callbacks(16, MODULE(module))
+GET = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+get = GET(lambda number: ctypes.addressof(callbacks))
+library = ctypes.CDLL(sys.argv[1], mode=int(sys.argv[2]))
+print(library.InitializeInjectionNvtx2(get))
+"""
+    library = os.path.join(world.build, "lib", "libmemtrace.so")
+    for mode, answer in ((os.RTLD_LOCAL | os.RTLD_NOW, "0"), (os.RTLD_GLOBAL | os.RTLD_NOW, "1")):
+        result = world.run_ok(["python3", "-c", script, library, mode])
+        same(f"answer with {mode}", result.out.strip(), answer)

@@ -1,5 +1,11 @@
 /* Launches by every entry point, their checks, symbols, and what comes into traces and companions. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 #include "child.h"
 
@@ -33,6 +39,49 @@ TEST(unloaded)
     EXPECT(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(stub_gone, one, one, NULL, 0, 0));
     EXPECT(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&symbol, &shadow_gone));
     OK(cudaGetSymbolAddress(&symbol, shadow_counter));
+}
+
+/* ---- threads that cannot be had ---- */
+
+static _Atomic int no_threads;
+
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                                                          void *(*run)(void *), void *arg)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!real)
+        real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
+            RTLD_NEXT, "pthread_create");
+    return no_threads ? EAGAIN : real(thread, attr, run, arg);
+}
+
+static size_t address_space(void)
+{
+    size_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    WANT(f && fscanf(f, "%zu", &pages) == 1);
+    fclose(f);
+    return pages * 4096 + mallinfo2().uordblks;
+}
+
+/* Launches fail then, but nothing grows, and they go on when there are threads again. */
+TEST(no_worker)
+{
+    unsigned *d = device_words(4), h[4];
+    no_threads = 1;
+    fill(d, 4, 0);
+    cudaDeviceSynchronize();
+    size_t before = address_space();
+    for (int i = 0; i < 300; i++) {
+        fill(d, 4, 0);
+        WANT(cudaDeviceSynchronize() != cudaSuccess);
+        cudaGetLastError();
+    }
+    WANT(address_space() - before < 2 << 20);
+    no_threads = 0;
+    OK(fill(d, 4, 0));
+    OK(cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost));
+    WANT(h[3] == 3);
 }
 
 TEST(every_entry_point)
@@ -225,6 +274,18 @@ static void launch_unsupported(void *arg)
     EXPECT(cudaErrorNotSupported, cudaDeviceSynchronize());
 }
 
+/* A signal that somebody sends to a program which ignores it leaves us as we were. */
+TEST(ignored_signal)
+{
+    signal(SIGILL, SIG_IGN);
+    unsigned *d = device_words(4);
+    OK(fill(d, 4, 0));
+    OK(cudaDeviceSynchronize());
+    raise(SIGILL);
+    OK(cudaLaunchKernel(stub_trap, one, one, NULL, 0, 0));
+    WANT(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+}
+
 TEST(unsupported_is_not_silent)
 {
     char *text = said(launch_unsupported, NULL);
@@ -305,6 +366,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unloaded),
+        cmocka_unit_test(no_worker),
+        cmocka_unit_test(ignored_signal),
         cmocka_unit_test(every_entry_point),
         cmocka_unit_test(streams_are_numbered_by_first_launch),
         cmocka_unit_test(checks),

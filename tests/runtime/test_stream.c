@@ -235,12 +235,43 @@ static void texts(void **state)
     assert_string_equal(cudaGetErrorString(cudaErrorMpsMaxClientsReached), "mps max clients reached");
 }
 
+/* What the program made of streams and events is gone after cudaDeviceReset; the default streams are not. */
+static void reset(void **state)
+{
+    cudaStream_t s, t;
+    cudaEvent_t e;
+    cudaGraph_t g;
+    OK(cudaStreamCreate(&s));
+    OK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
+    OK(cudaEventCreate(&e));
+    OK(cudaEventRecord(e, s));
+    OK(cudaStreamWaitEvent(cudaStreamPerThread, e, 0));
+    OK(cudaStreamBeginCapture(t, cudaStreamCaptureModeRelaxed));
+    OK(cudaDeviceReset());
+    EXPECT(cudaErrorInvalidResourceHandle, cudaStreamSynchronize(s));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaStreamDestroy(s));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaStreamEndCapture(t, &g));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaEventQuery(e));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaEventRecord(e, 0));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaEventDestroy(e));
+    OK(cudaStreamSynchronize(0));
+    OK(cudaStreamSynchronize(cudaStreamLegacy));
+    OK(cudaStreamSynchronize(cudaStreamPerThread));
+    OK(cudaStreamCreate(&s));
+    OK(cudaEventCreate(&e));
+    OK(cudaEventRecord(e, s));
+    OK(cudaStreamWaitEvent(cudaStreamPerThread, e, 0));
+    OK(cudaDeviceSynchronize());
+    OK(cudaEventDestroy(e));
+    OK(cudaStreamDestroy(s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams), cmocka_unit_test(events),     cmocka_unit_test(host_functions),
         cmocka_unit_test(device),  cmocka_unit_test(last_error), cmocka_unit_test(unsupported_is_said_once),
-        cmocka_unit_test(texts),
+        cmocka_unit_test(texts),   cmocka_unit_test(reset),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

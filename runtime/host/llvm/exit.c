@@ -84,35 +84,38 @@ EXEC(execvpe, (const char *file, char *const argv[], char *const env[]),
 EXEC(fexecve, (int fd, char *const argv[], char *const env[]), (int, char *const *, char *const *), fd, argv,
      env)
 
-/* The list that follows `first` as an array, in `argv` of `room`; the environment behind it if `env`. -1: too
- * long. */
-static int gather(char **argv, unsigned room, const char *first, va_list args, char *const **env)
+/* How many words, with the NULL behind them. */
+static size_t count(const char *first, va_list args)
 {
-    unsigned n = 0;
-    argv[n++] = (char *)first;
-    while (argv[n - 1]) {
-        if (n == room)
-            return -1;
-        argv[n++] = va_arg(args, char *);
-    }
-    if (env)
-        *env = va_arg(args, char *const *);
-    return 0;
+    size_t n = 1;
+    for (const char *word = first; word; n++)
+        word = va_arg(args, const char *);
+    return n;
 }
 
+/* The list that follows `first` as an array, in `argv`; the environment behind it if `env`. */
+static void gather(char **argv, const char *first, va_list args, char *const **env)
+{
+    argv[0] = (char *)(uintptr_t)first;
+    for (size_t n = 0; argv[n]; n++)
+        argv[n + 1] = va_arg(args, char *);
+    if (env)
+        *env = va_arg(args, char *const *);
+}
+
+/* As long as the program made them: on its stack, as it may be between vfork and exec. */
 #define EXEC_LIST(name, call, env)                                                                           \
     MT_ENTRY int name(const char *path, const char *first, ...)                                              \
     {                                                                                                        \
-        char *argv[4096], *const *environment = NULL;                                                        \
+        char *const *environment = NULL;                                                                     \
         va_list args;                                                                                        \
         va_start(args, first);                                                                               \
-        int rc = gather(argv, sizeof argv / sizeof *argv, first, args, env);                                 \
+        char *argv[count(first, args)];                                                                      \
+        va_end(args);                                                                                        \
+        va_start(args, first);                                                                               \
+        gather(argv, first, args, env);                                                                      \
         va_end(args);                                                                                        \
         (void)environment;                                                                                   \
-        if (rc) {                                                                                            \
-            errno = E2BIG;                                                                                   \
-            return -1;                                                                                       \
-        }                                                                                                    \
         return call;                                                                                         \
     }
 
