@@ -38,8 +38,9 @@ struct mt_user_share {
 struct CUgraph_st {
     struct CUgraphNode_st **node; /* in the order in which they were made */
     size_t n, capacity;
-    int owned;    /* by a node or an executable graph: the program cannot destroy it */
-    _Atomic int captures; /* under way into it: neither it nor a node of it can be destroyed; of capture.c's lock */
+    int owned; /* by a node or an executable graph: the program cannot destroy it */
+    _Atomic int
+        captures; /* under way into it: neither it nor a node of it can be destroyed; of capture.c's lock */
     struct mt_user_share *user;
     size_t nuser;
 };
