@@ -1,4 +1,5 @@
-// Libraries with kernels are loaded and unloaded: before the first CUDA call, and after kernels of theirs have run.
+// Libraries with kernels are loaded and unloaded: before the first CUDA call, and after kernels of theirs
+// have run.
 #include <cstdio>
 #include <dlfcn.h>
 
