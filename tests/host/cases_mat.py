@@ -187,6 +187,29 @@ def routine(w):
         same(f"{level}: outer's own", [o for o in inside(rows, 6666) if o % 1000 < 100], [])
 
 
+@case("mat.own", *ENGINES)
+def own(w):
+    """--own: no access of a library's code, in buffers of the program either; what the program does, by itself and under
+    qsort, is all there. With lazy binding the loader's xsave runs behind each first call."""
+    program = w.compile("own.c", "-O1", "-Wl,-z,lazy")
+    rows = w.mat(w.host("mat", "--own", "--all", "--", program, trace="own.txt"))
+    same("places", sorted({r[7].rsplit("/", 1)[-1].split(":")[0] for r in rows if r[7]}), ["own.c"])
+    at = next(r[0] for r in rows if r[7])  # what begins the program has no line, but is near; libraries are not
+    holds("no library's code", all(abs(r[0] - at) < 0x10000 for r in rows))
+    same("writes to the buffer", sorted(r[2] for r in rows if r[6] == 3200 and r[4] == 2), [8 * i for i in range(400)])
+    reads = collections.Counter(r[2] for r in rows if r[6] == 3200 and r[4] == 1)
+    same("elements read", sorted(reads), [8 * i for i in range(400)])
+    holds("the comparisons read two each, and main each once", sum(reads.values()) >= 400 + 2 * 399)
+    words = collections.defaultdict(set)
+    for r in rows:
+        if not r[7]:
+            words[r[0]].add(r[1])
+    holds("a jump to a library reads its word, not what the loader reads", all(len(x) < 9 for x in words.values()))
+    rows = w.mat(w.host("mat", "--own", "--routine=compare", "--", program, trace="compare.txt"))
+    same("compare reads", {(r[4], r[5]) for r in rows if r[6] == 3200}, {(1, 8)})
+    same("and nothing else", {r[6] for r in rows}, {3200})
+
+
 @case("mat.routine_unwound", *ENGINES)
 def unwound(w):
     """--routine and exceptions: caught inside, and outside."""

@@ -72,7 +72,8 @@ MAT = [(0x200, 0x10000, 0, WRITE, 4, 100), (0x204, 0x10063, 99, READ, 1, 100), (
        (0x214, 0x20010, 16, READ, 8, 50), (0x218, 0x30048, 72, WRITE, 8, 80), (0x21c, 0x40010, 16, WRITE, 8, 24),
        (0x21e, 0x20000, 0, READ, 4, 50),
        (0x220, 0x5007f, 127, WRITE, 1, 128), (0x22c, 0x101fff, 8191, READ, 1, 8192), (0x234, 0x101000, 4096, READ, 1, 8192),
-       (0x238, 0x600800, 2048, WRITE, 2, 4096), *AT_20000, (0x244, 0x600000, 0, WRITE, 64, 4096)]
+       (0x238, 0x600800, 2048, WRITE, 2, 4096), *AT_20000, (0x244, 0x600000, 0, WRITE, 64, 4096),
+       (0x254, 0x20000, 0, READ, 4, 50)]
 WORK = [(0x24c, 0x20000, 0, READ, 4, 50)]
 SWITCHED = [(0x250, 0x20000, 0, READ, 4, 50)]
 
@@ -86,6 +87,8 @@ def case_mat():
     assert run("-signal", "1") == SWITCHED, run("-signal", "1")
     assert run("-routine", "work") == WORK, run("-routine", "work")
     assert run("-routine", "other", "-routine", "work") == WORK
+    own = [x for x in MAT + WORK + SWITCHED * 3 if x[0] != 0x254]
+    assert run("-own", "1") == own, run("-own", "1")
     large = [x for x in MAT if x[5] >= 100]
     assert run("-threshold", "100") == large, run("-threshold", "100")
     text = tool("--", "mat")[2]  # mat is what one gets without -mode

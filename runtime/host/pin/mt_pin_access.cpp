@@ -209,6 +209,8 @@ static VOID on_instruction(INS ins, VOID *)
         return;
     }
     mt_pin_calls_instruction(ins);
+    if (mt_pin_mode == MT_CORE_MAT && mt_core_options()->own && !in_main(INS_Address(ins)))
+        return;
     mt_pin_insn_of(ins, &n);
     if (!n.site)
         return;

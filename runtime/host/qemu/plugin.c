@@ -304,6 +304,20 @@ static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
     qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, arg);
 }
 
+static void on_nothing(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
+{
+    (void)vcpu, (void)info, (void)address, (void)insn;
+}
+
+/* With --own, code of libraries. What calls qemu's helpers gets a callback nonetheless: 7.2 would call that
+ * of the jump that led here. */
+static void leave_out(struct qemu_plugin_insn *q, const struct mt_insn *n)
+{
+    const struct mt_x86_operand *o = &n->x86.operand[0];
+    if (n->x86.count > 1 || (n->x86.count && (o->parts != MT_X86_ONE || o->op > MT_HOST_STORE)))
+        qemu_plugin_register_vcpu_mem_cb(q, on_nothing, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+}
+
 static unsigned bit(unsigned r)
 {
     return r == MT_X86_NO_REG ? 0 : 1u << r;
@@ -366,7 +380,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     first = 0;
     uint64_t ip = qemu_plugin_tb_vaddr(tb);
     watch_start(tb, ip);
-    int traced = mt_plugin.mode == MT_CORE_INSN ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
+    int own = mt_plugin.mode == MT_CORE_MAT && mt_plugin.options.own;
+    int traced = mt_plugin.mode == MT_CORE_INSN || own ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
     struct block b = {0, 1};
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
@@ -380,6 +395,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             mt_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
         if (traced)
             watch_insn(q, n, &b);
+        else if (own)
+            leave_out(q, n);
     }
 }
 

@@ -353,7 +353,7 @@ ADDRINT PIN_GetSyscallArgument(const CONTEXT *c, SYSCALL_STANDARD, UINT32 i) { r
 ADDRINT PIN_GetSyscallReturn(const CONTEXT *c, SYSCALL_STANDARD) { return c->result; }
 size_t PIN_SafeCopy(void *to, const void *from, size_t n)
 {
-    if ((uintptr_t)from >= 0x400000 && (uintptr_t)from < 0x500000) { /* code that nobody made */
+    if ((uintptr_t)from >= 0x400000 && (uintptr_t)from < 0x501000) { /* code that nobody made */
         memset(to, 0x90, n);
         return n;
     }

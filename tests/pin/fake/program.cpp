@@ -142,6 +142,7 @@ static void mat()
         f_posix = routine(&image, 0x401140, "posix_memalign"), f_new = routine(&image, 0x401150, "_Znwm"),
         f_delete = routine(&image, 0x401160, "_ZdlPv"), work = routine(&image, 0x401170, "work");
     machine_load(&image);
+    machine_load(&library);
     machine_thread(0, [&](cpu &p) {
         call(p, f_malloc, 100);
         machine_return(p, 0x10000);
@@ -212,6 +213,7 @@ static void mat()
         INS nop = make(0x401248, {{TRUE, FALSE, 4}});
         nop->nop = TRUE;
         machine_execute(p, nop, [] {});
+        touch(p, 0x500254, 0x20000, false); /* a library's */
         call(p, work);
         touch(p, 0x40124c, 0x20000, false);
         machine_return(p, 0);
