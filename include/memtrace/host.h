@@ -83,7 +83,8 @@ struct mt_device_launch {
     const char *kernel;
     uint64_t accesses;
     uint32_t stream, whole; /* whole: has its first and its last chunk */
-    size_t first, chunks;
+    size_t first, chunks;   /* its device chunks: first .. first + chunks - 1 of the file's, by launch */
+    int named;              /* a line tells the kernel's name */
 };
 /* All launches; the array is the reader's. Of a FIFO there are none. */
 MT_API const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r, size_t *count);
@@ -113,6 +114,22 @@ MT_API int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, 
                           size_t capacity, struct mt_run_batch *batch, struct mt_error *err);
 /* The `launch` line with this number, or NULL. Of a FIFO: as far as it was read. */
 MT_API const struct mt_launch_event *mt_device_launch_event(struct mt_host_reader *r, uint64_t seq);
+
+/* For several processes that share the reading of one container, a regular file: runs of the device chunks
+ * that are asked for. NULL with *err when it cannot be opened or has to be read from its beginning on:
+ * without an index, with damage, with host accesses, or with launches that are not whole. */
+struct mt_device_parts;
+MT_API struct mt_device_parts *mt_device_parts_open(const char *path, struct mt_error *err);
+MT_API void mt_device_parts_close(struct mt_device_parts *p); /* NULL is fine */
+/* Equal for files with the same chunks at the same places. */
+MT_API uint64_t mt_device_parts_digest(const struct mt_device_parts *p);
+/* Accesses of chunk number `chunk` (as mt_device_launch.first), as the index has it. */
+MT_API uint64_t mt_device_parts_accesses(const struct mt_device_parts *p, size_t chunk);
+/* Goes to this chunk. 0, or -1 with *err: it is damaged. */
+MT_API int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_error *err);
+/* The next runs of it, valid until the next call: 1; all were handed out: 0; damage: -1 with *err. */
+MT_API int mt_device_parts_next(struct mt_device_parts *p, const struct mt_access_run **runs, size_t *count,
+                                struct mt_error *err);
 
 /* mt_mtc_head.features of the container at `path`, 0 if it is none. Does not touch FIFOs. */
 MT_API uint64_t mt_container_features(const char *path);

@@ -229,6 +229,7 @@ enum mt_source_flags {
 struct mt_launch_ends {
     const uint64_t *ends;
     size_t count;
+    int chunks; /* the input is no raw trace, but a container for mt_device_parts_open (host.h) */
 };
 
 struct mt_source_options {
@@ -240,8 +241,10 @@ struct mt_source_options {
     unsigned threads; /* so many decode compact traces ahead, the source's own one among them; 0, 1: that one
                          alone */
     const struct mt_launch_ends
-        *ends;      /* NULL, or one for each path: until it is rewound, the source hands out
-                       places instead of records (mt_item.offset). All are raw traces then */
+        *ends;      /* NULL, or one for each path: until it is rewound, the source hands out places
+                       instead of records or runs: of a launch at a time the place of its first
+                       record (mt_item.offset) and their number or, of a container, the numbers of
+                       its chunks, offset .. offset + count - 1, as MT_ITEM_RUNS */
     const int *fds; /* NULL, or open descriptors, which become the source's; paths only name them then */
 };
 
@@ -285,7 +288,7 @@ struct mt_item {
     const char *kernel;                  /* lives as long as the source; equal names have equal pointers */
     const struct mt_raw_record *records; /* NULL where places are asked for */
     uint64_t offset;                     /* of raw records: of the first one in its trace */
-    const struct mt_access_run *runs;    /* memtrace/device.h */
+    const struct mt_access_run *runs;    /* memtrace/device.h; NULL where places are asked for */
     size_t count;
     unsigned flags;                       /* enum mt_batch_flags */
     size_t input;                         /* index into the paths */
@@ -309,6 +312,10 @@ MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_e
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);
 MT_API void mt_source_close(struct mt_source *s);
+
+/* The user wants no more: as if the stop flag had been raised. Nothing comes any more, and the problems say
+ * so. */
+MT_API void mt_source_stop(struct mt_source *s);
 
 /* The functions below that speak of the end may be asked after mt_source_next returned 0 or -1; earlier, they
  * end the reading. Damage, in the order found: truncated, corrupt and unreadable inputs, MT_E_STOPPED. */

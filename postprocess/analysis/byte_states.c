@@ -65,8 +65,7 @@ static int make_room(struct mt_byte_states *s, size_t sides)
     return s->nstates < MT_STATE_FAILED ? 0 : -1;
 }
 
-/* The state with these sides. */
-static uint32_t intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n)
+uint32_t mt_byte_states_intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n)
 {
     uint64_t h = hash(sides, n);
     if (s->nstates * 2 > (size_t)1 << s->bits && rehash(s, s->bits + 1) != 0)
@@ -125,7 +124,7 @@ static uint32_t step(struct mt_byte_states *s, uint32_t state, uint32_t side, ui
     } else {
         add_cta(&sides[i], cta);
     }
-    return intern(s, sides, n);
+    return mt_byte_states_intern(s, sides, n);
 }
 
 uint32_t mt_byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)

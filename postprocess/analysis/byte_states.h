@@ -29,5 +29,7 @@ struct mt_byte_states {
 int mt_byte_states_init(struct mt_byte_states *s);
 /* The state of a byte in `state` after this CTA (z-major number) touched it; FAILED without memory. */
 uint32_t mt_byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta);
+/* The state with these sides, ascending; new states are numbered as they come. FAILED without memory. */
+uint32_t mt_byte_states_intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n);
 void mt_byte_states_free(struct mt_byte_states *s);
 #endif

@@ -190,6 +190,40 @@ int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from)
     return 0;
 }
 
+void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c)
+{
+    mt_parcel_u64(p, c->masked);
+    mt_parcel_u64(p, c->unmasked);
+    mt_parcel_u64(p, c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        mt_parcel_kernel(p, c->cells[i].kernel);
+        mt_parcel_bytes(p, &c->cells[i], sizeof *c->cells);
+    }
+    mt_parcel_u64(p, c->nstrides);
+    mt_parcel_bytes(p, c->strides, c->nstrides * sizeof *c->strides);
+}
+
+void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c)
+{
+    c->masked = mt_unpack_u64(u);
+    c->unmasked = mt_unpack_u64(u);
+    for (size_t n = mt_unpack_count(u, sizeof *c->cells); n > 0 && !u->failed; n--) {
+        struct mt_coalescing_cell f;
+        const char *kernel = mt_unpack_kernel(u);
+        mt_unpack_bytes(u, &f, sizeof f);
+        f.kernel = kernel;
+        struct mt_coalescing_cell *to = cell_of(c, kernel, f.line, f.type);
+        if (to) /* cells are numbered as they were */
+            *to = f;
+        u->failed |= !to;
+    }
+    for (size_t n = mt_unpack_count(u, sizeof *c->strides); n > 0 && !u->failed; n--) {
+        struct mt_coalescing_stride s;
+        mt_unpack_bytes(u, &s, sizeof s);
+        u->failed |= s.cell >= c->count || add_stride(c, s.cell, s.stride, s.requests) != 0;
+    }
+}
+
 void mt_coalescing_free(struct mt_coalescing *c)
 {
     free(c->cells);

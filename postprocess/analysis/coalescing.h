@@ -4,6 +4,7 @@
  * accesses does not matter. */
 #ifndef MT_ANALYSIS_COALESCING_H
 #define MT_ANALYSIS_COALESCING_H
+#include "parcel.h"
 #include "pairmap.h"
 #include "runs.h"
 
@@ -40,5 +41,7 @@ int mt_coalescing_init(struct mt_coalescing *c);
 int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *launch);
 int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs, size_t n);
 int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from);
+void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c);
+void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c);
 void mt_coalescing_free(struct mt_coalescing *c);
 #endif

@@ -198,7 +198,43 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
     return 0;
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, drop};
+static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
+{
+    const struct state *s = (const struct state *)w;
+    mt_parcel_u64(p, s->states.nstates);
+    for (size_t i = 1; i < s->states.nstates; i++) {
+        const struct mt_byte_state *t = &s->states.states[i];
+        mt_parcel_u64(p, t->count);
+        mt_parcel_bytes(p, s->states.sides + t->first, t->count * sizeof *s->states.sides);
+    }
+    mt_parcel_cells(p, &s->cells);
+}
+
+static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
+{
+    struct state *s = (struct state *)w;
+    size_t n = mt_unpack_count(u, sizeof(uint64_t));
+    for (size_t i = 1; i < n && !u->failed; i++) {
+        size_t count = mt_unpack_count(u, sizeof *s->states.sides);
+        struct mt_byte_side *sides = mt_unpack_array(u, count, sizeof *sides);
+        u->failed = u->failed || mt_byte_states_intern(&s->states, sides, count) != i;
+        free(sides);
+    }
+    mt_unpack_cells(u, &s->cells);
+}
+
+static struct mt_window_state *make(const struct mt_run_launch *launch)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (!s || mt_byte_states_init(&s->states) != 0) {
+        free(s);
+        return NULL;
+    }
+    s->w.launch = *launch;
+    return &s->w;
+}
+
+static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};
 
 int mt_conflicts_init(struct mt_conflicts *x)
 {
@@ -209,13 +245,8 @@ int mt_conflicts_init(struct mt_conflicts *x)
 
 int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch)
 {
-    struct state *s = calloc(1, sizeof *s);
-    if (!s || mt_byte_states_init(&s->states) != 0) {
-        free(s);
-        return -1;
-    }
-    s->w.launch = *launch;
-    return mt_window_next(&x->window, x, &s->w);
+    struct mt_window_state *s = make(launch);
+    return s ? mt_window_next(&x->window, x, s) : -1;
 }
 
 int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
@@ -236,6 +267,24 @@ int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
 int mt_conflicts_finish(struct mt_conflicts *x)
 {
     return mt_window_finish(&x->window, x);
+}
+
+void mt_conflicts_pack(struct mt_parcel *p, const struct mt_conflicts *x)
+{
+    mt_parcel_u64(p, x->count);
+    mt_parcel_bytes(p, x->list, x->count * sizeof *x->list);
+    mt_window_pack(p, &x->window);
+}
+
+void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x)
+{
+    size_t n = mt_unpack_count(u, sizeof *x->list);
+    x->list = mt_unpack_array(u, n, sizeof *x->list);
+    x->count = x->list ? n : 0;
+    x->room = x->count;
+    for (size_t i = 0; i < x->count; i++)
+        x->list[i].kernel = mt_unpack_kernel_of(u, x->list[i].superstep);
+    mt_window_unpack(u, &x->window);
 }
 
 void mt_conflicts_free(struct mt_conflicts *x)

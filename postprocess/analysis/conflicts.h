@@ -40,5 +40,7 @@ int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *laun
 int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, size_t n);
 int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from);
 int mt_conflicts_finish(struct mt_conflicts *x);
+void mt_conflicts_pack(struct mt_parcel *p, const struct mt_conflicts *x);
+void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x);
 void mt_conflicts_free(struct mt_conflicts *x);
 #endif

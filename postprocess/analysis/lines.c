@@ -106,6 +106,32 @@ int mt_lines_merge(struct mt_lines *into, struct mt_lines *from)
     return 0;
 }
 
+void mt_lines_pack(struct mt_parcel *p, const struct mt_lines *l)
+{
+    for (int by = 0; by < MT_LINES_BY; by++) {
+        mt_parcel_u64(p, l->count[by]);
+        for (size_t i = 0; i < l->count[by]; i++) {
+            mt_parcel_kernel(p, l->cells[by][i].kernel);
+            mt_parcel_bytes(p, &l->cells[by][i], sizeof **l->cells);
+        }
+    }
+}
+
+void mt_lines_unpack(struct mt_unpack *u, struct mt_lines *l)
+{
+    for (int by = 0; by < MT_LINES_BY; by++)
+        for (size_t n = mt_unpack_count(u, sizeof **l->cells); n > 0 && !u->failed; n--) {
+            struct mt_lines_cell f;
+            const char *kernel = mt_unpack_kernel(u);
+            mt_unpack_bytes(u, &f, sizeof f);
+            f.kernel = kernel;
+            struct mt_lines_cell *c = cell_of(l, by, kernel, f.place);
+            if (c)
+                *c = f;
+            u->failed |= !c;
+        }
+}
+
 void mt_lines_free(struct mt_lines *l)
 {
     for (int by = 0; by < MT_LINES_BY; by++) {

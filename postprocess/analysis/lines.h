@@ -3,6 +3,7 @@
 #ifndef MT_ANALYSIS_LINES_H
 #define MT_ANALYSIS_LINES_H
 #include "buffers.h"
+#include "parcel.h"
 #include "pairmap.h"
 #include "runs.h"
 
@@ -33,5 +34,7 @@ int mt_lines_init(struct mt_lines *l, const struct mt_alloc_event *allocs, size_
 int mt_lines_launch(struct mt_lines *l, const struct mt_run_launch *launch);
 int mt_lines_runs(struct mt_lines *l, const struct mt_access_run *runs, size_t n);
 int mt_lines_merge(struct mt_lines *into, struct mt_lines *from);
+void mt_lines_pack(struct mt_parcel *p, const struct mt_lines *l);
+void mt_lines_unpack(struct mt_unpack *u, struct mt_lines *l);
 void mt_lines_free(struct mt_lines *l);
 #endif

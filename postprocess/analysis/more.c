@@ -80,6 +80,25 @@ int mt_more_merge(struct mt_more *into, struct mt_more *from)
                : 0;
 }
 
+void mt_more_pack(struct mt_parcel *p, const struct mt_more *m)
+{
+    mt_lines_pack(p, &m->lines);
+    mt_coalescing_pack(p, &m->coalescing);
+    mt_reuse_pack(p, &m->reuse);
+    mt_sharing_pack(p, &m->sharing);
+    mt_conflicts_pack(p, &m->conflicts);
+}
+
+void mt_more_unpack(struct mt_unpack *u, struct mt_more *m)
+{
+    mt_lines_unpack(u, &m->lines);
+    mt_coalescing_unpack(u, &m->coalescing);
+    mt_reuse_unpack(u, &m->reuse);
+    mt_sharing_unpack(u, &m->sharing);
+    mt_conflicts_unpack(u, &m->conflicts);
+    u->failed |= u->at != u->end;
+}
+
 int mt_more_finish(struct mt_more *m)
 {
     return mt_reuse_finish(&m->reuse) != 0 || mt_sharing_finish(&m->sharing) != 0 ||

@@ -50,6 +50,9 @@ int mt_more_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n);
 int mt_more_feed(struct mt_more *m, unsigned sections, const struct mt_run_launch *launch,
                  const struct mt_access_run *runs, size_t n);
 int mt_more_merge(struct mt_more *into, struct mt_more *from);
+/* As bytes, and back into one that was made with the same options and is empty (parcel.h). */
+void mt_more_pack(struct mt_parcel *p, const struct mt_more *m);
+void mt_more_unpack(struct mt_unpack *u, struct mt_more *m);
 int mt_more_finish(struct mt_more *m);
 void mt_more_free(struct mt_more *m);
 #endif

@@ -173,7 +173,18 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
 
 static int close_launch(void *arg, struct mt_window_state *w);
 static int merge_launch(void *arg, struct mt_window_state *into, struct mt_window_state *from);
-static const struct mt_window_ops ops = {merge_launch, close_launch, drop};
+static void pack_state(struct mt_parcel *p, const struct mt_window_state *w);
+static void unpack_state(struct mt_unpack *u, struct mt_window_state *w);
+
+static struct mt_window_state *make(const struct mt_run_launch *launch)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (s)
+        s->w.launch = *launch;
+    return s ? &s->w : NULL;
+}
+
+static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};
 
 int mt_reuse_init(struct mt_reuse *x, const struct mt_reuse_options *options)
 {
@@ -194,10 +205,8 @@ static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
 
 int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch)
 {
-    struct state *s = calloc(1, sizeof *s);
-    if (s)
-        s->w.launch = *launch;
-    if (!s || mt_window_next(&x->window, x, &s->w) != 0)
+    struct mt_window_state *s = make(launch);
+    if (!s || mt_window_next(&x->window, x, s) != 0)
         return -1;
     if (x->count == 0)
         x->whole = launch->superstep == 0 && launch->begins;
@@ -366,6 +375,113 @@ int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
     return mt_window_merge(&into->window, into, &from->window);
+}
+
+/* ---- as bytes ---- */
+
+struct packing {
+    struct mt_parcel *p;
+    const struct state *s;
+};
+
+static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
+{
+    const struct packing *k = arg;
+    const struct context *c = &k->s->contexts[level][index];
+    mt_parcel_u64(k->p, id);
+    mt_parcel_u64(k->p, level);
+    mt_parcel_u64(k->p, c->nfirsts);
+    mt_parcel_bytes(k->p, c->firsts, c->nfirsts * sizeof *c->firsts);
+    mt_parcel_stack(k->p, &c->stack);
+}
+
+static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
+{
+    const struct state *s = (const struct state *)w;
+    mt_parcel_u64(p, s->index.count);
+    mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
+    mt_parcel_map(p, &s->uses);
+}
+
+static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
+{
+    struct state *s = (struct state *)w;
+    for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t id = mt_unpack_u64(u), level = mt_unpack_u64(u);
+        size_t firsts = mt_unpack_count(u, sizeof(uint64_t));
+        struct context *c = level < 2 ? context_of(s, (int)level, id) : NULL;
+        if ((u->failed |= !c || c->firsts))
+            break;
+        c->firsts = mt_unpack_array(u, firsts, sizeof *c->firsts);
+        c->nfirsts = c->room = firsts;
+        mt_unpack_stack(u, &c->stack);
+    }
+    mt_unpack_map(u, &s->uses);
+}
+
+/* Most buckets are empty. */
+static void pack_counts(struct mt_parcel *p, const struct mt_reuse_counts *c)
+{
+    uint64_t used = 0;
+    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+        used |= (uint64_t)(c->histogram[b] != 0) << b;
+    mt_parcel_u64(p, used);
+    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+        if (c->histogram[b])
+            mt_parcel_u64(p, c->histogram[b]);
+    const uint64_t rest[] = {c->cold, c->contexts, c->lines, c->largest};
+    mt_parcel_bytes(p, rest, sizeof rest);
+}
+
+static void unpack_counts(struct mt_unpack *u, struct mt_reuse_counts *c)
+{
+    uint64_t used = mt_unpack_u64(u);
+    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+        c->histogram[b] = used >> b & 1 ? mt_unpack_u64(u) : 0;
+    c->cold = mt_unpack_u64(u);
+    c->contexts = mt_unpack_u64(u);
+    c->lines = mt_unpack_u64(u);
+    c->largest = mt_unpack_u64(u);
+}
+
+void mt_reuse_pack(struct mt_parcel *p, const struct mt_reuse *x)
+{
+    mt_parcel_u64(p, x->count);
+    for (size_t i = 0; i < x->count; i++) {
+        const struct mt_reuse_launch *l = &x->launches[i];
+        mt_parcel_u64(p, l->superstep);
+        mt_parcel_u64(p, l->uses);
+        mt_parcel_u64(p, l->squares);
+        for (int level = 0; level < MT_REUSE_LEVELS; level++)
+            pack_counts(p, &l->level[level]);
+    }
+    mt_parcel_u64(p, (uint64_t)x->whole);
+    mt_parcel_u64(p, x->nfirsts);
+    mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
+    mt_parcel_stack(p, &x->device);
+    mt_window_pack(p, &x->window);
+}
+
+void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x)
+{
+    for (size_t n = mt_unpack_count(u, 3 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        struct mt_reuse_launch *l = new_launch(x);
+        if ((u->failed |= !l))
+            break;
+        l->superstep = mt_unpack_u64(u);
+        l->kernel = mt_unpack_kernel_of(u, l->superstep);
+        l->selected = !u->failed && u->launches[l->superstep].selected;
+        l->uses = mt_unpack_u64(u);
+        l->squares = mt_unpack_u64(u);
+        for (int level = 0; level < MT_REUSE_LEVELS; level++)
+            unpack_counts(u, &l->level[level]);
+    }
+    x->whole = mt_unpack_u64(u) != 0;
+    x->nfirsts = mt_unpack_count(u, sizeof *x->firsts);
+    x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);
+    x->firsts_room = x->nfirsts;
+    mt_unpack_stack(u, &x->device);
+    mt_window_unpack(u, &x->window);
 }
 
 int mt_reuse_finish(struct mt_reuse *x)

@@ -316,7 +316,31 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
     return m.failed ? -1 : 0;
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, drop};
+static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
+{
+    const struct state *s = (const struct state *)w;
+    mt_parcel_map(p, &s->numbers);
+    mt_parcel_map(p, &s->accesses);
+    mt_parcel_cells(p, &s->cells);
+}
+
+static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
+{
+    struct state *s = (struct state *)w;
+    mt_unpack_map(u, &s->numbers);
+    mt_unpack_map(u, &s->accesses);
+    mt_unpack_cells(u, &s->cells);
+}
+
+static struct mt_window_state *make(const struct mt_run_launch *launch)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (s)
+        s->w.launch = *launch;
+    return s ? &s->w : NULL;
+}
+
+static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};
 
 int mt_sharing_init(struct mt_sharing *x, const struct mt_sharing_options *options,
                     const struct mt_alloc_event *allocs, size_t n)
@@ -329,10 +353,8 @@ int mt_sharing_init(struct mt_sharing *x, const struct mt_sharing_options *optio
 
 int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch)
 {
-    struct state *s = calloc(1, sizeof *s);
-    if (s)
-        s->w.launch = *launch;
-    return s ? mt_window_next(&x->window, x, &s->w) : -1;
+    struct mt_window_state *s = make(launch);
+    return s ? mt_window_next(&x->window, x, s) : -1;
 }
 
 int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
@@ -354,6 +376,28 @@ int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
 int mt_sharing_finish(struct mt_sharing *x)
 {
     return mt_window_finish(&x->window, x);
+}
+
+void mt_sharing_pack(struct mt_parcel *p, const struct mt_sharing *x)
+{
+    mt_parcel_u64(p, x->count);
+    mt_parcel_bytes(p, x->cells, x->count * sizeof *x->cells);
+    mt_parcel_u64(p, x->ntop);
+    mt_parcel_bytes(p, x->top, x->ntop * sizeof *x->top);
+    mt_window_pack(p, &x->window);
+}
+
+void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x)
+{
+    size_t n = mt_unpack_count(u, sizeof *x->cells);
+    x->cells = mt_unpack_array(u, n, sizeof *x->cells);
+    x->count = x->room = x->cells ? n : 0;
+    for (size_t i = 0; i < x->count; i++)
+        x->cells[i].kernel = mt_unpack_kernel_of(u, x->cells[i].superstep);
+    n = mt_unpack_count(u, sizeof *x->top);
+    x->top = mt_unpack_array(u, n, sizeof *x->top);
+    x->ntop = x->top_room = x->top ? n : 0;
+    mt_window_unpack(u, &x->window);
 }
 
 void mt_sharing_free(struct mt_sharing *x)

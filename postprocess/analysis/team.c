@@ -44,10 +44,11 @@ struct mt_team {
 
 /* ---- the process ---- */
 
-void mt_team_begin(int *argc, char ***argv)
+void mt_team_begin(int *argc, char ***argv, volatile sig_atomic_t *stop)
 {
     (void)argc;
     (void)argv;
+    (void)stop;
 }
 
 int mt_team_end(int code, int together)
@@ -84,16 +85,25 @@ void mt_team_unsplit(struct mt_launch_ends *ends, size_t npaths)
     (void)npaths;
 }
 
-int mt_team_places(struct mt_team *t, const char *path, uint64_t offset, uint64_t count)
+int mt_team_by_parts(struct mt_team *t)
 {
-    (void)path;
-    (void)offset;
-    (void)count;
-    t->why = "no reading by places without MPI";
+    t->why = "no reading by parts without MPI";
     return -1;
 }
 
+int mt_team_span(struct mt_team *t, const struct mt_span *span)
+{
+    (void)span;
+    return mt_team_by_parts(t);
+}
+
 int mt_team_again(const struct mt_team *t)
+{
+    (void)t;
+    return 0;
+}
+
+int mt_team_stopped(const struct mt_team *t)
 {
     (void)t;
     return 0;

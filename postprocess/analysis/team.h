@@ -3,20 +3,23 @@
  * is handed in is copied. Functions return 0, or -1 and mt_team_why says why. */
 #ifndef MT_ANALYSIS_TEAM_H
 #define MT_ANALYSIS_TEAM_H
+#include <signal.h>
 #include "comm.h"
 
 /* Members are threads of this process (team.c) or, in mt-extract-mpi, ranks (team_mpi.c). All ranks feed the
  * same. */
 struct mt_team;
 
-/* The launches of raw traces, found by all members together; NULL when they are one, or if an input is
- * damaged or of another kind: then each reads all. To be freed with mt_team_unsplit. */
+/* The launches of all inputs, found by all members together, for mt_source_options; NULL when they are one,
+ * or if an input is damaged, a container without index or one of host accesses: then each reads all. To be
+ * freed with mt_team_unsplit. */
 struct mt_launch_ends *mt_team_split(const char *const *paths, size_t npaths);
 void mt_team_unsplit(struct mt_launch_ends *ends, size_t npaths);
 
-/* First and last thing in the process. `together`: every member comes to its end with this code; else it is
+/* First and last thing in the process. *stop becomes 1 when the user wants no more; members that have agreed
+ * on that (mt_team_stopped) set it, too. `together`: every member comes to its end with this code; else it is
  * the others' end, too. Returns the code. */
-void mt_team_begin(int *argc, char ***argv);
+void mt_team_begin(int *argc, char ***argv, volatile sig_atomic_t *stop);
 int mt_team_end(int code, int together);
 /* Does this process have the results in the end? It is the one who writes, and says what is to be said. */
 int mt_team_reports(void);
@@ -30,10 +33,21 @@ void mt_team_free(struct mt_team *t);
 int mt_team_launch(struct mt_team *t, const char *kernel, int selected);
 int mt_team_records(struct mt_team *t, const struct mt_raw_record *records, size_t count);
 int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t count);
-/* `count` records that stand in the trace `path` from byte `offset` on: each member reads a part. */
-int mt_team_places(struct mt_team *t, const char *path, uint64_t offset, uint64_t count);
-/* After a failure: the places lead to damage; one who reads all by itself can say more. */
+/* A stretch of a launch that nobody has read: `count` records from byte `offset` of a raw trace on, or chunks
+ * offset .. offset + count - 1 of a container. */
+struct mt_span {
+    const char *path; /* one pointer per input; must live as long as the team */
+    uint64_t offset, count;
+    int chunks;
+};
+/* From now on spans are handed in, no accesses: each member reads a part of them, when it pleases. */
+int mt_team_by_parts(struct mt_team *t);
+int mt_team_span(struct mt_team *t, const struct mt_span *span);
+/* After a failure: the spans lead to damage; one who reads all by itself can say more. */
 int mt_team_again(const struct mt_team *t);
+/* Have all members agreed to end here, because the user wants no more of one of them? One alone never does:
+ * its source stops. */
+int mt_team_stopped(const struct mt_team *t);
 int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy);
 int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count);
 /* Records and host accesses handed in so far. */

@@ -12,15 +12,31 @@ enum { SETTLE_EVERY = 256 /* batches */, SETTLE_AT = 1 << 18 /* notes of one ran
 
 /* ---- the process ---- */
 
-void mt_team_begin(int *argc, char ***argv)
+static volatile sig_atomic_t *stop_flag;
+
+void mt_team_begin(int *argc, char ***argv, volatile sig_atomic_t *stop)
 {
     MPI_Init(argc, argv);
-    /* Ranks that stop at different places would wait for each other: a signal ends them all. */
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
+    stop_flag = stop;
     if (!mt_team_reports() && !freopen("/dev/null", "w", stdout))
         fclose(stdout);
+}
+
+int mt_team_wants_stop(void)
+{
+    return __atomic_load_n(stop_flag, __ATOMIC_RELAXED) != 0;
+}
+
+int mt_team_stopped(const struct mt_team *t)
+{
+    if (t->stopped)
+        __atomic_store_n(stop_flag, 1, __ATOMIC_RELAXED);
+    return t->stopped;
+}
+
+int mt_team_again(const struct mt_team *t)
+{
+    return t->again;
 }
 
 int mt_team_reports(void)
@@ -93,7 +109,7 @@ void mt_team_free(struct mt_team *t)
     if (!t)
         return;
     mt_exchange_free(&t->exchange);
-    mt_split_free(t->split);
+    mt_rounds_free(t->rounds);
     mt_comm_free(&t->comm);
     free(t);
 }
@@ -142,16 +158,18 @@ int mt_team_now_and_then(struct mt_team *t, int rc)
 {
     if (rc != 0 || ++t->batches % SETTLE_EVERY != 0)
         return rc;
-    uint64_t most, mine = t->comm.ncrossings;
-    MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    return most > SETTLE_AT ? settle(t) : 0;
+    uint64_t most[2], mine[2] = {t->comm.ncrossings, (uint64_t)mt_team_wants_stop()};
+    MPI_Allreduce(mine, most, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    t->stopped |= most[1] != 0;
+    return most[0] > SETTLE_AT ? settle(t) : 0;
 }
 
 /* ---- one who feeds: every rank the same ---- */
 
 int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
 {
-    mt_split_launch(t->split);
+    if (t->rounds)
+        return mt_rounds_launch(t, kernel, selected);
     return mt_comm_launch(&t->comm, kernel, selected);
 }
 
@@ -246,7 +264,9 @@ static int apart(const struct mt_copy_event *e)
 int mt_team_copy(struct mt_team *t, const struct mt_copy_event *e)
 {
     uint32_t nobody;
-    if (mt_comm_copy(&t->comm, e) != 0)
+    if (t->rounds && !mt_comm_moves(&t->comm, e))
+        return mt_rounds_copy(t, e);
+    if ((t->rounds && mt_rounds_flush(t) != 0) || mt_comm_copy(&t->comm, e) != 0)
         return -1;
     if (!mt_comm_moves(&t->comm, e) || e->height == 0 || e->width == 0)
         return 0;
@@ -346,6 +366,8 @@ static int gather_keys(struct mt_team *t)
 struct mt_comm *mt_team_finish(struct mt_team *t)
 {
     struct mt_comm *c = &t->comm;
+    if (t->rounds && mt_rounds_flush(t) != 0)
+        return NULL;
     if (all_as_one(t->why || c->why ? -1 : settle(t)) != 0) {
         mt_team_fail(t, c->why ? c->why : "another rank failed");
         return NULL;

@@ -1,4 +1,5 @@
-/* Shared by the files of the team whose members are MPI ranks (team_mpi.c, exchange_mpi.c). */
+/* Shared by the files of the team whose members are MPI ranks (team_mpi.c, exchange_mpi.c,
+ * round_mpi.c). */
 #ifndef MT_ANALYSIS_TEAM_MPI_H
 #define MT_ANALYSIS_TEAM_MPI_H
 #include "comm_internal.h"
@@ -36,12 +37,17 @@ struct mt_team {
     struct mt_exchange exchange;
     uint64_t batches, moved;
     const char *why;
-    struct mt_split *split; /* split_mpi.c */
-    int again;
+    struct mt_rounds *rounds; /* round_mpi.c; NULL: each rank reads all */
+    int again, stopped;
 };
-void mt_split_free(struct mt_split *s);
-/* A launch begins: actors are announced anew. */
-void mt_split_launch(struct mt_split *s);
+/* What comes while spans are handed in, all ranks the same. A flush analyses all that came; it must precede
+ * what all ranks do together. 0, or -1. */
+int mt_rounds_launch(struct mt_team *t, const char *kernel, int selected);
+int mt_rounds_copy(struct mt_team *t, const struct mt_copy_event *copy);
+int mt_rounds_flush(struct mt_team *t);
+void mt_rounds_free(struct mt_rounds *r);
+/* Has this rank's user asked to stop? */
+int mt_team_wants_stop(void);
 int mt_team_fail(struct mt_team *t, const char *why);
 /* After each batch, by all ranks: returns rc, or -1. */
 int mt_team_now_and_then(struct mt_team *t, int rc);

@@ -54,6 +54,39 @@ int mt_window_merge(struct mt_window *into, void *x, struct mt_window *from)
     return rc;
 }
 
+static void pack_state(struct mt_parcel *p, const struct mt_window *w, const struct mt_window_state *state)
+{
+    mt_parcel_u64(p, state != NULL);
+    if (!state)
+        return;
+    mt_parcel_launch(p, &state->launch);
+    w->ops->pack(p, state);
+}
+
+static struct mt_window_state *unpack_state(struct mt_unpack *u, const struct mt_window *w)
+{
+    if (!mt_unpack_u64(u))
+        return NULL;
+    const struct mt_run_launch launch = mt_unpack_launch(u);
+    struct mt_window_state *state = w->ops->make(&launch);
+    if (state)
+        w->ops->unpack(u, state);
+    u->failed |= !state;
+    return state;
+}
+
+void mt_window_pack(struct mt_parcel *p, const struct mt_window *w)
+{
+    pack_state(p, w, w->head);
+    pack_state(p, w, w->tail);
+}
+
+void mt_window_unpack(struct mt_unpack *u, struct mt_window *w)
+{
+    w->head = unpack_state(u, w);
+    w->tail = unpack_state(u, w);
+}
+
 int mt_window_finish(struct mt_window *w, void *x)
 {
     int a = close_state(w, x, &w->head), b = close_state(w, x, &w->tail);

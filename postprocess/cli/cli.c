@@ -227,7 +227,7 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     struct mt_source_options o = {.flags = in->flags,
                                   .companions = in->companions,
                                   .ncompanions = in->ncompanions,
-                                  .stop = &mt_cli_stop,
+                                  .stop = in->on ? NULL : &mt_cli_stop,
                                   .ends = in->ends,
                                   .fds = in->fds,
                                   .threads = in->threads ? in->threads : mt_cli_processors()};

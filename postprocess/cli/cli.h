@@ -53,6 +53,7 @@ struct mt_inputs {
     const struct mt_launch_ends *ends; /* as in mt_source_options */
     const int *fds;                    /* the same */
     unsigned threads;                  /* that decode compact traces; 0: one for each processor */
+    int on;                            /* a signal does not end the reading: the caller does */
 };
 /* Processors that this process may use, but at most 32. */
 unsigned mt_cli_processors(void);

@@ -48,10 +48,11 @@ static int feed(struct mt_extract *x, const struct mt_item *item)
         return -1;
     /* Both at a time, on the same batch. */
     int more = mt_team_reports() ? mt_extract_more_begin(&x->more, item, selected) : 0;
-    int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
-             : x->inputs.ends
-                 ? mt_team_places(x->team, x->inputs.paths[item->input], item->offset, item->count)
-                 : mt_team_records(x->team, item->records, item->count);
+    int rc = x->inputs.ends
+                 ? mt_team_span(x->team, &(struct mt_span){x->inputs.paths[item->input], item->offset,
+                                                           item->count, item->kind == MT_ITEM_RUNS})
+             : item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
+                                          : mt_team_records(x->team, item->records, item->count);
     more |= mt_extract_more_wait(&x->more);
     return rc ? rc : more_failed(x, more);
 }
@@ -61,14 +62,20 @@ static int analyse(struct mt_extract *x)
     struct mt_item item;
     struct mt_error err;
     int rc = 0, ok = 0;
-    while (ok == 0 && (rc = mt_source_next(x->source, &item, &err)) > 0) {
+    while (ok == 0 && !mt_team_stopped(x->team) && (rc = mt_source_next(x->source, &item, &err)) > 0) {
         ok = feed(x, &item);
         mt_progress_step(&x->progress, x->source, mt_team_count(x->team));
     }
     mt_progress_end(&x->progress);
-    if (ok != 0 && mt_team_again(x->team))
+    if (ok == 0)
+        x->comm = mt_team_finish(x->team);
+    if (mt_team_stopped(x->team)) {
+        mt_source_stop(x->source);
+        rc = 0;
+    }
+    if (!x->comm && mt_team_again(x->team))
         return MT_EXIT_FAILURE; /* nothing to say yet */
-    if (ok != 0 || !(x->comm = mt_team_finish(x->team))) {
+    if (!x->comm) {
         mt_cli_say("%s", x->why ? x->why : mt_team_why(x->team));
         return MT_EXIT_FAILURE;
     }
@@ -80,7 +87,7 @@ static int address_pass(struct mt_extract *x)
 {
     struct mt_item item;
     struct mt_error err;
-    int rc, ok = 0;
+    int rc = 0, ok = 0;
     if (mt_keyset_index(&x->comm->keys) != 0 ||
         mt_addresses_init(&x->addresses, &x->comm->keys, ADDRESSES_BUDGET) != 0)
         return mt_extract_addresses_failed(&x->addresses);
@@ -88,7 +95,7 @@ static int address_pass(struct mt_extract *x)
         return 0;
     if (mt_source_rewind(x->source, &err) != 0)
         return mt_extract_read_failed(&err);
-    while (ok == 0 && (rc = mt_source_next(x->source, &item, &err)) > 0) {
+    while (ok == 0 && !mt_cli_stop && (rc = mt_source_next(x->source, &item, &err)) > 0) {
         if (item.kind == MT_ITEM_BATCH)
             ok = mt_addresses_records(&x->addresses, item.records, item.count, item.superstep);
         else if (item.kind == MT_ITEM_RUNS)
@@ -200,6 +207,7 @@ static int prepare(struct mt_extract *x, int argc, char **argv, const char *outp
     x->inputs.flags |= MT_SOURCE_HOST;
     x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
     x->inputs.threads = x->threads;
+    x->inputs.on = mt_team_members() > 1;  /* they end together */
     x->by_parts = mt_team_members() > 1 && !x->more.options.chosen;
     if (!mt_team_reports())
         x->more.options.chosen = 0; /* rank 0 has them to itself */
@@ -243,7 +251,8 @@ static int open_all(struct mt_extract *x)
         x->threads = 1; /* who reads can add up */
     /* One thread reads. With two in all, the other one has the whole analysis. */
     x->team = mt_team_new(&x->options, x->threads > 2 ? x->threads - 1 : 1);
-    if (x->team && mt_extract_more_start(&x->more, x->source, x->inputs.npaths) == 0 &&
+    if (x->team && (!x->inputs.ends || mt_team_by_parts(x->team) == 0) &&
+        mt_extract_more_start(&x->more, x->source, x->inputs.npaths) == 0 &&
         mt_extract_more_threads(&x->more, threads) == 0)
         return 0;
     mt_cli_say("no memory or no threads for the analysis");
@@ -297,7 +306,7 @@ int main(int argc, char **argv)
     if (other)
         return other;
 #endif
-    mt_team_begin(&argc, &argv);
+    mt_team_begin(&argc, &argv, &mt_cli_stop);
     mt_cli_quiet = !mt_team_reports(); /* all would say the same */
     opterr = !mt_cli_quiet;
     mt_filter_init(&x.filter);

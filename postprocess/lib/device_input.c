@@ -92,10 +92,28 @@ static int pull_runs(struct mt_input *in, struct mt_item *item, uint64_t *access
     return rc;
 }
 
+/* A launch at once, unread. */
+static int pull_place(struct mt_input *in, struct mt_item *item, uint64_t *accesses)
+{
+    size_t n;
+    const struct mt_device_launch *l = mt_device_launches(in->container, &n);
+    if (in->place == n)
+        return 0;
+    l += in->place++;
+    mt_device_seek(in->container, in->place); /* what a peek tells */
+    in->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
+    *accesses = l->accesses;
+    *item = (struct mt_item){
+        .kind = MT_ITEM_RUNS, .offset = l->first, .count = l->chunks, .flags = MT_BATCH_BEGIN | MT_BATCH_END};
+    return 1;
+}
+
 int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
                    size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
 {
     struct mt_run_batch *b = &in->batch;
+    if (in->places)
+        return pull_place(in, item, accesses);
     if (runs)
         return pull_runs(in, item, accesses, err);
     unsigned flags = 0;

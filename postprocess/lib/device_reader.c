@@ -114,6 +114,7 @@ static int list_launches(struct mt_host_reader *r)
                                            .kernel = kernel,
                                            .stream = MT_MTC_KEY_STREAM(e->key),
                                            .whole = e->flags & MT_MTC_BEGIN,
+                                           .named = named,
                                            .first = i};
         }
         l->accesses += e->items;

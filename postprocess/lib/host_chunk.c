@@ -306,5 +306,6 @@ int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
                    struct mt_error *err)
 {
     int rc = by_index(l, w, first, problems, err);
+    l->indexed = rc > 0;
     return rc ? (rc > 0 ? 0 : -1) : by_scan(l, w, first, problems, err);
 }

@@ -10,7 +10,8 @@
  *   host_reader.c  the public functions
  *   device_decode.c  payload of a device chunk -> runs
  *   decoders.c       device chunks decoded by several threads
- *   device_reader.c  launches and their chunks */
+ *   device_reader.c  launches and their chunks
+ *   device_parts.c   device chunks in any order */
 #ifndef MT_LIB_HOST_INTERNAL_H
 #define MT_LIB_HOST_INTERNAL_H
 #include "device_decode.h"
@@ -94,6 +95,7 @@ void mt_plain_free(struct mt_plain *p);
 struct mt_chunk_list {
     struct mt_mtc_index *entries;
     size_t count, room;
+    int indexed; /* the file's own index says so */
 };
 struct mt_problems {
     struct mt_error *list;

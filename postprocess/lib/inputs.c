@@ -65,6 +65,10 @@ int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_er
     in->next_launch = 0;
     in->launches = in->records = in->in_launch = 0;
     in->batch.count = in->run = in->lane = 0;
+    in->places = in->container && in->ends;
+    in->place = 0;
+    if (in->container)
+        in->ends = NULL;           /* the next pass reads */
     if (in->container && in->live) /* opened a moment ago, and never again */
         return 0;
     if (in->host || in->container)

@@ -90,6 +90,8 @@ struct mt_input {
     struct mt_run_batch batch; /* of `container`: under way, when records are wanted */
     size_t run;                /* of its runs, the next to hand out */
     uint32_t lane;             /* of that run's accesses */
+    int places;                /* of `container`: launches are handed out as their chunks, unread */
+    size_t place;              /* the next launch */
     uint64_t seq;              /* of the launch under way */
     uint64_t bad_offset;       /* of the last damage */
 };

@@ -354,6 +354,18 @@ void mt_source_close(struct mt_source *s)
     free(s);
 }
 
+void mt_source_stop(struct mt_source *s)
+{
+    struct mt_merge *m = &s->merge;
+    struct mt_error stopped;
+    settle(s);
+    if (m->stopped || m->ninputs == 0)
+        return;
+    mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[m->current < m->ninputs ? m->current : 0].path,
+                 "stopped while reading");
+    mt_merge_problem(m, &stopped);
+}
+
 const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count)
 {
     settle(s);

@@ -1,6 +1,7 @@
-/* A random container of kernels' accesses, and what is in it: gen_device SEED LEVEL FILE. Writes to standard
- * output l SEQ STREAM KERNEL      a launch, KERNEL as its name a META CTA SMID WARP MASK SITE ADDRESS each of
- * its accesses, in order launch by launch. */
+/* A random container of kernels' accesses, and what is in it: gen_device SEED LEVEL FILE [MOST]. With MOST no
+ * access has more bytes than that, and some lie about the ends of 64 KiB. Writes to standard output
+ * l SEQ STREAM KERNEL      a launch, KERNEL as its name a META CTA SMID WARP MASK SITE ADDRESS each of its
+ * accesses, in order launch by launch. */
 #define _GNU_SOURCE
 #include "container/writer.h"
 #include "some_runs.h"
@@ -14,6 +15,8 @@ static const char *const kernels[KERNELS] = {"one", "ns::two<int, 3>", "b\\u00fc
 static const char *const shown[KERNELS] = {"one", "ns::two<int, 3>",
                                            "b\xc3\xbc"
                                            "cher"};
+
+static uint32_t largest; /* bytes of an access; 0: any */
 
 static int append(void *file, const void *data, size_t bytes)
 {
@@ -33,6 +36,14 @@ struct launch {
     size_t counts[4];
 };
 
+static void limit(struct mt_access_run *r)
+{
+    uint32_t type = r->meta >> 28 << 28, size = r->meta & ((1u << 28) - 1);
+    r->meta = type | (1 + (size - 1) % largest);
+    if (!r->addresses && some_draw(3) == 0)
+        r->base = (r->base | 0xffff) - some_draw(80);
+}
+
 static void start(struct launch *l, unsigned stream, uint64_t seq)
 {
     uint32_t tame = 1 + some_draw(20);
@@ -43,8 +54,11 @@ static void start(struct launch *l, unsigned stream, uint64_t seq)
     l->lanes = malloc(4 * MOST * SOME_LANES * sizeof *l->lanes);
     for (unsigned c = 0; c < l->chunks; c++) {
         l->counts[c] = some_draw(4) ? some_draw(MOST) : 0;
-        for (size_t i = 0; i < l->counts[c]; i++)
+        for (size_t i = 0; i < l->counts[c]; i++) {
             some_run(&l->runs[c * MOST + i], l->lanes + (c * MOST + i) * SOME_LANES, tame);
+            if (largest)
+                limit(&l->runs[c * MOST + i]);
+        }
     }
 }
 
@@ -81,8 +95,9 @@ int main(int argc, char **argv)
     char line[300], why[100];
     static struct launch all[40];
     unsigned count = 0, open = 0;
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 2;
+    largest = argc == 5 ? (uint32_t)atoi(argv[4]) : 0;
     some_seed = strtoull(argv[1], NULL, 10) + 1;
     FILE *f = fopen(argv[3], "wb");
     struct mt_mtc_file file = {append, f};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mt-extract under mpirun against mt-extract alone: the same bytes and exit codes, and no rank waits for one that failed.
 
-usage: mpi_test.py BIN_FOLDER GEN_HOST [CASES]     exit code 77 (skipped) where there is no MPI
+usage: mpi_test.py BIN_FOLDER GEN_HOST GEN_DEVICE [CASES]     exit code 77 (skipped) where there is no MPI
 """
 import os
 import random
@@ -14,9 +14,9 @@ import host_traces
 import property_test
 import traces
 
-BIN, GEN_HOST = sys.argv[1:3]
-CASES = int(sys.argv[3]) if len(sys.argv) > 3 else 60
-PROGRAM = os.path.join(BIN, "mt-extract")
+BIN, GEN_HOST, GEN_DEVICE = sys.argv[1:4]
+CASES = int(sys.argv[4]) if len(sys.argv) > 4 else 60
+PROGRAM, CONVERT = os.path.join(BIN, "mt-extract"), os.path.join(BIN, "mt-convert")
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
 LIMIT = 120  # seconds; a hang fails the test
@@ -33,6 +33,7 @@ def write_case(seed, folder):
     with_host = seed % 3 == 0
     data, metas, options, _, accesses = property_test.make_case(rng, with_host)
     given = []
+    compact = seed % 4 in (1, 2)
     for i, (d, m) in enumerate(zip(data, metas)):
         given.append(os.path.join(folder, "t%d" % i))
         with open(given[-1], "wb") as f:
@@ -40,6 +41,9 @@ def write_case(seed, folder):
         if m is not None:
             with open(given[-1] + ".meta", "w") as f:
                 f.write(m)
+        if compact and i == 0:  # beside raw traces, if there are more
+            subprocess.run([CONVERT, "-o", given[-1] + ".mtc", given[-1]], stderr=subprocess.DEVNULL)
+            given[-1] += ".mtc"
     if accesses is not None:
         host_traces.write(GEN_HOST, os.path.join(folder, "host.mtc"), host_traces.script(accesses), 1)
         given.append(os.path.join(folder, "host.mtc"))
@@ -81,6 +85,27 @@ def big_case(folder):
         same(ranks, [PROGRAM, path], "big, %d ranks" % ranks)
     same(2, [PROGRAM, "-s", "KCV,transfers,sharing,placement", path], "with further sections")
     return path
+
+
+def compact_cases(folder, path):
+    """Warps, gathers and several chunks a launch, of several streams; as they are, without index, and damaged."""
+    container = os.path.join(folder, "random.mtc")
+    for seed in range(1, CASES // 2 + 1):
+        with open(container, "wb") as f:
+            subprocess.run([GEN_DEVICE, str(seed), str(seed % 2), container, "16"], stdout=subprocess.DEVNULL, check=True)
+        r = same((2, 3, 4)[seed % 3], [PROGRAM, "-s", ("quick", "CDV,transfers", "all", "quick")[seed % 4], container], "compact %d" % seed)
+        assert r.returncode == 0, r.stderr
+    big = os.path.join(folder, "big.mtc")
+    subprocess.run([CONVERT, "-o", big, path], check=True)
+    with open(big, "rb") as f:
+        data = f.read()
+    for ranks in (1, 2, 4):
+        assert same(ranks, [PROGRAM, big], "big and compact, %d ranks" % ranks).returncode == 0
+    middle = len(data) // 2
+    for what, bad in (("cut", data[:-40]), ("flipped", data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:])):
+        with open(big, "wb") as f:
+            f.write(bad)
+        assert same(3, [PROGRAM, "-s", "quick", big], "compact, " + what).returncode == 3
 
 
 def damaged(folder, path):
@@ -127,6 +152,7 @@ def main():
         return 77
     folder = tempfile.mkdtemp(prefix="mt-mpi-")
     path = big_case(folder)
+    compact_cases(folder, path)
     damaged(folder, path)
     failures(folder, path)
     shutil.rmtree(folder)

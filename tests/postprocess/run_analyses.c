@@ -6,7 +6,8 @@
  *   A id base bytes seq free name an allocation; free -1: never
  *   L superstep seq selected kernel
  *   R base stride cta smid meta count mask warp site [address...]
- *   P                             here ends a part */
+ *   P                             here ends a part
+ * With an odd SEED the parts are packed to bytes and unpacked before they are merged. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,11 +21,11 @@ static struct mt_site_event sites[MOST];
 static struct mt_alloc_event allocs[MOST];
 static struct mt_more parts[MOST];
 static char *kernels[MOST];
-static size_t nsites, nallocs, nparts, nkernels;
+static size_t nsites, nallocs, nparts, nkernels, nlaunches;
 static struct mt_sites names;
 static struct mt_site_table table;
-static struct mt_run_launch launch;
-static int fresh; /* the part knows no launch yet */
+static struct mt_run_launch launch, launches[MOST]; /* by superstep */
+static int fresh;                                   /* the part knows no launch yet */
 
 static void check(int rc)
 {
@@ -110,8 +111,24 @@ static void line(char *words[], size_t n, const struct mt_more_options *o)
                                         .begins = 1,
                                         .sites = &table};
         check(mt_more_launch(&parts[nparts - 1], &launch));
+        launches[nlaunches++] = launch;
         fresh = 0;
     }
+}
+
+/* There and back. */
+static void travel(struct mt_more *m, const struct mt_more_options *o)
+{
+    struct mt_parcel p;
+    mt_parcel_init(&p, launches, nlaunches);
+    mt_more_pack(&p, m);
+    check(p.failed);
+    mt_more_free(m);
+    check(mt_more_init(m, o, allocs, nallocs));
+    struct mt_unpack u = {p.data, p.data + p.used, 0, launches, nlaunches};
+    mt_more_unpack(&u, m);
+    check(u.failed);
+    mt_parcel_free(&p);
 }
 
 int main(int argc, char **argv)
@@ -132,12 +149,16 @@ int main(int argc, char **argv)
             words[n++] = w;
         line(words, n, &o);
     }
+    for (size_t i = 0; i < nparts && seed % 2; i++)
+        travel(&parts[i], &o);
     while (nparts > 1) {
         size_t i = (unsigned)rand_r(&seed) % (nparts - 1);
         check(mt_more_merge(&parts[i], &parts[i + 1]));
         mt_more_free(&parts[i + 1]);
         memmove(&parts[i + 1], &parts[i + 2], (nparts - i - 2) * sizeof *parts);
         nparts--;
+        if (seed % 2)
+            travel(&parts[i], &o);
     }
     check(mt_more_finish(&parts[0]));
     mt_json_open(&json, STDOUT_FILENO);

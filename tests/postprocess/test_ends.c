@@ -81,7 +81,7 @@ static void places(void **state)
 {
     (void)state;
     write_trace(77);
-    const struct mt_launch_ends given = {ends, LAUNCHES};
+    const struct mt_launch_ends given = {.ends = ends, .count = LAUNCHES};
     struct mt_source_options o = {.flags = MT_SOURCE_REWIND, .ends = &given};
     struct mt_error err;
     struct mt_item item;

@@ -1,0 +1,183 @@
+#include "parcel.h"
+#include <stdlib.h>
+#include <string.h>
+
+void mt_parcel_init(struct mt_parcel *p, const struct mt_run_launch *launches, size_t n)
+{
+    memset(p, 0, sizeof *p);
+    p->launches = launches;
+    for (size_t i = 0; i < n; i++)
+        if (!mt_pairmap_get(&p->kernels, (uint64_t)(uintptr_t)launches[i].kernel, 0, i))
+            p->failed = 1;
+}
+
+void mt_parcel_free(struct mt_parcel *p)
+{
+    free(p->data);
+    mt_pairmap_free(&p->kernels);
+    memset(p, 0, sizeof *p);
+}
+
+/* ---- in ---- */
+
+void mt_parcel_bytes(struct mt_parcel *p, const void *data, size_t n)
+{
+    if (n > p->room - p->used) {
+        size_t room = p->room + p->room / 2 + n + 4096;
+        char *more = p->failed ? NULL : realloc(p->data, room);
+        if (!more) {
+            p->failed = 1;
+            return;
+        }
+        p->data = more;
+        p->room = room;
+    }
+    if (n)
+        memcpy(p->data + p->used, data, n);
+    p->used += n;
+}
+
+void mt_parcel_u64(struct mt_parcel *p, uint64_t v)
+{
+    mt_parcel_bytes(p, &v, sizeof v);
+}
+
+void mt_parcel_launch(struct mt_parcel *p, const struct mt_run_launch *l)
+{
+    mt_parcel_u64(p, l->superstep);
+    mt_parcel_u64(p, l->begins != 0);
+}
+
+void mt_parcel_kernel(struct mt_parcel *p, const char *kernel)
+{
+    const uint64_t *superstep = mt_pairmap_get(&p->kernels, (uint64_t)(uintptr_t)kernel, 0, UINT64_MAX);
+    if (!superstep || *superstep == UINT64_MAX)
+        p->failed = 1;
+    else
+        mt_parcel_u64(p, *superstep);
+}
+
+static void pack_pair(void *arg, uint64_t a, uint64_t b, uint64_t value)
+{
+    const uint64_t pair[3] = {a, b, value};
+    mt_parcel_bytes(arg, pair, sizeof pair);
+}
+
+void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m)
+{
+    mt_parcel_u64(p, m->count);
+    mt_pairmap_each(m, pack_pair, p);
+}
+
+/* Equal neighbours as one. */
+void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
+{
+    mt_parcel_u64(p, c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct mt_cells_page *page = c->pages[i];
+        mt_parcel_u64(p, page->number);
+        for (uint32_t k = 0, n; k < MT_CELLS_PAGE; k += n) {
+            for (n = 1; k + n < MT_CELLS_PAGE && page->cell[k + n] == page->cell[k]; n++)
+                ;
+            mt_parcel_u64(p, (uint64_t)n << 32 | page->cell[k]);
+        }
+    }
+}
+
+void mt_parcel_stack(struct mt_parcel *p, const struct mt_stack *s)
+{
+    uint64_t line;
+    mt_parcel_u64(p, s->lines);
+    for (uint32_t time = 0; mt_stack_next(s, &time, &line);)
+        mt_parcel_u64(p, line);
+}
+
+/* ---- out ---- */
+
+void mt_unpack_bytes(struct mt_unpack *u, void *data, size_t n)
+{
+    if (u->failed || n > (size_t)(u->end - u->at)) {
+        u->failed = 1;
+        memset(data, 0, n);
+        return;
+    }
+    memcpy(data, u->at, n);
+    u->at += n;
+}
+
+uint64_t mt_unpack_u64(struct mt_unpack *u)
+{
+    uint64_t v;
+    mt_unpack_bytes(u, &v, sizeof v);
+    return v;
+}
+
+size_t mt_unpack_count(struct mt_unpack *u, size_t size)
+{
+    uint64_t n = mt_unpack_u64(u);
+    if (n <= (size_t)(u->end - u->at) / size)
+        return n;
+    u->failed = 1;
+    return 0;
+}
+
+void *mt_unpack_array(struct mt_unpack *u, size_t n, size_t size)
+{
+    void *array = malloc((n + 1) * size);
+    if (array)
+        mt_unpack_bytes(u, array, n * size);
+    u->failed |= !array;
+    return array;
+}
+
+const char *mt_unpack_kernel_of(struct mt_unpack *u, uint64_t superstep)
+{
+    if (superstep < u->nlaunches)
+        return u->launches[superstep].kernel;
+    u->failed = 1;
+    return "";
+}
+
+const char *mt_unpack_kernel(struct mt_unpack *u)
+{
+    return mt_unpack_kernel_of(u, mt_unpack_u64(u));
+}
+
+struct mt_run_launch mt_unpack_launch(struct mt_unpack *u)
+{
+    uint64_t superstep = mt_unpack_u64(u), begins = mt_unpack_u64(u);
+    struct mt_run_launch l = {.kernel = mt_unpack_kernel_of(u, superstep)};
+    if (!u->failed)
+        l = u->launches[superstep];
+    l.begins = begins != 0;
+    return l;
+}
+
+void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m)
+{
+    for (size_t n = mt_unpack_count(u, 3 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t pair[3];
+        mt_unpack_bytes(u, pair, sizeof pair);
+        u->failed |= !mt_pairmap_get(m, pair[0], pair[1], pair[2]);
+    }
+}
+
+void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
+{
+    for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        struct mt_cells_page *page = mt_cells_page(c, mt_unpack_u64(u));
+        u->failed |= !page;
+        for (uint32_t k = 0; k < MT_CELLS_PAGE && !u->failed;) {
+            uint64_t v = mt_unpack_u64(u), end = k + (v >> 32);
+            u->failed |= end == k || end > MT_CELLS_PAGE;
+            while (k < end && !u->failed)
+                page->cell[k++] = (uint32_t)v;
+        }
+    }
+}
+
+void mt_unpack_stack(struct mt_unpack *u, struct mt_stack *s)
+{
+    for (size_t n = mt_unpack_count(u, sizeof(uint64_t)); n > 0 && !u->failed; n--)
+        u->failed |= mt_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
+}
