@@ -1,4 +1,4 @@
-/* Bytes from every rank to every rank, and to the first one. */
+/* Bytes from every rank to every rank, and from one to another. */
 #define _GNU_SOURCE
 #include "team_mpi.h"
 #include <limits.h>
@@ -88,13 +88,13 @@ int mt_exchange_all(struct mt_exchange *x)
 
 enum { PIECE = 1 << 30 };
 
-int mt_exchange_to_first(const void *data, size_t n, size_t size)
+int mt_exchange_to(unsigned to, const void *data, size_t n, size_t size)
 {
     uint64_t count = n;
-    MPI_Send(&count, 1, MPI_UINT64_T, 0, 2, MPI_COMM_WORLD);
+    MPI_Send(&count, 1, MPI_UINT64_T, (int)to, 2, MPI_COMM_WORLD);
     for (size_t done = 0, bytes = n * size; done < bytes; done += PIECE)
-        MPI_Send((const char *)data + done, (int)(bytes - done < PIECE ? bytes - done : PIECE), MPI_BYTE, 0,
-                 3, MPI_COMM_WORLD);
+        MPI_Send((const char *)data + done, (int)(bytes - done < PIECE ? bytes - done : PIECE), MPI_BYTE,
+                 (int)to, 3, MPI_COMM_WORLD);
     return 0;
 }
 

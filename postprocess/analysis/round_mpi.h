@@ -4,9 +4,10 @@
  * type:
  *   ONE      a record
  *   SEVERAL  a record that goes to several ranks; its number is in the unit behind it
- *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, addresses that follow}; these
+ *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
+ *            addresses, if it has any
  *   MARK     what follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier
- * round
+ * one
  */
 #ifndef MT_ANALYSIS_ROUND_MPI_H
 #define MT_ANALYSIS_ROUND_MPI_H

@@ -1,6 +1,7 @@
 /* Accesses on their way to those who own what they touch. */
 #define _GNU_SOURCE
 #include "round_mpi.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- sending ---- */

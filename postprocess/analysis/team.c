@@ -97,6 +97,23 @@ int mt_team_span(struct mt_team *t, const struct mt_span *span)
     return mt_team_by_parts(t);
 }
 
+int mt_team_share(struct mt_team *t, const struct mt_span *spans, size_t n, const struct mt_share_ops *ops,
+                  void *arg)
+{
+    (void)spans;
+    (void)n;
+    (void)ops;
+    (void)arg;
+    return mt_team_by_parts(t);
+}
+
+int mt_team_fold(struct mt_team *t, const struct mt_share_ops *ops, void *arg)
+{
+    (void)ops;
+    (void)arg;
+    return mt_team_by_parts(t);
+}
+
 int mt_team_again(const struct mt_team *t)
 {
     (void)t;

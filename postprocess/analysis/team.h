@@ -45,6 +45,24 @@ int mt_team_by_parts(struct mt_team *t);
 int mt_team_span(struct mt_team *t, const struct mt_span *span);
 /* After a failure: the spans lead to damage; one who reads all by itself can say more. */
 int mt_team_again(const struct mt_team *t);
+/* Work of each member on its own part of the trace, after mt_team_finish. All return 0 or -1, if not said
+ * otherwise. */
+struct mt_share_ops {
+    /* What follows is of this span; begins: from its first access on */
+    int (*launch)(void *arg, size_t span, int begins);
+    int (*records)(void *arg, const struct mt_raw_record *records, size_t count);
+    int (*runs)(void *arg, const struct mt_access_run *runs, size_t count);
+    /* The results as *n bytes from malloc, NULL without memory; those of the next part are added to this
+     * one's. */
+    char *(*pack)(void *arg, size_t *n);
+    int (*merge)(void *arg, const char *data, size_t n);
+};
+/* `spans`: all launches of the trace, a span each, the same for all members, who call it together. Parts are
+ * one behind the other. 0; 1: a user wants no more, all end here; -1: all have failed. */
+int mt_team_share(struct mt_team *t, const struct mt_span *spans, size_t n, const struct mt_share_ops *ops,
+                  void *arg);
+/* After it, together: all results come to the one that reports. */
+int mt_team_fold(struct mt_team *t, const struct mt_share_ops *ops, void *arg);
 /* Have all members agreed to end here, because the user wants no more of one of them? One alone never does:
  * its source stops. */
 int mt_team_stopped(const struct mt_team *t);

@@ -311,8 +311,8 @@ static int gather_transfers(struct mt_team *t)
 {
     struct mt_comm *c = &t->comm;
     if (t->rank > 0)
-        return mt_exchange_to_first(c->transfers, c->ntransfers, sizeof *c->transfers) |
-               mt_exchange_to_first(c->settled, c->nsettled, sizeof *c->settled);
+        return mt_exchange_to(0, c->transfers, c->ntransfers, sizeof *c->transfers) |
+               mt_exchange_to(0, c->settled, c->nsettled, sizeof *c->settled);
     for (unsigned from = 1; from < t->size; from++)
         for (int part = 0; part < 2; part++) {
             size_t n = mt_exchange_announced(from);
@@ -342,7 +342,7 @@ static int gather_keys(struct mt_team *t)
                 pages[n][0] = keys->slot[i]->number;
                 memcpy(&pages[n++][1], keys->slot[i]->bits, MT_KEY_WORDS * sizeof(uint64_t));
             }
-        rc = pages ? mt_exchange_to_first(pages, n, sizeof *pages) : mt_team_fail(t, "out of memory");
+        rc = pages ? mt_exchange_to(0, pages, n, sizeof *pages) : mt_team_fail(t, "out of memory");
     }
     for (unsigned from = 1; t->rank == 0 && from < t->size && rc == 0; from++) {
         size_t n = mt_exchange_announced(from);

@@ -26,8 +26,8 @@ int mt_exchange_add(struct mt_exchange *x, unsigned to, const void *data, size_t
 /* Called by all ranks: in and received are set; what was added is gone. 0, or -1 without memory or with more
  * than 2 GiB for one rank. */
 int mt_exchange_all(struct mt_exchange *x);
-/* n things of `size` bytes to rank 0, which asks how many are announced and takes them. */
-int mt_exchange_to_first(const void *data, size_t n, size_t size);
+/* n things of `size` bytes to a rank, which asks how many are announced and takes them. */
+int mt_exchange_to(unsigned to, const void *data, size_t n, size_t size);
 size_t mt_exchange_announced(unsigned from);
 void mt_exchange_from(unsigned from, void *data, size_t n, size_t size);
 

@@ -46,13 +46,17 @@ static int feed(struct mt_extract *x, const struct mt_item *item)
     int selected = mt_filter_match(&x->filter, item->kernel, item->superstep);
     if ((item->flags & MT_BATCH_BEGIN) && launch_begins(x, item, selected) != 0)
         return -1;
+    if (x->inputs.ends) {
+        const struct mt_span span = {x->inputs.paths[item->input], item->offset, item->count,
+                                     item->kind == MT_ITEM_RUNS};
+        return mt_team_span(x->team, &span) != 0
+                   ? -1
+                   : more_failed(x, mt_extract_share_note(&x->share, &x->more, item, &span, selected));
+    }
     /* Both at a time, on the same batch. */
-    int more = mt_team_reports() ? mt_extract_more_begin(&x->more, item, selected) : 0;
-    int rc = x->inputs.ends
-                 ? mt_team_span(x->team, &(struct mt_span){x->inputs.paths[item->input], item->offset,
-                                                           item->count, item->kind == MT_ITEM_RUNS})
-             : item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
-                                          : mt_team_records(x->team, item->records, item->count);
+    int more = mt_extract_more_begin(&x->more, item, selected);
+    int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(x->team, item->runs, item->count)
+                                        : mt_team_records(x->team, item->records, item->count);
     more |= mt_extract_more_wait(&x->more);
     return rc ? rc : more_failed(x, more);
 }
@@ -134,11 +138,32 @@ static int live_ended(struct mt_extract *x)
 
 static int once_more(struct mt_extract *x);
 
+/* What the members have still to do together; the exit code. */
+static int share(struct mt_extract *x)
+{
+    if (!x->inputs.ends || !mt_extract_more_of_runs(&x->more))
+        return 0;
+    mt_comm_forget(x->comm);
+    x->sharing = 1;
+    int rc = mt_team_stopped(x->team) ? 1 : mt_extract_share(&x->share, &x->more, x->team);
+    if (rc < 0) {
+        mt_cli_say("%s", mt_team_why(x->team));
+        return MT_EXIT_FAILURE;
+    }
+    x->sharing = 0;
+    x->no_more = rc > 0;
+    if (x->no_more && mt_team_stopped(x->team))
+        mt_source_stop(x->source);
+    return 0;
+}
+
 static int run(struct mt_extract *x)
 {
     int complete, code = analyse(x);
     if (code && x->inputs.ends && mt_team_again(x->team))
         code = once_more(x);
+    if (code == 0)
+        code = share(x);
     if (code || !mt_team_reports())
         return code;
     if (x->live && (code = live_ended(x)) != 0)
@@ -152,6 +177,10 @@ static int run(struct mt_extract *x)
     /* Their order must not depend on the number of threads. */
     if (mt_extract_more_has(&x->more, MT_MORE_PLACEMENT) && mt_comm_merged(x->comm) != 0)
         x->why = "no memory to sort the transfers";
+    if (x->no_more) {
+        mt_cli_say("interrupted: the further analyses are left out");
+        x->more.options.chosen &= 1u << MT_MORE_PLACEMENT;
+    }
     if (x->why || more_failed(x, mt_extract_more_finish(&x->more, x->comm)) != 0) {
         mt_cli_say("%s", x->why);
         return MT_EXIT_FAILURE;
@@ -208,9 +237,7 @@ static int prepare(struct mt_extract *x, int argc, char **argv, const char *outp
     x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
     x->inputs.threads = x->threads;
     x->inputs.on = mt_team_members() > 1;  /* they end together */
-    x->by_parts = mt_team_members() > 1 && !x->more.options.chosen;
-    if (!mt_team_reports())
-        x->more.options.chosen = 0; /* rank 0 has them to itself */
+    x->by_parts = mt_team_members() > 1;
     mt_inputs_take(&x->inputs, argc, argv);
     int code = check_inputs(x);
     return code || !mt_team_reports() ? code : mt_output_open(&x->out, output, &x->inputs);
@@ -237,6 +264,8 @@ static int begin_live(struct mt_extract *x)
 static int open_all(struct mt_extract *x)
 {
     int code;
+    if (!x->inputs.ends && !mt_team_reports())
+        x->more.options.chosen = 0; /* rank 0 has them to itself */
     if (!(x->source = x->live ? mt_inputs_live(&x->inputs, &code) : mt_inputs_source(&x->inputs, &code)))
         return code;
     mt_progress_init(&x->progress);
@@ -267,6 +296,8 @@ static int once_more(struct mt_extract *x)
     mt_source_close(x->source);
     x->inputs.ends = NULL;
     x->nevents = 0;
+    mt_extract_share_free(&x->share);
+    mt_extract_more_again(&x->more);
     int code = open_all(x);
     return code ? code : analyse(x);
 }
@@ -288,6 +319,7 @@ static void close_all(struct mt_extract *x)
     free(x->events);
     free(x->streams);
     mt_live_traces_free(&x->traces);
+    mt_extract_share_free(&x->share);
     mt_extract_more_free(&x->more);
     mt_source_close(x->source);
     mt_team_unsplit(x->ends, x->inputs.npaths);
@@ -331,7 +363,8 @@ int main(int argc, char **argv)
     int together = code != 0;
     if (code == 0)
         code = run(&x);
-    together |= code == 0 || x.comm != NULL; /* behind the end of the analysis nobody waits for another */
+    together |= code == 0 ||
+                (x.comm != NULL && !x.sharing); /* behind the end of the analysis nobody waits for another */
     if (!together)
         mt_output_abandon(&x.out);
     code = mt_team_end(code < 0 ? MT_EXIT_OK : code, together);

@@ -5,6 +5,7 @@
 #include "extract_formats.h"
 #include "extract_live.h"
 #include "extract_more.h"
+#include "extract_share.h"
 #include "../analysis/addresses.h"
 #include "../analysis/team.h"
 #include "../output/estimates_json.h"
@@ -34,6 +35,9 @@ struct mt_extract {
     const char *why; /* of a failure that is not the team's */
     struct mt_estimates estimates;
     struct mt_extract_more more;
+    struct mt_extract_share share; /* of it, when members read a part each */
+    int sharing;                   /* the others wait for this member */
+    int no_more;                   /* the further analyses were interrupted */
     struct mt_formats formats;
     int chosen; /* --sections was given */
 };

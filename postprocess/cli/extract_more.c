@@ -134,33 +134,57 @@ static int feed(struct mt_extract_more *x, const struct mt_run_launch *launch,
     return 0;
 }
 
+struct mt_run_launch mt_extract_more_launch(struct mt_extract_more *x, const struct mt_item *item,
+                                            int selected)
+{
+    return (struct mt_run_launch){.superstep = item->superstep,
+                                  .kernel = item->kernel,
+                                  .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
+                                  .sites = table_of(x, item->input),
+                                  .begins = 1,
+                                  .selected = selected,
+                                  .cooperative = item->launch && item->launch->cooperative};
+}
+
+/* `launch`: NULL, or it begins here, even if it has no records. */
+static int feed_records(struct mt_extract_more *x, const struct mt_run_launch *launch,
+                        const struct mt_raw_record *records, size_t count)
+{
+    size_t i = 0, taken;
+    do {
+        if (mt_extract_more_wait(x) != 0)
+            return -1;
+        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_EXTRACT_RUNS, &taken);
+        if (feed(x, launch, x->runs, n) != 0)
+            return -1;
+        launch = NULL;
+    } while ((i += taken) < count);
+    return 0;
+}
+
 int mt_extract_more_begin(struct mt_extract_more *x, const struct mt_item *item, int selected)
 {
     const struct mt_run_launch *launch = NULL;
     if (!x->options.chosen || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
         return 0;
     if (item->flags & MT_BATCH_BEGIN) {
-        x->launch = (struct mt_run_launch){.superstep = item->superstep,
-                                           .kernel = item->kernel,
-                                           .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
-                                           .sites = table_of(x, item->input),
-                                           .begins = 1,
-                                           .selected = selected,
-                                           .cooperative = item->launch && item->launch->cooperative};
+        x->launch = mt_extract_more_launch(x, item, selected);
         launch = &x->launch;
     }
-    if (item->kind == MT_ITEM_RUNS)
-        return feed(x, launch, item->runs, item->count);
-    size_t i = 0, taken;
-    do { /* a batch without records may begin a launch */
-        if (mt_extract_more_wait(x) != 0)
-            return -1;
-        size_t n = mt_runs_from_records(item->records + i, item->count - i, x->runs, MT_EXTRACT_RUNS, &taken);
-        if (feed(x, launch, x->runs, n) != 0)
-            return -1;
-        launch = NULL;
-    } while ((i += taken) < item->count);
-    return 0;
+    return item->kind == MT_ITEM_RUNS ? feed(x, launch, item->runs, item->count)
+                                      : feed_records(x, launch, item->records, item->count);
+}
+
+int mt_extract_more_records(struct mt_extract_more *x, const struct mt_raw_record *records, size_t count)
+{
+    int begun = feed_records(x, NULL, records, count), done = mt_extract_more_wait(x);
+    return begun ? begun : done;
+}
+
+int mt_extract_more_runs(struct mt_extract_more *x, const struct mt_access_run *runs, size_t count)
+{
+    int begun = feed(x, NULL, runs, count), done = mt_extract_more_wait(x);
+    return begun ? begun : done;
 }
 
 int mt_extract_more_wait(struct mt_extract_more *x)
@@ -312,4 +336,16 @@ void mt_extract_more_free(struct mt_extract_more *x)
     free(x->tables);
     free(x->known);
     mt_placement_free(&x->placement);
+}
+
+void mt_extract_more_again(struct mt_extract_more *x)
+{
+    const struct mt_more_options options = x->options;
+    const unsigned devices = x->devices;
+    const int quiet = x->quiet;
+    mt_extract_more_free(x);
+    mt_extract_more_init(x);
+    x->options = options;
+    x->devices = devices;
+    x->quiet = quiet;
 }

@@ -48,6 +48,12 @@ static inline int mt_extract_more_has(const struct mt_extract_more *x, enum mt_m
     return x->options.chosen >> s & 1;
 }
 
+/* Is one of those chosen that look at accesses? */
+static inline int mt_extract_more_of_runs(const struct mt_extract_more *x)
+{
+    return (x->options.chosen & ((1u << MT_MORE_OF_RUNS) - 1)) != 0;
+}
+
 /* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
 int mt_extract_more_start(struct mt_extract_more *x, struct mt_source *source, size_t ninputs);
 /* The value of --threads: 0, or an exit code after saying why. */
@@ -59,6 +65,11 @@ int mt_extract_more_begin(struct mt_extract_more *x, const struct mt_item *item,
 int mt_extract_more_wait(struct mt_extract_more *x);
 /* Both. */
 int mt_extract_more_item(struct mt_extract_more *x, const struct mt_item *item, int selected);
+/* For who feeds x->more by himself: the launch that the item begins; accesses of the one fed last. */
+struct mt_run_launch mt_extract_more_launch(struct mt_extract_more *x, const struct mt_item *item,
+                                            int selected);
+int mt_extract_more_records(struct mt_extract_more *x, const struct mt_raw_record *records, size_t count);
+int mt_extract_more_runs(struct mt_extract_more *x, const struct mt_access_run *runs, size_t count);
 int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */
 int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const struct mt_comm *comm);
@@ -73,4 +84,6 @@ int mt_extract_more_text(struct mt_extract_more *x, int fd, const struct mt_comm
                          const struct mt_extract_text *head, int *error);
 void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j);
 void mt_extract_more_free(struct mt_extract_more *x);
+/* As before mt_extract_more_start. */
+void mt_extract_more_again(struct mt_extract_more *x);
 #endif

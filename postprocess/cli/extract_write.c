@@ -36,6 +36,8 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
         mt_json_text(j, NULL, note[i]);
     if (x->no_addresses)
         mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
+    if (x->no_more)
+        mt_json_text(j, NULL, "the further analyses are left out: reading was interrupted");
     mt_extract_more_notes(&x->more, j);
     mt_json_end(j);
     mt_json_object(j, "options", 1);

@@ -19,6 +19,7 @@ CASES = int(sys.argv[4]) if len(sys.argv) > 4 else 60
 PROGRAM, CONVERT = os.path.join(BIN, "mt-extract"), os.path.join(BIN, "mt-convert")
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+FURTHER = ["lines", "coalescing", "reuse", "sharing", "conflicts", "placement"]
 LIMIT = 120  # seconds; a hang fails the test
 
 
@@ -32,6 +33,8 @@ def write_case(seed, folder):
     rng = random.Random(seed)
     with_host = seed % 3 == 0
     data, metas, options, _, accesses = property_test.make_case(rng, with_host)
+    if seed % 2:  # the ranks' order of things must not show in any of them
+        options["sections"] = options["sections"] + rng.sample(FURTHER, rng.choice([1, 2, 6]))
     given = []
     compact = seed % 4 in (1, 2)
     for i, (d, m) in enumerate(zip(data, metas)):
@@ -84,6 +87,8 @@ def big_case(folder):
     for ranks in (1, 2, 4):
         same(ranks, [PROGRAM, path], "big, %d ranks" % ranks)
     same(2, [PROGRAM, "-s", "KCV,transfers,sharing,placement", path], "with further sections")
+    same(3, [PROGRAM, "-s", "more", "--sample=4", "--line-size=32", path], "all further sections")
+    same(4, [PROGRAM, "--format=text", "-s", "more", "--kernels=kernel[12]", path], "as text, some kernels")
     return path
 
 
@@ -93,7 +98,7 @@ def compact_cases(folder, path):
     for seed in range(1, CASES // 2 + 1):
         with open(container, "wb") as f:
             subprocess.run([GEN_DEVICE, str(seed), str(seed % 2), container, "16"], stdout=subprocess.DEVNULL, check=True)
-        r = same((2, 3, 4)[seed % 3], [PROGRAM, "-s", ("quick", "CDV,transfers", "all", "quick")[seed % 4], container], "compact %d" % seed)
+        r = same((2, 3, 4)[seed % 3], [PROGRAM, "-s", ("quick", "CDV,transfers,more", "all,more", "more")[seed % 4], container], "compact %d" % seed)
         assert r.returncode == 0, r.stderr
     big = os.path.join(folder, "big.mtc")
     subprocess.run([CONVERT, "-o", big, path], check=True)
