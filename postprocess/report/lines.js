@@ -60,7 +60,7 @@ function codeOf(file, lines, most) {
 // The end of a path says more than its beginning.
 function shortPath(path) {
   const parts = path.split("/");
-  return path.length > 44 && parts.length > 4 ? "…/" + parts.slice(-3).join("/") : path;
+  return path.length > 32 && parts.length > 4 ? "…/" + parts.slice(-3).join("/") : path;
 }
 
 function drawLines(section) {

@@ -75,10 +75,10 @@ function heatMap(label, model, choose) {
     c.imageSmoothingEnabled = false;
     c.drawImage(buffer, left, mapSize.top, g.side, g.side);
   }
-  // Bins that are named, about one in `every`, and the places by whose names: beginnings of the grid's rows, if there are some.
+  // Bins that are named, about one in `every`, and the places by whose names: beginnings of the grid's rows, if not all fit.
   function named(start, n, every) {
     const marks = model.marks ? model.marks(start, start + view.n) : null, out = [];
-    const skip = marks && marks.length > 1 ? Math.ceil(marks.length * every / n) : 0;
+    const skip = every > 1 && marks && marks.length > 1 ? Math.ceil(marks.length * every / n) : 0;
     for (let i = 0; skip && i < marks.length; i += skip) out.push([Math.floor((marks[i] - start) * n / view.n), marks[i]]);
     for (let i = 0; !skip && i < n; i += every) out.push([i, range(start, i, n)[0]]);
     return out;

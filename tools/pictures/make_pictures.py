@@ -89,7 +89,7 @@ def main():
     demo, out = sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else DOCS
     total = 0
     for name, example, dark, width, script, element in PICTURES:
-        with chromium.Page(width, 720, dark) as page:
+        with chromium.Page(width, 720 if element else 940, dark) as page:
             page.open(os.path.join(demo, example, "report.html"))
             if element: # the bar at the top would lie over it
                 page.run("document.querySelector('.top').style.position = 'static'")
