@@ -323,6 +323,7 @@ static int from_traces(struct make *m)
 {
     int code, complete;
     m->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
+    m->inputs.threads = m->threads;
     if (!(m->source = mt_inputs_source(&m->inputs, &code)))
         return code;
     mt_progress_init(&m->progress);

@@ -62,21 +62,21 @@ function drawOverview(section) {
   const timed = launches.filter((l) => l.known && l.end > l.begin);
   const span = timed.length ? timed.reduce((m, l) => Math.max(m, l.end), 0) - timed.reduce((m, l) => Math.min(m, l.begin), Infinity) : 0;
   const tiles = [tile("launches", count(launches.length), "", many(kernels, "kernel") + (span ? ", " + duration(span) : ""), undefined, "launches"),
-    tile("CTA instances", count(t.ctas), "", many(axisNames.length, "CTA id"), undefined, "ctas"),
+    tile("CTA instances", count(t.ctas), "", "with accesses; " + many(axisNames.length, "CTA id"), undefined, "ctas"),
     tile("records", count(data.totals.records), "", "accesses of threads", undefined, "records")];
   if (data.has.data)
     tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
   if (data.has.comm)
-    tiles.push(bytesTile("communicated", t.commLoad, "another CTA wrote it" + (data.has.data ? ": " + percent(t.commLoad, t.load) + " of the loads" : ""), "commLoad"));
+    tiles.push(bytesTile("communicated", t.commLoad, "another CTA wrote it" + (t.load ? ": " + percent(t.commLoad, t.load) + " of the loads" : ""), "commLoad"));
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, "read by the host, written by CTAs", "toHost"));
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
   section.append(el("div", {class: "tiles"}, ...tiles));
-  const glance = drawGlance();
-  if (glance) section.append(glance);
   if (gaps.length || !data.complete)
     section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" : "The trace is not complete; what was whole is shown.",
       el("ul", {}, ...data.notes.map((n) => el("li", {}, n)), ...gaps.map((n) => el("li", {}, n)))));
+  const glance = drawGlance();
+  if (glance) section.append(glance);
   const notes = data.complete && !gaps.length ? data.notes : [];
   if (more.length || notes.length)
     section.append(el("div", {class: "aside", id: "limits"}, el("ul", {}, ...notes.concat(more).map((n) => el("li", {}, n)))));

@@ -80,7 +80,7 @@ function missScale(curves) {
 }
 function reusePicture() {
   const chosen = chosenLaunches(data.reuse.kernels), size = data.reuse.line_size;
-  if (!chosen.length) return nothing("No accesses here.");
+  if (!chosen.some(([, , v]) => v.uses)) return nothing("No accesses here.");
   const curves = levels.map(([level, colour, wide]) => Object.assign({level, colour, wide}, missCurve(chosen, level)));
   const width = 560, height = 250, box = {left: 46, right: 12, top: 22, bottom: 44}, most = d3.max(curves, (c) => c.points[c.points.length - 1][0]);
   const x = d3.scaleLog().base(2).domain([1, Math.max(2, most)]).range([box.left, width - box.right]), y = missScale(curves).range([height - box.bottom, box.top]);

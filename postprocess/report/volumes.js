@@ -35,6 +35,10 @@ function drawVolumes(section) {
     section.append(nothing("There are no volumes: mt-extract was told to leave the sections out, or no launch was traced."));
     return null;
   }
+  if (!launches.some((l) => l.load || l.store || l.commLoad || l.commStore)) {
+    section.append(nothing("No byte of global memory was loaded or stored."));
+    return null;
+  }
   let kind = kinds[0][0], list = null, bins = null;
   const left = 74, bottom = 24, surface = canvas(330, "Volumes as bars", draw), e = surface.element;
   const words = el("output", {});

@@ -200,6 +200,14 @@ class Inputs(Case):
         empty = self.file("e", trace([]))
         self.assertNotIn(b"no launch matches", self.run_tool("mt-extract", "-k", "x", empty).stderr)
 
+    def test_no_trace(self):
+        """Who names a trace that nobody wrote hears who writes one, when, and where."""
+        for tool in TOOLS[:3]:
+            r = self.run_tool(tool, self.dir + "/none")
+            self.assertEqual(r.returncode, 2)
+            self.assertIn(b"none: cannot open: No such file", r.stderr)
+            self.assertIn(b"from its first kernel launch on, into MEMTRACE_DIR", r.stderr)
+
     def test_companions_among_the_inputs(self):
         """MemTrace-pipe-* names companions, too: of their traces, they are no inputs; alone, one is a mistake."""
         paths = [self.file(n, trace([("k", WRITE)])) for n in ("p-0", "p-1")]

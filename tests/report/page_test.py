@@ -125,7 +125,7 @@ class Worked(Case):
             "conflicts": "No two CTAs of one launch conflict: none writes with a plain store what another one touches. see",
             "kernel": "sum moves most: 28 B, 63.6 % of all bytes, in 1 of 2 launches. see",
             "comm": "CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B. see",
-            "placement": "Over 2 devices, 50.0 % of that communication would cross with the best placement tried, blocks of neighbours. see"})
+            "placement": "Over 2 devices, 50.0 % of the bytes that go between CTAs would cross with the best placement tried, blocks of neighbours. see"})
 
     def test_panels_one_by_one(self):
         """Between two panels the page can answer."""
@@ -240,6 +240,26 @@ class Names(Case):
         self.assertEqual(lines[1].strip(), EVIL + "</script>")
         self.page.move("#timeline canvas", 0.5, 0.3)
         self.assertIn(EVIL, self.page.text("#tip"))
+
+
+class Nothing(Case):
+    """A launch without accesses: sentences in place of empty pictures."""
+    @classmethod
+    def make(cls):
+        events = [{"ev": "launch", "seq": 1, "stream": 0, "kernel": "idle", "grid": [3, 1, 1], "block": [32, 1, 1], "begin_ns": 10, "end_ns": 30, "traced": True,
+                   "records": 0, "file": "/nowhere/a.cu", "line": 2}]
+        cls.write("t", trace([("idle", [])]))
+        cls.write("t.meta", companion(events, {"device": "cpu"}, {"records_written": 0, "records_counted": 0}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_words(self):
+        self.page.open(self.path("r.html"))
+        self.assertEqual(list(self.glance()), ["nothing"])
+        self.assertIn("No access of the traced launches was recorded", self.glance()["nothing"])
+        self.assertEqual(self.page.run("document.querySelectorAll('#volumes canvas, #plots .curve, #transfers canvas').length"), 0)
+        self.assertIn("No byte of global memory", self.page.text("#volumes"))
+        self.assertNotIn("raw trace", self.page.text("#lines"))
+        self.assertNotIn("–", self.page.text("[data-figure=commLoad]"))
 
 
 class LongNames(Case):
