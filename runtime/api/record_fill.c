@@ -29,6 +29,12 @@ void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_
         note_plane(f, z, stream, site);
 }
 
+/* The CPU device takes the call's site itself, maybe later than the arguments of note() are evaluated. */
+static const struct mt_host_site *site_on_gpu(void)
+{
+    return mt_device_is_gpu() ? mt_host_site_take() : NULL;
+}
+
 static cudaError_t note_box(cudaError_t e, struct mt_fill f, cudaStream_t stream,
                             const struct mt_host_site *site)
 {
@@ -45,26 +51,26 @@ static cudaError_t note(cudaError_t e, void *p, size_t pitch, int value, size_t 
 
 cudaError_t REC(cudaMemset)(void *p, int value, size_t bytes)
 {
-    return note(MT_NEXT(cudaMemset)(p, value, bytes), p, bytes, value, bytes, 1, NULL, mt_host_site_take());
+    return note(MT_NEXT(cudaMemset)(p, value, bytes), p, bytes, value, bytes, 1, NULL, site_on_gpu());
 }
 
 cudaError_t REC(cudaMemsetAsync)(void *p, int value, size_t bytes, cudaStream_t stream)
 {
     return note(MT_NEXT(cudaMemsetAsync)(p, value, bytes, stream), p, bytes, value, bytes, 1, stream,
-                mt_host_site_take());
+                site_on_gpu());
 }
 
 cudaError_t REC(cudaMemset2D)(void *p, size_t pitch, int value, size_t width, size_t height)
 {
     return note(MT_NEXT(cudaMemset2D)(p, pitch, value, width, height), p, pitch, value, width, height, NULL,
-                mt_host_site_take());
+                site_on_gpu());
 }
 
 cudaError_t REC(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t width, size_t height,
                                    cudaStream_t stream)
 {
     return note(MT_NEXT(cudaMemset2DAsync)(p, pitch, value, width, height, stream), p, pitch, value, width,
-                height, stream, mt_host_site_take());
+                height, stream, site_on_gpu());
 }
 
 static cudaError_t note_3d(cudaError_t e, struct cudaPitchedPtr p, int value, struct cudaExtent extent,
@@ -72,7 +78,7 @@ static cudaError_t note_3d(cudaError_t e, struct cudaPitchedPtr p, int value, st
 {
     size_t slice = p.pitch * (p.ysize ? p.ysize : extent.height);
     struct mt_fill f = {p.ptr, p.pitch, slice, extent.width, extent.height, extent.depth, value, 1};
-    return note_box(e, f, stream, mt_host_site_take());
+    return note_box(e, f, stream, site_on_gpu());
 }
 
 cudaError_t REC(cudaMemset3D)(struct cudaPitchedPtr p, int value, struct cudaExtent extent)

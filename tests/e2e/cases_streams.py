@@ -83,3 +83,20 @@ def plugins(world):
     same("output", traced.out.split(), values)
     same("kernels", [launch.kernel for launch in traced.trace()], ["in_library", "in_program"] * 4)
     holds("complete", traced.companion().end()["complete"])
+
+
+@case("call_places")
+def call_places(world):
+    """Each allocation, copy, fill and launch has the line of the call that made it."""
+    path = os.path.join(world.src, "call_places.cu")
+    with open(path, encoding="utf-8") as f:
+        want = sorted((line.split("@")[1].strip(), k) for k, line in enumerate(f, 1) if "// @" in line)
+    for level in ("-O0", "-O2"):
+        result = world.run_ok(world.compile(path, level))
+        same("output", result.out, "0 failed, 31\n")
+        meta = result.companion()
+        have = sorted((what, e["line"]) for what in ("alloc", "memset", "memcpy", "launch") for e in meta.all(what)
+                      if e.get("kind") != "symbol")
+        same(f"{level}: what is not expected", [h for h in have if h not in want], [])
+        same(f"{level}: what is missing", [w for w in want if w not in have], [])
+        same(f"{level}: how many", len(have), len(want))
