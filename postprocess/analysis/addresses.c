@@ -75,15 +75,13 @@ static int reserve(struct mt_addresses *a, void **array, size_t n, size_t *room,
     return 0;
 }
 
-static uint32_t who_of(struct mt_addresses *a, uint64_t superstep, uint64_t cta, uint32_t smid)
+static uint32_t find_who(struct mt_addresses *a, uint64_t superstep, uint64_t cta, uint32_t smid)
 {
     if (a->superstep != superstep) {
         mt_pairmap_clear(&a->who_index);
         a->superstep = superstep;
         a->last_who = UINT32_MAX;
     }
-    if (a->last_who != UINT32_MAX && a->who[a->last_who].cta == cta && a->who[a->last_who].smid == smid)
-        return a->last_who;
     uint64_t *known = mt_pairmap_get(&a->who_index, cta, smid, UINT64_MAX);
     if (!known) {
         mt_addresses_fail(a, "no memory for the addresses", 0);
@@ -96,6 +94,15 @@ static uint32_t who_of(struct mt_addresses *a, uint64_t superstep, uint64_t cta,
         *known = a->nwho++;
     }
     return a->last_who = (uint32_t)*known;
+}
+
+/* As a rule that of the record before. */
+INLINE uint32_t who_of(struct mt_addresses *a, uint64_t superstep, uint64_t cta, uint32_t smid)
+{
+    if (a->superstep == superstep && a->last_who != UINT32_MAX && a->who[a->last_who].cta == cta &&
+        a->who[a->last_who].smid == smid)
+        return a->last_who;
+    return find_who(a, superstep, cta, smid);
 }
 
 static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
@@ -209,6 +216,19 @@ INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, u
                        uint32_t meta)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
+    unsigned bit = address & 63;
+    if (bit + size < 64) { /* nearly all: in one word of the bitmap */
+        const struct mt_keypage *p = mt_keyset_find(a->keys, address >> MT_KEY_BITS);
+        unsigned in_page = address & ((1u << MT_KEY_BITS) - 1);
+        uint64_t bits = p ? p->bits[in_page >> 6] >> bit & ((1ull << size) - 1) : 0;
+        if (!bits)
+            return 0;
+        uint64_t rank = mt_keyset_rank(p, in_page);
+        for (; bits; bits &= bits - 1, rank++)
+            if (operation(a, r, who, rank, (uint32_t)__builtin_ctzll(bits), meta) != 0)
+                return -1;
+        return 0;
+    }
     for (uint32_t done = 0; done < size;) {
         uint32_t room = (1u << MT_KEY_BITS) - (uint32_t)(address & ((1u << MT_KEY_BITS) - 1));
         uint32_t n = size - done < room ? size - done : room;

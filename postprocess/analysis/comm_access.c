@@ -31,6 +31,20 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
     }
 }
 
+/* Any alignment. Pages that the host wrote and nobody else have one writer, who is not marked as read. */
+INLINE void load_bytes(struct mt_comm *c, struct run *run, uint64_t address, uint32_t size, const bool plain)
+{
+    const struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
+    unsigned from = address & (MT_PAGE_BYTES - 1);
+    if (from + size > MT_PAGE_BYTES || (p && (p->mask != 0 || unread(c, p->uniform, plain)))) {
+        mt_comm_load(c, run, address, size);
+        return;
+    }
+    uint32_t src = p ? p->uniform & ~MT_ENTRY_READ : 0;
+    if (src != 0 && src != run->self && counts(c, run, src, plain))
+        take(c, run, src, size, 0, 0, 0, plain);
+}
+
 INLINE void store_words(struct mt_comm *c, struct run *run, uint64_t address, unsigned size, const bool plain)
 {
     struct mt_page *p = mt_shadow_make(c->shadow, address >> MT_PAGE_BITS);
@@ -42,6 +56,31 @@ INLINE void store_words(struct mt_comm *c, struct run *run, uint64_t address, un
         return;
     }
     for (unsigned i = from >> 2; i < (from + size) >> 2; i++) {
+        p->entry[i] = run->self;
+        if (!plain && p->start)
+            p->start[i] = address;
+    }
+}
+
+/* Both at once: nobody reads a word's mark between its load and its store. */
+INLINE void atomic_words(struct mt_comm *c, struct run *run, uint64_t address, unsigned size,
+                         const bool plain)
+{
+    struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
+    if (__builtin_expect(!p || p->mask != MT_PAGE_WORDS - 1, 0)) {
+        load_words(c, run, address, size, plain);
+        store_words(c, run, address, size, plain);
+        return;
+    }
+    unsigned i = (address & (MT_PAGE_BYTES - 1)) >> 2, end = i + (size >> 2);
+    for (; i < end; i++) {
+        uint32_t entry = p->entry[i], src = entry & ~MT_ENTRY_READ;
+        if (src != 0 && src != run->self && counts(c, run, src, plain)) {
+            uint64_t fresh = unread(c, entry, plain) ? 4 : 0;
+            if (!plain && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
+                keep(c, run, p->start[i], fresh != 0);
+            take(c, run, src, 4, fresh, 0, 0, plain);
+        }
         p->entry[i] = run->self;
         if (!plain && p->start)
             p->start[i] = address;
@@ -101,12 +140,18 @@ INLINE void access_one(struct mt_comm *c, struct run *run, uint32_t meta, uint64
             return;
     }
     bool words = ((address | size) & 3) == 0 && (address & (MT_PAGE_BYTES - 1)) + size <= MT_PAGE_BYTES;
+    if (type == MT_ATOMIC && words) {
+        run->load += size;
+        run->store += size;
+        atomic_words(c, run, address, size, plain);
+        return;
+    }
     if (type == MT_LOAD || type == MT_ATOMIC) {
         run->load += size;
         if (__builtin_expect(words, 1))
             load_words(c, run, address, size, plain);
         else
-            mt_comm_load(c, run, address, size);
+            load_bytes(c, run, address, size, plain);
     }
     if (type == MT_STORE || type == MT_ATOMIC) {
         run->store += size;

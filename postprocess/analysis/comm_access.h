@@ -48,7 +48,7 @@ INLINE void keep(struct mt_comm *c, struct run *run, uint64_t start, bool fresh)
         run->kept = run->record;
         rc = mt_keyset_add(&c->keys, run->base);
     }
-    if (rc == 0 && (fresh || c->partial))
+    if (rc == 0 && start != run->base && (fresh || c->partial))
         rc = mt_keyset_add(&c->keys, start);
     if (rc != 0)
         mt_comm_fail(c, "out of memory");

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { DIRECT = 1 << 10 /* records at least */ };
 enum { BUFFER = 1 << 20, NAME_PIECE = 4096, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
 enum state { AT_SIZE, AT_NAME, AT_RECORDS, AT_END, AT_ERROR };
 
@@ -258,6 +259,27 @@ static void ends_inside(struct mt_reader *r)
                      r->kernel, (unsigned long long)r->launch, (unsigned long long)r->name_offset);
 }
 
+/* Of a file, when less than a record is in the buffer: reads to where the records are wanted; how many are
+ * good records. What comes behind them goes into the buffer. 0 also when the buffer's way has to tell why. */
+static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, size_t capacity)
+{
+    size_t have = r->end - r->pos, most = capacity * sizeof *room;
+    unsigned char *bytes = (unsigned char *)room;
+    if (!r->regular || r->ends || r->eof || capacity < DIRECT || most > BUFFER || mt_stopped(&r->stop))
+        return 0;
+    memcpy(bytes, r->buffer + r->pos, have);
+    ssize_t n = read(r->fd, bytes + have, most - have);
+    if (n <= 0)
+        return 0;
+    size_t all = have + (size_t)n, count = plain_records(bytes, all / sizeof *room),
+           used = count * sizeof *room;
+    memcpy(r->buffer, bytes + used, all - used);
+    r->base += r->pos + used;
+    r->pos = 0;
+    r->end = all - used;
+    return count;
+}
+
 /* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count > 0 or a first batch).
  */
 static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
@@ -269,6 +291,10 @@ static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t 
         if (whole == 0) {
             if (count > 0 && !r->eof)
                 break; /* hand out what is here before waiting for more */
+            if (count == 0 && (count = read_directly(r, room, capacity)) > 0)
+                continue;
+            if (r->end - r->pos >= MT_RAW_RECORD_SIZE)
+                continue; /* it is no plain one */
             int got = refill(r);
             if (got > 0)
                 continue;
