@@ -95,6 +95,7 @@ function drawLines(section) {
     holder.firstElementChild.scrollIntoView({block: "nearest"});
   }
   section.append(lead(!sites.length ? "No line is known to access global memory; what launches kernels is shown." : hotLines ? "Lines with accesses to global memory and the bytes they moved, with what the compiler made of them."
+    : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (mt-extract --sections lines)." : " (--quick).")
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
     el("div", {class: "bar"}, el("label", {}, "file", select)), holder);
   show(files[0]);

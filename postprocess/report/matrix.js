@@ -75,10 +75,10 @@ function heatMap(label, model, choose) {
     c.imageSmoothingEnabled = false;
     c.drawImage(buffer, left, mapSize.top, g.side, g.side);
   }
-  // Bins that are named, about one in `every`, and the places by whose names: beginnings of the grid's rows, if not all fit.
+  // Bins that are named, about one in `every`, and the places by whose names: the model's marks, if not all fit.
   function named(start, n, every) {
-    const marks = model.marks ? model.marks(start, start + view.n) : null, out = [];
-    const skip = every > 1 && marks && marks.length > 1 ? Math.ceil(marks.length * every / n) : 0;
+    const marks = every > 1 && model.marks ? model.marks(start, start + view.n, every * view.n / n) : null, out = [];
+    const skip = marks && marks.length > 1 ? Math.max(1, Math.round(marks.length * every / n)) : 0;
     for (let i = 0; skip && i < marks.length; i += skip) out.push([Math.floor((marks[i] - start) * n / view.n), marks[i]]);
     for (let i = 0; !skip && i < n; i += every) out.push([i, range(start, i, n)[0]]);
     return out;
@@ -233,11 +233,17 @@ function ctaRange(range, bin) {
   const first = axisNames[(Math.max(range[0], 1) - 1) * bin], last = axisNames[Math.min((range[1] - 1) * bin, axisNames.length) - 1];
   return (range[0] === 0 ? "host and " : "") + (first === last ? "CTA " + first : "CTAs " + first + " … " + last);
 }
-// Places in [from, to) at which a row of the grid begins, and the host; null: the grid has one row, or very many.
+// Places in [from, to) that are good to name: the host, and beginnings of the grid's rows, or round numbers about `apart` from
+// one another where the grid has one row. null: rows are very many, or places are several CTAs.
 const rowMarks = 300;
-function ctaMarks(from, to) {
+function ctaMarks(from, to, apart) {
   const out = from === 0 ? [0] : [];
-  if (!axisNames.length || !axisNames[0].includes(",") || cells.bin > 1) return null;
+  if (!axisNames.length || cells.bin > 1) return null;
+  if (!axisNames[0].includes(",")) {
+    const ten = 10 ** Math.floor(Math.log10(apart)), step = ten * [1, 2, 5, 10].find((k) => k * ten >= apart);
+    for (let i = Math.ceil(Math.max(from - 1, 0) / step) * step + 1; i < to; i += step) out.push(i);
+    return out;
+  }
   for (let i = Math.max(from, 1); i < to && out.length <= rowMarks; i++)
     if (axisNames[i - 1].startsWith("0,")) out.push(i);
   return out.length > rowMarks ? null : out;

@@ -82,6 +82,10 @@ class Case(unittest.TestCase):
     def glance(self):
         return dict(self.page.run("[...document.querySelectorAll('#glance li')].map((i) => [i.dataset.glance, i.innerText.replace(/\\s+/g, ' ')])"))
 
+    def cta_map_words(self):
+        return self.page.run("(() => { const p = CanvasRenderingContext2D.prototype, f = p.fillText, out = []; p.fillText = function (t, ...r) { out.push(t); f.call(this, t, ...r); };"
+                             "memtraceReport.panels.transfers.ctas.draw(); p.fillText = f; return out; })()")
+
     def map_sum(self, panel):
         return self.page.run(f"(() => {{ const s = memtraceReport.panels.transfers.{panel}.sums(); const f = (a) => a.reduce((x, y) => x + y, 0);"
                              "return [f(s.bytes), f(s.count)]; })()")
@@ -284,6 +288,39 @@ class LongNames(Case):
         self.assertIn("transform_kernel<…>", self.glance()["conflicts"])
 
 
+class OneRow(Case):
+    """A grid of one row: round numbers on the axes of the CTA map, whatever stands in front of the first CTA."""
+    @classmethod
+    def make(cls):
+        def launch(shift):
+            return [r for c in range(300) for r in (record(0, LOAD, 4, 0x1000 + 4 * ((c + shift) % 300), (c, 0, 0)), record(0, STORE, 4, 0x2000 + 4 * c, (c, 0, 0)))]
+        back = [record(0, STORE, 4, 0x1000 + 4 * c, (c, 0, 0)) for c in range(300)]
+        events = [{"ev": "memcpy", "seq": 0, "kind": "h2d", "dst": "0x1000", "src": "0x9", "bytes": 1200, "stream": 0},
+                  {"ev": "site", "id": 0, "file": "/nowhere/a.cu", "line": 3, "op": "load", "size": 4}]
+        events += [{"ev": "launch", "seq": 1 + i, "kernel": k, "traced": True, "records": n} for i, (k, n) in enumerate((("a", 600), ("b", 300), ("a", 600)))]
+        cls.write("t", trace([("a", launch(0)), ("b", back), ("a", launch(1))]))
+        cls.write("t.meta", companion(events, None, {"records_written": 1500, "records_counted": 1500}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+        run(BIN + "/mt-report", "--quick", cls.path("t"), "-o", cls.path("q.html"))
+
+    def test_round_numbers(self):
+        self.page.open(self.path("r.html"))
+        words = self.cta_map_words()
+        numbers = [int(w) for w in words if w.isdigit()]
+        self.assertIn("host", words)
+        self.assertGreater(len(numbers), 8)
+        self.assertEqual([n for n in numbers if n % 5], [])
+        self.page.run("(() => { for (let i = 0; i < 3; i++) memtraceReport.panels.transfers.ctas.zoom(0.5); })()")
+        numbers = [int(w) for w in self.cta_map_words() if w.isdigit()]
+        self.assertGreater(len(numbers), 8)
+        steps = {b - a for a, b in zip(numbers, numbers[1:]) if b > a}
+        self.assertLessEqual(steps, {1, 2, 5, 10, 20})
+
+    def test_words_of_quick(self):
+        self.page.open(self.path("q.html"))
+        self.assertNotIn("raw trace", self.page.text("#lines"))
+
+
 class Big(Case):
     """10,000 CTAs, 6 launches: each reads from 5 CTAs of the launch before."""
     N, LAUNCHES = 10000, 6
@@ -344,8 +381,7 @@ class Big(Case):
 
     def test_rows_of_the_grid_are_named(self):
         """The axes of the CTA map name CTAs at which rows of the 100 x 100 grid begin, not some in between."""
-        texts = self.page.run("(() => { const p = CanvasRenderingContext2D.prototype, f = p.fillText, out = []; p.fillText = function (t, ...r) { out.push(t); f.call(this, t, ...r); };"
-                              "memtraceReport.panels.transfers.ctas.draw(); p.fillText = f; return out; })()")
+        texts = self.cta_map_words()
         names = [t for t in texts if "," in t]
         self.assertGreater(len(names), 10)
         self.assertEqual([t for t in names if not t.startswith("0,")], [])
