@@ -30,6 +30,24 @@ static void settle_site_base(struct mt_unit *u)
         LLVMDeleteGlobal(base);
 }
 
+/* Record functions that nobody calls, which may be the only ones that call others. */
+static int drop_unused(struct mt_unit *u)
+{
+    int dropped = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (!mt_starts(mt_name(f), "__mt_gpu_") || LLVMIsDeclaration(f))
+            continue;
+        if (LLVMGetFirstUse(f)) {
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+        } else {
+            LLVMDeleteFunction(f);
+            dropped = 1;
+        }
+    }
+    return dropped;
+}
+
 int mt_unit_link_gpu(struct mt_unit *u)
 {
     if (!mt_unit_needs_gpu_runtime(u))
@@ -53,14 +71,7 @@ int mt_unit_link_gpu(struct mt_unit *u)
     settle_site_base(u);
     mt_unit_make_plain(u);
     mt_unit_pass_context(u);
-    for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
-        next = LLVMGetNextFunction(f);
-        if (!mt_starts(mt_name(f), "__mt_gpu_") || LLVMIsDeclaration(f))
-            continue;
-        if (LLVMGetFirstUse(f))
-            LLVMSetLinkage(f, LLVMInternalLinkage);
-        else
-            LLVMDeleteFunction(f);
+    while (drop_unused(u)) {
     }
     return 0;
 }

@@ -26,6 +26,11 @@ static inline uint64_t mt_load_acquire_system(const uint64_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
+static inline void mt_load_pair(const uint64_t *p, uint64_t *a, uint64_t *b)
+{
+    *a = p[0];
+    *b = p[1];
+}
 static inline void mt_store(uint64_t *p, uint64_t v)
 {
     __atomic_store_n(p, v, __ATOMIC_RELAXED);

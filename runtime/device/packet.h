@@ -89,11 +89,12 @@ static inline uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
 struct mt_gpu_ring {
     uint64_t head;      /* slots reserved since the start */
     uint64_t tail_seen; /* a tail that some thread has read: never ahead of the real one */
-    uint64_t slots;     /* struct mt_slot[mask + 1], in host memory */
+    uint64_t slots;     /* struct mt_slot[mask + 1], in host memory; read together with: */
+    uint64_t mask;      /* slots of the ring - 1; a power of two less one, below 2^MT_RING_BITS */
     uint64_t tail;      /* uint64_t, in host memory: slots taken since the start */
-    uint64_t mask;      /* slots of the ring - 1; a power of two less one */
     uint64_t pad[11];   /* a line of its own */
 };
+#define MT_RING_BITS 30u /* place and lap of a slot are known from 32 bits of its position */
 
 #define MT_GPU_COUNTERS 16u
 /* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are
@@ -102,7 +103,7 @@ struct mt_gpu_ring {
 /* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one. Counters only
  * grow. */
 struct mt_gpu_context {
-    uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1] */
+    uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with: */
     uint32_t ring_mask; /* a power of two less one */
     uint32_t id;        /* what packets have as their context */
     uint64_t untraced;  /* accesses that have no record */

@@ -47,38 +47,29 @@ static NOINLINE void wait_for_room(struct mt_gpu_ring *r, uint64_t end)
     }
 }
 
-/* One lane: room for n slots; their position. The tail is read before the atomic is answered, and without
- * acquire, which would empty the SM's L1 at each access: an old tail only makes us look again, and that we
- * write after the host has read is sure because the writes depend on what this load says. */
-static inline uint64_t reserve(struct mt_gpu_ring *r, uint32_t n)
-{
-    uint64_t seen = mt_load(&r->tail_seen), at = mt_atomic_add(&r->head, n);
-    if (at + n - seen > r->mask + 1)
-        wait_for_room(r, at + n);
-    return at;
-}
-
-static inline struct mt_slot *slot(const struct mt_gpu_ring *r, uint64_t at)
-{
-    return (struct mt_slot *)r->slots + (at & r->mask);
-}
-
 /* ---- where we are ------------------------------------------------------------------------------- */
 
 struct place {
-    struct mt_gpu_context *context;
     struct mt_gpu_ring *ring;
+    uint64_t slots, ring_mask; /* of the ring */
     uint64_t *counter;
     uint64_t cta;
+    uint32_t id;                          /* the context's */
     uint32_t mask, n, lane, leader, rank; /* n: active lanes; rank: those below this one */
 };
 
+/* What does not change is read here, before any operation that orders memory: the compiler keeps loads in
+ * their places around those, and would wait for each. */
 static inline struct place place_of(struct mt_gpu_context *c)
 {
-    struct place p = {.context = c, .mask = mt_active(), .lane = mt_lane()};
+    struct place p = {.mask = mt_active(), .lane = mt_lane()};
     uint32_t x = mt_cta_x(), y = mt_cta_y(), z = mt_cta_z();
     uint32_t number = x + mt_grid_x() * (y + mt_grid_y() * z); /* may wrap: only spreads the CTAs */
-    p.ring = (struct mt_gpu_ring *)c->rings + (number & c->ring_mask);
+    uint64_t rings, which;
+    mt_load_pair(&c->rings, &rings, &which);
+    p.ring = (struct mt_gpu_ring *)rings + (number & (uint32_t)which);
+    p.id = (uint32_t)(which >> 32);
+    mt_load_pair(&p.ring->slots, &p.slots, &p.ring_mask);
     p.counter = &c->records[number % MT_GPU_COUNTERS];
     p.cta = mt_rec_cta(x, y, z);
     p.leader = (uint32_t)__builtin_ctz(p.mask);
@@ -87,38 +78,50 @@ static inline struct place place_of(struct mt_gpu_context *c)
     return p;
 }
 
-/* All lanes: the leader reserves, the others learn where. No lane goes on before: it could reserve its next
- * access, in another group, ahead of this one. */
-static inline uint64_t place_packet(const struct place *p, uint32_t slots, uint64_t records)
+/* All lanes: the leader reserves, the others learn where (32 bits of the position are enough to know slot and
+ * lap). No lane goes on before: it could reserve its next access, in another group, ahead of this one.
+ *
+ * The tail is read before the atomic is answered, and without acquire, which would empty the SM's L1 at each
+ * access: an old tail only makes us look again, and that we write after the host has read is sure because the
+ * writes depend on what this load says. */
+static inline uint32_t place_packet(const struct place *p, uint32_t slots, int counted)
 {
     uint64_t at = 0;
-    if (p->lane == p->leader) {
-        at = reserve(p->ring, slots);
-        if (records)
-            mt_count(p->counter, records);
+    if (p->rank == 0) {
+        uint64_t seen = mt_load(&p->ring->tail_seen);
+        at = mt_atomic_add(&p->ring->head, slots);
+        if (counted) /* a record per lane; nobody waits for it */
+            mt_count(p->counter, p->n);
+        if (at + slots - seen > p->ring_mask + 1)
+            wait_for_room(p->ring, at + slots);
     }
-    return mt_shuffle(p->mask, at, p->leader);
+    return mt_shuffle_half(p->mask, (uint32_t)at, p->leader);
+}
+
+static inline struct mt_slot *slot(const struct place *p, uint32_t at)
+{
+    return (struct mt_slot *)p->slots + (at & (uint32_t)p->ring_mask);
 }
 
 /* The first slot, by two lanes at once where there are two: the bus then writes it in one piece. */
-static inline void put_head(const struct place *p, uint64_t at, uint32_t kind, uint32_t type, uint32_t x,
+static inline void put_head(const struct place *p, uint32_t at, uint32_t kind, uint32_t type, uint32_t x,
                             uint32_t site, uint64_t y)
 {
-    struct mt_slot *to = slot(p->ring, at);
-    uint64_t tag = mt_packet_tag(at, p->ring->mask + 1);
+    struct mt_slot *to = slot(p, at);
+    uint64_t tag = mt_packet_tag(at, p->ring_mask + 1);
     for (uint32_t half = p->rank; half < 2; half += p->n) {
-        uint64_t a = half ? p->cta : mt_packet_first(kind, type, mt_warp(), mt_sm(), p->context->id, x);
+        uint64_t a = half ? p->cta : mt_packet_first(kind, type, mt_warp(), mt_sm(), p->id, x);
         uint64_t b = half ? y : (uint64_t)p->mask << 31 | ((site + mt_site_base()) & 0x7fffffff);
         mt_store_pair(&to->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
     }
 }
 
 /* Word i of a packet's body. */
-static inline uint64_t *word(const struct place *p, uint64_t at, uint32_t i, uint64_t *tag)
+static inline uint64_t *word(const struct place *p, uint32_t at, uint32_t i, uint64_t *tag)
 {
     at += 1 + i / MT_SLOT_WORDS;
-    *tag = mt_packet_tag(at, p->ring->mask + 1);
-    return &slot(p->ring, at)->w[i % MT_SLOT_WORDS];
+    *tag = mt_packet_tag(at, p->ring_mask + 1);
+    return &slot(p, at)->w[i % MT_SLOT_WORDS];
 }
 
 /* ---- accesses of one size ----------------------------------------------------------------------- */
@@ -134,7 +137,8 @@ static inline void put_deltas(const struct place *p, uint64_t base, uint64_t add
 {
     uint32_t slots = mt_packet_slots(MT_PACKET_DELTAS, p->n), above = p->mask & ~((2u << p->lane) - 1);
     uint32_t next = above ? (uint32_t)__builtin_ctz(above) : p->lane, limit = (1u << MT_DELTA_BITS) - 1;
-    uint64_t at = place_packet(p, slots, p->n), tag, *to;
+    uint32_t at = place_packet(p, slots, 1);
+    uint64_t tag, *to;
     put_head(p, at, MT_PACKET_DELTAS, meta >> 28, meta & MT_RAW_MAX_SIZE, site, base);
     uint32_t mine = (uint32_t)(address - base) & limit, other = mt_shuffle_half(p->mask, mine, next);
     if (p->rank % 2) {
@@ -150,7 +154,8 @@ static inline void put_deltas(const struct place *p, uint64_t base, uint64_t add
 static inline void put_lanes(const struct place *p, uint64_t address, uint32_t meta, uint32_t site)
 {
     uint32_t slots = mt_packet_slots(MT_PACKET_LANES, p->n);
-    uint64_t at = place_packet(p, slots, p->n), tag;
+    uint32_t at = place_packet(p, slots, 1);
+    uint64_t tag;
     put_head(p, at, MT_PACKET_LANES, meta >> 28, meta & MT_RAW_MAX_SIZE, site, 0);
     for (uint32_t i = p->rank; i < (slots - 1) * MT_SLOT_WORDS; i += p->n) {
         uint64_t *to = word(p, at, i, &tag);
@@ -158,19 +163,25 @@ static inline void put_lanes(const struct place *p, uint64_t address, uint32_t m
     }
 }
 
-static NOINLINE void access(struct mt_gpu_context *c, uint64_t address, uint32_t meta, uint32_t site)
+NOINLINE void __mt_gpu_access_global(const void *pointer, uint32_t meta, uint32_t site,
+                                     struct mt_gpu_context *c)
 {
+    if (!c)
+        return;
+    const uint64_t address = (uint64_t)pointer;
     struct place p = place_of(c);
     uint32_t others = p.mask & (p.mask - 1), size = meta & MT_RAW_MAX_SIZE;
     uint32_t second = others ? (uint32_t)__builtin_ctz(others) : p.leader;
     uint64_t base = mt_shuffle(p.mask, address, p.leader);
-    uint64_t stride = mt_shuffle(p.mask, address, second) - base;
+    /* If the two lie further apart than 32 bits say, the second lane will see it. */
+    int32_t stride = (int32_t)(mt_shuffle_half(p.mask, (uint32_t)address, second) - (uint32_t)base);
     int small = size <= MT_REGULAR_MAX_SIZE && !(base >> MT_REGULAR_ADDRESS_BITS) &&
-                fits((int64_t)stride, MT_REGULAR_STRIDE_BITS); /* the same in all lanes */
-    if (mt_all(p.mask, small && address == base + stride * p.rank)) {
-        uint64_t low = stride & ((1u << MT_REGULAR_STRIDE_LOW) - 1);
-        uint32_t high = (uint32_t)(stride >> MT_REGULAR_STRIDE_LOW) & 0xffff;
-        uint64_t at = place_packet(&p, 1, p.n);
+                (uint32_t)stride + (1u << (MT_REGULAR_STRIDE_BITS - 1)) <
+                    1u << MT_REGULAR_STRIDE_BITS; /* the same in all lanes */
+    if (mt_all(p.mask, small && address == base + (uint64_t)((int64_t)stride * (int32_t)p.rank))) {
+        uint64_t low = (uint32_t)stride & ((1u << MT_REGULAR_STRIDE_LOW) - 1);
+        uint32_t high = (uint32_t)stride >> MT_REGULAR_STRIDE_LOW & 0xffff;
+        uint32_t at = place_packet(&p, 1, 1);
         put_head(&p, at, MT_PACKET_REGULAR, meta >> 28, size << 16 | high, site,
                  low << MT_REGULAR_ADDRESS_BITS | base);
     } else if (mt_all(p.mask, fits((int64_t)(address - base), MT_DELTA_BITS))) {
@@ -180,16 +191,10 @@ static NOINLINE void access(struct mt_gpu_context *c, uint64_t address, uint32_t
     }
 }
 
-void __mt_gpu_access_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
-{
-    if (c)
-        access(c, (uint64_t)address, meta, site);
-}
-
 void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
     if (c && mt_is_global(address))
-        access(c, (uint64_t)address, meta, site);
+        __mt_gpu_access_global(address, meta, site, c);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
@@ -199,7 +204,8 @@ static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t 
 {
     struct place p = place_of(c);
     uint32_t slots = mt_packet_slots(MT_PACKET_BLOCKS, p.n);
-    uint64_t at = place_packet(&p, slots, 0), tag;
+    uint32_t at = place_packet(&p, slots, 0);
+    uint64_t tag;
     put_head(&p, at, MT_PACKET_BLOCKS, type, 0, site, 0);
     mt_count(p.counter, (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* records: long blocks are cut */
     for (uint32_t i = p.rank; i < (slots - 1) * MT_SLOT_WORDS / 2; i += p.n) {

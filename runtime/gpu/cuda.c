@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cuda.h"
+#include "device/packet.h"
 #include "api/device.h"
 #include "api/entry.h"
 #include "common/options.h"
@@ -109,7 +110,7 @@ static void load(void)
 uint64_t mt_cuda_ring_slots(void)
 {
     uint64_t n = 32;
-    while (n < mt_options()->ring_slots)
+    while (n < mt_options()->ring_slots && n < 1ull << (MT_RING_BITS - 1))
         n *= 2;
     return n;
 }
