@@ -182,8 +182,10 @@ static int parse(struct options *x, int argc, char **argv)
     x->input = argv[optind];
     if ((rc = settle(x)) != 0)
         return rc;
-    if (x->to == MTC && (!x->output || strcmp(x->output, "-") == 0) && isatty(STDOUT_FILENO))
-        return mt_cli_usage("a container is not written to a terminal: give -o FILE");
+    if ((x->to == MTC || x->to == RAW) && (!x->output || strcmp(x->output, "-") == 0) &&
+        isatty(STDOUT_FILENO))
+        return mt_cli_usage("%s is not written to a terminal: give -o FILE",
+                            x->to == MTC ? "a container" : "a raw trace");
     return 0;
 }
 

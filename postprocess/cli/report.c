@@ -13,6 +13,7 @@
 #include "../output/report.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
 enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
@@ -381,6 +382,8 @@ int main(int argc, char **argv)
     mt_extract_more_section(&m.more, "more", 4);
     m.more.quiet = 1; /* the page says it */
     int code = parse(&m, argc, argv);
+    if (code == 0 && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
+        code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
     mt_inputs_take(&m.inputs, argc, argv);
     if (code == 0)
         code = mt_output_open(&m.out, m.output, &m.inputs);

@@ -238,6 +238,17 @@ def kernels(tmp):
         expect("full disk, raw", run(convert, "--to", "raw", "-o", "/dev/full", "--no-companion", packed), 1, "No space left")
 
 
+def terminal():
+    """Bytes that no person reads do not go to a terminal; text does."""
+    main, end = os.openpty()
+    for args, words in (([], "a raw trace is not written to a terminal"), (["--to", "mtc"], "a container is not written to a terminal")):
+        p = subprocess.run([convert, *args, ok("device.mtc")], stdout=end, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        p.stdout = ""
+        expect("to a terminal", p, 2, words)
+    os.close(end)
+    os.close(main)
+
+
 def incomplete(tmp):
     """A whole trace of a program that was killed, or that lost records: everything is converted, and whoever converts
     hears of it, each way: raw to container, container to raw, container to container, from a pipe."""
@@ -281,6 +292,7 @@ with tempfile.TemporaryDirectory() as scratch:
     dumps()
     kernels(scratch)
     incomplete(scratch)
+    terminal()
     if "--live" in sys.argv:
         live(scratch)
 sys.exit(bad != 0)

@@ -83,6 +83,15 @@ class CommandLine(Case):
         copy = shutil.copy(GOLDEN + "/worked-example.trace", self.dir)
         self.run_("mt-report", copy, "-o", copy, code=2)
 
+    def test_terminal(self):
+        """A page of half a million characters is not what anybody wants to see there."""
+        main, end = os.openpty()
+        self.addCleanup(os.close, main)
+        done = subprocess.run([os.path.join(BIN, "mt-report"), GOLDEN + "/worked-example.trace"], stdout=end, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(end)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not written to a terminal: give -o FILE", done.stderr)
+
     def test_full_disk(self):
         if os.path.exists("/dev/full"):
             done = self.run_("mt-report", GOLDEN + "/worked-example.trace", "-o", "/dev/full", code=1)
