@@ -197,6 +197,8 @@ int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, ch
 
 void mt_file_close(struct mt_file *f)
 {
+    free(f->whole_path);
+    f->whole_path = NULL;
     if (f->at.fd < 0 || forked)
         return;
     pthread_mutex_lock(&list_lock);
@@ -205,8 +207,6 @@ void mt_file_close(struct mt_file *f)
         f->next->prev = f->prev;
     pthread_mutex_unlock(&list_lock);
     mt_fd_close(&f->at);
-    free(f->whole_path);
-    f->whole_path = NULL;
 }
 
 /* ---- when the program has closed our descriptor ---- */

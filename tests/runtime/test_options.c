@@ -176,7 +176,7 @@ static void misspelt(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--secure"))
-        return secure();
+        _exit(secure());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults), cmocka_unit_test(values),         cmocka_unit_test(empty_is_unset),
         cmocka_unit_test(bad),      cmocka_unit_test(setuid_program), cmocka_unit_test(misspelt),
