@@ -130,7 +130,7 @@ def killed(world):
                 f.write(before)
         result = world.run([app, "killed"], MEMTRACE_SINK=f"extract:{out}{words}")
         same("killed", result.code, -9)
-        for _ in range(100):
+        for _ in range(1200):
             if out.encode() not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True, check=True).stdout:
                 break
             time.sleep(0.1)

@@ -1,9 +1,10 @@
 """Threads, functions, signals, fork, exec and death."""
 import collections
+import os
 import signal
 import time
 
-from world import accesses, atomic_lines, case, holds, meta, same
+from world import Skipped, accesses, atomic_lines, case, holds, meta, same
 
 
 def simulate(path, out):
@@ -48,7 +49,7 @@ def unlocked(w):
         out = w.run("atomic", "atomic.out", program, "4", "100000", test=1)
         if not simulate(w.path("atomic.out"), out):
             return
-    holds("20 runs without locks were right", False)
+    raise Skipped("20 runs without locks were right: the threads never met")
 
 
 @case("atomic.many")
@@ -175,7 +176,8 @@ def killed(w):
     program = w.compile("inc.c", "-O1", "-pthread")
     for mode in ("atomic", "mat"):
         p = w.start(mode, "killed.mtc", [program, "4", "400000000"], level=0)
-        time.sleep(1)
+        while p.poll() is None and (not os.path.exists(w.path("killed.mtc")) or os.path.getsize(w.path("killed.mtc")) < 100000):
+            time.sleep(0.05)  # all of them at work, however busy the machine is
         p.send_signal(signal.SIGINT)
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=60)

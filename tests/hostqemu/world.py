@@ -57,7 +57,7 @@ class World:
         return program
 
     def native(self, *words, **more):
-        return subprocess.run(words, capture_output=True, text=True, timeout=100, **more)
+        return subprocess.run(words, capture_output=True, text=True, timeout=900, **more)
 
     def start(self, mode, trace, words, **options):
         """The process, under the plugin."""
@@ -70,7 +70,7 @@ class World:
     def run(self, mode, trace, *words, code=0, **options):
         """Its standard output; its standard error is in self.stderr."""
         p = self.start(mode, trace, words, **options)
-        out, self.stderr = p.communicate(timeout=100)
+        out, self.stderr = p.communicate(timeout=900)
         same(f"exit code of {words} ({self.stderr})", p.returncode, code)
         return out
 

@@ -189,13 +189,13 @@ class Wrappers(Case):
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 started = self.path(f"started-{tool}-{number}")
                 process = subprocess.Popen(command, cwd=self.work, env={**self.env, variable: slow, "STARTED": started})
-                for _ in range(500):
+                for _ in range(10000):
                     if os.path.exists(started):
                         break
                     time.sleep(0.01)
                 self.assertNotEqual(os.listdir(self.tmp), [])
                 process.send_signal(number)
-                self.assertEqual(process.wait(20), -number)
+                self.assertEqual(process.wait(200), -number)
                 self.check_no_temporaries()
 
     def test_unwritable_temporary_folder(self):
