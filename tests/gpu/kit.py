@@ -1,6 +1,7 @@
 """A kit: what tests and benchmarks need on a machine with a GPU and no compiler. Made where clang and CUDA are, carried there
 as one folder (programs, libmemtrace.so, the CUDA runtime, the tools with their libraries); the scripts are those of the
 repository. Programs find the library beside them, wherever the folder lies."""
+import ctypes
 import glob
 import os
 import re
@@ -24,6 +25,24 @@ def call(command, **more):
     if done.returncode:
         raise w.Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-4000:]}")
     return done.stdout
+
+
+def find_gpu():
+    """(name, compute capability * 10), or a sentence that says why there is none."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "libcuda.so.1, NVIDIA's driver, is not installed"
+    count, device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0):
+        return "the driver does not start"
+    if cuda.cuDeviceGetCount(ctypes.byref(count)) or not count.value or cuda.cuDeviceGet(ctypes.byref(device), 0):
+        return "the driver sees no device"
+    name = ctypes.create_string_buffer(128)
+    cuda.cuDeviceGetName(name, 128, device)
+    cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device)
+    cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device)
+    return name.value.decode(), major.value * 10 + minor.value
 
 
 class Maker:
