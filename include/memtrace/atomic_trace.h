@@ -27,8 +27,8 @@ void register_thread(int64_t thread_num);
 void start_roi();
 void end_roi();
 /* malloc and free under names that -f can trace: which memory is meant, and when it ends. */
-void *special_malloc(size_t size);
-void special_free(void *addr);
+__attribute__((nothrow)) void *special_malloc(size_t size);
+__attribute__((nothrow)) void special_free(void *addr);
 } // namespace atomic_trace
 #endif
 #endif

@@ -156,3 +156,25 @@ def container(w):
     lines, problems = replay(w, text.splitlines(keepends=True), "inc.c")
     same("problems", problems, [])
     same("counts", lines, [line for line in result.out.splitlines() if line.startswith("thread ")])
+
+
+@case("atomic.special", *ENGINES)
+def special(w):
+    """Calls of the annotation library's malloc and free, though the compile-time engine does not compile the library."""
+    names = w.path("names")
+    with open(names, "w", encoding="ascii") as f:
+        f.write("atomic_trace::special_malloc\natomic_trace::special_free\nmake\n")
+    for level in ("-O0", "-O2"):
+        program = w.compile("special.cpp", level, libraries=["annotate"], atomic=True)
+        result = w.host("atomic", "-f", names, "--", program, trace="special.out")
+        rows = [r for r in merged(result.trace) if r[2] in ("fc", "fr")]
+        a, b = result.out.split()
+        want = [["make", "123"], ["special_malloc", "123"], ["special_malloc", a], ["make", a],
+                ["make", "45"], ["special_malloc", "45"], ["special_malloc", b], ["make", b],
+                ["special_free", a], ["special_free", None], ["special_free", b], ["special_free", None]]
+        same(f"{level}: kinds", [r[2] for r in rows], ["fc", "fc", "fr", "fr"] * 2 + ["fc", "fr"] * 2)
+        same(f"{level}: calls", [[r[3].split("::")[-1].split("(")[0], r[5] if x[1] else None] for r, x in zip(rows, want)], want)
+        sp = [int(r[4]) for r in rows]
+        same(f"{level}: a return has its call's stack pointer", [sp[2], sp[3], sp[9], sp[11]], [sp[1], sp[0], sp[8], sp[10]])
+        holds(f"{level}: make's callee is deeper", sp[1] < sp[0])
+        same(f"{level}: main's callees have one stack pointer", {sp[0], sp[4], sp[8], sp[10]}, {sp[0]})
