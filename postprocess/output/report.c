@@ -218,7 +218,7 @@ static void drop_doubles(struct mt_report *r)
 
 int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
 {
-    if (!r->companion)
+    if (!r->companion || (!*r->companion->device && *c->device)) /* a host trace knows no device */
         r->companion = c;
     r->lost += c->lost;
     r->companions++;

@@ -84,7 +84,7 @@ struct mt_report {
     int from_json;
     int with_sources;                           /* lines of source files go into the page */
     const char *kernels_text, *supersteps_text; /* filters, NULL: none */
-    const struct mt_companion *companion;       /* the first one, NULL: none */
+    const struct mt_companion *companion; /* the first one that names a device, else the first; NULL: none */
     size_t companions;
     uint64_t records, unknown, untraced_accesses, untraced_launches, host_accesses, lost;
     const struct mt_alloc_event *allocs;

@@ -26,6 +26,11 @@ function glanceTransfers() {
   return glanceItem("comm", "transfers", false, "CTAs load ", bytes(t.commLoad), " that another CTA wrote", data.has.data ? " (" + percent(t.commLoad, t.load) + " of all loads)" : "",
     top && pairs.size > 1 ? ", most of it from " : top ? ", from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
 }
+function glanceHost() {
+  const t = data.HCV ? totals() : null;
+  if (!t || !t.toHost) return null;
+  return glanceItem("host", "transfers", false, "Host code loads ", bytes(t.toHost), " that CTAs wrote", t.fromHost ? "; CTAs load " + bytes(t.fromHost) + " that the host wrote." : ".");
+}
 function glanceLine() {
   if (!hotLines) return null;
   const rows = volumeRows(hotLines, (name) => baseName(name)), of = (r) => r.parts[0][0] + r.parts[1][0], all = d3.sum(rows, of);
@@ -73,7 +78,7 @@ function glanceNothing() {
   return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace.");
 }
 function drawGlance() {
-  const items = !data.totals.records && !data.totals.host_accesses && !data.from_json ? [glanceNothing()] : [glanceConflicts(), glanceKernels(), glanceTransfers(), glanceLine(), glanceCoalescing(), glanceSharing(), glancePlacement()].filter(Boolean);
+  const items = !data.totals.records && !data.totals.host_accesses && !data.from_json ? [glanceNothing()] : [glanceConflicts(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glancePlacement()].filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), " ", el("a", {href: "#" + i.panel}, "see"))))) : null;

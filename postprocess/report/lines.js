@@ -49,8 +49,9 @@ function codeOf(file, lines, most) {
     if (text.size && before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td"), el("td")));
     before = n;
     const at = lines.get(n), words = at ? siteWords(at) : [];
-    const notes = el("td", {class: "ops", title: words.join("\n")}, words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "));
-    if (at && at.bytes) notes.prepend(el("i", {class: "heat", style: "width:" + Math.max(2, 90 * at.bytes / most) + "px"}), " " + bytes(at.bytes) + "  ");
+    const notes = el("td", {class: "ops", title: words.join("\n")});
+    if (at && at.bytes) notes.append(el("i", {class: "heat", style: "width:" + Math.max(2, 90 * at.bytes / most) + "px"}), " " + bytes(at.bytes));
+    if (words.length) notes.append(el("span", {class: "words"}, "  " + (words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "))));
     body.append(el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
       el("td", {}, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found)")), notes));
   }

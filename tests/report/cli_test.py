@@ -105,6 +105,16 @@ class CommandLine(Case):
         self.assertEqual(self.data(path, path + ".meta")["inputs"], [path])
         self.run_("mt-report", path + ".meta", code=2)
 
+    def test_device_beside_a_host_trace(self):
+        """Whichever stands first on the command line, the device is that of the kernels' companion."""
+        host = os.path.join(SOURCE, "tests/golden/container/succeed/mat.mtc")
+        self.file("t.meta", companion([{"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 0}], {"pid": 0, "device": "cpu", "device_name": "A Device", "sms": 7},
+                                      {"records_written": 0, "records_counted": 0}))
+        path = self.file("t", trace([("k", [])]))
+        for inputs in ((path, host), (host, path)):
+            d = self.data("--quick", *inputs)
+            self.assertEqual((d["inputs"], d["device"], d["device_name"], d["device_sms"]), ([*inputs], "cpu", "A Device", 7))
+
     def test_incomplete(self):
         path = self.file("t", trace([("k", [record(0, STORE, 4, 0x10, (0, 0, 0))])])[:-10])
         d = self.data(path, code=3)

@@ -4,6 +4,7 @@ names that look like HTML, and a trace of 10,000 CTAs, of which the page may hav
 usage: page_test.py BIN_FOLDER SOURCE_FOLDER. Exit code 77: there is no Chromium."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -525,6 +526,25 @@ class Analyses(Case):
         self.assertEqual(self.page.text("#coalescing-sum"), "3 requests, 68 sectors (2.13 KiB), 17.6\u00a0% of it used")
         rows = self.page.run("[...document.querySelectorAll('[aria-label=\"Sectors moved by line\"] tr')].map((r) => [r.children[0].innerText, r.children[2].innerText])")
         self.assertEqual(rows, [["<a>.cu:7 load", "32.0 sectors per request, 12.5\u00a0% used"], ["<a>.cu:9 store", "4.0 sectors per request, 100\u00a0% used"]])
+
+    def test_narrow(self):
+        """In a narrow page the words beside the source make room for the source; the bytes stay."""
+        with open(self.path("j.html"), encoding="utf-8") as f:
+            before, text, after = re.split(r'(?<=<script id="data" type="application/json">)(.*?)(?=</script>)', f.read(), maxsplit=1, flags=re.S)
+        data = json.loads(text)
+        data["sites"] = [[i, "/src/<a>.cu", line, 1, op, 4, "k", name] for i, (line, op, name) in enumerate(((7, "load", "in"), (9, "load", "in"), (9, "store", "out")))]
+        self.write("n.html", before + json.dumps(data).replace("<", "\\u003c") + after)
+        self.page.open(self.path("n.html"))
+        seen = "[...document.querySelectorAll('#lines .code td.ops')].map((n) => [n.innerText.trim(), n.title])"
+        wide = self.page.run(seen)
+        self.assertEqual([" ".join(n[0].split()) for n in wide], ["256 B load 4 B in", "256 B load 4 B in, store 4 B out"])
+        try:
+            self.page.size(700, 900)
+            self.page.settle()
+            self.assertEqual([n[0] for n in self.page.run(seen)], ["256 B", "256 B"])
+            self.assertEqual([n[1] for n in self.page.run(seen)], [n[1] for n in wide])
+        finally:
+            self.page.size(1300, 900)
 
     def test_lines(self):
         self.page.open(self.path("j.html"))
