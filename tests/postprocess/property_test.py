@@ -243,6 +243,12 @@ def run_case(job):
                 f.write(m)
     piped = len(paths) == 1 and metas[0] is None and rng.random() < 0.3
     traces_given = ["-"] if piped else list(paths)
+    convert = os.path.join(os.path.dirname(program), "mt-convert")
+    if whole and None not in metas and seed % 3 == 0 and os.path.exists(convert):  # the same as compact traces
+        for i, path in enumerate(paths):
+            if seed % 2 or i % 2:
+                subprocess.run([convert, "-o", path + ".mtc", path], check=True, capture_output=True)
+                traces_given[i] = path + ".mtc"
     if accesses is not None:
         script = host_traces.script(accesses, chunk=lambda: rng.random() < 0.1, sized=lambda: rng.random() < 0.5)
         host_traces.write(gen_host, os.path.join(folder, "host.mtc"), script, rng.choice([0, 1, 3]))

@@ -85,23 +85,37 @@ static void make_trace(unsigned seed)
 
 enum way { ONE_BY_ONE, BATCHES, AS_RUNS, WARPS };
 
-/* Runs as a warp's: a list of addresses in place of even ones, masks. */
-static void dress_up(struct mt_access_run *runs, size_t n, uint64_t *list, unsigned *seed)
+static uint32_t listed(const struct mt_access_run *r, uint64_t *list)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct mt_access_run *r = &runs[i];
-        if (below(seed, 2) && r->count <= 32) {
-            r->mask = (uint32_t)((1ull << r->count) - 1);
-            r->warp = below(seed, 8);
+    for (uint32_t k = 0; k < r->count; k++)
+        list[k] = r->base + k * (uint64_t)r->stride;
+    return r->count;
+}
+
+/* Runs as a warp's: masks, and lists of addresses in place of even ones; a list may hold several runs, as the
+ * rows of a block of threads. How many there are then. */
+static size_t dress_up(struct mt_access_run *runs, size_t n, uint64_t *list, unsigned *seed)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < n; out++) {
+        struct mt_access_run r = runs[i++];
+        if (below(seed, 3) == 0) {
+            uint32_t count = listed(&r, list);
+            while (i < n && below(seed, 4) && runs[i].cta == r.cta && runs[i].smid == r.smid &&
+                   runs[i].meta == r.meta)
+                count += listed(&runs[i++], list + count);
+            r.addresses = list;
+            r.stride = 77;
+            r.count = count;
+            list += count;
         }
-        if (below(seed, 3))
-            continue;
-        for (uint32_t k = 0; k < r->count; k++)
-            list[k] = r->base + k * (uint64_t)r->stride;
-        r->addresses = list;
-        r->stride = 77;
-        list += r->count;
+        if (below(seed, 2) && r.count <= 32) {
+            r.mask = (uint32_t)((1ull << r.count) - 1);
+            r.warp = below(seed, 8);
+        }
+        runs[out] = r;
     }
+    return out;
 }
 
 static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
@@ -119,7 +133,7 @@ static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
         }
         size_t taken, count = mt_runs_from_records(l->r + i, n, runs, MOST, &taken);
         if (way == WARPS)
-            dress_up(runs, count, list, &seed);
+            count = dress_up(runs, count, list, &seed);
         assert_int_equal(mt_team_runs(t, runs, count), 0);
     }
 }
