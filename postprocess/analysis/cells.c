@@ -23,7 +23,7 @@ struct mt_cells_page *mt_cells_page(struct mt_cells *c, uint64_t number)
         *i = c->count;
         c->pages[c->count++] = p;
     }
-    return c->last = c->pages[*i];
+    return c->recent[number % MT_CELLS_RECENT] = c->pages[*i];
 }
 
 static int by_number(const void *a, const void *b)

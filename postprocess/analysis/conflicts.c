@@ -57,6 +57,8 @@ int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, 
         if (mt_run_type(r) > MT_ATOMIC)
             continue;
         uint32_t side = mt_site_line(l->sites, r->site) << 2 | mt_run_type(r);
+        for (uint32_t k = 0; r->addresses && k < r->count; k++)
+            mt_cells_soon(&s->cells, r->addresses[k]);
         while (mt_run_piece(r, &at, &piece))
             if (touch(s, &piece, side, mt_cta_order(r->cta)) != 0)
                 return -1;

@@ -6,8 +6,7 @@
 static size_t slot_of(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     size_t mask = ((size_t)1 << m->bits) - 1;
-    uint64_t h = (a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
-    size_t i = h >> (64 - m->bits);
+    size_t i = mt_pairmap_place(m, a, b);
     while (m->slot[i].epoch == m->epoch && (m->slot[i].a != a || m->slot[i].b != b))
         i = (i + 1) & mask;
     return i;

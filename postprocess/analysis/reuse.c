@@ -143,12 +143,31 @@ static int use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line,
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
+/* Lanes that go their own way find nothing in the caches: all are asked for before the first one is looked
+ * at. */
+static void soon(const struct mt_reuse *x, const struct mt_access_run *r)
+{
+    const struct state *s = (const struct state *)x->window.tail;
+    const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
+                                   ? &s->contexts[MT_REUSE_SM][s->last_index[MT_REUSE_SM]]
+                                   : NULL; /* it is not made here: it may have no use that is looked at */
+    for (uint32_t k = 0; k < r->count; k++) {
+        uint64_t line = r->addresses[k] >> x->options.line_bits;
+        mt_pairmap_soon(&s->uses, line, 0);
+        mt_stack_soon(&x->device, line);
+        if (sm)
+            mt_stack_soon(&sm->stack, line);
+    }
+}
+
 int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n)
 {
     unsigned bits = x->options.line_bits;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
         uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
+        if (r->addresses && !x->options.sample_bits)
+            soon(x, r);
         for (uint32_t k = 0; k < r->count; k++) {
             uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
             for (uint64_t j = 0; j < lines; j++) {

@@ -96,6 +96,10 @@ int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size
             continue;
         uint32_t number = number_of(s, r->cta), at = 0;
         struct mt_piece piece;
+        for (uint32_t k = 0; r->addresses && k < r->count; k++) {
+            mt_cells_soon(&s->cells, r->addresses[k]);
+            mt_pairmap_soon(&s->accesses, r->addresses[k] >> x->options.line_bits, 0);
+        }
         if (!number || count_lines(s, r, x->options.line_bits) != 0)
             return -1;
         while (mt_run_piece(r, &at, &piece))

@@ -7,7 +7,7 @@ enum { MOST = 1 << 30 };
 static size_t slot_of(const struct mt_stack *s, uint64_t line)
 {
     size_t mask = ((size_t)1 << s->bits) - 1;
-    size_t i = (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);
+    size_t i = mt_stack_place(s, line);
     while (s->slot[i].time && s->slot[i].line != line)
         i = (i + 1) & mask;
     return i;
@@ -23,11 +23,40 @@ struct mt_stack_entry *mt_stack_find(const struct mt_stack *s, uint64_t line)
 
 /* ---- times ---- */
 
-static void tree_add(struct mt_stack *s, uint32_t time, uint32_t n)
+/* Sums have levels: a counter for each word of `alive`, one for 16 of them, and so on until 16 are left. A
+ * level is filled up to whole groups of 16, which are added up at once. */
+static uint32_t whole_groups(uint32_t n)
 {
-    uint32_t words = s->cap / 64 + 1;
-    for (uint32_t w = time / 64 + 1; w <= words; w += w & -w)
-        s->tree[w] += n;
+    return (n + 15) & ~15u;
+}
+
+static size_t counters(uint32_t words)
+{
+    uint32_t n = whole_groups(words);
+    size_t all = n;
+    while (n > 16)
+        all += n = whole_groups(n >> 4);
+    return all;
+}
+
+static void tree_add(struct mt_stack *s, uint32_t time, uint32_t d)
+{
+    uint32_t *c = s->tree, w = time / 64;
+    for (uint32_t n = whole_groups(s->cap / 64 + 1);; n = whole_groups(n >> 4), w >>= 4) {
+        c[w] += d;
+        if (n == 16)
+            break;
+        c += n;
+    }
+}
+
+/* The first k of a group; without branches, k being anything. */
+static inline uint32_t sum_of(const uint32_t *group, uint32_t k)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < 16; i++)
+        sum += i < k ? group[i] : 0;
+    return sum;
 }
 
 static void bear(struct mt_stack *s, uint32_t time)
@@ -46,8 +75,14 @@ static void end(struct mt_stack *s, uint32_t time)
 static uint32_t rank_of(const struct mt_stack *s, uint32_t time)
 {
     uint32_t n = (uint32_t)__builtin_popcountll(s->alive[time / 64] & ~0ull >> (63 - time % 64));
-    for (uint32_t w = time / 64; w; w -= w & -w)
-        n += s->tree[w];
+    const uint32_t *c = s->tree;
+    uint32_t w = time / 64;
+    for (uint32_t size = whole_groups(s->cap / 64 + 1);; size = whole_groups(size >> 4), w >>= 4) {
+        n += sum_of(c + (w & ~15u), w & 15);
+        if (size == 16)
+            break;
+        c += size;
+    }
     return n;
 }
 
@@ -61,7 +96,7 @@ static int compact(struct mt_stack *s)
     t.cap = s->lines < 16 ? 63 : (s->lines / 32 + 1) * 64 - 1;
     t.at = malloc(((size_t)t.cap + 1) * sizeof *t.at);
     t.alive = calloc(t.cap / 64 + 1, sizeof *t.alive);
-    t.tree = calloc(t.cap / 64 + 2, sizeof *t.tree);
+    t.tree = calloc(counters(t.cap / 64 + 1), sizeof *t.tree);
     if (!t.at || !t.alive || !t.tree) {
         free(t.at);
         free(t.alive);
@@ -75,13 +110,9 @@ static int compact(struct mt_stack *s)
         t.alive[t.now / 64] |= 1ull << t.now % 64;
         t.slot[slot_of(&t, line)].time = t.now;
     }
-    uint32_t words = t.cap / 64 + 1;
-    for (uint32_t w = 1; w <= words; w++) {
-        t.tree[w] += (uint32_t)__builtin_popcountll(t.alive[w - 1]);
-        uint32_t up = w + (w & -w);
-        if (up <= words)
-            t.tree[up] += t.tree[w];
-    }
+    for (uint32_t w = 0; w <= t.cap / 64; w++)
+        if (t.alive[w])
+            tree_add(&t, w * 64, (uint32_t)__builtin_popcountll(t.alive[w]));
     free(s->at);
     free(s->alive);
     free(s->tree);

@@ -19,7 +19,7 @@ struct mt_stack {
     uint32_t cap;
     uint64_t *at;    /* line used at a time */
     uint64_t *alive; /* a bit per time: it is the last use of its line */
-    uint32_t *tree;  /* Fenwick tree over the words of `alive` */
+    uint32_t *tree;  /* how many bits each word of `alive` has, and sums of these: stack.c */
 };
 
 #define MT_STACK_COLD UINT64_MAX
@@ -28,6 +28,16 @@ struct mt_stack {
 /* Zero-initialised is empty. One use: the distance, or COLD for a first one, or FAILED (no memory, or more
  * than 2^30 lines). */
 uint64_t mt_stack_use(struct mt_stack *s, uint64_t line);
+static inline size_t mt_stack_place(const struct mt_stack *s, uint64_t line)
+{
+    return (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);
+}
+/* A line that will be used soon: its place is brought near. */
+static inline void mt_stack_soon(const struct mt_stack *s, uint64_t line)
+{
+    if (s->slot)
+        __builtin_prefetch(&s->slot[mt_stack_place(s, line)]);
+}
 /* The entry of the line, NULL if it was never used. Valid until the next use. */
 struct mt_stack_entry *mt_stack_find(const struct mt_stack *s, uint64_t line);
 /* The line used last; only if s->lines > 0. */
