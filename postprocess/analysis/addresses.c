@@ -163,8 +163,9 @@ INLINE int append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t 
 
 /* ---- records ---- */
 
-/* Ranks are counts of bits: nearly every processor has an instruction for that. */
-#ifdef __x86_64__
+/* Ranks are counts of bits: nearly every processor has an instruction for that. The thread sanitizer's calls
+ * would stand in the resolver, too, where they cannot be made yet. */
+#if defined __x86_64__ && !defined __SANITIZE_THREAD__
 #define WITH_COUNTING __attribute__((target_clones("popcnt", "default")))
 #else
 #define WITH_COUNTING

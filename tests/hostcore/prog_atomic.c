@@ -195,7 +195,7 @@ static void *dies(void *arg)
     struct mt_core_thread *t = begin_thread();
     struct mt_core_operand o = {(uint64_t)&counter, site_inc, 8};
     mt_core_atomic_begin(t, &o, 1);
-    *(struct mt_core_thread **)arg = t;
+    __atomic_store_n((struct mt_core_thread **)arg, t, __ATOMIC_RELEASE);
     if (stuck)
         pause();
     return NULL;

@@ -140,7 +140,7 @@ static int enter(struct mt_core_thread *t)
     if (!keeps())
         return 0;
     if (t && t->state->busy) {
-        t->state->lost++;
+        mt_count(&t->state->lost, 1);
         return 0;
     }
     return 1;

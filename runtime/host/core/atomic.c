@@ -131,7 +131,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         mt_sink_put(b);
         t->buffer = other;
     } else {
-        t->lost += b->count;
+        mt_count(&t->lost, b->count);
         mt_g.incomplete = 1;
         b->count = 0;
     }
@@ -193,7 +193,7 @@ int mt_atomic_traced(const struct mt_core_thread_state *t)
 static void keep(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count)
 {
     t->count = count > MT_CORE_OPERANDS ? MT_CORE_OPERANDS : count;
-    t->lost += count - t->count;
+    mt_count(&t->lost, count - t->count);
     for (unsigned i = 0; i < t->count; i++)
         t->operand[i] = operands[i];
 }

@@ -42,7 +42,7 @@ static void flush(struct mt_core_thread_state *t)
         mt_sink_put(b);
         t->buffer = other;
     } else {
-        t->lost += b->count;
+        mt_count(&t->lost, b->count);
         b->count = 0;
     }
 }
@@ -60,7 +60,7 @@ static int enter(struct mt_core_thread_state *t)
     if (!mt_on() || !t || !t->live)
         return 0;
     if (t->busy) {
-        t->lost++;
+        mt_count(&t->lost, 1);
         return 0;
     }
     t->busy = 1;

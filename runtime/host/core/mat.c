@@ -60,7 +60,7 @@ static void hand_over(struct mt_core_thread_state *t)
         mt_sink_put(b);
         t->buffer = other;
     } else {
-        t->lost += b->count;
+        mt_count(&t->lost, b->count);
         mt_g.incomplete = 1;
     }
     set_cur(t, t->buffer->entry);
@@ -178,7 +178,7 @@ static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address,
     static const struct mt_meaning nothing;
     const struct mt_meaning *m = mt_alloc_meaning(t, address);
     if (!m->id && !(mt_g.o->all && !mt_g.o->threshold)) {
-        t->outside++;
+        mt_count(&t->outside, 1);
         return;
     }
     if (mt_g.o->container)
@@ -201,7 +201,7 @@ static void record(struct mt_core_thread_state *t, uint32_t site, uint64_t addre
     if (t->pub.cur < t->buffer->entry ||
         t->pub.cur > END(t->buffer)) { /* an append was interrupted by another */
         set_cur(t, t->kept);
-        t->lost++;
+        mt_count(&t->lost, 1);
     }
     if (continues(t, site)) {
         append(t, address, site, size);
@@ -220,7 +220,7 @@ void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address,
 {
     struct mt_core_thread_state *t = pub->state;
     if (t->busy || !t->live) {
-        t->lost += t->live && mt_on();
+        mt_count(&t->lost, t->live && mt_on());
         return;
     }
     t->busy = 1;

@@ -67,6 +67,12 @@ struct mt_core_thread_state {
     uint32_t lock_at[MT_HELD_MAX + 1];
 };
 
+/* `lost` and `outside`: only the thread writes them, and whoever stops the trace reads them meanwhile. */
+static inline void mt_count(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
 struct mt_core_global {
     const struct mt_core_options *o;
     const struct mt_core_engine *e;

@@ -127,7 +127,7 @@ void mt_ring(void)
 
 void mt_core_lost(struct mt_core_thread *t, uint64_t count)
 {
-    t->state->lost += count;
+    mt_count(&t->state->lost, count);
 }
 
 /* At the end: threads may still come and go, but not keep us. */
@@ -138,8 +138,8 @@ void mt_threads_sum(uint64_t *lost, uint64_t *outside)
     *outside = mt_g.outside;
     for (uint32_t i = 0; i < mt_g.slots; i++)
         if (mt_g.slot[i]->live) {
-            *lost += mt_g.slot[i]->lost;
-            *outside += mt_g.slot[i]->outside;
+            *lost += __atomic_load_n(&mt_g.slot[i]->lost, __ATOMIC_RELAXED);
+            *outside += __atomic_load_n(&mt_g.slot[i]->outside, __ATOMIC_RELAXED);
         }
     if (locked)
         mt_spin_unlock(&mt_g.threads_lock);
