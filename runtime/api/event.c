@@ -45,8 +45,8 @@ void mt_event_remove(struct mt_event *e)
     if (!e || !mt_map_take(&events, e->handle))
         return;
     mt_mark_release(e->mark);
-    if (e->shared && e->shared_fd >= 0)
-        close(e->shared_fd);
+    if (e->shared_file.ino)
+        mt_fd_close(&e->shared_file);
     free(e->nodes);
     free(e);
 }
@@ -69,7 +69,7 @@ cudaError_t IMPL(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)
     struct mt_event *e = mt_event_add(NULL, flags);
     if (!e)
         return mt_fail(cudaErrorMemoryAllocation);
-    if (flags & cudaEventInterprocess && !(e->shared = mt_shared_event_new(&e->shared_fd))) {
+    if (flags & cudaEventInterprocess && !(e->shared = mt_shared_event_new(&e->shared_file))) {
         mt_event_remove(e);
         return mt_fail(cudaErrorMemoryAllocation);
     }

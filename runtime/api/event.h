@@ -3,6 +3,7 @@
 #define MT_API_EVENT_H
 #include "gpu.h"
 #include "stream.h"
+#include "common/fd.h"
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
@@ -13,7 +14,7 @@ struct mt_event {
     struct mt_gpu_point point;      /* its last record, on the way that a GPU's records take */
     struct mt_mark *mark;           /* the CPU device: its last record; NULL: none yet */
     struct mt_shared_event *shared; /* cudaEventInterprocess: its state in all processes, or NULL */
-    int shared_fd;                  /* of the process that made it; -1 in others */
+    struct mt_fd shared_file;       /* in the process that made it; ino 0 in others */
     /* Recorded in a stream that was captured: where in the graph. */
     struct mt_capture *capture;
     uint64_t capture_id;

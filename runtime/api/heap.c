@@ -81,8 +81,8 @@ static void *get(struct mt_block *b)
 /* Gives the memory back to the system. */
 static void release(struct mt_block *b)
 {
-    if (b->shared)
-        close(b->shared - 1);
+    if (b->shared.ino)
+        mt_fd_close(&b->shared);
     if (b->mapped_base)
         munmap((void *)(uintptr_t)b->mapped_base, b->mapped_bytes);
     else if (b->segment)
@@ -171,7 +171,7 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
 /* The contents in a file of `bytes`. Its descriptor, or -1. */
 static int make_file(const char *from, uint64_t bytes)
 {
-    int fd = mt_fd_up(memfd_create("memtrace-ipc", MFD_CLOEXEC));
+    int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);
     if (fd < 0)
         return -1;
     for (uint64_t done = 0; done < bytes;) {
@@ -196,7 +196,7 @@ int mt_heap_share(void *base, int *fd, uint64_t *bytes)
         return EINVAL;
     if (!b->mapped_base)
         return ENOTSUP;
-    if (!b->shared) {
+    if (!b->shared.ino) {
         int made = make_file(base, whole);
         if (made < 0)
             return errno ? errno : EIO;
@@ -204,9 +204,12 @@ int mt_heap_share(void *base, int *fd, uint64_t *bytes)
             close(made);
             return ENOMEM;
         }
-        b->shared = made + 1;
+        if (mt_fd_take(&b->shared, made))
+            return errno;
     }
-    *fd = b->shared - 1;
+    if (!mt_fd_is(&b->shared)) /* the program has closed it: nobody else can find it any more */
+        return ENOTSUP;
+    *fd = b->shared.fd;
     *bytes = b->bytes;
     return 0;
 }

@@ -4,6 +4,7 @@
 #define MT_API_HEAP_H
 #include <stddef.h>
 #include <stdint.h>
+#include "common/fd.h"
 #include "common/site.h"
 
 enum mt_heap_kind {
@@ -22,7 +23,7 @@ struct mt_block {
     uint64_t mapped_base; /* mapping behind it, 0: small or not ours */
     uint64_t mapped_bytes;
     struct mt_segment *segment;              /* of a small block (arena.h), or NULL */
-    int shared;                              /* descriptor + 1 of the file it lies on, or 0 */
+    struct mt_fd shared;                     /* the file it lies on; ino 0: none */
     int condemned;                           /* to be freed when a stream is so far */
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */
     struct mt_block *next;                   /* heap.c's own */

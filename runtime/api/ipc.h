@@ -1,6 +1,7 @@
 /* Unnamed shared files between processes of one user: how a handle names one. */
 #ifndef MT_API_IPC_H
 #define MT_API_IPC_H
+#include "common/fd.h"
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -20,8 +21,8 @@ struct mt_shared_event {
     _Atomic uint64_t issued, done;
     _Atomic int32_t pid;
 };
-/* NULL: no memory. Never unmapped, as operations that were queued may look at it; *fd is the caller's. */
-struct mt_shared_event *mt_shared_event_new(int *fd);
+/* NULL: no memory. Never unmapped, as operations that were queued may look at it; *file is the caller's. */
+struct mt_shared_event *mt_shared_event_new(struct mt_fd *file);
 uint64_t mt_shared_event_record(struct mt_shared_event *e); /* which record it is */
 void mt_shared_event_reach(struct mt_shared_event *e, uint64_t record);
 /* 1 when `record` is reached, or never will be because its process is gone. */

@@ -52,17 +52,17 @@ void *mt_ipc_map(const struct mt_ipc_handle *h)
 
 /* ---- the shared state ---- */
 
-struct mt_shared_event *mt_shared_event_new(int *fd)
+struct mt_shared_event *mt_shared_event_new(struct mt_fd *file)
 {
-    int made = mt_fd_up(memfd_create("memtrace-event", MFD_CLOEXEC));
+    int made = memfd_create("memtrace-event", MFD_CLOEXEC);
     void *p = made < 0 || ftruncate(made, PAGE)
                   ? MAP_FAILED
                   : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
-    if (p != MAP_FAILED) {
-        *fd = made;
+    if (p != MAP_FAILED && !mt_fd_take(file, made))
         return p;
-    }
-    if (made >= 0)
+    if (p != MAP_FAILED)
+        munmap(p, PAGE);
+    else if (made >= 0)
         close(made);
     return NULL;
 }
@@ -119,9 +119,10 @@ cudaError_t IMPL(cudaIpcGetEventHandle)(cudaIpcEventHandle_t *out, cudaEvent_t e
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
     struct mt_event *e = mt_event_get(event);
-    if (!e || !e->shared || e->shared_fd < 0) /* none, not made for it, or another process's */
+    if (!e ||
+        !mt_fd_is(&e->shared_file)) /* none, not made for it, another process's, or closed by the program */
         return mt_fail(cudaErrorInvalidResourceHandle);
-    if (mt_ipc_name(&h, MAGIC, e->shared_fd, PAGE))
+    if (mt_ipc_name(&h, MAGIC, e->shared_file.fd, PAGE))
         return mt_fail(cudaErrorMapBufferObjectFailed);
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
@@ -144,7 +145,6 @@ cudaError_t IMPL(cudaIpcOpenEventHandle)(cudaEvent_t *out, cudaIpcEventHandle_t 
         return mt_fail(cudaErrorMemoryAllocation);
     }
     e->shared = p;
-    e->shared_fd = -1;
     *out = e->handle;
     return cudaSuccess;
 }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "api.h"
 #include "util.h"
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -190,10 +192,56 @@ static void events(void **state)
     OK(cudaStreamDestroy(s));
 }
 
+/* Puts a file of the program's under each number that one of our files of that name has. How many there were.
+ */
+static int take_over(const char *name, int theirs)
+{
+    char link[64], path[256];
+    int n = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(link, path, sizeof path - 1);
+        path[length > 0 ? length : 0] = 0;
+        if (fd != theirs && strstr(path, name)) {
+            assert_int_equal(dup2(theirs, fd), fd);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* A program that closes our descriptors: nothing of its own is exported, or closed. */
+static void closed_by_the_program(void **state)
+{
+    cudaIpcMemHandle_t m;
+    cudaIpcEventHandle_t h;
+    cudaEvent_t e;
+    void *p;
+    struct stat want, st;
+    OK(cudaMalloc(&p, BYTES));
+    OK(cudaIpcGetMemHandle(&m, p));
+    OK(cudaEventCreateWithFlags(&e, cudaEventInterprocess | cudaEventDisableTiming));
+    OK(cudaIpcGetEventHandle(&h, e));
+    int theirs = open("/proc/self/exe", O_RDONLY), taken[2];
+    taken[0] = take_over("memtrace-ipc", theirs);
+    taken[1] = take_over("memtrace-event", theirs);
+    assert_true(taken[0] > 0 && taken[1] > 0);
+    EXPECT(cudaErrorNotSupported, cudaIpcGetMemHandle(&m, p));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaIpcGetEventHandle(&h, e));
+    OK(cudaMemset(p, 1, BYTES));
+    OK(cudaFree(p));
+    OK(cudaEventDestroy(e));
+    assert_int_equal(fstat(theirs, &want), 0);
+    int left = 0;
+    for (int fd = 3; fd < 256; fd++)
+        left += fd != theirs && !fstat(fd, &st) && st.st_ino == want.st_ino && st.st_dev == want.st_dev;
+    assert_int_equal(left, taken[0] + taken[1]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(errors),
-                                       cmocka_unit_test(events)};
+                                       cmocka_unit_test(events), cmocka_unit_test(closed_by_the_program)};
     if (argc == 4)
         return child_event(argv[1], atoi(argv[3]));
     if (argc == 3)
