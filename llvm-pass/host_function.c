@@ -136,21 +136,34 @@ static LLVMValueRef callee_stack_pointer(struct mt_host_recorder *r)
     return LLVMBuildSub(r->builder, now, LLVMConstInt(r->i64, 8, 0), "");
 }
 
+/* The first instruction after a call that returned; NULL behind an invoke whose way on is others', too. */
+static LLVMValueRef behind(LLVMValueRef call)
+{
+    if (LLVMIsACallInst(call))
+        return LLVMGetNextInstruction(call);
+    LLVMBasicBlockRef next = LLVMGetNormalDest(call);
+    LLVMUseRef use = LLVMGetFirstUse(LLVMBasicBlockAsValue(next));
+    LLVMValueRef first = LLVMGetFirstInstruction(next);
+    return use && !LLVMGetNextUse(use) && !LLVMIsAPHINode(first) ? first : NULL;
+}
+
 /* special_malloc and special_free are there to be traced by name, but nobody compiles the library with our
- * pass: their callers speak for them. (They throw nothing, so that none of their calls is an invoke.) */
+ * pass: their callers speak for them. */
 static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
 {
-    LLVMValueRef callee = mt_callee(call), zero = LLVMConstInt(r->i64, 0, 0);
-    if (!LLVMIsDeclaration(callee) || !LLVMIsACallInst(call))
+    LLVMValueRef callee = mt_callee(call), zero = LLVMConstInt(r->i64, 0, 0), after = behind(call);
+    if (!LLVMIsDeclaration(callee))
         return;
     unsigned index = mt_host_table_function(r->table, callee);
     LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(call));
-    LLVMValueRef left[3] = {when_named(r, index, LLVMGetNextInstruction(call))};
-    left[1] = callee_stack_pointer(r);
-    left[2] = plain(r, call);
-    if (!left[2])
-        left[2] = zero;
-    mt_host_call(r, "__mt_host_leave", left, 3);
+    if (after) {
+        LLVMValueRef left[3] = {when_named(r, index, after)};
+        left[1] = callee_stack_pointer(r);
+        left[2] = plain(r, call);
+        if (!left[2])
+            left[2] = zero;
+        mt_host_call(r, "__mt_host_leave", left, 3);
+    }
     LLVMValueRef entered[5] = {when_named(r, index, call), NULL, NULL, zero, zero};
     entered[1] = callee_stack_pointer(r);
     entered[2] = plain(r, LLVMGetOperand(call, 0));

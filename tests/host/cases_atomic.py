@@ -164,8 +164,8 @@ def special(w):
     names = w.path("names")
     with open(names, "w", encoding="ascii") as f:
         f.write("atomic_trace::special_malloc\natomic_trace::special_free\nmake\n")
-    for level in ("-O0", "-O2"):
-        program = w.compile("special.cpp", level, libraries=["annotate"], atomic=True)
+    for level in ("-O0", "-O2", "-O1 -DOWN_HEADER"):
+        program = w.compile("special.cpp", *level.split(), libraries=["annotate"], atomic=True)
         result = w.host("atomic", "-f", names, "--", program, trace="special.out")
         rows = [r for r in merged(result.trace) if r[2] in ("fc", "fr")]
         a, b = result.out.split()
