@@ -3,6 +3,7 @@
 #include "device.h"
 #include "api/entry.h"
 #include "common/events.h"
+#include "common/file.h"
 #include "common/report.h"
 #include <sched.h>
 #include <signal.h>
@@ -254,7 +255,10 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         mt_queue_leave(q);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting -------------------------------------------------------------------------------------
+ *
+ * In a forked child there is no reader, and locks may be held by threads that are not there: what is under
+ * way is the parent's. */
 
 struct verdict {
     const struct mt_flight_filter *filter;
@@ -348,14 +352,14 @@ static struct mt_gpu_point point(cudaStream_t stream, const struct mt_trace *tra
     struct mt_gpu_point p = {.stream = plain(all ? NULL : stream), .trace = all ? NULL : trace};
     int any = p.stream == cudaStreamLegacy || p.stream == cudaStreamPerThread;
     p.device = any ? mt_gpu_device_in_use() : NULL; /* else the stream says it */
-    p.launches = (all || trace) && (p.device || !any) ? mt_flight_issued_so_far() : 0;
+    p.launches = (all || trace) && (p.device || !any) && !mt_forked() ? mt_flight_issued_so_far() : 0;
     return p;
 }
 
 static void synced(const struct mt_gpu_point *p, cudaError_t error)
 {
     struct mt_flight_filter filter = {p->trace, p->device, p->launches};
-    if (!p->launches || !mt_flight_count(&filter))
+    if (!p->launches || mt_forked() || !mt_flight_count(&filter))
         return;
     if (error)
         failed(p, &filter, error);
@@ -368,7 +372,7 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
     const struct mt_cuda *cu = mt_cuda();
     struct mt_flight_filter filter = {.trace = trace};
     cudaStream_t s = plain(stream);
-    if (!trace)
+    if (!trace || mt_forked())
         return;
     if (cu && mt_flight_count(&filter))
         cu->StreamSynchronize(s); /* destroying it would let its work go on without us */
@@ -382,7 +386,7 @@ static void reset(void)
     struct mt_gpu_device *d = mt_gpu_device_in_use();
     struct mt_flight_filter its = {.device = d};
     cudaStream_t legacy = cudaStreamLegacy;
-    if (!d)
+    if (!d || mt_forked())
         return;
     cudaError_t e = cu->DeviceSynchronize();
     if (mt_flight_count(&its) && e)
@@ -395,7 +399,7 @@ static void reset(void)
 static void finish(void)
 {
     struct mt_flight_filter any = {NULL, NULL, 0};
-    if (mt_flight_count(&any))
+    if (!mt_forked() && mt_flight_count(&any))
         wait_for(&any, NULL, PATIENCE_EXIT);
 }
 

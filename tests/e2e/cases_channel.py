@@ -222,6 +222,17 @@ def channel_beside(world):
     same("records", kernels, {"add": [adds, adds], "until": [{(0, 0, 0): {("store", 4): 64}}]})
 
 
+@case("channel.fork")
+def channel_fork(world):
+    result = world.run_ok([launches_app(world), "fork"], MEMTRACE_CPU_THREADS=2, timeout=120, **WARP)
+    same("words", (result.out, result.err), ("passed\n", ""))
+    kernels = []
+    for stream in result.streams():
+        whole(result, stream)
+        kernels += [(launch.kernel, launch.ctas()) for launch in result.trace(stream)]
+    same("records", kernels, [("until", {(0, 0, 0): {("store", 4): 64}}), ("add", {(0, 0, 0): {("load", 4): 32, ("store", 4): 32}})])
+
+
 @case("channel.ended")
 def channel_ended(world):
     """A program that is killed, or ended by Ctrl-C, while a kernel runs: what its trace has is good, and it is not complete."""

@@ -16,7 +16,7 @@ from world import Failed, holds, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 LEVELS = ("-O0", "-O2")
-E2E = ("channel", "graphs", "failing", "endless", "stream_order", "default_stream")
+E2E = ("channel", "graphs", "failing", "endless", "stream_order", "default_stream", "channel_launches")
 CONFORMANCE = ("atomics", "memory", "warp", "block", "integer", "async", "ptx_memory", "simd", "range")
 # No CTA races with another: comm.json is the same on every device.
 DETERMINISTIC = ("vector_add", "stencil_1d", "stencil_2d", "matrix_multiply")
@@ -138,6 +138,49 @@ def per_thread(world):
         cases_channel.whole(result, stream)
 
 
+@case("cooperative launches")
+def together(world):
+    result = world.run_ok([app(world, "channel_launches"), "together"])
+    same("output", result.out, "passed\n")
+    cases_channel.whole(result)
+    place = cases_channel.relative(result.companion())
+    launches = result.trace()
+    same("launches", len(launches), 3)
+    for launch in launches:
+        same("records", cases_channel.in_arrays(launch, place, (0, 1)), {(0, "store", 4): 192, (0, "load", 4): 192, (1, "store", 4): 192})
+
+
+ADD = {(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(3)}
+
+
+@case("launch attributes, clusters")
+def attributes(world):
+    """Clusters are of sm_90 and later: where there are none, the launch fails and the others have been."""
+    result = world.run_ok([app(world, "channel_launches"), "attributes"])
+    holds(f"output: {result.out!r}", result.out.startswith("clusters: cuda") and result.out.endswith(", passed\n"))
+    cases_channel.whole(result)
+    same("records", [launch.ctas() for launch in result.trace()], [ADD] * (5 if "cudaSuccess" in result.out else 4))
+
+
+@case("a kernel that runs beside what the host waits for")
+def beside(world):
+    result = world.run_ok([app(world, "channel_launches"), "beside"], timeout=120)
+    same("words", (result.out, result.err), ("passed\n", ""))
+    for stream in result.streams():
+        cases_channel.whole(result, stream)
+
+
+@case("all devices at once")
+def devices(world):
+    result = world.run_ok([app(world, "channel_launches"), "devices"])
+    holds(f"output: {result.out!r}", result.out.endswith(", passed\n"))
+    count = int(result.out.split()[1].rstrip(","))
+    for stream in result.streams():
+        cases_channel.whole(result, stream)
+    same("a stream per device", len(result.streams()), count)
+    same("records", [launch.ctas() for stream in result.streams() for launch in result.trace(stream)], [ADD] * (5 * count))
+
+
 # ---- ends -------------------------------------------------------------------------------------------
 
 
@@ -160,12 +203,12 @@ def failing(world):
         same("complete", result.companion().end()["complete"], False)
 
 
-def end_by(world, number):
-    """Sends a signal to a program that launches for ever; returns its folder."""
+def end_by(world, number, command):
+    """Sends a signal to a program that goes on for ever; returns its folder."""
     folder = world.folder("ended")
     env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
     env.update(world.variables, MEMTRACE_DIR=folder)
-    process = subprocess.Popen([app(world, "endless")], stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, preexec_fn=cases_channel.default_signals)
     try:
         same("first line", process.stdout.readline(), "ready\n")
         process.send_signal(number)
@@ -180,10 +223,19 @@ def end_by(world, number):
 @case("kill, Ctrl-C")
 def killed(world):
     for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
-        folder = end_by(world, number)
+        folder = end_by(world, number, [app(world, "endless")])
         comm = world.extract([os.path.join(folder, "MemTrace-pipe-0")], code=3)
         same("complete", comm["complete"], False)
         holds("whole launches are there", len(comm["KDV"]["touch"]) >= 10)
+
+
+@case("kill, Ctrl-C while a kernel runs")
+def killed_within(world):
+    for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
+        folder = end_by(world, number, [app(world, "channel_launches"), "spin"])
+        comm = world.extract([os.path.join(folder, "MemTrace-pipe-0")], code=3)
+        same("complete", comm["complete"], False)
+        same("kernels", set(comm["KDV"]), {"spin"})
 
 
 @case("a full disk")

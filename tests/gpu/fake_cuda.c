@@ -422,6 +422,11 @@ uint64_t mt_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+int mt_forked(void)
+{
+    return 0;
+}
+
 int mt_per_thread(void)
 {
     return 0;

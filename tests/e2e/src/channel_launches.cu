@@ -3,10 +3,17 @@
 //   together   CTAs that wait for one another, launched in three ways
 //   attributes cudaLaunchKernelEx with the attributes there are; clusters are refused by the CPU device
 //   beside     a kernel runs until the host says so, while the host waits for another stream, and for events
+//   devices    the same kernel on all devices at once
+//   fork       a child is made while a kernel runs
 //   spin       a kernel that stores for ever; says "ready" when it has begun
 #include <cooperative_groups.h>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 
 enum { CTAS = 3, THREADS = 64, N = CTAS * THREADS };
 
@@ -132,6 +139,57 @@ static int run_beside(int *a, int *flags)
     return a[31] != 2 || a[THREADS + 31] != 1;
 }
 
+// A child that is made while kernels run waits for nothing of its parent's, and ends.
+static int run_fork(int *a, int *flags)
+{
+    cudaStream_t runs;
+    int status = -1;
+    TRY(cudaStreamCreateWithFlags(&runs, cudaStreamNonBlocking));
+    until<<<1, 32, 0, runs>>>(a, flags);
+    add<<<1, 32, 0, runs>>>(a, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        cudaDeviceSynchronize();
+        cudaStreamDestroy(runs);
+        cudaDeviceReset();
+        exit(7);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return 1;
+    *(volatile int *)flags = 1;
+    TRY(cudaDeviceSynchronize());
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 7 || a[31] != 3;
+}
+
+// The same kernel on all devices at once, from a thread each, in their default streams; a copy from device to
+// device.
+static int run_devices()
+{
+    int n = 0, bad = 0, host[N];
+    TRY(cudaGetDeviceCount(&n));
+    std::vector<int *> data(n);
+    std::vector<int> wrong(n, 1);
+    std::vector<std::thread> threads;
+    for (int d = 0; d < n; d++)
+        threads.emplace_back([&, d] {
+            int *&p = data[d], mine[N] = {};
+            if (cudaSetDevice(d) || cudaMalloc(&p, sizeof mine) || cudaMemset(p, 0, sizeof mine))
+                return;
+            for (int i = 0; i < 5; i++)
+                add<<<CTAS, THREADS>>>(p, d + 1);
+            wrong[d] = cudaDeviceSynchronize() || cudaMemcpy(mine, p, sizeof mine, cudaMemcpyDeviceToHost) ||
+                       mine[N - 1] != 5 * (d + 1);
+        });
+    for (auto &t : threads)
+        t.join();
+    for (int d = 0; d < n; d++)
+        bad |= wrong[d];
+    TRY(cudaMemcpyPeer(data[0], 0, data[n - 1], n - 1, sizeof host));
+    TRY(cudaMemcpy(host, data[0], sizeof host, cudaMemcpyDeviceToHost));
+    printf("devices: %d, ", n);
+    return bad || host[0] != 5 * n;
+}
+
 static int run_spin(int *a, int *flags)
 {
     spin<<<2, 32>>>(a, flags);
@@ -149,10 +207,13 @@ int main(int argc, char **argv)
     int *a, *b, *flags;
     TRY(cudaMallocManaged(&a, N * sizeof(int)));
     TRY(cudaMallocManaged(&b, N * sizeof(int)));
-    TRY(cudaMallocManaged(&flags, sizeof(int)));
+    TRY(cudaHostAlloc(&flags, sizeof(int), cudaHostAllocMapped)); // what a kernel that runs can see
+    *flags = 0;
     int bad = !strcmp(how, "together")     ? run_together(a, b)
               : !strcmp(how, "attributes") ? run_attributes(a)
               : !strcmp(how, "beside")     ? run_beside(a, flags)
+              : !strcmp(how, "fork")       ? run_fork(a, flags)
+              : !strcmp(how, "devices")    ? run_devices()
               : !strcmp(how, "spin")       ? run_spin(a, flags)
                                            : 1;
     printf("%s\n", bad ? "failed" : "passed");
