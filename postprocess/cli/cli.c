@@ -235,7 +235,7 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     struct mt_source *s = mt_source_open(in->paths, in->npaths, &o, &err);
     if (!s) {
         mt_cli_say("%s", err.message);
-        if (err.code == MT_E_INPUT && err.sys == ENOENT)
+        if (err.code == MT_E_INPUT && err.sys == ENOENT && strstr(err.message, "MemTrace"))
             mt_cli_say(
                 "a traced program writes its traces from its first kernel launch on, into MEMTRACE_DIR (/tmp "
                 "by default); with MEMTRACE_VERBOSE=1 it says where");

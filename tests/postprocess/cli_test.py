@@ -203,9 +203,9 @@ class Inputs(Case):
     def test_no_trace(self):
         """Who names a trace that nobody wrote hears who writes one, when, and where."""
         for tool in TOOLS[:3]:
-            r = self.run_tool(tool, self.dir + "/none")
+            r = self.run_tool(tool, self.dir + "/MemTrace-pipe-9")
             self.assertEqual(r.returncode, 2)
-            self.assertIn(b"none: cannot open: No such file", r.stderr)
+            self.assertIn(b"MemTrace-pipe-9: cannot open: No such file", r.stderr)
             self.assertIn(b"from its first kernel launch on, into MEMTRACE_DIR", r.stderr)
 
     def test_companions_among_the_inputs(self):
