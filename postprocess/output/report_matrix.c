@@ -2,6 +2,7 @@
  * below a number of entries that a browser handles at once: rows lose their supersteps, cells are put
  * together two by two (CTAs first, supersteps when the matrix is small) until they fit. */
 #include "report.h"
+#include "../analysis/pairmap.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,18 +54,28 @@ static void write_step(struct mt_json *j, uint32_t step)
 
 int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r)
 {
-    size_t n = r->transfers.n;
-    struct row *rows = malloc((n + 1) * sizeof *rows);
-    if (!rows)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
+    MT_REPORT_LIST(struct row) list = {0};
+    for (size_t i = 0; i < r->transfers.n; i++) {
         const struct mt_report_transfer *t = &r->transfers.at[i];
         int unordered = t->src.kernel != MT_REPORT_HOST && t->dst.kernel != MT_REPORT_HOST &&
                         t->src.superstep == t->dst.superstep;
-        rows[i] = (struct row){t->src.kernel, t->src.superstep, t->dst.kernel,          t->dst.superstep,
-                               t->size,       t->count,         unordered ? t->size : 0};
+        struct row row = {t->src.kernel, t->src.superstep, t->dst.kernel,          t->dst.superstep,
+                          t->size,       t->count,         unordered ? t->size : 0};
+        /* Those of one CTA stand together: most are of the launches of the one before. */
+        struct row *at = list.n && row_order(&list.at[list.n - 1], &row) == 0 ? &list.at[list.n - 1] : NULL;
+        if (at) {
+            at->size += row.size;
+            at->count += row.count;
+            at->unordered += row.unordered;
+        } else if ((at = MT_REPORT_ADD(list))) {
+            *at = row;
+        } else {
+            free(list.at);
+            return -1;
+        }
     }
-    n = merge_rows(rows, n);
+    struct row *rows = list.at;
+    size_t n = merge_rows(rows, list.n);
     for (int level = 0; level < 2 && n > MOST_ROWS; level++) {
         for (size_t i = 0; i < n; i++)
             *(level ? &rows[i].dst_step : &rows[i].src_step) = MT_REPORT_ALL;
@@ -95,10 +106,13 @@ struct cell {
     uint64_t size, count;
 };
 
+/* Cells as they come: no more than fit into a page at any time, so that neither memory nor time grow with
+ * what the page does not show. */
 struct matrix {
-    struct cell *cells;
-    size_t n, axis;
-    uint32_t bin, step_bin;
+    MT_REPORT_LIST(struct cell) cells;
+    struct mt_pairmap index; /* step and kernel, row and column: place in `cells` */
+    size_t axis;
+    uint32_t bin, step_bin; /* powers of two: so many CTAs, supersteps are one */
     uint32_t most_step;
 };
 
@@ -114,45 +128,48 @@ static int cell_order(const void *a, const void *b)
     return x->column < y->column ? -1 : x->column > y->column;
 }
 
-static void merge_cells(struct matrix *m)
+/* Adds a cell in the matrix' own places. 0, or -1 without memory. */
+static int add_cell(struct matrix *m, struct cell c)
 {
-    size_t kept = 0;
-    if (m->n)
-        qsort(m->cells, m->n, sizeof *m->cells, cell_order);
-    for (size_t i = 0; i < m->n; i++) {
-        if (kept == 0 || cell_order(&m->cells[kept - 1], &m->cells[i]) != 0) {
-            m->cells[kept++] = m->cells[i];
-            continue;
-        }
-        m->cells[kept - 1].size += m->cells[i].size;
-        m->cells[kept - 1].count += m->cells[i].count;
+    uint64_t *at = mt_pairmap_get(&m->index, (uint64_t)c.step << 32 | c.kernel,
+                                  (uint64_t)c.row << 32 | c.column, m->cells.n);
+    if (!at)
+        return -1;
+    if (*at < m->cells.n) {
+        m->cells.at[*at].size += c.size;
+        m->cells.at[*at].count += c.count;
+        return 0;
     }
-    m->n = kept;
+    struct cell *cell = MT_REPORT_ADD(m->cells);
+    if (!cell)
+        return -1;
+    *cell = c;
+    return 0;
 }
 
 /* Place 0 is the host's, before and after. */
-static uint32_t half(uint32_t place)
+static uint32_t shrink(uint32_t place, uint32_t by)
 {
-    return place ? (place - 1) / 2 + 1 : 0;
+    return place ? (place - 1) / by + 1 : 0;
 }
 
-static void coarsen(struct matrix *m)
+/* Puts CTAs together two by two, or supersteps when the matrix is small. */
+static int coarsen(struct matrix *m)
 {
     int steps = m->axis / m->bin <= SMALL_AXIS && m->most_step / m->step_bin > 0;
-    if (steps)
-        m->step_bin *= 2;
-    else
-        m->bin *= 2;
-    for (size_t i = 0; i < m->n; i++) {
-        struct cell *c = &m->cells[i];
-        if (steps) {
-            c->step /= 2;
-        } else {
-            c->row = half(c->row);
-            c->column = half(c->column);
-        }
+    size_t n = m->cells.n;
+    *(steps ? &m->step_bin : &m->bin) *= 2;
+    mt_pairmap_clear(&m->index);
+    m->cells.n = 0;
+    for (size_t i = 0; i < n; i++) { /* none goes behind the place where it stood */
+        struct cell c = m->cells.at[i];
+        c.step /= 1u + (unsigned)steps;
+        c.row = shrink(c.row, 2u - (unsigned)steps);
+        c.column = shrink(c.column, 2u - (unsigned)steps);
+        if (add_cell(m, c) != 0)
+            return -1;
     }
-    merge_cells(m);
+    return 0;
 }
 
 static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
@@ -166,19 +183,19 @@ static int write_cells(struct mt_json *j, const struct matrix *m)
 {
     struct mt_pack pack = {0};
     uint64_t width = (m->axis + m->bin - 1) / m->bin + 1;
-    for (size_t i = 0; i < m->n;) {
+    for (size_t i = 0; i < m->cells.n;) {
         size_t end = i;
-        while (end < m->n && m->cells[end].step == m->cells[i].step &&
-               m->cells[end].kernel == m->cells[i].kernel)
+        while (end < m->cells.n && m->cells.at[end].step == m->cells.at[i].step &&
+               m->cells.at[end].kernel == m->cells.at[i].kernel)
             end++;
-        mt_pack_u64(&pack, m->cells[i].step);
-        mt_pack_u64(&pack, m->cells[i].kernel);
+        mt_pack_u64(&pack, m->cells.at[i].step);
+        mt_pack_u64(&pack, m->cells.at[i].kernel);
         mt_pack_u64(&pack, end - i);
         for (uint64_t before = 0; i < end; i++) {
-            uint64_t at = m->cells[i].row * width + m->cells[i].column;
+            uint64_t at = m->cells.at[i].row * width + m->cells.at[i].column;
             mt_pack_u64(&pack, at - before);
-            mt_pack_u64(&pack, m->cells[i].size);
-            mt_pack_u64(&pack, m->cells[i].count);
+            mt_pack_u64(&pack, m->cells.at[i].size);
+            mt_pack_u64(&pack, m->cells.at[i].count);
             before = at;
         }
     }
@@ -186,30 +203,42 @@ static int write_cells(struct mt_json *j, const struct matrix *m)
     mt_json_u64(j, "bin", m->bin);
     mt_json_u64(j, "step_bin", m->step_bin);
     mt_json_u64(j, "width", width);
-    mt_json_u64(j, "count", m->n);
+    mt_json_u64(j, "count", m->cells.n);
     int rc = mt_pack_write(&pack, j, "data");
     mt_json_end(j);
     return rc;
 }
 
+/* All transfers, and then in the order in which they are written. 0, or -1 without memory. */
+static int gather(struct matrix *m, const struct mt_report *r, const uint64_t *axis, size_t naxis)
+{
+    for (size_t i = 0; i < r->transfers.n; i++)
+        if (r->transfers.at[i].dst.superstep > m->most_step)
+            m->most_step = r->transfers.at[i].dst.superstep;
+    for (size_t i = 0; i < r->transfers.n; i++) {
+        const struct mt_report_transfer *t = &r->transfers.at[i];
+        struct cell c = {t->dst.superstep / m->step_bin,
+                         t->src.kernel,
+                         shrink(place_of(axis, naxis, &t->src), m->bin),
+                         shrink(place_of(axis, naxis, &t->dst), m->bin),
+                         t->size,
+                         t->count};
+        if (add_cell(m, c) != 0)
+            return -1;
+        while (m->cells.n > MOST_CELLS)
+            if (coarsen(m) != 0)
+                return -1;
+    }
+    if (m->cells.n)
+        qsort(m->cells.at, m->cells.n, sizeof *m->cells.at, cell_order);
+    return 0;
+}
+
 int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis, size_t naxis)
 {
-    struct matrix m = {.n = r->transfers.n, .axis = naxis, .bin = 1, .step_bin = 1};
-    m.cells = malloc((m.n + 1) * sizeof *m.cells);
-    if (!m.cells)
-        return -1;
-    for (size_t i = 0; i < m.n; i++) {
-        const struct mt_report_transfer *t = &r->transfers.at[i];
-        m.cells[i] = (struct cell){
-            t->dst.superstep, t->src.kernel, place_of(axis, naxis, &t->src), place_of(axis, naxis, &t->dst),
-            t->size,          t->count};
-        if (t->dst.superstep > m.most_step)
-            m.most_step = t->dst.superstep;
-    }
-    merge_cells(&m);
-    while (m.n > MOST_CELLS)
-        coarsen(&m);
-    int rc = write_cells(j, &m);
-    free(m.cells);
+    struct matrix m = {.axis = naxis, .bin = 1, .step_bin = 1};
+    int rc = gather(&m, r, axis, naxis) == 0 ? write_cells(j, &m) : -1;
+    mt_pairmap_free(&m.index);
+    free(m.cells.at);
     return rc;
 }

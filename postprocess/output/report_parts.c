@@ -1,5 +1,6 @@
 /* Volumes of CTAs and SMs, launch by launch; and the axis of all CTAs. */
 #include "report.h"
+#include "../analysis/pairmap.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,32 +12,45 @@ static int key_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static size_t unique(uint64_t *keys, size_t n)
+struct axis_keys {
+    uint64_t *at;
+    size_t n, room;
+};
+
+/* Once each: there are far fewer CTAs than ends of transfers. 0, or -1 without memory. */
+static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t key)
 {
-    size_t kept = 0;
-    if (n)
-        qsort(keys, n, sizeof *keys, key_order);
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || keys[kept - 1] != keys[i])
-            keys[kept++] = keys[i];
-    return kept;
+    uint64_t *seen = mt_pairmap_get(known, key, 0, 0), *at;
+    if (!seen)
+        return -1;
+    if (*seen)
+        return 0;
+    *seen = 1;
+    if (!(at = mt_report_more(keys, sizeof *at)))
+        return -1;
+    *at = key;
+    return 0;
 }
 
 uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
 {
-    uint64_t *keys = malloc((r->ctas.n + 2 * r->transfers.n + 1) * sizeof *keys);
-    size_t count = 0;
-    for (size_t i = 0; keys && i < r->ctas.n; i++)
-        keys[count++] = r->ctas.at[i].key;
-    for (size_t i = 0; keys && i < r->transfers.n; i++) {
-        keys[count++] = r->transfers.at[i].src.cta;
-        keys[count++] = r->transfers.at[i].dst.cta;
+    struct mt_pairmap known = {0};
+    struct axis_keys keys = {0};
+    int bad = add_key(&keys, &known, MT_REPORT_NO_CTA); /* so that there is a list */
+    for (size_t i = 0; !bad && i < r->ctas.n; i++)
+        bad = add_key(&keys, &known, r->ctas.at[i].key);
+    for (size_t i = 0; !bad && i < r->transfers.n; i++)
+        bad = add_key(&keys, &known, r->transfers.at[i].src.cta) ||
+              add_key(&keys, &known, r->transfers.at[i].dst.cta);
+    mt_pairmap_free(&known);
+    if (bad) {
+        free(keys.at);
+        keys = (struct axis_keys){0};
+    } else {
+        qsort(keys.at, keys.n, sizeof *keys.at, key_order);
     }
-    count = keys ? unique(keys, count) : 0;
-    if (count && keys[count - 1] == MT_REPORT_NO_CTA)
-        count--;
-    *n = count;
-    return keys;
+    *n = keys.n ? keys.n - 1 : 0; /* the host's is the last one */
+    return keys.at;
 }
 
 size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key)

@@ -287,6 +287,25 @@ class Figures(Case):
         deep = '{"format": "memtrace-comm", "complete": true, "reuse": ' + "[" * 500 + "]" * 500 + "}"
         self.assertIn("reuse", self.data("--from", self.file("c.json", deep)))
 
+    def test_bins_of_supersteps(self):
+        """A small matrix, many supersteps: two of them are put together, CTAs are not. 256 CTAs, each loads what all wrote the
+        launch before, 17 times."""
+        n, launches, buffers = 256, [], (0x10000, 0x20000)
+        loads = [[record(0, LOAD, 4, base + 4 * k, (c, 0, 0)) for c in range(n) for k in range(n)] for base in buffers]
+        stores = [[record(0, STORE, 4, base + 4 * c, (c, 0, 0)) for c in range(n)] for base in buffers]
+        for step in range(18):
+            launches.append(("k", (loads[step % 2] if step else []) + stores[1 - step % 2]))
+        d = self.data("--quick", self.file("t", trace(launches)))
+        self.assertEqual((d["cells"]["bin"], d["cells"]["step_bin"], d["cells"]["count"]), (1, 2, 9 * n * n))
+        at, groups = iter(numbers(d["cells"]["data"])), []
+        for step in at:
+            kernel, count = next(at), next(at)
+            cells = [(next(at), next(at), next(at)) for _ in range(count)]
+            groups.append((step, d["kernels"][kernel], count, {c[1:] for c in cells}))
+            self.assertEqual(sum(c[0] for c in cells), n * d["cells"]["width"] + n, "the last cell is the last CTA's of the last one")
+        self.assertEqual(groups, [(0, "k", n * n, {(4, 1)})] + [(g, "k", n * n, {(8, 2)}) for g in range(1, 9)])
+        self.assertEqual(d["transfers"], [[d["kernels"].index("k"), s - 1, d["kernels"].index("k"), s, 4 * n * n, n * n, 0] for s in range(1, 18)])
+
     def test_bins(self):
         """More cells than a page takes: neighbours are put together, the sums stay."""
         n, launches = 1 << 10, []
