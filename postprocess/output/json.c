@@ -196,19 +196,27 @@ void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
 
 void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
 {
-    char line[512];
+    char lines[1 << 12];
     member(j, NULL);
     put(j, text, n);
-    /* The same line with all that stands before it. */
-    size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (j->flat != 0);
-    if (count > 1 && before + n <= sizeof line) {
-        memset(line, ' ', before);
-        line[0] = ',';
+    /* The same line with all that stands before it, several times over. */
+    size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (j->flat != 0),
+           all = before + n;
+    if (count > 1 && all <= sizeof lines) {
+        memset(lines, ' ', before);
+        lines[0] = ',';
         if (!j->flat)
-            line[1] = '\n';
-        memcpy(line + before, text, n);
-        while (--count > 0)
-            put(j, line, before + n);
+            lines[1] = '\n';
+        memcpy(lines + before, text, n);
+        size_t most = sizeof lines / all, have = 1, want = count - 1 < most ? count - 1 : most;
+        for (size_t more; have < want; have += more) {
+            more = have < want - have ? have : want - have;
+            memcpy(lines + have * all, lines, more * all);
+        }
+        for (uint32_t left = count - 1; left > 0; left -= (uint32_t)want) {
+            want = left < want ? left : want;
+            put(j, lines, want * all);
+        }
         return;
     }
     while (--count > 0) {
