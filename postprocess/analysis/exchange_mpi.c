@@ -52,25 +52,24 @@ int mt_exchange_add(struct mt_exchange *x, unsigned to, const void *data, size_t
 /* One message a pair of ranks, all under way at once: no copy into one buffer as MPI_Alltoallv wants it. */
 int mt_exchange_all(struct mt_exchange *x)
 {
-    int *sent = x->counts, *got = x->counts + x->ranks, bad = 0, any;
+    int *sent = x->counts, *got = x->counts + x->ranks;
     size_t total = 0;
     for (unsigned i = 0; i < x->ranks; i++) {
-        bad |= x->out[i].used > INT_MAX;
+        if (x->out[i].used > INT_MAX)
+            return -1; /* the caller ends all ranks, here and below */
         sent[i] = (int)x->out[i].used;
     }
     MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, MPI_COMM_WORLD);
     for (unsigned i = 0; i < x->ranks; i++)
         total += (size_t)got[i];
-    if (!bad && total > x->room) {
+    if (total > x->room) {
         free(x->in);
         x->in = malloc(total + total / 4);
         x->room = x->in ? total + total / 4 : 0;
     }
-    bad |= total > 0 && !x->in;
-    MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Request *requests = any ? NULL : malloc(2 * x->ranks * sizeof(MPI_Request));
+    MPI_Request *requests = total > 0 && !x->in ? NULL : malloc(2 * x->ranks * sizeof(MPI_Request));
     if (!requests)
-        return -1; /* the caller ends all ranks */
+        return -1;
     int n = 0;
     size_t at = 0;
     for (unsigned i = 0; i < x->ranks; at += (size_t)got[i++])

@@ -14,7 +14,7 @@
 #include "parts_mpi.h"
 #include "team_mpi.h"
 
-enum { MT_ROUND_COST = 1 << 16 /* for a rank, in records */ };
+enum { MT_ROUND_COST = 1 << 17 /* for a rank, in records */ };
 #define MT_UNIT_KIND (12u << 28)
 #define MT_UNIT_SEVERAL (4u << 28)
 #define MT_UNIT_RUN (8u << 28)

@@ -16,6 +16,8 @@ static volatile sig_atomic_t *stop_flag;
 
 void mt_team_begin(int *argc, char ***argv, volatile sig_atomic_t *stop)
 {
+    /* Each rank has a thread that reads, and there may be more ranks than processors: who waits gives way. */
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Init(argc, argv);
     stop_flag = stop;
     if (!mt_team_reports() && !freopen("/dev/null", "w", stdout))

@@ -179,7 +179,7 @@ static int run(struct mt_extract *x)
         x->why = "no memory to sort the transfers";
     if (x->no_more) {
         mt_cli_say("interrupted: the further analyses are left out");
-        x->more.options.chosen &= 1u << MT_MORE_PLACEMENT;
+        mt_extract_more_drop(&x->more);
     }
     if (x->why || more_failed(x, mt_extract_more_finish(&x->more, x->comm)) != 0) {
         mt_cli_say("%s", x->why);

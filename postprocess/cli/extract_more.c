@@ -338,6 +338,12 @@ void mt_extract_more_free(struct mt_extract_more *x)
     mt_placement_free(&x->placement);
 }
 
+void mt_extract_more_drop(struct mt_extract_more *x)
+{
+    x->options.chosen &= 1u << MT_MORE_PLACEMENT;
+    x->more.options.chosen = x->options.chosen;
+}
+
 void mt_extract_more_again(struct mt_extract_more *x)
 {
     const struct mt_more_options options = x->options;

@@ -84,6 +84,8 @@ int mt_extract_more_text(struct mt_extract_more *x, int fd, const struct mt_comm
                          const struct mt_extract_text *head, int *error);
 void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j);
 void mt_extract_more_free(struct mt_extract_more *x);
+/* The analyses of runs are left out: nobody fed them. */
+void mt_extract_more_drop(struct mt_extract_more *x);
 /* As before mt_extract_more_start. */
 void mt_extract_more_again(struct mt_extract_more *x);
 #endif

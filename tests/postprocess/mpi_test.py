@@ -3,12 +3,17 @@
 
 usage: mpi_test.py BIN_FOLDER GEN_HOST GEN_DEVICE [CASES]     exit code 77 (skipped) where there is no MPI
 """
+import json
 import os
 import random
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import host_traces
 import property_test
@@ -20,6 +25,7 @@ PROGRAM, CONVERT = os.path.join(BIN, "mt-extract"), os.path.join(BIN, "mt-conver
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
 FURTHER = ["lines", "coalescing", "reuse", "sharing", "conflicts", "placement"]
+ROUND = 1 << 17  # records a rank (round_mpi.h)
 LIMIT = 120  # seconds; a hang fails the test
 
 
@@ -151,6 +157,65 @@ def failures(folder, path):
     assert r.returncode == 1 and b"No space left" in r.stderr, r.stderr
 
 
+def catches(pid_file, number):
+    """Is there a process, and has it a handler for the signal?"""
+    try:
+        with open(pid_file) as f, open("/proc/%d/status" % int(f.read())) as status:
+            caught = next(line for line in status if line.startswith("SigCgt"))
+        with open(pid_file) as f, open("/proc/%d/comm" % int(f.read())) as comm:
+            return int(caught.split()[1], 16) >> (number - 1) & 1 and comm.read().startswith("mt-extract-mpi")
+    except FileNotFoundError:
+        return False
+
+
+def interrupted(folder):
+    """One rank is told to stop before the first record is read: all stop behind the first round, and the
+    output is that of a trace which ends there."""
+    rng = random.Random(7)
+    records = [traces.record(i // 64 % 5, rng.choice([0, 1, 2]), 4, 0x7F0000000000 + rng.randrange(1 << 16) * 4,
+                             (i // 640 % 50, 0, 0)) for i in range(300000)]
+    path, short = os.path.join(folder, "long"), os.path.join(folder, "long-short")
+    meta = traces.companion([{"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 300000, "untraced": 0}],
+                            None, {"records_written": 300000, "records_counted": 300000})
+    for name, part in ((path, records), (short, records[:2 * ROUND])):
+        with open(name, "wb") as f:
+            f.write(traces.trace([("k", part)]))
+    with open(path + ".json", "w") as f:
+        f.write(meta)
+    alone = subprocess.run([PROGRAM, "-s", "quick", "--no-companion", short], capture_output=True, check=True)
+    for number, sections in ((signal.SIGTERM, "quick"), (signal.SIGINT, "all,more")):
+        # Rank 0 waits for its companion, the others for rank 0; meanwhile rank 1 is told.
+        fifo, pid = os.path.join(folder, "fifo"), os.path.join(folder, "pid")
+        os.mkfifo(fifo)
+        held = os.open(fifo, os.O_RDWR)
+        options = [PROGRAM, "-s", sections, path, "--companion"]
+        command = ["mpirun", "--oversubscribe", "-n", "1", *options, fifo, ":", "-n", "1", "sh", "-c",
+                   'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"', pid, *options, path + ".json"]
+        p = subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        killer = threading.Timer(LIMIT, p.kill)
+        killer.start()
+        while p.poll() is None and not catches(pid, number):
+            time.sleep(0.01)
+        with open(pid) as f:
+            os.kill(int(f.read()), number)
+        os.write(held, meta.encode())
+        while p.poll() is None and select.select([held], [], [], 0)[0]:  # until rank 0 has taken it
+            time.sleep(0.01)
+        os.close(held)
+        os.unlink(fifo)
+        os.unlink(pid)
+        out, err = p.communicate()
+        killer.cancel()
+        assert p.returncode == 3 and b"stopped while reading" in err, (p.returncode, err)
+        got, expected = json.loads(out), json.loads(alone.stdout)
+        assert not got["complete"] and got["records"] == 2 * ROUND, (got["complete"], got["records"])
+        for section in ("KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "transfers"):
+            assert got[section] == expected[section], section
+        if sections != "quick":
+            assert any("further analyses are left out" in note for note in got["notes"]) and "reuse" not in got, got["notes"]
+            assert got["addresses"] == {}
+
+
 def main():
     if not shutil.which("mpirun") or not os.path.exists(PROGRAM + "-mpi"):
         print("no MPI here: skipped")
@@ -160,6 +225,7 @@ def main():
     compact_cases(folder, path)
     damaged(folder, path)
     failures(folder, path)
+    interrupted(folder)
     shutil.rmtree(folder)
     random_cases()
     print("%d random traces and a big one: the same bytes under mpirun" % CASES)
