@@ -8,26 +8,32 @@
 
 #define SITE_BASE "__mt_gpu_site_base"
 
-/* What the record functions add to their sites: the host sets it (runtime/gpu/sites.c), or it is 0. */
+static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(variable), next; use; use = next) {
+        LLVMValueRef load = LLVMGetUser(use); /* nothing else is done with it */
+        next = LLVMGetNextUse(use);
+        LLVMReplaceAllUsesWith(load, value);
+        LLVMInstructionEraseFromParent(load);
+    }
+}
+
+/* What the record functions add to their sites: with -fgpu-rdc the host writes it (runtime/gpu/sites.c). Else
+ * it is 0, and that the variable is there says whose sites these are. */
 static void settle_site_base(struct mt_unit *u)
 {
     LLVMValueRef base = LLVMGetNamedGlobal(u->module, SITE_BASE);
     LLVMTypeRef type = mt_type_int(u, 32);
+    if (base && !(u->site_variable && u->options->rdc))
+        replace_loads(base, LLVMConstInt(type, 0, 0));
     if (base && u->site_variable) {
         LLVMSetInitializer(base, LLVMConstInt(type, MT_SITE_UNKNOWN, 0));
         LLVMSetExternallyInitialized(base, 1);
         LLVMSetLinkage(base, LLVMWeakAnyLinkage);
         LLVMSetValueName2(base, u->site_variable, strlen(u->site_variable));
-        return;
-    }
-    for (LLVMUseRef use = base ? LLVMGetFirstUse(base) : NULL, next; use; use = next) {
-        LLVMValueRef load = LLVMGetUser(use); /* nothing else is done with it */
-        next = LLVMGetNextUse(use);
-        LLVMReplaceAllUsesWith(load, LLVMConstInt(type, 0, 0));
-        LLVMInstructionEraseFromParent(load);
-    }
-    if (base)
+    } else if (base) {
         LLVMDeleteGlobal(base);
+    }
 }
 
 /* Record functions that nobody calls, which may be the only ones that call others. */

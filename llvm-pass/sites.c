@@ -72,7 +72,7 @@ void mt_unit_name_sites(struct mt_unit *u)
         h = hash(h, s->function, strlen(s->function) + 1);
         h = hash(h, numbers, sizeof numbers);
     }
-    u->site_variable = u->options->rdc && u->nsites ? malloc(40) : NULL;
+    u->site_variable = u->nsites ? malloc(40) : NULL;
     if (u->site_variable)
         snprintf(u->site_variable, 40, "__mt_site_base_%016llx", (unsigned long long)h);
 }

@@ -60,7 +60,8 @@ struct mt_unit {
     uint32_t *loops; /* the loop around each, counted from 1, or 0 */
     unsigned nloops;
     uint32_t loop;       /* of the sites that are added next */
-    char *site_variable; /* -fgpu-rdc: what the GPU's code adds to its sites is in it; or NULL */
+    char *site_variable; /* of the GPU's code, called after its sites; with -fgpu-rdc it adds it to them; or
+                            NULL */
     struct mt_note *notes;
     unsigned nnotes, notes_cap;
     uint64_t shared_size; /* of the CPU image */
@@ -86,8 +87,8 @@ char *mt_facts_param(const struct mt_facts *f, unsigned i);
 uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
                           char *variable);
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
-/* With -fgpu-rdc, when all sites are there: names u->site_variable by what the sites are. Files with the same
- * sites may share it; the code of another architecture has it if its sites are the same. */
+/* When all sites are there: names u->site_variable by what the sites are. Files with the same sites may share
+ * it; the code of another architecture has it if its sites are the same. */
 void mt_unit_name_sites(struct mt_unit *u);
 /* Is the source place of this instruction to be traced ([[memtrace::skip]], #pragma memtrace off)? */
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst);

@@ -197,7 +197,7 @@ static uint32_t site_of(const struct mt_flight *f, uint32_t site)
     const struct mt_image *image = f->launch.image;
     if (image && image->head->site_base)
         return site < MT_SITE_UNKNOWN ? site : 0;
-    return !image || site >= image->head->nsites ? 0 : image->site_base + site;
+    return !image || f->no_sites || site >= image->head->nsites ? 0 : image->site_base + site;
 }
 
 static void gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)

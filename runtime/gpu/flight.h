@@ -30,6 +30,7 @@ struct mt_flight {
     int ended;           /* the device has ended it; nothing more is written for it */
     int status;          /* cudaError_t it ends with */
     int gone;            /* the device died: what has come is all there is */
+    int no_sites;        /* the code's are not those of the CPU image */
     int issuing;         /* between launch and issued: not to be freed */
     int cancelled;       /* it was not issued after all: it has no place in the trace */
     uint64_t missing_ns; /* ended, but records are missing: since when */

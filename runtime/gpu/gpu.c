@@ -129,7 +129,7 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
-    mt_gpu_number_sites(d, l);
+    f->no_sites = !mt_gpu_number_sites(d, l);
     *context = mt_gpu_lend(d, f, LEND_MS);
     return f;
 }

@@ -1,6 +1,7 @@
-/* The numbers of sites where the code of several files makes one program (-fgpu-rdc). Each file's code
- * numbers its sites from 0 and adds a variable to them (llvm-pass/gpu.c), which has its value before the
- * program's first launch on a device. The CPU image says what it is called. */
+/* Which sites the GPU's code has. The CPU image has their table, and the name of a variable that the code has
+ * if its sites are these: another architecture's code may make other accesses. Where the code of several
+ * files makes one program (-fgpu-rdc) each file's numbers its sites from 0 and adds the variable
+ * (llvm-pass/gpu.c), which has its value before the program's first launch on a device. */
 #include "cuda.h"
 #include "device.h"
 #include "common/report.h"
@@ -8,6 +9,7 @@
 
 struct mt_gpu_sites {
     const struct mt_image *first; /* of a program */
+    int known;
     struct mt_gpu_sites *next;
 };
 
@@ -22,7 +24,7 @@ static int number(const struct mt_cuda *cu, void *module, const struct mt_image 
     if (!image->head->site_variable)
         return 0;
     int e = cu->GlobalOf(&at, &bytes, module, image->head->site_variable);
-    if (!e && bytes == sizeof image->site_base)
+    if (!e && image->head->site_base && bytes == sizeof image->site_base)
         e = (int)mt_gpu_write(cu, (void *)(uintptr_t)at, &image->site_base, bytes);
     return e;
 }
@@ -34,22 +36,22 @@ static int number_all(const struct mt_cuda *cu, const struct mt_gpu_launch *l)
     int bad = 0;
     if (!cu->FunctionOf || !cu->ModuleOf || !cu->GlobalOf || cu->FunctionOf(&function, l->symbol) ||
         cu->ModuleOf(&module, function))
-        return -1;
+        return l->image->head->site_base ? -1 : 0; /* a file alone: most likely they are the image's */
     for (const struct mt_image *i = l->image; i; i = i->peer)
         bad |= number(cu, module, i);
     return bad ? -1 : 0;
 }
 
-static int is_listed(const struct mt_gpu_device *d, const struct mt_image *first)
+static struct mt_gpu_sites *find(const struct mt_gpu_device *d, const struct mt_image *first)
 {
-    const struct mt_gpu_sites *s = d->sites;
+    struct mt_gpu_sites *s = d->sites;
     while (s && s->first != first)
         s = s->next;
-    return s != NULL;
+    return s;
 }
 
 /* On the device, which need not be the thread's current one; with its lock. */
-static void number_on(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
+static int number_on(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
 {
     const struct mt_cuda *cu = mt_cuda();
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* someone may be capturing a graph */
@@ -68,21 +70,23 @@ static void number_on(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
         cu->GetLastError();
     if (current != d->ordinal)
         cu->SetDevice(current);
+    return !bad;
 }
 
-void mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
+int mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
 {
-    if (!l->image || !l->image->head->site_base || !l->symbol || mt_cuda()->sites_are_numbered ||
+    if (!l->image || !l->image->head->site_variable || !l->symbol || mt_cuda()->sites_are_numbered ||
         !mt_trace_compact())
-        return;
+        return 1;
     pthread_mutex_lock(&lock);
-    struct mt_gpu_sites *s = is_listed(d, l->image) ? NULL : malloc(sizeof *s);
-    if (s) {
-        *s = (struct mt_gpu_sites){l->image, d->sites};
+    struct mt_gpu_sites *s = find(d, l->image);
+    if (!s && (s = malloc(sizeof *s))) {
+        *s = (struct mt_gpu_sites){.first = l->image, .known = number_on(d, l), .next = d->sites};
         d->sites = s;
-        number_on(d, l);
     }
+    int known = s && s->known;
     pthread_mutex_unlock(&lock);
+    return known;
 }
 
 void mt_gpu_forget_sites(struct mt_gpu_device *d)

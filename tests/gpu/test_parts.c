@@ -106,8 +106,49 @@ static void count_sites(const struct kernel *k, const uint32_t base[2], unsigned
             }
 }
 
+static void run_once(struct kernel *k, const struct mt_image *image, struct fake_stream *s,
+                     struct mt_trace *t)
+{
+    struct mt_gpu_launch l = {
+        .image = image, .symbol = k, .trace = t, .stream = (cudaStream_t)s, .line = {.kernel = k->name}};
+    k->context = mt_gpu()->launch(&l);
+    fake_stream_run(s, run_kernel, k);
+    mt_gpu()->issued(&l, cudaSuccess);
+    sync_stream(s, t);
+}
+
+enum { SITES = 300 };
+
+/* Launches the kernel twice: the sites of the second launch are those, and the user was told of unknown ones
+ * or not. */
+static void check_sites(struct kernel *k, const struct mt_image *image, const uint32_t base[2], int told)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    unsigned want[SITES] = {0}, have[SITES] = {0};
+    size_t n;
+    fake_report[0] = 0;
+    run_once(k, image, s, t);
+    run_once(k, image, s, t);
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, 2);
+    check(k, &got[1]);
+    for (size_t i = 0; i < got[1].count; i++) {
+        assert_true(got[1].sites[i] < SITES);
+        have[got[1].sites[i]]++;
+    }
+    count_sites(k, base, want, SITES);
+    assert_memory_equal(have, want, sizeof want);
+    assert_int_equal(strstr(fake_report, ": sites") != NULL, told);
+    mt_gpu()->reset();
+    mt_gpu()->stream_ends((cudaStream_t)s, t);
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
 /* The code of two files is one program (-fgpu-rdc): before its first launch on a device, and when that was
- * reset, each file's code gets to know its base. Where one of the files cannot, its records have no site. */
+ * reset, each file's code gets to know its base. Where one of the files cannot, its records have no site. Nor
+ * have those of a file alone whose code for this GPU makes other accesses. */
 void sites_of_files(void **state)
 {
     static uint32_t of_cpu_image;
@@ -116,46 +157,21 @@ void sites_of_files(void **state)
         {.nsites = 30, .site_base = &of_cpu_image, .site_variable = "second"}};
     static struct mt_image images[2] = {{.head = &heads[0], .site_base = 100, .peer = &images[1]},
                                         {.head = &heads[1], .site_base = 200}};
-    enum { SITES = 300, TIMES = 3 };
-    struct fake_stream *s = fake_stream_new();
-    struct mt_trace *t = fake_trace_new();
+    static struct mt_image_head alone_head = {.nsites = 20, .site_variable = "first"};
+    static struct mt_image alone = {.head = &alone_head, .site_base = 250};
     struct kernel k = {.name = "linked", .ctas = 3, .accesses = 60, .seed = 21, .bases = fake_variables};
-    size_t n;
-    if (fake_compact) {
-        for (unsigned i = 0; i < TIMES; i++) {
-            const uint32_t want_base[2] = {100, i < 2 ? 200 : 0};
-            unsigned want[SITES] = {0}, have[SITES] = {0};
-            fake_variable_names[0] = "first";
-            fake_variable_names[1] = i < 2 ? "second" : NULL;
-            fake_variables[0] = fake_variables[1] = MT_SITE_UNKNOWN;
-            fake_report[0] = 0;
-            for (unsigned twice = 0; twice < 2; twice++) {
-                struct mt_gpu_launch l = {.image = images,
-                                          .symbol = &k,
-                                          .trace = t,
-                                          .stream = (cudaStream_t)s,
-                                          .line = {.kernel = k.name}};
-                k.context = mt_gpu()->launch(&l);
-                fake_stream_run(s, run_kernel, &k);
-                mt_gpu()->issued(&l, cudaSuccess);
-                sync_stream(s, t);
-            }
-            const struct fake_launch *got = fake_trace_launches(t, &n);
-            assert_int_equal(n, 2 * i + 2);
-            check(&k, &got[n - 1]);
-            for (size_t r = 0; r < got[n - 1].count; r++) {
-                assert_true(got[n - 1].sites[r] < SITES);
-                have[got[n - 1].sites[r]]++;
-            }
-            count_sites(&k, want_base, want, SITES);
-            assert_memory_equal(have, want, sizeof want);
-            assert_true((strstr(fake_report, "linked: sites") != NULL) == (i == 2));
-            mt_gpu()->reset();
-        }
+    struct kernel single = {.name = "alone", .ctas = 2, .accesses = 60, .seed = 22};
+    if (!fake_compact)
+        return;
+    for (unsigned i = 0; i < 3; i++) {
+        fake_variable_names[0] = "first";
+        fake_variable_names[1] = i < 2 ? "second" : NULL;
+        fake_variables[0] = fake_variables[1] = MT_SITE_UNKNOWN;
+        check_sites(&k, images, (uint32_t[]){100, i < 2 ? 200 : 0}, i == 2);
     }
-    mt_gpu()->stream_ends((cudaStream_t)s, t);
-    fake_stream_free(s);
-    fake_trace_free(t);
+    check_sites(&single, &alone, (uint32_t[]){250, 250}, 0);
+    fake_variable_names[0] = "of another architecture";
+    check_sites(&single, &alone, (uint32_t[]){0, 0}, 1);
 }
 
 /* ---- several devices, waits for some of what runs ------------------------------------------------- */

@@ -1,5 +1,5 @@
-; The GPU's record functions add nothing to a file's sites, or, with -fgpu-rdc, what stands in a variable whose name is made
-; of the sites: the host finds it by the CPU image's table.
+; A variable whose name is made of the file's sites says whose they are: the host looks for it by the CPU image's table. With
+; -fgpu-rdc the GPU's record functions add to their sites what the host has written there, else nothing.
 ; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;rdc=on' %device %s | FileCheck %s
 ; RUN: sed 's/c"k.cu/c"j.cu/;s/"k.cu"/"j.cu"/' %s > %t.ll
 ; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;rdc=on' %device %t.ll | grep -o '@__mt_site_base_[0-9a-f]* = ' > %t.other
@@ -12,6 +12,7 @@ target triple = "nvptx64-nvidia-cuda"
 ; MT_SITE_UNKNOWN, until the host writes it.
 ; CHECK: @[[BASE:__mt_site_base_[0-9a-f]+]] = weak {{.*}}addrspace(1) externally_initialized global i32 1073741824
 ; CHECK: load i32, ptr addrspace(1) @[[BASE]]
+; ALONE: @__mt_site_base_{{[0-9a-f]+}} = weak
 ; ALONE-NOT: site_base
 define void @kernel(ptr %p) !dbg !4 {
   store float 1.0, ptr %p, !dbg !7
