@@ -214,8 +214,8 @@ void mt_block_put(struct mt_run_block *b)
 
 int mt_queue_open(struct mt_chunk_queue *q, struct mt_decoders *d, unsigned threads)
 {
-    /* One is handed out, one for each thread, one waits. */
-    *q = (struct mt_chunk_queue){.decoders = d, .room = threads > 1 ? at_most(threads) + 2 : 1};
+    /* One for each thread: what is decoded long before it is looked at has left the caches. */
+    *q = (struct mt_chunk_queue){.decoders = d, .room = threads > 1 ? at_most(threads) : 1};
     if (!(q->jobs = calloc(q->room, sizeof *q->jobs)))
         return -1;
     pthread_mutex_lock(&d->lock);

@@ -4,7 +4,7 @@
  * as they stand in the file; whoever is free unpacks and decodes them, a block of runs at a time; the reader
  * takes the blocks of the chunk at the head, and decodes itself while it would wait. With one thread it is
  * the only one, and all is as if there were none. Memory: each chunk of a queue has at most MT_BLOCKS_AHEAD
- * blocks that nobody has taken, a queue some chunks more than there are threads.
+ * blocks that nobody has taken, a queue as many chunks as there are threads.
  *
  * What a chunk is and where it stands is the reader's business; damage of a payload comes out where the runs
  * would have. */
