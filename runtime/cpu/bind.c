@@ -5,6 +5,7 @@
 #include "bind.h"
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "abi.h"
+#include "common/held.h"
 
 #define PATH_ROOM 96
 #define EMPTY {.fd = -1}
@@ -53,13 +55,20 @@ static int make_file(struct file *f, const void *data, uint64_t size, const char
         *why = "memfd_create failed, so the CPU image cannot be loaded";
         return -1;
     }
-    for (uint64_t done = 0; done < size;) {
+    int error = 0;
+    struct mt_held h = mt_hold(SIGXFSZ);
+    for (uint64_t done = 0; done < size && !error;) {
         ssize_t n = write(f->fd, (const char *)data + done, size - done);
-        if (n <= 0) {
-            *why = "no memory to load the CPU image";
-            return -1;
-        }
-        done += (uint64_t)n;
+        if (n > 0)
+            done += (uint64_t)n;
+        else
+            error = n ? errno : ENOSPC;
+    }
+    mt_let_go(&h, error);
+    if (error) {
+        *why = error == EFBIG ? "the file size limit (ulimit -f) is below the size of the CPU image"
+                              : "no memory to load the CPU image";
+        return -1;
     }
     unique_path(f->path, sizeof f->path, f->fd);
     return 0;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "child.h"
 
@@ -39,6 +40,16 @@ TEST(unloaded)
     EXPECT(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(stub_gone, one, one, NULL, 0, 0));
     EXPECT(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&symbol, &shadow_gone));
     OK(cudaGetSymbolAddress(&symbol, shadow_counter));
+}
+
+/* A file size limit below the image's size: no kernels, but no death. */
+TEST(small_files)
+{
+    struct rlimit small = {1024, 1024};
+    unsigned *d = device_words(4);
+    WANT(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    EXPECT(cudaErrorNoKernelImageForDevice, fill(d, 4, 0));
+    OK(cudaDeviceSynchronize());
 }
 
 /* ---- threads that cannot be had ---- */
@@ -366,6 +377,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unloaded),
+        cmocka_unit_test(small_files),
         cmocka_unit_test(no_worker),
         cmocka_unit_test(ignored_signal),
         cmocka_unit_test(every_entry_point),
