@@ -325,6 +325,8 @@ int mt_source_rewind(struct mt_source *s, struct mt_error *err)
     struct mt_merge *m = &s->merge;
     mt_merge_finish(m);
     m->again = 1;
+    if (!mt_stopped(&m->stop))
+        m->stopped = 0; /* it was we who ended the thread, in the middle of a pass */
     for (size_t i = 0; i < m->ninputs; i++)
         if (m->inputs[i].live) {
             mt_error_set(err, MT_E_SYSTEM, ESPIPE, 0, m->inputs[i].path, "cannot be read twice");
