@@ -235,8 +235,8 @@ static int prepare(struct mt_extract *x, int argc, char **argv, const char *outp
         x->inputs.flags |= MT_SOURCE_REWIND;
     x->inputs.flags |= MT_SOURCE_HOST;
     x->inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
-    x->inputs.threads = x->threads;
-    x->inputs.on = mt_team_members() > 1; /* they end together */
+    x->inputs.threads = x->threads > 2 ? x->threads - 1 : 1; /* the analysis is the other one */
+    x->inputs.on = mt_team_members() > 1;                    /* they end together */
     x->by_parts = mt_team_members() > 1;
     mt_inputs_take(&x->inputs, argc, argv);
     int code = check_inputs(x);

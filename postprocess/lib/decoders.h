@@ -12,7 +12,8 @@
 #define MT_LIB_DECODERS_H
 #include "host_internal.h"
 
-enum { MT_BLOCK_RUNS = 1024, MT_BLOCKS_AHEAD = 32 };
+/* A block ends after a step with lists of addresses in it. */
+enum { MT_BLOCK_STEP = 1024, MT_BLOCK_RUNS = 8 * MT_BLOCK_STEP, MT_BLOCKS_AHEAD = 8 };
 
 struct mt_decoders;
 
@@ -24,7 +25,7 @@ struct mt_run_block {
     uint64_t accesses;
     int last; /* of its chunk, which is good to its end */
     struct mt_access_run runs[MT_BLOCK_RUNS];
-    uint64_t lanes[MT_BLOCK_RUNS * MT_MTC_MAX_LANES]; /* addresses that the runs point to */
+    uint64_t lanes[MT_BLOCK_STEP * MT_MTC_MAX_LANES]; /* addresses that the runs point to */
 };
 
 struct mt_chunk_job {

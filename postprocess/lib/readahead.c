@@ -125,7 +125,8 @@ int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err
     if (a->holding) {
         a->tail++;
         a->holding = 0;
-        pthread_cond_signal(&a->emptied);
+        if (a->head - a->tail <= SLOTS / 2) /* else it would be woken for every slot */
+            pthread_cond_signal(&a->emptied);
     }
     while (a->head == a->tail)
         pthread_cond_wait(&a->filled, &a->lock);

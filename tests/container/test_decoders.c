@@ -46,8 +46,8 @@ static int append(void *self, const void *data, size_t bytes)
 /* Chunks shorter and longer than a block, and longer than all that is decoded ahead. */
 static size_t length(unsigned chunk)
 {
-    static const size_t some[] = {1, 1023, 1024, 1025, 3000, 0, 2048, 7};
-    return chunk == 3 ? LONGEST : some[some_draw(8)];
+    static const size_t some[] = {1, 1023, 1024, 1025, 3000, 0, 8191, 8192, 8193, 20000, 7};
+    return chunk == 3 ? LONGEST : some[some_draw(sizeof some / sizeof *some)];
 }
 
 /* Run i is known by its base: no two are alike. */
@@ -61,7 +61,7 @@ static void make_run(struct mt_access_run *r, size_t i)
                                 .mask = UINT32_MAX,
                                 .warp = i % 8,
                                 .site = 4 + i % 5};
-    if (some_draw(4) == 0) {
+    if (i & 0x4000 && some_draw(4) == 0) { /* blocks are longer where none has a list */
         static uint64_t lanes[32];
         for (unsigned k = 0; k < 32; k++)
             lanes[k] = r->base + (k ? some_draw(1 << 18) : 0);
