@@ -254,6 +254,7 @@ def channel_ended(world):
         process = subprocess.Popen([app, "spin"], stdout=subprocess.PIPE, text=True, env=env, preexec_fn=default_signals)
         try:
             same("first line", process.stdout.readline(), "ready\n")
+            wait_until_written(os.path.join(folder, "MemTrace-pipe-0"))
             process.send_signal(number)
             same("end", process.wait(60), -number)
         finally:
@@ -263,6 +264,14 @@ def channel_ended(world):
         comm = world.extract([os.path.join(folder, "MemTrace-pipe-0")], code=3)
         same("complete", comm["complete"], False)
         same("kernels", set(comm["KDV"]), {"spin"})
+
+
+def wait_until_written(trace):
+    """A kernel that runs leaves records in memory first; some of them, with its name, have come to the file."""
+    end = time.monotonic() + 60
+    while not os.path.exists(trace) or os.path.getsize(trace) < 1024:
+        holds("records come to the file within a minute", time.monotonic() < end)
+        time.sleep(0.01)
 
 
 def default_signals():

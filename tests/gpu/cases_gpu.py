@@ -204,13 +204,14 @@ def failing(world):
 
 
 def end_by(world, number, command):
-    """Sends a signal to a program that goes on for ever; returns its folder."""
+    """Sends a signal to a program that goes on for ever, when its trace has begun; returns its folder."""
     folder = world.folder("ended")
     env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
     env.update(world.variables, MEMTRACE_DIR=folder)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, preexec_fn=cases_channel.default_signals)
     try:
         same("first line", process.stdout.readline(), "ready\n")
+        cases_channel.wait_until_written(os.path.join(folder, "MemTrace-pipe-0"))
         process.send_signal(number)
         process.wait(60)
     finally:
