@@ -227,13 +227,12 @@ static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
 
 static struct mt_window_state *make(const struct mt_run_launch *launch)
 {
-    struct state *s = calloc(1, sizeof *s);
-    if (!s || mt_byte_states_init(&s->states) != 0) {
+    struct mt_window_state *s = mt_window_new(sizeof(struct state), launch);
+    if (s && mt_byte_states_init(&((struct state *)s)->states) != 0) {
         free(s);
         return NULL;
     }
-    s->w.launch = *launch;
-    return &s->w;
+    return s;
 }
 
 static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};

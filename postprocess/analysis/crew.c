@@ -1,6 +1,5 @@
 #include "crew.h"
-#include <pthread.h>
-#include <signal.h>
+#include "../lib/thread.h"
 #include <stdlib.h>
 
 struct member {
@@ -72,17 +71,12 @@ struct mt_crew *mt_crew_new(struct mt_more *m, unsigned threads)
     pthread_cond_init(&c->begun, NULL);
     pthread_cond_init(&c->done, NULL);
     deal(c, threads ? threads : 1);
-    /* Signals are the business of the program's first thread. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     unsigned started = 0;
     for (; started < c->count; started++) {
         c->members[started].crew = c;
-        if (pthread_create(&c->members[started].thread, NULL, work, &c->members[started]) != 0)
+        if (mt_thread_start(&c->members[started].thread, work, &c->members[started]) != 0)
             break;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (started == c->count)
         return c;
     c->count = started;

@@ -197,10 +197,7 @@ static void unpack_state(struct mt_unpack *u, struct mt_window_state *w);
 
 static struct mt_window_state *make(const struct mt_run_launch *launch)
 {
-    struct state *s = calloc(1, sizeof *s);
-    if (s)
-        s->w.launch = *launch;
-    return s ? &s->w : NULL;
+    return mt_window_new(sizeof(struct state), launch);
 }
 
 static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};

@@ -2,8 +2,7 @@
  * short times, only over some hundred thousand records. */
 #define _GNU_SOURCE
 #include "team.h"
-#include <pthread.h>
-#include <signal.h>
+#include "../lib/thread.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,11 +394,7 @@ static int start(struct mt_team *t, const struct mt_comm_options *options, unsig
     if (t->n == 1)
         return 0;
     mt_comm_shard(&w->comm, i, t->n);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    w->started = pthread_create(&w->thread, NULL, work, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    w->started = mt_thread_start(&w->thread, work, w) == 0;
     return w->started ? 0 : -1;
 }
 

@@ -1,4 +1,5 @@
 #include "window.h"
+#include <stdlib.h>
 
 static int close_state(struct mt_window *w, void *x, struct mt_window_state **state)
 {
@@ -18,6 +19,14 @@ static int retire(struct mt_window *w, void *x)
         return 0;
     }
     return close_state(w, x, &w->tail);
+}
+
+struct mt_window_state *mt_window_new(size_t bytes, const struct mt_run_launch *launch)
+{
+    struct mt_window_state *s = calloc(1, bytes);
+    if (s)
+        s->launch = *launch;
+    return s;
 }
 
 int mt_window_next(struct mt_window *w, void *x, struct mt_window_state *state)

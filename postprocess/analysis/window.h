@@ -27,6 +27,8 @@ struct mt_window {
     struct mt_window_state *head, *tail; /* head: only beside a tail of another launch */
 };
 
+/* An empty state of so many bytes; NULL without memory. */
+struct mt_window_state *mt_window_new(size_t bytes, const struct mt_run_launch *launch);
 /* The next launch begins with this state, which becomes the window's. */
 int mt_window_next(struct mt_window *w, void *x, struct mt_window_state *state);
 int mt_window_merge(struct mt_window *into, void *x, struct mt_window *from);

@@ -2,7 +2,7 @@
  * block of runs, which takes 30 to 100 microseconds to decode. */
 #define _GNU_SOURCE
 #include "decoders.h"
-#include <pthread.h>
+#include "thread.h"
 
 enum { MOST = 16 }; /* threads: no analysis takes what more would give */
 
@@ -174,17 +174,13 @@ struct mt_decoders *mt_decoders_new(unsigned threads)
     return d;
 }
 
-/* As many as can be had; none is fine. Signals are the business of the program's own threads. */
+/* As many as can be had; none is fine. */
 static void start_threads(struct mt_decoders *d)
 {
-    sigset_t all, old;
     if (!d->wanted || !(d->threads = calloc(d->wanted, sizeof *d->threads)))
         return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (d->started < d->wanted && pthread_create(&d->threads[d->started], NULL, work, d) == 0)
+    while (d->started < d->wanted && mt_thread_start(&d->threads[d->started], work, d) == 0)
         d->started++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     d->wanted = 0;
 }
 

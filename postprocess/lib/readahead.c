@@ -1,7 +1,7 @@
 /* Reads ahead on a thread: a ring of slots, each an item with room for its records. */
 #define _GNU_SOURCE
 #include "internal.h"
-#include <pthread.h>
+#include "thread.h"
 
 enum { SLOTS = 8, SLOT_RECORDS = 1 << 14 };
 
@@ -103,12 +103,7 @@ struct mt_ahead *mt_ahead_start(struct mt_merge *m, unsigned flags, struct mt_er
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->filled, NULL);
     pthread_cond_init(&a->emptied, NULL);
-    /* Signals are the business of the program's own threads. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&a->thread, NULL, reader_thread, a);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int e = mt_thread_start(&a->thread, reader_thread, a);
     if (e) {
         mt_error_set(err, MT_E_SYSTEM, e, 0, "reader", "cannot start a thread: %s", strerror(e));
         ahead_free(a);

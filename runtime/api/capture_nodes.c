@@ -44,21 +44,32 @@ cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op)
     return mt_fail(e);
 }
 
+/* A node that has one of these and no operation. */
+static cudaError_t append_with(struct mt_stream *s, enum cudaGraphNodeType type, struct CUgraph_st *child,
+                               struct mt_graph_memory *memory)
+{
+    struct CUgraphNode_st *n = NULL;
+    pthread_mutex_lock(&mt_capture_lock);
+    if (s->capture && !s->capture->invalid)
+        n = append(s, type, NULL);
+    if (n) {
+        n->child = child;
+        n->memory = memory;
+    }
+    pthread_mutex_unlock(&mt_capture_lock);
+    return n ? cudaSuccess : cudaErrorStreamCaptureInvalidated;
+}
+
 cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g)
 {
     struct CUgraph_st *clone = mt_graph_clone(g);
     if (!clone)
         return mt_fail(cudaErrorMemoryAllocation);
     clone->owned = 1;
-    pthread_mutex_lock(&mt_capture_lock);
-    struct CUgraphNode_st *n =
-        s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeGraph, NULL) : NULL;
-    if (n)
-        n->child = clone;
-    pthread_mutex_unlock(&mt_capture_lock);
-    if (!n)
+    cudaError_t e = append_with(s, cudaGraphNodeTypeGraph, clone, NULL);
+    if (e)
         mt_graph_free(clone);
-    return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
+    return mt_fail(e);
 }
 
 cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
@@ -66,15 +77,10 @@ cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
     struct mt_graph_memory *m = mt_graph_memory_new(p, bytes);
     if (!m)
         return mt_fail(cudaErrorMemoryAllocation);
-    pthread_mutex_lock(&mt_capture_lock);
-    struct CUgraphNode_st *n =
-        s->capture && !s->capture->invalid ? append(s, cudaGraphNodeTypeMemAlloc, NULL) : NULL;
-    if (n)
-        n->memory = m;
-    pthread_mutex_unlock(&mt_capture_lock);
-    if (!n)
+    cudaError_t e = append_with(s, cudaGraphNodeTypeMemAlloc, NULL, m);
+    if (e)
         mt_graph_memory_release(m);
-    return n ? cudaSuccess : mt_fail(cudaErrorStreamCaptureInvalidated);
+    return mt_fail(e);
 }
 
 cudaError_t mt_capture_free(struct mt_stream *s, void *p)

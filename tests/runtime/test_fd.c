@@ -1,9 +1,9 @@
 /* Descriptors of ours among the program's: their numbers, and what happens when the program closes them;
  * words on a stderr that nobody reads. */
 #define _GNU_SOURCE
+#include "sink.h"
 #include "util.h"
 #include "common/report.h"
-#include "common/sink.h"
 #include "memtrace/record.h"
 #include <fcntl.h>
 #include <setjmp.h>
@@ -14,15 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static struct mt_sink *open_ok(const char *path)
-{
-    char why[512] = "";
-    struct mt_sink *s = mt_sink_open(path, why, sizeof why);
-    if (!s)
-        fail_msg("%s", why);
-    return s;
-}
 
 /* The number under which this process has the file open, or -1. */
 static int number_of(const char *path)

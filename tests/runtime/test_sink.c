@@ -1,7 +1,7 @@
 /* The raw trace's writer: bytes, threads, and everything that can go wrong with a file. */
 #define _GNU_SOURCE
+#include "sink.h"
 #include "util.h"
-#include "common/sink.h"
 #include "memtrace/record.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static struct mt_sink *open_ok(const char *path)
-{
-    char why[512] = "";
-    struct mt_sink *s = mt_sink_open(path, why, sizeof why);
-    if (!s)
-        fail_msg("%s", why);
-    return s;
-}
 
 static void expect_refused(const char *path, const char *word)
 {
