@@ -84,9 +84,9 @@ uint64_t mt_channel_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
     return mask & (mask - 1) ? mt_warp_exchange(mask, value, lane) : value;
 }
 
-int mt_channel_all(uint32_t mask, int condition)
+uint32_t mt_channel_ballot(uint32_t mask, int condition)
 {
-    return mask & (mask - 1) ? (int)mt_cpu_vote(mask, condition != 0, MT_VOTE_ALL) : condition;
+    return mask & (mask - 1) ? mt_cpu_vote(mask, condition != 0, MT_VOTE_BALLOT) : condition ? mask : 0;
 }
 
 /* Somebody waits for room in a ring. The packets before it may be those of other threads of this worker. */

@@ -10,7 +10,7 @@ uint32_t mt_channel_active(void);
 uint32_t mt_channel_lane(void);
 uint32_t mt_channel_warp(void);
 uint64_t mt_channel_shuffle(uint32_t mask, uint64_t value, uint32_t lane);
-int mt_channel_all(uint32_t mask, int condition);
+uint32_t mt_channel_ballot(uint32_t mask, int condition);
 void mt_channel_sleep(void);
 
 static inline uint32_t mt_active(void)
@@ -57,9 +57,13 @@ static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t l
 {
     return (uint32_t)mt_channel_shuffle(mask, value, lane);
 }
+static inline uint32_t mt_ballot(uint32_t mask, int condition)
+{
+    return mt_channel_ballot(mask, condition);
+}
 static inline int mt_all(uint32_t mask, int condition)
 {
-    return mt_channel_all(mask, condition);
+    return mt_channel_ballot(mask, condition) == mask;
 }
 /* The image has added it. */
 static inline uint32_t mt_site_base(void)

@@ -5,8 +5,8 @@
  * The pass gives each call its launch's context as the last argument (llvm-pass/context.c); NULL: the launch
  * is not traced.
  *
- * The lanes that run an access together (the active mask; after divergence a part of the warp) make one
- * packet; the lowest of them reserves it, all write it. All lanes of the group hold the same mask, so every
+ * The lanes that run an access together (after divergence a part of the warp) make one packet; the lowest of
+ * them reserves it, all write it. All lanes of the group hold the same mask, so every
  * warp operation names exactly the lanes that take part in it, wherever they diverge in between. */
 #include "ctas.h"
 #include "packet.h"
@@ -58,11 +58,27 @@ struct place {
     uint32_t mask, n, lane, leader, rank; /* n: active lanes; rank: those below this one */
 };
 
+/* The lanes of the active mask that do the same access as this one. The mask alone does not say it: calls in
+ * different branches are calls of one function, in which a GPU may run their lanes together (seen on sm_90),
+ * and one access can be of a different size in each lane. */
+static inline uint32_t lanes_alike(uint32_t meta, uint32_t site)
+{
+    for (uint32_t mask = mt_active();;) {
+        uint32_t leader = (uint32_t)__builtin_ctz(mask);
+        int same = mt_shuffle_half(mask, meta, leader) == meta;
+        same &= mt_shuffle_half(mask, site, leader) == site;
+        uint32_t alike = mt_ballot(mask, same);
+        if (same)
+            return alike;
+        mask &= ~alike;
+    }
+}
+
 /* What does not change is read here, before any operation that orders memory: the compiler keeps loads in
  * their places around those, and would wait for each. */
-static inline struct place place_of(struct mt_gpu_context *c)
+static inline struct place place_of(struct mt_gpu_context *c, uint32_t meta, uint32_t site)
 {
-    struct place p = {.mask = mt_active(), .lane = mt_lane()};
+    struct place p = {.mask = lanes_alike(meta, site), .lane = mt_lane()};
     uint32_t x = mt_cta_x(), y = mt_cta_y(), z = mt_cta_z();
     uint32_t number = x + mt_grid_x() * (y + mt_grid_y() * z); /* may wrap: only spreads the CTAs */
     uint64_t rings, which;
@@ -169,7 +185,7 @@ NOINLINE void __mt_gpu_access_global(const void *pointer, uint32_t meta, uint32_
     if (!c)
         return;
     const uint64_t address = (uint64_t)pointer;
-    struct place p = place_of(c);
+    struct place p = place_of(c, meta, site);
     uint32_t others = p.mask & (p.mask - 1), size = meta & MT_RAW_MAX_SIZE;
     uint32_t second = others ? (uint32_t)__builtin_ctz(others) : p.leader;
     uint64_t base = mt_shuffle(p.mask, address, p.leader);
@@ -202,7 +218,7 @@ void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, 
 static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t bytes, uint32_t type,
                            uint32_t site)
 {
-    struct place p = place_of(c);
+    struct place p = place_of(c, type, site);
     uint32_t slots = mt_packet_slots(MT_PACKET_BLOCKS, p.n);
     uint32_t at = place_packet(&p, slots, 0);
     uint64_t tag;
@@ -233,7 +249,7 @@ void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t typ
 /* The lanes that run an access together count it together. */
 static NOINLINE void count(struct mt_gpu_context *c, uint32_t meta)
 {
-    uint32_t mask = mt_active(), n = (uint32_t)__builtin_popcount(mask), type = meta >> 28;
+    uint32_t mask = lanes_alike(meta, 0), n = (uint32_t)__builtin_popcount(mask), type = meta >> 28;
     if (type < 3 && mt_lane() == (uint32_t)__builtin_ctz(mask)) {
         mt_count(&c->counts[2 * type], n);
         mt_count(&c->counts[2 * type + 1], (uint64_t)n * (meta & MT_RAW_MAX_SIZE));

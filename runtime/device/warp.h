@@ -79,6 +79,14 @@ static inline int mt_all(uint32_t mask, int condition)
                      : "r"((uint32_t)condition), "r"(mask));
     return (int)all;
 }
+static inline uint32_t mt_ballot(uint32_t mask, int condition)
+{
+    uint32_t set;
+    __asm__ volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.ballot.b32 %0, p, %2;\n\t}"
+                     : "=r"(set)
+                     : "r"((uint32_t)condition), "r"(mask));
+    return set;
+}
 /* What the file adds to its sites: with -fgpu-rdc the pass gives the variable a name of the file's own and
  * the runtime a value; else nothing of it is left (llvm-pass/gpu.c). */
 extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;

@@ -10,7 +10,11 @@
 #include "device/packet.h"
 
 struct host_warp {
-    pthread_barrier_t meet; /* of the lanes in `mask` */
+    pthread_mutex_t lock;
+    pthread_cond_t all_here;
+    struct {
+        uint32_t mask, here, times; /* lanes that meet under this mask: how many are here, how often they met */
+    } meets[64];
     uint32_t mask;
     uint64_t values[32];
 };
@@ -23,9 +27,27 @@ struct host_thread {
 };
 extern _Thread_local struct host_thread host_thread;
 
+static inline void host_meet(uint32_t mask)
+{
+    struct host_warp *w = host_thread.warp;
+    unsigned i = 0;
+    pthread_mutex_lock(&w->lock);
+    while (w->meets[i].mask && w->meets[i].mask != mask)
+        i++;
+    w->meets[i].mask = mask;
+    uint32_t times = w->meets[i].times;
+    if (++w->meets[i].here == (uint32_t)__builtin_popcount(mask)) {
+        w->meets[i].here = 0;
+        w->meets[i].times++;
+        pthread_cond_broadcast(&w->all_here);
+    }
+    while (w->meets[i].times == times)
+        pthread_cond_wait(&w->all_here, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
 static inline uint32_t mt_active(void)
 {
-    pthread_barrier_wait(&host_thread.warp->meet); /* these lanes are all here, as on a GPU */
+    host_meet(host_thread.warp->mask); /* these lanes are all here, as on a GPU */
     return host_thread.warp->mask;
 }
 static inline uint32_t mt_lane(void)
@@ -64,26 +86,30 @@ static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
 {
     struct host_warp *w = host_thread.warp;
     w->values[host_thread.lane] = value;
-    pthread_barrier_wait(&w->meet);
+    host_meet(mask);
     uint64_t got = w->values[lane];
-    pthread_barrier_wait(&w->meet);
+    host_meet(mask);
     return got;
 }
 static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t lane)
 {
     return (uint32_t)mt_shuffle(mask, value, lane);
 }
-static inline int mt_all(uint32_t mask, int condition)
+static inline uint32_t mt_ballot(uint32_t mask, int condition)
 {
     struct host_warp *w = host_thread.warp;
-    int all = 1;
+    uint32_t set = 0;
     w->values[host_thread.lane] = condition != 0;
-    pthread_barrier_wait(&w->meet);
+    host_meet(mask);
     for (uint32_t i = 0; i < 32; i++)
         if (mask >> i & 1)
-            all &= (int)w->values[i];
-    pthread_barrier_wait(&w->meet);
-    return all;
+            set |= (uint32_t)w->values[i] << i;
+    host_meet(mask);
+    return set;
+}
+static inline int mt_all(uint32_t mask, int condition)
+{
+    return mt_ballot(mask, condition) == mask;
 }
 static inline uint32_t mt_site_base(void)
 {

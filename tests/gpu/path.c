@@ -25,6 +25,10 @@ struct access access_of(const struct kernel *k, unsigned cta, unsigned lane, uns
 {
     unsigned h = (k->seed + cta * 31 + i * 7) * 2654435761u >> 8, mine = (h + lane * 40503u) >> 3;
     struct access a = {(int)(h % 5), h >> 4 & 3, 1u << (h >> 6 & 3), 0, 0, h >> 9 & 1};
+    if ((h >> 13 & 3) == 0) { /* lanes of different accesses, which a GPU may run together */
+        a.type = mine % 3;
+        a.size = 1u << (mine >> 3 & 3);
+    }
     a.type = a.type == 3 ? 0 : a.type;
     a.address = 0x100000ull * (cta + 1) + i * 4096;
     if (h >> 10 & 1)
@@ -120,7 +124,8 @@ static void *run_cta(void *data)
     for (unsigned set = 1; set < 1 << LANES; set++) {
         for (unsigned i = 0; i < LANES; i++)
             groups[set].mask |= (set >> i & 1) << lane_numbers[i];
-        pthread_barrier_init(&groups[set].meet, NULL, (unsigned)__builtin_popcount(set));
+        pthread_mutex_init(&groups[set].lock, NULL);
+        pthread_cond_init(&groups[set].all_here, NULL);
     }
     for (unsigned i = 0; i < LANES; i++) {
         lanes[i] = (struct lane){first->k, first->cta, i, groups};
@@ -128,8 +133,10 @@ static void *run_cta(void *data)
     }
     for (unsigned i = 0; i < LANES; i++)
         pthread_join(threads[i], NULL);
-    for (unsigned set = 1; set < 1 << LANES; set++)
-        pthread_barrier_destroy(&groups[set].meet);
+    for (unsigned set = 1; set < 1 << LANES; set++) {
+        pthread_mutex_destroy(&groups[set].lock);
+        pthread_cond_destroy(&groups[set].all_here);
+    }
     free(groups);
     return NULL;
 }
