@@ -86,7 +86,8 @@ def read_accesses(folder):
         path = os.path.join(folder, name)
         companion = trace.Companion(path + ".meta")
         if not companion.end()["complete"]:
-            raise Broken(f"{path} is not complete")
+            bad = [e for e in companion.all("launch") if e.get("status")]
+            raise Broken(f"{path} is not complete: {companion.end()}, failed launches: {bad[:3]}")
         traced = [e for e in companion.all("launch") if e["traced"]]
         blobs = compact.read(path)[0] if COMPACT else trace.read(path)
         if len(blobs) != len(traced):
