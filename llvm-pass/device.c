@@ -150,9 +150,12 @@ int mt_pass_device(LLVMModuleRef module)
     mt_refuse_unsynchronised(module);
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
+    mt_settle_accesses(work);
     mt_unit_init(&u, work);
     mt_unit_read_facts(&u);
     mt_settle_steps(&u);
+    mt_unit_narrow_loads(&u);
+    mt_unit_split_accesses(&u);
     mt_unit_instrument(&u);
     if (o->gpu_trace) {
         mt_unit_plan_gpu(&u);   /* the image's table says which kernels have no trace there, */

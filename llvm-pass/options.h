@@ -20,6 +20,7 @@ struct mt_pass_options {
     char *kernels;     /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
     char *exclude;     /* and not these */
     uint32_t only;     /* bit per enum mt_access_type; 0 = all */
+    int level;         /* optimisation, 0 to 3: what the code generator will be asked for */
     int strip_debug;   /* line tables were turned on by us: remove all debug info after the pass */
     int cpu_image;     /* 1 (default): emit the CPU image */
     int gpu_trace;     /* 1 (default): instrument the GPU's code */

@@ -11,6 +11,7 @@ int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before op
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
 int mt_pass_host(LLVMModuleRef module);   /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
+int mt_pass_hardware_only(LLVMModuleRef module);   /* accesses as the hardware makes them; for tests */
 int mt_pass_instrument_only(LLVMModuleRef module); /* record calls and hidden parameter; for tests */
 int mt_pass_lower_only(LLVMModuleRef module); /* an instrumented module becomes the CPU module; for tests */
 #ifdef __cplusplus

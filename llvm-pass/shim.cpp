@@ -25,6 +25,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/Local.h"
 #include <dlfcn.h>
 #include <string>
 using namespace llvm;
@@ -154,6 +155,11 @@ void mt_shim_drop_dead_users(LLVMValueRef global)
 LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param)
 {
     return wrap(unwrap<Function>(function)->getParamByValType(param));
+}
+
+unsigned mt_shim_param_align(LLVMValueRef call, unsigned param)
+{
+    return unwrap<CallBase>(call)->getParamAlign(param).valueOrOne().value();
 }
 
 void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from)
@@ -288,6 +294,11 @@ int mt_shim_is_nvptx(LLVMModuleRef module)
     return StringRef(unwrap(module)->getTargetTriple()).starts_with("nvptx");
 }
 
+void mt_shim_delete_dead(LLVMValueRef inst)
+{
+    RecursivelyDeleteTriviallyDeadInstructions(unwrap(inst));
+}
+
 LLVMBasicBlockRef mt_shim_split(LLVMValueRef before)
 {
     auto *I = unwrap<Instruction>(before);
@@ -381,7 +392,8 @@ void registerPasses(PassBuilder &PB)
         }
         MPM.addPass(CPass<mt_pass_host>());
     });
-    PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel) {
+    PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel L) {
+        mt_pass_options.level = L.getSpeedupLevel();
         MPM.addPass(CPass<mt_pass_device>());
         MPM.addPass(CPass<mt_pass_host_trace>());
     });
@@ -394,6 +406,8 @@ void registerPasses(PassBuilder &PB)
                 MPM.addPass(CPass<mt_pass_host_trace>());
             else if (Name == "memtrace-instrument")
                 MPM.addPass(CPass<mt_pass_instrument_only>());
+            else if (Name == "memtrace-hardware")
+                MPM.addPass(CPass<mt_pass_hardware_only>());
             else if (Name == "memtrace-steps")
                 MPM.addPass(CPass<mt_pass_steps>());
             else if (Name == "memtrace-lower")

@@ -35,6 +35,8 @@ void mt_shim_expand_constant_users(LLVMValueRef *globals, unsigned n);
 void mt_shim_drop_dead_users(LLVMValueRef global);
 /* How a call passes argument i: the byval type or NULL. */
 LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param);
+/* Alignment that a call says its argument has; 1: nothing said. */
+unsigned mt_shim_param_align(LLVMValueRef call, unsigned param);
 /* Copies all parameter, return and function attributes of one function to another (same leading parameters).
  */
 void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from);
@@ -64,6 +66,8 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
+/* Removes an instruction that nothing uses, and what then nothing uses. */
+void mt_shim_delete_dead(LLVMValueRef inst);
 /* Cuts the instruction's block in two before it; returns the second. The first ends in a branch to it. */
 LLVMBasicBlockRef mt_shim_split(LLVMValueRef before);
 /* The instruction that an invoke goes on with, and only it, when it returns. */
@@ -77,6 +81,9 @@ int mt_shim_asm_memory(LLVMValueRef asm_call);
  * memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
+/* Those of the target's passes before instruction selection that `wanted` says yes to, in the target's order, at
+ * an optimisation level of 0 to 3. -1: there is no such target. */
+int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const char *name));
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

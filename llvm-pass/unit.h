@@ -139,6 +139,14 @@ int mt_unit_architecture(LLVMValueRef function);
 /* unsynchronised.c: errors for calls of warp functions that the GPU no longer has; the calls go. */
 void mt_refuse_unsynchronised(LLVMModuleRef module);
 
+/* hardware.c, before instrumentation: memory accesses become those that the hardware will make. 0 or -1. */
+int mt_settle_accesses(LLVMModuleRef module);
+/* hardware_narrow.c, then: loads of which only a part is used become loads of that part. */
+void mt_unit_narrow_loads(struct mt_unit *u);
+/* hardware_split.c, at last: accesses that are several instructions become several. */
+void mt_unit_split_accesses(struct mt_unit *u);
+/* What a load says of itself besides type, alignment and volatile, for one that takes its place. */
+void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to);
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
 /* A new function: the old one's type with one more pointer, its attributes, linkage and body; all users still

@@ -1,0 +1,55 @@
+/* Memory accesses as the hardware will make them. NVPTX's back end still changes them behind the optimiser:
+ * it puts neighbours together to vectors, drops what is loaded twice, splits what has no instruction. Record
+ * calls would keep it from that, and would tell of accesses that never happen. So those of its passes that
+ * touch memory instructions run before the record calls are placed; when it runs them again nothing is left
+ * for them to do. */
+#include "unit.h"
+#include "pass.h"
+#include <string.h>
+
+/* Passes by the names that LLVM 19 gives them, in any order; the target says which of them run at a level. */
+static int hardware_wants(const char *pass)
+{
+    static const char *const names[] = {
+        "Pre-ISel Intrinsic Lowering",
+        "Lower pointer arguments of CUDA kernels",
+        "SROA",
+        "convert address space of alloca'ed memory to local",
+        "Infer address spaces",
+        "NVPTX lower atomics of local memory",
+        "Split GEPs to a variadic base and a constant offset for better CSE",
+        "Speculatively execute instructions",
+        "Straight line strength reduction",
+        "Early CSE",
+        "Global Value Numbering",
+        "Nary reassociation",
+        "Expand Atomic instructions",
+        "Merge contiguous icmps into a memcmp",
+        "Expand memcmp() to load/stores",
+        "Remove unreachable blocks from the CFG",
+        "Expand vector predication intrinsics",
+        "Scalarize Masked Memory Intrinsics",
+        "GPU Load and Store Vectorizer",
+        "Lower aggregate copies/intrinsics into loops",
+    };
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(pass, names[i]))
+            return 1;
+    return 0;
+}
+
+int mt_settle_accesses(LLVMModuleRef module)
+{
+    return mt_shim_backend_passes(module, mt_pass_options.level, hardware_wants);
+}
+
+int mt_pass_hardware_only(LLVMModuleRef module)
+{
+    struct mt_unit u;
+    mt_settle_accesses(module);
+    mt_unit_init(&u, module);
+    mt_unit_narrow_loads(&u);
+    mt_unit_split_accesses(&u);
+    mt_unit_free(&u);
+    return 1;
+}
