@@ -51,9 +51,7 @@ static int touch_set(struct mt_asm_touch *t, enum mt_access_type op, const struc
 /* ld, st, atom, red: one value or vector at one address. */
 static int touch_value(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
 {
-    enum mt_access_type op = *st->parts[0] == 'l'   ? MT_LOAD
-                             : *st->parts[0] == 's' ? MT_STORE
-                                                    : MT_ATOMIC;
+    enum mt_access_type op = *st->parts[0] == 'l' ? MT_LOAD : *st->parts[0] == 's' ? MT_STORE : MT_ATOMIC;
     if (touch_is_elsewhere(st))
         return 0;
     int found = touch_set(t, op, touch_memory(st, 0), touch_bytes(st), !mt_asm_has(st, "global"));
@@ -111,7 +109,7 @@ static int touch_opaque(const struct mt_asm *a, const struct mt_asm_statement *s
 struct touch_family {
     const char *op, *word;     /* first word of the opcode, and another that it has, or NULL: any */
     enum mt_asm_effect effect; /* on memory of any space */
-    touch_function *record;    /* NULL: touches no global memory, or is not recorded, for the reason above it */
+    touch_function *record; /* NULL: touches no global memory, or is not recorded, for the reason above it */
 };
 
 #define NOTHING MT_ASM_NOTHING

@@ -37,12 +37,10 @@ static LLVMValueRef effects_add(LLVMValueRef old, enum mt_asm_effect effect)
     char *more = malloc(length + sizeof ",~{memory}");
     if (!more)
         return old;
-    int n = sprintf(more, "%.*s%s", (int)length, constraints,
-                    effect == MT_ASM_ACTS ? "" : ",~{memory}");
-    LLVMValueRef new =
-        LLVMGetInlineAsm(LLVMGetInlineAsmFunctionType(old), text, text_length, more, (size_t)n,
-                         effect == MT_ASM_ACTS, LLVMGetInlineAsmNeedsAlignedStack(old),
-                         LLVMGetInlineAsmDialect(old), LLVMGetInlineAsmCanUnwind(old));
+    int n = sprintf(more, "%.*s%s", (int)length, constraints, effect == MT_ASM_ACTS ? "" : ",~{memory}");
+    LLVMValueRef new = LLVMGetInlineAsm(LLVMGetInlineAsmFunctionType(old), text, text_length, more, (size_t)n,
+                                        effect == MT_ASM_ACTS, LLVMGetInlineAsmNeedsAlignedStack(old),
+                                        LLVMGetInlineAsmDialect(old), LLVMGetInlineAsmCanUnwind(old));
     free(more);
     return new;
 }
@@ -54,8 +52,7 @@ int mt_show_asm_effects(LLVMModuleRef module)
         unsigned n;
         LLVMValueRef *list = mt_instructions(f, &n);
         for (unsigned i = 0; list && i < n; i++) {
-            enum mt_asm_effect effect =
-                effects_are_hidden(list[i]) ? effects_of(list[i]) : MT_ASM_NOTHING;
+            enum mt_asm_effect effect = effects_are_hidden(list[i]) ? effects_of(list[i]) : MT_ASM_NOTHING;
             if (effect == MT_ASM_NOTHING)
                 continue;
             LLVMSetOperand(list[i], (unsigned)LLVMGetNumOperands(list[i]) - 1,
