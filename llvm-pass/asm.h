@@ -128,6 +128,16 @@ struct mt_asm_ahead {
  * mt_asm_lower; the call stays. */
 int mt_asm_ahead(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_ahead *ahead);
 
+/* ---- what LLVM has to know ---------------------------------------------------------------------- */
+
+/* What a body does to memory of any space, at most. */
+enum mt_asm_effect {
+    MT_ASM_NOTHING, /* or reads what does not change while a kernel runs */
+    MT_ASM_READS,
+    MT_ASM_ACTS, /* writes, synchronises, reads what others are writing, or is not understood */
+};
+enum mt_asm_effect mt_asm_effect_of(const struct mt_asm *a);
+
 /* ---- lowering for the CPU image ----------------------------------------------------------------- */
 
 /* Builtins by name (docs/internals.md). Conventions for instructions that the lowering does not do itself:

@@ -21,7 +21,7 @@ struct mt_asm_ties {
 };
 int mt_asm_ties_read(LLVMValueRef call, struct mt_asm_ties *t, struct mt_asm_error *error);
 
-/* ---- what a statement does to memory (asm_access.c) ---------------------------------------------- */
+/* ---- what a statement does to memory (asm_touch.c) ----------------------------------------------- */
 
 /* Of one thread, as operands of the statement. */
 struct mt_asm_touch {
@@ -32,8 +32,9 @@ struct mt_asm_touch {
     const struct mt_asm_operand *ignore; /* predicate: when it is set nothing is touched; or NULL */
     int generic;                         /* may be global; 0: is */
 };
-/* 1, 0: nothing global; -1: may touch global memory in a way that is not understood. */
+/* 1, 0: nothing global, or nothing to record; -1: may touch global memory in a way that is not understood. */
 int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
+/* asm_access.c */
 int mt_asm_has_branches(const struct mt_asm *a);
 
 /* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2 and bf16x2. */

@@ -135,13 +135,20 @@ static int st_bulk(struct mt_asm_body *l)
     return 0;
 }
 
+/* st.async and red.async within a cluster, counted by an mbarrier; those to global memory are done at once.
+ */
+static int is_counted(const struct mt_asm_statement *s)
+{
+    return mt_asm_has(s, "mbarrier::complete_tx::bytes");
+}
+
 static int lower_st(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     unsigned n = lanes_of(l->s);
     if (mt_asm_has(l->s, "bulk"))
         return st_bulk(l);
-    if (mt_asm_has(l->s, "async"))
+    if (is_counted(l->s))
         return mt_asm_fallback(l);
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, 2, 3))
         return -1;
@@ -313,7 +320,7 @@ static int lower_atom(struct mt_asm_body *l)
     int returns = !strcmp(l->s->parts[0], "atom"), cas = mt_asm_has(l->s, "cas");
     unsigned n = lanes_of(l->s), bits, at = (unsigned)returns;
     LLVMValueRef old[8];
-    if (mt_asm_has(l->s, "async"))
+    if (is_counted(l->s))
         return mt_asm_fallback(l);
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, at + 2 + (unsigned)cas, at + 3 + (unsigned)cas))
         return -1;

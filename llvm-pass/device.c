@@ -148,6 +148,7 @@ int mt_pass_device(LLVMModuleRef module)
         return 0;
     forget_kernels_of_others(module);
     mt_refuse_unsynchronised(module);
+    mt_drop_unused_asm(module);
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
     mt_settle_accesses(work);

@@ -191,7 +191,9 @@ static void keep_as_metadata(void *module, LLVMValueRef function, const char *te
 
 int mt_pass_early(LLVMModuleRef module)
 {
-    int device = mt_shim_is_nvptx(module), changed = device && mt_keep_rounding(module);
+    int device = mt_shim_is_nvptx(module), changed = 0;
+    if (device)
+        changed = mt_keep_rounding(module) | mt_show_asm_effects(module);
     if ((!device && !mt_pass_options.host) || !take_annotations(module, keep_as_metadata, module))
         return changed;
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))

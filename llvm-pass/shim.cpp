@@ -185,6 +185,17 @@ void mt_shim_make_impure(LLVMValueRef value)
         strip(*C);
 }
 
+void mt_shim_only_reads(LLVMValueRef call)
+{
+    unwrap<CallBase>(call)->setMemoryEffects(MemoryEffects::readOnly());
+}
+
+int mt_shim_asm_only_reads(LLVMValueRef asm_call)
+{
+    auto *C = unwrap<CallBase>(asm_call);
+    return !cast<InlineAsm>(C->getCalledOperand())->hasSideEffects() && C->onlyReadsMemory();
+}
+
 void mt_shim_detach_function(LLVMValueRef function)
 {
     Function *F = unwrap<Function>(function);

@@ -43,6 +43,11 @@ void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from);
 /* Removes attributes and operand bundles that say "touches no memory", "does not synchronise", "may be
  * moved". */
 void mt_shim_make_impure(LLVMValueRef function_or_call);
+/* The call reads memory, which changes none and is not missed when its result is not used. */
+void mt_shim_only_reads(LLVMValueRef call);
+/* Does a call of inline asm have no side effect and, for all that LLVM was told, only read memory, if that?
+ */
+int mt_shim_asm_only_reads(LLVMValueRef asm_call);
 /* Removes a comdat. */
 void mt_shim_drop_comdat(LLVMValueRef global);
 /* Out of its module, for ever: its memory is not given back. */

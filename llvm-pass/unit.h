@@ -174,6 +174,10 @@ int mt_unit_link_gpu(struct mt_unit *u);
 
 /* rounding.c, before optimisation. 1 when something changed. */
 int mt_keep_rounding(LLVMModuleRef module);
+/* effects.c, before optimisation: LLVM learns what inline asm does to memory. 1 if anything changed. */
+int mt_show_asm_effects(LLVMModuleRef module);
+/* After it: what the back end would leave out has no record either. */
+void mt_drop_unused_asm(LLVMModuleRef module);
 
 /* util.c */
 int mt_starts(const char *text, const char *prefix);

@@ -14,7 +14,7 @@ static inline int mt_capturing(const struct mt_stream *s)
 
 enum mt_call {
     MT_CALL_ASYNC,  /* puts something into the stream */
-    MT_CALL_SYNC,   /* waits for the stream, or asks whether it is done */
+    MT_CALL_SYNC,   /* waits for the stream, asks whether it is done, or launches a graph in it */
     MT_CALL_DEVICE, /* waits for all streams; the stream is NULL */
     MT_CALL_UNSAFE, /* allocations and the like; the stream is NULL */
 };
@@ -23,9 +23,6 @@ enum mt_call {
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call);
 /* The operation becomes a node behind what was put into the stream before. */
 cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op);
-/* The same with a copy of a graph. */
-struct CUgraph_st;
-cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g);
 /* cudaMallocAsync and cudaFreeAsync: the memory at `p` is the graph's; only what the graph allocated can be
  * freed in it. */
 cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes);

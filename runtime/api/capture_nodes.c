@@ -44,43 +44,21 @@ cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op)
     return mt_fail(e);
 }
 
-/* A node that has one of these and no operation. */
-static cudaError_t append_with(struct mt_stream *s, enum cudaGraphNodeType type, struct CUgraph_st *child,
-                               struct mt_graph_memory *memory)
-{
-    struct CUgraphNode_st *n = NULL;
-    pthread_mutex_lock(&mt_capture_lock);
-    if (s->capture && !s->capture->invalid)
-        n = append(s, type, NULL);
-    if (n) {
-        n->child = child;
-        n->memory = memory;
-    }
-    pthread_mutex_unlock(&mt_capture_lock);
-    return n ? cudaSuccess : cudaErrorStreamCaptureInvalidated;
-}
-
-cudaError_t mt_capture_child(struct mt_stream *s, const struct CUgraph_st *g)
-{
-    struct CUgraph_st *clone = mt_graph_clone(g);
-    if (!clone)
-        return mt_fail(cudaErrorMemoryAllocation);
-    clone->owned = 1;
-    cudaError_t e = append_with(s, cudaGraphNodeTypeGraph, clone, NULL);
-    if (e)
-        mt_graph_free(clone);
-    return mt_fail(e);
-}
-
 cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
 {
     struct mt_graph_memory *m = mt_graph_memory_new(p, bytes);
     if (!m)
         return mt_fail(cudaErrorMemoryAllocation);
-    cudaError_t e = append_with(s, cudaGraphNodeTypeMemAlloc, NULL, m);
-    if (e)
+    struct CUgraphNode_st *n = NULL;
+    pthread_mutex_lock(&mt_capture_lock);
+    if (s->capture && !s->capture->invalid)
+        n = append(s, cudaGraphNodeTypeMemAlloc, NULL);
+    if (n)
+        n->memory = m;
+    pthread_mutex_unlock(&mt_capture_lock);
+    if (!n)
         mt_graph_memory_release(m);
-    return mt_fail(e);
+    return mt_fail(n ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
 }
 
 cudaError_t mt_capture_free(struct mt_stream *s, void *p)

@@ -104,10 +104,8 @@ cudaError_t IMPL(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
     struct mt_stream *s = mt_stream_get(stream);
     if (!x || !s)
         return mt_fail(x ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
-    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
-    if (e)
-        return e;
-    return mt_capturing(s) ? mt_capture_child(s, x->graph) : run(x, s);
+    cudaError_t e = mt_capture_check(s, MT_CALL_SYNC); /* CUDA captures no launches of graphs */
+    return e ? e : run(x, s);
 }
 
 cudaError_t IMPL(cudaGraphUpload)(cudaGraphExec_t exec, cudaStream_t stream)

@@ -81,6 +81,7 @@ static void atomics(void **state)
     NONE(
         "red.async.relaxed.cluster.global.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [$0],$1,[$0];",
         "r,r", "", "rr");
+    ONE("red.async.release.gpu.global.add.u64 [$0], $1;", "l,l", "", "pl", MT_ATOMIC, 0, 0, 8, -1, 0);
     NONE("redux.sync.add.s32 $0, $1, $2;", "=r,r,r", "r", "rr");
 }
 
@@ -159,6 +160,8 @@ static void unknown(void **state)
     UNKNOWN("sust.b.1d.b32.trap [$0, {$1}], {$2};", "l,r,r", "", "lrr");
     UNKNOWN("multimem.ld_reduce.relaxed.sys.global.add.u32 $0, [$1];", "=r,l", "r", "l");
     UNKNOWN("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {$0}, [$1], 16;", "=r,l", "r", "p");
+    UNKNOWN("frobnicate.global.u32 $0, [$1];", "=r,l", "r", "p");
+    NONE("frobnicate.u32 $0, $1;", "=r,r", "r", "r");
     UNKNOWN("ld.global.u32 $0, $1", "=r,l", "r", "p");
     UNKNOWN("ld.global.u32 $0, [$1", "=r,l", "r", "p");
     UNKNOWN("ld.global.frob $0, [$1];", "=r,l", "r", "p");

@@ -189,6 +189,8 @@ static void atomics(void **state)
          "=&r,l,r", "lr", 7, 1, 5);
     ATOM(5, "{ .reg .pred p; setp.gt.u32 p, $2, 100; mov.u32 $0, 1; @!p red.add.u32 [$1], $2; }", "=&r,l,r",
          "lr", 7, 1, 12);
+    ATOM(5, "mov.u32 $0, 1; red.async.release.gpu.global.add.u32 [$1], $2;", "=&r,l,r", "lr", 7, 1, 12);
+    ATOM(5, "mov.u32 $0, 1; st.async.release.gpu.global.b32 [$1], $2;", "=&r,l,r", "lr", 7, 1, 7);
     float f[4] = {1, 2, 3, 4};
     for (int opt = 0; opt < 2; opt++) {
         uint64_t in_[16] = {(uintptr_t)f, float_bits(0.5f)};

@@ -117,12 +117,24 @@ MAP2(u32, u32, u32, a / (b | 1), a / (b | 1))
 MAP2(int, int, int, a % (b & 0x7fffffff | 1), a % (b & 0x7fffffff | 1))
 MAP2_NAMED("a / (b | 1) of u64", u64, u64, u64, a / (b | 1), a / (b | 1))
 MAP2(s64, s64, s64, a % (b & 0x7fffffffffffffff | 1), a % (b & 0x7fffffffffffffff | 1))
-// A division by zero does not stop a GPU; what it gives is not looked at.
-MAP2_NAMED("a / b, also by 0", int, int, int, b == -1 ? 1 : a / b | (b == 0 ? -1 : 0),
+// A division by zero does not stop a GPU; what it gives is not looked at. The compiler must not know that it
+// is one, or it takes b for no zero anywhere.
+static __device__ int unknown(int x)
+{
+    asm volatile("" : "+r"(x));
+    return x;
+}
+static __device__ u64 unknown(u64 x)
+{
+    asm volatile("" : "+l"(x));
+    return x;
+}
+MAP2_NAMED("a / b, also by 0", int, int, int, b == -1 ? 1 : unknown(a / unknown(b)) | (b == 0 ? -1 : 0),
            b == -1 ? 1
            : b     ? a / b
                    : -1)
-MAP2_NAMED("a % b, also by 0", u64, u64, u64, a % b | (b == 0 ? ~0ull : 0), b ? a % b : ~0ull)
+MAP2_NAMED("a % b, also by 0", u64, u64, u64, unknown(a % unknown(b)) | (b == 0 ? ~0ull : 0),
+           b ? a % b : ~0ull)
 MAP2(int, int, u32, a >> (b & 31), (int)floor((double)a / (double)(1ll << (b & 31))))
 
 // ---- reading bits as another type ----

@@ -246,6 +246,33 @@ ROW("atom.global.cas", "b32 and b64; half of the comparisons fail")
     r.atomics(32, 8);
     r.stores(32, 4);
 }
+// Without `volatile` and without a "memory" clobber: what clang takes for a function of its operands.
+static __global__ void not_volatile(u32 *p, u32 *q, int *out)
+{
+    u32 old;
+    asm("atom.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(threadIdx.x));
+    asm("{ st.global.u32 [%1], %2; mov.u32 %0, 1; }" : "=r"(old) : "l"(q + threadIdx.x), "r"(threadIdx.x));
+    if (threadIdx.x == 0) {
+        u32 before, after;
+        asm("ld.global.u32 %0, [%1];" : "=r"(before) : "l"(out + 2));
+        out[2] = before + 5;
+        asm("ld.global.u32 %0, [%1];" : "=r"(after) : "l"(out + 2));
+        out[0] = before;
+        out[1] = after;
+    }
+}
+ROW("asm without volatile", "an atomic and a store without a used result, loads around a store")
+{
+    conf::buffer<u32> p(r, 1, [](long) { return 5; }), q(r, 32);
+    conf::buffer<int> out(r, 3, [](long) { return 7; });
+    not_volatile<<<1, 32>>>(p, q, out);
+    p.is([](long) { return 501; });
+    q.is([](long i) { return i; });
+    out.is([](long i) { return i ? 12 : 7; });
+    r.atomics(32, 4);
+    r.stores(32 + 3, 4);
+    r.loads(2, 4);
+}
 static __global__ void hints(int *p)
 {
     asm volatile("discard.global.L2 [%0], 128;" ::"l"(p) : "memory");

@@ -143,11 +143,10 @@ def together(world):
     result = world.run_ok([app(world, "channel_launches"), "together"])
     same("output", result.out, "passed\n")
     cases_channel.whole(result)
-    place = cases_channel.relative(result.companion())
     launches = result.trace()
     same("launches", len(launches), 3)
     for launch in launches:
-        same("records", cases_channel.in_arrays(launch, place, (0, 1)), {(0, "store", 4): 192, (0, "load", 4): 192, (1, "store", 4): 192})
+        same("records", cases_channel.in_arrays(launch, result.companion(), (0, 1)), {(0, "store", 4): 192, (0, "load", 4): 192, (1, "store", 4): 192})
 
 
 ADD = {(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(3)}

@@ -89,13 +89,22 @@ int main()
     cudaGraphExecUpdateResultInfo info;
     CHECK(cudaGraphExecUpdate(exec, g2, &info));
     CHECK(cudaGraphLaunch(exec, s[0]));
-    // a graph launched into a capture, which becomes a child of another
+    // CUDA captures no launch of a graph: it is refused, and what was captured before it is worth nothing
     cudaGraph_t outer;
     cudaGraphExec_t both;
     CHECK(cudaStreamBeginCapture(s[1], cudaStreamCaptureModeGlobal));
+    fill<<<1, 32, 0, s[1]>>>(b, 8);
+    printf("%s\n", cudaGetErrorName(cudaGraphLaunch(exec, s[1])));
+    cudaStreamEndCapture(s[1], &outer);
+    cudaGetLastError();
+    // what was captured and another graph, one behind the other
+    cudaGraphNode_t before, behind;
+    size_t one = 1;
+    CHECK(cudaStreamBeginCapture(s[1], cudaStreamCaptureModeGlobal));
     fill<<<1, 32, 0, s[1]>>>(b, 9);
-    CHECK(cudaGraphLaunch(exec, s[1]));
     CHECK(cudaStreamEndCapture(s[1], &outer));
+    CHECK(cudaGraphGetNodes(outer, &before, &one));
+    CHECK(cudaGraphAddChildGraphNode(&behind, outer, &before, 1, g2));
     CHECK(cudaGraphInstantiate(&both, outer, 0));
     CHECK(cudaGraphLaunch(both, s[1]));
     CHECK(cudaGraphLaunch(both, s[1]));
