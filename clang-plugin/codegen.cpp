@@ -94,6 +94,7 @@ void mt::prepare_codegen(clang::CompilerInstance &compiler)
     run_passes_here(options);
     mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice || mt_pass_options.host);
     mt_pass_options.rdc = lang.GPURelocatableDeviceCode;
+    mt_pass_options.contract_all = lang.getDefaultFPContractMode() == clang::LangOptions::FPM_Fast;
     if (lang.CUDA)
         check_overlay(compiler);
 }

@@ -32,6 +32,7 @@ LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone)
     LLVMMemoryBufferRef object = NULL;
     char *message = NULL;
     LLVMTargetMachineRef machine = mt_set_cpu_target(u, clone);
+    mt_forbid_contraction(clone);
     if (!machine || mt_unit_lower(u, clone))
         goto out;
     mt_shim_set_pic(clone);

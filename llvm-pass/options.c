@@ -131,6 +131,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_lockstep(value, why);
     if (IS("verbose"))
         return set_switch(&o->verbose, value, why);
+    if (IS("contract-all"))
+        return set_switch(&o->contract_all, value, why);
     if (IS("rdc"))
         return set_switch(&o->rdc, value, why);
     if (IS("count"))

@@ -141,6 +141,10 @@ void mt_refuse_unsynchronised(LLVMModuleRef module);
 
 /* hardware.c, before instrumentation: memory accesses become those that the hardware will make. 0 or -1. */
 int mt_settle_accesses(LLVMModuleRef module);
+/* hardware_fma.c, then: sums of products become llvm.fma where they would be on the GPU; and, for what is
+ * compiled for another target: nothing else may. */
+void mt_unit_fuse(struct mt_unit *u);
+void mt_forbid_contraction(LLVMModuleRef module);
 /* hardware_narrow.c, then: loads of which only a part is used become loads of that part. */
 void mt_unit_narrow_loads(struct mt_unit *u);
 /* hardware_split.c, at last: accesses that are several instructions become several. */
