@@ -2,6 +2,7 @@
  * each interface of Clang that has changed before or may change. Port to another version here. */
 #ifndef MT_PLUGIN_COMPAT_H
 #define MT_PLUGIN_COMPAT_H
+#include "llvm/Support/CommandLine.h"
 #include "clang/AST/ASTConsumer.h"
 #include "clang/AST/ASTContext.h"
 #include "clang/AST/Attr.h"
@@ -62,6 +63,16 @@ inline bool is_our_language(const clang::LangOptions &lang)
            !lang.ObjC;
 }
 
+/* Debug information for profiling makes LLVM's pipeline believe in a profile: its inliner then puts decisions
+ * off, and the program would be another one than without us. */
+inline void forget_profile()
+{
+    auto &known = llvm::cl::getRegisteredOptions();
+    auto found = known.find("enable-npm-pgo-inline-deferral");
+    if (found != known.end() && !found->second->getNumOccurrences())
+        found->second->addOccurrence(1, found->first(), "false");
+}
+
 /* Line tables for ourselves. Clang 19's code generator refers to these options and reads them when it is
  * initialised, which is after plugins have been made. "Location tracking" gives every instruction its place
  * and leaves nothing in the output; linkage names, which the pass needs to know the function that inlined
@@ -75,8 +86,10 @@ inline bool enable_line_tables(clang::CodeGenOptions &options, bool traced)
     bool ours = kind == dbg::NoDebugInfo;
     if (ours)
         options.setDebugInfo(dbg::LocTrackingOnly);
-    if (ours || (traced && kind <= dbg::DebugLineTablesOnly))
+    if (!options.DebugInfoForProfiling && (ours || (traced && kind <= dbg::DebugLineTablesOnly))) {
         options.DebugInfoForProfiling = 1;
+        forget_profile();
+    }
     if (ours)
         options.DebugColumnInfo = 1;
     return ours;

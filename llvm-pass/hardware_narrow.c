@@ -68,7 +68,7 @@ static int narrow_use(const struct narrow *n, LLVMValueRef user, struct narrow_p
         p->shift < n->bits) {
         LLVMValueRef next = narrow_only_user(user);
         p->bits = n->bits - p->shift;
-        if (narrow_opcode(next, LLVMTrunc) && narrow_width(next) < p->bits) {
+        if (narrow_opcode(next, LLVMTrunc) && narrow_width(next) <= p->bits) {
             p->bits = narrow_width(next);
             p->result = next;
         }

@@ -76,7 +76,9 @@ def instructions(body):
             arguments[int(stored.group(1))] = stored.group(2)
         if re.match(r"(add|mov|or|cvta|selp)\b", operation):
             registers = [r for r in re.findall(r"%\w+", operands) if not r.startswith("%p")]
-            if set(registers[1:]) & stack or re.match(r"cvta\.(shared|const|local)\b", operation):
+            sources = set(registers[1:])
+            local = sources and (sources <= stack if operation.startswith("selp") else sources & stack)
+            if local or re.match(r"cvta\.(shared|const|local)\b", operation):
                 stack.add(registers[0])
         name = re.fullmatch(r"[A-Za-z_$][\w$]*,", operation)
         called = name and re.fullmatch(re.escape(OURS) + r"access_(global|generic)(_n)?", name.group(0)[:-1])
