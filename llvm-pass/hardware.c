@@ -47,6 +47,26 @@ int mt_settle_accesses(LLVMModuleRef module)
     return mt_shim_backend_passes(module, mt_pass_options.level, hardware_wants);
 }
 
+static void hardware_mark(struct mt_unit *u, LLVMValueRef load, int in_kernel)
+{
+    unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(load, 0)));
+    if (as != 1 || LLVMGetVolatile(load) || LLVMGetOrdering(load) != LLVMAtomicOrderingNotAtomic ||
+        !mt_shim_reads_constants(load, in_kernel))
+        return;
+    LLVMMetadataRef none = LLVMMDNodeInContext2(u->context, NULL, 0);
+    LLVMSetMetadata(load, LLVMGetMDKindIDInContext(u->context, "invariant.load", 14),
+                    LLVMMetadataAsValue(u->context, none));
+}
+
+void mt_unit_mark_constant_loads(struct mt_unit *u)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                if (LLVMIsALoadInst(i))
+                    hardware_mark(u, i, mt_unit_kernel(u, f) != NULL);
+}
+
 int mt_pass_hardware_only(LLVMModuleRef module)
 {
     struct mt_unit u;

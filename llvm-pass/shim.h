@@ -71,6 +71,8 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
+/* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection looks? */
+int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
 /* Removes an instruction that nothing uses, and what then nothing uses. */
 void mt_shim_delete_dead(LLVMValueRef inst);
 /* Cuts the instruction's block in two before it; returns the second. The first ends in a branch to it. */

@@ -2,6 +2,7 @@
 #include "shim.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -59,4 +60,16 @@ int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const 
     config->addISelPasses();
     sieve.passes.run(M);
     return 0;
+}
+
+int mt_shim_reads_constants(LLVMValueRef load, int in_kernel)
+{
+    SmallVector<const Value *, 8> objects;
+    getUnderlyingObjects(unwrap<LoadInst>(load)->getPointerOperand(), objects);
+    return all_of(objects, [&](const Value *V) {
+        if (auto *A = dyn_cast<Argument>(V))
+            return in_kernel && A->onlyReadsMemory() && A->hasNoAliasAttr();
+        auto *G = dyn_cast<GlobalVariable>(V);
+        return G && G->isConstant();
+    });
 }
