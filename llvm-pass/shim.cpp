@@ -22,6 +22,7 @@
 #include "llvm/Linker/Linker.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -347,6 +348,15 @@ unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned
     for (unsigned i = 0; i < n; i++)
         innermost[i] = number.lookup(info.getLoopFor(unwrap<Instruction>(list[i])->getParent()));
     return loops.size();
+}
+
+int mt_shim_option(const char *name, int otherwise)
+{
+    auto &options = cl::getRegisteredOptions();
+    auto found = options.find(name);
+    if (found == options.end() || !found->second->getNumOccurrences())
+        return otherwise;
+    return static_cast<cl::opt<int> *>(found->second)->getValue();
 }
 
 const char *mt_shim_self(void)

@@ -77,6 +77,8 @@ int mt_shim_asm_memory(LLVMValueRef asm_call);
  * memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
+/* The value of one of LLVM's own numeric options (-mllvm), or `otherwise` when the command line does not give it. */
+int mt_shim_option(const char *name, int otherwise);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

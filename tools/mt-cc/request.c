@@ -153,6 +153,15 @@ void request_arch(struct request *r, const char *name)
     words_add(&r->archs, arch);
 }
 
+void request_print_archs(const struct request *r, const char *prefix)
+{
+    for (size_t i = 0; i < sizeof known_archs / sizeof *known_archs; i++) {
+        if (known_archs[i] >= lowest_arch(r->toolkit)) {
+            printf("%s%d\n", prefix, known_archs[i]);
+        }
+    }
+}
+
 /* ---- files
  * -------------------------------------------------------------------------------------------------- */
 
@@ -301,6 +310,12 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
         request_note(r, "%s dropped: mt-cc adds it", argv[i]);
         return 1;
     }
+    if (!two && (r->forward & FORWARD_LINKER) && !nvcc_knows(argv[i])) {
+        words_add(&r->forwarded, argv[i]);
+        if (!(r->forward & FORWARD_COMPILER)) {
+            return 1;
+        }
+    }
     words_add(&r->user, argv[i]);
     if (two) {
         words_add(&r->user, argv[i + 1]);
@@ -308,9 +323,65 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
     return 1 + two;
 }
 
+/* -forward-unknown-…: they hold for options in front of them, too. */
+static int request_forwards(int argc, char **argv)
+{
+    static const char *const names[] = {"-forward-unknown-to-host-compiler", "-forward-unknown-to-host-linker",
+                                        "-forward-unknown-opts"};
+    int forward = 0;
+    for (int i = 1; i < argc; i++) {
+        for (int n = 0; n < 3; n++) {
+            if (strcmp(argv[i] + (strncmp(argv[i], "--", 2) == 0), names[n]) == 0) {
+                forward |= n + 1; /* FORWARD_COMPILER, FORWARD_LINKER, both */
+            }
+        }
+    }
+    return forward;
+}
+
+static int request_has(const struct request *r, const char *word)
+{
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (strcmp(r->user.word[i], word) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* What depends on the whole command line. */
+static void request_finish(struct request *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->user.count; i++) {
+        char *word = r->user.word[i];
+        if (!(r->dopt && strcmp(word, "--cuda-noopt-device-debug") == 0)) {
+            r->user.word[kept++] = word;
+        }
+        r->links &= !IS_ONE_OF(word, no_link);
+        r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
+        r->no_device_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
+    }
+    r->user.count = kept;
+    r->relocatable = request_has(r, "-r");
+    r->depends = request_has(r, "-M") || request_has(r, "-MM");
+    /* As nvcc does: one file, what the device side of the first architecture sees. */
+    if (r->cuda && request_has(r, "-E") && !request_has(r, "--cuda-host-only") &&
+        !request_has(r, "--cuda-device-only")) {
+        words_add(&r->user, "--cuda-device-only");
+        r->archs.count = r->archs.count > 1 ? 1 : r->archs.count;
+        request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only is the other");
+    }
+    for (size_t i = 0; r->links && i < r->forwarded.count; i++) {
+        words_add(&r->user, "-Xlinker");
+        words_take(&r->user, r->forwarded.word[i]);
+    }
+}
+
 int request_read(struct request *r, int argc, char **argv)
 {
     r->links = 1;
+    r->forward = request_forwards(argc, argv);
     for (int i = 1; i < argc; i++) {
         int used = own_option(r, argv[i]);
         if (used == 0) {
@@ -335,11 +406,6 @@ int request_read(struct request *r, int argc, char **argv)
         }
         i += used - 1;
     }
-    for (size_t i = 0; i < r->user.count; i++) {
-        const char *word = r->user.word[i];
-        r->links &= !IS_ONE_OF(word, no_link);
-        r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
-        r->own_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
-    }
+    request_finish(r);
     return 0;
 }
