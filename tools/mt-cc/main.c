@@ -129,7 +129,7 @@ static void add_compile_flags(struct words *line, const struct request *r, const
         if (r->archs.count == 0) {
             words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
         }
-        for (size_t i = 0; i < r->archs.count; i++) {
+        for (size_t i = 0; i < (r->first_arch && r->archs.count > 1 ? 1 : r->archs.count); i++) {
             words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
         }
         math_words(&r->math, line);

@@ -71,6 +71,7 @@ struct request {
     int rdc;              /* relocatable device code: -fgpu-rdc */
     int dlink;            /* -dlink: only the device link, into an object */
     int no_device_link;   /* not by us: --no-device-link, or clang's own (--offload-link) */
+    int first_arch;       /* only the first architecture's code */
     int relocatable;      /* -r: the link makes an object */
     int depends;          /* -M or -MM: only the rules of a make file */
     int forward;          /* FORWARD_…: where options go that nvcc does not know */

@@ -337,6 +337,8 @@ static void nvcc_note(struct request *r, const struct rule *rule, const char *ar
         request_note(r, "%s became %s", arg, made);
     } else if (rule->action == DROP || rule->action == DROP_VALUE) {
         request_note(r, "%s dropped: %s", arg, rule->to ? rule->to : "not needed here");
+    } else if (!*made && rule->action != WERROR) {
+        request_note(r, "%s: mt-cc's to do", arg);
     }
 }
 

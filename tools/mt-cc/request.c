@@ -250,7 +250,7 @@ static void add_file(struct request *r, const char *file)
 /* Options that are mt-cc's own; 1 if argv[i] was one, 0, or -1 after a message. */
 static int own_option(struct request *r, const char *arg)
 {
-    if (strcmp(arg, "--show") == 0 || strcmp(arg, "-dryrun") == 0 || strcmp(arg, "--dryrun") == 0) {
+    if (strcmp(arg, "--show") == 0) {
         r->show = 1;
         return 1;
     }
@@ -369,7 +369,7 @@ static void request_finish(struct request *r)
     if (r->cuda && request_has(r, "-E") && !request_has(r, "--cuda-host-only") &&
         !request_has(r, "--cuda-device-only")) {
         words_add(&r->user, "--cuda-device-only");
-        r->archs.count = r->archs.count > 1 ? 1 : r->archs.count;
+        r->first_arch = 1;
         request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only is the other");
     }
     for (size_t i = 0; r->links && i < r->forwarded.count; i++) {

@@ -16,10 +16,10 @@
 #endif
 /* What its options define. Lambdas are what C++ says here, none is of nvcc's kinds. */
 #ifdef MT_CUDA_RELAXED_CONSTEXPR
-#define __CUDACC_RELAXED_CONSTEXPR__
+#define __CUDACC_RELAXED_CONSTEXPR__ 1
 #endif
 #ifdef MT_CUDA_EXTENDED_LAMBDA
-#define __CUDACC_EXTENDED_LAMBDA__
+#define __CUDACC_EXTENDED_LAMBDA__ 1
 #endif
 #define __nv_is_extended_device_lambda_closure_type(type) false
 #define __nv_is_extended_host_device_lambda_closure_type(type) false
