@@ -105,6 +105,7 @@ extern const char *const mt_waiting_functions[];
 void mt_image_variables(
     struct mt_lowering *l); /* image.c: lists the program's variables before builtins come in */
 const char *mt_image_cpu(const struct mt_unit *u); /* lower.c: what the image is compiled for */
+void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function);
 /* emit.c */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
 int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);

@@ -243,6 +243,26 @@ class Programs(Case):
         self.assertFalse(os.path.exists(self.path("app2")))
         self.check_no_temporaries()
 
+    def test_processors(self):
+        """The CPU device's code is for the processor named, or for this one; what cannot be is said."""
+        self.write("k.cu", PROGRAM.replace("*out, int n)", "*out, int n, float *f = 0)")
+                   .replace("if (i < n) out", "if (f) f[i] = f[i] * 3.f + f[i + 1];\n    if (i < n) out"))
+        for name in ("native", "haswell", "x86-64-v3"):
+            self.mt_cc("-O2", f"--mt-cpu={name}", "k.cu", "-o", "app")
+            self.assertEqual(self.run_("./app", MEMTRACE_DEVICE="cpu").stdout, PROGRAM_SUM)
+            self.assertEqual(self.records(), PROGRAM_RECORDS)
+        self.mt_cc("--mt-cpu=skylake-avx512", "k.cu", "-o", "app")
+        self.assertIn(b"skylake-avx512 (x86-64-v4)", self.read("app"))  # what the runtime asks this processor for
+        self.mt_cc("--mt-cpu=znver3", "k.cu", "-o", "app")
+        self.assertIn(b"znver3 (x86-64-v3)", self.read("app"))
+        for name, word in (("pentium-of-tomorrow", "knows no such"), ("core2", "AVX2"), ("x86-64-v2", "AVX2")):
+            done = self.run_(mt_cc(), f"--mt-cpu={name}", "k.cu", "-o", "none", code=1)
+            self.assertEqual(done.stderr.count("error: "), 1)
+            self.assertIn(f"cpu={name}: ", done.stderr)
+            self.assertIn(word, done.stderr)
+            self.assertNotIn("recognized processor", done.stderr)
+        self.assertFalse(os.path.exists(self.path("none")))
+
     def test_driver_library(self):
         self.write("k.cu", PROGRAM)
         self.mt_cc("k.cu", "-lcuda", "-o", "app")
