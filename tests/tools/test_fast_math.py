@@ -58,7 +58,7 @@ def smaller(a, b):
     return min(a, b) if a != b else math.copysign(0.0, -1) if a == 0 and -1 in (math.copysign(1, a), math.copysign(1, b)) else a
 
 
-# Expression, its model, and whether numbers go through arithmetic: what only moves them flushes nothing.
+# Expression, its model, and whether numbers go through arithmetic: what only moves them flushes nothing (None: the model says).
 OPERATIONS = [
     ("a + b", lambda a, b: f32(a + b), True),
     ("a - b", lambda a, b: f32(a - b), True),
@@ -71,6 +71,7 @@ OPERATIONS = [
     ("floorf(a)", lambda a, b: floor(a), True),
     ("fminf(a, b)", smaller, True),
     ("a < b ? 1.f : 2.f", lambda a, b: 1.0 if a < b else 2.0, True),
+    ("a < b ? a : b", lambda a, b: a if flush(a) < flush(b) else b, None),
     ("a == b ? 1.f : 2.f", lambda a, b: 1.0 if a == b else 2.0, True),
     ("(float)((double)a * 0x1p149)", lambda a, b: f32(a * 2.0 ** 149), True),
     ("(float)((double)a * (double)b)", lambda a, b: f32(times(a, b)), True),
@@ -84,9 +85,11 @@ __global__ void k(const float *x, float *o, double *d, int n)
 {
     int i = blockIdx.x, j = threadIdx.x;
     float a = x[i], b = x[j], *p = o + (i * n + j) * %(count)d;
+%(barrier)s
 %(body)s
-    d[i * n + j] = (double)x[n] * 0x1p-1030; /* denormal for double: stays */
+%(doubles)s
 }
+__global__ void after(const float *x, double *d) { *d = (double)*x * 0x1p-1030; /* denormal for double: stays */ }
 int main()
 {
     static const unsigned bits[] = {%(bits)s};
@@ -98,6 +101,7 @@ int main()
     cudaMallocManaged(&d, 8 * n * n);
     memcpy(x, bits, sizeof bits);
     k<<<n, n>>>(x, o, d, n);
+    after<<<1, 1>>>(x + n, d);
     int failed = cudaDeviceSynchronize();
     for (int i = 0; i < n * n * %(count)d; i++) {
         unsigned u;
@@ -195,16 +199,19 @@ class FastMath(Case):
                     compared += 1
         self.assertGreater(compared, 150)
 
-    def table(self, *flags):
-        """{(expression, a, b): result} on the CPU device."""
-        body = "".join(f"    p[{i}] = {text};\n" for i, (text, _, _) in enumerate(OPERATIONS))
+    def table(self, *flags, doubles=True, barrier=False):
+        """[((expression, a, b), result)] of the CPU device. Kernels without double are run in another way than those with."""
+        operations = [text for text, _, _ in OPERATIONS if doubles or "double" not in text]
+        body = "".join(f"    p[{i}] = {text};\n" for i, text in enumerate(operations))
         bits = ", ".join(str(struct.unpack("I", struct.pack("f", x))[0]) for x in FLOATS + [1.0])
-        self.write("t.cu", TABLE % {"count": len(OPERATIONS), "body": body, "bits": bits, "n": len(FLOATS)})
+        self.write("t.cu", TABLE % {"count": len(operations), "body": body, "bits": bits, "n": len(FLOATS),
+                                 "barrier": "    __syncthreads();" if barrier else "",
+                                 "doubles": "    d[i * n + j] = (double)a * (double)b + 1;" if doubles else ""})
         self.mt_cc("-O2", *flags, "t.cu", "-o", "t")
         done = self.run_("./t", MEMTRACE_DEVICE="cpu")
         self.assertEqual(float.fromhex(done.stderr), 2.0 ** -1030)
         words = [struct.unpack("f", struct.pack("I", int(w, 16)))[0] for w in done.stdout.split()]
-        keys = [(text, a, b) for a in FLOATS for b in FLOATS for text, _, _ in OPERATIONS]
+        keys = [(text, a, b) for a in FLOATS for b in FLOATS for text in operations]
         self.assertEqual(len(words), len(keys))
         return list(zip(keys, words))
 
@@ -218,6 +225,8 @@ class FastMath(Case):
         models = {text: (model, arithmetic) for text, model, arithmetic in OPERATIONS}
         for (text, a, b), got in table:
             model, arithmetic = models[text]
+            if arithmetic is None and not flushes:
+                continue
             z = flush if flushes and arithmetic else lambda x: x
             x, y = (z(a), z(b)) if arithmetic else (a, b)
             if text.startswith("fmaf"):
@@ -242,6 +251,9 @@ class FastMath(Case):
     def test_flushed_results(self):
         self.check(self.table("-ftz=true"), True, None)
         self.check(self.table("-ftz=true", "-O0"), True, None)
+        self.check(self.table("-ftz=true", doubles=False), True, None)
+        self.check(self.table("-ftz=true", doubles=False, barrier=True), True, None)
+        self.check(self.table("-ftz=true", "-O0", doubles=False), True, None)
 
     def test_fast_results(self):
         """PTX's div.approx: a times the reciprocal of b, which is zero above 2^126."""
@@ -250,6 +262,7 @@ class FastMath(Case):
                 return flush(f32(times(a, math.copysign(0, b)))) if not math.isinf(a) else math.nan
             return flush(f32(divide(a, b)))
         self.check(self.table("-use_fast_math"), True, approximate)
+        self.check(self.table("-use_fast_math", doubles=False), True, approximate)
 
     def test_nan_and_infinity_keep_their_meaning(self):
         self.write("m.cu", MEANING)

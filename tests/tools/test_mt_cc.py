@@ -19,7 +19,7 @@ class Lines(Case):
         """What stands between mt-cc's own flags in front and behind, for link-only and compile-only calls."""
         words, _ = self.show(*arguments)
         end = words.index("-idirafter") if "-idirafter" in words else len(words)
-        own = ("-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
+        own = ("-Qunused-arguments", "-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
         return [w for i, w in enumerate(words[:end])
                 if i > 0 and not w.startswith(own) and "-isystem" not in (w, words[i - 1])]
 

@@ -151,13 +151,28 @@ class Options(Case):
             (line,), _ = self.show(*words, "-c", "k.cu")
             self.assertEqual([w for w in line if w.startswith("-O")], [made])
         self.assertIn("--cuda-noopt-device-debug", self.show("-G", "-c", "k.cu")[0][0])
-        self.assertNotIn("--cuda-noopt-device-debug", self.show("-dopt=on", "-G", "-c", "k.cu")[0][0])
+        self.assertIn("--no-cuda-noopt-device-debug", self.show("-dopt=on", "-G", "-c", "k.cu")[0][0])
 
     def test_device_link_or_not(self):
         self.assertGreater(len(self.show("-rdc=true", "k.cu")[0]), 2)
         self.assertEqual(len(self.show("-rdc=true", "-nodlink", "k.cu")[0]), 1)
         (line,), _ = self.show("-r", "a.o", "b.o", "-o", "c.o")
         self.assertFalse([w for w in line if "libmemtrace" in w])
+
+    def test_values_are_no_options(self):
+        """What goes to the linker or to ptxas does not change what mt-cc does."""
+        (line,), _ = self.show("k.cu", "-Xlinker", "-E,-r,-M", "-Xptxas", "-c,-v")
+        self.assertTrue([w for w in line if "libmemtrace.so" in w])
+        self.assertNotIn("--cuda-device-only", line)
+        self.assertNotIn("TOP=", self.run_(mt_cc(), "-c", "k.cu", "-Xptxas", "-v").stderr)
+
+    def test_links_ignore_what_is_for_compiling(self):
+        self.run_(mt_cc(), "-c", "k.cu")
+        done = self.run_(mt_cc(), "-arch=sm_80", "-O3", "-lineinfo", "-G", "-use_fast_math", "--extended-lambda", "-Xptxas", "-v",
+                         "-maxrregcount=32", "-Xcompiler", "-Wall,-march=native", "-std=c++17", "-compress-mode=size", "k.o",
+                         "-o", "app")
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(self.run_("./app", MEMTRACE_DEVICE="cpu").stdout, PROGRAM_SUM)
 
     def sources_macros(self, compiler, source, *words):
         """Which of MACROS the compiler defines, with their values: found out by a file that it preprocesses."""

@@ -190,6 +190,9 @@ struct words complete(const struct request *r, const struct words *middle, int l
     struct words line = {0};
     part.links = links;
     words_add(&line, chosen && *chosen ? chosen : CLANG);
+    if (!r->compiles) {
+        words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
+    }
     add_compile_flags(&line, &part, r->places);
     words_append(&line, middle);
     while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
@@ -260,12 +263,9 @@ static void main_print_version(const struct places *p)
 /* What nvcc says under -v, and build systems read. */
 static void main_print_toolkit(const struct request *r)
 {
-    for (size_t i = 0; i < r->user.count; i++) {
-        if (strcmp(r->user.word[i], "-v") == 0) {
-            fprintf(stderr, "#$ TOP=%s\n#$ NVVMIR_LIBRARY_DIR=%s/nvvm/libdevice\n", r->places->overlay,
-                    r->places->overlay);
-            return;
-        }
+    if (r->verbose) {
+        fprintf(stderr, "#$ TOP=%s\n#$ NVVMIR_LIBRARY_DIR=%s/nvvm/libdevice\n", r->places->overlay,
+                r->places->overlay);
     }
 }
 

@@ -36,6 +36,8 @@ static const char *const takes_value[] = {
     "-Xclang",
     "-Xpreprocessor",
     "-Xassembler",
+    "-Xlinker",
+    "-x",
     "-Xarch_host",
     "-Xarch_device",
     "-Xcuda-ptxas",
@@ -339,10 +341,22 @@ static int request_forwards(int argc, char **argv)
     return forward;
 }
 
-static int request_has(const struct request *r, const char *word)
+/* The next of the words for clang that is no other option's value; NULL at the end. */
+static const char *request_next(const struct request *r, size_t *i)
 {
-    for (size_t i = 0; i < r->user.count; i++) {
-        if (strcmp(r->user.word[i], word) == 0) {
+    if (*i >= r->user.count) {
+        return NULL;
+    }
+    const char *word = r->user.word[*i];
+    *i += IS_ONE_OF(word, takes_value) ? 2 : 1;
+    return word;
+}
+
+static int request_has(const struct request *r, const char *option)
+{
+    const char *word;
+    for (size_t i = 0; (word = request_next(r, &i));) {
+        if (strcmp(word, option) == 0) {
             return 1;
         }
     }
@@ -352,17 +366,16 @@ static int request_has(const struct request *r, const char *word)
 /* What depends on the whole command line. */
 static void request_finish(struct request *r)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < r->user.count; i++) {
-        char *word = r->user.word[i];
-        if (!(r->dopt && strcmp(word, "--cuda-noopt-device-debug") == 0)) {
-            r->user.word[kept++] = word;
-        }
+    const char *word;
+    for (size_t i = 0; (word = request_next(r, &i));) {
         r->links &= !IS_ONE_OF(word, no_link);
         r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
         r->no_device_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
     }
-    r->user.count = kept;
+    if (r->dopt && request_has(r, "--cuda-noopt-device-debug")) {
+        words_add(&r->user, "--no-cuda-noopt-device-debug");
+    }
+    r->verbose = request_has(r, "-v");
     r->relocatable = request_has(r, "-r");
     r->depends = request_has(r, "-M") || request_has(r, "-MM");
     /* As nvcc does: one file, what the device side of the first architecture sees. */
