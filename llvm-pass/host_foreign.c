@@ -1,12 +1,13 @@
-/* Host side: a program that was linked to NVIDIA's runtime by mistake says so when it starts, on one line, and goes on. A
- * constructor behind the registration of the file's device code asks memtrace's runtime whether it knows the handle. */
+/* Host side: a program that was linked to NVIDIA's runtime by mistake says so when it starts, on one line,
+ * and goes on. A constructor behind the registration of the file's device code asks memtrace's runtime
+ * whether it knows the handle. */
 #include "unit.h"
 #include "host_register.h"
 #include <string.h>
 
-static const char words[] =
-    "memtrace: this program's kernels are registered with another CUDA runtime than memtrace's, and nothing of them is traced: "
-    "link with mt-cc, or with the cuda-overlay's lib64 in front of NVIDIA's\n";
+static const char words[] = "memtrace: this program's kernels are registered with another CUDA runtime than "
+                            "memtrace's, and nothing of them is traced: "
+                            "link with mt-cc, or with the cuda-overlay's lib64 in front of NVIDIA's\n";
 
 struct foreign {
     LLVMModuleRef module;

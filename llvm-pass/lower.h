@@ -44,7 +44,7 @@ void mt_lower_shared(struct mt_lowering *l);      /* lower_shared.c */
 void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c */
 void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
-void mt_lower_exactness(struct mt_lowering *l);  /* lower_exact.c */
+void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
 void mt_lower_counts(struct mt_lowering *l);      /* count.c */
 void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */

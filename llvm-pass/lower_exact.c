@@ -1,16 +1,18 @@
-/* How exactly the GPU computes, in the CPU image: functions whose denormals become zero (clang's -fgpu-flush-denormals-to-zero,
- * nvcc's -ftz=true), and divisions that the back end approximates (-nvptx-prec-divf32=0, -use_fast_math).
+/* How exactly the GPU computes, in the CPU image: functions whose denormals become zero (clang's
+ * -fgpu-flush-denormals-to-zero, nvcc's -ftz=true), and divisions that the back end approximates
+ * (-nvptx-prec-divf32=0, -use_fast_math).
  *
- * Only float has either. The processor has a switch for float and double together: kernels that compute with nothing but float
- * run with it on (MT_KERNEL_FLUSH), which costs nothing; where another type or an operation that keeps denormals can be
- * reached, instructions flush by themselves. */
+ * Only float has either. The processor has a switch for float and double together: kernels that compute with
+ * nothing but float run with it on (MT_KERNEL_FLUSH), which costs nothing; where another type or an operation
+ * that keeps denormals can be reached, instructions flush by themselves. */
 #include "lower.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define EXPONENT 0x7f800000u
 #define SIGN 0x80000000u
-static const char denormals[] = "denormal-fp-math-f32", flushed[] = "memtrace.flushed", all[] = "memtrace.flush-all";
+static const char denormals[] = "denormal-fp-math-f32", flushed[] = "memtrace.flushed",
+                  all[] = "memtrace.flush-all";
 
 /* float, or a vector of it. */
 static int exact_is_float(LLVMTypeRef type)
@@ -49,7 +51,8 @@ static LLVMValueRef exact_splat(struct mt_lowering *l, LLVMTypeRef type, unsigne
     return LLVMConstVector(all, n);
 }
 
-/* Denormals become zero of the same sign, built at the builder's place. *first: the first of the instructions. */
+/* Denormals become zero of the same sign, built at the builder's place. *first: the first of the
+ * instructions. */
 static LLVMValueRef exact_flush(struct mt_lowering *l, LLVMValueRef v, LLVMValueRef *first)
 {
     LLVMBuilderRef b = l->builder;
@@ -107,8 +110,8 @@ static int exact_is_arithmetic_call(LLVMValueRef inst)
     return 1;
 }
 
-/* Operations that the processor's switch serves, too. Comparisons are not among them: with what they choose between they may
- * become the processor's minimum, which flushes that as well. */
+/* Operations that the processor's switch serves, too. Comparisons are not among them: with what they choose
+ * between they may become the processor's minimum, which flushes that as well. */
 static int exact_is_switched(LLVMValueRef inst)
 {
     static const char *const served[] = {"llvm.fma.", "llvm.fmuladd.", "llvm.sqrt."};
@@ -127,11 +130,13 @@ static void exact_flush_instruction(struct mt_lowering *l, LLVMValueRef inst, in
         return;
     if (calls)
         exact_flush_operands(l, inst, LLVMGetNumArgOperands(inst));
-    else if (op == LLVMFAdd || op == LLVMFSub || op == LLVMFMul || op == LLVMFDiv || op == LLVMFRem || op == LLVMFCmp)
+    else if (op == LLVMFAdd || op == LLVMFSub || op == LLVMFMul || op == LLVMFDiv || op == LLVMFRem ||
+             op == LLVMFCmp)
         exact_flush_operands(l, inst, 2);
     else if (op == LLVMFNeg || op == LLVMFPExt)
         exact_flush_operands(l, inst, 1);
-    if (calls || op == LLVMFAdd || op == LLVMFSub || op == LLVMFMul || op == LLVMFDiv || op == LLVMFRem || op == LLVMFPTrunc)
+    if (calls || op == LLVMFAdd || op == LLVMFSub || op == LLVMFMul || op == LLVMFDiv || op == LLVMFRem ||
+        op == LLVMFPTrunc)
         exact_flush_result(l, inst);
 }
 
@@ -177,13 +182,16 @@ static int exact_is_other(LLVMTypeRef type)
 /* May a call of a builtin stand where the switch is on? */
 static int exact_suits_builtin(LLVMValueRef callee)
 {
-    static const char *const moving[] = {"mtb_nvvm_shfl",   "mtb_nvvm_bitcast", "mtb_nvvm_move",  "mtb_nvvm_i2f_rn", "mtb_nvvm_ui2f_rn",
-                                         "mtb_nvvm_f2i_rz", "mtb_nvvm_f2ui_rz", "mtb_nvvm_f2h_rn", "mtb_nvvm_tanh",  "mtb_ptx_tanh_approx_f32"};
+    static const char *const moving[] = {"mtb_nvvm_shfl",          "mtb_nvvm_bitcast", "mtb_nvvm_move",
+                                         "mtb_nvvm_i2f_rn",        "mtb_nvvm_ui2f_rn", "mtb_nvvm_f2i_rz",
+                                         "mtb_nvvm_f2ui_rz",       "mtb_nvvm_f2h_rn",  "mtb_nvvm_tanh",
+                                         "mtb_ptx_tanh_approx_f32"};
     const char *name = mt_name(callee);
     LLVMTypeRef type = LLVMGlobalGetValueType(callee), params[16];
     unsigned n = LLVMCountParamTypes(type);
     int floats = exact_is_float(LLVMGetReturnType(type));
-    if (n > 16 || !strcmp(name, "mt_cpu_matrix") || strstr(name, "bf16") || exact_is_other(LLVMGetReturnType(type)))
+    if (n > 16 || !strcmp(name, "mt_cpu_matrix") || strstr(name, "bf16") ||
+        exact_is_other(LLVMGetReturnType(type)))
         return 0;
     LLVMGetParamTypes(type, params);
     for (unsigned i = 0; i < n; i++) {

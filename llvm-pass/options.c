@@ -115,9 +115,11 @@ static int options_set_cpu(const char *value, const char **why)
     char *name = native ? LLVMGetHostCPUName() : LLVMCreateMessage(value);
     char *features = native ? LLVMGetHostCPUFeatures() : LLVMCreateMessage("");
     int has = mt_shim_x86_has(name, features, MT_CPU_V3);
-    *why = has < 0 ? "clang 19 knows no such x86-64 processor; \"clang++-19 --target=x86_64 --print-supported-cpus\" "
+    *why = has < 0 ? "clang 19 knows no such x86-64 processor; \"clang++-19 --target=x86_64 "
+                     "--print-supported-cpus\" "
                      "lists those that it knows, \"native\" is this one"
-                   : "the CPU device needs a processor with AVX2, BMI, F16C, FMA, LZCNT and MOVBE: x86-64-v3 or above";
+                   : "the CPU device needs a processor with AVX2, BMI, F16C, FMA, LZCNT and MOVBE: x86-64-v3 "
+                     "or above";
     if (has > 0) {
         free(o->cpu);
         free(o->cpu_features);

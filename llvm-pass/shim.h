@@ -77,11 +77,13 @@ int mt_shim_asm_memory(LLVMValueRef asm_call);
  * memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
-/* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1: there is no such processor. */
+/* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1: there is no such
+ * processor. */
 int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
 #define MT_CPU_V3 "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
 #define MT_CPU_V4 MT_CPU_V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
-/* The value of one of LLVM's own numeric options (-mllvm), or `otherwise` when the command line does not give it. */
+/* The value of one of LLVM's own numeric options (-mllvm), or `otherwise` when the command line does not give
+ * it. */
 int mt_shim_option(const char *name, int otherwise);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);

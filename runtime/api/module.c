@@ -350,7 +350,8 @@ void REC(__cudaUnregisterFatBinary)(void **handle)
     leave();
 }
 
-/* Is the handle one of this runtime's; with NULL: has it any? Compiled code asks, and finds out that NVIDIA's was linked. */
+/* Is the handle one of this runtime's; with NULL: has it any? Compiled code asks, and finds out that NVIDIA's
+ * was linked. */
 __attribute__((visibility("default"))) int __mt_is_registered(void **handle)
 {
     enter();

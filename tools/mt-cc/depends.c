@@ -1,5 +1,5 @@
-/* -M and -MM of CUDA sources. clang prints a rule for each side and knows no -o then; nvcc prints one rule, with one file on
- * each line, and programs that read it (CMake's FindCUDA) rely on that. */
+/* -M and -MM of CUDA sources. clang prints a rule for each side and knows no -o then; nvcc prints one rule,
+ * with one file on each line, and programs that read it (CMake's FindCUDA) rely on that. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@ struct rules {
     struct words *files; /* of each target */
 };
 
-/* The next word at *p; NULL at the end. A backslash keeps the character behind it; before the end of a line it is a blank. */
+/* The next word at *p; NULL at the end. A backslash keeps the character behind it; before the end of a line
+ * it is a blank. */
 static char *depends_next(const char **p)
 {
     for (;; ++*p) {

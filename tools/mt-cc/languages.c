@@ -1,5 +1,5 @@
-/* C files beside C++ and CUDA sources, and a standard for one of them. clang has one -std for all inputs of a command, and
- * refuses C++'s for C and C's for C++. */
+/* C files beside C++ and CUDA sources, and a standard for one of them. clang has one -std for all inputs of a
+ * command, and refuses C++'s for C and C's for C++. */
 #include <string.h>
 #include "mt-cc.h"
 

@@ -247,8 +247,8 @@ static int links_device_code(const struct request *r)
            (r->dlink || (r->rdc && r->sources.count > 0) || device_code_inputs(&r->user, &code).count > 0);
 }
 
-/* CMake takes who says "clang version" for clang, whose options mt-cc has, and asks who names nvcc's driver where the CUDA
- * toolkit is (main_print_toolkit); its FindCUDA reads the release. */
+/* CMake takes who says "clang version" for clang, whose options mt-cc has, and asks who names nvcc's driver
+ * where the CUDA toolkit is (main_print_toolkit); its FindCUDA reads the release. */
 static void main_print_version(const struct places *p)
 {
     unsigned major = p->cuda / 1000, minor = p->cuda % 1000 / 10;

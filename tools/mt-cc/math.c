@@ -1,6 +1,6 @@
-/* How exactly device code computes: -use_fast_math and its like, as nvcc means them. NaN and infinity keep their meaning:
- * clang's -ffast-math is another thing. The back end's options for division and square root are for LLVM as a whole, which
- * has no other use for them; the pass reads them there for the CPU device. */
+/* How exactly device code computes: -use_fast_math and its like, as nvcc means them. NaN and infinity keep
+ * their meaning: clang's -ffast-math is another thing. The back end's options for division and square root
+ * are for LLVM as a whole, which has no other use for them; the pass reads them there for the CPU device. */
 #include <string.h>
 #include "mt-cc.h"
 

@@ -57,31 +57,31 @@ struct request {
     struct words plugin; /* -fplugin-arg-memtrace-… */
     struct words notes;  /* what was translated or dropped; shown by --show */
     int show, plain;
-    int host;             /* the host's accesses are traced, too */
-    int compiles;         /* there is C, C++ or CUDA source */
-    int cuda;             /* there is CUDA source */
-    int inputs;           /* files of any kind */
-    int links;            /* no -c, -S, -E, … */
-    const char *language; /* of -x in force, NULL: by suffix */
-    unsigned toolkit;     /* CUDA_VERSION: sets the lowest architecture */
-    struct words files;   /* inputs, sharing the pointers in `user` */
-    struct words sources; /* those that are to be compiled */
-    struct words c_files; /* those that are C */
-    int cxx_sources;      /* how many are CUDA or C++ */
-    int rdc;              /* relocatable device code: -fgpu-rdc */
-    int dlink;            /* -dlink: only the device link, into an object */
-    int no_device_link;   /* not by us: --no-device-link, or clang's own (--offload-link) */
-    int first_arch;       /* only the first architecture's code */
-    int relocatable;      /* -r: the link makes an object */
-    int depends;          /* -M or -MM: only the rules of a make file */
-    int forward;          /* FORWARD_…: where options go that nvcc does not know */
+    int host;               /* the host's accesses are traced, too */
+    int compiles;           /* there is C, C++ or CUDA source */
+    int cuda;               /* there is CUDA source */
+    int inputs;             /* files of any kind */
+    int links;              /* no -c, -S, -E, … */
+    const char *language;   /* of -x in force, NULL: by suffix */
+    unsigned toolkit;       /* CUDA_VERSION: sets the lowest architecture */
+    struct words files;     /* inputs, sharing the pointers in `user` */
+    struct words sources;   /* those that are to be compiled */
+    struct words c_files;   /* those that are C */
+    int cxx_sources;        /* how many are CUDA or C++ */
+    int rdc;                /* relocatable device code: -fgpu-rdc */
+    int dlink;              /* -dlink: only the device link, into an object */
+    int no_device_link;     /* not by us: --no-device-link, or clang's own (--offload-link) */
+    int first_arch;         /* only the first architecture's code */
+    int relocatable;        /* -r: the link makes an object */
+    int depends;            /* -M or -MM: only the rules of a make file */
+    int forward;            /* FORWARD_…: where options go that nvcc does not know */
     struct words forwarded; /* those of them that go to the linker */
-    int dopt;             /* -dopt on: -G optimises */
-    int verbose;          /* -v */
-    int version;          /* print versions, and nothing else */
-    const char *lists;    /* print the architectures with this in front, and nothing else; or NULL */
+    int dopt;               /* -dopt on: -G optimises */
+    int verbose;            /* -v */
+    int version;            /* print versions, and nothing else */
+    const char *lists;      /* print the architectures with this in front, and nothing else; or NULL */
     struct device_math math;
-    struct words nvlink;  /* options for nvlink */
+    struct words nvlink; /* options for nvlink */
     const struct places *places;
 };
 #define FORWARD_COMPILER 1
@@ -117,14 +117,17 @@ int run_device_link(const struct request *r);
 
 /* ---- depends.c: -M of CUDA sources; the exit code
  * ---------------------------------------------------------------------------------------- */
-/* One rule for each source with what both its sides include, in nvcc's layout, into the file that -o or -MF names. */
+/* One rule for each source with what both its sides include, in nvcc's layout, into the file that -o or -MF
+ * names. */
 int run_depends(const struct request *r);
 
-/* ---- languages.c: "-std=c++17 a.cu b.c": a standard holds for its language's files; clang refuses the command
+/* ---- languages.c: "-std=c++17 a.cu b.c": a standard holds for its language's files; clang refuses the
+ * command
  * ---------------------------------------------------------------------------------------------- */
 /* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
 int languages_mixed(const struct request *r);
-/* r->user without the other language's standard: for a request whose sources are all C, or all C++ or CUDA. */
+/* r->user without the other language's standard: for a request whose sources are all C, or all C++ or CUDA.
+ */
 void languages_drop_standard(struct request *r);
 /* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
  * NULL). */

@@ -328,8 +328,8 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
 /* -forward-unknown-…: they hold for options in front of them, too. */
 static int request_forwards(int argc, char **argv)
 {
-    static const char *const names[] = {"-forward-unknown-to-host-compiler", "-forward-unknown-to-host-linker",
-                                        "-forward-unknown-opts"};
+    static const char *const names[] = {"-forward-unknown-to-host-compiler",
+                                        "-forward-unknown-to-host-linker", "-forward-unknown-opts"};
     int forward = 0;
     for (int i = 1; i < argc; i++) {
         for (int n = 0; n < 3; n++) {
@@ -383,7 +383,8 @@ static void request_finish(struct request *r)
         !request_has(r, "--cuda-device-only")) {
         words_add(&r->user, "--cuda-device-only");
         r->first_arch = 1;
-        request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only is the other");
+        request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only "
+                        "is the other");
     }
     for (size_t i = 0; r->links && i < r->forwarded.count; i++) {
         words_add(&r->user, "-Xlinker");

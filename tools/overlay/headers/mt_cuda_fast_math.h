@@ -1,9 +1,9 @@
-/* clang's headers, which are read after this one, call libdevice's functions by name. These names lead to what nvcc
- * computes. */
+/* clang's headers, which are read after this one, call libdevice's functions by name. These names lead to
+ * what nvcc computes. */
 #ifndef MT_CUDA_FAST_MATH_H
 #define MT_CUDA_FAST_MATH_H
-/* libdevice asks the compiler how exact a square root is to be; clang 19 does not know the question, and gets the approximate
- * one. (MT_CUDA_APPROX_SQRT: -prec-sqrt=false.) */
+/* libdevice asks the compiler how exact a square root is to be; clang 19 does not know the question, and gets
+ * the approximate one. (MT_CUDA_APPROX_SQRT: -prec-sqrt=false.) */
 #if !defined(MT_CUDA_APPROX_SQRT) && !defined(__FAST_MATH__)
 #define __nv_sqrtf __nv_fsqrt_rn
 #endif
