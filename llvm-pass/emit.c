@@ -19,7 +19,8 @@ LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone)
         return NULL;
     }
     LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-        target, triple, mt_image_cpu(u), "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+        target, triple, mt_image_cpu(u), u->options->cpu_features ? u->options->cpu_features : "",
+        LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetTarget(clone, triple);
     LLVMSetModuleDataLayout(clone, layout);

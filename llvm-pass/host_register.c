@@ -76,13 +76,14 @@ static LLVMValueRef with_priority(LLVMValueRef entry, LLVMValueRef function, uns
     return LLVMConstStructInContext(context, field, 3, 0);
 }
 
-/* Rewrites the list of constructors: CUDA's to the front, and `done` (or NULL) behind it. */
+/* Rewrites the list of constructors: CUDA's to the front, behind it `done` (or NULL) and the check whose
+ * runtime it was. */
 static int move_constructors(LLVMModuleRef module, LLVMValueRef done)
 {
     LLVMValueRef old = LLVMGetNamedGlobal(module, "llvm.global_ctors");
     LLVMValueRef list = old ? LLVMGetInitializer(old) : NULL, ours = NULL;
     int n = list && LLVMIsAConstantArray(list) ? LLVMGetNumOperands(list) : 0, out = 0;
-    LLVMValueRef *entries = malloc(((size_t)n + 1) * sizeof *entries);
+    LLVMValueRef *entries = malloc(((size_t)n + 2) * sizeof *entries);
     for (int i = 0; entries && i < n; i++) {
         LLVMValueRef entry = LLVMGetOperand(list, (unsigned)i), f = LLVMGetOperand(entry, 1);
         if (!strcmp(mt_name(f), "__cuda_module_ctor"))
@@ -92,6 +93,7 @@ static int move_constructors(LLVMModuleRef module, LLVMValueRef done)
     if (ours) {
         if (done)
             entries[out++] = with_priority(ours, done, FIRST + 1);
+        entries[out++] = with_priority(ours, mt_host_add_check(module), FIRST + 2);
         LLVMValueRef value = LLVMConstArray2(LLVMTypeOf(entries[0]), entries, (uint64_t)out);
         LLVMValueRef new = LLVMAddGlobal(module, LLVMTypeOf(value), "");
         LLVMSetInitializer(new, value);

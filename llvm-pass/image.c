@@ -2,6 +2,7 @@
 #include "lower.h"
 #include "modes.h"
 #include "../runtime/cpu/abi.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +104,7 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .line = k->line,
                .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
                         (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) | (k->frames ? MT_KERNEL_FRAMES : 0) |
-                        (k->has_plain ? MT_KERNEL_GPU_PLAIN : 0) |
+                        (k->has_plain ? MT_KERNEL_GPU_PLAIN : 0) | (k->flush ? MT_KERNEL_FLUSH : 0) |
                         (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
                         (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0),
                .entry = l->traced.entries[i],
@@ -231,6 +232,16 @@ void mt_image_variables(struct mt_lowering *l)
     }
 }
 
+/* The processor, and for one that the runtime does not know by name the level that it must have at least. */
+static LLVMValueRef image_cpu(struct mt_lowering *l)
+{
+    const char *name = mt_image_cpu(l->u), *features = l->u->options->cpu_features;
+    char with_level[256];
+    int v4 = mt_shim_x86_has(name, features ? features : "", MT_CPU_V4) > 0;
+    snprintf(with_level, sizeof with_level, "%s (x86-64-v%d)", name, v4 ? 4 : 3);
+    return text(l, mt_starts(name, "x86-64-v") ? name : with_level);
+}
+
 static int architecture_of(const struct mt_unit *u)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
@@ -248,7 +259,7 @@ void mt_image_tables(struct mt_lowering *l)
 #include "../runtime/cpu/image.def"
     } v = {.magic = MT_IMAGE_MAGIC,
            .version = MT_IMAGE_VERSION,
-           .cpu = text(l, mt_image_cpu(u)),
+           .cpu = image_cpu(l),
            .source = text(l, LLVMGetSourceFileName(l->module, &length)),
            .kernels = kernels_table(l),
            .sites = sites_table(l),

@@ -18,10 +18,7 @@ static LLVMValueRef add_runner(struct mt_lowering *l, const char *prefix, const 
     LLVMTypeRef type = LLVMFunctionType(l->none, &l->ptr, 1, 0);
     LLVMValueRef f = LLVMAddFunction(l->module, name, type);
     LLVMSetLinkage(f, LLVMInternalLinkage);
-    const char *cpu = mt_image_cpu(l->u);
-    LLVMAddAttributeAtIndex(
-        f, LLVMAttributeFunctionIndex,
-        LLVMCreateStringAttribute(l->u->context, "target-cpu", 10, cpu, (unsigned)strlen(cpu)));
+    mt_set_image_cpu(l->u, f);
     LLVMAddAttributeAtIndex(
         f, LLVMAttributeFunctionIndex,
         LLVMCreateEnumAttribute(l->u->context, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));

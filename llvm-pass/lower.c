@@ -57,7 +57,14 @@ static void set_target(struct mt_unit *u, LLVMValueRef f)
     for (unsigned i = 0; i < sizeof drop / sizeof *drop; i++)
         LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, drop[i], (unsigned)strlen(drop[i]));
     if (!LLVMIsDeclaration(f))
-        set_string_attribute(u->context, f, "target-cpu", mt_image_cpu(u));
+        mt_set_image_cpu(u, f);
+}
+
+void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function)
+{
+    set_string_attribute(u->context, function, "target-cpu", mt_image_cpu(u));
+    if (u->options->cpu_features)
+        set_string_attribute(u->context, function, "target-features", u->options->cpu_features);
 }
 
 const char *mt_image_cpu(const struct mt_unit *u)
@@ -255,6 +262,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
             mt_lower_calls(&l, f);
     mt_lower_ranges(&l);
     mt_lower_divisions(&l);
+    mt_lower_exactness(&l);
     mt_lower_counts(&l);
     mt_lower_spins(&l);
     mt_lower_lockstep(&l);

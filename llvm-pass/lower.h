@@ -44,6 +44,7 @@ void mt_lower_shared(struct mt_lowering *l);      /* lower_shared.c */
 void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c */
 void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
+void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
 void mt_lower_counts(struct mt_lowering *l);      /* count.c */
 void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
@@ -104,6 +105,7 @@ extern const char *const mt_waiting_functions[];
 void mt_image_variables(
     struct mt_lowering *l); /* image.c: lists the program's variables before builtins come in */
 const char *mt_image_cpu(const struct mt_unit *u); /* lower.c: what the image is compiled for */
+void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function);
 /* emit.c */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
 int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);

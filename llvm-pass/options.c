@@ -1,10 +1,13 @@
 /* The pass's options: see options.h. */
 #include "options.h"
 #include "modes.h"
+#include "shim.h"
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
 
 struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1, .gpu_plain = 1, .host_stack = 1};
 enum mt_counting mt_pass_counting;
@@ -104,6 +107,30 @@ static int set_count(const char *value, const char **why)
     return 0;
 }
 
+/* "native" is the processor that the compiler runs on, with what a virtual machine leaves of it. */
+static int options_set_cpu(const char *value, const char **why)
+{
+    struct mt_pass_options *o = &mt_pass_options;
+    int native = !strcmp(value, "native");
+    char *name = native ? LLVMGetHostCPUName() : LLVMCreateMessage(value);
+    char *features = native ? LLVMGetHostCPUFeatures() : LLVMCreateMessage("");
+    int has = mt_shim_x86_has(name, features, MT_CPU_V3);
+    *why = has < 0 ? "clang 19 knows no such x86-64 processor; \"clang++-19 --target=x86_64 "
+                     "--print-supported-cpus\" "
+                     "lists those that it knows, \"native\" is this one"
+                   : "the CPU device needs a processor with AVX2, BMI, F16C, FMA, LZCNT and MOVBE: x86-64-v3 "
+                     "or above";
+    if (has > 0) {
+        free(o->cpu);
+        free(o->cpu_features);
+        o->cpu = strdup(name);
+        o->cpu_features = native ? strdup(features) : NULL;
+    }
+    LLVMDisposeMessage(name);
+    LLVMDisposeMessage(features);
+    return has > 0 ? 0 : -1;
+}
+
 int mt_pass_option_set(const char *key_value, const char **why)
 {
     struct mt_pass_options *o = &mt_pass_options;
@@ -152,15 +179,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         o->gpu_runtime = strdup(value);
         return 0;
     }
-    if (IS("cpu")) {
-        if (!*value) {
-            *why = "expected a CPU name as in -march";
-            return -1;
-        }
-        free(o->cpu);
-        o->cpu = strdup(value);
-        return 0;
-    }
+    if (IS("cpu"))
+        return options_set_cpu(value, why);
 #undef IS
     *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, gpu-plain, lockstep, "
            "verbose, cpu, "

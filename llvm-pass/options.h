@@ -33,7 +33,8 @@ struct mt_pass_options {
     int host;             /* enum mt_host_tracing: trace the host's accesses, too */
     int host_stack;       /* 1 (default): also those to local variables whose address stays in the function */
     char *host_functions; /* regex: these stay functions, so that they can be traced by name; NULL: none */
-    char *cpu;            /* -march of the CPU image, default x86-64-v3 */
+    char *cpu;            /* processor of the CPU image, default x86-64-v3; never "native" */
+    char *cpu_features;   /* what it has and lacks, as LLVM writes it, where it was "native"; else NULL */
     struct mt_off_range *off;
     uint32_t noff;
 };

@@ -20,12 +20,16 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Linker/Linker.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/Local.h"
+#include <llvm-c/Target.h>
 #include <dlfcn.h>
 #include <string>
 using namespace llvm;
@@ -369,6 +373,31 @@ unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned
     for (unsigned i = 0; i < n; i++)
         innermost[i] = number.lookup(info.getLoopFor(unwrap<Instruction>(list[i])->getParent()));
     return loops.size();
+}
+
+int mt_shim_x86_has(const char *name, const char *features, const char *wanted)
+{
+    static const char triple[] = "x86_64-pc-linux-gnu";
+    std::string error;
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86TargetMC();
+    const Target *target = TargetRegistry::lookupTarget(triple, error);
+    if (!target)
+        return 1; // mt_set_cpu_target says what is wrong
+    std::unique_ptr<MCSubtargetInfo> any(target->createMCSubtargetInfo(triple, "x86-64", ""));
+    if (!any->isCPUStringValid(name))
+        return -1;
+    std::unique_ptr<MCSubtargetInfo> cpu(target->createMCSubtargetInfo(triple, name, features));
+    return cpu->checkFeatures(wanted) && cpu->checkFeatures("+64bit");
+}
+
+int mt_shim_option(const char *name, int otherwise)
+{
+    auto &options = cl::getRegisteredOptions();
+    auto found = options.find(name);
+    if (found == options.end() || !found->second->getNumOccurrences())
+        return otherwise;
+    return static_cast<cl::opt<int> *>(found->second)->getValue();
 }
 
 const char *mt_shim_self(void)

@@ -91,6 +91,14 @@ unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned
 /* Those of the target's passes before instruction selection that `wanted` says yes to, in the target's order, at
  * an optimisation level of 0 to 3. -1: there is no such target. */
 int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const char *name));
+/* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1: there is no such
+ * processor. */
+int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
+#define MT_CPU_V3 "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
+#define MT_CPU_V4 MT_CPU_V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+/* The value of one of LLVM's own numeric options (-mllvm), or `otherwise` when the command line does not give
+ * it. */
+int mt_shim_option(const char *name, int otherwise);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

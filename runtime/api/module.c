@@ -350,6 +350,18 @@ void REC(__cudaUnregisterFatBinary)(void **handle)
     leave();
 }
 
+/* Is the handle one of this runtime's; with NULL: has it any? Compiled code asks, and finds out that NVIDIA's
+ * was linked. */
+__attribute__((visibility("default"))) int __mt_is_registered(void **handle)
+{
+    enter();
+    struct mt_module *m = modules;
+    while (m && handle && m != (struct mt_module *)handle)
+        m = m->next;
+    leave();
+    return m != NULL;
+}
+
 /* What each such file refers to: mt-cc's device link has one of its own. */
 __attribute__((visibility("default"))) const char __mt_device_linker = 0;
 

@@ -46,6 +46,7 @@ enum mt_kernel_flags {
     MT_KERNEL_NO_RECORDS = 64,   /* … instead of being recorded */
     MT_KERNEL_GPU_UNTRACED = 16, /* traced, but not on a GPU */
     MT_KERNEL_GPU_PLAIN = 128,   /* the GPU's code has it a second time, without record calls */
+    MT_KERNEL_FLUSH = 256,       /* computes with float alone, whose denormals are zero */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
 enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };

@@ -4,9 +4,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <xmmintrin.h>
 #include "local.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
+
+#define MT_DENORMALS_ARE_ZERO 0x8040u /* MXCSR: results and operands */
 
 _Thread_local struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
@@ -283,6 +286,21 @@ void mt_cpu_exit_thread(void)
     __builtin_unreachable();
 }
 
+/* Goes to a device thread, and comes back when the CTA has nothing to run. */
+static void cta_run(struct mt_cta *cta, void *sp, uint64_t result)
+{
+    struct mt_worker *w = cta->worker;
+    int flush = cta->run->launch->kernel->flags & MT_KERNEL_FLUSH;
+    unsigned before = MT_UNLIKELY(flush) ? _mm_getcsr() : 0;
+    if (MT_UNLIKELY(flush))
+        _mm_setcsr(before | MT_DENORMALS_ARE_ZERO);
+    w->in_device = 1;
+    mt_fiber_switch(&w->sched_sp, sp, result);
+    w->in_device = 0;
+    if (MT_UNLIKELY(flush))
+        _mm_setcsr(before);
+}
+
 enum mt_status mt_cta_resume(struct mt_cta *cta)
 {
     struct mt_worker *w = cta->worker;
@@ -298,9 +316,7 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
     }
     struct mt_fiber *f = pick(cta);
     enter(cta, f);
-    w->in_device = 1;
-    mt_fiber_switch(&w->sched_sp, f->sp, f->result);
-    w->in_device = 0;
+    cta_run(cta, f->sp, f->result);
     mt_cpu_tls.cta_state = NULL;
     return w->status;
 }
@@ -310,9 +326,7 @@ enum mt_status mt_cta_loop(struct mt_cta *cta)
     struct mt_worker *w = cta->worker;
     bind(cta);
     enter(cta, &w->loop_fiber);
-    w->in_device = 1;
-    mt_fiber_switch(&w->sched_sp, w->loop_fiber.sp, 0);
-    w->in_device = 0;
+    cta_run(cta, w->loop_fiber.sp, 0);
     mt_cpu_tls.cta_state = NULL;
     if (w->status == MT_CTA_FAILED)
         w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);

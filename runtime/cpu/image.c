@@ -123,11 +123,11 @@ static int cpu_supports(const char *level)
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
              __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
              __builtin_cpu_supports("movbe");
-    if (!strcmp(level, "x86-64-v4"))
+    if (strstr(level, "x86-64-v4")) /* alone, or behind the name of a processor */
         return v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512vl");
-    return v3; /* x86-64-v3, or a processor name that we cannot judge */
+    return v3;
 }
 
 /* The payload's shared object or, *list, several; NULL: there is none. */

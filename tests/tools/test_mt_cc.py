@@ -19,7 +19,7 @@ class Lines(Case):
         """What stands between mt-cc's own flags in front and behind, for link-only and compile-only calls."""
         words, _ = self.show(*arguments)
         end = words.index("-idirafter") if "-idirafter" in words else len(words)
-        own = ("-Wno-unknown-cuda", "-Wno-register", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
+        own = ("-Qunused-arguments", "-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
         return [w for i, w in enumerate(words[:end])
                 if i > 0 and not w.startswith(own) and "-isystem" not in (w, words[i - 1])]
 
@@ -113,14 +113,14 @@ class Lines(Case):
             "-maxrregcount=32": ["-Xcuda-ptxas", "-maxrregcount=32"],
             "-G": ["-g", "--cuda-noopt-device-debug"],
             "-lineinfo": ["-Xarch_device", "-gline-tables-only"],
-            "--use_fast_math": ["-Xarch_device", "-ffast-math"],
-            "-fmad=false": ["-Xarch_device", "-ffp-contract=off"],
             "-rdc=true": ["-fgpu-rdc"],
             "-rdc=false": ["-fno-gpu-rdc"],
             "--relocatable-device-code true": ["-fgpu-rdc"],
             "-std c++17": ["-std=c++17"],
             "-std=c++17": ["-std=c++17"],
-            "--expt-relaxed-constexpr --expt-extended-lambda --extended-lambda": [],
+            "--expt-relaxed-constexpr --extended-lambda": ["-DMT_CUDA_RELAXED_CONSTEXPR", "-DMT_CUDA_EXTENDED_LAMBDA"],
+            "--restrict -Wno-deprecated-gpu-targets -time t.csv --fdevice-time-trace x -jtd 50": [],
+            "-compress-mode=size": ["-Xcuda-fatbinary", "--compress-mode=size"],
             "-rdc=true --offload-new-driver": ["-fgpu-rdc"],
             "-ccbin g++-12": [],
             "-ccbin=g++": [],
@@ -135,10 +135,22 @@ class Lines(Case):
                 self.assertEqual(self.middle("-c", *shlex.split(given), "k.cu"), ["-c", *made, "k.cu"])
 
     def test_notes_on_what_was_dropped(self):
-        _, notes = self.show("-ccbin", "g++", "--expt-extended-lambda", "-std=c++14", "-c", "k.cu")
+        _, notes = self.show("-ccbin", "g++", "--restrict", "-std=c++14", "-c", "k.cu")
         self.assertIn("-ccbin g++ dropped", notes)
-        self.assertIn("--expt-extended-lambda dropped", notes)
+        self.assertIn("--restrict dropped", notes)
         self.assertNotIn("c++14", notes)
+
+    def test_arithmetic(self):
+        """clang's words for nvcc's; test_fast_math.py has what they do."""
+        fast = ["-Xarch_device", "-fgpu-approx-transcendentals", "-Xarch_device", "-fgpu-flush-denormals-to-zero", "-mllvm",
+                "-nvptx-prec-divf32=0", "-mllvm", "-nvptx-prec-sqrtf32=0", "-DMT_CUDA_APPROX_SQRT"]
+        for given, made in {"--use_fast_math": fast, "-use_fast_math -fmad=true": [*fast[:4], "-Xarch_device", "-ffp-contract=fast",
+                                                                                   *fast[4:]],
+                            "-prec-sqrt=true -ftz=false --use_fast_math": [*fast[:2], *fast[4:6]],
+                            "-fmad=false": ["-Xarch_device", "-ffp-contract=off"], "-ftz true": fast[2:4], "-prec-sqrt=false": fast[6:],
+                            "--prec-div=false": ["-mllvm", "-nvptx-prec-divf32=1"], "-prec-div=true": []}.items():
+            self.assertEqual(self.middle(*given.split(), "-c", "k.cu"), [*made, "-c", "k.cu"], given)
+        self.assertEqual(self.middle("--use_fast_math", "a.o"), self.middle("a.o"))
 
     def test_plugin_options(self):
         words, _ = self.show("--mt-kernels=^a|b c$", "--mt-only=loads,stores", "--mt-exclude=x", "-c", "k.cu")
@@ -172,7 +184,7 @@ class Lines(Case):
         for word in text.split():
             if word.startswith("--"):
                 self.assertIn(word.split("=")[0].rstrip(","), manual)
-        self.assertIn("CUDA", self.run_(mt_cc(), "--version").stdout)
+        self.assertIn("Cuda compilation tools", self.run_(mt_cc(), "--version").stdout)
 
     def test_no_overlay(self):
         import shutil
@@ -230,6 +242,26 @@ class Programs(Case):
         self.run_(mt_cc(), "-std=c++17", "k.cu", "b.c", "-o", "app2", code=1)
         self.assertFalse(os.path.exists(self.path("app2")))
         self.check_no_temporaries()
+
+    def test_processors(self):
+        """The CPU device's code is for the processor named, or for this one; what cannot be is said."""
+        self.write("k.cu", PROGRAM.replace("*out, int n)", "*out, int n, float *f = 0)")
+                   .replace("if (i < n) out", "if (f) f[i] = f[i] * 3.f + f[i + 1];\n    if (i < n) out"))
+        for name in ("native", "haswell", "x86-64-v3"):
+            self.mt_cc("-O2", f"--mt-cpu={name}", "k.cu", "-o", "app")
+            self.assertEqual(self.run_("./app", MEMTRACE_DEVICE="cpu").stdout, PROGRAM_SUM)
+            self.assertEqual(self.records(), PROGRAM_RECORDS)
+        self.mt_cc("--mt-cpu=skylake-avx512", "k.cu", "-o", "app")
+        self.assertIn(b"skylake-avx512 (x86-64-v4)", self.read("app"))  # what the runtime asks this processor for
+        self.mt_cc("--mt-cpu=znver3", "k.cu", "-o", "app")
+        self.assertIn(b"znver3 (x86-64-v3)", self.read("app"))
+        for name, word in (("pentium-of-tomorrow", "knows no such"), ("core2", "AVX2"), ("x86-64-v2", "AVX2")):
+            done = self.run_(mt_cc(), f"--mt-cpu={name}", "k.cu", "-o", "none", code=1)
+            self.assertEqual(done.stderr.count("error: "), 1)
+            self.assertIn(f"cpu={name}: ", done.stderr)
+            self.assertIn(word, done.stderr)
+            self.assertNotIn("recognized processor", done.stderr)
+        self.assertFalse(os.path.exists(self.path("none")))
 
     def test_driver_library(self):
         self.write("k.cu", PROGRAM)

@@ -37,7 +37,9 @@ class Toolkits(Case):
     def test_layout(self):
         self.toolkit(13000)
         self.write("cuda/include/cccl/cub/cub.cuh", "")
-        self.make()
+        self.write("cuda/bin/nvcc", RECORDER, 0o755)
+        self.make("--compiler", "/some where/mt-cc")
+        self.assertEqual(os.readlink(self.path("the overlay/bin/nvcc")), "/some where/mt-cc")
         for name in ("bin/ptxas", "bin/fatbinary", "bin/nvlink", "bin/real/ptxas", "include/cuda.h", "include/cub/cub.cuh",
                      "include/texture_fetch_functions.h", "nvvm/libdevice/libdevice.10.bc", "lib64/libcublas.so",
                      "include/mt-toolkit/cuda.h", "include/curand_mtgp32_kernel.h"):

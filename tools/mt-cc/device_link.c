@@ -100,7 +100,7 @@ static int link_for(const struct request *r, const struct words *inputs, int arc
     }
     words_add(&line, "-o");
     words_addf(&line, "%s/sm_%d.cubin", folder, arch);
-    return run_line(r, &line);
+    return run_line(r, &line, -1);
 }
 
 static int bundle(const struct request *r, const struct device_code *code, const char *folder)
@@ -115,7 +115,7 @@ static int bundle(const struct request *r, const struct device_code *code, const
             words_addf(&line, "--image=profile=sm_%d,file=%s/sm_%d.cubin", arch, folder, arch);
         }
     }
-    return run_line(r, &line);
+    return run_line(r, &line, -1);
 }
 
 /* How many files' code was linked; none: it was linked before, and they bring the object with them. */
@@ -156,7 +156,7 @@ static int compile_stub(const struct request *r, const char *code, const char *f
     words_add(&line, source);
     words_add(&line, "-o");
     words_add(&line, object);
-    return run_line(r, &line);
+    return run_line(r, &line, -1);
 }
 
 int device_link(const struct request *r, const struct words *inputs, const struct device_code *code,

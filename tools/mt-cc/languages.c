@@ -1,10 +1,16 @@
-/* C files beside a C++ standard. clang has one -std for all inputs of a command, and refuses C++'s for C. */
+/* C files beside C++ and CUDA sources, and a standard for one of them. clang has one -std for all inputs of a
+ * command, and refuses C++'s for C and C's for C++. */
 #include <string.h>
 #include "mt-cc.h"
 
 static int is_cxx_standard(const char *word)
 {
     return strncmp(word, "-std=c++", 8) == 0 || strncmp(word, "-std=gnu++", 10) == 0;
+}
+
+static int is_c_standard(const char *word)
+{
+    return strncmp(word, "-std=", 5) == 0 && !is_cxx_standard(word) && strncmp(word, "-std=cuda", 9) != 0;
 }
 
 static int holds(const struct words *list, const char *pointer)
@@ -17,10 +23,11 @@ static int holds(const struct words *list, const char *pointer)
     return 0;
 }
 
-static int has_cxx_standard(const struct request *r)
+/* Is there a standard that is for C (cxx 0) or for C++ (cxx 1)? */
+static int languages_has_standard(const struct request *r, int cxx)
 {
     for (size_t i = 0; i < r->user.count; i++) {
-        if (is_cxx_standard(r->user.word[i])) {
+        if (cxx ? is_cxx_standard(r->user.word[i]) : is_c_standard(r->user.word[i])) {
             return 1;
         }
     }
@@ -29,18 +36,20 @@ static int has_cxx_standard(const struct request *r)
 
 int languages_mixed(const struct request *r)
 {
-    return r->c_files.count > 0 && r->cxx_sources > 0 && has_cxx_standard(r);
+    return r->c_files.count > 0 && r->cxx_sources > 0 &&
+           (languages_has_standard(r, 0) || languages_has_standard(r, 1));
 }
 
 void languages_drop_standard(struct request *r)
 {
     size_t kept = 0;
-    if (r->c_files.count == 0 || r->cxx_sources > 0) {
+    int c = r->c_files.count > 0;
+    if (c == (r->cxx_sources > 0)) {
         return;
     }
     for (size_t i = 0; i < r->user.count; i++) {
-        if (is_cxx_standard(r->user.word[i])) {
-            request_note(r, "%s dropped: the sources are C", r->user.word[i]);
+        if (c ? is_cxx_standard(r->user.word[i]) : is_c_standard(r->user.word[i])) {
+            request_note(r, "%s dropped: the sources are %s", r->user.word[i], c ? "C" : "C++");
         } else {
             r->user.word[kept++] = r->user.word[i];
         }
@@ -100,7 +109,8 @@ struct words languages_one(const struct request *r, const char *source, const ch
         if (strcmp(word, "-o") == 0) {
             i++;
         } else if (holds(&r->files, word) ? word == source
-                                          : !(is_c && is_cxx_standard(word)) && strncmp(word, "-o", 2) != 0) {
+                                          : !(is_c ? is_cxx_standard(word) : is_c_standard(word)) &&
+                                                strncmp(word, "-o", 2) != 0) {
             words_take(&out, word);
         }
     }
@@ -116,7 +126,7 @@ struct words languages_linked(const struct request *r, const struct words *objec
         char *word = r->user.word[i];
         if (strcmp(word, "-x") == 0) {
             i++;
-        } else {
+        } else if (!is_c_standard(word)) {
             words_take(&out, holds(&r->sources, word) ? objects->word[next++] : word);
         }
     }
@@ -130,7 +140,9 @@ struct words languages_rest(const struct request *r, const struct words *objects
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (!holds(&r->c_files, word)) {
-            words_take(&out, word);
+            if (!is_c_standard(word)) {
+                words_take(&out, word);
+            }
         } else if (objects) {
             words_add(&out, "-x");
             words_add(&out, "none");

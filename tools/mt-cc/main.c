@@ -75,12 +75,47 @@ static int asks_for_compiler(const struct request *r)
     return 0;
 }
 
+static int main_compare_archs(const void *a, const void *b)
+{
+    return atoi(*(char *const *)a + strlen("sm_")) - atoi(*(char *const *)b + strlen("sm_"));
+}
+
+/* nvcc's __CUDA_ARCH_LIST__: ten times the architectures' numbers, the smallest first. */
+static void main_add_arch_list(struct words *line, const struct request *r)
+{
+    struct words archs = {0};
+    char *list = text("%s", "");
+    words_append(&archs, &r->archs);
+    if (archs.count == 0) {
+        words_add(&archs, DEFAULT_ARCH);
+    }
+    qsort(archs.word, archs.count, sizeof *archs.word, main_compare_archs);
+    for (size_t i = 0; i < archs.count; i++) {
+        list = text("%s%s%d0", list, i > 0 ? "," : "", atoi(archs.word[i] + strlen("sm_")));
+    }
+    words_addf(line, "-D__CUDA_ARCH_LIST__=%s", list);
+}
+
+/* What the host C compilers of today's systems (gcc before 14) warn of, and clang 19 refuses. */
+static void main_add_c_dialect(struct words *line)
+{
+    static const char *const warned[] = {"implicit-function-declaration", "implicit-int", "int-conversion",
+                                         "incompatible-function-pointer-types", "return-mismatch"};
+    for (size_t i = 0; i < sizeof warned / sizeof *warned; i++) {
+        words_addf(line, "-Wno-error=%s", warned[i]);
+    }
+}
+
 /* Flags in front of the user's: what a compilation needs. Later ones win, so the user's stay in force. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
     words_add(line, "-Wno-unknown-cuda-version");
     if (r->compiles) {
         words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
+        main_add_arch_list(line, r);
+    }
+    if (r->c_files.count > 0) {
+        main_add_c_dialect(line);
     }
     if (r->cuda) {
         words_addf(line, "--cuda-path=%s", p->overlay);
@@ -94,9 +129,10 @@ static void add_compile_flags(struct words *line, const struct request *r, const
         if (r->archs.count == 0) {
             words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
         }
-        for (size_t i = 0; i < r->archs.count; i++) {
+        for (size_t i = 0; i < (r->first_arch && r->archs.count > 1 ? 1 : r->archs.count); i++) {
             words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
         }
+        math_words(&r->math, line);
     }
     if (r->compiles && !r->plain) {
         words_addf(line, "-fplugin=%s", p->plugin);
@@ -117,7 +153,7 @@ static void add_last_flags(struct words *line, const struct request *r, const st
         words_add(line, "-idirafter");
         words_addf(line, "%s/include", p->overlay);
     }
-    if (r->links && r->inputs > 0) {
+    if (r->links && !r->relocatable && r->inputs > 0) {
         words_addf(line, "-L%s/lib64", p->overlay);
         if (r->language) {
             words_add(line, "-x");
@@ -154,6 +190,9 @@ struct words complete(const struct request *r, const struct words *middle, int l
     struct words line = {0};
     part.links = links;
     words_add(&line, chosen && *chosen ? chosen : CLANG);
+    if (!r->compiles) {
+        words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
+    }
     add_compile_flags(&line, &part, r->places);
     words_append(&line, middle);
     while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
@@ -164,7 +203,7 @@ struct words complete(const struct request *r, const struct words *middle, int l
     return line;
 }
 
-int run_line(const struct request *r, struct words *line)
+int run_line(const struct request *r, struct words *line, int out)
 {
     int status = 0;
     if (r->show) {
@@ -174,6 +213,9 @@ int run_line(const struct request *r, struct words *line)
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
+        if (out >= 0 && dup2(out, STDOUT_FILENO) < 0) {
+            _exit(1);
+        }
         _exit(become(line));
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
@@ -201,22 +243,64 @@ char *make_folder(const struct request *r)
 static int links_device_code(const struct request *r)
 {
     struct device_code code = {0};
-    return r->links && !r->own_link &&
+    return r->links && !r->no_device_link && !r->relocatable &&
            (r->dlink || (r->rdc && r->sources.count > 0) || device_code_inputs(&r->user, &code).count > 0);
 }
 
-static void print_version(const struct places *p)
+/* CMake takes who says "clang version" for clang, whose options mt-cc has, and asks who names nvcc's driver
+ * where the CUDA toolkit is (main_print_toolkit); its FindCUDA reads the release. */
+static void main_print_version(const struct places *p)
 {
+    unsigned major = p->cuda / 1000, minor = p->cuda % 1000 / 10;
     printf("mt-cc (memtrace) %s\n", MT_VERSION);
-    printf("CUDA %u.%u: %s\n", p->cuda / 1000, p->cuda % 1000 / 10, p->toolkit);
+    printf("clang version %s\n", MT_CLANG_VERSION);
+    printf("in the place of nvcc: NVIDIA (R) Cuda compiler driver\n");
+    printf("Cuda compilation tools, release %u.%u, V%u.%u.0\n", major, minor, major, minor);
+    printf("toolkit: %s\n", p->toolkit);
     printf("overlay: %s\nplugin:  %s\nruntime: %s\n", p->overlay, p->plugin, p->runtime);
+}
+
+/* What nvcc says under -v, and build systems read. */
+static void main_print_toolkit(const struct request *r)
+{
+    if (r->verbose) {
+        fprintf(stderr, "#$ TOP=%s\n#$ NVVMIR_LIBRARY_DIR=%s/nvvm/libdevice\n", r->places->overlay,
+                r->places->overlay);
+    }
+}
+
+/* Options that ask for words on stdout and nothing else. */
+static int main_answers(const struct request *r)
+{
+    if (r->version) {
+        main_print_version(r->places);
+    } else if (r->lists) {
+        request_print_archs(r, r->lists);
+    }
+    return r->version || r->lists;
+}
+
+/* Runs what was asked for; the exit code. */
+static int main_run(const struct request *r)
+{
+    if (r->depends && r->cuda) {
+        return run_depends(r);
+    }
+    if (links_device_code(r)) {
+        return run_device_link(r);
+    }
+    if (languages_mixed(r)) {
+        return run_languages(r);
+    }
+    struct words line = complete(r, &r->user, r->links);
+    return r->show ? run_line(r, &line, -1) : become(&line);
 }
 
 int main(int argc, char **argv)
 {
     struct places places;
     struct request r = {0};
-    struct words line;
+    struct words all = {0};
 
     if (argc < 2) {
         fputs("mt-cc: no files; mt-cc --help says how\n", stderr);
@@ -229,21 +313,21 @@ int main(int argc, char **argv)
     if (places_find(&places) != 0) {
         return 1;
     }
-    if (strcmp(argv[1], "--version") == 0 && argc == 2) {
-        print_version(&places);
-        return 0;
-    }
     if (strcmp(argv[1], "--env") == 0 && argc == 2) {
         return print_environment(&places);
     }
     forget_environment();
     r.toolkit = places.cuda;
     r.places = &places;
-    int code = request_read(&r, argc, argv);
-    if (code != 0) {
+    if (response_expand(&all, argc, argv) != 0) {
+        return 2;
+    }
+    int code = request_read(&r, (int)all.count, all.word);
+    if (code != 0 || main_answers(&r)) {
         return code;
     }
     languages_drop_standard(&r);
+    main_print_toolkit(&r);
     if (r.show) {
         fflush(stdout);
         for (size_t i = 0; i < r.notes.count; i++) {
@@ -252,12 +336,5 @@ int main(int argc, char **argv)
     } else if (!are_there(&r, &places)) {
         return 1;
     }
-    if (links_device_code(&r)) {
-        return run_device_link(&r);
-    }
-    if (languages_mixed(&r)) {
-        return run_languages(&r);
-    }
-    line = complete(&r, &r.user, r.links);
-    return r.show ? run_line(&r, &line) : become(&line);
+    return main_run(&r);
 }

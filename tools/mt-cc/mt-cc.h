@@ -41,6 +41,14 @@ int print_environment(const struct places *places);
 /* Takes back what they say to clang: mt-cc gives clang all flags itself. */
 void forget_environment(void);
 
+/* ---- math.c: how exactly device code computes
+ * ------------------------------------------------------------- */
+enum switched { MATH_UNSAID, MATH_ON, MATH_OFF };
+struct device_math {
+    int fast; /* -use_fast_math: approximate functions, and the defaults of what follows */
+    enum switched ftz, prec_div, prec_sqrt, fmad;
+};
+
 /* ---- request.c: what the command line asks for
  * ------------------------------------------------------------- */
 struct request {
@@ -49,30 +57,52 @@ struct request {
     struct words plugin; /* -fplugin-arg-memtrace-… */
     struct words notes;  /* what was translated or dropped; shown by --show */
     int show, plain;
-    int host;             /* the host's accesses are traced, too */
-    int compiles;         /* there is C, C++ or CUDA source */
-    int cuda;             /* there is CUDA source */
-    int inputs;           /* files of any kind */
-    int links;            /* no -c, -S, -E, … */
-    const char *language; /* of -x in force, NULL: by suffix */
-    unsigned toolkit;     /* CUDA_VERSION: sets the lowest architecture */
-    struct words files;   /* inputs, sharing the pointers in `user` */
-    struct words sources; /* those that are to be compiled */
-    struct words c_files; /* those that are C */
-    int cxx_sources;      /* how many are CUDA or C++ */
-    int rdc;              /* relocatable device code: -fgpu-rdc */
-    int dlink;            /* -dlink: only the device link, into an object */
-    int own_link;         /* clang's own device link: --offload-new-driver, --offload-link */
-    struct words nvlink;  /* options for nvlink */
+    int host;               /* the host's accesses are traced, too */
+    int compiles;           /* there is C, C++ or CUDA source */
+    int cuda;               /* there is CUDA source */
+    int inputs;             /* files of any kind */
+    int links;              /* no -c, -S, -E, … */
+    const char *language;   /* of -x in force, NULL: by suffix */
+    unsigned toolkit;       /* CUDA_VERSION: sets the lowest architecture */
+    struct words files;     /* inputs, sharing the pointers in `user` */
+    struct words sources;   /* those that are to be compiled */
+    struct words c_files;   /* those that are C */
+    int cxx_sources;        /* how many are CUDA or C++ */
+    int rdc;                /* relocatable device code: -fgpu-rdc */
+    int dlink;              /* -dlink: only the device link, into an object */
+    int no_device_link;     /* not by us: --no-device-link, or clang's own (--offload-link) */
+    int first_arch;         /* only the first architecture's code */
+    int relocatable;        /* -r: the link makes an object */
+    int depends;            /* -M or -MM: only the rules of a make file */
+    int forward;            /* FORWARD_…: where options go that nvcc does not know */
+    struct words forwarded; /* those of them that go to the linker */
+    int dopt;               /* -dopt on: -G optimises */
+    int verbose;            /* -v */
+    int version;            /* print versions, and nothing else */
+    const char *lists;      /* print the architectures with this in front, and nothing else; or NULL */
+    struct device_math math;
+    struct words nvlink; /* options for nvlink */
     const struct places *places;
 };
+#define FORWARD_COMPILER 1
+#define FORWARD_LINKER 2
 /* 0, or 2 after a message about a wrong option. */
 int request_read(struct request *r, int argc, char **argv);
 
+/* Appends the words that say to clang what was asked for. */
+void math_words(const struct device_math *math, struct words *line);
+/* Notes an option: "fast", or "ftz", "prec-div", "prec-sqrt", "fmad", on or off. */
+void math_option(struct request *r, const char *name, int on);
+
+/* ---- response.c: files of options
+ * ---------------------------------------------------------------------------------------- */
+/* Appends the arguments, and for -optf FILE and @FILE the words in the file. 0, or -1 after a message. */
+int response_expand(struct words *out, int argc, char **argv);
+
 /* ---- main.c: running
  * ---------------------------------------------------------------------------------------- */
-/* Runs a command, or shows it; its exit code. */
-int run_line(const struct request *r, struct words *line);
+/* Runs a command, or shows it; its exit code. With `out` (a file, or -1) its standard output goes there. */
+int run_line(const struct request *r, struct words *line, int out);
 /* A folder for temporary files; NULL after a message. With --show it is only named. */
 char *make_folder(const struct request *r);
 /* clang's whole command line from the words in its middle, the inputs and options. */
@@ -85,11 +115,19 @@ int run_languages(const struct request *r);
 /* A link of device code, with the compilations before it. */
 int run_device_link(const struct request *r);
 
-/* ---- languages.c: "-std=c++17 a.cu b.c": nvcc gives a C++ standard to no C file, clang refuses the command
+/* ---- depends.c: -M of CUDA sources; the exit code
+ * ---------------------------------------------------------------------------------------- */
+/* One rule for each source with what both its sides include, in nvcc's layout, into the file that -o or -MF
+ * names. */
+int run_depends(const struct request *r);
+
+/* ---- languages.c: "-std=c++17 a.cu b.c": a standard holds for its language's files; clang refuses the
+ * command
  * ---------------------------------------------------------------------------------------------- */
 /* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
 int languages_mixed(const struct request *r);
-/* r->user without the C++ standard: for a request whose sources are all C. */
+/* r->user without the other language's standard: for a request whose sources are all C, or all C++ or CUDA.
+ */
 void languages_drop_standard(struct request *r);
 /* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
  * NULL). */
@@ -106,6 +144,8 @@ struct words languages_rest(const struct request *r, const struct words *objects
 /* If argv[i] is one: appends its translation to r and returns how many arguments it took; 0: not nvcc's;
  * -1 after a message (a value is missing). */
 int nvcc_option(struct request *r, int argc, char **argv, int i);
+/* Is it an option of nvcc's? */
+int nvcc_knows(const char *arg);
 /* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2). NULL: another
  * option. */
 char *option_value(int argc, char **argv, int i, const char *name, int *used);
@@ -113,5 +153,7 @@ char *option_value(int argc, char **argv, int i, const char *name, int *used);
 void request_language(struct request *r, const char *name);
 /* An architecture as sm_80, compute_80, 80 or 8.0. */
 void request_arch(struct request *r, const char *name);
+/* On stdout, a line each, the architectures that there can be code for. */
+void request_print_archs(const struct request *r, const char *prefix);
 void request_note(struct request *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

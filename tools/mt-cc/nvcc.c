@@ -7,18 +7,32 @@
 #include "mt-cc.h"
 
 enum action {
-    DROP,       /* no value; means nothing here */
-    DROP_VALUE, /* one value; means nothing here */
+    CLANG,      /* clang has it, too: not ours to handle */
+    DROP,       /* no value; means nothing here: `to` says why, or NULL */
+    DROP_VALUE, /* one value; means nothing here: `to` says why, or NULL */
     WORDS,      /* no value; becomes `to` (words separated by blanks) */
     VALUE,      /* one value; becomes `to` followed by the value, in one word */
+    TWO,        /* one value; becomes two words, `to` and the value */
+    TWO_JOINED, /* one value; becomes the two words in `to`, the second followed by the value */
+    LIST,       /* a list value; each item becomes `to` followed by the item, in one word */
     EACH,       /* a list value; each item becomes `to` (a word) and the item (a word) */
+    LEVEL,      /* `to` followed by the value, if that is a number; else clang's */
     HOST,       /* a list value of host compiler options */
     ARCH,       /* an architecture */
     GENCODE,    /* arch=…,code=… */
+    ARCHS,      /* no value; print the architectures with `to` in front, and nothing else */
     LANGUAGE,   /* a source language */
     STREAM,     /* becomes `to` when the value is "per-thread", else `otherwise` */
     BOOL,       /* true or false; becomes `to` when true, `otherwise` when false */
+    MATH,       /* no value; how exactly device code computes: switches `to` on */
+    MATH_VALUE, /* the same, true or false */
+    DOPT,       /* one value; -G is to optimise, too */
+    WERROR,     /* a list value of nvcc's kinds of warnings; else clang's */
+    FORWARD,    /* no value; options that nvcc does not know go to the `to` */
+    SHOW,       /* no value; show commands instead of running them */
+    VERSION,    /* no value; print versions, and nothing else */
     DLINK,      /* no value; only the device link */
+    NO_DLINK,   /* no value; no device link */
     NVLINK,     /* a list value; each item goes to nvlink */
     REFUSE,     /* not to be had; `to` says what to do instead */
 };
@@ -33,100 +47,7 @@ struct rule {
 #define PER_THREAD "-Xclang -fgpu-default-stream=per-thread -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"
 
 static const struct rule rules[] = {
-    {"-arch", ARCH, NULL, NULL},
-    {"-gpu-architecture", ARCH, NULL, NULL},
-    {"-compute-capability", ARCH, NULL, NULL},
-    {"-code", ARCH, NULL, NULL},
-    {"-gpu-code", ARCH, NULL, NULL},
-    {"-gencode", GENCODE, NULL, NULL},
-    {"-generate-code", GENCODE, NULL, NULL},
-    {"-Xcompiler", HOST, NULL, NULL},
-    {"-compiler-options", HOST, NULL, NULL},
-    {"-Xlinker", EACH, "-Xlinker", NULL},
-    {"-linker-options", EACH, "-Xlinker", NULL},
-    {"-Xptxas", EACH, "-Xcuda-ptxas", NULL},
-    {"-ptxas-options", EACH, "-Xcuda-ptxas", NULL},
-    {"-maxrregcount", VALUE, "-Xcuda-ptxas=-maxrregcount=", NULL},
-    {"-resource-usage", WORDS, "-Xcuda-ptxas -v", NULL},
-    {"-res-usage", WORDS, "-Xcuda-ptxas -v", NULL},
-    {"-G", WORDS, "-g --cuda-noopt-device-debug", NULL},
-    {"-device-debug", WORDS, "-g --cuda-noopt-device-debug", NULL},
-    {"-debug", WORDS, "-g", NULL},
-    {"-lineinfo", WORDS, "-Xarch_device -gline-tables-only", NULL},
-    {"-generate-line-info", WORDS, "-Xarch_device -gline-tables-only", NULL},
-    {"-use_fast_math", WORDS, "-Xarch_device -ffast-math", NULL},
-    {"-fmad", BOOL, "-Xarch_device -ffp-contract=fast", "-Xarch_device -ffp-contract=off"},
-    {"-ftz", BOOL, "-Xarch_device -fgpu-flush-denormals-to-zero", ""},
-    {"-prec-div", DROP_VALUE, NULL, NULL},
-    {"-prec-sqrt", DROP_VALUE, NULL, NULL},
-    {"-rdc", BOOL, "-fgpu-rdc", "-fno-gpu-rdc"},
-    {"-relocatable-device-code", BOOL, "-fgpu-rdc", "-fno-gpu-rdc"},
-    {"-dc", WORDS, "-fgpu-rdc -c", NULL},
-    {"-device-c", WORDS, "-fgpu-rdc -c", NULL},
-    {"-dw", WORDS, "-c", NULL},
-    {"-compile", WORDS, "-c", NULL},
-    {"-preprocess", WORDS, "-E", NULL},
-    {"-ptx", WORDS, "--cuda-device-only -S", NULL},
-    {"-cubin", WORDS, "--cuda-device-only -c", NULL},
-    {"-x", LANGUAGE, NULL, NULL},
-    {"-std", VALUE, "-std=", NULL},
-    {"-optimize", VALUE, "-O", NULL},
-    {"-output-file", VALUE, "-o", NULL},
-    {"-include-path", VALUE, "-I", NULL},
-    {"-system-include", VALUE, "-isystem", NULL},
-    {"-library-path", VALUE, "-L", NULL},
-    {"-library", VALUE, "-l", NULL},
-    {"-define-macro", VALUE, "-D", NULL},
-    {"-undefine-macro", VALUE, "-U", NULL},
-    {"-pre-include", VALUE, "--include=", NULL},
-    {"-default-stream", STREAM, PER_THREAD, "-fgpu-default-stream=legacy"},
-    {"-fgpu-default-stream", STREAM, PER_THREAD, "-fgpu-default-stream=legacy"},
-    {"-disable-warnings", WORDS, "-w", NULL},
-    {"-expt-relaxed-constexpr", DROP, NULL, NULL},
-    {"-expt-extended-lambda", DROP, NULL, NULL},
-    {"-extended-lambda", DROP, NULL, NULL},
-    {"-forward-unknown-to-host-compiler", DROP, NULL, NULL},
-    {"-forward-unknown-to-host-linker", DROP, NULL, NULL},
-    {"-allow-unsupported-compiler", DROP, NULL, NULL},
-    {"-offload-new-driver", DROP, NULL,
-     NULL}, /* its device link would lose the CPU image; mt-cc has its own */
-    {"-restrict", DROP, NULL, NULL},
-    {"-extra-device-vectorization", DROP, NULL, NULL},
-    {"-display-error-number", DROP, NULL, NULL},
-    {"-no-display-error-number", DROP, NULL, NULL},
-    {"-Wno-deprecated-gpu-targets", DROP, NULL, NULL},
-    {"-Wext-lambda-captures-this", DROP, NULL, NULL},
-    {"-source-in-ptx", DROP, NULL, NULL},
-    {"-src-in-ptx", DROP, NULL, NULL},
-    {"-keep", DROP, NULL, NULL},
-    {"-clean-targets", DROP, NULL, NULL},
-    {"-run", DROP, NULL, NULL},
-    {"-dlto", DROP, NULL, NULL},
-    {"-cuda-path", DROP_VALUE, NULL, NULL}, /* clang's: the overlay leads to the toolkit that works */
-    {"-ccbin", DROP_VALUE, NULL, NULL},
-    {"-compiler-bindir", DROP_VALUE, NULL, NULL},
-    {"-cudart", DROP_VALUE, NULL, NULL},
-    {"-cudadevrt", DROP_VALUE, NULL, NULL},
-    {"-Xnvlink", NVLINK, NULL, NULL},
-    {"-nvlink-options", NVLINK, NULL, NULL},
-    {"-Xarchive", DROP_VALUE, NULL, NULL},
-    {"-Xcudafe", DROP_VALUE, NULL, NULL},
-    {"-Xfatbin", EACH, "-Xcuda-fatbinary", NULL},
-    {"-fatbin-options", EACH, "-Xcuda-fatbinary", NULL},
-    {"-diag-suppress", DROP_VALUE, NULL, NULL},
-    {"-diag-warn", DROP_VALUE, NULL, NULL},
-    {"-diag-error", DROP_VALUE, NULL, NULL},
-    {"-keep-dir", DROP_VALUE, NULL, NULL},
-    {"-threads", DROP_VALUE, NULL, NULL},
-    {"-split-compile", DROP_VALUE, NULL, NULL},
-    {"-target-directory", DROP_VALUE, NULL, NULL},
-    {"-tile-size", DROP_VALUE, NULL, NULL},
-    {"-t", DROP_VALUE, NULL, NULL},
-    {"-cuda", REFUSE, "there is no C++ file in between; make an object with -c, or preprocess with -E", NULL},
-    {"-fatbin", REFUSE, "make an object with -c: it holds the fatbin", NULL},
-    {"-dlink", DLINK, NULL, NULL},
-    {"-device-link", DLINK, NULL, NULL},
-    {"-lib", REFUSE, "use ar on the objects", NULL},
+#include "nvcc_options.def"
 };
 
 char *option_value(int argc, char **argv, int i, const char *name, int *used)
@@ -151,7 +72,7 @@ char *option_value(int argc, char **argv, int i, const char *name, int *used)
 }
 
 /* Splits a list of nvcc: at commas and blanks, not inside quotes, "\," is a comma. Quotes go. */
-static void split(const char *list, struct words *out)
+static void nvcc_split(const char *list, struct words *out)
 {
     char *item = text("%s", list);
     size_t n = 0;
@@ -179,7 +100,7 @@ static void split(const char *list, struct words *out)
 }
 
 /* An option of the host compiler. Those that choose a machine must not reach the device side. */
-static void host_option(struct request *r, const char *option)
+static void nvcc_add_host(struct request *r, const char *option)
 {
     if (strncmp(option, "-m", 2) == 0 && strcmp(option, "-m64") != 0) {
         words_add(&r->user, "-Xarch_host");
@@ -189,7 +110,7 @@ static void host_option(struct request *r, const char *option)
 
 /* arch=compute_80,code=[sm_80,compute_80]: the real architectures and the virtual one, as clang's
  * architectures. */
-static void gencode(struct request *r, const char *value)
+static void nvcc_add_archs(struct request *r, const char *value)
 {
     const char *code = strstr(value, "code=");
     struct words list = {0};
@@ -199,88 +120,211 @@ static void gencode(struct request *r, const char *value)
             *p = ',';
         }
     }
-    split(names, &list);
+    nvcc_split(names, &list);
     for (size_t i = 0; i < list.count; i++) {
         request_arch(r, list.word[i]);
     }
 }
 
-static int takes_value(const struct rule *rule)
+static int nvcc_takes_value(const struct rule *rule)
 {
-    return rule->action != DROP && rule->action != WORDS && rule->action != REFUSE && rule->action != DLINK;
+    switch (rule->action) {
+    case CLANG:
+    case DROP:
+    case WORDS:
+    case ARCHS:
+    case MATH:
+    case FORWARD:
+    case SHOW:
+    case VERSION:
+    case DLINK:
+    case NO_DLINK:
+    case REFUSE:
+        return 0;
+    default:
+        return 1;
+    }
 }
 
-static const struct rule *find(const char *arg)
+static const struct rule *nvcc_find(const char *arg)
 {
     if (arg[0] == '-' && arg[1] == '-') {
         arg++;
     }
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         size_t n = strlen(rules[i].name);
-        int list = takes_value(&rules[i]);
-        if (strncmp(arg, rules[i].name, n) == 0 && (arg[n] == 0 || (list && arg[n] == '='))) {
+        int value = nvcc_takes_value(&rules[i]) || rules[i].action == REFUSE;
+        if (strncmp(arg, rules[i].name, n) == 0 && (arg[n] == 0 || (value && arg[n] == '='))) {
             return &rules[i];
         }
     }
     return NULL;
 }
 
-static void apply(struct request *r, const struct rule *rule, const char *value)
+/* Options that nvcc knows with their value joined to them. */
+int nvcc_knows(const char *arg)
 {
-    struct words list = {0};
+    static const char *const joined[] = {"-I", "-L", "-l", "-D", "-U", "-O", "-o", "-isystem"};
+    for (size_t i = 0; i < sizeof joined / sizeof *joined; i++) {
+        if (strncmp(arg, joined[i], strlen(joined[i])) == 0) {
+            return 1;
+        }
+    }
+    return nvcc_find(arg) != NULL;
+}
+
+/* -Werror KIND,…: -1 if these are no kinds of nvcc's, and the option is clang's. */
+static int nvcc_add_werror(struct request *r, const char *value)
+{
+    static const struct {
+        const char *kind, *to;
+    } kinds[] = {
+        {"all-warnings", "-Werror"},
+        {"deprecated-declarations", "-Werror=deprecated-declarations"},
+        {"reorder", "-Werror=reorder"},
+        {"cross-execution-space-call", NULL}, /* an error of clang's in any case */
+        {"default-stream-launch", NULL},      /* clang 19 has no such warnings */
+        {"ext-lambda-captures-this", NULL},
+        {"missing-launch-bounds", NULL},
+    };
+    struct words list = {0}, made = {0};
+    nvcc_split(value, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        size_t k = 0, n = sizeof kinds / sizeof *kinds;
+        while (k < n && strcmp(list.word[i], kinds[k].kind) != 0) {
+            k++;
+        }
+        if (k == n) {
+            return -1;
+        }
+        if (kinds[k].to) {
+            words_add(&made, kinds[k].to);
+        } else {
+            request_note(r, "-Werror %s dropped: clang 19 has no such warning", list.word[i]);
+        }
+    }
+    words_append(&r->user, &made);
+    return list.count > 0 ? 0 : -1;
+}
+
+/* For values that decide whether the option is nvcc's or clang's: is it clang's? */
+static int nvcc_leaves(const struct rule *rule, const char *value)
+{
+    if (rule->action == LEVEL) {
+        return !value || !*value || value[strspn(value, "0123456789")] != 0;
+    }
+    return rule->action == WERROR && !value;
+}
+
+static void nvcc_add_joined(struct request *r, const char *list, const char *to)
+{
+    struct words items = {0};
+    nvcc_split(list, &items);
+    for (size_t i = 0; i < items.count; i++) {
+        words_addf(&r->user, "%s%s", to, items.word[i]);
+    }
+}
+
+/* "-A -b=" and a value: two words. */
+static void nvcc_add_two(struct request *r, const char *to, const char *value)
+{
+    const char *blank = strchr(to, ' ');
+    if (!blank) {
+        words_add(&r->user, to);
+        words_add(&r->user, value);
+    } else {
+        words_addf(&r->user, "%.*s", (int)(blank - to), to);
+        words_addf(&r->user, "%s%s", blank + 1, value);
+    }
+}
+
+/* Of options without a value. */
+static void nvcc_apply_switch(struct request *r, const struct rule *rule)
+{
     switch (rule->action) {
     case WORDS:
-        split(rule->to, &r->user);
+        nvcc_split(rule->to, &r->user);
         break;
-    case VALUE:
-        if (strncmp(rule->to, "-Xcuda-ptxas=", 13) == 0) {
-            words_add(&r->user, "-Xcuda-ptxas");
-            words_addf(&r->user, "%s%s", rule->to + 13, value);
-        } else {
-            words_addf(&r->user, "%s%s", rule->to, value);
-        }
+    case ARCHS:
+        r->lists = rule->to;
         break;
-    case EACH:
-        split(value, &list);
-        for (size_t i = 0; i < list.count; i++) {
-            words_add(&r->user, rule->to);
-            words_add(&r->user, list.word[i]);
-        }
+    case MATH:
+        math_option(r, rule->to, 1);
         break;
-    case HOST:
-        split(value, &list);
-        for (size_t i = 0; i < list.count; i++) {
-            host_option(r, list.word[i]);
-        }
+    case SHOW:
+        r->show = 1;
         break;
-    case ARCH:
-    case GENCODE:
-        gencode(r, value);
+    case VERSION:
+        r->version = 1;
         break;
     case DLINK:
         r->dlink = 1;
         break;
+    case NO_DLINK:
+        r->no_device_link = 1;
+        break;
+    default: /* DROP, and FORWARD, which request_read looks for itself */
+        break;
+    }
+}
+
+static void nvcc_apply(struct request *r, const struct rule *rule, const char *value)
+{
+    struct words list = {0};
+    switch (rule->action) {
+    case VALUE:
+    case LEVEL:
+        words_addf(&r->user, "%s%s", rule->to, value);
+        break;
+    case TWO:
+    case TWO_JOINED:
+        nvcc_add_two(r, rule->to, value);
+        break;
+    case LIST:
+        nvcc_add_joined(r, value, rule->to);
+        break;
+    case EACH:
+        nvcc_split(value, &list);
+        for (size_t i = 0; i < list.count; i++) {
+            nvcc_add_two(r, rule->to, list.word[i]);
+        }
+        break;
+    case HOST:
+        nvcc_split(value, &list);
+        for (size_t i = 0; i < list.count; i++) {
+            nvcc_add_host(r, list.word[i]);
+        }
+        break;
+    case ARCH:
+    case GENCODE:
+        nvcc_add_archs(r, value);
+        break;
     case NVLINK:
-        split(value, &r->nvlink);
+        nvcc_split(value, &r->nvlink);
         break;
     case LANGUAGE:
         request_language(r, value);
         break;
     case STREAM:
-        split(strcmp(value, "per-thread") == 0 ? rule->to : rule->otherwise, &r->user);
+        nvcc_split(strcmp(value, "per-thread") == 0 ? rule->to : rule->otherwise, &r->user);
         break;
     case BOOL:
-        split(strcmp(value, "false") == 0 ? rule->otherwise : rule->to, &r->user);
+        nvcc_split(strcmp(value, "false") == 0 ? rule->otherwise : rule->to, &r->user);
         break;
-    case DROP:
-    case DROP_VALUE:
-    case REFUSE:
+    case MATH_VALUE:
+        math_option(r, rule->to, strcmp(value, "false") != 0);
+        break;
+    case DOPT:
+        r->dopt = 1;
+        break;
+    default:
+        nvcc_apply_switch(r, rule);
         break;
     }
 }
 
 /* Says what became of `arg`: the words of r->user from `words` on and its architectures from `archs` on. */
-static void note(struct request *r, const struct rule *rule, const char *arg, size_t words, size_t archs)
+static void nvcc_note(struct request *r, const struct rule *rule, const char *arg, size_t words, size_t archs)
 {
     char *made = text("%s", "");
     for (size_t i = words; i < r->user.count; i++) {
@@ -292,14 +336,16 @@ static void note(struct request *r, const struct rule *rule, const char *arg, si
     if (*made && strcmp(made, arg) != 0) {
         request_note(r, "%s became %s", arg, made);
     } else if (rule->action == DROP || rule->action == DROP_VALUE) {
-        request_note(r, "%s dropped: not needed here", arg);
+        request_note(r, "%s dropped: %s", arg, rule->to ? rule->to : "not needed here");
+    } else if (!*made && rule->action != WERROR) {
+        request_note(r, "%s: mt-cc's to do", arg);
     }
 }
 
 int nvcc_option(struct request *r, int argc, char **argv, int i)
 {
-    const struct rule *rule = find(argv[i]);
-    if (!rule) {
+    const struct rule *rule = nvcc_find(argv[i]);
+    if (!rule || rule->action == CLANG) {
         return 0;
     }
     if (rule->action == REFUSE) {
@@ -308,15 +354,18 @@ int nvcc_option(struct request *r, int argc, char **argv, int i)
     }
     int used = 1;
     const char *value = NULL;
-    if (takes_value(rule)) {
+    size_t before = r->user.count, archs = r->archs.count;
+    if (nvcc_takes_value(rule)) {
         value = option_value(argc, argv, i, rule->name, &used);
+        if (nvcc_leaves(rule, value) || (rule->action == WERROR && nvcc_add_werror(r, value) != 0)) {
+            return 0;
+        }
         if (!value) {
             fprintf(stderr, "mt-cc: %s needs a value\n", argv[i]);
             return -1;
         }
     }
-    size_t before = r->user.count, archs = r->archs.count;
-    apply(r, rule, value);
-    note(r, rule, used == 2 ? text("%s %s", argv[i], value) : argv[i], before, archs);
+    nvcc_apply(r, rule, value);
+    nvcc_note(r, rule, used == 2 ? text("%s %s", argv[i], value) : argv[i], before, archs);
     return used;
 }

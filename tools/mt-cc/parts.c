@@ -28,12 +28,12 @@ int run_languages(const struct request *r)
         }
         middle = languages_c(r, i, r->links ? objects.word[i] : NULL);
         line = complete(r, &middle, 0);
-        code = run_line(r, &line);
+        code = run_line(r, &line, -1);
     }
     if (code == 0) {
         middle = languages_rest(r, r->links ? &objects : NULL);
         line = complete(r, &middle, r->links);
-        code = run_line(r, &line);
+        code = run_line(r, &line, -1);
     }
     if (folder) {
         clean(r, folder, &objects);
@@ -49,7 +49,7 @@ static int compile_sources(const struct request *r, const char *folder, struct w
         words_addf(objects, "%s/%zu.o", folder, i);
         struct words middle = languages_one(r, r->sources.word[i], objects->word[i]);
         struct words line = complete(r, &middle, 0);
-        code = run_line(r, &line);
+        code = run_line(r, &line, -1);
     }
     return code;
 }
@@ -99,7 +99,7 @@ static int link_program(const struct request *r, const struct words *words, cons
     }
     words_append(&middle, words);
     line = complete(&part, &middle, 1);
-    return run_line(r, &line);
+    return run_line(r, &line, -1);
 }
 
 int run_device_link(const struct request *r)

@@ -36,6 +36,8 @@ static const char *const takes_value[] = {
     "-Xclang",
     "-Xpreprocessor",
     "-Xassembler",
+    "-Xlinker",
+    "-x",
     "-Xarch_host",
     "-Xarch_device",
     "-Xcuda-ptxas",
@@ -153,6 +155,15 @@ void request_arch(struct request *r, const char *name)
     words_add(&r->archs, arch);
 }
 
+void request_print_archs(const struct request *r, const char *prefix)
+{
+    for (size_t i = 0; i < sizeof known_archs / sizeof *known_archs; i++) {
+        if (known_archs[i] >= lowest_arch(r->toolkit)) {
+            printf("%s%d\n", prefix, known_archs[i]);
+        }
+    }
+}
+
 /* ---- files
  * -------------------------------------------------------------------------------------------------- */
 
@@ -241,7 +252,7 @@ static void add_file(struct request *r, const char *file)
 /* Options that are mt-cc's own; 1 if argv[i] was one, 0, or -1 after a message. */
 static int own_option(struct request *r, const char *arg)
 {
-    if (strcmp(arg, "--show") == 0 || strcmp(arg, "-dryrun") == 0 || strcmp(arg, "--dryrun") == 0) {
+    if (strcmp(arg, "--show") == 0) {
         r->show = 1;
         return 1;
     }
@@ -301,6 +312,12 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
         request_note(r, "%s dropped: mt-cc adds it", argv[i]);
         return 1;
     }
+    if (!two && (r->forward & FORWARD_LINKER) && !nvcc_knows(argv[i])) {
+        words_add(&r->forwarded, argv[i]);
+        if (!(r->forward & FORWARD_COMPILER)) {
+            return 1;
+        }
+    }
     words_add(&r->user, argv[i]);
     if (two) {
         words_add(&r->user, argv[i + 1]);
@@ -308,9 +325,77 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
     return 1 + two;
 }
 
+/* -forward-unknown-…: they hold for options in front of them, too. */
+static int request_forwards(int argc, char **argv)
+{
+    static const char *const names[] = {"-forward-unknown-to-host-compiler",
+                                        "-forward-unknown-to-host-linker", "-forward-unknown-opts"};
+    int forward = 0;
+    for (int i = 1; i < argc; i++) {
+        for (int n = 0; n < 3; n++) {
+            if (strcmp(argv[i] + (strncmp(argv[i], "--", 2) == 0), names[n]) == 0) {
+                forward |= n + 1; /* FORWARD_COMPILER, FORWARD_LINKER, both */
+            }
+        }
+    }
+    return forward;
+}
+
+/* The next of the words for clang that is no other option's value; NULL at the end. */
+static const char *request_next(const struct request *r, size_t *i)
+{
+    if (*i >= r->user.count) {
+        return NULL;
+    }
+    const char *word = r->user.word[*i];
+    *i += IS_ONE_OF(word, takes_value) ? 2 : 1;
+    return word;
+}
+
+static int request_has(const struct request *r, const char *option)
+{
+    const char *word;
+    for (size_t i = 0; (word = request_next(r, &i));) {
+        if (strcmp(word, option) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* What depends on the whole command line. */
+static void request_finish(struct request *r)
+{
+    const char *word;
+    for (size_t i = 0; (word = request_next(r, &i));) {
+        r->links &= !IS_ONE_OF(word, no_link);
+        r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
+        r->no_device_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
+    }
+    if (r->dopt && request_has(r, "--cuda-noopt-device-debug")) {
+        words_add(&r->user, "--no-cuda-noopt-device-debug");
+    }
+    r->verbose = request_has(r, "-v");
+    r->relocatable = request_has(r, "-r");
+    r->depends = request_has(r, "-M") || request_has(r, "-MM");
+    /* As nvcc does: one file, what the device side of the first architecture sees. */
+    if (r->cuda && request_has(r, "-E") && !request_has(r, "--cuda-host-only") &&
+        !request_has(r, "--cuda-device-only")) {
+        words_add(&r->user, "--cuda-device-only");
+        r->first_arch = 1;
+        request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only "
+                        "is the other");
+    }
+    for (size_t i = 0; r->links && i < r->forwarded.count; i++) {
+        words_add(&r->user, "-Xlinker");
+        words_take(&r->user, r->forwarded.word[i]);
+    }
+}
+
 int request_read(struct request *r, int argc, char **argv)
 {
     r->links = 1;
+    r->forward = request_forwards(argc, argv);
     for (int i = 1; i < argc; i++) {
         int used = own_option(r, argv[i]);
         if (used == 0) {
@@ -335,11 +420,6 @@ int request_read(struct request *r, int argc, char **argv)
         }
         i += used - 1;
     }
-    for (size_t i = 0; i < r->user.count; i++) {
-        const char *word = r->user.word[i];
-        r->links &= !IS_ONE_OF(word, no_link);
-        r->rdc = strcmp(word, "-fgpu-rdc") == 0 || (r->rdc && strcmp(word, "-fno-gpu-rdc") != 0);
-        r->own_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
-    }
+    request_finish(r);
     return 0;
 }

@@ -122,13 +122,19 @@ MT_BUILTIN float mtb_nvvm_sqrt_f(float a)
 {
     return __builtin_sqrtf(a);
 }
+/* a times 1 / b, where 1 / b is zero above 2^126. */
+static MT_INLINE float div_approx(float a, float b)
+{
+    float size = __builtin_fabsf(b);
+    return size > 0x1p126f && size <= __FLT_MAX__ ? a * __builtin_copysignf(0, b) : a / b;
+}
 MT_BUILTIN float mtb_nvvm_div_approx_f(float a, float b)
 {
-    return a / b;
+    return div_approx(a, b);
 }
 MT_BUILTIN float mtb_nvvm_div_approx_ftz_f(float a, float b)
 {
-    return F(F(a) / F(b));
+    return F(div_approx(F(a), F(b)));
 }
 static MT_INLINE double ftz_d(double x)
 {

@@ -8,3 +8,6 @@
 #include "mt_cuda_unsigned_atomics.h"
 #endif
 #include "mt-toolkit/cuda.h"
+#ifdef __MT_CUDA_PREINCLUDE
+#include "mt_cuda_fast_math.h"
+#endif

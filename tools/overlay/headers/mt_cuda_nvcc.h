@@ -14,6 +14,16 @@
 #endif
 #define __NVCC__ 1
 #endif
+/* What its options define. Lambdas are what C++ says here, none is of nvcc's kinds. */
+#ifdef MT_CUDA_RELAXED_CONSTEXPR
+#define __CUDACC_RELAXED_CONSTEXPR__ 1
+#endif
+#ifdef MT_CUDA_EXTENDED_LAMBDA
+#define __CUDACC_EXTENDED_LAMBDA__ 1
+#endif
+#define __nv_is_extended_device_lambda_closure_type(type) false
+#define __nv_is_extended_host_device_lambda_closure_type(type) false
+#define __nv_is_extended_device_lambda_with_preserved_return_type(type) false
 #ifndef __CUDACC_VER_MAJOR__
 #include "mt_cuda_version.h"
 #endif
