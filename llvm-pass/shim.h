@@ -77,6 +77,12 @@ int mt_shim_asm_memory(LLVMValueRef asm_call);
  * memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
+/* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. */
+void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
+                             LLVMBasicBlockRef *meeting);
+/* Gives each loop one block in front, one at its end, and blocks behind it that are reached from it alone. 1
+ * when something changed. */
+int mt_shim_simplify_loops(LLVMValueRef function);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

@@ -33,6 +33,7 @@ struct mt_kernel {
     enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
     int frames; /* its functions keep frame pointers */
+    int steps;  /* the lanes of its warps wait for one another where they exchange data */
     uint32_t shared_static;
 };
 
