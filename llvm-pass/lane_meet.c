@@ -41,7 +41,7 @@ struct meet_shape {
     int64_t row; /* of rows that are shorter than a warp; 0: none */
     unsigned moving, data;
     int rows_move; /* as meet_moves() has it */
-    int is_own; /* the lane's number is among them: no two lanes have the same address */
+    int is_own;    /* the lane's number is among them: no two lanes have the same address */
 };
 
 static int64_t meet_size(int64_t x)

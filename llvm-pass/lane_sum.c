@@ -35,7 +35,8 @@ static const char *sum_register(LLVMValueRef v)
     return mt_starts(name, SREG) ? name + strlen(SREG) : "";
 }
 
-/* ---- what a value depends on ---------------------------------------------------------------------------- */
+/* ---- what a value depends on ----------------------------------------------------------------------------
+ */
 
 struct mt_lane_memo {
     LLVMValueRef value;
@@ -212,8 +213,8 @@ int mt_lane_is_own(LLVMValueRef symbol)
     return mt_lane_is_own(LLVMGetOperand(symbol, 0));
 }
 
-/* The phi of a loop whose threads go on by a stride, for (i = t; i < n; i += blockDim.x): where it starts; NULL:
- * it is something else. A stride is the same for all lanes, and not known or a warp at least. */
+/* The phi of a loop whose threads go on by a stride, for (i = t; i < n; i += blockDim.x): where it starts;
+ * NULL: it is something else. A stride is the same for all lanes, and not known or a warp at least. */
 static LLVMValueRef sum_stride_start(struct mt_lanes *l, LLVMValueRef phi)
 {
     LLVMValueRef start = NULL;
@@ -248,7 +249,8 @@ static int sum_is_block_size(LLVMValueRef symbol)
     return 0;
 }
 
-/* ---- sums ----------------------------------------------------------------------------------------------- */
+/* ---- sums -----------------------------------------------------------------------------------------------
+ */
 
 static void sum_add_term(struct mt_lane_sum *s, struct mt_lane_term t)
 {
@@ -297,7 +299,8 @@ static void sum_add_indices(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValue
     }
 }
 
-/* What a pointer that is a phi or a select leads into, when that is one thing whichever way it came; or NULL. */
+/* What a pointer that is a phi or a select leads into, when that is one thing whichever way it came; or NULL.
+ */
 static LLVMValueRef sum_underlying(LLVMValueRef v)
 {
     LLVMValueRef seen[32] = {v}, root = NULL;

@@ -58,8 +58,8 @@ struct mt_lane_access {
 };
 /* Can two different lanes of a warp touch the same byte, one with a and one with b? What cannot be known: */
 enum mt_lane_doubt {
-    MT_DOUBT_APART, /* what looks like the usual ways of giving each thread, or each purpose, its own part of an
-                     * array is taken for that */
+    MT_DOUBT_APART, /* what looks like the usual ways of giving each thread, or each purpose, its own part of
+                     * an array is taken for that */
     MT_DOUBT_ARRAY, /* the same, but an array has one purpose */
     MT_DOUBT_MEETS, /* the lanes do meet */
 };

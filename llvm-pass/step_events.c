@@ -7,7 +7,8 @@
 #define MAX_ACCESSES 4000 /* of a function */
 #define GUARD_UNKNOWN (-2)
 
-/* ---- what functions do that are called ------------------------------------------------------------------ */
+/* ---- what functions do that are called ------------------------------------------------------------------
+ */
 
 static int step_is_shared(LLVMValueRef p)
 {
@@ -56,7 +57,8 @@ static unsigned step_callee(struct mt_lowering *l, LLVMValueRef callee)
     return flags;
 }
 
-/* ---- events --------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------------------
+ */
 
 static void step_event(struct mt_steps *s, enum mt_step_kind kind, LLVMValueRef inst, unsigned access)
 {
@@ -132,8 +134,7 @@ static void step_load_or_store(struct mt_steps *s, LLVMValueRef inst)
 static void step_block_copy(struct mt_steps *s, LLVMValueRef inst)
 {
     LLVMValueRef length = LLVMGetOperand(inst, 2), to = LLVMGetOperand(inst, 0);
-    uint32_t bytes =
-        LLVMIsAConstantInt(length) ? (uint32_t)LLVMConstIntGetZExtValue(length) : UINT32_MAX / 4;
+    uint32_t bytes = LLVMIsAConstantInt(length) ? (uint32_t)LLVMConstIntGetZExtValue(length) : UINT32_MAX / 4;
     LLVMValueRef from = LLVMIsAMemSetInst(inst) ? NULL : LLVMGetOperand(inst, 1);
     struct mt_lane_access *a;
     if (from && step_is_shared(from) && (a = step_access(s, inst, from, bytes)))
@@ -145,8 +146,7 @@ static void step_block_copy(struct mt_steps *s, LLVMValueRef inst)
 static void step_atomic(struct mt_steps *s, LLVMValueRef inst)
 {
     LLVMValueRef p = LLVMGetOperand(inst, 0);
-    if (LLVMIsAAtomicCmpXchgInst(inst) ||
-        LLVMGetAtomicRMWBinOp(inst) == LLVMAtomicRMWBinOpXchg) {
+    if (LLVMIsAAtomicCmpXchgInst(inst) || LLVMGetAtomicRMWBinOp(inst) == LLVMAtomicRMWBinOpXchg) {
         step_event(s, MT_STEP_HAND_OVER, inst, 0);
         return;
     }
@@ -201,7 +201,8 @@ static void step_all(struct mt_steps *s)
     s->failed |= !s->first || s->naccesses > MAX_ACCESSES;
 }
 
-/* ---- guards --------------------------------------------------------------------------------------------- */
+/* ---- guards ---------------------------------------------------------------------------------------------
+ */
 
 /* What holds behind the edge to block `to`. */
 static int step_edge_guard(struct mt_steps *s, unsigned from, LLVMBasicBlockRef to)

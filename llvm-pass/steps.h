@@ -27,11 +27,11 @@ struct mt_steps {
     unsigned nevents, events_cap, *first; /* per block: its first event; flow.n + 1 entries */
     struct mt_lane_access *accesses;
     unsigned naccesses, accesses_cap, words;
-    int *guard;                        /* per block */
-    uint64_t *out, *now;               /* sets: at the end of each block; at the event that is looked at */
+    int *guard;          /* per block */
+    uint64_t *out, *now; /* sets: at the end of each block; at the event that is looked at */
     uint64_t *is_volatile, *is_shared_volatile;
-    unsigned char *takes_part;         /* per access: in an exchange between lanes */
-    unsigned char *waits, *begins;     /* lanes wait before this event; at the beginning of this block */
+    unsigned char *takes_part;     /* per access: in an exchange between lanes */
+    unsigned char *waits, *begins; /* lanes wait before this event; at the beginning of this block */
     uint64_t meetings;
     int failed; /* no memory, or too large */
 };

@@ -1,5 +1,5 @@
-// Lanes of a warp that exchange data with no barrier and no collective between, as a warp runs in step. Each kernel's
-// result is compared with what the host computes for lanes in step.
+// Lanes of a warp that exchange data with no barrier and no collective between, as a warp runs in step. Each
+// kernel's result is compared with what the host computes for lanes in step.
 #include <cstdio>
 #include <cstdlib>
 
@@ -99,7 +99,8 @@ __global__ void flagged(const int *in, int *out)
     }
 }
 
-// A histogram without atomics: of the lanes with the same bin the last one to write has counted, the others try again.
+// A histogram without atomics: of the lanes with the same bin the last one to write has counted, the others
+// try again.
 __global__ void tags(const int *in, int *out)
 {
     __shared__ volatile unsigned bin[BINS];
@@ -173,7 +174,8 @@ static void exchanges()
 {
     int want[256] = {}, sum = 0;
     for (int t = 0; t < LANES; t++)
-        for (int i = 0; i < 8; i++) // element i of row t % 8 of the group: what lane i of the group stored in that row
+        for (int i = 0; i < 8;
+             i++) // element i of row t % 8 of the group: what lane i of the group stored in that row
             want[t * 8 + i] = in[((t / 8 * 8 + i) * 8 + t % 8) % 64];
     squares<<<1, LANES>>>(in, out);
     verdict("squares", want, 256);
