@@ -15,7 +15,9 @@ static const Help help[] = {
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
     {"gpu-plain=on|off",
      "the GPU's code has each kernel as it was, too, for launches that are not traced (on)"},
-    {"lockstep=on|off|cta", "CPU device: warps (cta: all warps of a CTA, roughly) run in step (off)"},
+    {"lockstep=auto|on|off|cta", "CPU device: warps run in step where they exchange data, at all shared "
+                                 "memory, nowhere; cta: all warps of a "
+                                 "CTA, roughly, too (auto)"},
     {"cpu=NAME", "CPU that the CPU image is compiled for, as in -march (x86-64-v3)"},
     {"count=on|off|only", "count accesses a second time, beside the records or instead of them (off)"},
     {"host=on|off|atomic",

@@ -72,6 +72,7 @@ static void tell(struct mt_unit *u)
         fprintf(stderr, "memtrace: kernel %s: %s%s\n", u->kernels[i].pretty,
                 u->kernels[i].traced ? "traced" : "not traced",
                 !u->options->cpu_image ? ""
+                : u->kernels[i].steps  ? ", on the CPU device a fiber per thread, warps in step"
                 : u->kernels[i].sync   ? ", on the CPU device a fiber per thread"
                                        : ", on the CPU device a loop over threads");
 }

@@ -272,6 +272,7 @@ void mt_lower_kernels(struct mt_lowering *l)
         mt_reach_from(l, l->traced.kernels[k], &reach);
         l->u->kernels[k].sync = reach.waits;
         l->u->kernels[k].frames = reach.gathers;
+        l->u->kernels[k].steps = reach.steps;
         mt_reach_free(&reach);
     }
     for (unsigned k = 0; k < l->u->nkernels; k++)

@@ -72,9 +72,8 @@ const char *mt_image_cpu(const struct mt_unit *u)
     return u->options->cpu ? u->options->cpu : "x86-64-v3";
 }
 
-/* A function that is not inlined and asks for the lanes beside it, or waits for them in step, may be called
- * from several branches; the CPU device tells those apart by the chain of callers, which frame pointers make
- * readable. */
+/* A function that is not inlined and asks for the lanes beside it may be called from several branches; the
+ * CPU device tells those apart by the chain of callers, which frame pointers make readable. */
 static void keep_frames(struct mt_lowering *l)
 {
     int any = 0;
@@ -109,10 +108,6 @@ void mt_lower_attributes(struct mt_lowering *l)
         LLVMSetVisibility(f, LLVMDefaultVisibility);
         if (!mt_is_shared_name(f))
             LLVMSetLinkage(f, LLVMInternalLinkage);
-        if (has_enum_attribute(f, "optnone")) {
-            remove_enum_attribute(f, "optnone");
-            remove_enum_attribute(f, "noinline");
-        }
         LLVMAddAttributeAtIndex(
             f, LLVMAttributeFunctionIndex,
             LLVMCreateEnumAttribute(c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
@@ -166,6 +161,21 @@ static void lower_globals(struct mt_lowering *l)
         if (!mt_is_shared_name(g))
             LLVMSetLinkage(g, LLVMInternalLinkage);
     }
+}
+
+/* Code that nobody has optimised keeps thread numbers and pointers in stack slots, and asks for them through
+ * functions: what follows wants to see them. (The image is optimised at the end in any case.) */
+static int simplify(struct mt_lowering *l)
+{
+    int any = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
+        if (LLVMIsDeclaration(f) || !has_enum_attribute(f, "optnone"))
+            continue;
+        remove_enum_attribute(f, "optnone");
+        remove_enum_attribute(f, "noinline");
+        any = 1;
+    }
+    return any ? mt_run_passes(l->u, l->module, "cgscc(inline),function(sroa,early-cse)", NULL) : 0;
 }
 
 /* Links those builtins in that are used; what came with them is internal, too. */
@@ -254,6 +264,8 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     l.builtins = mt_load_bitcode(u, "cpu-builtins.bc");
     if (!l.builtins || new_versions(u, &l.traced) || new_versions(u, &l.plain))
         goto out;
+    if (simplify(&l))
+        goto out;
     for (unsigned i = 0; i < u->nkernels; i++)
         l.traced.kernels[i] = LLVMGetNamedFunction(clone, u->kernels[i].name);
 
@@ -265,6 +277,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     mt_lower_exactness(&l);
     mt_lower_counts(&l);
     mt_lower_spins(&l);
+    mt_lower_steps(&l);
     mt_lower_lockstep(&l);
     LLVMStripModuleDebugInfo(clone);
     mt_shim_drop_named_metadata(clone);

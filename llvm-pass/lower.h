@@ -41,7 +41,8 @@ LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMType
 /* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is none. */
 int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
 void mt_lower_shared(struct mt_lowering *l);      /* lower_shared.c */
-void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c */
+void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c: lockstep=cta */
+void mt_lower_steps(struct mt_lowering *l);       /* lower_steps.c: warps in step */
 void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
 void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
@@ -94,13 +95,16 @@ struct mt_reach {
     LLVMValueRef *functions;
     unsigned count, cap;
     int waits;   /* a barrier, a warp collective or an unknown function */
-    int gathers; /* a wait for the lanes that are at the same call (activemask, lockstep) */
+    int gathers; /* a wait for the lanes that are at the same call (activemask) */
+    int steps;   /* a wait for the lanes of the warp that are behind */
 };
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);
 void mt_reach_free(struct mt_reach *r);
 
 extern const char *const mt_waiting_functions[];
+/* Is it one of them, or a builtin (not linked yet) that comes to one: a barrier, a warp collective? */
+int mt_is_meeting(const char *name);
 
 void mt_image_variables(
     struct mt_lowering *l); /* image.c: lists the program's variables before builtins come in */

@@ -5,97 +5,22 @@
  * loop read last (taking a lock; the usual retry loop around a compare-and-swap always makes progress and is
  * left alone), or a call of a function that polls. A loop spins if a branch out of it depends on a poll
  * inside it. */
+#include "flow.h"
 #include "lower.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_BLOCKS 4000
 
-struct edge {
-    unsigned from, to;
-};
 struct flow {
-    LLVMValueRef function;
-    LLVMBasicBlockRef *block; /* in ascending order of their addresses */
-    unsigned n;
-    unsigned char *mark;              /* scratch, per block */
-    struct edge *out, *in;            /* all edges, by from and by to */
-    unsigned *out_at, *in_at, nedges; /* per block: its first edge; n + 1 entries */
+    struct mt_flow cfg;
+    unsigned char *mark; /* scratch, per block */
 };
 enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */ };
 
-static int by_address(const void *a, const void *b)
-{
-    uintptr_t x = (uintptr_t)*(LLVMBasicBlockRef const *)a, y = (uintptr_t)*(LLVMBasicBlockRef const *)b;
-    return (x > y) - (x < y);
-}
-static int by_from(const void *a, const void *b)
-{
-    const struct edge *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
-static int by_to(const void *a, const void *b)
-{
-    const struct edge *x = a, *y = b;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
-static int index_of(const struct flow *f, LLVMBasicBlockRef b)
-{
-    LLVMBasicBlockRef *at = bsearch(&b, f->block, f->n, sizeof b, by_address);
-    return at ? (int)(at - f->block) : -1;
-}
-
-static void free_flow(struct flow *f)
-{
-    free(f->block);
-    free(f->mark);
-    free(f->out);
-    free(f->in);
-    free(f->out_at);
-    free(f->in_at);
-}
-
-/* Blocks and edges of a function; -1: no memory. free_flow() in any case. */
-static int make_flow(struct flow *f, LLVMValueRef function)
-{
-    *f = (struct flow){.function = function, .n = LLVMCountBasicBlocks(function)};
-    f->block = malloc((f->n + 1) * sizeof *f->block);
-    f->mark = malloc(f->n + 1);
-    f->out_at = calloc(f->n + 2, sizeof *f->out_at);
-    f->in_at = calloc(f->n + 2, sizeof *f->in_at);
-    if (!f->block || !f->mark || !f->out_at || !f->in_at)
-        return -1;
-    LLVMGetBasicBlocks(function, f->block);
-    qsort(f->block, f->n, sizeof *f->block, by_address);
-    for (unsigned b = 0; b < f->n; b++)
-        f->nedges += LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(f->block[b]));
-    f->out = malloc((f->nedges + 1) * sizeof *f->out);
-    f->in = malloc((f->nedges + 1) * sizeof *f->in);
-    if (!f->out || !f->in)
-        return -1;
-    for (unsigned b = 0, e = 0; b < f->n; b++) {
-        LLVMValueRef t = LLVMGetBasicBlockTerminator(f->block[b]);
-        for (unsigned i = 0; i < LLVMGetNumSuccessors(t); i++) {
-            struct edge edge = {b, (unsigned)index_of(f, LLVMGetSuccessor(t, i))};
-            f->out[e] = f->in[e] = edge;
-            f->out_at[edge.from + 1]++;
-            f->in_at[edge.to + 1]++;
-            e++;
-        }
-    }
-    qsort(f->out, f->nedges, sizeof *f->out, by_from);
-    qsort(f->in, f->nedges, sizeof *f->in, by_to);
-    for (unsigned b = 0; b < f->n; b++) {
-        f->out_at[b + 1] += f->out_at[b];
-        f->in_at[b + 1] += f->in_at[b];
-    }
-    return 0;
-}
-
 static void unmark(struct flow *f, unsigned char bits)
 {
-    for (unsigned i = 0; i < f->n; i++)
+    for (unsigned i = 0; i < f->cfg.n; i++)
         f->mark[i] &= (unsigned char)~bits;
 }
 
@@ -103,16 +28,16 @@ static void unmark(struct flow *f, unsigned char bits)
  * that reaches it; not through blocks with one of the bits `closed`. */
 static void reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
 {
-    unsigned *stack = malloc((f->n + 1) * sizeof *stack), depth = 0;
+    unsigned *stack = malloc((f->cfg.n + 1) * sizeof *stack), depth = 0;
     if (!stack)
         return;
     stack[depth++] = at;
     while (depth) {
         unsigned b = stack[--depth];
-        unsigned e = bit == FORWARD ? f->out_at[b] : f->in_at[b];
-        unsigned end = bit == FORWARD ? f->out_at[b + 1] : f->in_at[b + 1];
+        unsigned e = bit == FORWARD ? f->cfg.out_at[b] : f->cfg.in_at[b];
+        unsigned end = bit == FORWARD ? f->cfg.out_at[b + 1] : f->cfg.in_at[b + 1];
         for (; e < end; e++) {
-            unsigned next = bit == FORWARD ? f->out[e].to : f->in[e].from;
+            unsigned next = bit == FORWARD ? f->cfg.out[e].to : f->cfg.in[e].from;
             if (f->mark[next] & (bit | closed))
                 continue;
             f->mark[next] |= bit;
@@ -129,7 +54,7 @@ static int mark_component(struct flow *f, unsigned at)
     unmark(f, FORWARD | BACKWARD | IN_LOOP);
     reach(f, at, FORWARD, GONE);
     reach(f, at, BACKWARD, GONE);
-    for (unsigned i = 0; i < f->n; i++)
+    for (unsigned i = 0; i < f->cfg.n; i++)
         if ((f->mark[i] & (FORWARD | BACKWARD)) == (FORWARD | BACKWARD))
             f->mark[i] |= IN_LOOP;
     return (f->mark[at] & IN_LOOP) != 0;
@@ -139,15 +64,15 @@ static int mark_component(struct flow *f, unsigned at)
  */
 static unsigned header_of(const struct flow *f, unsigned at)
 {
-    for (unsigned e = 0; e < f->nedges; e++)
-        if (f->mark[f->in[e].to] & IN_LOOP && !(f->mark[f->in[e].from] & IN_LOOP))
-            return f->in[e].to;
+    for (unsigned e = 0; e < f->cfg.nedges; e++)
+        if (f->mark[f->cfg.in[e].to] & IN_LOOP && !(f->mark[f->cfg.in[e].from] & IN_LOOP))
+            return f->cfg.in[e].to;
     return at;
 }
 
 static int in_loop(const struct flow *f, LLVMValueRef inst)
 {
-    int i = index_of(f, LLVMGetInstructionParent(inst));
+    int i = mt_flow_index(&f->cfg, LLVMGetInstructionParent(inst));
     return i >= 0 && f->mark[i] & IN_LOOP;
 }
 
@@ -195,13 +120,13 @@ static int depends(struct search *s, LLVMValueRef v)
 
 static int exit_depends_on(const struct flow *f, LLVMValueRef poll)
 {
-    for (unsigned i = 0; i < f->n; i++) {
-        LLVMValueRef t = LLVMGetBasicBlockTerminator(f->block[i]);
+    for (unsigned i = 0; i < f->cfg.n; i++) {
+        LLVMValueRef t = LLVMGetBasicBlockTerminator(f->cfg.block[i]);
         if (!(f->mark[i] & IN_LOOP) || !t || LLVMGetNumSuccessors(t) < 2)
             continue;
         int leaves = 0;
         for (unsigned s = 0; s < LLVMGetNumSuccessors(t); s++) {
-            int to = index_of(f, LLVMGetSuccessor(t, s));
+            int to = mt_flow_index(&f->cfg, LLVMGetSuccessor(t, s));
             leaves |= to >= 0 && !(f->mark[to] & IN_LOOP);
         }
         struct search search = {.flow = f, .poll = poll};
@@ -259,14 +184,14 @@ static int is_poll(const struct flow *f, LLVMValueRef inst)
 static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
 {
     unmark(f, FORWARD | BACKWARD);
-    for (unsigned i = 0; i < f->n; i++) /* FORWARD: closed, here */
+    for (unsigned i = 0; i < f->cfg.n; i++) /* FORWARD: closed, here */
         if (!(f->mark[i] & IN_LOOP) || i == header)
             f->mark[i] |= FORWARD;
     if (latch != header)
         reach(f, latch, BACKWARD, FORWARD);
     f->mark[latch] |= BACKWARD;
     f->mark[header] |= BACKWARD;
-    for (unsigned i = 0; i < f->n; i++)
+    for (unsigned i = 0; i < f->cfg.n; i++)
         if (!(f->mark[i] & BACKWARD))
             f->mark[i] &= (unsigned char)~IN_LOOP;
 }
@@ -275,13 +200,13 @@ static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
  * outermost loop inwards; loops that share a header are looked at one by one. */
 static int spins(struct flow *f, unsigned at, LLVMValueRef inst)
 {
-    memset(f->mark, 0, f->n);
+    memset(f->mark, 0, f->cfg.n);
     while (mark_component(f, at)) {
         unsigned header = header_of(f, at);
         if (is_poll(f, inst) && exit_depends_on(f, inst))
             return 1;
-        for (unsigned e = f->in_at[header]; e < f->in_at[header + 1]; e++) {
-            unsigned latch = f->in[e].from;
+        for (unsigned e = f->cfg.in_at[header]; e < f->cfg.in_at[header + 1]; e++) {
+            unsigned latch = f->cfg.in[e].from;
             if (!(f->mark[latch] & IN_LOOP))
                 continue;
             keep_cycle(f, header, latch);
@@ -301,9 +226,10 @@ static void lower_function(struct mt_lowering *l, LLVMValueRef function)
     struct flow f;
     if (LLVMCountBasicBlocks(function) > MAX_BLOCKS)
         return;
-    int made = make_flow(&f, function) == 0;
-    for (unsigned b = 0; made && b < f.n; b++) {
-        for (LLVMValueRef i = LLVMGetFirstInstruction(f.block[b]), next; i; i = next) {
+    int made = mt_flow_make(&f.cfg, function) == 0;
+    f.mark = calloc(f.cfg.n + 1, 1);
+    for (unsigned b = 0; made && f.mark && b < f.cfg.n; b++) {
+        for (LLVMValueRef i = LLVMGetFirstInstruction(f.cfg.block[b]), next; i; i = next) {
             next = LLVMGetNextInstruction(i);
             if (!polls_itself(i) && !(LLVMIsACallInst(i) && function_polls(mt_callee(i), 0)))
                 continue;
@@ -314,7 +240,8 @@ static void lower_function(struct mt_lowering *l, LLVMValueRef function)
             LLVMBuildCall2(l->builder, type, mt_declare(l->module, "mt_cpu_yield", type), NULL, 0, "");
         }
     }
-    free_flow(&f);
+    free(f.mark);
+    mt_flow_free(&f.cfg);
 }
 
 void mt_lower_spins(struct mt_lowering *l)

@@ -81,15 +81,14 @@ static int set_host(const char *value, const char **why)
 
 static int set_lockstep(const char *value, const char **why)
 {
-    if (!strcmp(value, "cta")) {
-        mt_pass_options.lockstep = MT_LOCKSTEP_CTA;
-        return 0;
-    }
-    if (set_switch(&mt_pass_options.lockstep, value, why)) {
-        *why = "expected on, off or cta";
-        return -1;
-    }
-    return 0;
+    static const char *const words[] = {"auto", "off", "on", "cta"}; /* as enum mt_lockstep has them */
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
+        if (!strcmp(value, words[i])) {
+            mt_pass_options.lockstep = i;
+            return 0;
+        }
+    *why = "expected auto, on, off or cta";
+    return -1;
 }
 
 static int set_count(const char *value, const char **why)

@@ -6,10 +6,9 @@
 /* libmemtrace's functions in which a device thread waits for others: a kernel that reaches one runs as
  * fibers. */
 const char *const mt_waiting_functions[] = {
-    "mt_cpu_barrier",    "mt_cpu_barrier_arrive", "mt_cpu_syncwarp",  "mt_cpu_shfl",
-    "mt_cpu_vote",       "mt_cpu_match_any",      "mt_cpu_match_all", "mt_cpu_redux",
-    "mt_cpu_activemask", "mt_cpu_lockstep",       "mt_cpu_step",      "mt_cpu_yield",
-    "mt_cpu_nanosleep",  "mt_cpu_exit_thread",    "mt_cpu_matrix",    NULL};
+    "mt_cpu_barrier",   "mt_cpu_barrier_arrive", "mt_cpu_syncwarp",    "mt_cpu_shfl",       "mt_cpu_vote",
+    "mt_cpu_match_any", "mt_cpu_match_all",      "mt_cpu_redux",       "mt_cpu_activemask", "mt_cpu_step",
+    "mt_cpu_yield",     "mt_cpu_nanosleep",      "mt_cpu_exit_thread", "mt_cpu_matrix",     NULL};
 
 static int is_waiting(const char *name)
 {
@@ -19,11 +18,17 @@ static int is_waiting(const char *name)
     return 0;
 }
 
-/* Lanes that are at the same place, whichever they are. */
-static int is_gathering(const char *name)
+int mt_is_meeting(const char *name)
 {
-    return !strcmp(name, "mt_cpu_activemask") || !strcmp(name, "mt_cpu_lockstep") ||
-           !strcmp(name, "mt_cpu_step");
+    static const char *const builtins[] = {
+        "mtb_nvvm_bar",        "mtb_nvvm_shfl_", "mtb_nvvm_vote_",     "mtb_nvvm_match",    "mtb_nvvm_redux_",
+        "mtb_nvvm_activemask", "mtb_matrix",     "mtb_nvvm_mbarrier_", "mtb_ptx_mbarrier_", NULL};
+    if (mt_starts(name, "mt_cpu_"))
+        return is_waiting(name);
+    for (unsigned i = 0; builtins[i]; i++)
+        if (mt_starts(name, builtins[i]))
+            return 1;
+    return 0;
 }
 
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function)
@@ -72,8 +77,8 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
         if (LLVMIsDeclaration(f)) {
             if (is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
                 r->waits = 1;
-            if (is_gathering(mt_name(f)))
-                r->gathers = 1;
+            r->gathers |= !strcmp(mt_name(f), "mt_cpu_activemask");
+            r->steps |= !strcmp(mt_name(f), "mt_cpu_step");
             continue;
         }
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))

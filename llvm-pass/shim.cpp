@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/CaptureTracking.h"
 #include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/PostDominators.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
@@ -30,6 +31,7 @@
 #include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include <llvm-c/Target.h>
+#include "llvm/Transforms/Utils/LoopUtils.h"
 #include <dlfcn.h>
 #include <string>
 using namespace llvm;
@@ -398,6 +400,26 @@ int mt_shim_option(const char *name, int otherwise)
     if (found == options.end() || !found->second->getNumOccurrences())
         return otherwise;
     return static_cast<cl::opt<int> *>(found->second)->getValue();
+}
+
+void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
+                             LLVMBasicBlockRef *meeting)
+{
+    PostDominatorTree tree(*unwrap<Function>(function));
+    for (unsigned i = 0; i < n; i++) {
+        auto *node = tree.getNode(unwrap(list[i]));
+        meeting[i] = node && node->getIDom() ? wrap(node->getIDom()->getBlock()) : nullptr;
+    }
+}
+
+int mt_shim_simplify_loops(LLVMValueRef function)
+{
+    DominatorTree tree(*unwrap<Function>(function));
+    LoopInfo info(tree);
+    bool changed = false;
+    for (Loop *L : info)
+        changed |= simplifyLoop(L, &tree, &info, nullptr, nullptr, nullptr, false);
+    return changed;
 }
 
 const char *mt_shim_self(void)

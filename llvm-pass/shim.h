@@ -99,6 +99,12 @@ int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
 /* The value of one of LLVM's own numeric options (-mllvm), or `otherwise` when the command line does not give
  * it. */
 int mt_shim_option(const char *name, int otherwise);
+/* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. */
+void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
+                             LLVMBasicBlockRef *meeting);
+/* Gives each loop one block in front, one at its end, and blocks behind it that are reached from it alone. 1
+ * when something changed. */
+int mt_shim_simplify_loops(LLVMValueRef function);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

@@ -34,6 +34,7 @@ struct mt_kernel {
     int sync;
     int frames; /* its functions keep frame pointers */
     int flush;  /* runs with the processor's switch for denormals on */
+    int steps;  /* the lanes of its warps wait for one another where they exchange data */
     uint32_t shared_static;
 };
 

@@ -191,9 +191,7 @@ MT_CONVERGENT uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* the m
 MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
 /* Lanes of this warp that are at this very call (site = return address); waits until no fiber can run. */
 MT_CONVERGENT uint32_t mt_cpu_activemask(void);
-/* Warp-synchronous code without collectives (volatile shared): same wait, no result. */
-MT_CONVERGENT void mt_cpu_lockstep(void);
-/* The same for code that counts on the warp running in step throughout (lockstep=on): of the lanes that wait,
+/* Warp-synchronous code without collectives: waits until no lane of the warp can run. Of the lanes that wait,
  * those with the lowest `order` go on, as a warp that reconverges lets those behind catch up. `order` rises
  * along the code of a function. */
 MT_CONVERGENT void mt_cpu_step(uint32_t order);

@@ -10,6 +10,9 @@
 #include "scheduler.h"
 
 #define MT_DENORMALS_ARE_ZERO 0x8040u /* MXCSR: results and operands */
+/* Lanes may yield on their way to where others of their warp wait for them: those go on without them only
+ * when all that can run have done nothing but yield, so many times in a row. */
+#define ROUNDS_BEFORE_RELEASE 16
 
 _Thread_local struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
@@ -361,9 +364,11 @@ void mt_cpu_yield(void)
         f = start(cta, NULL);
         cta->yields = 0;
     } else {
-        if (++cta->yields > cta->nready) { /* everyone that can run has just yielded */
-            cta->yields = 0;
-            if (!cta->parked || !mt_warp_release_parked(cta)) {
+        if (++cta->yields % (cta->nready + 1) == 0) { /* everyone that can run has just yielded */
+            int stuck = cta->parked && cta->yields > ROUNDS_BEFORE_RELEASE * (cta->nready + 1);
+            if (stuck)
+                cta->yields = 0;
+            if (!stuck || !mt_warp_release_parked(cta)) {
                 mt_queue_append(&cta->ready, self);
                 cta->nready++;
                 to_worker(cta, &self->sp, MT_CTA_SPINS);

@@ -101,7 +101,7 @@ struct mt_warp {
     uint32_t lanes; /* that exist */
     uint32_t exited;
     uint32_t blocked; /* waiting for others: barrier, collective or parked */
-    uint32_t parked;  /* at activemask or lockstep */
+    uint32_t parked;  /* at activemask or a step */
     uint32_t ngroups;
     uint32_t streak; /* collectives completed without letting other warps go */
     struct mt_group group[MT_WARP];

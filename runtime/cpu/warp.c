@@ -1,7 +1,7 @@
 /* Warp collectives. A collective completes when every lane of its mask that has not exited has arrived at the
- * same operation with the same mask; the last one to arrive computes the results of all. activemask and
- * lockstep have no mask: a lane parks until no lane of its warp can run, then all lanes parked at the same
- * call site are answered. */
+ * same operation with the same mask; the last one to arrive computes the results of all. activemask and steps
+ * have no mask: a lane parks until no lane of its warp can run. Then all lanes parked at the same call site
+ * are answered, and of those in step the ones that are behind go on. */
 #include <stdio.h>
 #include <string.h>
 #include "matrix.h"
@@ -360,12 +360,6 @@ static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint32_t order)
     return (uint32_t)mt_cta_block(cta, self);
 }
 
-static uint32_t park(const void *address, void **frame, uint32_t order)
-{
-    struct mt_cta *cta = mt_cta_waiting("activemask");
-    return park_at(cta, call_site(cta, address, frame) + order, order);
-}
-
 uint32_t mt_warp_meet(uint64_t site)
 {
     return park_at(mt_cta_waiting("recording"), site, MT_ANY_ORDER);
@@ -373,17 +367,17 @@ uint32_t mt_warp_meet(uint64_t site)
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)
 {
-    return park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0), MT_ANY_ORDER);
+    struct mt_cta *cta = mt_cta_waiting("activemask");
+    void **caller = *(void ***)__builtin_frame_address(0);
+    return park_at(cta, call_site(cta, __builtin_return_address(0), caller), MT_ANY_ORDER);
 }
 
-__attribute__((noinline)) void mt_cpu_lockstep(void)
+void mt_cpu_step(uint32_t order)
 {
-    park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0), MT_ANY_ORDER);
-}
-
-__attribute__((noinline)) void mt_cpu_step(uint32_t order)
-{
-    park(__builtin_return_address(0), *(void ***)__builtin_frame_address(0), order);
+    struct mt_cta *cta = mt_cta_waiting("a warp in step");
+    struct mt_warp *w = &cta->warp[cta->current->warp];
+    if ((w->lanes & ~w->exited) != 1u << cta->current->lane) /* not alone */
+        park_at(cta, order, order);
 }
 
 /* ---- exits and deadlocks

@@ -334,4 +334,67 @@ MAP2_NAMED("max.NaN.f32", float, float, float, conf_zero(ASM2F("max.NaN.f32", a,
            a != a || b != b ? NAN : conf_zero(fmaxf(a, b)))
 MAP2_NAMED("copysign.f32", float, float, float, ASM2F("copysign.f32", a, b), copysignf(b, a))
 MAP2_NAMED("max.f64", double, double, double, conf_zero(ASM2D("max.f64", a, b)), conf_zero(fmax(a, b)))
+
+// ---- tf32: an f32 with 10 bits behind the point ----
+
+// Bits of any f32; of every four two lie halfway between two tf32 or beside that, and some are special.
+static __host__ __device__ unsigned tf32_input(unsigned a)
+{
+    if (a % 16 <
+        2) { // infinity, NaN, the largest, halfway to infinity, just below; 0, the smallest; either sign
+        unsigned k = a / 16 % 7, b = k == 0   ? 0x7f800000
+                                     : k == 1 ? 0x7fc00000
+                                     : k == 2 ? 0x7f7fffff
+                                     : k == 3 ? 0x7f7ff000
+                                     : k == 4 ? 0x7f7fefff
+                                              : k - 5;
+        return b | a << 31;
+    }
+    return a % 4 == 2 ? (a & ~0x1fffu) | 0x1000 : a % 4 == 3 ? (a & ~0x1fffu) + (a & 16 ? 0xfff : 0x1001) : a;
+}
+// In double, where all of it is exact: a multiple of the unit that the exponent has.
+static unsigned tf32_of(unsigned bits, double whole(double), bool finite, bool relu)
+{
+    float a, d;
+    unsigned out;
+    int e;
+    memcpy(&a, &bits, sizeof a);
+    if (a != a)
+        return 0x7fffffff;
+    if (relu && !(a > 0))
+        return 0;
+    frexp((double)a, &e);
+    double unit = ldexp(1, (e < -125 ? -125 : e) - 11), size = fabs((double)a);
+    size = isinf(size) ? size : whole(size / unit) * unit;
+    if (size >= ldexp(1, 128))
+        size = finite ? ldexp(1, 128) - ldexp(1, 117) : HUGE_VAL;
+    d = (float)copysign(size, (double)a);
+    memcpy(&out, &d, sizeof out);
+    return out;
+}
+static double tf32_away(double x)
+{
+    return floor(x + 0.5);
+}
+static double tf32_even(double x)
+{
+    return nearbyint(x);
+}
+static double tf32_zero(double x)
+{
+    return floor(x);
+}
+#define TF32(op, whole, finite, relu)                                                                        \
+    MAP1_NAMED(op, unsigned, unsigned, ({                                                                    \
+                   unsigned d_;                                                                              \
+                   asm(op " %0, %1;" : "=r"(d_) : "f"(__uint_as_float(tf32_input(a))));                      \
+                   d_;                                                                                       \
+               }),                                                                                           \
+               tf32_of(tf32_input(a), whole, finite, relu))
+TF32("cvt.rna.tf32.f32", tf32_away, false, false)
+TF32("cvt.rna.satfinite.tf32.f32", tf32_away, true, false)
+TF32("cvt.rn.tf32.f32", tf32_even, false, false)
+TF32("cvt.rz.tf32.f32", tf32_zero, false, false)
+TF32("cvt.rn.relu.tf32.f32", tf32_even, false, true)
+TF32("cvt.rz.relu.tf32.f32", tf32_zero, false, true)
 CONF_MAIN

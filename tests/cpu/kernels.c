@@ -362,12 +362,12 @@ static void by_value_loop(void **args)
 static void lockstep(void **args)
 {
     SHARED[TID] = TID;
-    mt_cpu_lockstep();
+    mt_cpu_step(0);
     for (uint32_t s = 16; s > 0; s /= 2) {
         uint32_t v = SHARED[TID] + SHARED[TID + s];
-        mt_cpu_lockstep();
+        mt_cpu_step(1);
         SHARED[TID] = v;
-        mt_cpu_lockstep();
+        mt_cpu_step(2);
     }
     if (TID == 0)
         ARG(uint32_t *, 0)[0] = SHARED[0];

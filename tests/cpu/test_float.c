@@ -2,6 +2,7 @@
  * Compiled with -frounding-math; operands are volatile, so that nothing is computed before the mode is set.
  */
 #include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include "check.h"
 
@@ -187,6 +188,31 @@ double mtb_nvvm_rsqrt_approx_d(double), mtb_nvvm_rcp_approx_ftz_d(double), mtb_n
     mtb_nvvm_round_d(double), mtb_nvvm_lohi_i2d(uint32_t, uint32_t);
 uint32_t mtb_nvvm_d2i_hi(double), mtb_nvvm_d2i_lo(double), mtb_nvvm_f2tf32_rna(float);
 
+uint32_t mtb_ptx_cvt_rn_satfinite_tf32_f32(float), mtb_ptx_cvt_rz_satfinite_tf32_f32(float),
+    mtb_ptx_cvt_rn_satfinite_relu_tf32_f32(float), mtb_ptx_cvt_rz_relu_satfinite_tf32_f32(float);
+
+/* What ptxas takes for sm_100 and above only: a multiple of a unit, at most the largest there is. */
+static void saturating_tf32(float a)
+{
+    int x;
+    const long double max = ldexpl(1, 128) - ldexpl(1, 117);
+    if (isnan(a)) {
+        CHECK(mtb_ptx_cvt_rn_satfinite_relu_tf32_f32(a) == 0x7fffffff, "tf32(NaN)");
+        return;
+    }
+    frexpf(isinf(a) ? FLT_MAX : a, &x);
+    long double unit = ldexpl(1, (x < -125 ? -125 : x) - 11), size = fabsl(a),
+                even = isinf(a) ? max : rintl(size / unit) * unit, down = floorl(size / unit) * unit;
+    even = copysignl(even < max ? even : max, a);
+    down = copysignl(down < max ? down : max, a);
+    CHECK(same_f32(as_f32(mtb_ptx_cvt_rn_satfinite_tf32_f32(a)), (float)even), "tf32.rn(%a)", (double)a);
+    CHECK(same_f32(as_f32(mtb_ptx_cvt_rz_satfinite_tf32_f32(a)), (float)down), "tf32.rz(%a)", (double)a);
+    CHECK(same_f32(as_f32(mtb_ptx_cvt_rn_satfinite_relu_tf32_f32(a)), a > 0 ? (float)even : 0),
+          "tf32.rn.relu(%a)", (double)a);
+    CHECK(same_f32(as_f32(mtb_ptx_cvt_rz_relu_satfinite_tf32_f32(a)), a > 0 ? (float)down : 0),
+          "tf32.rz.relu(%a)", (double)a);
+}
+
 static float min_of(float a, float b, int max, int nan)
 {
     if (isnan(a) && isnan(b))
@@ -240,6 +266,7 @@ static void others(void)
                                                                                 : e),
               "fmin(%a, %a)", d, e);
         CHECK(bits64(mtb_nvvm_lohi_i2d(mtb_nvvm_d2i_lo(d), mtb_nvvm_d2i_hi(d))) == bits64(d), "lohi(%a)", d);
+        saturating_tf32(a);
         if (isfinite(a)) { /* tf32: a multiple of a unit, halves away from zero */
             int x;
             frexpf(a, &x);

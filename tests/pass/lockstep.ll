@@ -1,46 +1,68 @@
-; Warp-synchronous code: lanes wait around volatile stores to shared memory; with lockstep=on before each access to it.
+; Option lockstep. auto: elements chosen by data, not volatile, are taken for the thread's own, and generic pointers for
+; those to global memory. on: both may be another lane's. off: lanes wait nowhere.
 ; RUN: %lower %s | FileCheck %s
-; RUN: env MEMTRACE_PASS_OPTIONS="lockstep=on" %lower %s | FileCheck --check-prefix=ALL %s
+; RUN: env MEMTRACE_PASS_OPTIONS="lockstep=on" %steps %s | FileCheck --check-prefix=ON %s
+; RUN: env MEMTRACE_PASS_OPTIONS="lockstep=off" %lower %s | FileCheck --check-prefix=OFF %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
-@sh = internal addrspace(3) global [64 x float] undef, align 4
+@s = internal addrspace(3) global [1024 x i32] undef, align 4
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 
-; CHECK-LABEL: define internal void @warp(
-; CHECK-NOT: mt_cpu_lockstep
-; CHECK: store float 2.0
-; CHECK: call void @mt_cpu_lockstep()
-; CHECK-NEXT: store volatile float 1.0
-; CHECK-NEXT: call void @mt_cpu_lockstep()
-; CHECK-NOT: mt_cpu_lockstep
+; CHECK-LABEL: define internal void @exchange(
+; CHECK: mt_cpu_step
+; CHECK-LABEL: define internal void @chosen(
+; CHECK-NOT: mt_cpu_step
 ; CHECK: ret void
-; CHECK: define internal void @mt.entry.warp
-; CHECK-NOT: mt.loop.warp
-; ALL-LABEL: define internal void @warp(
-; ALL: call void @mt_cpu_step(i32 0)
-; ALL-NEXT: store float 2.0
-; ALL: call void @mt_cpu_step(i32 1)
-; ALL-NEXT: load float
-; ALL: call void @mt_cpu_step(i32 2)
-; ALL-NEXT: store volatile float 1.0
-; ALL: call void @mt_cpu_step(i32 3)
-; ALL-NEXT: atomicrmw
-; ALL: call void @mt_cpu_step(i32 4)
-; ALL-NEXT: call void @llvm.memset
-; ALL-NOT: mt_cpu_step
-; ALL: store volatile float 3.0
-; ALL: ret void
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-define void @warp(ptr %global, i32 %t) {
-  %local = alloca float
-  %p = getelementptr [64 x float], ptr addrspacecast (ptr addrspace(3) @sh to ptr), i64 0, i32 %t
-  store float 2.0, ptr %p
-  %x = load float, ptr %p
-  store volatile float 1.0, ptr %p
-  %a = atomicrmw fadd ptr %p, float 1.0 monotonic
-  call void @llvm.memset.p0.i64(ptr %p, i8 0, i64 4, i1 false)
-  store volatile float 3.0, ptr %global
-  store volatile float 4.0, ptr %local
+; CHECK-LABEL: define internal void @unknown(
+; CHECK-NOT: mt_cpu_step
+; CHECK: ret void
+; ON-LABEL: define internal void @exchange(
+; ON: mt_cpu_step
+; ON-LABEL: define internal void @chosen(
+; ON: store volatile i32
+; ON-NEXT: call void @mt_cpu_step(
+; ON-NEXT: load volatile i32
+; ON: ret void
+; ON-LABEL: define internal void @unknown(
+; ON: store volatile i32
+; ON: call void @mt_cpu_step(
+; ON: load volatile i32
+; ON: ret void
+; OFF-LABEL: define internal void @exchange(
+; OFF-NOT: mt_cpu_step
+; OFF: define internal void @mt.loop.exchange
+define void @exchange(ptr %out) {
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %p = getelementptr [1024 x i32], ptr addrspace(3) @s, i32 0, i32 %t
+  %t1 = add i32 %t, 1
+  %q = getelementptr [1024 x i32], ptr addrspace(3) @s, i32 0, i32 %t1
+  store volatile i32 1, ptr addrspace(3) %p
+  %x = load volatile i32, ptr addrspace(3) %q
+  store i32 %x, ptr %out
   ret void
 }
-!nvvm.annotations = !{!0}
-!0 = !{ptr @warp, !"kernel", i32 1}
+define void @chosen(ptr %in) {
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %a = getelementptr i32, ptr %in, i32 %t
+  %d = load i32, ptr %a
+  %p = getelementptr [1024 x i32], ptr addrspace(3) @s, i32 0, i32 %d
+  store i32 %t, ptr addrspace(3) %p
+  %x = load i32, ptr addrspace(3) %p
+  store i32 %x, ptr %in
+  ret void
+}
+define void @unknown(ptr %in) {
+  %g = load ptr, ptr %in
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %p = getelementptr i32, ptr %g, i32 %t
+  store i32 1, ptr %p
+  %t1 = add i32 %t, 1
+  %q = getelementptr i32, ptr %g, i32 %t1
+  %x = load i32, ptr %q
+  store i32 %x, ptr %in
+  ret void
+}
+!nvvm.annotations = !{!0, !1, !2}
+!0 = !{ptr @exchange, !"kernel", i32 1}
+!1 = !{ptr @chosen, !"kernel", i32 1}
+!2 = !{ptr @unknown, !"kernel", i32 1}

@@ -93,11 +93,9 @@ D2F(rz, MT_RZ)
 D2F(rm, MT_RM)
 D2F(rp, MT_RP)
 
-/* The nearest value with 10 bits behind the point, halves away from zero. */
 MT_BUILTIN uint32_t mtb_nvvm_f2tf32_rna(float a)
 {
-    uint32_t u = mt_u32(a);
-    return a != a ? 0x7fffffff : (u & 0x7fffffff) == 0x7f800000 ? u : (u + 0x1000) & ~0x1fffu;
+    return mt_tf32(a, MT_TF32_AWAY, false);
 }
 
 /* ---- bits ---- */

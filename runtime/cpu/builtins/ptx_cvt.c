@@ -160,11 +160,23 @@ WIDE(rz, MT_RZ)
 WIDE(rm, MT_RM)
 WIDE(rp, MT_RP)
 
-MT_BUILTIN uint32_t mtb_ptx_cvt_rna_tf32_f32(float a)
-{
-    uint32_t u = mt_u32(a);
-    return a != a ? 0x7fffffff : (u & 0x7fffffff) == 0x7f800000 ? u : (u + 0x1000) & ~0x1fffu;
-}
+/* ---- tf32: f32 with 10 bits behind the point ---- */
+#define TF32(name, mode, finite, relu)                                                                       \
+    MT_BUILTIN uint32_t mtb_ptx_cvt_##name##_tf32_f32(float a)                                               \
+    {                                                                                                        \
+        return mt_tf32(relu && a <= 0 ? 0 : a, mode, finite);                                                \
+    }
+#define TF32_MODE(name, mode)                                                                                \
+    TF32(name, mode, false, false)                                                                           \
+    TF32(name##_satfinite, mode, true, false)
+#define TF32_RELU(name, mode)                                                                                \
+    TF32_MODE(name, mode)                                                                                    \
+    TF32(name##_relu, mode, false, true)                                                                     \
+    TF32(name##_satfinite_relu, mode, true, true)                                                            \
+    TF32(name##_relu_satfinite, mode, true, true)
+TF32_MODE(rna, MT_TF32_AWAY)
+TF32_RELU(rn, MT_TF32_EVEN)
+TF32_RELU(rz, MT_TF32_ZERO)
 
 /* ---- 8-bit floats: e4m3 (bias 7, no infinity, NaN 0x7f) and e5m2 (bias 15, as f16 cut in half) ---- */
 

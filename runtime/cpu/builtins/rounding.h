@@ -106,4 +106,18 @@ static MT_INLINE float mt_narrow(double a, uint32_t rc)
     MT_ROUNDED(rc, "vcvtsd2ss %[a], %[a], %[r]", r, [a] "x"(a));
     return r;
 }
+/* The tf32 next to it, as f32 whose 13 last bits are 0: nearest with halves away from zero or to even, or
+ * towards zero. finite: the largest instead of infinity. */
+enum mt_tf32_mode { MT_TF32_AWAY, MT_TF32_EVEN, MT_TF32_ZERO };
+static MT_INLINE uint32_t mt_tf32(float a, enum mt_tf32_mode mode, bool finite)
+{
+    uint32_t u = mt_u32(a), sign = u & 0x80000000, size = u & 0x7fffffff;
+    if (a != a)
+        return 0x7fffffff;
+    if (size < 0x7f800000)
+        size += mode == MT_TF32_AWAY ? 0x1000 : mode == MT_TF32_EVEN ? 0xfff + (size >> 13 & 1) : 0;
+    if (size >= 0x7f800000)
+        return sign | (finite ? 0x7f7fe000 : 0x7f800000);
+    return sign | (size & ~0x1fffu);
+}
 #endif

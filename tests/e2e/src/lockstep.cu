@@ -1,5 +1,6 @@
 // Code for the warps of old: lanes that exchange data through shared memory without volatile and without
-// __syncwarp, because a warp ran in step. Right with lockstep=on only.
+// __syncwarp, because a warp ran in step. rotate and count are found and run in step by themselves; of the
+// trees the optimiser leaves one store, which only lockstep=on prevents.
 #include <cstdio>
 
 __global__ void rotate(const int *in, int *out)
