@@ -57,68 +57,6 @@ static void add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes,
     add(l, p, LLVMBuildUDiv(l->builder, up, most, ""), n, kind);
 }
 
-/* ---- vectors with masks ---- */
-
-/* The lanes that take part, as <n x i1>: the mask, and with vector-predicated forms those below the length.
- */
-static LLVMValueRef active(struct mt_lowering *l, LLVMValueRef mask, LLVMValueRef length)
-{
-    unsigned n = LLVMGetVectorSize(LLVMTypeOf(mask));
-    if (!length)
-        return mask;
-    for (unsigned i = 0; i < n; i++) {
-        LLVMValueRef at = LLVMConstInt(l->i32, i, 0), in = LLVMBuildExtractElement(l->builder, mask, at, "");
-        in = LLVMBuildAnd(l->builder, in, LLVMBuildICmp(l->builder, LLVMIntUGT, length, at, ""), "");
-        mask = LLVMBuildInsertElement(l->builder, mask, in, at, "");
-    }
-    return mask;
-}
-
-static void add_lanes(struct mt_lowering *l, LLVMValueRef p, LLVMTypeRef vector, LLVMValueRef mask,
-                      uint32_t kind)
-{
-    unsigned n = LLVMGetVectorSize(LLVMTypeOf(mask));
-    LLVMValueRef size = number(l, LLVMStoreSizeOfType(l->u->layout, LLVMGetElementType(vector)));
-    if (LLVMGetTypeKind(LLVMTypeOf(p)) == LLVMVectorTypeKind) { /* each lane an address of its own */
-        for (unsigned i = 0; i < n; i++) {
-            LLVMValueRef at = LLVMConstInt(l->i32, i, 0);
-            LLVMValueRef one =
-                LLVMBuildZExt(l->builder, LLVMBuildExtractElement(l->builder, mask, at, ""), l->i64, "");
-            LLVMValueRef address = LLVMBuildExtractElement(l->builder, p, at, "");
-            if (!is_elsewhere(address))
-                add(l, address, one, LLVMBuildMul(l->builder, one, size, ""), kind);
-        }
-        return;
-    }
-    if (is_elsewhere(p))
-        return;
-    LLVMTypeRef word = mt_type_int(l->u, n);
-    unsigned id = LLVMLookupIntrinsicID("llvm.ctpop", strlen("llvm.ctpop"));
-    LLVMValueRef bits = LLVMBuildBitCast(l->builder, mask, word, "");
-    LLVMValueRef lanes = LLVMBuildCall2(l->builder, LLVMIntrinsicGetType(l->u->context, id, &word, 1),
-                                        LLVMGetIntrinsicDeclaration(l->module, id, &word, 1), &bits, 1, "");
-    lanes = LLVMBuildIntCast2(l->builder, lanes, l->i64, 0, "");
-    add(l, p, lanes, LLVMBuildMul(l->builder, lanes, size, ""), kind);
-}
-
-/* Operands: where the pointer, the mask and (0: none) the length stand; stored: the value is operand 0. */
-static const struct masked_form {
-    const char *prefix;
-    int stored;
-    unsigned pointer, mask, length;
-} masked_forms[] = {{"llvm.masked.load.", 0, 0, 2, 0},
-                    {"llvm.masked.gather.", 0, 0, 2, 0},
-                    {"llvm.masked.expandload.", 0, 0, 1, 0},
-                    {"llvm.masked.store.", 1, 1, 3, 0},
-                    {"llvm.masked.scatter.", 1, 1, 3, 0},
-                    {"llvm.masked.compressstore.", 1, 1, 2, 0},
-                    {"llvm.vp.load.", 0, 0, 1, 2},
-                    {"llvm.vp.gather.", 0, 0, 1, 2},
-                    {"llvm.vp.store.", 1, 1, 2, 3},
-                    {"llvm.vp.scatter.", 1, 1, 2, 3},
-                    {"llvm.experimental.vp.strided.load.", 0, 0, 2, 3},
-                    {"llvm.experimental.vp.strided.store.", 1, 1, 3, 4}};
-
 static void count_call(struct mt_lowering *l, LLVMValueRef call)
 {
     const char *name = mt_name(mt_callee(call));
@@ -132,14 +70,6 @@ static void count_call(struct mt_lowering *l, LLVMValueRef call)
         add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
     } else if (mt_starts(name, "llvm.memset.element.")) {
         add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
-    }
-    for (unsigned i = 0; i < sizeof masked_forms / sizeof *masked_forms; i++) {
-        const struct masked_form *f = &masked_forms[i];
-        if (!mt_starts(name, f->prefix))
-            continue;
-        LLVMTypeRef vector = f->stored ? LLVMTypeOf(OPERAND(call, 0)) : LLVMTypeOf(call);
-        LLVMValueRef mask = active(l, OPERAND(call, f->mask), f->length ? OPERAND(call, f->length) : NULL);
-        add_lanes(l, OPERAND(call, f->pointer), vector, mask, f->stored ? MT_STORE : MT_LOAD);
     }
 }
 

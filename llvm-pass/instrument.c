@@ -95,27 +95,6 @@ static void untraced(struct tracer *t, LLVMValueRef inst, const char *what)
     LLVMBuildCall2(t->builder, t->note_type, record_function(t, "__mt_untraced", t->note_type), &id, 1, "");
 }
 
-/* ---- vectors with masks ---- */
-
-static int record_lanes(struct tracer *t, LLVMValueRef inst)
-{
-    struct mt_masked m;
-    struct mt_access *lanes;
-    if (!mt_masked_of(t->u, inst, &m))
-        return 0;
-    if (t->u->options->only && !(t->u->options->only >> m.op & 1))
-        return 1;
-    lanes = calloc(m.n, sizeof *lanes);
-    if (!lanes)
-        return 0;
-    mt_masked_lanes(t->u, t->builder, &m, lanes);
-    for (unsigned i = 0; i < m.n; i++)
-        if (lanes[i].space != MT_SPACE_OTHER)
-            record(t, inst, &lanes[i]);
-    free(lanes);
-    return 1;
-}
-
 /* ---- matrices of a warp ---- */
 
 #define MAX_WORDS 16
@@ -222,7 +201,7 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         LLVMPositionBuilderBefore(t->builder, list[i]);
         LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
         t->u->loop = loop ? loop[i] : 0;
-        if (count < 0 && !record_lanes(t, list[i]) && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
+        if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
             untraced(t, list[i], what);
         for (int j = 0; j < count; j++)
             if (!t->u->options->only || t->u->options->only >> access[j].op & 1)

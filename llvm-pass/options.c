@@ -91,6 +91,16 @@ static int set_lockstep(const char *value, const char **why)
     return -1;
 }
 
+static int set_level(const char *value, const char **why)
+{
+    if (*value < '0' || *value > '3' || value[1]) {
+        *why = "expected 0, 1, 2 or 3";
+        return -1;
+    }
+    mt_pass_options.level = *value - '0';
+    return 0;
+}
+
 static int set_count(const char *value, const char **why)
 {
     int on;
@@ -159,6 +169,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->verbose, value, why);
     if (IS("contract-all"))
         return set_switch(&o->contract_all, value, why);
+    if (IS("level"))
+        return set_level(value, why);
     if (IS("rdc"))
         return set_switch(&o->rdc, value, why);
     if (IS("count"))

@@ -113,20 +113,6 @@ struct mt_access {
  * (*what, static or until the next call, says how). */
 int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
                  const char **what);
-/* vector.c: vector accesses under a mask. Lanes that the mask or the length leaves out touch nothing. */
-struct mt_masked {
-    enum mt_access_type op;
-    LLVMValueRef pointer; /* of the first lane, or one per lane */
-    LLVMValueRef stride;  /* bytes from lane to lane (integer); NULL: one element */
-    LLVMValueRef mask;    /* <n x i1> */
-    LLVMValueRef length;  /* lanes from here on are out; or NULL */
-    int packed;           /* active lanes stand side by side in memory */
-    unsigned n;
-    uint32_t size; /* bytes of one lane */
-};
-int mt_masked_of(struct mt_unit *u, LLVMValueRef inst, struct mt_masked *m); /* 0: it is none */
-/* One access per lane, out[m->n], with its condition; what is computed is built at b. */
-void mt_masked_lanes(struct mt_unit *u, LLVMBuilderRef b, const struct mt_masked *m, struct mt_access *out);
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
 /* step_marks.c */
 int mt_may_be_shared(struct mt_unit *u,

@@ -1,6 +1,6 @@
 ; How record calls of the GPU's code get their launch's context: the kernel's parameter is handed on by plain calls;
 ; functions that are reached otherwise read it from a word that just the kernels store which need it.
-; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off' %device %s | FileCheck %s
+; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;level=2' %device %s | FileCheck %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 %big = type { [16 x i32] }
@@ -25,7 +25,7 @@ define float @pointed(ptr %p) {
 ; CHECK: define ptx_kernel void @direct(ptr %p, ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[D:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
 ; CHECK-NOT: store volatile
-; CHECK: call void @__mt_gpu_access_global(ptr %p, i32 4, i32 {{[0-9]+}}, ptr %[[D]])
+; CHECK: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 4, i32 {{[0-9]+}}, ptr %[[D]])
 ; CHECK: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 @copy, ptr %[[D]]) #
 ; CHECK: ret void
 @copy = global %big zeroinitializer
@@ -48,7 +48,7 @@ define void @indirect(ptr %p) {
   %y = call float @pointed(ptr %p)
   ret void
 }
-@chosen = addrspace(4) constant ptr @pointed
+@chosen = addrspace(4) externally_initialized global ptr @pointed
 
 ; Nothing else than plain calls can name this one: only the wider one is left. It calls itself with its context.
 ; CHECK-NOT: define {{.*}} @helper(
@@ -64,7 +64,7 @@ done:
 }
 ; CHECK-DAG: define internal float @pointed.memtrace(ptr %p, ptr %memtrace.ctx)
 ; CHECK-DAG: define internal float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 %b, ptr %memtrace.ctx)
-; CHECK-DAG: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 %b, ptr %memtrace.ctx)
+; CHECK-DAG: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 %{{.*}}, ptr %memtrace.ctx)
 
 attributes #0 = { convergent }
 !nvvm.annotations = !{!0, !1}

@@ -6,7 +6,6 @@
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 @sh = internal addrspace(3) global [64 x float] undef, align 4
-declare <4 x float> @llvm.masked.load.v4f32.p0(ptr, i32, <4 x i1>, <4 x float>)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; OFF-NOT: call void @__mt_count
@@ -32,11 +31,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; CHECK-NEXT: call void @__mt_count(ptr %q, i64 [[PIECES]], i64 %n, i32 0)
 ; CHECK: call void @__mt_count(ptr %p, i64 {{%.*}}, i64 %n, i32 1)
 ; CHECK: llvm.memcpy
-; CHECK: [[BITS:%.*]] = bitcast <4 x i1> %m to i4
-; CHECK: call i4 @llvm.ctpop.i4(i4 [[BITS]])
-; CHECK: call void @__mt_count(ptr %p, i64 {{%.*}}, i64 {{%.*}}, i32 0)
-; CHECK: llvm.masked.load
-define void @kinds(ptr %p, ptr %q, i64 %n, <4 x i1> %m) {
+define void @kinds(ptr %p, ptr %q, i64 %n) {
   %local = alloca float
   store float 1.0, ptr %p
   store float 1.0, ptr %local
@@ -45,7 +40,6 @@ define void @kinds(ptr %p, ptr %q, i64 %n, <4 x i1> %m) {
   %a = atomicrmw add ptr %p, i32 1 monotonic
   %b = cmpxchg ptr %p, i64 1, i64 2 monotonic monotonic
   call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %q, i64 %n, i1 false)
-  %w = call <4 x float> @llvm.masked.load.v4f32.p0(ptr %p, i32 4, <4 x i1> %m, <4 x float> zeroinitializer)
   ret void
 }
 

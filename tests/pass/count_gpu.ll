@@ -1,16 +1,19 @@
 ; count=only on the GPU: the record calls count, and nothing records.
-; RUN: env MEMTRACE_PASS_OPTIONS="count=only;cpu-image=off" %device %s | FileCheck %s
+; RUN: env MEMTRACE_PASS_OPTIONS="count=only;cpu-image=off;level=2" %device %s | FileCheck %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 ; CHECK-LABEL: define ptx_kernel void @kernel(
 ; CHECK: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
-; CHECK: call void @__mt_gpu_count_global(ptr %p, i32 4, i32 0, ptr %[[C]])
-; CHECK: call void @__mt_gpu_count_global_n(ptr %p, i64 %n, i32 1, i32 1, ptr %[[C]])
+; CHECK: call void @__mt_gpu_count_global(ptr %{{.*}}, i32 268435460, i32 0, ptr %[[C]])
+; CHECK: call void @__mt_gpu_count_global_n(ptr %{{.*}}, i64 %{{.*}}, i32 0, i32 1, ptr %[[C]])
+; CHECK-NEXT: cp.async
 ; CHECK-NOT: __mt_gpu_access
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-define void @kernel(ptr %p, i64 %n) {
-  %v = load i32, ptr %p
-  call void @llvm.memset.p0.i64(ptr %p, i8 0, i64 %n, i1 false)
+declare void @llvm.nvvm.cp.async.ca.shared.global.4.s(ptr addrspace(3), ptr addrspace(1), i32)
+@s = internal addrspace(3) global i32 undef
+define void @kernel(ptr %p, i32 %n) {
+  store i32 1, ptr %p
+  %g = addrspacecast ptr %p to ptr addrspace(1)
+  call void @llvm.nvvm.cp.async.ca.shared.global.4.s(ptr addrspace(3) @s, ptr addrspace(1) %g, i32 %n)
   ret void
 }
 !nvvm.annotations = !{!0}
