@@ -278,8 +278,11 @@ static void exact_lower(struct mt_lowering *l, LLVMValueRef f, int approximate)
 
 void mt_lower_exactness(struct mt_lowering *l)
 {
-    int approximate = mt_shim_option("nvptx-prec-divf32", 2) == 0;
-    exact_choose(l);
+    int approximate = mt_shim_option("nvptx-prec-divf32", 2) == 0, flush = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f && !flush; f = LLVMGetNextFunction(f))
+        flush = exact_flushes(f);
+    if (flush)
+        exact_choose(l);
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         exact_lower(l, f, approximate);
     /* The image does it by itself now; callers and callees that differ in it are not inlined. */

@@ -159,6 +159,15 @@ class Options(Case):
         (line,), _ = self.show("-r", "a.o", "b.o", "-o", "c.o")
         self.assertFalse([w for w in line if "libmemtrace" in w])
 
+    def test_as_the_overlays_nvcc(self):
+        """By the name and the place at which make files and build systems look for it."""
+        self.run_(overlay("bin/nvcc"), "-ccbin", "g++", "-m64", "--threads", "0", "--std=c++14", "-gencode",
+                  "arch=compute_80,code=sm_80", "-I" + overlay("include"), "-c", "k.cu", "-o", "k.o")
+        self.run_(overlay("bin/nvcc"), "-m64", "-gencode", "arch=compute_80,code=sm_80", "k.o", "-o", "app", "-L" + overlay("lib64"),
+                  "-lcuda")
+        self.assertEqual(self.run_("./app", MEMTRACE_DEVICE="cpu").stdout, PROGRAM_SUM)
+        self.assertEqual(self.records(), PROGRAM_RECORDS)
+
     def test_values_are_no_options(self):
         """What goes to the linker or to ptxas does not change what mt-cc does."""
         (line,), _ = self.show("k.cu", "-Xlinker", "-E,-r,-M", "-Xptxas", "-c,-v")

@@ -15,7 +15,7 @@
 static const char help[] =
     "usage: mt-cc [options] files…\n"
     "Compiles and links CUDA, C++ and C programs with clang++-19 so that they trace their memory accesses.\n"
-    "Options are clang's; many of nvcc's are understood (-arch, -gencode, -Xcompiler, -rdc=true, -lineinfo, "
+    "Options are clang's and nvcc's (-arch, -gencode, -Xcompiler, -rdc=true, -lineinfo, "
     "…).\n"
     "\n"
     "  --show                 print the command that would run, and notes on options translated or dropped\n"
@@ -37,10 +37,10 @@ static const char help[] =
     "                         all shared memory (on), nowhere (off); cta: all warps of a CTA, roughly, too\n"
     "  --mt-count=on|off|only  count accesses a second time, beside the records or instead of them (default "
     "off)\n"
-    "  --mt-cpu=NAME          CPU that the CPU device's code is for (default x86-64-v3)\n"
+    "  --mt-cpu=NAME          CPU that the CPU device's code is for, or native (default x86-64-v3)\n"
     "  --mt-verbose=on|off    the pass says what it does\n"
     "  --env                  lines for a shell: eval \"$(mt-cc --env)\" makes clang++ do the same\n"
-    "  --help, --version\n"
+    "  --help, --version (-V)\n"
     "\n"
     "environment: MEMTRACE_CLANG  the clang++ 19 to run instead of clang++-19\n"
     "exit codes: clang's; 1 when it cannot be run, 2 for a wrong option\n";

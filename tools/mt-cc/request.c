@@ -363,6 +363,19 @@ static int request_has(const struct request *r, const char *option)
     return 0;
 }
 
+/* -E of CUDA sources: one file, what the device side of the first architecture sees, as with nvcc. Not where
+ * a side is named, nor for another action of clang's (-Xclang -plugin …). */
+static int request_preprocesses_device(const struct request *r)
+{
+    for (size_t i = 0; i < r->user.count; i++) {
+        if (strcmp(r->user.word[i], "-plugin") == 0) {
+            return 0;
+        }
+    }
+    return r->cuda && request_has(r, "-E") && !request_has(r, "--cuda-host-only") &&
+           !request_has(r, "--cuda-device-only");
+}
+
 /* What depends on the whole command line. */
 static void request_finish(struct request *r)
 {
@@ -378,9 +391,7 @@ static void request_finish(struct request *r)
     r->verbose = request_has(r, "-v");
     r->relocatable = request_has(r, "-r");
     r->depends = request_has(r, "-M") || request_has(r, "-MM");
-    /* As nvcc does: one file, what the device side of the first architecture sees. */
-    if (r->cuda && request_has(r, "-E") && !request_has(r, "--cuda-host-only") &&
-        !request_has(r, "--cuda-device-only")) {
+    if (request_preprocesses_device(r)) {
         words_add(&r->user, "--cuda-device-only");
         r->first_arch = 1;
         request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only "
