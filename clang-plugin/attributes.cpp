@@ -1,4 +1,5 @@
-/* [[memtrace::skip]] and [[memtrace::trace]], in GNU spelling memtrace_skip and memtrace_trace. */
+/* [[memtrace::skip]] and [[memtrace::trace]], in GNU spelling memtrace_skip and memtrace_trace; and cluster_dims,
+ * which Clang 19 does not know. */
 #include "plugin.h"
 #include "clang/Sema/SemaDiagnostic.h"
 
@@ -73,9 +74,40 @@ struct Trace : Choice {
     {
     }
 };
+
+/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until a template has been
+ * instantiated. */
+struct ClusterDims : ParsedAttrInfo {
+    static constexpr Spelling spellings[] = {{ParsedAttr::AS_GNU, "cluster_dims"}};
+    ClusterDims()
+    {
+        Spellings = spellings;
+        OptArgs = 3;
+    }
+    bool diagAppertainsToDecl(Sema &sema, const ParsedAttr &attribute, const Decl *decl) const override
+    {
+        return decl->getAsFunction() || wrong_place(sema, attribute);
+    }
+    AttrHandling handleDeclAttribute(Sema &sema, Decl *decl, const ParsedAttr &attribute) const override
+    {
+        SmallVector<Expr *, 3> sizes;
+        for (unsigned i = 0; i < attribute.getNumArgs(); i++) {
+            Expr *size = attribute.isArgExpr(i) ? attribute.getArgAsExpr(i) : nullptr;
+            if (!size) {
+                sema.Diag(attribute.getLoc(), diag::err_attribute_argument_type)
+                    << attribute << AANT_ArgumentIntegerConstant;
+                return AttributeNotApplied;
+            }
+            sizes.push_back(size);
+        }
+        mt::add_annotation(decl, mt::cluster_word, sizes, attribute.getRange());
+        return AttributeApplied;
+    }
+};
 } // namespace
 
 static ParsedAttrInfoRegistry::Add<Skip> register_skip("memtrace_skip",
                                                        "this function's own code is not traced");
 static ParsedAttrInfoRegistry::Add<Trace> register_trace("memtrace_trace",
                                                          "traced in spite of pragmas and filters");
+static ParsedAttrInfoRegistry::Add<ClusterDims> register_cluster("cluster_dims", "CTAs of a kernel's clusters");

@@ -26,6 +26,7 @@ struct mt_launch_line {
     const char *kernel, *mangled, *signature;
     uint32_t grid[3], block[3];
     uint64_t shared; /* dynamic bytes */
+    uint32_t cluster[3]; /* CTAs of its clusters in each direction, which may wait for each other; 0: none */
     int cooperative; /* its CTAs may wait for each other (grid.sync) */
     const struct mt_host_site *site;
     uint64_t begin_ns, end_ns;
