@@ -103,11 +103,11 @@ inline void add_annotation(clang::Decl *decl, llvm::StringRef text, clang::Sourc
 }
 
 /* The same with arguments. */
-inline void add_annotation(clang::Decl *decl, llvm::StringRef text, llvm::MutableArrayRef<clang::Expr *> arguments,
-                           clang::SourceRange range)
+inline void add_annotation(clang::Decl *decl, llvm::StringRef text,
+                           llvm::MutableArrayRef<clang::Expr *> arguments, clang::SourceRange range)
 {
-    decl->addAttr(clang::AnnotateAttr::Create(decl->getASTContext(), text, arguments.data(), arguments.size(),
-                                              range));
+    decl->addAttr(
+        clang::AnnotateAttr::Create(decl->getASTContext(), text, arguments.data(), arguments.size(), range));
 }
 
 } // namespace mt

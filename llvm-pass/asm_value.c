@@ -241,10 +241,8 @@ LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
     LLVMValueRef low = resize(l, address, 32, 0);
     LLVMValueRef delta = LLVMBuildSub(l->b, low, resize(l, base, 32, 0), "");
     LLVMValueRef moved = LLVMBuildAdd(l->b, delta, mt_asm_const(l, 32, MT_SHARED_WINDOW), "");
-    LLVMValueRef cut =
-        LLVMBuildICmp(l->b, LLVMIntULT, moved, mt_asm_const(l, 32, 2 * MT_SHARED_WINDOW), "");
-    LLVMValueRef offset =
-        LLVMBuildSelect(l->b, cut, resize(l, delta, 64, 1), resize(l, low, 64, 0), "");
+    LLVMValueRef cut = LLVMBuildICmp(l->b, LLVMIntULT, moved, mt_asm_const(l, 32, 2 * MT_SHARED_WINDOW), "");
+    LLVMValueRef offset = LLVMBuildSelect(l->b, cut, resize(l, delta, 64, 1), resize(l, low, 64, 0), "");
     LLVMValueRef full = LLVMBuildAdd(l->b, base, offset, "");
     if (width <= 32)
         return full;

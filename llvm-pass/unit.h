@@ -27,7 +27,7 @@ struct mt_kernel {
     unsigned line;
     unsigned max_threads, min_blocks;
     unsigned cluster[3]; /* __cluster_dims__; 0: none */
-    unsigned nparams; /* the program's own */
+    unsigned nparams;    /* the program's own */
     int traced;
     LLVMValueRef plain; /* the GPU's, for launches that are not traced (gpu_plain.c); NULL: none */
     int has_plain;      /* it will have one */

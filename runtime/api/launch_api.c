@@ -204,8 +204,8 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     struct gpu_call g;
     if (!config)
         return mt_fail(cudaErrorInvalidValue);
-    struct mt_launch_config c = {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream,
-                                 0, {0}};
+    struct mt_launch_config c = {
+        config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, 0, {0}};
     for (unsigned i = 0; i < config->numAttrs; i++) {
         cudaError_t e = attribute(&config->attrs[i], &c);
         if (e && !mt_device_is_gpu())

@@ -67,7 +67,7 @@ cudaError_t IMPL(cudaOccupancyMaxPotentialClusterSize)(int *size, const void *fu
     if (e)
         return e;
     e = mt_launch_cluster(f, (dim3){0, 0, 0}, must);
-    *size = must[0]                   ? (int)(must[0] * must[1] * must[2])
+    *size = must[0]                  ? (int)(must[0] * must[1] * must[2])
             : f->cluster_nonportable ? MT_DEV_CLUSTER_NONPORTABLE
                                      : MT_DEV_CLUSTER;
     return cudaSuccess;

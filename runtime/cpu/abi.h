@@ -24,6 +24,12 @@ struct mt_payload {
  * object is relocatable; the overlay's fatbinary links it into the shared object. */
 #define MT_PTX_PREFIX "// @memtrace-cpu-image "
 
+/* LLVM 19 cannot write the directives of a kernel with __cluster_dims__. A line of this prefix, the kernel's
+ * name and three numbers, with a blank before each of these, has the overlay's tools put them behind its
+ * parameters.
+ */
+#define MT_PTX_CLUSTER "// @memtrace-cluster "
+
 /* Device symbols that images of one program share (-fgpu-rdc) have this in front of their name, which keeps
  * them apart from the host's; shared variables have the second. An image defines some and needs others. */
 #define MT_DEVICE_PREFIX "mtd."
@@ -89,8 +95,8 @@ struct mt_image_head {
 #undef MT_F
 
 /* Shared memory of all CTAs of a cluster lies less than this apart, and the low half of its addresses is not
- * near 0 or 2^32: a shared address of 32 bits is the low half of a pointer when it is as near to the CTA's own,
- * else an offset. */
+ * near 0 or 2^32: a shared address of 32 bits is the low half of a pointer when it is as near to the CTA's
+ * own, else an offset. */
 #define MT_SHARED_WINDOW (4u << 20)
 
 /* Behind a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*), zero when the CTA begins.

@@ -1,5 +1,5 @@
-/* Clusters: CTAs that run side by side on one worker, with shared memory that each can reach, and a barrier of
- * their own. Without clusters a CTA is one by itself. */
+/* Clusters: CTAs that run side by side on one worker, with shared memory that each can reach, and a barrier
+ * of their own. Without clusters a CTA is one by itself. */
 #include "local.h"
 #include "scheduler.h"
 #include <stdlib.h>
@@ -60,7 +60,8 @@ int mt_cluster_left(struct mt_cta *cta)
     return 1;
 }
 
-/* ---- the barrier ---------------------------------------------------------------------------------------- */
+/* ---- the barrier ----------------------------------------------------------------------------------------
+ */
 
 /* The threads of one CTA that wait go on. */
 static void cluster_wake(struct mt_cta *cta)

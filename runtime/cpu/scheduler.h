@@ -127,10 +127,10 @@ struct mt_cluster {
     struct mt_cluster *next; /* of the worker's free ones */
     char *shared;            /* of rank 0; the others' follow, `stride` bytes apart, room for `room` */
     uint64_t stride;
-    uint32_t room, ctas, left; /* left: CTAs that have not ended */
-    uint32_t alive;            /* threads that have not exited */
-    uint32_t arrived, phase;   /* at the barrier; how often it has been passed */
-    uint32_t stalled;          /* CTAs in which all threads wait for others of the cluster */
+    uint32_t room, ctas, left;          /* left: CTAs that have not ended */
+    uint32_t alive;                     /* threads that have not exited */
+    uint32_t arrived, phase;            /* at the barrier; how often it has been passed */
+    uint32_t stalled;                   /* CTAs in which all threads wait for others of the cluster */
     struct mt_cta *cta[MT_CLUSTER_MAX]; /* by rank; NULL: not begun, or ended */
 };
 
@@ -153,9 +153,9 @@ struct mt_cta {
     char *shared;
     char *own_shared; /* where that is without clusters */
     uint64_t shared_capacity;
-    struct mt_cluster *cluster; /* NULL: none */
-    uint32_t rank;              /* in it */
-    int stalled;                /* no thread can run before others of the cluster have */
+    struct mt_cluster *cluster;              /* NULL: none */
+    uint32_t rank;                           /* in it */
+    int stalled;                             /* no thread can run before others of the cluster have */
     uint32_t cluster_arrived, cluster_phase; /* the cluster's barrier, where it is alone */
     struct mt_queue cluster_waiters;
     struct mt_cta *next; /* ring of resident CTAs, or free list */
@@ -238,8 +238,8 @@ int mt_pool_claim_other(const struct mt_run *run, struct mt_claim *claim);
 void mt_pool_report(struct mt_run *run, uint64_t finished);
 
 /* cta.c */
-/* Gives `cta` the CTA `linear` of a run, with shared memory, of `cluster` (NULL: none) the one of this rank. 0,
- * or MT_ERR_MEMORY. */
+/* Gives `cta` the CTA `linear` of a run, with shared memory, of `cluster` (NULL: none) the one of this rank.
+ * 0, or MT_ERR_MEMORY. */
 int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear,
                  struct mt_cluster *cluster, uint32_t rank);
 

@@ -369,8 +369,8 @@ static void begin_cluster(struct mt_worker *w, struct mt_run *run, uint64_t numb
             give_cta(w, cta[r]);
             continue;
         }
-        uint64_t linear = x + r % size[0] +
-                          grid[0] * (y + r / size[0] % size[1] + grid[1] * (z + r / size[0] / size[1]));
+        uint64_t linear =
+            x + r % size[0] + grid[0] * (y + r / size[0] % size[1] + grid[1] * (z + r / size[0] / size[1]));
         mt_cta_begin(cta[r], w, run, linear, cluster, r);
         add_resident(w, cta[r]);
     }
@@ -407,7 +407,8 @@ static void step(struct mt_worker *w)
     }
     if (status == MT_CTA_STALLED) {
         if (cta->cluster->stalled == cta->cluster->left)
-            mt_fault_record(run, MT_ERR_TIMEOUT, "deadlock: threads wait at a cluster's barrier, others never come");
+            mt_fault_record(run, MT_ERR_TIMEOUT,
+                            "deadlock: threads wait at a cluster's barrier, others never come");
         w->resident = cta->next;
         return;
     }

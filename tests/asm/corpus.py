@@ -165,8 +165,8 @@ def ptx(o):
         sys.exit("these should lower:\n%s" % "\n".join(s for s in said[:-1] if s.split(" ", 1)[1].split(".")[0] in refused))
 
 
-# What the CPU device does not have: clusters, tensor memory and maps, multicast objects, device-side graphs.
-UNSUPPORTED = {"tcgen05", "multimem", "tensormap", "clusterlaunchcontrol", "cp", "red", "st", "barrier", "getctarank",
+# What the CPU device does not have: tensor memory and maps, multicast objects, device-side graphs.
+UNSUPPORTED = {"tcgen05", "multimem", "tensormap", "clusterlaunchcontrol", "cp", "red", "st",
                "special register %current_graph_exec"}
 
 

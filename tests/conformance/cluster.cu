@@ -131,7 +131,8 @@ static __device__ void registers(u32 *out)
     asm volatile("mov.u32 %0, %%nclusterid.z;" : "=r"(word[11]));
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(word[12]));
     asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(word[13]));
-    asm volatile("{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; }" : "=r"(word[14]));
+    asm volatile("{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(word[14]));
     for (int i = 0; i < WORDS; i++)
         at[i] = word[i];
 }
@@ -158,7 +159,8 @@ static u32 register_of(long i, int word, dim3 grid, dim3 size, bool given)
     u32 rank = at[0] % n[0] + n[0] * (at[1] % n[1] + n[1] * (at[2] % n[2]));
     return word == 12 ? rank : word == 13 ? n[0] * n[1] * n[2] : given;
 }
-static void registers_are(conf::row &r, void (*kernel)(u32 *), dim3 grid, dim3 size, bool given, bool by_launch)
+static void registers_are(conf::row &r, void (*kernel)(u32 *), dim3 grid, dim3 size, bool given,
+                          bool by_launch)
 {
     long ctas = (long)grid.x * grid.y * grid.z;
     conf::buffer<u32> out(r, ctas * WORDS);
@@ -242,7 +244,8 @@ static __global__ void bins(const int *in, int *out, int per_cta)
     for (int i = threadIdx.x; i < per_cta; i += blockDim.x)
         atomicAdd(out + cluster.block_rank() * per_cta + i, bin[i]);
 }
-ROW("atomicAdd in distributed shared memory", "a histogram of 4096 numbers in clusters of 8 CTAs, 60000 bytes each")
+ROW("atomicAdd in distributed shared memory",
+    "a histogram of 4096 numbers in clusters of 8 CTAs, 60000 bytes each")
 {
     if (!has_clusters(r))
         return;
@@ -271,8 +274,10 @@ static __global__ void __cluster_dims__(2, 1, 1) far_by_asm(int *out)
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(1 - rank));
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(back) : "r"(there), "r"(rank));
     asm volatile("getctarank.shared::cluster.u32 %0, %1;" : "=r"(of) : "r"(there));
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(blockIdx.x * 50 + threadIdx.x) : "memory");
-    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(blockIdx.x * 50 + threadIdx.x)
+                 : "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
     asm volatile("red.shared::cluster.add.u32 [%0], 1000;" ::"r"(there) : "memory");
     asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
     asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(there));
@@ -280,7 +285,8 @@ static __global__ void __cluster_dims__(2, 1, 1) far_by_asm(int *out)
     out[blockIdx.x * 32 + threadIdx.x] = (int)(value * 10 + of + (back == own ? 100000 : 0) + old * 1000000);
     asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
 }
-ROW("mapa, getctarank, ld, st and red.shared::cluster of the other CTA", "addresses of 32 bits; there and back")
+ROW("mapa, getctarank, ld, st and red.shared::cluster of the other CTA",
+    "addresses of 32 bits; there and back")
 {
     if (!has_clusters(r))
         return;
@@ -301,11 +307,12 @@ static __global__ void __cluster_dims__(2, 1, 1) spaces(int *out)
     cluster.sync();
     const void *p[] = {&cell, cluster.map_shared_rank(&cell, 1 - cluster.block_rank()), out, &local};
     for (int i = 0; i < 4; i++)
-        out[blockIdx.x * 4 + i] = (int)(__isShared(p[i]) + 2 * __isClusterShared(p[i]) + 4 * __isGlobal(p[i]) +
-                                        8 * __isLocal(p[i]));
+        out[blockIdx.x * 4 + i] = (int)(__isShared(p[i]) + 2 * __isClusterShared(p[i]) +
+                                        4 * __isGlobal(p[i]) + 8 * __isLocal(p[i]));
     cluster.sync();
 }
-ROW("isspacep of own, the other CTA's, global and local memory", "the other CTA's is shared::cluster and no more")
+ROW("isspacep of own, the other CTA's, global and local memory",
+    "the other CTA's is shared::cluster and no more")
 {
     if (!has_clusters(r))
         return;
@@ -414,11 +421,12 @@ static __global__ void __cluster_dims__(4, 1, 1) remote_mbarrier(int *out)
     }
     if (rank == 0) {
         while (!done)
-            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; "
-                         "selp.u32 %0, 1, 0, p; }"
-                         : "=r"(done)
-                         : "r"(at)
-                         : "memory");
+            asm volatile(
+                "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; "
+                "selp.u32 %0, 1, 0, p; }"
+                : "=r"(done)
+                : "r"(at)
+                : "memory");
         out[blockIdx.x / 4 * 32 + threadIdx.x] = cell[0] + cell[1] * 2 + cell[2] * 3 + cell[3] * 4;
     }
     cluster.sync();
@@ -440,7 +448,8 @@ ROW("mbarrier.arrive.shared::cluster of another CTA", "the first CTA waits for o
 
 // ---- the runtime ----
 
-ROW("cudaFuncGetAttributes, cudaFuncSetAttribute of clusters", "required sizes, compiled in or set; occupancy")
+ROW("cudaFuncGetAttributes, cudaFuncSetAttribute of clusters",
+    "required sizes, compiled in or set; occupancy")
 {
     if (!has_clusters(r))
         return;
@@ -467,8 +476,8 @@ ROW("cudaFuncGetAttributes, cudaFuncSetAttribute of clusters", "required sizes, 
     out.is([](long i) { return i % 6 == 0 || i % 6 == 5 ? i / 6 % 2 : i % 6 == 2 ? 128 : 2; });
     r.stores(24, 4);
     for (int k = 0; k < 3; k++)
-        CONF_CALL(r, cudaFuncSetAttribute(
-                         shape, (cudaFuncAttribute)(cudaFuncAttributeRequiredClusterWidth + k), 0));
+        CONF_CALL(r, cudaFuncSetAttribute(shape,
+                                          (cudaFuncAttribute)(cudaFuncAttributeRequiredClusterWidth + k), 0));
 }
 ROW("launches with clusters that cannot be", "each is an error, and nothing runs")
 {
@@ -478,8 +487,8 @@ ROW("launches with clusters that cannot be", "each is an error, and nothing runs
     const struct {
         void (*kernel)(u32 *);
         int ctas, per_cluster;
-    } bad[] = {{plain_registers, 3, 2},  {plain_registers, 32, 16}, {plain_registers, 9, 9},
-               {pair_registers, 8, 4},   {pair_registers, 3, 0},    {square_registers<2>, 4, 0}};
+    } bad[] = {{plain_registers, 3, 2}, {plain_registers, 32, 16}, {plain_registers, 9, 9},
+               {pair_registers, 8, 4},  {pair_registers, 3, 0},    {square_registers<2>, 4, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cudaLaunchAttribute a;
         cudaLaunchConfig_t config = config_of(bad[i].ctas, &a, bad[i].per_cluster);

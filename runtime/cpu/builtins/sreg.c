@@ -45,7 +45,7 @@ static MT_INLINE uint32_t in_cluster(int i)
 {
     return mt_cpu_tls.ctaid[i] % mt_cpu_tls.cluster[i];
 }
-#define SREG_CLUSTER(i, x)                                                                                        \
+#define SREG_CLUSTER(i, x)                                                                                   \
     SREG(cluster_ctaid_##x, in_cluster(i))                                                                   \
     SREG(cluster_nctaid_##x, mt_cpu_tls.cluster[i])                                                          \
     SREG(clusterid_##x, mt_cpu_tls.ctaid[i] / mt_cpu_tls.cluster[i])                                         \

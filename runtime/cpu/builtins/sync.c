@@ -42,7 +42,7 @@ MT_BUILTIN void mtb_nvvm_bar_warp_sync(uint32_t mask)
 {
     mt_cpu_syncwarp(mask);
 }
-#define CLUSTER_BARRIER(suffix)                                                                                      \
+#define CLUSTER_BARRIER(suffix)                                                                              \
     MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive##suffix(void)                                            \
     {                                                                                                        \
         mt_cpu_cluster_arrive();                                                                             \
