@@ -1,5 +1,7 @@
-/* [[memtrace::skip]] and [[memtrace::trace]], in GNU spelling memtrace_skip and memtrace_trace. */
+/* [[memtrace::skip]] and [[memtrace::trace]], in GNU spelling memtrace_skip and memtrace_trace; and
+ * cluster_dims, which Clang 19 does not know. */
 #include "plugin.h"
+#include "clang/Sema/Lookup.h"
 #include "clang/Sema/SemaDiagnostic.h"
 
 using namespace clang;
@@ -75,7 +77,59 @@ struct Trace : Choice {
 };
 } // namespace
 
+/* An argument as an expression; NULL: it is none. A lone name at the front comes as a name, as in attributes that
+ * take one. */
+static Expr *argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
+{
+    if (attribute.isArgExpr(i))
+        return attribute.getArgAsExpr(i);
+    if (!attribute.isArgIdent(i))
+        return nullptr;
+    IdentifierLoc *name = attribute.getArgAsIdent(i);
+    CXXScopeSpec scope;
+    LookupResult found(sema, name->Ident, name->Loc, Sema::LookupOrdinaryName);
+    sema.LookupName(found, sema.getCurScope());
+    if (found.empty())
+        return nullptr;
+    return sema.BuildDeclarationNameExpr(scope, found, /*NeedsADL=*/false).get();
+}
+
+namespace
+{
+/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until a template has been
+ * instantiated. */
+struct ClusterDims : ParsedAttrInfo {
+    static constexpr Spelling spellings[] = {{ParsedAttr::AS_GNU, "cluster_dims"}};
+    ClusterDims()
+    {
+        Spellings = spellings;
+        OptArgs = 3;
+    }
+    bool diagAppertainsToDecl(Sema &sema, const ParsedAttr &attribute, const Decl *decl) const override
+    {
+        return decl->getAsFunction() || wrong_place(sema, attribute);
+    }
+    AttrHandling handleDeclAttribute(Sema &sema, Decl *decl, const ParsedAttr &attribute) const override
+    {
+        SmallVector<Expr *, 3> sizes;
+        for (unsigned i = 0; i < attribute.getNumArgs(); i++) {
+            Expr *size = argument(sema, attribute, i);
+            if (!size) {
+                sema.Diag(attribute.getLoc(), diag::err_attribute_argument_type)
+                    << attribute << AANT_ArgumentIntegerConstant;
+                return AttributeNotApplied;
+            }
+            sizes.push_back(size);
+        }
+        mt::add_annotation(decl, mt::cluster_word, sizes, attribute.getRange());
+        return AttributeApplied;
+    }
+};
+} // namespace
+
 static ParsedAttrInfoRegistry::Add<Skip> register_skip("memtrace_skip",
                                                        "this function's own code is not traced");
 static ParsedAttrInfoRegistry::Add<Trace> register_trace("memtrace_trace",
                                                          "traced in spite of pragmas and filters");
+static ParsedAttrInfoRegistry::Add<ClusterDims> register_cluster("cluster_dims",
+                                                                 "CTAs of a kernel's clusters");

@@ -115,5 +115,13 @@ inline void add_annotation(clang::Decl *decl, llvm::StringRef text, clang::Sourc
     decl->addAttr(clang::AnnotateAttr::Create(decl->getASTContext(), text, nullptr, 0, range));
 }
 
+/* The same with arguments. */
+inline void add_annotation(clang::Decl *decl, llvm::StringRef text,
+                           llvm::MutableArrayRef<clang::Expr *> arguments, clang::SourceRange range)
+{
+    decl->addAttr(
+        clang::AnnotateAttr::Create(decl->getASTContext(), text, arguments.data(), arguments.size(), range));
+}
+
 } // namespace mt
 #endif

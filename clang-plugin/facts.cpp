@@ -76,6 +76,45 @@ static bool is_own_facts(const clang::Attr *attribute)
     return !name.starts_with("\t");
 }
 
+/* One size of __cluster_dims__, 0 after an error. */
+static unsigned cluster_size(const clang::CompilerInstance &compiler, const clang::ASTContext &context,
+                             const clang::Expr *size)
+{
+    auto value = size->getIntegerConstantExpr(context);
+    if (value && *value >= 1 && *value <= 0xffff)
+        return (unsigned)value->getZExtValue();
+    mt::report(compiler.getDiagnostics(), clang::DiagnosticsEngine::Error, size->getExprLoc(),
+               "__cluster_dims__: expected a positive constant");
+    return 0;
+}
+
+/* The sizes of a kernel's clusters as text for the pass, in place of the source's expressions. */
+static void settle_cluster(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
+{
+    auto is_source = [](const clang::Attr *a) {
+        const auto *annotation = llvm::dyn_cast<clang::AnnotateAttr>(a);
+        return annotation && annotation->getAnnotation() == mt::cluster_word;
+    };
+    if (!function->hasAttrs())
+        return;
+    auto found = llvm::find_if(function->attrs(), is_source);
+    if (found == function->attr_end())
+        return;
+    std::string text = mt::cluster_word;
+    unsigned count = 0;
+    for (const clang::Expr *size : llvm::cast<clang::AnnotateAttr>(*found)->args()) {
+        text += "\t" + std::to_string(cluster_size(compiler, function->getASTContext(), size));
+        count++;
+    }
+    for (; count && count < 3; count++)
+        text += "\t1";
+    llvm::erase_if(function->getAttrs(), is_source);
+    if (function->getAttrs().empty())
+        function->dropAttrs();
+    if (count && function->hasAttr<clang::CUDAGlobalAttr>())
+        mt::add_annotation(function, text);
+}
+
 void mt::annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
 {
     bool instance = function->isTemplateInstantiation();
@@ -83,6 +122,7 @@ void mt::annotate_function(const clang::CompilerInstance &compiler, clang::Funct
         !(instance || function->doesThisDeclarationHaveABody()) || function->getLocation().isInvalid() ||
         compiler.getSourceManager().isInSystemHeader(function->getLocation()))
         return;
+    settle_cluster(compiler, function);
     std::string text = facts_text(compiler, function);
     if (function->hasAttrs()) {
         auto own = llvm::find_if(function->attrs(), is_own_facts);

@@ -20,6 +20,9 @@ std::string own_path();
 
 /* ---- facts.cpp: what the annotations say ----------------------------------------------------------------
  */
+/* Of a kernel with __cluster_dims__, as the source has it: the annotation's text, whose arguments are the
+ * sizes; the pass gets it with the sizes behind it. */
+inline constexpr const char cluster_word[] = MT_ANNOTATION "cluster";
 /* A kernel, or a function that device code can call. */
 bool is_device_code(const clang::FunctionDecl *function);
 /* Qualified name with template arguments and without the parameter list. */

@@ -1,6 +1,7 @@
 /* Operands of inline assembly as LLVM values: registers are stack slots, everything is an integer of its
  * width. */
 #include "asm_lower.h"
+#include "../runtime/cpu/abi.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,9 +228,9 @@ void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type k
 
 /* ---- addresses ---------------------------------------------------------------------------------- */
 
-/* A shared address that has lost its high half is either the low half of the full pointer (a cut pointer) or
- * an offset from the CTA's shared base (made by PTX alone). Shared memory is smaller than 1 MiB: what lies
- * that close behind the base's low half is the former. A full pointer stays as it is. */
+/* A shared address that has lost its high half is either the low half of the full pointer (a cut pointer), of
+ * the CTA's own memory or of one of its cluster, or an offset from the CTA's shared base (made by PTX alone):
+ * the former when it is near the base's low half. A full pointer stays as it is. */
 LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
 {
     unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(address));
@@ -239,9 +240,10 @@ LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
     base = LLVMBuildPtrToInt(l->b, base, l->i64, "");
     LLVMValueRef low = resize(l, address, 32, 0);
     LLVMValueRef delta = LLVMBuildSub(l->b, low, resize(l, base, 32, 0), "");
-    LLVMValueRef cut = LLVMBuildICmp(l->b, LLVMIntULT, delta, mt_asm_const(l, 32, 1 << 20), "");
-    LLVMValueRef offset = LLVMBuildSelect(l->b, cut, delta, low, "");
-    LLVMValueRef full = LLVMBuildAdd(l->b, base, resize(l, offset, 64, 0), "");
+    LLVMValueRef moved = LLVMBuildAdd(l->b, delta, mt_asm_const(l, 32, MT_SHARED_WINDOW), "");
+    LLVMValueRef cut = LLVMBuildICmp(l->b, LLVMIntULT, moved, mt_asm_const(l, 32, 2 * MT_SHARED_WINDOW), "");
+    LLVMValueRef offset = LLVMBuildSelect(l->b, cut, resize(l, delta, 64, 1), resize(l, low, 64, 0), "");
+    LLVMValueRef full = LLVMBuildAdd(l->b, base, offset, "");
     if (width <= 32)
         return full;
     LLVMValueRef small = LLVMBuildICmp(l->b, LLVMIntULT, address, mt_asm_const(l, width, 1ull << 32), "");

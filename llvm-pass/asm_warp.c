@@ -144,11 +144,11 @@ static int lower_bar(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;
     const struct mt_asm_operand *o = s->operands;
-    if (mt_asm_has(s, "cluster")) { /* a cluster is one CTA */
-        LLVMValueRef whole[] = {u32(l, 0), u32(l, 0), u32(l, 0), u32(l, 0)};
-        if (mt_asm_count(l, 0, 0) || mt_asm_has(s, "arrive") == mt_asm_has(s, "wait"))
+    if (mt_asm_has(s, "cluster")) {
+        int arrives = mt_asm_has(s, "arrive");
+        if (mt_asm_count(l, 0, 0) || arrives == mt_asm_has(s, "wait"))
             return -1;
-        return mt_asm_has(s, "arrive") || call(l, "mt_cpu_barrier", l->i32, whole, 4) ? 0 : -1;
+        return call(l, arrives ? "mt_cpu_cluster_arrive" : "mt_cpu_cluster_wait", l->none, NULL, 0) ? 0 : -1;
     }
     if (mt_asm_has(s, "warp")) {
         LLVMValueRef mask = mt_asm_count(l, 1, 1) ? NULL : mt_asm_in(l, o, 32);

@@ -141,6 +141,28 @@ static void mark_kernels(struct mt_unit *u)
     }
 }
 
+/* The sizes of clusters for the GPU's code, which LLVM 19 cannot say in PTX. */
+static void attach_clusters(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        const struct mt_kernel *k = &u->kernels[i];
+        char line[4400];
+        if (!k->cluster[0])
+            continue;
+        if (mt_unit_architecture(k->function) < 90) {
+            mt_diag(u, NULL, MT_DIAG_WARNING, "%s: sm_%d has no clusters: __cluster_dims__ is left out",
+                    k->pretty, mt_unit_architecture(k->function));
+            continue;
+        }
+        for (int plain = 0; plain <= (k->plain != NULL); plain++) {
+            int n = snprintf(line, sizeof line, MT_PTX_CLUSTER "%s%s %u %u %u\n", k->name,
+                             plain ? MT_PLAIN_SUFFIX : "", k->cluster[0], k->cluster[1], k->cluster[2]);
+            if (n < (int)sizeof line)
+                LLVMAppendModuleInlineAsm(u->module, line, (size_t)n);
+        }
+    }
+}
+
 int mt_pass_device(LLVMModuleRef module)
 {
     const struct mt_pass_options *o = &mt_pass_options;
@@ -171,13 +193,16 @@ int mt_pass_device(LLVMModuleRef module)
         tell(&u);
     if (o->gpu_trace)
         mt_unit_link_gpu(&u);
-    if (work == module)
+    if (work == module) {
         mark_kernels(&u);
+        attach_clusters(&u);
+    }
     mt_unit_free(&u);
     if (work != module) {
         mt_unit_init(&u, module);
         mt_unit_read_facts(&u); /* takes our annotations out */
         mark_kernels(&u);
+        attach_clusters(&u);
         mt_unit_free(&u);
         LLVMDisposeModule(work);
     }

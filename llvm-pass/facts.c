@@ -116,7 +116,12 @@ static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef functio
         free(line);
         free(column);
         f->params = field(&text, end);
-    }
+    } else if (!strcmp(word, "memtrace.cluster"))
+        for (int i = 0; i < 3; i++) {
+            char *n = field(&text, end);
+            f->cluster[i] = n ? (unsigned)atoi(n) : 0;
+            free(n);
+        }
     free(word);
 }
 
@@ -271,6 +276,8 @@ static void add_kernel(struct mt_unit *u, LLVMValueRef function)
     k->signature = mt_shim_demangle(k->name, 1);
     k->file = strdup(f && f->file ? f->file : "");
     k->line = f ? f->line : 0;
+    if (f)
+        memcpy(k->cluster, f->cluster, sizeof k->cluster);
     k->traced = 1;
     if (u->options->kernels && !matches(u->options->kernels, k->pretty))
         k->traced = 0;

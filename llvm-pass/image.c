@@ -115,7 +115,10 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .nparams = k->nparams,
                .shared_static = k->shared_static,
                .max_threads = k->max_threads,
-               .min_blocks = k->min_blocks};
+               .min_blocks = k->min_blocks,
+               .cluster_x = k->cluster[0],
+               .cluster_y = k->cluster[1],
+               .cluster_z = k->cluster[2]};
         struct row r = {.n = 0};
 #define MT_IMAGE_KERNEL EMIT
 #include "../runtime/cpu/image.def"

@@ -110,11 +110,10 @@ static int meet_alike(const struct mt_lane_access *a, const struct mt_lane_acces
     return meet_reaches(s->e, s->row, d->offset, a, b);
 }
 
-/* What is the same for all lanes, and known before the first access: another array begins there. */
+/* Is something between them that is the same for all lanes, and in all iterations of a loop? Another array
+ * begins there, as a rule. */
 static int meet_is_elsewhere(const struct mt_lane_sum *d)
 {
-    if (meet_size(d->offset) >= ARRAY_APART)
-        return 1;
     for (unsigned i = 0; i < d->n; i++)
         if (!(d->term[i].varies & ~(unsigned)MT_STEPS_OVER) && !LLVMIsAPHINode(d->term[i].symbol))
             return 1;
@@ -143,11 +142,13 @@ static int meet_in_array(const struct mt_lane_access *a, const struct mt_lane_ac
                          struct mt_lane_sum *d, const struct meet_shape *s, enum mt_lane_doubt doubt)
 {
     int strict = doubt == MT_DOUBT_MEETS;
+    if (doubt == MT_DOUBT_APART && !d->is_cut && meet_is_elsewhere(d))
+        return 0;
     if (meet_moving(d, s->rows_move) && !strict)
         meet_drop_apart(d, s->e);
     if (!meet_moving(d, s->rows_move))
         return meet_alike(a, b, d, s, strict);
-    return doubt != MT_DOUBT_APART || d->is_cut || !meet_is_elsewhere(d);
+    return doubt != MT_DOUBT_APART || d->is_cut || meet_size(d->offset) < ARRAY_APART;
 }
 
 /* In the one lane that the guard lets through the lane's number is known: puts that in. */

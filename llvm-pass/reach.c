@@ -5,10 +5,23 @@
 
 /* libmemtrace's functions in which a device thread waits for others: a kernel that reaches one runs as
  * fibers. */
-const char *const mt_waiting_functions[] = {
-    "mt_cpu_barrier",   "mt_cpu_barrier_arrive", "mt_cpu_syncwarp",    "mt_cpu_shfl",       "mt_cpu_vote",
-    "mt_cpu_match_any", "mt_cpu_match_all",      "mt_cpu_redux",       "mt_cpu_activemask", "mt_cpu_step",
-    "mt_cpu_yield",     "mt_cpu_nanosleep",      "mt_cpu_exit_thread", "mt_cpu_matrix",     NULL};
+const char *const mt_waiting_functions[] = {"mt_cpu_barrier",
+                                            "mt_cpu_cluster_arrive",
+                                            "mt_cpu_cluster_wait",
+                                            "mt_cpu_barrier_arrive",
+                                            "mt_cpu_syncwarp",
+                                            "mt_cpu_shfl",
+                                            "mt_cpu_vote",
+                                            "mt_cpu_match_any",
+                                            "mt_cpu_match_all",
+                                            "mt_cpu_redux",
+                                            "mt_cpu_activemask",
+                                            "mt_cpu_step",
+                                            "mt_cpu_yield",
+                                            "mt_cpu_nanosleep",
+                                            "mt_cpu_exit_thread",
+                                            "mt_cpu_matrix",
+                                            NULL};
 
 static int is_waiting(const char *name)
 {

@@ -17,6 +17,7 @@ struct mt_facts {
     char *pretty, *file, *params;
     unsigned line, column;
     int skip, trace;
+    unsigned cluster[3]; /* of a kernel; 0: none */
 };
 
 struct mt_kernel {
@@ -25,7 +26,8 @@ struct mt_kernel {
     char *pretty, *signature, *file;
     unsigned line;
     unsigned max_threads, min_blocks;
-    unsigned nparams; /* the program's own */
+    unsigned cluster[3]; /* __cluster_dims__; 0: none */
+    unsigned nparams;    /* the program's own */
     int traced;
     LLVMValueRef plain; /* the GPU's, for launches that are not traced (gpu_plain.c); NULL: none */
     int has_plain;      /* it will have one */

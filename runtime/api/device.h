@@ -24,7 +24,9 @@ enum {
     MT_DEV_SHARED_RESERVED = 1 << 10, /* per block, by the system */
     MT_DEV_THREADS_PER_SM = 2048,
     MT_DEV_BLOCKS_PER_SM = 32,
-    MT_DEV_REGISTERS = 64 << 10, /* per SM and per block */
+    MT_DEV_CLUSTER = 8,              /* CTAs of a cluster; */
+    MT_DEV_CLUSTER_NONPORTABLE = 16, /* of a kernel that is allowed to have more */
+    MT_DEV_REGISTERS = 64 << 10,     /* per SM and per block */
     MT_DEV_KERNEL_REGISTERS = 32,
     MT_DEV_PITCH = 512,
     MT_DEV_ALIGN = 512, /* of allocations; what textures and surfaces of linear memory need */

@@ -98,6 +98,9 @@ cudaError_t IMPL(cudaGetDeviceProperties)(struct cudaDeviceProp *p, int device)
     p->computePreemptionSupported = 1;
     p->canUseHostPointerForRegisteredMem = 1;
     p->cooperativeLaunch = 1;
+#if CUDART_VERSION >= 12000
+    p->clusterLaunch = 1;
+#endif
     p->sharedMemPerBlockOptin = MT_DEV_SHARED_OPTIN;
     p->directManagedMemAccessFromHost = 1;
     p->maxBlocksPerMultiProcessor = MT_DEV_BLOCKS_PER_SM;

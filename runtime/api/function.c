@@ -38,8 +38,46 @@ cudaError_t IMPL(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void
         a->ptxVersion = a->binaryVersion;
     a->maxDynamicSharedSizeBytes = (int)mt_launch_dynamic_max(f);
     a->preferredShmemCarveout = f->carveout;
+#if CUDART_VERSION >= 12000
+    const struct mt_image_kernel *k = f->kernel;
+    a->clusterDimMustBeSet = k->cluster_x || f->cluster_must;
+    a->requiredClusterWidth = k->cluster_x ? (int)k->cluster_x : f->cluster[0];
+    a->requiredClusterHeight = k->cluster_x ? (int)k->cluster_y : f->cluster[1];
+    a->requiredClusterDepth = k->cluster_x ? (int)k->cluster_z : f->cluster[2];
+    a->clusterSchedulingPolicyPreference = f->cluster_policy;
+    a->nonPortableClusterSizeAllowed = f->cluster_nonportable;
+#endif
     return cudaSuccess;
 }
+
+#if CUDART_VERSION >= 12000
+static cudaError_t set_cluster(struct mt_function *f, enum cudaFuncAttribute a, int value)
+{
+    int most = a == cudaFuncAttributeClusterSchedulingPolicyPreference ? 2 : 1;
+    switch ((int)a) {
+    case cudaFuncAttributeRequiredClusterWidth:
+    case cudaFuncAttributeRequiredClusterHeight:
+    case cudaFuncAttributeRequiredClusterDepth:
+        if (f->kernel->cluster_x)
+            return cudaErrorNotPermitted;
+        if (value < 0)
+            return cudaErrorInvalidValue;
+        f->cluster[a - cudaFuncAttributeRequiredClusterWidth] = value;
+        return cudaSuccess;
+    case cudaFuncAttributeClusterDimMustBeSet:
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+    case cudaFuncAttributeClusterSchedulingPolicyPreference:
+        if (value < 0 || value > most)
+            return cudaErrorInvalidValue;
+        *(a == cudaFuncAttributeClusterDimMustBeSet             ? &f->cluster_must
+          : a == cudaFuncAttributeNonPortableClusterSizeAllowed ? &f->cluster_nonportable
+                                                                : &f->cluster_policy) = value;
+        return cudaSuccess;
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+#endif
 
 cudaError_t IMPL(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a, int value)
 {
@@ -59,16 +97,12 @@ cudaError_t IMPL(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute 
         f->carveout = value;
         return cudaSuccess;
     }
-    /* Clusters do not exist here: permissions and preferences change nothing, asking for one is an error. */
 #if CUDART_VERSION >= 12000
-    if (a == cudaFuncAttributeNonPortableClusterSizeAllowed ||
-        a == cudaFuncAttributeClusterSchedulingPolicyPreference)
-        return cudaSuccess;
+    e = set_cluster(f, a, value);
+    return e ? mt_fail(e) : e;
+#else
+    return mt_fail(cudaErrorInvalidValue);
 #endif
-    return (unsigned)a < cudaFuncAttributeMaxDynamicSharedMemorySize || a >= cudaFuncAttributeMax
-               ? mt_fail(cudaErrorInvalidValue)
-           : value > 1 ? mt_fail(cudaErrorNotSupported)
-                       : cudaSuccess;
 }
 
 cudaError_t IMPL(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache config)

@@ -203,7 +203,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
     k->handle = node;
     k->f = f;
     k->symbol = p.func;
-    k->c = (struct mt_launch_config){p.gridDim, p.blockDim, p.sharedMemBytes, NULL, 0};
+    k->c = (struct mt_launch_config){p.gridDim, p.blockDim, p.sharedMemBytes, NULL, 0, {0}};
     if (!set_kernel(node, plain ? plain : p.func, plain ? NULL : mt_gpu()->node_context(k->gpu))) {
         x->n++;
         return;
@@ -336,7 +336,7 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
         k->f = f;
     else
         k->off = 1; /* no kernel of ours any more */
-    k->c = (struct mt_launch_config){p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0};
+    k->c = (struct mt_launch_config){p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0, {0}};
 }
 
 /* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */

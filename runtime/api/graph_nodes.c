@@ -43,7 +43,7 @@ cudaError_t mt_graph_kernel_op(struct mt_op **out, const struct cudaKernelNodePa
     const struct mt_host_site *site = mt_host_site_take();
     if (!p || (p->kernelParams && p->extra))
         return mt_fail(cudaErrorInvalidValue);
-    struct mt_launch_config c = {p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0};
+    struct mt_launch_config c = {p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0, {0}};
     struct mt_function *f = p->extra ? mt_function_find(p->func) : NULL;
     if (!f || !f->kernel)
         return mt_launch_op(out, p->func, &c, p->kernelParams, site);

@@ -45,6 +45,35 @@ unsigned mt_launch_resident(const struct mt_function *f, unsigned threads, size_
     return by_shared < n ? by_shared : n;
 }
 
+cudaError_t mt_launch_cluster(const struct mt_function *f, dim3 asked, uint32_t out[3])
+{
+    const struct mt_image_kernel *k = f->kernel;
+    const uint32_t compiled[] = {k->cluster_x, k->cluster_y, k->cluster_z};
+    const uint32_t said[] = {asked.x, asked.y, asked.z};
+    uint64_t ctas = 1, most = f->cluster_nonportable ? MT_DEV_CLUSTER_NONPORTABLE : MT_DEV_CLUSTER;
+    int any = 0;
+    for (int i = 0; i < 3; i++) {
+        uint32_t must = k->cluster_x ? compiled[i] : (uint32_t)f->cluster[i];
+        out[i] = must ? must : said[i];
+        any |= out[i] != 0;
+        ctas = ctas <= most && (!asked.x || said[i] == out[i]) ? ctas * out[i] : 0;
+    }
+    int bad = any ? !ctas || ctas > most : f->cluster_must;
+    if (bad)
+        memset(out, 0, 3 * sizeof *out);
+    return bad ? cudaErrorInvalidClusterSize : cudaSuccess;
+}
+
+static cudaError_t check_cluster(const struct mt_function *f, const struct mt_launch_config *c)
+{
+    uint32_t size[3];
+    cudaError_t e = mt_launch_cluster(f, c->cluster, size);
+    if (e || !size[0])
+        return e;
+    return c->grid.x % size[0] || c->grid.y % size[1] || c->grid.z % size[2] ? cudaErrorInvalidClusterSize
+                                                                             : cudaSuccess;
+}
+
 static cudaError_t check(const struct mt_function *f, const struct mt_launch_config *c)
 {
     const dim3 *g = &c->grid, *b = &c->block;
@@ -62,7 +91,7 @@ static cudaError_t check(const struct mt_function *f, const struct mt_launch_con
     if (c->cooperative &&
         ctas > (uint64_t)mt_launch_resident(f, (unsigned)threads, c->shared) * mt_device_sms())
         return cudaErrorCooperativeLaunchTooLarge;
-    return cudaSuccess;
+    return check_cluster(f, c);
 }
 
 static void describe(struct mt_launch_line *l, const struct mt_image_kernel *k,
@@ -237,7 +266,9 @@ static struct launch_op *make(struct mt_function *f, const struct mt_launch_conf
         .dyn_shared = (uint32_t)c->shared,
         .cooperative = (uint32_t)c->cooperative,
     };
+    mt_launch_cluster(f, c->cluster, l->run.cluster);
     describe(&l->line, k, c, site);
+    memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
     l->context = mt_device_gpu_path() && args ? *(void **)args[k->nparams] : NULL;
     point(l, l->args);
     for (uint32_t i = 0; i < k->nparams; i++)

@@ -11,6 +11,7 @@ struct mt_launch_config {
     size_t shared; /* dynamic bytes */
     cudaStream_t stream;
     int cooperative;
+    dim3 cluster; /* CTAs of a cluster, x 0: the launch does not say */
 };
 
 /* The kernel behind `func`, with its code. cudaErrorInvalidDeviceFunction, or
@@ -22,6 +23,9 @@ size_t mt_launch_dynamic_max(const struct mt_function *f);
 unsigned mt_launch_threads_max(const struct mt_function *f);
 /* Resident CTAs of `f` on one SM, with blocks of `threads` and `shared` dynamic bytes; 0: cannot run. */
 unsigned mt_launch_resident(const struct mt_function *f, unsigned threads, size_t shared);
+/* CTAs of the clusters that a launch of `f` has when it asks for `asked` (x 0: it does not); all 0: none.
+ * cudaErrorInvalidClusterSize when there can be no such. */
+cudaError_t mt_launch_cluster(const struct mt_function *f, dim3 asked, uint32_t out[3]);
 /* Puts a launch into its stream on the CPU device. */
 cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args);
 

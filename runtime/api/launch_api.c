@@ -29,7 +29,7 @@ unsigned REC(__cudaPushCallConfiguration)(dim3 grid, dim3 block, size_t shared, 
         pushed = p;
         capacity = more;
     }
-    pushed[npushed++] = (struct mt_launch_config){grid, block, shared, stream, 0};
+    pushed[npushed++] = (struct mt_launch_config){grid, block, shared, stream, 0, {0}};
     return 0;
 }
 
@@ -95,6 +95,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .counted = (k->flags & MT_KERNEL_NO_RECORDS) != 0, /* a GPU does either */
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
+    mt_launch_cluster(f, c->cluster, g->launch.line.cluster);
     g->launch.line.called = mt_event_next();
     g->captured = ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && ops->capturing(c->stream);
     if (ops && !g->captured && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && !mt_cpu_channel_failed() &&
@@ -144,7 +145,7 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
 cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                                   cudaStream_t stream)
 {
-    struct mt_launch_config c = {grid, block, shared, stream, 0};
+    struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
     struct gpu_call g;
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
@@ -157,7 +158,7 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
 cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
                                              size_t shared, cudaStream_t stream)
 {
-    struct mt_launch_config c = {grid, block, shared, stream, 1};
+    struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
     struct gpu_call g;
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
@@ -170,7 +171,7 @@ cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 b
 cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                     cudaStream_t stream)
 {
-    struct mt_launch_config c = {grid, block, shared, stream, 0};
+    struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
     struct gpu_call g;
     if (!mt_device_gpu_path())
         return mt_launch_cpu(kernel, &c, args);
@@ -181,7 +182,7 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
                                           : mt_launch_cpu(kernel, &c, all));
 }
 
-/* What a launch attribute asks of the CPU device. */
+/* What a launch attribute asks for, as far as we need to know it. */
 static cudaError_t attribute(const cudaLaunchAttribute *a, struct mt_launch_config *c)
 {
     switch ((int)a->id) {
@@ -189,11 +190,10 @@ static cudaError_t attribute(const cudaLaunchAttribute *a, struct mt_launch_conf
         c->cooperative = a->val.cooperative != 0;
         return cudaSuccess;
     case cudaLaunchAttributeClusterDimension:
-        if (a->val.clusterDim.x * a->val.clusterDim.y * a->val.clusterDim.z <= 1)
-            return cudaSuccess;
-        mt_report("a launch asks for a cluster of %u CTAs: the CPU device has no clusters",
-                  a->val.clusterDim.x * a->val.clusterDim.y * a->val.clusterDim.z);
-        return cudaErrorNotSupported;
+        c->cluster = (dim3){a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z};
+        if (!c->cluster.x && (c->cluster.y || c->cluster.z))
+            return cudaErrorInvalidClusterSize;
+        return cudaSuccess;
     default:
         return cudaSuccess; /* scheduling hints */
     }
@@ -204,14 +204,12 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     struct gpu_call g;
     if (!config)
         return mt_fail(cudaErrorInvalidValue);
-    struct mt_launch_config c = {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream,
-                                 0};
+    struct mt_launch_config c = {
+        config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, 0, {0}};
     for (unsigned i = 0; i < config->numAttrs; i++) {
-        cudaError_t e = mt_device_is_gpu() ? cudaSuccess : attribute(&config->attrs[i], &c);
-        if (e)
+        cudaError_t e = attribute(&config->attrs[i], &c);
+        if (e && !mt_device_is_gpu())
             return mt_fail(e);
-        if (config->attrs[i].id == cudaLaunchAttributeCooperative)
-            c.cooperative = config->attrs[i].val.cooperative != 0;
     }
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);

@@ -34,6 +34,10 @@ struct mt_function {
     const struct mt_image_kernel *kernel; /* NULL: not in the image; valid once the module is loaded */
     int dynamic_shared_max;               /* attribute; -1: the default */
     int carveout;
+    int cluster[3];          /* attributes: the size that its clusters must have, 0: any; */
+    int cluster_must;        /* a launch must say a size; */
+    int cluster_nonportable; /* it may be above MT_DEV_CLUSTER */
+    int cluster_policy;
     /* On a GPU: its version without record calls (plain.h), known to the real runtime by plain_key's address.
      */
     int has_plain;

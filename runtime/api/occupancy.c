@@ -41,38 +41,53 @@ cudaError_t IMPL(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t *bytes, const
 }
 
 #if CUDART_VERSION >= 11080
-/* A cluster is one CTA. */
+/* The clusters of a launch; the threads of a block, in *threads. */
+static cudaError_t cluster_of(const struct mt_function *f, const cudaLaunchConfig_t *config, uint32_t size[3],
+                              unsigned *threads)
+{
+    dim3 asked = {0, 0, 0};
+    uint64_t n = (uint64_t)config->blockDim.x * config->blockDim.y * config->blockDim.z;
+    *threads = n > MT_DEV_THREADS_PER_BLOCK ? 0 : (unsigned)n;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            asked = (dim3){config->attrs[i].val.clusterDim.x, config->attrs[i].val.clusterDim.y,
+                           config->attrs[i].val.clusterDim.z};
+            if (!asked.x)
+                return cudaErrorInvalidClusterSize;
+        }
+    return *threads ? mt_launch_cluster(f, asked, size) : cudaErrorInvalidConfiguration;
+}
+
 cudaError_t IMPL(cudaOccupancyMaxPotentialClusterSize)(int *size, const void *func,
                                                        const cudaLaunchConfig_t *config)
 {
     struct mt_function *f = NULL;
     cudaError_t e = size && config ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
-    if (!e)
-        *size = 1;
-    return e;
+    uint32_t must[3];
+    if (e)
+        return e;
+    e = mt_launch_cluster(f, (dim3){0, 0, 0}, must);
+    *size = must[0]                  ? (int)(must[0] * must[1] * must[2])
+            : f->cluster_nonportable ? MT_DEV_CLUSTER_NONPORTABLE
+                                     : MT_DEV_CLUSTER;
+    return cudaSuccess;
 }
 
 cudaError_t IMPL(cudaOccupancyMaxActiveClusters)(int *clusters, const void *func,
                                                  const cudaLaunchConfig_t *config)
 {
     struct mt_function *f = NULL;
-    uint64_t ctas = 1;
+    uint32_t size[3] = {0};
+    unsigned threads = 0;
     cudaError_t e = clusters && config ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
     if (e)
         return e;
-    for (unsigned i = 0; i < config->numAttrs; i++)
-        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
-            ctas = (uint64_t)config->attrs[i].val.clusterDim.x * config->attrs[i].val.clusterDim.y *
-                   config->attrs[i].val.clusterDim.z;
-    if (!ctas)
-        return mt_fail(cudaErrorInvalidClusterSize);
-    uint64_t threads = (uint64_t)config->blockDim.x * config->blockDim.y * config->blockDim.z;
-    if (!threads || threads > MT_DEV_THREADS_PER_BLOCK)
-        return mt_fail(cudaErrorInvalidConfiguration);
-    *clusters =
-        ctas > 1
-            ? 0
-            : (int)(mt_launch_resident(f, (unsigned)threads, config->dynamicSmemBytes) * mt_device_sms());
+    if ((e = cluster_of(f, config, size, &threads)))
+        return mt_fail(e);
+    unsigned ctas = size[0] ? size[0] * size[1] * size[2] : 1,
+             resident = mt_launch_resident(f, threads, config->dynamicSmemBytes) * mt_device_sms();
+    /* A cluster always runs as one, however few SMs are shown. */
+    *clusters = (int)(resident && resident < ctas ? 1 : resident / ctas);
     return cudaSuccess;
 }
 #endif

@@ -290,6 +290,8 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
     mt_json_u64(j, "shared", l->shared);
     if (l->cooperative)
         mt_json_bool(j, "cooperative", 1);
+    if (l->cluster[0])
+        mt_json_u32x3(j, "cluster", l->cluster);
     mt_json_string(j, "file", l->site ? l->site->file : "");
     mt_json_u64(j, "line", l->site ? l->site->line : 0);
     mt_json_u64(j, "begin_ns", l->begin_ns);

@@ -25,8 +25,9 @@ struct mt_launch_line {
     int64_t stream;  /* trace number, -1: none */
     const char *kernel, *mangled, *signature;
     uint32_t grid[3], block[3];
-    uint64_t shared; /* dynamic bytes */
-    int cooperative; /* its CTAs may wait for each other (grid.sync) */
+    uint64_t shared;     /* dynamic bytes */
+    uint32_t cluster[3]; /* CTAs of its clusters in each direction, which may wait for each other; 0: none */
+    int cooperative;     /* its CTAs may wait for each other (grid.sync) */
     const struct mt_host_site *site;
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */

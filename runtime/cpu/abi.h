@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 7u
+#define MT_IMAGE_VERSION 8u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
 #define MT_PAYLOAD_LIST "MTCPUIMN"  /* several: each a u64 with its size, its bytes, and zeros up to 8 */
@@ -23,6 +23,12 @@ struct mt_payload {
 /* Device PTX carries the image as one comment line: this prefix, then the object in base64, then LF. The
  * object is relocatable; the overlay's fatbinary links it into the shared object. */
 #define MT_PTX_PREFIX "// @memtrace-cpu-image "
+
+/* LLVM 19 cannot write the directives of a kernel with __cluster_dims__. A line of this prefix, the kernel's
+ * name and three numbers, with a blank before each of these, has the overlay's tools put them behind its
+ * parameters.
+ */
+#define MT_PTX_CLUSTER "// @memtrace-cluster "
 
 /* Device symbols that images of one program share (-fgpu-rdc) have this in front of their name, which keeps
  * them apart from the host's; shared variables have the second. An image defines some and needs others. */
@@ -89,6 +95,11 @@ struct mt_image_head {
 };
 #undef MT_F
 
+/* Shared memory of all CTAs of a cluster lies less than this apart, and the low half of its addresses is not
+ * near 0 or 2^32: a shared address of 32 bits is the low half of a pointer when it is as near to the CTA's
+ * own, else an offset. */
+#define MT_SHARED_WINDOW (4u << 20)
+
 /* Behind a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*), zero when the CTA begins.
  */
 #define MT_SHARED_RESERVED 1024
@@ -131,6 +142,12 @@ struct mt_cpu_tls {
         grid_workspace; /* cooperative launches: what %envreg1 (high half) and %envreg2 (low half) point to */
     uint64_t untraced;  /* accesses without a record, of the CTAs that this thread has not reported yet */
     uint64_t counts[MT_COUNTS]; /* since the worker took up the launch it is at */
+    /* Shared memory of the cluster's CTAs: that of rank 0, and how far the next one's is. Without clusters
+     * the CTA is one by itself. */
+    char *cluster_shared;
+    uint64_t cluster_stride;
+    uint32_t cluster[3]; /* CTAs in each direction */
+    uint32_t in_cluster; /* the launch, or the kernel, says so */
 };
 
 #pragma GCC visibility push(default)
@@ -166,6 +183,10 @@ int mt_cpu_is_constant(const void *p);
 MT_CONVERGENT uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
 /* bar.arrive: counts, does not wait. */
 MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
+
+/* The barrier of a cluster: all its threads that have not exited arrive; then those that wait go on. */
+MT_CONVERGENT void mt_cpu_cluster_arrive(void);
+MT_CONVERGENT void mt_cpu_cluster_wait(void);
 
 /* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation.
  */

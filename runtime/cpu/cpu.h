@@ -52,6 +52,7 @@ struct mt_cpu_launch {
     const struct mt_image_kernel *kernel;
     void **args; /* nparams + 1 pointers, the last one to the hidden launch context */
     uint32_t grid[3], block[3];
+    uint32_t cluster[3]; /* CTAs of a cluster in each direction; all 0: no clusters */
     uint32_t dyn_shared;
     int priority;         /* CTAs of a launch with a lower number go first; else the older launch */
     uint32_t cooperative; /* all CTAs must be co-resident (grid barrier) */

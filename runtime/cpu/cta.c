@@ -44,6 +44,11 @@ static void bind(struct mt_cta *cta)
     place(cta);
     t->shared = cta->shared;
     t->shared_bytes = run->shared_bytes;
+    t->cluster_shared = cta->cluster ? cta->cluster->shared : cta->shared;
+    t->cluster_stride = cta->cluster ? cta->cluster->stride : run->shared_bytes;
+    for (int i = 0; i < 3; i++)
+        t->cluster[i] = launch->cluster[i] ? launch->cluster[i] : 1;
+    t->in_cluster = launch->cluster[0] != 0;
     t->grid_id = run->grid_id;
     t->dyn_shared = launch->dyn_shared;
     t->cooperative = run->cooperative;
@@ -68,23 +73,20 @@ static inline void enter(struct mt_cta *cta, struct mt_fiber *f)
         t->third = t->cta | ((uint64_t)f->warp * MT_WARP + f->lane);
 }
 
-/* Device code may keep the low half of a shared address, or an offset from the start. Both are below 1 MiB
- * apart only where the low half is near 0 or 2^32: shared memory does not lie there. */
 static int more_shared(struct mt_cta *cta, uint64_t bytes)
 {
-    const uint32_t margin = 4u << 20;
-    char *p;
+    uint64_t stride;
     bytes = bytes < 16384 ? 16384 : bytes;
-    while ((p = mt_local_alloc(bytes, 1, NULL, NULL)) && (uint32_t)(uintptr_t)p + margin < 2 * margin)
-        mt_local_alloc(margin, 1, NULL, NULL);
+    char *p = mt_cluster_memory(bytes, 1, &stride);
     if (!p)
         return -1;
-    cta->shared = p;
+    cta->own_shared = p;
     cta->shared_capacity = bytes;
     return 0;
 }
 
-int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear)
+int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear,
+                 struct mt_cluster *cluster, uint32_t rank)
 {
     const struct mt_cpu_launch *launch = run->launch;
     uint64_t gx = launch->grid[0], gy = launch->grid[1];
@@ -95,8 +97,13 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     cta->ctaid[2] = (uint32_t)(linear / gx / gy);
     cta->smid = (uint32_t)(linear % mt_cpu_tls.nsmid);
     cta->quiet = launch->ctas && !mt_cta_is_traced(launch->ctas, linear, cta->ctaid);
-    if (run->shared_bytes > cta->shared_capacity && more_shared(cta, run->shared_bytes))
+    cta->cluster = cluster;
+    cta->rank = rank;
+    if (cluster)
+        cluster->cta[rank] = cta;
+    else if (run->shared_bytes > cta->shared_capacity && more_shared(cta, run->shared_bytes))
         return MT_ERR_MEMORY;
+    cta->shared = cluster ? cluster->shared + rank * cluster->stride : cta->own_shared;
     cta->spins = 0;
     if (run->loop)
         return 0;
@@ -105,6 +112,9 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     cta->nwarps = (run->nthreads + MT_WARP - 1) / MT_WARP;
     cta->unstarted = cta->nready = cta->yields = cta->parked = 0;
     cta->ready.head = cta->ready.tail = NULL;
+    cta->cluster_waiters.head = cta->cluster_waiters.tail = NULL;
+    cta->cluster_arrived = cta->cluster_phase = 0;
+    cta->stalled = 0;
     memset(cta->next_tid, 0, sizeof cta->next_tid);
     for (uint32_t i = 0; i < cta->nwarps; i++) {
         struct mt_warp *warp = &cta->warp[i];
@@ -159,11 +169,20 @@ static inline struct mt_fiber *pick(struct mt_cta *cta)
     return cta->unstarted < cta->nthreads ? start(cta, NULL) : NULL;
 }
 
-/* Nothing can run: settles what waits, in the order in which it is surely right. */
+/* Nothing can run: settles what waits, in the order in which it is surely right. NULL: other CTAs of the
+ * cluster will. */
 static __attribute__((noinline)) struct mt_fiber *idle(struct mt_cta *cta)
 {
     char text[256];
-    if (mt_warp_release_parked(cta) || mt_barrier_force(cta) || mt_warp_force_collective(cta))
+    struct mt_cluster *c = cta->cluster;
+    if (mt_warp_release_parked(cta))
+        return pick(cta);
+    if (c && cta->cluster_waiters.head && c->stalled + 1 < c->left) {
+        c->stalled++;
+        cta->stalled = 1;
+        return NULL;
+    }
+    if (mt_barrier_force(cta) || mt_warp_force_collective(cta))
         return pick(cta);
     mt_barrier_describe(cta, text, sizeof text);
     mt_fault_fail(MT_ERR_TIMEOUT, "deadlock: %s", text);
@@ -179,8 +198,10 @@ uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self)
 {
     struct mt_fiber *f = pick(cta);
     cta->yields = 0;
-    if (MT_UNLIKELY(!f))
-        f = idle(cta);
+    if (MT_UNLIKELY(!f) && !(f = idle(cta))) {
+        to_worker(cta, &self->sp, MT_CTA_STALLED);
+        return self->result;
+    }
     if (f == self)
         return self->result;
     enter(cta, f);
@@ -214,6 +235,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     mt_warp_exited(cta, self);
     if (cta->active_barriers)
         mt_barrier_exited(cta);
+    mt_cluster_exited(cta);
     f = NULL;
     if (!cta->ready.head && cta->unstarted < cta->nthreads && reuse) {
         self->stack = NULL;
@@ -224,12 +246,13 @@ static void thread_exit(struct mt_cta *cta, int reuse)
         f = pick(cta);
         if (!f)
             f = idle(cta);
-        enter(cta, f);
+        if (f)
+            enter(cta, f);
     }
     self->stack = NULL;
     mt_stack_give(cta->worker, stack);
     if (!f)
-        to_worker(cta, &dead, MT_CTA_DONE);
+        to_worker(cta, &dead, cta->alive ? MT_CTA_STALLED : MT_CTA_DONE);
     mt_fiber_switch(&dead, f->sp, f->result);
     __builtin_unreachable();
 }

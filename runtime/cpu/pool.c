@@ -272,6 +272,10 @@ static int check(struct mt_cpu_launch *l)
             return reject(l, MT_ERR_CONFIGURATION, "a dimension of the grid or block is 0 or too large");
     if (threads > MT_CTA_MAX)
         return reject(l, MT_ERR_CONFIGURATION, "more than 1024 threads in a block");
+    uint64_t ctas = (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
+    if (l->cluster[0] && (!ctas || ctas > MT_CLUSTER_MAX || l->grid[0] % l->cluster[0] ||
+                          l->grid[1] % l->cluster[1] || l->grid[2] % l->cluster[2]))
+        return reject(l, MT_ERR_CONFIGURATION, "the grid cannot be divided into such clusters");
     return 0;
 }
 
@@ -293,15 +297,18 @@ static void queue(struct mt_run *run)
 }
 
 /* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
- * access), lanes meet to record, or the grid's CTAs may wait for each other; without record calls when nobody
+ * access), lanes meet to record, or CTAs may wait for each other; without record calls when nobody
  * wants to know. */
 static void choose_code(struct mt_run *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
     int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
     int plain = has_plain && !run->launch->flush && !run->launch->flush_runs && !run->launch->channel;
+    int cluster = run->launch->cluster[0] != 0;
+    if (cluster && !k->plain_entry) /* without record calls there is the loop alone */
+        plain = 0;
     run->entry = plain ? k->plain_entry : k->entry;
-    int fibers = run->launch->cooperative || mt_check_on || run->launch->channel;
+    int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel;
     if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || !fibers))
         run->loop = plain ? k->plain_loop : k->loop;
     run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;
@@ -315,6 +322,8 @@ static int prepare(struct mt_run *run, struct mt_cpu_launch *l)
     run->cooperative = l->cooperative;
     run->nthreads = l->block[0] * l->block[1] * l->block[2];
     run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    if (l->cluster[0])
+        run->total /= (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
     run->shared_bytes = ((l->image->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run->const_base, &run->const_bytes);
     choose_code(run);

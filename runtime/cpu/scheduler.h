@@ -39,7 +39,7 @@ struct mt_run {
     void (*entry)(void **);
     void (*loop)(void **);                                /* NULL: fibers */
     void (*quiet_entry)(void **), (*quiet_loop)(void **); /* for CTAs that are not traced */
-    uint64_t total;                                       /* CTAs */
+    uint64_t total;                                       /* CTAs, or clusters: what is claimed at once */
     uint64_t grid_id;
     uint32_t nthreads; /* of a CTA */
     uint32_t cooperative;
@@ -82,7 +82,8 @@ struct mt_fiber {
     uint16_t lane, warp;
     uint64_t result; /* of the wait it is in */
     struct mt_stack *stack;
-    uint64_t pad[2];
+    uint32_t cluster_phase; /* of the cluster's barrier, when it arrived there last */
+    uint32_t pad[3];
 };
 _Static_assert(sizeof(struct mt_fiber) == 64, "one cache line per fiber");
 
@@ -120,6 +121,19 @@ struct mt_barrier {
     uint32_t nwaiters;
 };
 
+/* CTAs of a launch with clusters that run together. */
+#define MT_CLUSTER_MAX 16u
+struct mt_cluster {
+    struct mt_cluster *next; /* of the worker's free ones */
+    char *shared;            /* of rank 0; the others' follow, `stride` bytes apart, room for `room` */
+    uint64_t stride;
+    uint32_t room, ctas, left;          /* left: CTAs that have not ended */
+    uint32_t alive;                     /* threads that have not exited */
+    uint32_t arrived, phase;            /* at the barrier; how often it has been passed */
+    uint32_t stalled;                   /* CTAs in which all threads wait for others of the cluster */
+    struct mt_cta *cta[MT_CLUSTER_MAX]; /* by rank; NULL: not begun, or ended */
+};
+
 /* A CTA in flight. Reused from CTA to CTA. */
 struct mt_cta {
     struct mt_worker *worker;
@@ -137,7 +151,13 @@ struct mt_cta {
     uint32_t ctaid[3], smid;
     int quiet; /* not traced: MEMTRACE_CTAS, MEMTRACE_SAMPLE */
     char *shared;
+    char *own_shared; /* where that is without clusters */
     uint64_t shared_capacity;
+    struct mt_cluster *cluster;              /* NULL: none */
+    uint32_t rank;                           /* in it */
+    int stalled;                             /* no thread can run before others of the cluster have */
+    uint32_t cluster_arrived, cluster_phase; /* the cluster's barrier, where it is alone */
+    struct mt_queue cluster_waiters;
     struct mt_cta *next; /* ring of resident CTAs, or free list */
     struct mt_barrier barrier[MT_BARRIERS];
     struct mt_warp warp[MT_WARPS_MAX];
@@ -148,11 +168,11 @@ struct mt_cta {
  * -------------------------------------------------------------------------------------------------- */
 
 /* Why a fiber gave control back to its worker. */
-enum mt_status { MT_CTA_DONE, MT_CTA_SPINS, MT_CTA_FAILED };
+enum mt_status { MT_CTA_DONE, MT_CTA_SPINS, MT_CTA_STALLED, MT_CTA_FAILED };
 
 struct mt_claim {
     struct mt_run *run;
-    uint64_t next, end; /* CTAs, linear */
+    uint64_t next, end; /* CTAs, linear; clusters, where there are any */
 };
 
 #define MT_SCRATCH_WORDS (3u * 128)
@@ -166,6 +186,7 @@ struct mt_worker {
     unsigned stacks; /* made so far */
     struct mt_fiber loop_fiber;
     struct mt_cta *resident, *free_ctas, *loop_cta;
+    struct mt_cluster *free_clusters;
     uint32_t nresident;
     uint64_t resident_threads;
     struct mt_claim claim; /* CTAs claimed but not begun */
@@ -217,8 +238,20 @@ int mt_pool_claim_other(const struct mt_run *run, struct mt_claim *claim);
 void mt_pool_report(struct mt_run *run, uint64_t finished);
 
 /* cta.c */
-/* Gives `cta` the CTA `linear` of a run, with shared memory. 0, or MT_ERR_MEMORY. */
-int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear);
+/* Gives `cta` the CTA `linear` of a run, with shared memory, of `cluster` (NULL: none) the one of this rank.
+ * 0, or MT_ERR_MEMORY. */
+int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear,
+                 struct mt_cluster *cluster, uint32_t rank);
+
+/* cluster.c */
+/* Shared memory for so many CTAs, *stride bytes apart; NULL: no memory. */
+char *mt_cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride);
+/* A cluster for the CTAs of a run that are begun next; NULL: no memory. */
+struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_run *run);
+/* The CTA has ended. 1: it was the last of its cluster, or has none. */
+int mt_cluster_left(struct mt_cta *cta);
+/* The running thread has. */
+void mt_cluster_exited(struct mt_cta *cta);
 /* Runs it as fibers until it is done, fails, or all that can run only spins. */
 enum mt_status mt_cta_resume(struct mt_cta *cta);
 /* Runs it as one call of run->loop. */

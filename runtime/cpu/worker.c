@@ -305,21 +305,8 @@ static void give_cta(struct mt_worker *w, struct mt_cta *cta)
     w->free_ctas = cta;
 }
 
-/* Begins a CTA: kernels without waits run to their end here, others become resident. */
-static void begin(struct mt_worker *w, struct mt_run *run, uint64_t linear)
+static void add_resident(struct mt_worker *w, struct mt_cta *cta)
 {
-    struct mt_cta *cta = run->loop ? w->loop_cta : take_cta(w);
-    int rc = cta ? mt_cta_begin(cta, w, run, linear) : MT_ERR_MEMORY;
-    if (rc)
-        mt_fault_record(run, rc, "no memory for a CTA and its shared memory");
-    else if (run->loop)
-        mt_cta_loop(cta);
-    if (rc || run->loop) {
-        w->finished++;
-        if (cta && !run->loop)
-            give_cta(w, cta);
-        return;
-    }
     if (w->resident) {
         cta->next = w->resident->next;
         w->resident->next = cta;
@@ -328,7 +315,7 @@ static void begin(struct mt_worker *w, struct mt_run *run, uint64_t linear)
     }
     w->resident = cta; /* its turn is now */
     w->nresident++;
-    w->resident_threads += run->nthreads;
+    w->resident_threads += cta->run->nthreads;
 }
 
 static void remove_resident(struct mt_worker *w, struct mt_cta *cta)
@@ -343,6 +330,64 @@ static void remove_resident(struct mt_worker *w, struct mt_cta *cta)
     give_cta(w, cta);
 }
 
+static void no_memory(struct mt_run *run)
+{
+    mt_fault_record(run, MT_ERR_MEMORY, "no memory for a CTA and its shared memory");
+}
+
+/* Begins a CTA: kernels without waits run to their end here, others become resident. */
+static void begin_cta(struct mt_worker *w, struct mt_run *run, uint64_t linear)
+{
+    struct mt_cta *cta = run->loop ? w->loop_cta : take_cta(w);
+    int rc = cta ? mt_cta_begin(cta, w, run, linear, NULL, 0) : MT_ERR_MEMORY;
+    if (rc)
+        no_memory(run);
+    else if (run->loop)
+        mt_cta_loop(cta);
+    else
+        add_resident(w, cta);
+    if (rc || run->loop)
+        w->finished++;
+    if (rc && cta && !run->loop)
+        give_cta(w, cta);
+}
+
+/* Begins all CTAs of a cluster: they may wait for one another. */
+static void begin_cluster(struct mt_worker *w, struct mt_run *run, uint64_t number)
+{
+    const uint32_t *size = run->launch->cluster, *grid = run->launch->grid;
+    uint64_t across = grid[0] / size[0], up = grid[1] / size[1];
+    uint64_t x = number % across * size[0], y = number / across % up * size[1],
+             z = number / across / up * size[2];
+    struct mt_cta *cta[MT_CLUSTER_MAX];
+    uint32_t n = size[0] * size[1] * size[2], made = 0;
+    while (made < n && (cta[made] = take_cta(w)))
+        made++;
+    struct mt_cluster *cluster = made == n ? mt_cluster_take(w, run) : NULL;
+    for (uint32_t r = 0; r < made; r++) {
+        if (!cluster) {
+            give_cta(w, cta[r]);
+            continue;
+        }
+        uint64_t linear =
+            x + r % size[0] + grid[0] * (y + r / size[0] % size[1] + grid[1] * (z + r / size[0] / size[1]));
+        mt_cta_begin(cta[r], w, run, linear, cluster, r);
+        add_resident(w, cta[r]);
+    }
+    if (!cluster) {
+        no_memory(run);
+        w->finished++;
+    }
+}
+
+static void begin(struct mt_worker *w, struct mt_run *run, uint64_t number)
+{
+    if (run->launch->cluster[0])
+        begin_cluster(w, run, number);
+    else
+        begin_cta(w, run, number);
+}
+
 /* Runs the resident CTA whose turn it is until it ends or spins. */
 static void step(struct mt_worker *w)
 {
@@ -351,12 +396,20 @@ static void step(struct mt_worker *w)
     enum mt_status status;
     uint64_t linear;
     attach(w, run);
-    status = has_failed(run) ? MT_CTA_FAILED : mt_cta_resume(cta);
+    status = has_failed(run) ? MT_CTA_FAILED : cta->stalled ? MT_CTA_STALLED : mt_cta_resume(cta);
     if (status == MT_CTA_FAILED)
         mt_cta_abandon(cta);
-    if (status != MT_CTA_SPINS) {
+    if (status == MT_CTA_FAILED || status == MT_CTA_DONE) {
+        int last = mt_cluster_left(cta);
         remove_resident(w, cta);
-        w->finished++;
+        w->finished += (uint64_t)last;
+        return;
+    }
+    if (status == MT_CTA_STALLED) {
+        if (cta->cluster->stalled == cta->cluster->left)
+            mt_fault_record(run, MT_ERR_TIMEOUT,
+                            "deadlock: threads wait at a cluster's barrier, others never come");
+        w->resident = cta->next;
         return;
     }
     cta->spins++;

@@ -16,17 +16,15 @@ BY_RECORDER = re.compile(r"cudaLaunch(Kernel|KernelExC|CooperativeKernel)$|__cud
                          r"|GetKernel)")
 # What is there with a limit that a caller should know.
 NOTES = {
-    "cudaLaunchKernelExC": "clusters of more than one CTA: cudaErrorNotSupported",
+    "cudaLaunchKernelExC": "clusters of up to 8 CTAs, or 16 where they are allowed",
     "cudaMemPoolCreate": "handle types: cudaErrorNotSupported, as the device's attribute says",
     "cudaMemGetDefaultMemPool": "pools of the device only",
     "cudaMemGetMemPool": "pools of the device only",
     "cudaMemSetMemPool": "pools of the device only",
     "cudaIpcGetMemHandle": "allocations of 1 MiB and more",
-    "cudaOccupancyMaxActiveClusters": "0 for clusters of more than one CTA",
     "cudaGetDriverEntryPoint": "finds nothing: there is no driver",
     "cudaGetDriverEntryPointByVersion": "finds nothing: there is no driver",
     "cudaDeviceReset": "CPU device: streams and events that the program made are cudaErrorInvalidResourceHandle afterwards",
-    "cudaFuncSetAttribute": "cluster sizes: cudaErrorNotSupported",
     "cudaDeviceSetLimit": "kept, without effect on kernels",
     "cudaMemAdvise": "kept for cudaMemRangeGetAttribute, no effect",
     "cudaMemPrefetchAsync": "kept for cudaMemRangeGetAttribute, no effect",

@@ -373,6 +373,64 @@ static void lockstep(void **args)
         ARG(uint32_t *, 0)[0] = SHARED[0];
 }
 
+/* Lanes in step of which some give way to others on the way, as threads do that poll. */
+static void step_among_yields(void **args)
+{
+    uint32_t sum = 0;
+    for (uint32_t r = 0; r < 20; r++) {
+        for (uint32_t i = 0; i < (TID + r) % 5; i++)
+            mt_cpu_yield();
+        mt_cpu_step(0);
+        SHARED[TID] = TID * 100 + r;
+        for (uint32_t i = 0; i < (TID * 3 + r) % 7; i++)
+            mt_cpu_yield();
+        mt_cpu_step(1);
+        sum += SHARED[(TID + 1) % 32];
+    }
+    ARG(uint32_t *, 0)[TID] = sum;
+}
+
+/* What another CTA of the cluster stored before the barrier, round by round; some threads are gone by then.
+ */
+static void cluster_rounds(void **args)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint32_t ctas = t->cluster[0], rank = CTA % ctas, sum = 0;
+    uint32_t *next = (uint32_t *)(t->cluster_shared + (rank + 1) % ctas * t->cluster_stride);
+    if (TID % 5 == 4)
+        return;
+    for (uint32_t r = 0; r < ARG(uint32_t, 1); r++) {
+        mt_cpu_cluster_arrive();
+        mt_cpu_barrier(0, 0, 0, 0);
+        mt_cpu_cluster_wait();
+        next[TID] = CTA * 1000 + r;
+        mt_cpu_cluster_arrive();
+        mt_cpu_cluster_wait();
+        sum += SHARED[TID];
+    }
+    ARG(uint32_t *, 0)[CTA * N + TID] = sum;
+}
+
+/* One thread of one CTA waits for what never comes: how = 0: at a barrier of its own, 1: it never arrives. */
+static void cluster_deadlock(void **args)
+{
+    if (CTA == 1 && TID == 0 && ARG(uint32_t, 0) == 0)
+        mt_cpu_barrier(0, 5, 0, 0);
+    if (CTA != 1 || TID != 0)
+        mt_cpu_cluster_arrive();
+    mt_cpu_cluster_wait();
+    if (CTA == 1 && TID == 0)
+        mt_cpu_barrier(0, 5, 0, 0);
+}
+
+static void cluster_trap(void **args)
+{
+    mt_cpu_cluster_arrive();
+    if (CTA == 5 && TID == 7)
+        mt_cpu_trap();
+    mt_cpu_cluster_wait();
+}
+
 static const struct mt_image_param p_ptr[] = {{"a", 8, 8}, {"b", 8, 8}, {"c", 8, 8}, {"n", 4, 4}};
 static const struct mt_image_param p_ptr_u32[] = {{"a", 8, 8}, {"n", 4, 4}};
 static const struct mt_image_param p_u32[] = {{"n", 4, 4}};
@@ -406,6 +464,10 @@ static const struct mt_image_kernel kernels[] = {
     K(spaces, 0, p_ptr, 1),
     K(by_value, by_value_loop, p_big, 3),
     K(lockstep, 0, p_ptr, 1),
+    K(step_among_yields, 0, p_ptr, 1),
+    K(cluster_rounds, 0, p_ptr_u32, 2),
+    K(cluster_deadlock, 0, p_u32, 1),
+    K(cluster_trap, 0, p_u32, 1),
     {"active_calls", "active_calls", "", "", 1, MT_KERNEL_SYNC | MT_KERNEL_FRAMES, active_calls, 0, p_ptr, 1,
      0, 0, 0},
     {"spin_coordinates", "spin_coordinates", "", "", 1, MT_KERNEL_SYNC, coordinates, 0, p_ptr, 1, 0, 0, 0},

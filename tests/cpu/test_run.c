@@ -151,6 +151,56 @@ static void lockstep_sums(void **state)
     assert_int_equal(out, 31 * 32 / 2);
 }
 
+static void steps_among_yields(void **state)
+{
+    uint32_t out[32] = {0}, *p = out;
+    assert_int_equal(go("step_among_yields", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
+    for (uint32_t t = 0; t < 32; t++)
+        assert_int_equal(out[t], 20 * 100 * ((t + 1) % 32) + 190);
+}
+
+/* ---- clusters ---- */
+
+static int go_clusters(const char *kernel, uint32_t ctas, uint32_t per_cluster, uint32_t threads, void **args,
+                       struct mt_cpu_launch *l)
+{
+    *l = (struct mt_cpu_launch){.cluster = {per_cluster, 1, 1}};
+    return launch(l, image, kernel, D(ctas, 1, 1), D(threads, 1, 1), 0, args);
+}
+
+static void clusters(void **state)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 8, 16};
+    enum { N = 70, ROUNDS = 6 };
+    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct mt_cpu_launch l;
+        uint32_t n = sizes[i], ctas = 4 * n, *out = calloc((size_t)ctas * N, 4), rounds = ROUNDS;
+        assert_int_equal(go_clusters("cluster_rounds", ctas, n, N, ARGS(&out, &rounds), &l), 0);
+        for (uint32_t k = 0; k < ctas * N; k++) {
+            uint32_t cta = k / N, from = cta / n * n + (cta % n + n - 1) % n;
+            assert_int_equal(out[k], k % N % 5 == 4 ? 0 : ROUNDS * from * 1000 + ROUNDS * (ROUNDS - 1) / 2);
+        }
+        free(out);
+    }
+}
+
+static void clusters_that_fail(void **state)
+{
+    struct mt_cpu_launch l;
+    mt_fault_install();
+    for (uint32_t how = 0; how < 2; how++) {
+        assert_int_equal(go_clusters("cluster_deadlock", 8, 4, 32, ARGS(&how), &l), 702);
+        assert_non_null(strstr(l.message, "deadlock"));
+        every_thread_once(NULL);
+    }
+    uint32_t none = 0;
+    assert_int_equal(go_clusters("cluster_trap", 8, 4, 32, ARGS(&none), &l), 719);
+    assert_non_null(strstr(l.message, "CTA (5,0,0), thread (7,0,0)"));
+    every_thread_once(NULL);
+    assert_int_equal(go_clusters("cluster_trap", 6, 4, 32, ARGS(&none), &l), 9);
+    assert_int_equal(go_clusters("cluster_trap", 17, 17, 32, ARGS(&none), &l), 9);
+}
+
 /* ---- barriers ---- */
 
 static void named_barriers(void **state)
@@ -444,6 +494,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(activemask_under_divergence),
         cmocka_unit_test(early_exits),
         cmocka_unit_test(lockstep_sums),
+        cmocka_unit_test(steps_among_yields),
+        cmocka_unit_test(clusters),
+        cmocka_unit_test(clusters_that_fail),
         cmocka_unit_test(named_barriers),
         cmocka_unit_test(cooperative_grid),
         cmocka_unit_test(chain_of_ctas),

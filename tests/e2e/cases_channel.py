@@ -210,11 +210,12 @@ def channel_attributes(world):
     app = launches_app(world)
     for more in ({}, WARP):
         result = world.run_ok([app, "attributes"], **more)
-        same("words", result.out, "clusters: cudaErrorNotSupported, passed\n")
-        holds("clusters are told of", "cluster" in result.err)
+        same("words", (result.out, result.err), ("clusters: cudaSuccess, passed\n", ""))
         whole(result)
         same("records", [launch.ctas() for launch in result.trace()],
-             [{(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(3)}] * 4)
+             [{(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(3)}] * 5)
+        same("clusters", [e.get("cluster") for e in result.companion().all("launch")],
+             [None] * 3 + [[1, 1, 1], [3, 1, 1]])
 
 
 @case("channel.beside")

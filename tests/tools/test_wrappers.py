@@ -1,5 +1,6 @@
 """bin/ptxas and bin/fatbinary of the overlay, on PTX made by clang with a hand-made image, against the real tools."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -151,6 +152,31 @@ class Wrappers(Case):
         self.assertIn("mine: -m64", done.stderr)
         done = self.assemble("k.s", "k.o", code=1, MEMTRACE_PTXAS=self.path("none such"))
         self.assertIn("cannot run", done.stderr)
+
+    def test_clusters(self):
+        """A kernel's cluster size, which the compiler leaves in a line: the cubin is that of the directives by hand."""
+        text = "__global__ void k(int *p) { *p = 1; }\n__global__ void kk(int *p) { *p = 2; }\n"
+        ptx = self.ptx("sm_90", text, "clusters")
+        kernel = re.search(r"\.visible \.entry _Z1kPi\([^)]*\)", ptx).group(0)
+        line = "// @memtrace-cluster _Z1kPi 2 3 1\n"
+        at = ptx.index(".visible")
+        for i, lines in enumerate((ptx[:at] + line + ptx[at:], ptx + line, with_image(ptx + line, self.object_file()))):
+            self.write("hand.s", ptx.replace(kernel, kernel + " .explicitcluster .reqnctapercluster 2, 3, 1"))
+            self.assemble("hand.s", "hand.o")
+            os.rename(self.path("hand.o"), self.path("want.o"))
+            self.write("hand.s", lines)  # the same name: cubins may hold it
+            self.assemble("hand.s", "hand.o")
+            got, want = self.read("hand.o"), self.read("want.o")
+            self.assertEqual(got[:len(want)], want, f"form {i}")
+            self.assertNotEqual(got[:len(want)], b"")
+        self.write("plain.s", ptx)
+        self.assemble("plain.s", "plain.o")
+        self.assertNotEqual(self.read("plain.o"), want)
+        self.write("bad.s", ptx + "// @memtrace-cluster _Z1kPi 2\n")
+        self.assertIn("damaged", self.assemble("bad.s", "bad.o", code=1).stderr)
+        self.write("bad.s", ptx + "// @memtrace-cluster none 2 1 1\n")
+        self.assertIn("not in the PTX", self.assemble("bad.s", "bad.o", code=1).stderr)
+        self.check_no_temporaries()
 
     def test_damaged_images(self):
         ptx = self.ptx("sm_90")

@@ -65,8 +65,11 @@ int tool_error(const struct tool *tool, const char *format, ...) __attribute__((
 
 /* Takes the CPU image out of the contents of a PTX file (comment lines) or of a cubin (trailer) in place.
  * `image` gets the relocatable object, empty when there is none; the last one when a PTX has several.
- * 0, or -1 with *why (static) when an image is there but damaged. PTX keeps its line count. */
+ * 0, or -1 with *why (static) when an image is there but damaged. PTX keeps its line count. What the compiler
+ * could not write into the PTX is there then, too. */
 int image_take(struct bytes *contents, struct bytes *image, const char **why);
+/* ptx.c: the directives of kernels with __cluster_dims__. 0, or -1 with *why. */
+int ptx_put_clusters(struct bytes *contents, const char **why);
 /* Appends `object` to the cubin at path in the form that image_take finds; 0, or -1 with errno. */
 int image_append(const char *path, const struct bytes *object);
 

@@ -138,6 +138,9 @@ int image_take(struct bytes *contents, struct bytes *image, const char **why)
     if (status == 0 && image->size == 0 &&
         memcmp(contents->data, "\177ELF", contents->size < 4 ? contents->size : 4) != 0) {
         status = take_lines(contents, image, why);
+        if (status == 0) {
+            status = ptx_put_clusters(contents, why);
+        }
     }
     return status;
 }

@@ -41,7 +41,7 @@ static int assemble_nothing(const struct tool *tool, const char *output)
     return 0;
 }
 
-/* Takes the image out of the input file argv[i], which is replaced by a copy when it had one. */
+/* Takes the image out of the input file argv[i], which is replaced by a copy when it is not the same then. */
 static int take_input(const struct tool *tool, char **file, struct bytes *image)
 {
     struct bytes ptx = {0}, found = {0};
@@ -50,12 +50,15 @@ static int take_input(const struct tool *tool, char **file, struct bytes *image)
     if (file_read(*file, &ptx) != 0) {
         return tool_error(tool, "%s: %s", *file, strerror(errno));
     }
+    size_t whole = ptx.size;
     if (image_take(&ptx, &found, &why) != 0) {
         code = tool_error(tool, "%s: %s; compile it again", *file, why);
-    } else if (found.size > 0) {
+    } else if (ptx.size != whole) {
         const char *copy = temp_write(".ptx", ptx.data, ptx.size);
-        bytes_free(image);
-        *image = found;
+        if (found.size > 0) {
+            bytes_free(image);
+            *image = found;
+        }
         if (copy) {
             *file = (char *)copy;
         } else {

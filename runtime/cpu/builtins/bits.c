@@ -97,13 +97,25 @@ MT_BUILTIN bool mtb_nvvm_isspacep_shared(const void *p)
 {
     return (uint64_t)p - (uint64_t)mt_cpu_tls.shared < mt_cpu_tls.shared_bytes;
 }
+static MT_INLINE uint32_t cluster_ctas(void)
+{
+    return mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2];
+}
+/* The rank of the CTA whose shared memory p points into; the number of CTAs when it is none's. */
+static MT_INLINE uint32_t cluster_rank(uint64_t p)
+{
+    uint64_t offset = p - (uint64_t)mt_cpu_tls.cluster_shared, rank = offset / mt_cpu_tls.cluster_stride;
+    int inside = rank < cluster_ctas() && offset - rank * mt_cpu_tls.cluster_stride < mt_cpu_tls.shared_bytes;
+    return inside ? (uint32_t)rank : cluster_ctas();
+}
 MT_BUILTIN bool mtb_nvvm_isspacep_shared_cluster(const void *p)
 {
-    return mtb_nvvm_isspacep_shared(p);
+    return cluster_rank((uint64_t)p) < cluster_ctas();
 }
 MT_BUILTIN bool mtb_nvvm_isspacep_local(const void *p)
 {
-    return (uint64_t)p - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes && !mtb_nvvm_isspacep_shared(p);
+    return (uint64_t)p - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes &&
+           !mtb_nvvm_isspacep_shared_cluster(p);
 }
 MT_BUILTIN bool mtb_nvvm_isspacep_const(const void *p)
 {
@@ -113,60 +125,64 @@ MT_BUILTIN bool mtb_nvvm_isspacep_global(const void *p)
 {
     return (uint64_t)p - mt_cpu_tls.local_base >= mt_cpu_tls.local_bytes && !mtb_nvvm_isspacep_const(p);
 }
-/* A cluster is one CTA: shared memory of rank 0 is one's own, and there is no other. */
-static MT_INLINE void check_rank(uint32_t rank)
+/* The same place in the shared memory of another CTA of the cluster. */
+static MT_INLINE uint64_t mapa(uint64_t p, uint32_t rank)
 {
-    if (__builtin_expect(rank != 0, 0))
-        mt_cpu_unsupported("mapa: a cluster of several CTAs", "", 0);
+    uint32_t from = cluster_rank(p);
+    if (__builtin_expect(rank >= cluster_ctas() || from == cluster_ctas(), 0))
+        mt_cpu_unsupported("mapa of a CTA that the cluster does not have, or of no shared address", "", 0);
+    return p + ((uint64_t)rank - from) * mt_cpu_tls.cluster_stride;
+}
+/* What a shared address of 32 bits stands for, as mt_asm_shared_address (llvm-pass) has it. */
+static MT_INLINE uint64_t whole(uint32_t p)
+{
+    uint64_t base = (uint64_t)mt_cpu_tls.shared;
+    uint32_t delta = p - (uint32_t)base;
+    return base + (delta + MT_SHARED_WINDOW < 2 * MT_SHARED_WINDOW ? (uint64_t)(int32_t)delta : p);
 }
 MT_BUILTIN void *mtb_nvvm_mapa(void *p, uint32_t rank)
 {
-    check_rank(rank);
-    return p;
+    return (void *)mapa((uint64_t)p, rank);
 }
 MT_BUILTIN void *mtb_nvvm_mapa_shared_cluster(void *p, uint32_t rank)
 {
-    check_rank(rank);
-    return p;
+    return (void *)mapa((uint64_t)p, rank);
 }
 MT_BUILTIN uint32_t mtb_nvvm_getctarank(const void *p)
 {
-    return 0;
+    return cluster_rank((uint64_t)p);
 }
 MT_BUILTIN uint32_t mtb_nvvm_getctarank_shared_cluster(const void *p)
 {
-    return 0;
+    return cluster_rank((uint64_t)p);
 }
 MT_BUILTIN uint32_t mtb_ptx_mapa_shared__cluster_u32(uint32_t p, uint32_t rank)
 {
-    check_rank(rank);
-    return p;
+    return (uint32_t)mapa(whole(p), rank);
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_shared__cluster_u64(uint64_t p, uint32_t rank)
 {
-    check_rank(rank);
-    return p;
+    return mapa(p >> 32 ? p : whole((uint32_t)p), rank);
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank)
 {
-    check_rank(rank);
-    return p;
+    return mapa(p, rank);
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u32(uint32_t p)
 {
-    return 0;
+    return cluster_rank(whole(p));
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u64(uint64_t p)
 {
-    return 0;
+    return cluster_rank(p >> 32 ? p : whole((uint32_t)p));
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_u64(uint64_t p)
 {
-    return 0;
+    return cluster_rank(p);
 }
 MT_BUILTIN bool mtb_nvvm_is_explicit_cluster(void)
 {
-    return false;
+    return mt_cpu_tls.in_cluster;
 }
 
 /* ---- hints that mean nothing here ---- */

@@ -40,25 +40,26 @@ SREG(pm1, 0)
 SREG(pm2, 0)
 SREG(pm3, 0)
 
-/* Thread-block clusters: there is one CTA in each. */
-SREG(cluster_ctaid_x, 0)
-SREG(cluster_ctaid_y, 0)
-SREG(cluster_ctaid_z, 0)
+/* Thread-block clusters. */
+static MT_INLINE uint32_t in_cluster(int i)
+{
+    return mt_cpu_tls.ctaid[i] % mt_cpu_tls.cluster[i];
+}
+#define SREG_CLUSTER(i, x)                                                                                   \
+    SREG(cluster_ctaid_##x, in_cluster(i))                                                                   \
+    SREG(cluster_nctaid_##x, mt_cpu_tls.cluster[i])                                                          \
+    SREG(clusterid_##x, mt_cpu_tls.ctaid[i] / mt_cpu_tls.cluster[i])                                         \
+    SREG(nclusterid_##x, mt_cpu_tls.nctaid[i] / mt_cpu_tls.cluster[i])
+SREG_CLUSTER(0, x)
+SREG_CLUSTER(1, y)
+SREG_CLUSTER(2, z)
 SREG(cluster_ctaid_w, 0)
-SREG(cluster_nctaid_x, 1)
-SREG(cluster_nctaid_y, 1)
-SREG(cluster_nctaid_z, 1)
 SREG(cluster_nctaid_w, 1)
-SREG(cluster_ctarank, 0)
-SREG(cluster_nctarank, 1)
-SREG(clusterid_x, mt_cpu_tls.ctaid[0])
-SREG(clusterid_y, mt_cpu_tls.ctaid[1])
-SREG(clusterid_z, mt_cpu_tls.ctaid[2])
 SREG(clusterid_w, 0)
-SREG(nclusterid_x, mt_cpu_tls.nctaid[0])
-SREG(nclusterid_y, mt_cpu_tls.nctaid[1])
-SREG(nclusterid_z, mt_cpu_tls.nctaid[2])
 SREG(nclusterid_w, 0)
+SREG(cluster_ctarank,
+     in_cluster(0) + mt_cpu_tls.cluster[0] * (in_cluster(1) + mt_cpu_tls.cluster[1] * in_cluster(2)))
+SREG(cluster_nctarank, mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2])
 
 /* What the driver passes to cooperative groups: the grid barrier's address, high half first. Absent
  * otherwise. */
@@ -131,5 +132,5 @@ MT_BUILTIN uint32_t mtb_ptx_sreg_globaltimer_hi(void)
 }
 MT_BUILTIN uint32_t mtb_ptx_sreg_is_explicit_cluster(void)
 {
-    return 0;
+    return mt_cpu_tls.in_cluster;
 }

@@ -42,27 +42,21 @@ MT_BUILTIN void mtb_nvvm_bar_warp_sync(uint32_t mask)
 {
     mt_cpu_syncwarp(mask);
 }
-/* A cluster is one CTA. */
-MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive(void)
-{
-}
-MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive_relaxed(void)
-{
-}
-MT_BUILTIN void mtb_nvvm_barrier_cluster_wait(void)
-{
-    mt_cpu_barrier(0, 0, 0, 0);
-}
-MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive_aligned(void)
-{
-}
-MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive_relaxed_aligned(void)
-{
-}
-MT_BUILTIN void mtb_nvvm_barrier_cluster_wait_aligned(void)
-{
-    mt_cpu_barrier(0, 0, 0, 0);
-}
+#define CLUSTER_BARRIER(suffix)                                                                              \
+    MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive##suffix(void)                                            \
+    {                                                                                                        \
+        mt_cpu_cluster_arrive();                                                                             \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_nvvm_barrier_cluster_arrive_relaxed##suffix(void)                                    \
+    {                                                                                                        \
+        mt_cpu_cluster_arrive();                                                                             \
+    }                                                                                                        \
+    MT_BUILTIN void mtb_nvvm_barrier_cluster_wait##suffix(void)                                              \
+    {                                                                                                        \
+        mt_cpu_cluster_wait();                                                                               \
+    }
+CLUSTER_BARRIER()
+CLUSTER_BARRIER(_aligned)
 
 /* ---- fences: CTAs run on several OS threads ---- */
 #define FENCE(name)                                                                                          \

@@ -169,9 +169,27 @@ static void occupancy()
     config.gridDim = dim3(8);
     config.blockDim = dim3(256);
     OK(cudaOccupancyMaxPotentialClusterSize(&n, store, &config));
-    SAME(n, 1); // cudaDevAttrClusterLaunch is 0
+    SAME(n, 8);
     OK(cudaOccupancyMaxActiveClusters(&n, store, &config));
     SAME(n, 8 * p.multiProcessorCount);
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {4, 1, 1};
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    OK(cudaOccupancyMaxActiveClusters(&n, store, &config));
+    SAME(n, 2 * p.multiProcessorCount);
+    cluster.val.clusterDim.x = 9;
+    EXPECT(cudaErrorInvalidClusterSize, cudaOccupancyMaxActiveClusters(&n, store, &config));
+    OK(cudaFuncSetAttribute(store, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    OK(cudaOccupancyMaxActiveClusters(&n, store, &config));
+    SAME(n, 8 * p.multiProcessorCount / 9);
+    OK(cudaOccupancyMaxPotentialClusterSize(&n, store, &config));
+    SAME(n, 16);
+    OK(cudaFuncSetAttribute(store, cudaFuncAttributeNonPortableClusterSizeAllowed, 0));
+    EXPECT(cudaErrorInvalidValue, cudaFuncSetAttribute(store, cudaFuncAttributeRequiredClusterWidth, -1));
+    EXPECT(cudaErrorInvalidValue,
+           cudaFuncSetAttribute(store, cudaFuncAttributeClusterSchedulingPolicyPreference, 3));
 }
 
 static void symbols()

@@ -1,7 +1,7 @@
 // Ways to launch and to wait that matter on the way of a GPU's records (cases_channel.py). The first argument
 // says which:
 //   together   CTAs that wait for one another, launched in three ways
-//   attributes cudaLaunchKernelEx with the attributes there are; clusters are refused by the CPU device
+//   attributes cudaLaunchKernelEx with the attributes there are, and one with a cluster
 //   beside     a kernel runs until the host says so, while the host waits for another stream, and for events
 //   devices    the same kernel on all devices at once
 //   fork       a child is made while a kernel runs
