@@ -9,6 +9,7 @@
  * compile. */
 #include "unit.h"
 #include "modes.h"
+#include "../runtime/device/packet.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 struct member {
     LLVMValueRef function, wider, context;
+    LLVMValueRef left_out; /* of a kernel: i1, this CTA is not traced */
 };
 struct set {
     struct member *list;
@@ -306,7 +308,25 @@ static int can_go(LLVMValueRef function)
                                           l == LLVMLinkOnceODRLinkage || l == LLVMLinkOnceAnyLinkage);
 }
 
-static void hand_on(const struct set *recorders, const struct member *m)
+/* Of a kernel's own record call. The parameter itself costs a GPU no register between the calls, as its
+ * memory for parameters can be read at each; what begin() says of the CTA would cost two. So that goes as one
+ * bit of the site or note, the last argument, which is another in each call, lest the compiler keeps the
+ * outcome. */
+static LLVMValueRef context_of_record(struct mt_unit *u, LLVMBuilderRef b, const struct member *m,
+                                      LLVMValueRef call)
+{
+    unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;
+    LLVMValueRef site = LLVMGetOperand(call, last);
+    if (!m->left_out)
+        return m->context;
+    LLVMPositionBuilderBefore(b, call);
+    LLVMValueRef other =
+        LLVMConstInt(mt_type_int(u, 32), LLVMConstIntGetZExtValue(site) | MT_SITE_LEFT_OUT, 0);
+    LLVMSetOperand(call, last, LLVMBuildSelect(b, m->left_out, other, site, ""));
+    return LLVMGetLastParam(m->function);
+}
+
+static void hand_on(struct mt_unit *u, LLVMBuilderRef b, const struct set *recorders, const struct member *m)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(m->wider ? m->wider : m->function, &n);
@@ -314,7 +334,9 @@ static void hand_on(const struct set *recorders, const struct member *m)
         LLVMValueRef callee = LLVMIsACallInst(list[i]) ? plain_callee(list[i]) : NULL;
         const struct member *to = callee ? find(recorders, callee) : NULL;
         if (to && to->wider)
-            mt_shim_call_with(list[i], to->wider, m->context);
+            mt_shim_call_with(list[i], to->wider,
+                              is_record_function(mt_name(callee)) ? context_of_record(u, b, m, list[i])
+                                                                  : m->context);
     }
     free(list);
 }
@@ -345,6 +367,7 @@ static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
         m->context = LLVMConstNull(mt_type_ptr(u));
     } else if (mt_unit_kernel(u, m->function)) {
         m->context = begin(u, b, m->function);
+        m->left_out = LLVMBuildICmp(b, LLVMIntEQ, m->context, LLVMConstNull(mt_type_ptr(u)), "");
     } else if (is_variadic(m->function) || !(m->wider = widen(u, m->function))) {
         to_entry(b, m->function);
         m->context = load_word(u, b);
@@ -365,7 +388,7 @@ void mt_unit_pass_context(struct mt_unit *u)
             give_context(u, b, &s.list[i]);
     for (unsigned i = 0; i < s.n; i++)
         if (s.list[i].context)
-            hand_on(&s, &s.list[i]);
+            hand_on(u, b, &s, &s.list[i]);
     for (unsigned i = 0; i < s.n; i++) {
         LLVMValueRef f = s.list[i].function;
         if (!s.list[i].wider)

@@ -24,7 +24,7 @@ static NOINLINE struct mt_gpu_context *of_this_cta(struct mt_gpu_context *c)
     return mt_cta_is_traced((const struct mt_cta_rule *)c->ctas, linear, at) ? c : 0;
 }
 
-/* The first thing a kernel does with its hidden parameter: the context that its record calls get. */
+/* The first thing a kernel does with its hidden parameter: NULL when its CTA is not traced. */
 struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
 {
     if (!((uint64_t)parameter & MT_CONTEXT_IN_PARTS))
@@ -32,31 +32,14 @@ struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
     return of_this_cta((struct mt_gpu_context *)((char *)parameter - MT_CONTEXT_IN_PARTS));
 }
 
-/* ---- rings -------------------------------------------------------------------------------------- */
-
-static NOINLINE void wait_for_room(struct mt_gpu_ring *r, uint64_t end)
+/* What a record function does with its last two arguments: kernels hand on their parameter as it is and say
+ * by a bit what begin() said, others hand on a context. NULL: there is nothing to record. */
+static inline struct mt_gpu_context *context_of(uint32_t site, struct mt_gpu_context *c)
 {
-    uint32_t ns = 32;
-    for (;;) {
-        uint64_t tail = mt_load_acquire_system((const uint64_t *)r->tail);
-        mt_atomic_max(&r->tail_seen, tail);
-        if (end - tail <= r->mask + 1)
-            return;
-        mt_sleep(ns);
-        ns = ns < 4096 ? ns * 2 : ns;
-    }
+    return site & MT_SITE_LEFT_OUT ? 0 : (void *)((uint64_t)c & ~(uint64_t)MT_CONTEXT_IN_PARTS);
 }
 
-/* ---- where we are ------------------------------------------------------------------------------- */
-
-struct place {
-    struct mt_gpu_ring *ring;
-    uint64_t slots, ring_mask; /* of the ring */
-    uint64_t *counter;
-    uint64_t cta;
-    uint32_t id;                          /* the context's */
-    uint32_t mask, n, lane, leader, rank; /* n: active lanes; rank: those below this one */
-};
+/* ---- the lanes of an access --------------------------------------------------------------------- */
 
 /* The lanes of the active mask that do the same access as this one. The mask alone does not say it: calls in
  * different branches are calls of one function, in which a GPU may run their lanes together (seen on sm_90),
@@ -74,137 +57,212 @@ static inline uint32_t lanes_alike(uint32_t meta, uint32_t site)
     }
 }
 
+static inline uint32_t lowest_of(uint32_t mask)
+{
+    return (uint32_t)__builtin_ctz(mask);
+}
+
+static inline uint32_t count_of(uint32_t mask)
+{
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+/* How many lanes of the mask are below this one. */
+static inline uint32_t rank_in(uint32_t mask)
+{
+    return count_of(mask & ((1u << mt_lane()) - 1));
+}
+
+/* ---- rings -------------------------------------------------------------------------------------- */
+
+/* Registers that these functions use come on top of those that a kernel has in use at its access. So few
+ * values live at once: what one or two instructions make of the mask, or a special register says, is asked
+ * for again. */
+struct ring {
+    struct mt_gpu_ring *shared;
+    struct mt_slot *slots;
+    uint32_t mask; /* slots - 1 */
+    uint32_t id;   /* the context's */
+    uint64_t *counter;
+};
+
 /* What does not change is read here, before any operation that orders memory: the compiler keeps loads in
  * their places around those, and would wait for each. */
-static inline struct place place_of(struct mt_gpu_context *c, uint32_t meta, uint32_t site)
+static inline struct ring ring_of(struct mt_gpu_context *c)
 {
-    struct place p = {.mask = lanes_alike(meta, site), .lane = mt_lane()};
-    uint32_t x = mt_cta_x(), y = mt_cta_y(), z = mt_cta_z();
-    uint32_t number = x + mt_grid_x() * (y + mt_grid_y() * z); /* may wrap: only spreads the CTAs */
-    uint64_t rings, which;
+    /* Of the CTA; may wrap: only spreads them. */
+    uint32_t number = mt_cta_x() + mt_grid_x() * (mt_cta_y() + mt_grid_y() * mt_cta_z());
+    uint64_t rings, which, slots, mask;
     mt_load_pair(&c->rings, &rings, &which);
-    p.ring = (struct mt_gpu_ring *)rings + (number & (uint32_t)which);
-    p.id = (uint32_t)(which >> 32);
-    mt_load_pair(&p.ring->slots, &p.slots, &p.ring_mask);
-    p.counter = &c->records[number % MT_GPU_COUNTERS];
-    p.cta = mt_rec_cta(x, y, z);
-    p.leader = (uint32_t)__builtin_ctz(p.mask);
-    p.n = (uint32_t)__builtin_popcount(p.mask);
-    p.rank = (uint32_t)__builtin_popcount(p.mask & ((1u << p.lane) - 1));
-    return p;
+    struct mt_gpu_ring *shared = (struct mt_gpu_ring *)rings + (number & (uint32_t)which);
+    mt_load_pair(&shared->slots, &slots, &mask);
+    return (struct ring){shared, (struct mt_slot *)slots, (uint32_t)mask, (uint32_t)(which >> 32),
+                         &c->records[number % MT_GPU_COUNTERS]};
+}
+
+/* Is a packet that ends before `end` ahead of what the host has read up to `tail`? 32 bits of both are
+ * enough: they are less than the ring and what all lanes of a GPU may have reserved apart. */
+static inline int is_full(uint32_t end, uint64_t tail, uint32_t ring_mask)
+{
+    return end - (uint32_t)tail - 1 > ring_mask;
+}
+
+static inline void wait_for_room(const struct ring *r, uint32_t end)
+{
+    for (uint32_t ns = 32;; ns = ns < 4096 ? ns * 2 : ns) {
+        uint64_t tail = mt_load_acquire_system((const uint64_t *)r->shared->tail);
+        mt_atomic_max(&r->shared->tail_seen, tail);
+        if (!is_full(end, tail, r->mask))
+            return;
+        mt_sleep(ns);
+    }
 }
 
 /* All lanes: the leader reserves, the others learn where (32 bits of the position are enough to know slot and
  * lap). No lane goes on before: it could reserve its next access, in another group, ahead of this one.
+ * `counted`: a record per lane.
  *
  * The tail is read before the atomic is answered, and without acquire, which would empty the SM's L1 at each
  * access: an old tail only makes us look again, and that we write after the host has read is sure because the
  * writes depend on what this load says. */
-static inline uint32_t place_packet(const struct place *p, uint32_t slots, int counted)
+static inline uint32_t place_packet(const struct ring *r, uint32_t mask, uint32_t slots, int counted)
 {
-    uint64_t at = 0;
-    if (p->rank == 0) {
-        uint64_t seen = mt_load(&p->ring->tail_seen);
-        at = mt_atomic_add(&p->ring->head, slots);
-        if (counted) /* a record per lane; nobody waits for it */
-            mt_count(p->counter, p->n);
-        if (at + slots - seen > p->ring_mask + 1)
-            wait_for_room(p->ring, at + slots);
+    uint32_t at = 0;
+    if (rank_in(mask) == 0) {
+        uint64_t seen = mt_load(&r->shared->tail_seen);
+        at = (uint32_t)mt_atomic_add(&r->shared->head, slots);
+        if (counted) /* nobody waits for it */
+            mt_count(r->counter, count_of(mask));
+        if (is_full(at + slots, seen, r->mask))
+            wait_for_room(r, at + slots);
     }
-    return mt_shuffle_half(p->mask, (uint32_t)at, p->leader);
+    return mt_shuffle_half(mask, at, lowest_of(mask));
 }
 
-static inline struct mt_slot *slot(const struct place *p, uint32_t at)
+static inline struct mt_slot *slot(const struct ring *r, uint32_t at)
 {
-    return (struct mt_slot *)p->slots + (at & (uint32_t)p->ring_mask);
+    return r->slots + (at & r->mask);
+}
+
+/* What a packet's first slot says beside where it was made. */
+struct head {
+    uint32_t mask, site;
+    uint64_t first, y; /* words 0, without warp and SM, and 3 */
+};
+
+static inline struct head head_of(const struct ring *r, uint32_t mask, uint32_t site, uint32_t kind,
+                                  uint32_t type, uint32_t x, uint64_t y)
+{
+    return (struct head){mask, site, mt_packet_first(kind, type, 0, 0, r->id, x), y};
+}
+
+static inline void put_half(const struct ring *r, const struct head *h, uint32_t at, uint32_t half)
+{
+    uint64_t a, b, tag = mt_packet_tag(at, r->mask + 1);
+    if (half) {
+        a = mt_rec_cta(mt_cta_x(), mt_cta_y(), mt_cta_z());
+        b = h->y;
+    } else {
+        a = h->first | mt_packet_first(0, 0, mt_warp(), mt_sm(), 0, 0);
+        b = (uint64_t)h->mask << 31 | ((h->site + mt_site_base()) & 0x7fffffff);
+    }
+    mt_store_pair(&slot(r, at)->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
 }
 
 /* The first slot, by two lanes at once where there are two: the bus then writes it in one piece. */
-static inline void put_head(const struct place *p, uint32_t at, uint32_t kind, uint32_t type, uint32_t x,
-                            uint32_t site, uint64_t y)
+static inline void put_head(const struct ring *r, const struct head *h, uint32_t at)
 {
-    struct mt_slot *to = slot(p, at);
-    uint64_t tag = mt_packet_tag(at, p->ring_mask + 1);
-    for (uint32_t half = p->rank; half < 2; half += p->n) {
-        uint64_t a = half ? p->cta : mt_packet_first(kind, type, mt_warp(), mt_sm(), p->id, x);
-        uint64_t b = half ? y : (uint64_t)p->mask << 31 | ((site + mt_site_base()) & 0x7fffffff);
-        mt_store_pair(&to->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
-    }
+    uint32_t rank = rank_in(h->mask);
+    if (rank < 2)
+        put_half(r, h, at, rank);
+    if (count_of(h->mask) == 1)
+        put_half(r, h, at, 1);
 }
 
 /* Word i of a packet's body. */
-static inline uint64_t *word(const struct place *p, uint32_t at, uint32_t i, uint64_t *tag)
+static inline uint64_t *word(const struct ring *r, uint32_t at, uint32_t i, uint64_t *tag)
 {
     at += 1 + i / MT_SLOT_WORDS;
-    *tag = mt_packet_tag(at, p->ring_mask + 1);
-    return &slot(p, at)->w[i % MT_SLOT_WORDS];
+    *tag = mt_packet_tag(at, r->mask + 1);
+    return &slot(r, at)->w[i % MT_SLOT_WORDS];
+}
+
+static inline void put_word(const struct ring *r, uint32_t at, uint32_t i, uint64_t value)
+{
+    uint64_t tag, *to = word(r, at, i, &tag);
+    mt_store(to, value | tag);
 }
 
 /* ---- accesses of one size ----------------------------------------------------------------------- */
+
+/* How the addresses of a group's lanes lie to each other, and what a packet says of it. */
+struct shape {
+    uint32_t kind, x;
+    uint64_t y, value; /* value: what this lane has for the body */
+};
+
+/* Two addresses, in the word of the lower one's lane less the base: this lane's and the next one's. */
+static inline uint64_t deltas_of(uint32_t mask, uint32_t mine)
+{
+    uint32_t above = mask & ~((2u << mt_lane()) - 1), next = above ? lowest_of(above) : mt_lane();
+    return (uint64_t)mt_shuffle_half(mask, mine, next) << MT_DELTA_BITS | mine;
+}
 
 static inline int fits(int64_t value, uint32_t bits)
 {
     return (uint64_t)value + (1ull << (bits - 1)) < 1ull << bits;
 }
 
-/* Addresses that lie close together. A lane of odd rank writes its own and the next one's. */
-static inline void put_deltas(const struct place *p, uint64_t base, uint64_t address, uint32_t meta,
-                              uint32_t site)
+static inline struct shape shape_of(uint32_t mask, uint64_t address, uint32_t size)
 {
-    uint32_t slots = mt_packet_slots(MT_PACKET_DELTAS, p->n), above = p->mask & ~((2u << p->lane) - 1);
-    uint32_t next = above ? (uint32_t)__builtin_ctz(above) : p->lane, limit = (1u << MT_DELTA_BITS) - 1;
-    uint32_t at = place_packet(p, slots, 1);
-    uint64_t tag, *to;
-    put_head(p, at, MT_PACKET_DELTAS, meta >> 28, meta & MT_RAW_MAX_SIZE, site, base);
-    uint32_t mine = (uint32_t)(address - base) & limit, other = mt_shuffle_half(p->mask, mine, next);
-    if (p->rank % 2) {
-        to = word(p, at, p->rank / 2, &tag);
-        mt_store(to, (uint64_t)other << MT_DELTA_BITS | mine | tag);
+    uint32_t others = mask & (mask - 1), second = lowest_of(others ? others : mask);
+    uint64_t base = mt_shuffle(mask, address, lowest_of(mask));
+    /* If the two lie further apart than 32 bits say, the second lane will see it. */
+    int32_t stride = (int32_t)(mt_shuffle_half(mask, (uint32_t)address, second) - (uint32_t)base);
+    int small = size <= MT_REGULAR_MAX_SIZE && !(base >> MT_REGULAR_ADDRESS_BITS) &&
+                (uint32_t)stride + (1u << (MT_REGULAR_STRIDE_BITS - 1)) <
+                    1u << MT_REGULAR_STRIDE_BITS; /* the same in all lanes */
+    if (mt_all(mask, small && address == base + (uint64_t)((int64_t)stride * (int32_t)rank_in(mask)))) {
+        uint64_t low = (uint32_t)stride & ((1u << MT_REGULAR_STRIDE_LOW) - 1);
+        uint32_t high = (uint32_t)stride >> MT_REGULAR_STRIDE_LOW & 0xffff;
+        return (struct shape){MT_PACKET_REGULAR, size << 16 | high, low << MT_REGULAR_ADDRESS_BITS | base, 0};
     }
-    for (uint32_t i = p->n / 2 + p->rank; i < (slots - 1) * MT_SLOT_WORDS; i += p->n) {
-        to = word(p, at, i, &tag);
-        mt_store(to, tag);
+    if (mt_all(mask, fits((int64_t)(address - base), MT_DELTA_BITS))) {
+        uint32_t mine = (uint32_t)(address - base) & ((1u << MT_DELTA_BITS) - 1);
+        return (struct shape){MT_PACKET_DELTAS, size, base, deltas_of(mask, mine)};
     }
+    return (struct shape){MT_PACKET_LANES, size, 0, address & MT_WORD_MASK};
 }
 
-static inline void put_lanes(const struct place *p, uint64_t address, uint32_t meta, uint32_t site)
+/* Slots 1… of a packet that has some. Words that no lane needs are written, too. */
+static inline void put_body(const struct ring *r, uint32_t mask, uint32_t at, const struct shape *s)
 {
-    uint32_t slots = mt_packet_slots(MT_PACKET_LANES, p->n);
-    uint32_t at = place_packet(p, slots, 1);
-    uint64_t tag;
-    put_head(p, at, MT_PACKET_LANES, meta >> 28, meta & MT_RAW_MAX_SIZE, site, 0);
-    for (uint32_t i = p->rank; i < (slots - 1) * MT_SLOT_WORDS; i += p->n) {
-        uint64_t *to = word(p, at, i, &tag);
-        mt_store(to, (address & MT_WORD_MASK) | tag);
+    uint32_t i = rank_in(mask), words = count_of(mask);
+    uint64_t value = s->value;
+    if (s->kind == MT_PACKET_DELTAS) { /* a lane of odd rank writes its own and the next one's */
+        if (i % 2)
+            put_word(r, at, i / 2, value);
+        words /= 2;
+        i += words;
+        value = 0;
     }
+    for (words = (words + MT_SLOT_WORDS - 1) & ~(MT_SLOT_WORDS - 1); i < words; i += count_of(mask))
+        put_word(r, at, i, value);
 }
 
 NOINLINE void __mt_gpu_access_global(const void *pointer, uint32_t meta, uint32_t site,
                                      struct mt_gpu_context *c)
 {
-    if (!c)
+    if (!(c = context_of(site, c)))
         return;
-    const uint64_t address = (uint64_t)pointer;
-    struct place p = place_of(c, meta, site);
-    uint32_t others = p.mask & (p.mask - 1), size = meta & MT_RAW_MAX_SIZE;
-    uint32_t second = others ? (uint32_t)__builtin_ctz(others) : p.leader;
-    uint64_t base = mt_shuffle(p.mask, address, p.leader);
-    /* If the two lie further apart than 32 bits say, the second lane will see it. */
-    int32_t stride = (int32_t)(mt_shuffle_half(p.mask, (uint32_t)address, second) - (uint32_t)base);
-    int small = size <= MT_REGULAR_MAX_SIZE && !(base >> MT_REGULAR_ADDRESS_BITS) &&
-                (uint32_t)stride + (1u << (MT_REGULAR_STRIDE_BITS - 1)) <
-                    1u << MT_REGULAR_STRIDE_BITS; /* the same in all lanes */
-    if (mt_all(p.mask, small && address == base + (uint64_t)((int64_t)stride * (int32_t)p.rank))) {
-        uint64_t low = (uint32_t)stride & ((1u << MT_REGULAR_STRIDE_LOW) - 1);
-        uint32_t high = (uint32_t)stride >> MT_REGULAR_STRIDE_LOW & 0xffff;
-        uint32_t at = place_packet(&p, 1, 1);
-        put_head(&p, at, MT_PACKET_REGULAR, meta >> 28, size << 16 | high, site,
-                 low << MT_REGULAR_ADDRESS_BITS | base);
-    } else if (mt_all(p.mask, fits((int64_t)(address - base), MT_DELTA_BITS))) {
-        put_deltas(&p, base, address, meta, site);
-    } else {
-        put_lanes(&p, address, meta, site);
-    }
+    const uint32_t mask = lanes_alike(meta, site);
+    const struct ring r = ring_of(c);
+    const struct shape s = shape_of(mask, (uint64_t)pointer, meta & MT_RAW_MAX_SIZE);
+    const struct head h = head_of(&r, mask, site, s.kind, meta >> 28, s.x, s.y);
+    uint32_t at = place_packet(&r, mask, mt_packet_slots(s.kind, count_of(mask)), 1);
+    put_head(&r, &h, at);
+    if (s.kind != MT_PACKET_REGULAR)
+        put_body(&r, mask, at, &s);
 }
 
 void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
@@ -218,14 +276,16 @@ void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, 
 static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t bytes, uint32_t type,
                            uint32_t site)
 {
-    struct place p = place_of(c, type, site);
-    uint32_t slots = mt_packet_slots(MT_PACKET_BLOCKS, p.n);
-    uint32_t at = place_packet(&p, slots, 0);
+    const uint32_t mask = lanes_alike(type, site);
+    const struct ring r = ring_of(c);
+    const struct head h = head_of(&r, mask, site, MT_PACKET_BLOCKS, type, 0, 0);
+    uint32_t slots = mt_packet_slots(MT_PACKET_BLOCKS, count_of(mask));
+    uint32_t at = place_packet(&r, mask, slots, 0);
     uint64_t tag;
-    put_head(&p, at, MT_PACKET_BLOCKS, type, 0, site, 0);
-    mt_count(p.counter, (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* records: long blocks are cut */
-    for (uint32_t i = p.rank; i < (slots - 1) * MT_SLOT_WORDS / 2; i += p.n) {
-        uint64_t *to = word(&p, at, 2 * i, &tag);
+    put_head(&r, &h, at);
+    mt_count(r.counter, (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* records: long blocks are cut */
+    for (uint32_t i = rank_in(mask); i < (slots - 1) * MT_SLOT_WORDS / 2; i += count_of(mask)) {
+        uint64_t *to = word(&r, at, 2 * i, &tag);
         mt_store_pair(to, (address & MT_WORD_MASK) | tag, (bytes & MT_WORD_MASK) | tag);
     }
 }
@@ -233,14 +293,14 @@ static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t 
 void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                               struct mt_gpu_context *c)
 {
-    if (c && bytes)
+    if ((c = context_of(site, c)) && bytes)
         block(c, (uint64_t)address, bytes, type, site);
 }
 
 void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                                struct mt_gpu_context *c)
 {
-    if (c && bytes && mt_is_global(address))
+    if ((c = context_of(site, c)) && bytes && mt_is_global(address))
         block(c, (uint64_t)address, bytes, type, site);
 }
 
@@ -266,37 +326,34 @@ static NOINLINE void count_block(struct mt_gpu_context *c, uint64_t bytes, uint3
 
 void __mt_gpu_count_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    (void)address, (void)site;
-    if (c)
+    (void)address;
+    if ((c = context_of(site, c)))
         count(c, meta);
 }
 
 void __mt_gpu_count_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    (void)site;
-    if (c && mt_is_global(address))
+    if ((c = context_of(site, c)) && mt_is_global(address))
         count(c, meta);
 }
 
 void __mt_gpu_count_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                              struct mt_gpu_context *c)
 {
-    (void)address, (void)site;
-    if (c && bytes)
+    (void)address;
+    if ((c = context_of(site, c)) && bytes)
         count_block(c, bytes, type);
 }
 
 void __mt_gpu_count_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                               struct mt_gpu_context *c)
 {
-    (void)site;
-    if (c && bytes && mt_is_global(address))
+    if ((c = context_of(site, c)) && bytes && mt_is_global(address))
         count_block(c, bytes, type);
 }
 
 void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c)
 {
-    (void)note;
-    if (c)
+    if ((c = context_of(note, c)))
         mt_count(&c->untraced, 1);
 }

@@ -14,11 +14,17 @@ static inline uint32_t mt_active(void)
     __asm__ volatile("activemask.b32 %0;" : "=r"(mask));
     return mask;
 }
+/* A special register, read where it is asked for: volatile, so that the compiler does not keep what it read
+ * before, which would cost a register meanwhile. */
+#define MT_READ_ANEW(name)                                                                                   \
+    ({                                                                                                       \
+        uint32_t value_;                                                                                     \
+        __asm__ volatile("mov.u32 %0, %" name ";" : "=r"(value_));                                           \
+        value_;                                                                                              \
+    })
 static inline uint32_t mt_lane(void)
 {
-    uint32_t lane;
-    __asm__("mov.u32 %0, %%laneid;" : "=r"(lane));
-    return lane;
+    return MT_READ_ANEW("%laneid");
 }
 /* Index of the warp within its CTA, from the thread's own index: %warpid may change. */
 static inline uint32_t mt_warp(void)
@@ -29,21 +35,19 @@ static inline uint32_t mt_warp(void)
 }
 static inline uint32_t mt_sm(void)
 {
-    uint32_t sm;
-    __asm__ volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-    return sm;
+    return MT_READ_ANEW("%smid");
 }
 static inline uint32_t mt_cta_x(void)
 {
-    return __nvvm_read_ptx_sreg_ctaid_x();
+    return MT_READ_ANEW("%ctaid.x");
 }
 static inline uint32_t mt_cta_y(void)
 {
-    return __nvvm_read_ptx_sreg_ctaid_y();
+    return MT_READ_ANEW("%ctaid.y");
 }
 static inline uint32_t mt_cta_z(void)
 {
-    return __nvvm_read_ptx_sreg_ctaid_z();
+    return MT_READ_ANEW("%ctaid.z");
 }
 static inline uint32_t mt_grid_x(void)
 {

@@ -22,7 +22,8 @@ struct host_warp {
 struct host_thread {
     struct host_warp *warp;
     uint32_t lane, warp_index, sm, cta[3], grid[2];
-    uint64_t context;                         /* of the launch: the kernel's hidden parameter */
+    uint64_t context;                         /* what record functions get as their context, */
+    uint32_t left_out;                        /* and in their site */
     uintptr_t not_global_from, not_global_to; /* addresses of other memory */
     const uint32_t *site_base;                /* of the file that the code is in; NULL: 0 */
 };

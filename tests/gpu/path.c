@@ -43,25 +43,30 @@ struct access access_of(const struct kernel *k, unsigned cta, unsigned lane, uns
     return a;
 }
 
+static uint32_t site(uint32_t number)
+{
+    return number | host_thread.left_out;
+}
+
 static void do_access(const struct access *a)
 {
     const void *p = (const void *)(uintptr_t)a->address;
     struct mt_gpu_context *c = (struct mt_gpu_context *)(uintptr_t)host_thread.context;
     switch (a->kind) {
     case 0:
-        __mt_gpu_access_global(p, a->type << 28 | a->size, 11, c);
+        __mt_gpu_access_global(p, a->type << 28 | a->size, site(11), c);
         break;
     case 1:
-        __mt_gpu_access_generic(p, a->type << 28 | a->size, 12, c);
+        __mt_gpu_access_generic(p, a->type << 28 | a->size, site(12), c);
         break;
     case 2:
-        __mt_gpu_access_global_n(p, a->bytes, a->type, 13, c);
+        __mt_gpu_access_global_n(p, a->bytes, a->type, site(13), c);
         break;
     case 3:
-        __mt_gpu_access_generic_n(p, a->bytes, a->type, 14, c);
+        __mt_gpu_access_generic_n(p, a->bytes, a->type, site(14), c);
         break;
     default:
-        __mt_gpu_untraced(15, c);
+        __mt_gpu_untraced(site(15), c);
     }
 }
 
@@ -104,8 +109,12 @@ static void *run_lane(void *data)
                                        .grid = {3, 2},
                                        .not_global_from = OTHER,
                                        .not_global_to = OTHER + 0x1000000000};
-    host_thread.context = (uint64_t)(uintptr_t)__mt_gpu_begin(l->k->context);
+    struct mt_gpu_context *context = __mt_gpu_begin(l->k->context);
     for (unsigned i = 0; i < l->k->accesses; i++) {
+        /* Half of them are the kernel's own, half those of functions that it calls. */
+        int own = i % 2;
+        host_thread.context = (uint64_t)(uintptr_t)(own ? l->k->context : context);
+        host_thread.left_out = own && !context ? MT_SITE_LEFT_OUT : 0;
         struct access a = access_of(l->k, l->cta, l->index, i);
         host_thread.warp = &l->groups[set_of(l->k, l->cta, i)];
         host_thread.site_base = l->k->bases ? &l->k->bases[i % 2] : NULL;

@@ -33,7 +33,9 @@ define void @small(ptr %p, ptr %f) {
 }
 ; CHECK: define ptx_kernel void @plain(
 ; CHECK-NEXT: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
-; CHECK: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 268435460, i32 {{[0-9]+}}, ptr %[[C]])
+; CHECK-NEXT: %[[O:[0-9]+]] = icmp eq ptr %[[C]], null
+; CHECK: %[[S:[0-9]+]] = select i1 %[[O]],
+; CHECK-NEXT: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 268435460, i32 %[[S]], ptr %memtrace.ctx)
 define void @plain(ptr %p) {
   store float 1.0, ptr %p
   ret void

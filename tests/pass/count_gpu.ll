@@ -4,8 +4,11 @@ target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 ; CHECK-LABEL: define ptx_kernel void @kernel(
 ; CHECK: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
-; CHECK: call void @__mt_gpu_count_global(ptr %{{.*}}, i32 268435460, i32 0, ptr %[[C]])
-; CHECK: call void @__mt_gpu_count_global_n(ptr %{{.*}}, i64 %{{.*}}, i32 0, i32 1, ptr %[[C]])
+; CHECK: %[[O:[0-9]+]] = icmp eq ptr %[[C]], null
+; CHECK: %[[S0:[0-9]+]] = select i1 %[[O]], i32 -2147483648, i32 0
+; CHECK: call void @__mt_gpu_count_global(ptr %{{.*}}, i32 268435460, i32 %[[S0]], ptr %memtrace.ctx)
+; CHECK: %[[S1:[0-9]+]] = select i1 %[[O]], i32 -2147483647, i32 1
+; CHECK: call void @__mt_gpu_count_global_n(ptr %{{.*}}, i64 %{{.*}}, i32 0, i32 %[[S1]], ptr %memtrace.ctx)
 ; CHECK-NEXT: cp.async
 ; CHECK-NOT: __mt_gpu_access
 declare void @llvm.nvvm.cp.async.ca.shared.global.4.s(ptr addrspace(3), ptr addrspace(1), i32)
