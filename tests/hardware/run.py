@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Compares the global memory instructions of PTX made with and without the plugin, and both with the record calls:
+run.py --build DIR --llvm DIR examples | conformance TOPIC | types. Exit code 1 if something differs that KNOWN does not name."""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, "..", "conformance"))
+import ptx  # noqa: E402
+
+# (source, function, level or "": any, what differs, why). One that no longer differs is a failure, too.
+KNOWN = []
+
+
+class Failed(Exception):
+    """A tool does not do its work at all."""
+
+
+def tool(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return ptx.File(f.read())
+
+
+def words(counter):
+    """A Counter of accesses in a line."""
+    def one(shape):
+        if isinstance(shape, ptx.Access):
+            vector = f"v{shape.vector}." if shape.vector > 1 else ""
+            rest = "".join("." + w for w in shape.words)
+            return f"{shape.kind} {shape.space} {vector}{shape.bytes}{rest}{' if' * shape.conditional}"
+        return f"{shape[0]} {shape[1]}"
+    return ", ".join(f"{n} x {one(shape)}" for shape, n in sorted(counter.items(), key=str))
+
+
+def bytes_of(made):
+    """The bytes of accesses, whatever their widths."""
+    total = Counter()
+    for access, count in made.items():
+        total[access._replace(vector=1, bytes=1)] += count * access.vector * (access.bytes or 0)
+    return total
+
+
+def differences(plain, traced):
+    """[(function, what)]. In the traced file a function is itself or NAME_$_memtrace, and may have a version
+    NAME__memtrace_plain; either may have taken in functions that it calls otherwise."""
+    for name in plain:
+        versions = {suffix: traced.function(name + suffix) for suffix in ("_$_memtrace", "", "__memtrace_plain")}
+        body = versions["_$_memtrace"] or versions[""]
+        for suffix, got in versions.items():
+            if not got or suffix == "" and got != body:
+                continue  # not there, or just a step to the traced version
+            calls = Counter()
+            for (callee, _), count in got.calls.items():
+                calls[re.sub(r"(_\$_memtrace|__memtrace_plain)$", "", callee)] += count
+            want = plain.with_inlined(name, calls)
+            same = want == got.made
+            if suffix == "__memtrace_plain":  # where no record stands between, what was taken apart may be put together
+                same = same or bytes_of(want) == bytes_of(got.made)
+            if not same:
+                yield name, f"without the plugin {words(want - got.made) or '-'}; {suffix} {words(got.made - want) or '-'}"
+        silent, empty = ptx.untold(body) if body else ({}, {})
+        if silent or empty:
+            yield name, f"accesses without a record: {words(silent) or '-'}; records without an access: {words(empty) or '-'}"
+
+
+class Run:
+    def __init__(self, args, work):
+        self.build, self.llvm, self.work = os.path.realpath(args.build), args.llvm, work
+        self.failed, self.accesses, self.functions = 0, 0, 0
+        self.hits = set()
+
+    def compare(self, label, level, plain, traced):
+        made = [sum(plain.function(name).made.values()) for name in plain]
+        if not made:
+            raise Failed(f"{label} {level}: no function in its PTX")
+        self.functions += len(made)
+        self.accesses += sum(made)
+        for name, what in differences(plain, traced):
+            known = [i for i, (file, function, at, text, _) in enumerate(KNOWN)
+                     if file == label and re.search(function, name) and at in ("", level) and text == what]
+            self.hits.update(known)
+            if not known:
+                print(f"FAILED {label} {level} {name}: {what}")
+                self.failed += 1
+
+    def source(self, path, levels, *flags):
+        label = os.path.basename(path)
+        for level in levels:
+            files = [os.path.join(self.work, f"{label}{level}.{kind}.ptx") for kind in ("plain", "traced")]
+            command = [os.path.join(self.build, "bin", "mt-cc"), "-S", "--cuda-device-only", level, *flags, path, "-o"]
+            tool(*command, files[0], "--plain")
+            tool(*command, files[1], "--mt-cpu-image=off")
+            self.compare(label, level, *map(read, files))
+        self.stale(label)
+
+    def stale(self, label):
+        for i, known in enumerate(KNOWN):
+            if known[0] == label and i not in self.hits:
+                print(f"FAILED {label}: does not differ any more: {known}")
+                self.failed += 1
+
+    def examples(self):
+        folder = os.path.join(SOURCE, "examples")
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name, name + ".cu")
+            if os.path.exists(path):
+                self.source(path, ("-O0", "-O1", "-O2", "-O3"), "-I" + os.path.join(folder, "common"))
+
+    def conformance(self, topic):
+        import run as rows
+        path = os.path.join(SOURCE, "tests", "conformance", topic + ".cu")
+        wish = rows.settings(path)
+        include = os.path.join(self.build, "cuda-overlay", "include")
+        if not all(os.path.exists(os.path.join(include, h)) for h in wish["needs"].split()):
+            print(f"skipped, the CUDA toolkit has no {wish['needs']}")
+            return
+        self.source(path, ("-O1", "-O0"), "-std=c++17", "-I" + os.path.dirname(path), *wish["flags"].split())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--llvm", help="folder with opt and llc")
+    parser.add_argument("--work", help="keep what is made here")
+    parser.add_argument("what", choices=("examples", "conformance", "types"))
+    parser.add_argument("topic", nargs="*")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="memtrace-hardware-") as scratch:
+        run = Run(args, args.work or scratch)
+        try:
+            getattr(run, args.what)(*args.topic)
+        except Failed as why:
+            print(f"FAILED {why}")
+            return 1
+    print(f"{run.functions} functions, {run.accesses} accesses, {run.failed} failures")
+    return 1 if run.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
