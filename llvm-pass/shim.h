@@ -71,7 +71,8 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
-/* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection looks? */
+/* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection
+ * looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
 /* Removes an instruction that nothing uses, and what then nothing uses. */
 void mt_shim_delete_dead(LLVMValueRef inst);
@@ -88,8 +89,8 @@ int mt_shim_asm_memory(LLVMValueRef asm_call);
  * memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
-/* Those of the target's passes before instruction selection that `wanted` says yes to, in the target's order, at
- * an optimisation level of 0 to 3. -1: there is no such target. */
+/* Those of the target's passes before instruction selection that `wanted` says yes to, in the target's order,
+ * at an optimisation level of 0 to 3. -1: there is no such target. */
 int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const char *name));
 /* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1: there is no such
  * processor. */

@@ -135,8 +135,8 @@ void mt_unit_fuse(struct mt_unit *u);
 void mt_forbid_contraction(LLVMModuleRef module);
 /* hardware_narrow.c, then: loads of which only a part is used become loads of that part. */
 void mt_unit_narrow_loads(struct mt_unit *u);
-/* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before what is
- * built around them hides where their addresses come from. */
+/* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before
+ * what is built around them hides where their addresses come from. */
 void mt_unit_mark_constant_loads(struct mt_unit *u);
 /* hardware_split.c, at last: accesses that are several instructions become several. */
 void mt_unit_split_accesses(struct mt_unit *u);

@@ -13,7 +13,8 @@ struct host_warp {
     pthread_mutex_t lock;
     pthread_cond_t all_here;
     struct {
-        uint32_t mask, here, times; /* lanes that meet under this mask: how many are here, how often they met */
+        uint32_t mask, here,
+            times; /* lanes that meet under this mask: how many are here, how often they met */
     } meets[64];
     uint32_t mask;
     uint64_t values[32];
