@@ -68,7 +68,8 @@ ATOMIC("atomicExch of float", float, 5, atomicExch(p, (float)77), 77)
 ATOMIC("atomicCAS of int", int, 5, atomicCAS(p, (int)5, (int)66), 66)
 ATOMIC("atomicCAS of unsigned", u32, 5, atomicCAS(p, (u32)5, (u32)66), 66)
 ATOMIC("atomicCAS of unsigned long long", u64, 5, atomicCAS(p, (u64)5, (u64)66), 66)
-// LLVM 19 makes a loop over the whole word of it: a load of the word, then compare-and-swap of 4 bytes until it is done.
+// LLVM 19 makes a loop over the whole word of it: a load of the word, then compare-and-swap of 4 bytes until
+// it is done.
 static __global__ void cas_half_word(unsigned short *p)
 {
     atomicCAS(p, (unsigned short)5, (unsigned short)66);

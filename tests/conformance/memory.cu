@@ -225,8 +225,8 @@ COPY("struct words_5", words_5, out[i] = in[i])
 COPY("struct odd", odd, out[i] = in[i])
 COPY("struct wide", wide, out[i] = in[i])
 
-// CUDA's memcpy says nothing of alignment, and LLVM's NVPTX back end makes a loop over bytes of every copy whose length it does
-// not know, or that is long: so does the hardware.
+// CUDA's memcpy says nothing of alignment, and LLVM's NVPTX back end makes a loop over bytes of every copy
+// whose length it does not know, or that is long: so does the hardware.
 static __global__ void copy_unaligned(const int *in, int *out)
 {
     int v, i = threadIdx.x;
