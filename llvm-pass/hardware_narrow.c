@@ -158,7 +158,7 @@ static void narrow_load(struct narrow *n, LLVMValueRef load)
     LLVMValueRef user = narrow_only_user(load);
     struct narrow_part part;
     n->load = load;
-    n->align = LLVMGetAlignment(load);
+    n->align = mt_alignment(load);
     n->bits = LLVMSizeOfTypeInBits(n->u->layout, LLVMTypeOf(load));
     if (LLVMGetVolatile(load) || LLVMGetOrdering(load) != LLVMAtomicOrderingNotAtomic || n->bits > 64)
         return;

@@ -338,7 +338,7 @@ static int split_instruction(struct split *s, LLVMValueRef inst)
         return 0;
     LLVMValueRef value = store ? LLVMGetOperand(inst, 0) : inst;
     s->pointer = LLVMGetOperand(inst, store ? 1 : 0);
-    s->align = LLVMGetAlignment(inst);
+    s->align = mt_alignment(inst);
     s->is_volatile = LLVMGetVolatile(inst);
     if (split_is_one(s, LLVMTypeOf(value), s->align) || !split_is_recorded(s->u, s->pointer))
         return 0;

@@ -41,7 +41,7 @@ static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
     if (op != LLVMLoad && op != LLVMStore && op != LLVMAtomicRMW && op != LLVMAtomicCmpXchg)
         return 0;
-    uint32_t align = LLVMGetAlignment(inst), natural = size & -size;
+    uint32_t align = mt_alignment(inst), natural = size & -size;
     align = align < natural ? align : natural;
     return align < 16 ? align : 16;
 }

@@ -165,7 +165,7 @@ LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param)
 
 unsigned mt_shim_param_align(LLVMValueRef call, unsigned param)
 {
-    return unwrap<CallBase>(call)->getParamAlign(param).valueOrOne().value();
+    return std::min<uint64_t>(unwrap<CallBase>(call)->getParamAlign(param).valueOrOne().value(), 1u << 31);
 }
 
 void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from)

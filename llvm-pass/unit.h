@@ -181,6 +181,8 @@ int mt_starts(const char *text, const char *prefix);
 int mt_ends(const char *text, const char *suffix);
 /* Instructions of a function, collected first so that the function may change; free() the result. */
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
+/* An access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
+uint32_t mt_alignment(LLVMValueRef access);
 /* The called function of a direct call, NULL otherwise; its name or "". */
 LLVMValueRef mt_callee(LLVMValueRef call);
 const char *mt_name(LLVMValueRef value);
