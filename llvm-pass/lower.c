@@ -56,8 +56,12 @@ static void set_target(struct mt_unit *u, LLVMValueRef f)
                                        "stack-protector-buffer-size"};
     for (unsigned i = 0; i < sizeof drop / sizeof *drop; i++)
         LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, drop[i], (unsigned)strlen(drop[i]));
-    if (!LLVMIsDeclaration(f))
-        set_string_attribute(u->context, f, "target-cpu", mt_image_cpu(u));
+    if (LLVMIsDeclaration(f))
+        return;
+    set_string_attribute(u->context, f, "target-cpu", mt_image_cpu(u));
+    /* Frames larger than a page are touched page by page: what is too large for the stack faults in its guard
+     * page and not in another's memory. */
+    set_string_attribute(u->context, f, "probe-stack", "inline-asm");
 }
 
 const char *mt_image_cpu(const struct mt_unit *u)
