@@ -74,6 +74,22 @@ static int read_operands(struct mt_asm_body *l, const struct mt_matrix_op *op, s
     return registers == op->nin && (!o->d || count_of(o->d) == op->nout) ? 0 : -1;
 }
 
+/* Words on the stack, which others may take when they are no longer needed. */
+static LLVMValueRef words(struct mt_asm_body *l, unsigned n)
+{
+    LLVMValueRef slot = mt_asm_slot(l, LLVMArrayType2(l->i64, n), "");
+    LLVMValueRef args[] = {mt_asm_const(l, 64, 8ull * n), slot};
+    if (slot)
+        mt_asm_intrinsic(l, "llvm.lifetime.start", l->ptr, args, 2);
+    return slot;
+}
+
+static void forget(struct mt_asm_body *l, LLVMValueRef slot, unsigned n)
+{
+    LLVMValueRef args[] = {mt_asm_const(l, 64, 8ull * n), slot};
+    mt_asm_intrinsic(l, "llvm.lifetime.end", l->ptr, args, 2);
+}
+
 static int lower(struct mt_asm_body *l)
 {
     struct mt_matrix_op op;
@@ -81,9 +97,8 @@ static int lower(struct mt_asm_body *l)
     unsigned at = 0;
     if (mt_matrix_read(l->s->parts, l->s->nparts, &op) || read_operands(l, &op, &o))
         return mt_asm_fail(l, "%s", l->s->opcode);
-    LLVMValueRef in = mt_asm_slot(l, LLVMArrayType2(l->i64, op.nin ? op.nin : 1), ""),
-                 out = mt_asm_slot(l, LLVMArrayType2(l->i64, op.nout ? op.nout : 1), ""),
-                 p = LLVMConstNull(l->ptr);
+    unsigned nin = op.nin ? op.nin : 1, nout = op.nout ? op.nout : 1;
+    LLVMValueRef in = words(l, nin), out = words(l, nout), p = LLVMConstNull(l->ptr);
     if (!in || !out)
         return -1;
     if (o.memory && !(p = mt_asm_address(l, o.memory, mt_asm_is_shared(l->s))))
@@ -101,7 +116,10 @@ static int lower(struct mt_asm_body *l)
                            out};
     if (!mt_asm_call_by_name(l, "mtb_matrix", l->none, args, 5))
         return -1;
-    return o.d ? take(l, o.d, out) : 0;
+    int failed = o.d ? take(l, o.d, out) : 0;
+    forget(l, in, nin);
+    forget(l, out, nout);
+    return failed;
 }
 
 const struct mt_asm_handler mt_asm_matrix_handlers[] = {{"wmma", lower, 0},      {"mma", lower, 0},

@@ -56,8 +56,12 @@ static void set_target(struct mt_unit *u, LLVMValueRef f)
                                        "stack-protector-buffer-size"};
     for (unsigned i = 0; i < sizeof drop / sizeof *drop; i++)
         LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, drop[i], (unsigned)strlen(drop[i]));
-    if (!LLVMIsDeclaration(f))
-        mt_set_image_cpu(u, f);
+    if (LLVMIsDeclaration(f))
+        return;
+    mt_set_image_cpu(u, f);
+    /* Frames larger than a page are touched page by page: what is too large for the stack faults in its guard
+     * page and not in another's memory. */
+    set_string_attribute(u->context, f, "probe-stack", "inline-asm");
 }
 
 void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function)

@@ -37,6 +37,9 @@ void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_call
  */
 LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want);
 LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n);
+/* They are no longer needed: others may lie there. A kernel of a thousand such calls has one place for all.
+ */
+void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
 LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
 /* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is none. */
 int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);

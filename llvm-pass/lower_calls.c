@@ -56,6 +56,14 @@ LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMType
     return whole;
 }
 
+static void mark_slots(struct mt_lowering *l, const char *intrinsic, LLVMValueRef slots, unsigned n)
+{
+    unsigned id = LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->module, id, &l->ptr, 1);
+    LLVMValueRef args[] = {LLVMConstInt(l->i64, 8ull * n, 0), slots};
+    mt_build_call(l, f, args, 2);
+}
+
 LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n)
 {
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
@@ -64,7 +72,13 @@ LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n
     LLVMPositionBuilderBefore(b, first);
     LLVMValueRef slot = LLVMBuildAlloca(b, LLVMArrayType2(l->i64, n), "");
     LLVMDisposeBuilder(b);
+    mark_slots(l, "llvm.lifetime.start", slot, n);
     return slot;
+}
+
+void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n)
+{
+    mark_slots(l, "llvm.lifetime.end", slots, n);
 }
 
 /* Replaces a call by a call of `builtin`, arguments fitted. 0, or -1 when the shapes do not agree. */
@@ -87,9 +101,10 @@ static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef b
     if (has_out)
         args[have] = slots = mt_lower_slots(l, call, LLVMCountStructElementTypes(result));
     LLVMValueRef made = LLVMBuildCall2(l->builder, type, builtin, args, want, "");
-    if (has_out)
+    if (has_out) {
         value = mt_lower_gather(l, slots, result);
-    else if (LLVMGetTypeKind(result) != LLVMVoidTypeKind)
+        mt_lower_slots_end(l, slots, LLVMCountStructElementTypes(result));
+    } else if (LLVMGetTypeKind(result) != LLVMVoidTypeKind)
         value = mt_lower_fit(l, made, result);
     replace(call, value);
     return 0;

@@ -35,8 +35,8 @@ int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name)
     LLVMValueRef f = mt_builtin(l, "mtb_matrix", &type), p = LLVMConstNull(l->ptr);
     if (!f || have != op.nin + (unsigned)moves + (unsigned)strided || results != op.nout)
         return -1;
-    LLVMValueRef in = mt_lower_slots(l, call, op.nin ? op.nin : 1),
-                 out = mt_lower_slots(l, call, op.nout ? op.nout : 1),
+    unsigned nin = op.nin ? op.nin : 1, nout = op.nout ? op.nout : 1;
+    LLVMValueRef in = mt_lower_slots(l, call, nin), out = mt_lower_slots(l, call, nout),
                  stride = LLVMConstInt(l->i64, op.kind <= MT_MATRIX_STORE ? mt_matrix_dense(&op) : 0, 0);
     if (moves) {
         if (op.kind <= MT_MATRIX_STORE)
@@ -56,6 +56,8 @@ int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name)
         value = mt_lower_gather(l, out, result);
     else if (op.nout)
         value = mt_lower_fit(l, LLVMBuildLoad2(l->builder, l->i64, out, ""), result);
+    mt_lower_slots_end(l, in, nin);
+    mt_lower_slots_end(l, out, nout);
     if (value)
         LLVMReplaceAllUsesWith(call, value);
     LLVMInstructionEraseFromParent(call);

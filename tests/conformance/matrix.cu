@@ -354,4 +354,32 @@ ROW("wmma experimental::precision::b1", "8x8x128, bmma_sync")
 {
     run_small<wmma::experimental::precision::b1>(r, 1, false);
 }
+#define TIMES8(x) x x x x x x x x
+static __global__ void repeated(const __half *a, const __half *b, float *d)
+{
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0.0f);
+    wmma::load_matrix_sync(fa, a, 16);
+    wmma::load_matrix_sync(fb, b, 16);
+    TIMES8(TIMES8(TIMES8(wmma::mma_sync(sum, fa, fb, sum);)))
+    wmma::store_matrix_sync(d, sum, 16, wmma::mem_row_major);
+}
+ROW("wmma, 512 products in a row", "as unrolled loops have them: one thread's stack holds them all")
+{
+    conf::buffer<__half> a(r, 256, [](long i) { return element<__half>::of((int)(i % 7) - 3); });
+    conf::buffer<__half> b(r, 256, [](long i) { return element<__half>::of((int)(i % 5) - 2); });
+    conf::buffer<float> d(r, 256);
+    repeated<<<1, 32>>>(a, b, d);
+    d.is([](long i) {
+        long sum = 0;
+        for (int k = 0; k < 16; k++)
+            sum += ((i / 16 * 16 + k) % 7 - 3) * ((i % 16 * 16 + k) % 5 - 2);
+        return sum * 512;
+    });
+    r.loads(512, 2);
+    r.stores(256, 4);
+    r.only_bytes();
+}
 CONF_MAIN

@@ -504,4 +504,26 @@ ROW("wmma.load, wmma.mma, wmma.store", "m16n16k16 in one asm statement; the seco
     r.stores(256, 4);
     r.only_bytes();
 }
+#define TIMES8(x) x x x x x x x x
+static __global__ void repeated(float *out)
+{
+    u32 one = 0x3c003c00; // two halves
+    float d0 = 0, d1 = 1, d2 = 2, d3 = 3;
+    TIMES8(TIMES8(TIMES8(asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                                      "{%4, %4, %4, %4}, {%4, %4}, {%0, %1, %2, %3};" : "+f"(d0),
+                                      "+f"(d1), "+f"(d2), "+f"(d3) : "r"(one));)))
+    float4 d = {d0, d1, d2, d3};
+    out[threadIdx.x * 4] = d.x;
+    out[threadIdx.x * 4 + 1] = d.y;
+    out[threadIdx.x * 4 + 2] = d.z;
+    out[threadIdx.x * 4 + 3] = d.w;
+}
+ROW("mma.sync.aligned.m16n8k16, 512 in a row", "ones times ones; one thread's stack holds them all")
+{
+    conf::buffer<float> out(r, 128);
+    repeated<<<1, 32>>>(out);
+    out.is([](long i) { return i % 4 + 512 * 16; });
+    r.stores(128, 4);
+    r.only_bytes();
+}
 CONF_MAIN

@@ -60,6 +60,19 @@ def lockstep_cta(world):
                  "rows: 32 of 32, relay: 96 of 96\n")
 
 
+@case("large_frame")
+def large_frame(world):
+    """A frame larger than a device thread's stack ends the launch with words, and works with a larger stack."""
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "large_frame"), level)
+        for how in ([], ["waits"]):
+            small = world.run([app, *how], MEMTRACE_CPU_THREADS=1)
+            same(f"{level}: {how}: output", small.out, "cudaErrorIllegalAddress, 0 wrong\n")
+            holds(f"{level}: {how}: words: {small.err!r}", "stack overflow of a device thread" in small.err)
+            large = world.run_ok([app, *how], MEMTRACE_CPU_STACK="4M")
+            same(f"{level}: {how}: with a larger stack", large.out, "cudaSuccess, 0 wrong\n")
+
+
 ASSEMBLY = [
     ("computed", {("load", 4): 20, ("store", 4): 32}, 0),
     ("loop", {("store", 8): 32 * 33 // 2}, 0),
