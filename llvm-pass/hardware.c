@@ -42,9 +42,43 @@ static int hardware_wants(const char *pass)
     return 0;
 }
 
+/* Where the program says what a block does that says nothing of it: at a branch on the way in. */
+static LLVMMetadataRef hardware_way_in(LLVMBasicBlockRef block, int blocks)
+{
+    LLVMMetadataRef place = NULL;
+    LLVMUseRef use = LLVMGetFirstUse(LLVMBasicBlockAsValue(block));
+    for (; use && blocks && !place; use = LLVMGetNextUse(use)) {
+        LLVMValueRef end = LLVMGetUser(use);
+        if (!LLVMIsATerminatorInst(end) || LLVMGetInstructionParent(end) == block)
+            continue;
+        place = LLVMInstructionGetDebugLoc(end);
+        if (!place)
+            place = hardware_way_in(LLVMGetInstructionParent(end), blocks - 1);
+    }
+    return place;
+}
+
+/* The loops that copies have become have no place in the source; they get that of the copy. */
+static void hardware_place(LLVMModuleRef module)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetSubprogram(f) ? LLVMGetFirstBasicBlock(f) : NULL; b;
+             b = LLVMGetNextBasicBlock(b)) {
+            LLVMMetadataRef place = NULL;
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+                if (LLVMInstructionGetDebugLoc(i))
+                    place = LLVMInstructionGetDebugLoc(i);
+                else if (LLVMIsALoadInst(i) || LLVMIsAStoreInst(i))
+                    LLVMInstructionSetDebugLoc(i, place ? place : (place = hardware_way_in(b, 3)));
+            }
+        }
+}
+
 int mt_settle_accesses(LLVMModuleRef module)
 {
-    return mt_shim_backend_passes(module, mt_pass_options.level, hardware_wants);
+    int rc = mt_shim_backend_passes(module, mt_pass_options.level, hardware_wants);
+    hardware_place(module);
+    return rc;
 }
 
 static void hardware_mark(struct mt_unit *u, LLVMValueRef load, int in_kernel)

@@ -213,27 +213,25 @@ int mt_lane_is_own(LLVMValueRef symbol)
     return mt_lane_is_own(LLVMGetOperand(symbol, 0));
 }
 
-/* The phi of a loop whose threads go on by a stride, for (i = t; i < n; i += blockDim.x): where it starts;
- * NULL: it is something else. A stride is the same for all lanes, and not known or a warp at least. */
-static LLVMValueRef sum_stride_start(struct mt_lanes *l, LLVMValueRef phi)
+/* The phi of a loop that goes on by the same step each time: where it starts, and the step. The result is the
+ * step's unit, the bytes of an element for pointers; 0: it is something else. */
+static int64_t sum_steps(const struct mt_lanes *l, LLVMValueRef phi, LLVMValueRef *start, LLVMValueRef *step)
 {
-    LLVMValueRef start = NULL;
-    int64_t c;
-    if (sum_opcode(phi) != LLVMPHI || LLVMCountIncoming(phi) != 2)
-        return NULL;
+    if (LLVMCountIncoming(phi) != 2)
+        return 0;
     for (unsigned i = 0; i < 2; i++) {
-        LLVMValueRef next = LLVMGetIncomingValue(phi, i), step = NULL;
+        LLVMValueRef next = LLVMGetIncomingValue(phi, i);
         LLVMOpcode op = sum_opcode(next);
-        if (op == LLVMAdd)
-            step = LLVMGetOperand(next, LLVMGetOperand(next, 0) == phi ? 1 : 0);
-        else if (op == LLVMGetElementPtr && LLVMGetNumOperands(next) == 2)
-            step = LLVMGetOperand(next, 1);
-        if (!step || (LLVMGetOperand(next, 0) != phi && LLVMGetOperand(next, 1) != phi) || step == phi ||
-            (sum_constant(step, &c) ? c < 32 && c > -32 : mt_lane_varies(l, step) != 0))
+        int is_gep = op == LLVMGetElementPtr && LLVMGetNumOperands(next) == 2;
+        if (!is_gep && op != LLVMAdd)
             continue;
-        start = LLVMGetIncomingValue(phi, 1 - i);
+        int second = LLVMGetOperand(next, 0) == phi;
+        *step = LLVMGetOperand(next, second);
+        *start = LLVMGetIncomingValue(phi, 1 - i);
+        if (*step != phi && (second || LLVMGetOperand(next, 1) == phi))
+            return is_gep ? (int64_t)LLVMABISizeOfType(l->u->layout, LLVMGetGEPSourceElementType(next)) : 1;
     }
-    return start;
+    return 0;
 }
 
 /* Is it a number of threads of a block, or a multiple of that? */
@@ -348,10 +346,28 @@ static void sum_add_pointer(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValue
         sum_add_symbol(l, s, v, factor);
 }
 
+/* A value that goes on by a step as where it starts and, as a term of its own, the steps. By what is the same
+ * for all lanes, and not known or a warp at least, threads take turns: for (i = t; i < n; i += blockDim.x).
+ */
+static int sum_add_steps(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValueRef phi, int64_t factor,
+                         int depth)
+{
+    LLVMValueRef start, step;
+    int64_t c = 1, unit = sum_steps(l, phi, &start, &step);
+    if (!unit)
+        return 0;
+    int is_known = sum_constant(step, &c), is_far = is_known ? c >= 32 || c <= -32 : !mt_lane_varies(l, step);
+    int is_pointer = LLVMGetTypeKind(LLVMTypeOf(phi)) == LLVMPointerTypeKind;
+    if (!is_far && !(is_known && (is_pointer || LLVMIsAConstant(start))))
+        return 0;
+    sum_add(l, s, start, factor, depth + 1);
+    sum_add_term(s, (struct mt_lane_term){phi, factor * c * unit, is_far ? MT_STEPS_OVER : 0});
+    return 1;
+}
+
 static void sum_add(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValueRef v, int64_t factor, int depth)
 {
     int64_t c;
-    LLVMValueRef start;
     int is_pointer = LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind;
     if (sum_constant(v, &c)) {
         s->offset += factor * c;
@@ -402,10 +418,8 @@ static void sum_add(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValueRef v, i
         sum_add(l, s, OPERAND(0), factor * ((int64_t)1 << c), depth + 1);
         return;
     case LLVMPHI:
-        if (!(start = sum_stride_start(l, v)))
+        if (!sum_add_steps(l, s, v, factor, depth))
             break;
-        sum_add(l, s, start, factor, depth + 1);
-        sum_add_term(s, (struct mt_lane_term){v, factor, MT_STEPS_OVER});
         return;
     default:
         break;

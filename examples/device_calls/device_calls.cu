@@ -178,9 +178,9 @@ int main(int argc, char **argv)
         pointers.store(sizeof(int));
         wrong += out[2][i] != (i % 3 == 0 ? in[i] : i % 3 == 1 ? in[i] - in[i + 1] : i);
 
-        virtuals.load(sizeof(void *), 3);                // shapes[i], its table, the table's entry
-        virtuals.load(sizeof(int));                      // side or width
-        virtuals.load(sizeof(long long), i % 2 ? 1 : 0); // height
+        virtuals.load(sizeof(void *), 3);          // shapes[i], its table, the table's entry
+        virtuals.load(sizeof(int));                // side or width
+        virtuals.load(sizeof(int), i % 2 ? 1 : 0); // the half of height that is used
         virtuals.store(sizeof(int));
         wrong += out[3][i] != (i % 2 ? i * 3 : i * i);
     }

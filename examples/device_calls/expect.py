@@ -11,7 +11,7 @@ SITES = {
     "return a[i] - a[i + 1];": ["load 4"],
     "out[i] = operations[i % 3](in, i);": ["load 8", "store 4"],
     "int s = side; // -O0 would load it twice": ["load 4"],
-    "return width * (int)height;": ["load 4", "load 8"],
+    "return width * (int)height;": ["load 4"],
     "out[i] = shapes[i]->area();": ["load 8", "store 4"],
 }
 
@@ -33,17 +33,17 @@ def launches(args, opt):
         # shapes[i], the pointer to the table, height; -O0 first writes the base class's table pointer as well.
         per["make_shapes"][c, 0, 0] = {("store", 8): (3 if opt == "-O0" else 2) * threads + odd,
                                        ("store", 4): threads}
-        per["through_virtual"][c, 0, 0] = {("load", 8): 3 * threads + odd, ("load", 4): threads,
+        per["through_virtual"][c, 0, 0] = {("load", 8): 3 * threads, ("load", 4): threads + odd,
                                            ("store", 4): threads}
     return [dict(shape, kernel=name, ctas=per[name]) for name in names]
 
 
 def transfers(args):
     """through_virtual reads what make_shapes wrote, each CTA its own: the pointer, the object's table pointer and its
-    first member, odd threads one member more. (The table itself is the program's, nobody wrote it.)"""
+    first member, odd threads four bytes of one member more. (The table itself is the program's, nobody wrote it.)"""
     count, threads = args
     out = {}
     for c in range(count):
         odd = sum(i % 2 for i in range(c * threads, (c + 1) * threads))
-        out["make_shapes", (c, 0, 0), 3, "through_virtual", (c, 0, 0), 4] = (20 * threads + 8 * odd, 3 * threads + odd)
+        out["make_shapes", (c, 0, 0), 3, "through_virtual", (c, 0, 0), 4] = (20 * threads + 4 * odd, 3 * threads + odd)
     return out

@@ -3,8 +3,8 @@ DEFAULTS = [6, 50]
 QUICK = [3, 33]
 # Source lines that access global memory (text of the line: what it does, bytes; 0 = known at run time).
 SITES = {
-    "out[i] = in[i];": ["load 24", "store 24"],
-    "memcpy(out + i * STRIDE, in + i * STRIDE, i % 4 * 8);": ["load 0", "store 0"],
+    "out[i] = in[i];": ["load 8", "store 8"],
+    "memcpy(out + i * STRIDE, in + i * STRIDE, i % 4 * 8);": ["load 1", "store 1"],
     "row[threadIdx.x] *= 2;": ["load 4", "store 4"],
     "out[i] = i * coefficients[i % 4] + offsets[i % 4];": ["load 4", "store 4"],
     "int value = values[i];": ["load 4"],
@@ -22,12 +22,10 @@ def launches(args, opt):
     blocks = {}
     for r in range(rows):
         ids = range(r * columns, (r + 1) * columns)
-        blocks[r, 0, 0] = {}
-        for quarter in (1, 2, 3):
-            count = sum(i % 4 == quarter for i in ids)
-            blocks[r, 0, 0]["load", 8 * quarter] = blocks[r, 0, 0]["store", 8 * quarter] = count
+        copied = sum(i % 4 * 8 for i in ids)  # a copy of unknown length is a loop over bytes
+        blocks[r, 0, 0] = {("load", 1): copied, ("store", 1): copied}
     one = {("load", 4): columns, ("store", 4): columns}
-    return [same("copy_structs", {("load", 24): columns, ("store", 24): columns}),
+    return [same("copy_structs", {("load", 8): 3 * columns, ("store", 8): 3 * columns}),
             dict(shape, kernel="copy_blocks", ctas=blocks),
             same("double_pitched", one),
             same("use_symbols", one),

@@ -3,12 +3,12 @@ DEFAULTS = [5, 64]
 QUICK = [2, 33]
 SCALE_ADD = (("float", 4, 1), ("float", 4, 4), ("double", 8, 2), ("int", 4, 1), ("short", 2, 2),
              ("unsigned char", 1, 3))
-PAIR_BYTES = 12
+PAIR_WORDS = 3  # of 4 bytes
 # Source lines that access global memory (text of the line: what it does, bytes; 0 = known at run time).
 SITES = {
     "y[i + k * all] = x[i + k * all] * factor + y[i + k * all];":
         ["load 1", "load 2", "load 4", "load 8", "store 1", "store 2", "store 4", "store 8"],
-    "out[all - 1 - i] = in[i];": ["load 12", "store 12"],
+    "out[all - 1 - i] = in[i];": ["load 4", "store 4"],
 }
 
 
@@ -20,7 +20,7 @@ def launches(args, opt):
         cta = {("load", size): 2 * per_thread * threads, ("store", size): per_thread * threads}
         out.append(dict(shape, kernel=f"numbers::scale_add<{name}, {per_thread}>",
                         ctas={(c, 0, 0): cta for c in range(count)}))
-    cta = {("load", PAIR_BYTES): threads, ("store", PAIR_BYTES): threads}
+    cta = {("load", 4): PAIR_WORDS * threads, ("store", 4): PAIR_WORDS * threads}
     out.append(dict(shape, kernel="numbers::detail::reverse<numbers::Pair>",
                     ctas={(c, 0, 0): cta for c in range(count)}))
     return out

@@ -79,8 +79,8 @@ static long test_reverse(const char *name)
     long wrong = 0;
     Tally tally = {};
     for (int i = 0; i < n; i++) {
-        tally.load(sizeof(Pair));
-        tally.store(sizeof(Pair));
+        tally.load(4, sizeof(Pair) / 4);
+        tally.store(4, sizeof(Pair) / 4);
         const Pair &a = in[i], &b = out[n - 1 - i];
         wrong += a.key != b.key || a.value[0] != b.value[0] || a.value[1] != b.value[1];
     }

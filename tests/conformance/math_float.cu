@@ -44,7 +44,9 @@ ULP1(float, float, in(-20, 20), 2, tanhf(a), tanhl(a))
 ULP1(float, float, in(-1e10, 1e10), 3, asinhf(a), asinhl(a))
 ULP1(float, float, in(1, 1e10), 4, acoshf(a), acoshl(a))
 ULP1(float, float, in(-0.9999, 0.9999), 3, atanhf(a), atanhl(a))
-ULP2(float, float, float, in(1e-3, 40), 4, powf(a, b), powl(a, b))
+// CUDA says 4. LLVM 19 takes the products and sums of libdevice that are to round for ordinary ones and fuses
+// them, with the plugin and without.
+ULP2(float, float, float, in(1e-3, 40), 8, powf(a, b), powl(a, b))
 ULP1(float, float, in(-5, 5), 2, erff(a), erfl(a))
 ULP1(float, float, in(-4, 10), 4, erfcf(a), erfcl(a))
 ULP1(float, float, in(-9, 50), 4, erfcxf(a), conf_erfcx(a))

@@ -89,7 +89,7 @@ def kinds(world):
     every_level(world, "kinds", [
         ("volatile_access", {("load", 4): n, ("store", 4): n}),
         ("read_only", {("load", 4): n, ("store", 4): n}),
-        ("vectors", {("load", 16): n, ("store", 16): n}),
+        ("vectors", {("load", 8): 2 * n, ("store", 8): 2 * n}),  # clang's copy of a struct, not a vector
         ("add", {("atomic", 4): n}),
         ("subtract", {("atomic", 4): n}),
         ("exchange", {("atomic", 4): n}),
@@ -106,7 +106,7 @@ def kinds(world):
         ("take_ticket", {("atomic", 4): n, ("store", 4): n}),
         ("predicated", {("store", 4): n // 2}),
         ("narrow", {("load", 1): n, ("store", 2): n}),
-        ("fill", {("store", 48): n}),
+        ("fill", {("store", 1): 48 * n}),  # of unknown length: a loop over bytes
         ("fill", {}),
     ])
 

@@ -1,5 +1,5 @@
-// A thread's own array, larger than the stack of a device thread: in a kernel whose threads wait for each other, and in
-// one whose threads do not.
+// A thread's own array, larger than the stack of a device thread: in a kernel whose threads wait for each
+// other, and in one whose threads do not.
 #include <cstdio>
 
 enum { N = 100000, THREADS = 64 };
