@@ -14,6 +14,7 @@ import cases_examples  # noqa: E402,F401
 import cases_programs  # noqa: E402,F401
 import cases_extract  # noqa: E402,F401
 import cases_sink  # noqa: E402,F401
+import cases_bits  # noqa: E402,F401
 import cases_host  # noqa: E402,F401
 import cases_selection  # noqa: E402,F401
 import cases_ctas  # noqa: E402,F401
