@@ -174,6 +174,13 @@ struct mt_cut_event { /* a part of an allocation was given back */
     uint64_t seq, id, base, bytes;
 };
 
+/* A stream of the process that has, or should have, a trace. */
+struct mt_stream_event {
+    uint64_t stream;
+    const char *trace; /* file name without folder */
+    const char *why;   /* that it has none; NULL: it has one */
+};
+
 struct mt_companion {
     const char *path;
     int regular; /* a regular file: may be loaded again for more */
@@ -192,8 +199,10 @@ struct mt_companion {
     struct mt_cut_event *cuts;
     struct mt_kernel_event *kernels;
     struct mt_range_event *ranges;
-    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges;
-    uint64_t lost; /* sum of the counts of `lost` lines */
+    struct mt_stream_event *streams; /* of the whole process */
+    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams;
+    const char *shared; /* the process's events stand in this companion, without folder; "": in this one */
+    uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */
     int has_end, complete, has_written;

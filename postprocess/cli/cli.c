@@ -260,7 +260,7 @@ struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code)
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
 {
     mt_inputs_take(in, argc, argv);
-    return mt_inputs_source(in, code);
+    return (*code = mt_inputs_folders(in)) ? NULL : mt_inputs_source(in, code);
 }
 
 int mt_inputs_finish(struct mt_source *s, int *complete)

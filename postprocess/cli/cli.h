@@ -53,13 +53,19 @@ struct mt_inputs {
     const struct mt_launch_ends *ends; /* as in mt_source_options */
     const int *fds;                    /* the same */
     unsigned threads;                  /* that decode compact traces; 0: one for each processor */
-    int on;                            /* a signal does not end the reading: the caller does */
+    char **listed;                     /* what folders stand for, owned */
+    size_t nlisted;
+    int on; /* a signal does not end the reading: the caller does */
 };
 /* Processors that this process may use, but at most 32. */
 unsigned mt_cli_processors(void);
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
 /* The paths: argv[optind…], but for companions whose traces stand there, too: these are taken out of argv. */
 void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
+/* After mt_inputs_take, with the flags set: folders, and patterns (? and *) that no file is called by, become
+ * the traces of the newest run in them. 0, or an exit code after saying why. */
+int mt_inputs_folders(struct mt_inputs *in);
+void mt_inputs_free(struct mt_inputs *in);
 /* NULL after saying why, with the exit code in *code. No path is a usage error, and so is a file of another
  * kind than a trace (or, with MT_SOURCE_HOST, a container): the message names what it is and who reads it. */
 struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code);

@@ -211,6 +211,8 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
     }
     mt_graph_free(&graph);
     mt_graph_input_close(&in);
+    in.inputs.companions = NULL; /* x's */
+    mt_inputs_free(&in.inputs);
     return code;
 }
 
@@ -408,6 +410,6 @@ int main(int argc, char **argv)
     mt_output_abandon(&picture);
     release(&c);
     mt_filter_free(&x.filter);
-    free(x.inputs.companions);
+    mt_inputs_free(&x.inputs);
     return code < 0 ? MT_EXIT_OK : code;
 }

@@ -308,6 +308,6 @@ int main(int argc, char **argv)
         code = run(&x, s);
     mt_source_close(s);
     mt_filter_free(&x.filter);
-    free(x.inputs.companions);
+    mt_inputs_free(&x.inputs);
     return code < 0 ? MT_EXIT_OK : code;
 }

@@ -239,7 +239,9 @@ static int prepare(struct mt_extract *x, int argc, char **argv, const char *outp
     x->inputs.on = mt_team_members() > 1;                    /* they end together */
     x->by_parts = mt_team_members() > 1;
     mt_inputs_take(&x->inputs, argc, argv);
-    int code = check_inputs(x);
+    int code = mt_inputs_folders(&x->inputs);
+    if (!code)
+        code = check_inputs(x);
     return code || !mt_team_reports() ? code : mt_output_open(&x->out, output, &x->inputs);
 }
 
@@ -324,7 +326,7 @@ static void close_all(struct mt_extract *x)
     mt_source_close(x->source);
     mt_team_unsplit(x->ends, x->inputs.npaths);
     mt_filter_free(&x->filter);
-    free(x->inputs.companions);
+    mt_inputs_free(&x->inputs);
 }
 
 int main(int argc, char **argv)

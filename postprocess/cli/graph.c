@@ -306,6 +306,6 @@ int main(int argc, char **argv)
     mt_output_abandon(&out);
     mt_graph_input_close(&x.in);
     mt_filter_free(&x.in.filter);
-    free(x.in.inputs.companions);
+    mt_inputs_free(&x.in.inputs);
     return code < 0 ? MT_EXIT_OK : code;
 }

@@ -105,8 +105,11 @@ int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, siz
     in->inputs.npaths = npaths;
     in->complete = 1;
     in->pipe = -1;
-    if (mt_places_init(&in->places) != 0)
-        return no_memory();
+    int code = mt_places_init(&in->places) != 0 ? no_memory() : mt_inputs_folders(&in->inputs);
+    if (code)
+        return code;
+    paths = in->inputs.paths;
+    npaths = in->inputs.npaths;
     for (size_t i = 0; i < npaths; i++) {
         enum mt_kind kind = in->pipes && npaths == 1 ? kind_of_one(in, paths[0]) : mt_kind_of(paths[i]);
         if (kind != MT_KIND_CONTAINER && kind != MT_KIND_MAT)
@@ -116,9 +119,9 @@ int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, siz
                                 mt_kind_name(kind));
         in->kind = kind;
     }
-    int code = in->kind == MT_KIND_CONTAINER ? open_container(in)
-               : in->kind == MT_KIND_MAT     ? open_mat(in)
-                                             : open_traces(in);
+    code = in->kind == MT_KIND_CONTAINER ? open_container(in)
+           : in->kind == MT_KIND_MAT     ? open_mat(in)
+                                         : open_traces(in);
     if (in->pipe >= 0)
         close(in->pipe);
     return code;

@@ -26,6 +26,7 @@ static const char help[] =
     "through. The page needs no network and no other file.\n"
     "\n"
     "  mt-report /tmp/MemTrace-pipe-* -o report.html       all streams of a program\n"
+    "  mt-report run-2 -o report.html                      a folder: all of the newest run in it\n"
     "  mt-report MemTrace-pipe-0 MemTrace-host.mtc -o report.html    with the host code around them\n"
     "  mt-report --from comm.json -o report.html           of what mt-extract wrote: volumes and transfers\n"
     "\n"
@@ -323,7 +324,6 @@ static int start_analyses(struct make *m)
 static int from_traces(struct make *m)
 {
     int code, complete;
-    m->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
     m->inputs.threads = m->threads;
     if (!(m->source = mt_inputs_source(&m->inputs, &code)))
         return code;
@@ -384,7 +384,10 @@ int main(int argc, char **argv)
     int code = parse(&m, argc, argv);
     if (code == 0 && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
         code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
+    m.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
     mt_inputs_take(&m.inputs, argc, argv);
+    if (code == 0)
+        code = mt_inputs_folders(&m.inputs);
     if (code == 0)
         code = mt_output_open(&m.out, m.output, &m.inputs);
     if (code == 0)
@@ -399,7 +402,7 @@ int main(int argc, char **argv)
     mt_team_free(m.team);
     mt_source_close(m.source);
     mt_filter_free(&m.filter);
-    free(m.inputs.companions);
+    mt_inputs_free(&m.inputs);
     free(m.events.at);
     return code < 0 ? MT_EXIT_OK : code;
 }

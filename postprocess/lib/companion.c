@@ -16,7 +16,7 @@ struct loader {
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room;
+        range_room, stream_room;
     int out_of_memory;
 };
 
@@ -310,6 +310,23 @@ static int on_range(struct loader *l, const json_t *o)
     return 0;
 }
 
+static int on_stream(struct loader *l, const json_t *o)
+{
+    struct mt_stream_event *s = APPEND(l, streams, stream_room);
+    if (!s)
+        return 0;
+    s->stream = get_u64(o, "stream", 0);
+    s->trace = get_text(l, o, "trace");
+    s->why = json_object_get(o, "why") ? get_text(l, o, "why") : NULL;
+    return 0;
+}
+
+static int on_shared(struct loader *l, const json_t *o)
+{
+    l->pub.shared = get_text(l, o, "file");
+    return 0;
+}
+
 static int on_lost(struct loader *l, const json_t *o)
 {
     l->pub.lost += get_u64(o, "count", 1);
@@ -331,10 +348,11 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {{"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
-                {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
-                {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-                {"kernel", on_kernel}, {"range", on_range}};
+} handlers[] = {
+    {"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
+    {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
+    {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
+    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared}};
 
 /* ---- lines ---- */
 
@@ -400,7 +418,8 @@ struct mt_companion *mt_companion_new(const char *name)
     if (!l)
         return NULL;
     struct mt_companion *c = &l->pub;
-    c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = c->engine = c->mode = "";
+    c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = c->engine = c->mode =
+        c->shared = "";
     c->path = mt_intern_add(&l->strings, name, strlen(name));
     if (c->path)
         return c;
@@ -488,5 +507,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->cuts);
     free(c->kernels);
     free(c->ranges);
+    free(c->streams);
     free(l);
 }

@@ -176,6 +176,9 @@ void mt_merge_host_take(struct mt_merge *m, size_t i, struct mt_host_access *roo
 struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from);
 int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event **allocs, size_t *nallocs,
                       struct mt_error *err);
+/* Streams of the inputs' process that are not among the inputs (streams.c): notes. 0, or -1 without memory.
+ */
+int mt_note_streams(struct mt_merge *m);
 /* Notes, once, on what the companions say is missing. After the end. */
 void mt_merge_finish(struct mt_merge *m);
 __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_merge *m, int incomplete,

@@ -358,4 +358,6 @@ void mt_merge_finish(struct mt_merge *m)
             check_end(m, in);
     }
     note_parts(m);
+    if (!m->stopped && mt_note_streams(m) != 0)
+        m->out_of_memory = 1;
 }

@@ -24,7 +24,6 @@ struct mt_compact {
     uint64_t stream;
     uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
     _Atomic int off;
-    int told;
     char error[256];
 
     char **kernels; /* that have a line; ids are 1, 2, … */
@@ -79,8 +78,11 @@ static void give_encoder(struct encoder *x)
 
 static void fail(struct mt_compact *c, const char *why, uint64_t bytes)
 {
-    if (!atomic_exchange(&c->off, 1))
-        snprintf(c->error, sizeof c->error, "%s after %llu bytes", why, (unsigned long long)bytes);
+    if (atomic_exchange(&c->off, 1))
+        return;
+    snprintf(c->error, sizeof c->error, "%s after %llu bytes", why, (unsigned long long)bytes);
+    if (c->inside && !mt_forked()) /* at once, the kernel may run for hours */
+        mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", c->path, c->error);
 }
 
 /* The writer's: one call at a time. */
@@ -187,14 +189,6 @@ static uint32_t kernel_of(struct mt_compact *c, const char *name)
     return (uint32_t)i + 1;
 }
 
-static void stop(struct mt_compact *c)
-{
-    if (c->told || mt_forked())
-        return;
-    c->told = 1;
-    mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", c->path, c->error);
-}
-
 int mt_compact_begin(struct mt_compact *c, const struct mt_launch_line *l)
 {
     uint32_t kernel = c->off ? 0 : kernel_of(c, l->kernel);
@@ -205,10 +199,8 @@ int mt_compact_begin(struct mt_compact *c, const struct mt_launch_line *l)
         mt_companion_flush(c->inside, 1);
         c->sites = sites;
     }
-    if (c->off) {
-        stop(c);
+    if (c->off)
         return -1;
-    }
     c->key = MT_MTC_DEVICE_KEY(c->stream, kernel);
     c->seq = l->seq;
     c->begun = 0;
@@ -271,8 +263,6 @@ uint64_t mt_compact_end(struct mt_compact *c)
         write_chunk(c, flags, &nothing, sizeof nothing, 0);
     free(c->held);
     c->held = NULL;
-    if (c->off)
-        stop(c);
     return c->kept;
 }
 
@@ -319,7 +309,7 @@ void mt_compact_close(struct mt_compact *c)
         return;
     mt_companion_close(c->inside);
     if (mt_mtc_writer_close(c->writer) && c->inside)
-        stop(c);
+        fail(c, strerror(ENOMEM), c->good);
     mt_file_close(&c->file);
     pthread_mutex_destroy(&c->lock);
     for (size_t i = 0; i < c->nkernels; i++)

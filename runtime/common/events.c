@@ -334,6 +334,19 @@ uint64_t mt_log_sites(void)
     return site_tables;
 }
 
+void mt_event_stream(uint64_t stream, const char *trace, const char *why)
+{
+    struct mt_json j = {0};
+    mt_json_begin(&j, "stream");
+    mt_json_u64(&j, "stream", stream);
+    mt_json_string(&j, "trace", trace);
+    if (why)
+        mt_json_string(&j, "why", why);
+    mt_json_end(&j);
+    mt_log_line(&j);
+    mt_json_free(&j);
+}
+
 void mt_event_sites(const struct mt_image *image)
 {
     const struct mt_image_site *site = image->head->sites;

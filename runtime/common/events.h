@@ -61,6 +61,9 @@ void mt_event_sync(const char *what, int64_t id);
 /* op: "record" or "wait". */
 void mt_event_event(const char *op, uint64_t event, int64_t stream);
 
+/* A stream has got a trace, `trace` without folder; or not, for the reason `why` (else NULL). */
+void mt_event_stream(uint64_t stream, const char *trace, const char *why);
+
 struct mt_image;
 /* The site lines of an image. */
 void mt_event_sites(const struct mt_image *image);

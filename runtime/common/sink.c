@@ -20,20 +20,24 @@ struct mt_sink {
     uint64_t first;           /* offset of this launch's first record */
     _Atomic uint64_t dropped; /* records of this launch that came while off */
     uint64_t written, lost;
-    int in_launch;
+    int in_launch, opened;
     char error[256];
 };
 
 static void fail(struct mt_sink *s, uint64_t at, int error)
 {
     pthread_mutex_lock(&s->lock);
+    int first = !s->off;
     if (at < s->fail_offset)
         s->fail_offset = at;
-    if (!s->off)
+    if (first)
         snprintf(s->error, sizeof s->error, "%s after %llu bytes", mt_file_reason(error),
                  (unsigned long long)at);
     s->off = 1;
     pthread_mutex_unlock(&s->lock);
+    if (first && s->opened &&
+        error != EBADF) /* at once, the kernel may run for hours; not in a forked child */
+        mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
 }
 
 /* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. */
@@ -72,6 +76,7 @@ struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
         mt_sink_close(s);
         return NULL;
     }
+    s->opened = 1;
     return s;
 }
 
@@ -87,7 +92,6 @@ static void stop(struct mt_sink *s)
     if (rc == EBADF) /* a forked child */
         return;
     s->fail_offset = keep;
-    mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
     if (rc)
         mt_report("%s: cannot be cut to its last whole record: %s", s->path, strerror(rc));
     mt_file_close(&s->file);

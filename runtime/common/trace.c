@@ -27,6 +27,8 @@ struct mt_trace {
     struct mt_live *live;
     char *path; /* of a compact trace in memory, for an extractor; else NULL */
     struct mt_companion *companion;
+    char name[NAME_MAX + 1]; /* of its file */
+    int refused;             /* it could never be opened: its launches stand in all other companions */
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
@@ -185,8 +187,9 @@ static void open_files(struct mt_trace *t)
     if (compact && !has_suffix(path))
         strcat(path, SUFFIX);
     snprintf(meta, sizeof meta, "%s.meta", path);
+    snprintf(t->name, sizeof t->name, "%s", strrchr(path, '/') + 1);
     struct mt_companion_head h = head;
-    h.trace = strrchr(path, '/') + 1;
+    h.trace = t->name;
     h.stream = t->n;
     h.format = compact ? "compact" : "raw";
     if (live) {
@@ -219,6 +222,8 @@ struct mt_trace *mt_trace_open(void)
     t->n = count++;
     pthread_mutex_unlock(&lock);
     open_files(t); /* may wait for a FIFO's reader: others go on */
+    t->refused = !is_open(t);
+    mt_event_stream(t->n, t->name, t->refused ? *t->why ? t->why : "no memory" : NULL);
     pthread_mutex_lock(&lock);
     t->next = traces;
     traces = t;
@@ -298,12 +303,14 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
     if (!mt_tracing())
         return;
     l->end_ns = mt_now_ns();
-    if (!t) {
+    if (!t || t->refused) { /* for all companions */
         struct mt_json j = {0};
         mt_launch_text(&j, l);
         mt_json_end(&j);
         mt_log_line(&j);
         mt_json_free(&j);
+        if (t)
+            t->busy = 0;
         return;
     }
     uint64_t written = l->traced ? end_file(t) : 0;

@@ -15,6 +15,7 @@ import cases_programs  # noqa: E402,F401
 import cases_extract  # noqa: E402,F401
 import cases_sink  # noqa: E402,F401
 import cases_bits  # noqa: E402,F401
+import cases_whole  # noqa: E402,F401
 import cases_host  # noqa: E402,F401
 import cases_selection  # noqa: E402,F401
 import cases_ctas  # noqa: E402,F401

@@ -1,0 +1,263 @@
+/* A folder, or a pattern that the shell has left alone, among the inputs: the traces of the newest run there. */
+#define _GNU_SOURCE
+#include "cli.h"
+#include "kind.h"
+#include "memtrace/host.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER = 65536 }; /* the first line of a companion is shorter */
+
+struct found {
+    char *path;
+    uint64_t pid, start;
+    struct timespec written; /* the newest of the run */
+    int host;
+};
+
+struct folder {
+    struct found *list;
+    size_t n, room;
+    unsigned flags;
+};
+
+static uint64_t folder_number(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_integer(v) ? (uint64_t)json_integer_value(v) : 0;
+}
+
+/* Which run does the companion say that it is of? 0, or -1: it does not say. */
+static int folder_run_of(const char *meta, struct found *f)
+{
+    char text[HEADER];
+    struct stat st;
+    ssize_t n = -1;
+    int fd = open(meta, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        n = read(fd, text, sizeof text);
+    if (fd >= 0)
+        close(fd);
+    const char *lf = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+    json_t *o = lf ? json_loadb(text, (size_t)(lf - text), 0, NULL) : NULL;
+    const char *ev = json_string_value(json_object_get(o, "ev"));
+    int is_header = ev && !strcmp(ev, "header");
+    f->pid = folder_number(o, "pid");
+    f->start = folder_number(o, "start_ns");
+    json_decref(o);
+    return is_header ? 0 : -1;
+}
+
+/* The same of a container of host accesses, which has its companion inside. */
+static int folder_host_run_of(const char *path, struct found *f)
+{
+    struct mt_error err;
+    struct mt_host_reader *r =
+        mt_kind_of(path) == MT_KIND_CONTAINER ? mt_host_reader_open(path, &mt_cli_stop, &err) : NULL;
+    const struct mt_companion *c = r ? mt_host_companion(r) : NULL;
+    int known = c && c->has_header;
+    if (known) {
+        f->pid = c->pid;
+        f->start = c->start_ns;
+        f->host = 1;
+    }
+    mt_host_reader_close(r);
+    return known ? 0 : -1;
+}
+
+static int folder_add(struct folder *all, const struct found *f)
+{
+    if (all->n == all->room) {
+        size_t room = all->room ? 2 * all->room : 64;
+        struct found *more = realloc(all->list, room * sizeof *more);
+        if (!more)
+            return -1;
+        all->list = more;
+        all->room = room;
+    }
+    all->list[all->n++] = *f;
+    return 0;
+}
+
+/* 0; -1: no memory. */
+static int folder_look_at(struct folder *all, const char *dir, const char *name)
+{
+    struct found f = {0};
+    struct stat st;
+    char *meta = NULL;
+    size_t n = strlen(name);
+    int rc = -1;
+    if (n > 5 && !strcmp(name + n - 5, ".meta"))
+        return 0;
+    if (asprintf(&f.path, "%s/%s", dir, name) < 0)
+        return -1;
+    if (asprintf(&meta, "%s.meta", f.path) < 0)
+        goto out;
+    rc = 0;
+    if (stat(f.path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        (folder_run_of(meta, &f) != 0 && folder_host_run_of(f.path, &f) != 0))
+        goto out;
+    f.written = st.st_mtim;
+    rc = folder_add(all, &f);
+    free(meta);
+    if (rc != 0)
+        free(f.path);
+    return rc;
+out:
+    free(meta);
+    free(f.path);
+    return rc;
+}
+
+/* A container of host accesses begins when its engine does. */
+static int folder_same_run(const struct found *a, const struct found *b)
+{
+    return a->pid == b->pid && (a->host || b->host || a->start == b->start);
+}
+
+static int folder_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+static int folder_by_name(const void *a, const void *b)
+{
+    return strverscmp(((const struct found *)a)->path, ((const struct found *)b)->path);
+}
+
+/* Leaves those of the newest run, in the order of their names; says it when there were others. */
+static void folder_choose(struct folder *all, const char *dir)
+{
+    const struct found *newest = NULL;
+    size_t kept = 0, others = 0;
+    struct found run;
+    for (size_t i = 0; i < all->n; i++)
+        if (!newest || (newest->host && !all->list[i].host) ||
+            (newest->host == all->list[i].host && folder_older(&newest->written, &all->list[i].written)))
+            newest = &all->list[i];
+    if (!newest)
+        return;
+    run = *newest;
+    for (size_t i = 0; i < all->n; i++) {
+        struct found *f = &all->list[i];
+        int same = folder_same_run(f, &run);
+        others += !same;
+        if (same && (!f->host || all->flags & MT_SOURCE_HOST || run.host))
+            all->list[kept++] = *f;
+        else
+            free(f->path);
+    }
+    all->n = kept;
+    qsort(all->list, all->n, sizeof *all->list, folder_by_name);
+    if (others)
+        mt_cli_say("%s: has traces of more than one run: those of process %llu, the newest, are taken (%zu file%s "
+                   "of others left alone)",
+                   dir, (unsigned long long)run.pid, others, others == 1 ? "" : "s");
+}
+
+/* 0, or an exit code after saying why. */
+static int folder_read(struct folder *all, const char *dir, const char *pattern)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    int rc = 0;
+    if (!d) {
+        mt_cli_say("%s: cannot open: %s", dir, strerror(errno));
+        return MT_EXIT_USAGE;
+    }
+    while (rc == 0 && (e = readdir(d)))
+        if (!pattern || fnmatch(pattern, e->d_name, 0) == 0)
+            rc = folder_look_at(all, dir, e->d_name);
+    closedir(d);
+    if (rc) {
+        mt_cli_say("no memory");
+        return MT_EXIT_FAILURE;
+    }
+    folder_choose(all, dir);
+    if (all->n)
+        return 0;
+    mt_cli_say("%s: no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta)%s%s", dir,
+               pattern ? " matches " : "", pattern ? pattern : "");
+    return MT_EXIT_USAGE;
+}
+
+static int folder_append(struct mt_inputs *in, char *path, int owned)
+{
+    char **more = realloc(in->listed, (in->nlisted + 1) * sizeof *more);
+    if (more)
+        in->listed = more;
+    char *own = more && !owned ? strdup(path) : path;
+    if (!more || !own) {
+        mt_cli_say("no memory");
+        if (owned)
+            free(path);
+        return MT_EXIT_FAILURE;
+    }
+    in->listed[in->nlisted++] = own;
+    return 0;
+}
+
+/* The traces that one word of the command line stands for. */
+static int folder_take(struct mt_inputs *in, const char *word)
+{
+    struct stat st;
+    struct folder all = {.flags = in->flags};
+    int exists = stat(word, &st) == 0;
+    const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
+    if (exists ? !S_ISDIR(st.st_mode) : !strpbrk(name, "?*"))
+        return folder_append(in, (char *)word, 0);
+    char *dir = exists ? strdup(word) : slash ? strndup(word, (size_t)(slash - word) + (slash == word)) : strdup(".");
+    if (!dir) {
+        mt_cli_say("no memory");
+        return MT_EXIT_FAILURE;
+    }
+    char *pattern = exists ? NULL : strdup(name);
+    for (char *p = pattern; p && *p; p++)
+        if (*p == '?') /* as in MEMTRACE_PATTERN: a stream's number, which may have more digits than one */
+            *p = '*';
+    int code = exists || pattern ? folder_read(&all, dir, pattern) : MT_EXIT_FAILURE;
+    free(pattern);
+    for (size_t i = 0; i < all.n; i++)
+        if (code)
+            free(all.list[i].path);
+        else
+            code = folder_append(in, all.list[i].path, 1);
+    free(all.list);
+    free(dir);
+    return code;
+}
+
+int mt_inputs_folders(struct mt_inputs *in)
+{
+    int any = 0, code = 0;
+    struct stat st;
+    for (size_t i = 0; i < in->npaths; i++)
+        any |= stat(in->paths[i], &st) == 0 ? S_ISDIR(st.st_mode) : strpbrk(in->paths[i], "?*") != NULL;
+    if (!any || in->fds)
+        return 0;
+    for (size_t i = 0; i < in->npaths && !code; i++)
+        code = folder_take(in, in->paths[i]);
+    if (!code) {
+        in->paths = (const char *const *)in->listed;
+        in->npaths = in->nlisted;
+    }
+    return code;
+}
+
+void mt_inputs_free(struct mt_inputs *in)
+{
+    for (size_t i = 0; i < in->nlisted; i++)
+        free(in->listed[i]);
+    free(in->listed);
+    free(in->companions);
+    in->listed = NULL;
+    in->companions = NULL;
+    in->nlisted = in->ncompanions = 0;
+}

@@ -1,0 +1,114 @@
+"""Nothing is called whole that is not: streams that are left out, or that got no file."""
+import json
+import os
+import subprocess
+
+from world import case, holds, same
+
+STREAMS, LAUNCHES = 3, 5
+
+
+def source(world):
+    return os.path.join(world.src, "whole.cu")
+
+
+def extract(world, *words, code, cwd=None):
+    """comm.json and what mt-extract says on stderr."""
+    process = world.call([world.tool("mt-extract"), *words], code, cwd=cwd)
+    return json.loads(process.stdout), process.stderr
+
+
+def totals(comm):
+    return sum(len(steps) for steps in comm["transfers"].values()), comm["meta"]["launches"]
+
+
+@case("whole.streams")
+def streams(world):
+    """One of several traces is a part, and is called so; all of them, their folder and their pattern are the whole."""
+    for variables in ({}, {"MEMTRACE_FORMAT": "compact"}):
+        result = world.run_ok([world.compile(source(world), "-O1"), STREAMS, LAUNCHES], **variables)
+        names = sorted(name for name in os.listdir(result.folder) if not name.endswith(".meta"))
+        same("files", len(names), STREAMS)
+        paths = [os.path.join(result.folder, name) for name in names]
+        whole, said = extract(world, *paths, code=0)
+        same("all: said", said, "")
+        same("all: complete, launches", (whole["complete"], whole["launches"]), (True, STREAMS * LAUNCHES))
+        part, said = extract(world, paths[0], code=3)
+        same("one: complete, launches", (part["complete"], part["launches"]), (False, LAUNCHES))
+        holds(f"one: it is said: {said}", "2 other streams" in said and names[1] in said)
+        same("one: it is noted", [names[1] in note for note in part["notes"]], [True])
+        part, said = extract(world, *paths[:2], code=3)
+        holds(f"two: it is said: {said}", "another stream" in said and names[2] in said)
+        pattern = names[0].replace("0", "?")
+        for words, cwd in (([result.folder], None), ([os.path.join(result.folder, pattern)], None), ([pattern], result.folder),
+                           (["."], result.folder), ([result.folder + "/"], None)):
+            comm, said = extract(world, *words, code=0, cwd=cwd)
+            same(f"{words}: said", said, "")
+            same(f"{words}: the whole", {**comm, "inputs": 0}, {**whole, "inputs": 0})
+        none = world.folder("empty")
+        holds("an empty folder", "no trace" in world.call([world.tool("mt-extract"), none], 2).stderr)
+
+
+@case("whole.folder")
+def folder(world):
+    """Every tool takes a folder. Of several runs in it the newest counts, and that is said."""
+    app = world.compile(source(world), "-O1")
+    both = world.folder("both")
+    world.run_ok([app, STREAMS, 1], folder=both)
+    older = extract(world, both, code=0)[0]
+    world.run_ok([app, STREAMS - 1, LAUNCHES], folder=both)  # the third trace is left from before
+    comm, said = extract(world, both, code=0)
+    same("launches", (older["launches"], comm["launches"]), (STREAMS, (STREAMS - 1) * LAUNCHES))
+    holds(f"it is said: {said}", "more than one run" in said)
+    one = world.folder("one")
+    world.run_ok([app, STREAMS, 1], folder=one)
+    page = os.path.join(one, "page.html")
+    for command in (["mt-dump", "--stat", one], ["mt-graph", one], ["mt-report", "-o", page, one], ["mt-compare", one, both],
+                    ["mt-dump", one]):
+        words = [world.tool(command[0]), *command[1:]]
+        holds(f"{command}: output", world.call(words).stdout or os.path.getsize(page))
+    stat = world.call([world.tool("mt-dump"), "--stat", one]).stdout
+    same("mt-dump counts all launches", stat.splitlines()[-1].split()[:2], [str(STREAMS), str(STREAMS)])
+
+
+@case("whole.no_file")
+def no_file(world):
+    """Streams whose file cannot be opened are counted in the others' traces: nothing of the run is lost in silence."""
+    app = world.compile(source(world), "-O1")
+    folder = world.folder("run")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+    environment.update(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu")
+    streams = 20
+    process = subprocess.run(["/bin/sh", "-c", 'ulimit -n 16; exec "$@"', "sh", app, str(streams), "2"], capture_output=True, text=True,
+                             timeout=120, env=environment)
+    same("exit code and output", (process.returncode, process.stdout), (0, f"{2 * streams} launches\n"))
+    traced = len([name for name in os.listdir(folder) if not name.endswith(".meta")])
+    holds(f"some are traced, not all: {traced}", 0 < traced < streams)
+    holds(f"it is said once a stream, or that it is not: {process.stderr}", "too many open files" in process.stderr)
+    comm, said = extract(world, folder, code=3)
+    same("complete", comm["complete"], False)
+    same("launches, and those without a trace", (comm["launches"], comm["untraced_launches"]),
+         (2 * traced, 2 * (streams - traced)))
+    holds(f"why: {comm['notes']}", any("too many open files" in note for note in comm["notes"]))
+    one = os.path.join(folder, "MemTrace-pipe-0")
+    same("one trace knows them, too", extract(world, one, code=3)[0]["untraced_launches"], 2 * (streams - traced))
+
+
+@case("whole.limit")
+def limit(world):
+    """A file that may not grow is told while the kernel still runs."""
+    app = world.compile(source(world), "-O1")
+    for variables in ({}, {"MEMTRACE_FORMAT": "compact"}):
+        folder = world.folder("run")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+        environment.update(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", **variables)
+        process = subprocess.Popen(["/bin/sh", "-c", 'ulimit -f 64; exec "$@"', "sh", app, "long"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=environment)
+        said = process.stderr.readline()  # the kernel waits for a word of ours
+        holds(f"it is said: {said}", "ends here and is incomplete" in said)
+        same("the program still runs", process.poll(), None)
+        out, rest = process.communicate("go on\n", timeout=120)
+        same("its end", (process.returncode, out), (0, "1 launches\n"))
+        same("it is said once", rest, "")
+        [name] = [name for name in os.listdir(folder) if not name.endswith(".meta")]
+        same("complete", extract(world, os.path.join(folder, name), code=3)[0]["complete"], False)
