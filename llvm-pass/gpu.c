@@ -70,15 +70,23 @@ static void annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, ui
  * with what its launch bounds say, or all there can be. Not by such bounds of our own: ptxas 13.0 takes 32
  * registers where it could have 64, when these are too few. With -fgpu-rdc ptxas refuses a kernel with a
  * limit that calls a function above it. */
-static void limit_registers(struct mt_unit *u)
+static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
 {
-    for (unsigned i = 0; i < u->nkernels && !u->options->rdc; i++) {
-        const struct mt_kernel *k = &u->kernels[i];
-        unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
-        unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
-        int records = LLVMGetFirstUse(LLVMGetLastParam(k->function)) != NULL;
-        if (records && !k->min_blocks && most < MOST_REGISTERS)
-            annotate(u, k->function, "maxnreg", most);
+    unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
+    unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
+    int records = LLVMGetFirstUse(LLVMGetLastParam(k->function)) != NULL;
+    if (records && !u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
+        annotate(u, k->function, "maxnreg", most);
+}
+
+void mt_unit_settle_kernels(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        limit_registers(u, k);
+        k->function = mt_shim_settle_kernel(k->function);
+        if (k->plain)
+            k->plain = mt_shim_settle_kernel(k->plain);
     }
 }
 
@@ -106,7 +114,6 @@ int mt_unit_link_gpu(struct mt_unit *u)
     settle_site_base(u);
     mt_unit_make_plain(u);
     mt_unit_pass_context(u);
-    limit_registers(u);
     while (drop_unused(u)) {
     }
     return 0;
