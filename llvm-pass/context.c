@@ -75,6 +75,12 @@ static int is_record_function(const char *name)
     return mt_starts(name, "__mt_access_") || !strcmp(name, "__mt_untraced");
 }
 
+/* Of a pointer of which nobody knew where it leads. */
+static int is_generic(const char *name)
+{
+    return mt_starts(name, "__mt_access_generic");
+}
+
 /* The record functions, all that call them, all that call those… */
 static void find_recorders(struct mt_unit *u, struct set *s)
 {
@@ -308,22 +314,32 @@ static int can_go(LLVMValueRef function)
                                           l == LLVMLinkOnceODRLinkage || l == LLVMLinkOnceAnyLinkage);
 }
 
-/* Of a kernel's own record call. The parameter itself costs a GPU no register between the calls, as its
- * memory for parameters can be read at each; what begin() says of the CTA would cost two. So that goes as one
- * bit of the site or note, the last argument, which is another in each call, lest the compiler keeps the
- * outcome. */
-static LLVMValueRef context_of_record(struct mt_unit *u, LLVMBuilderRef b, const struct member *m,
-                                      LLVMValueRef call)
+/* Is a pointer to other memory than global memory? */
+static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)
+{
+    static const char name[] = "llvm.nvvm.isspacep.global";
+    unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(u->module, id, NULL, 0);
+    return LLVMBuildNot(b, LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, ""), "");
+}
+
+/* When a record call has nothing to record, as a bit of its site or note. The context of a kernel would say
+ * it, too, but keep two registers between its accesses: the parameter that it is made of lies in memory that
+ * can be read at each of them, and a bit of a number that is another one at each access is not kept either.
+ */
+static void say_left_out(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef left_out)
 {
     unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;
-    LLVMValueRef site = LLVMGetOperand(call, last);
-    if (!m->left_out)
-        return m->context;
+    LLVMValueRef site = LLVMGetOperand(call, last), none;
     LLVMPositionBuilderBefore(b, call);
-    LLVMValueRef other =
-        LLVMConstInt(mt_type_int(u, 32), LLVMConstIntGetZExtValue(site) | MT_SITE_LEFT_OUT, 0);
-    LLVMSetOperand(call, last, LLVMBuildSelect(b, m->left_out, other, site, ""));
-    return LLVMGetLastParam(m->function);
+    if (is_generic(mt_name(mt_callee(call)))) {
+        LLVMValueRef elsewhere = leads_elsewhere(u, b, LLVMGetOperand(call, 0));
+        left_out = left_out ? LLVMBuildOr(b, left_out, elsewhere, "") : elsewhere;
+    }
+    if (!left_out)
+        return;
+    none = LLVMConstInt(LLVMTypeOf(site), LLVMConstIntGetZExtValue(site) | MT_SITE_LEFT_OUT, 0);
+    LLVMSetOperand(call, last, LLVMBuildSelect(b, left_out, none, site, ""));
 }
 
 static void hand_on(struct mt_unit *u, LLVMBuilderRef b, const struct set *recorders, const struct member *m)
@@ -333,10 +349,13 @@ static void hand_on(struct mt_unit *u, LLVMBuilderRef b, const struct set *recor
     for (unsigned i = 0; list && i < n; i++) {
         LLVMValueRef callee = LLVMIsACallInst(list[i]) ? plain_callee(list[i]) : NULL;
         const struct member *to = callee ? find(recorders, callee) : NULL;
-        if (to && to->wider)
-            mt_shim_call_with(list[i], to->wider,
-                              is_record_function(mt_name(callee)) ? context_of_record(u, b, m, list[i])
-                                                                  : m->context);
+        if (!to || !to->wider)
+            continue;
+        if (is_record_function(mt_name(callee)))
+            say_left_out(u, b, list[i], m->left_out);
+        mt_shim_call_with(list[i], to->wider,
+                          is_record_function(mt_name(callee)) && m->left_out ? LLVMGetLastParam(m->function)
+                                                                             : m->context);
     }
     free(list);
 }
@@ -344,11 +363,12 @@ static void hand_on(struct mt_unit *u, LLVMBuilderRef b, const struct set *recor
 static LLVMValueRef record_function_of_gpu(struct mt_unit *u, LLVMValueRef f)
 {
     char name[64];
-    const char *what = mt_name(f) + strlen("__mt_");
-    if (mt_pass_counting == MT_COUNT_ONLY && mt_starts(what, "access_"))
-        snprintf(name, sizeof name, "__mt_gpu_count_%s", what + strlen("access_"));
+    const char *what = mt_name(f), *last = strrchr(what, '_');
+    if (mt_starts(what, "__mt_access_"))
+        snprintf(name, sizeof name, "__mt_gpu_%s_global%s",
+                 mt_pass_counting == MT_COUNT_ONLY ? "count" : "access", strcmp(last, "_n") ? "" : "_n");
     else
-        snprintf(name, sizeof name, "__mt_gpu_%s", what);
+        snprintf(name, sizeof name, "__mt_gpu_%s", what + strlen("__mt_"));
     return LLVMGetNamedFunction(u->module, name);
 }
 

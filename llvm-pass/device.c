@@ -191,8 +191,10 @@ int mt_pass_device(LLVMModuleRef module)
         make_cpu_image(&u, module);
     if (o->verbose)
         tell(&u);
-    if (o->gpu_trace)
+    if (o->gpu_trace) {
         mt_unit_link_gpu(&u);
+        mt_unit_settle_kernels(&u);
+    }
     if (work == module) {
         mark_kernels(&u);
         attach_clusters(&u);

@@ -54,6 +54,42 @@ static int drop_unused(struct mt_unit *u)
     return dropped;
 }
 
+static void annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, uint64_t value)
+{
+    LLVMValueRef parts[] = {kernel, LLVMMDStringInContext(u->context, key, (unsigned)strlen(key)),
+                            LLVMConstInt(mt_type_int(u, 32), value, 0)};
+    LLVMAddNamedMetadataOperand(u->module, "nvvm.annotations", LLVMMDNodeInContext(u->context, parts, 3));
+}
+
+/* Registers of an SM; those of a warp are given out in pieces of 8 for each thread. */
+#define SM_REGISTERS 65536u
+#define MOST_THREADS 1024u
+#define MOST_REGISTERS 255u
+
+/* With record calls a kernel needs more registers than without, and shall be launchable with as many threads:
+ * with what its launch bounds say, or all there can be. Not by such bounds of our own: ptxas 13.0 takes 32
+ * registers where it could have 64, when these are too few. With -fgpu-rdc ptxas refuses a kernel with a
+ * limit that calls a function above it. */
+static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
+{
+    unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
+    unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
+    int records = LLVMGetFirstUse(LLVMGetLastParam(k->function)) != NULL;
+    if (records && !u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
+        annotate(u, k->function, "maxnreg", most);
+}
+
+void mt_unit_settle_kernels(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        limit_registers(u, k);
+        k->function = mt_shim_settle_kernel(k->function);
+        if (k->plain)
+            k->plain = mt_shim_settle_kernel(k->plain);
+    }
+}
+
 int mt_unit_link_gpu(struct mt_unit *u)
 {
     if (!mt_unit_needs_gpu_runtime(u))

@@ -106,6 +106,9 @@ void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *lis
 /* Gives each loop one block in front, one at its end, and blocks behind it that are reached from it alone. 1
  * when something changed. */
 int mt_shim_simplify_loops(LLVMValueRef function);
+/* A kernel whose annotations are all there, as one whose annotations NVPTX will see: a function that was
+ * deleted may have left word at this one's address that it has none. */
+LLVMValueRef mt_shim_settle_kernel(LLVMValueRef kernel);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// Runs a part of the NVPTX back end's passes over a module before the back end itself does (hardware.c).
+// What is asked of the NVPTX back end before it does its part: passes over a module (hardware.c), and whether
+// it sees a kernel's annotations (gpu.c).
 #include "shim.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
@@ -72,4 +73,47 @@ int mt_shim_reads_constants(LLVMValueRef load, int in_kernel)
         auto *G = dyn_cast<GlobalVariable>(V);
         return G && G->isConstant();
     });
+}
+
+namespace
+{
+// The back end reads a function's annotations when it first asks for one, and keeps the answer by the
+// function's address, also that there are none. Does it know this one, which was never asked for, to be a
+// kernel? Its calling convention must not say it.
+bool isKnownKernel(TargetMachine &TM, Function &F)
+{
+    return !F.arg_size() || !TM.getTargetTransformInfo(F).isSourceOfDivergence(F.getArg(0));
+}
+
+// Itself at another address. What it leaves is not freed: its address is no good.
+Function *moved(Function &F)
+{
+    Function *G = Function::Create(F.getFunctionType(), F.getLinkage(), F.getAddressSpace());
+    F.getParent()->getFunctionList().insert(F.getIterator(), G);
+    G->copyAttributesFrom(&F);
+    G->setComdat(F.getComdat());
+    G->copyMetadata(&F, 0);
+    F.clearMetadata();
+    G->splice(G->begin(), &F);
+    for (unsigned i = 0; i < F.arg_size(); i++) {
+        F.getArg(i)->replaceAllUsesWith(G->getArg(i));
+        G->getArg(i)->takeName(F.getArg(i));
+    }
+    F.replaceAllUsesWith(G);
+    G->takeName(&F);
+    mt_shim_detach_function(wrap(&F));
+    return G;
+}
+} // namespace
+
+LLVMValueRef mt_shim_settle_kernel(LLVMValueRef function)
+{
+    Function *F = moved(*unwrap<Function>(function));
+    auto TM = machineOf(*F->getParent(), 0);
+    auto convention = F->getCallingConv();
+    F->setCallingConv(CallingConv::C);
+    for (int i = 0; TM && i < 1000 && !isKnownKernel(*TM, *F); i++)
+        F = moved(*F);
+    F->setCallingConv(convention);
+    return wrap(F);
 }

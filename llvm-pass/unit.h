@@ -168,6 +168,8 @@ void mt_unit_plan_plain(struct mt_unit *u);
 void mt_unit_make_plain(struct mt_unit *u);
 /* gpu.c: links the device runtime into the GPU's module. 0 or -1. */
 int mt_unit_link_gpu(struct mt_unit *u);
+/* When all that is to be is there: kernels get their limit of registers and keep their launch bounds. */
+void mt_unit_settle_kernels(struct mt_unit *u);
 
 /* rounding.c, before optimisation. 1 when something changed. */
 int mt_keep_rounding(LLVMModuleRef module);

@@ -65,30 +65,16 @@ static NOINLINE void record(uint64_t address, uint32_t meta)
 
 void __mt_gpu_access_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    (void)site, (void)c;
-    record((uint64_t)address, meta);
-}
-
-void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
-{
-    (void)site, (void)c;
-    if (mt_is_global(address))
+    (void)c;
+    if (!(site & MT_SITE_LEFT_OUT))
         record((uint64_t)address, meta);
 }
 
 void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                               struct mt_gpu_context *c)
 {
-    (void)site, (void)c;
-    if (bytes)
-        record((uint64_t)address, type << 28 | (uint32_t)bytes);
-}
-
-void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
-                               struct mt_gpu_context *c)
-{
-    (void)site, (void)c;
-    if (bytes && mt_is_global(address))
+    (void)c;
+    if (bytes && !(site & MT_SITE_LEFT_OUT))
         record((uint64_t)address, type << 28 | (uint32_t)bytes);
 }
 

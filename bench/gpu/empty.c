@@ -15,27 +15,14 @@ static NOINLINE void hook(const void *address, uint32_t meta, uint32_t site)
 
 void __mt_gpu_access_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
-    if (c)
-        hook(address, meta, site);
-}
-
-void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
-{
-    if (c && mt_is_global(address))
+    if (c && !(site & MT_SITE_LEFT_OUT))
         hook(address, meta, site);
 }
 
 void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                               struct mt_gpu_context *c)
 {
-    if (c && bytes)
-        hook(address, type, site);
-}
-
-void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
-                               struct mt_gpu_context *c)
-{
-    if (c && bytes && mt_is_global(address))
+    if (c && bytes && !(site & MT_SITE_LEFT_OUT))
         hook(address, type, site);
 }
 

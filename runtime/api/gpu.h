@@ -15,6 +15,7 @@ struct mt_gpu_launch {
     struct mt_launch_line line; /* filled but for what mt_trace_begin and mt_trace_end fill */
     cudaStream_t stream;
     int cooperative;
+    int plain;   /* after it was issued: it runs without record calls, since with them it would not */
     void *state; /* the GPU path's own */
 };
 
@@ -50,9 +51,10 @@ struct mt_gpu_ops {
     void *(*node_context)(const struct mt_gpu_node *node);
     /* It will not be launched again. */
     void (*node_free)(struct mt_gpu_node *node);
-    /* Before and after a launch of a graph, instead of `launch` and `issued`: launches[i] is of nodes[i], in
-     * an order that the graph allows, all in one stream and of one trace (NULL: this one is not to be
-     * traced). Launches of a graph follow each other: the caller sees to that when it changes the stream. */
+    /* Before and after a launch of a graph, instead of `launch` and `issued`: launches[i] is of nodes[i]
+     * (NULL: it runs without record calls), in an order that the graph allows, all in one stream and of one
+     * trace (NULL: this one is not to be traced). Launches of a graph follow each other: the caller sees to
+     * that when it changes the stream. */
     void (*graph_launch)(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n);
     void (*graph_issued)(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n,
                          cudaError_t status);

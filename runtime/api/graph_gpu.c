@@ -23,7 +23,8 @@
 
 struct kernel_node {
     cudaGraphNode_t handle;
-    struct mt_gpu_node *gpu; /* NULL: it is the version without record calls */
+    struct mt_gpu_node *gpu; /* NULL: it has only been `plain` so far */
+    int plain;               /* it runs the version without record calls */
     struct mt_function *f;
     const void *symbol; /* as the program's graph has it */
     struct mt_launch_config c;
@@ -73,64 +74,6 @@ static struct kernel_node *find(struct exec *x, cudaGraphNode_t node)
 
 /* ---- which kernels a graph has ------------------------------------------------------------------- */
 
-static cudaError_t dependencies(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
-{
-#if CUDART_VERSION >= 13000
-    return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, NULL, n);
-#else
-    return MT_NEXT(cudaGraphNodeGetDependencies)(node, out, n);
-#endif
-}
-
-static int is_in(const cudaGraphNode_t *list, size_t n, cudaGraphNode_t node)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == node)
-            return 1;
-    return 0;
-}
-
-/* Do all nodes that this one waits for stand in the list? */
-static int is_ready(cudaGraphNode_t node, const cudaGraphNode_t *list, size_t n)
-{
-    size_t count = 0;
-    if (dependencies(node, NULL, &count) || !count)
-        return 1;
-    cudaGraphNode_t *before = malloc(count * sizeof *before);
-    int ready = 1;
-    if (before && !dependencies(node, before, &count))
-        for (size_t i = 0; i < count && ready; i++)
-            ready = is_in(list, n, before[i]);
-    free(before);
-    return ready;
-}
-
-/* The nodes of a graph, each behind those that it waits for. To be freed. */
-static cudaGraphNode_t *sorted_nodes(cudaGraph_t graph, size_t *n)
-{
-    *n = 0;
-    if (MT_NEXT(cudaGraphGetNodes)(graph, NULL, n) || !*n)
-        return NULL;
-    cudaGraphNode_t *all = malloc(*n * sizeof *all), *out = malloc(*n * sizeof *out);
-    size_t done = 0, before;
-    if (!all || !out || MT_NEXT(cudaGraphGetNodes)(graph, all, n)) {
-        free(all);
-        free(out);
-        return NULL;
-    }
-    do { /* mostly they come in that order already */
-        before = done;
-        for (size_t i = 0; i < *n; i++)
-            if (all[i] && is_ready(all[i], out, done)) {
-                out[done++] = all[i];
-                all[i] = NULL;
-            }
-    } while (done != before);
-    *n = done;
-    free(all);
-    return out;
-}
-
 /* Gives a kernel node this function of ours, with this hidden parameter. */
 static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *context)
 {
@@ -153,10 +96,30 @@ static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *
     return e;
 }
 
-/* What runs in its place when it can never be traced, or NULL. */
-static const void *untraced_version(const struct mt_function *f)
+/* What runs in its place when it can never be traced, or NULL. `func`: as the graph has it; a kernel that was
+ * refused when it was captured is the other version there already. */
+static const void *untraced_version(struct mt_function *f, const void *func, const struct mt_launch_config *c)
 {
-    return mt_plain_of(f) && mt_selection_never(f->kernel->pretty) ? mt_plain_of(f) : NULL;
+    const void *plain = mt_plain_of(f);
+    if (!plain || func == plain || mt_selection_never(f->kernel->pretty))
+        return plain;
+    cudaError_t e = mt_tracing() ? mt_plain_must(f, c) : cudaSuccess;
+    if (e)
+        mt_plain_tell(f, c, e);
+    return e ? plain : NULL;
+}
+
+static struct mt_launch_config config_of(const struct cudaKernelNodeParams *p, int cooperative)
+{
+    return (struct mt_launch_config){p->gridDim, p->blockDim, p->sharedMemBytes, NULL, cooperative, {0}};
+}
+
+static int is_cooperative(cudaGraphNode_t node)
+{
+    cudaKernelNodeAttrValue value;
+    return mt_device_is_gpu() &&
+           !MT_NEXT(cudaGraphKernelNodeGetAttribute)(node, cudaLaunchAttributeCooperative, &value) &&
+           value.cooperative;
 }
 
 static struct kernel_node *add(struct exec *x)
@@ -194,16 +157,18 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
         return;
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
-    const void *plain = untraced_version(f);
+    const struct mt_launch_config c = config_of(&p, is_cooperative(node));
+    const void *plain = untraced_version(f, p.func, &c);
     if (!plain && !mt_tracing())
         return;
+    k->plain = plain != NULL;
     k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
     if (!plain && !k->gpu)
         return;
     k->handle = node;
     k->f = f;
     k->symbol = p.func;
-    k->c = (struct mt_launch_config){p.gridDim, p.blockDim, p.sharedMemBytes, NULL, 0, {0}};
+    k->c = c;
     if (!set_kernel(node, plain ? plain : p.func, plain ? NULL : mt_gpu()->node_context(k->gpu))) {
         x->n++;
         return;
@@ -216,7 +181,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
 static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
 {
     size_t n;
-    cudaGraphNode_t *nodes = sorted_nodes(graph, &n);
+    cudaGraphNode_t *nodes = mt_graph_sorted_nodes(graph, &n);
     for (size_t i = 0; nodes && i < n; i++) {
         enum cudaGraphNodeType type;
         cudaGraph_t child;
@@ -312,13 +277,14 @@ void mt_graph_gpu_reset(void)
 
 /* ---- changing it --------------------------------------------------------------------------------- */
 
-void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const void **func)
+void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p,
+                           const void **func)
 {
     struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
-    struct mt_function *f = k ? mt_function_find(*func) : NULL;
-    const void *plain = f && f->kernel ? untraced_version(f) : NULL;
-    if (plain)
-        *func = plain;
+    struct mt_function *f = k ? mt_function_find(p->func) : NULL;
+    const struct mt_launch_config c = config_of(p, k && k->c.cooperative);
+    const void *plain = f && f->kernel ? untraced_version(f, p->func, &c) : NULL;
+    *func = plain ? plain : p->func;
     if (plain || !k)
         return NULL;
     if (!k->gpu && f && f->kernel) /* it was a kernel that is never traced */
@@ -332,11 +298,12 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
     struct mt_function *f = k ? mt_function_find(p->func) : NULL;
     if (!k)
         return;
+    k->c = config_of(p, k->c.cooperative);
     if (f && f->kernel)
         k->f = f;
     else
         k->off = 1; /* no kernel of ours any more */
-    k->c = (struct mt_launch_config){p->gridDim, p->blockDim, p->sharedMemBytes, NULL, 0, {0}};
+    k->plain = !k->off && untraced_version(f, p->func, &k->c);
 }
 
 /* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */
@@ -452,6 +419,7 @@ static struct mt_gpu_launch describe(const struct kernel_node *k, cudaStream_t s
                                            .grid = {c->grid.x, c->grid.y, c->grid.z},
                                            .block = {c->block.x, c->block.y, c->block.z},
                                            .shared = c->shared,
+                                           .cooperative = c->cooperative,
                                            .site = site,
                                            .called = mt_event_next(),
                                            .counted = (i->flags & MT_KERNEL_NO_RECORDS) != 0,
@@ -472,9 +440,9 @@ static cudaError_t launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t str
         struct kernel_node *k = &x->list[i];
         if (k->off)
             continue;
-        nodes[n] = k->gpu;
+        nodes[n] = blind || k->plain ? NULL : k->gpu;
         launches[n] = describe(k, stream, site);
-        if (mt_selection_takes(&launches[n].line) && !blind && k->gpu)
+        if (mt_selection_takes(&launches[n].line))
             launches[n].trace = mt_stream_trace(s);
         n++;
     }

@@ -54,9 +54,12 @@ cudaError_t REC(__cudaPopCallConfiguration)(dim3 *grid, dim3 *block, size_t *sha
 
 struct gpu_call {
     struct mt_gpu_launch launch;
+    const struct mt_launch_config *config;
     int ours; /* an instrumented kernel */
     struct mt_function *function;
-    int captured; /* into a graph: it is traced when that is launched */
+    int captured;    /* into a graph: it is traced when that is launched */
+    int clean;       /* the program had no error to ask for */
+    cudaError_t why; /* with record calls it was refused so */
     void *context, **args, *few[64];
 };
 
@@ -70,6 +73,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     const struct mt_image_kernel *k = f ? f->kernel : NULL;
     g->ours = k != NULL;
     g->function = f;
+    g->config = c;
+    g->why = cudaSuccess;
     g->args = args;
     const struct mt_host_site *site = mt_host_site_take();
     if (!k || (k->nparams && !args)) { /* the runtime says what is wrong */
@@ -108,6 +113,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
         mt_report("out of memory: kernel %s is not launched", (const char *)k->pretty);
         return NULL;
     }
+    g->clean = mt_plain_of(f) && MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
     if (k->nparams)
         memcpy(g->args, args, k->nparams * sizeof *args);
     g->args[k->nparams] = &g->context;
@@ -118,14 +124,32 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
  * captured gets its context later. */
 static const void *version(const struct gpu_call *g, const void *func)
 {
-    const void *plain = g->ours && !g->context && !g->captured ? mt_plain_of(g->function) : NULL;
+    int records = (g->context || g->captured) && !g->why;
+    const void *plain = g->ours && !records ? mt_plain_of(g->function) : NULL;
     return plain ? plain : func;
+}
+
+/* 1: it is to be launched again, without record calls: with them it needs more registers than there are, and
+ * the program shall not fail for that. */
+static int again(struct gpu_call *g, cudaError_t e)
+{
+    int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
+    if (!refused || !g->ours || g->why || !(g->context || g->captured) || !mt_plain_of(g->function))
+        return 0;
+    if (g->clean)
+        MT_NEXT(cudaGetLastError)();
+    g->why = e;
+    g->context = NULL;
+    return 1;
 }
 
 static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
 {
     if (!g->ours)
         return e;
+    g->launch.plain = g->why != cudaSuccess;
+    if (g->why && !e)
+        mt_plain_tell(g->function, g->config, g->why);
     if (g->captured) {
         /* not a launch yet */
     } else if (mt_gpu()) {
@@ -147,12 +171,16 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
     struct gpu_call g;
+    cudaError_t e;
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, mt_device_is_gpu()
-                           ? MT_NEXT(cudaLaunchKernel)(version(&g, func), grid, block, all, shared, stream)
-                           : mt_launch_cpu(func, &c, all));
+    do
+        e = mt_device_is_gpu()
+                ? MT_NEXT(cudaLaunchKernel)(version(&g, func), grid, block, all, shared, stream)
+                : mt_launch_cpu(func, &c, all);
+    while (again(&g, e));
+    return gpu_end(&g, e);
 }
 
 cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
@@ -160,12 +188,16 @@ cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 b
 {
     struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
     struct gpu_call g;
+    cudaError_t e;
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchCooperativeKernel)(version(&g, func), grid,
-                                                                                 block, all, shared, stream)
-                                          : mt_launch_cpu(func, &c, all));
+    do
+        e = mt_device_is_gpu()
+                ? MT_NEXT(cudaLaunchCooperativeKernel)(version(&g, func), grid, block, all, shared, stream)
+                : mt_launch_cpu(func, &c, all);
+    while (again(&g, e));
+    return gpu_end(&g, e);
 }
 
 cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
@@ -173,13 +205,17 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
     struct gpu_call g;
+    cudaError_t e;
     if (!mt_device_gpu_path())
         return mt_launch_cpu(kernel, &c, args);
     void **all = gpu_begin(&g, kernel, &c, args);
-    cudaKernel_t plain = mt_device_is_gpu() && version(&g, NULL) ? mt_plain_handle(g.function) : NULL;
-    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(__cudaLaunchKernel)(plain ? plain : kernel, grid, block,
-                                                                        all, shared, stream)
-                                          : mt_launch_cpu(kernel, &c, all));
+    do {
+        cudaKernel_t plain = mt_device_is_gpu() && version(&g, NULL) ? mt_plain_handle(g.function) : NULL;
+        e = mt_device_is_gpu()
+                ? MT_NEXT(__cudaLaunchKernel)(plain ? plain : kernel, grid, block, all, shared, stream)
+                : mt_launch_cpu(kernel, &c, all);
+    } while (again(&g, e));
+    return gpu_end(&g, e);
 }
 
 /* What a launch attribute asks for, as far as we need to know it. */
@@ -214,8 +250,12 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
-    return gpu_end(&g, mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, version(&g, func), all)
-                                          : mt_launch_cpu(func, &c, all));
+    cudaError_t e;
+    do
+        e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, version(&g, func), all)
+                               : mt_launch_cpu(func, &c, all);
+    while (again(&g, e));
+    return gpu_end(&g, e);
 }
 
 /* A launch by handle and a launch by host address are the same kernel. */

@@ -41,6 +41,7 @@ struct mt_function {
     /* On a GPU: its version without record calls (plain.h), known to the real runtime by plain_key's address.
      */
     int has_plain;
+    _Atomic int told; /* that it runs in place of the other */
     char plain_key;
     cudaKernel_t plain_handle;
     struct mt_function *next; /* of the module */

@@ -6,6 +6,8 @@
 #include "error.h"
 #include "module.h"
 #include "plain.h"
+#include "common/report.h"
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,54 @@ void mt_plain_register(void **real, struct mt_function *f)
 const void *mt_plain_of(const struct mt_function *f)
 {
     return f && f->has_plain ? &f->plain_key : NULL;
+}
+
+static unsigned threads_of(const struct mt_launch_config *c)
+{
+    return c->block.x * c->block.y * c->block.z;
+}
+
+static uint64_t blocks_of(const struct mt_launch_config *c)
+{
+    return (uint64_t)c->grid.x * c->grid.y * c->grid.z;
+}
+
+/* What a launch of `func` will be refused for, as far as the runtime can be asked. */
+static cudaError_t refusal(const void *func, const struct mt_launch_config *c)
+{
+    struct cudaFuncAttributes a;
+    int device, sms, each;
+    if (!MT_NEXT(cudaFuncGetAttributes)(&a, func) && threads_of(c) > (unsigned)a.maxThreadsPerBlock)
+        return cudaErrorLaunchOutOfResources;
+    if (c->cooperative && !MT_NEXT(cudaGetDevice)(&device) &&
+        !MT_NEXT(cudaDeviceGetAttribute)(&sms, cudaDevAttrMultiProcessorCount, device) &&
+        !MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(&each, func, (int)threads_of(c), c->shared) &&
+        blocks_of(c) > (uint64_t)each * (unsigned)sms)
+        return cudaErrorCooperativeLaunchTooLarge;
+    return cudaSuccess;
+}
+
+cudaError_t mt_plain_must(const struct mt_function *f, const struct mt_launch_config *c)
+{
+    cudaError_t e = mt_plain_of(f) ? refusal(f->host, c) : cudaSuccess;
+    return e && !refusal(mt_plain_of(f), c) ? e : cudaSuccess;
+}
+
+void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why)
+{
+    const char *name = f->kernel->pretty;
+    if (atomic_exchange(&f->told, 1))
+        return;
+    if (why == cudaErrorCooperativeLaunchTooLarge)
+        mt_report(
+            "kernel %s is not traced: with record calls, fewer than its %llu blocks of %u threads fit on "
+            "the GPU at once (said once for each kernel)",
+            name, (unsigned long long)blocks_of(c), threads_of(c));
+    else
+        mt_report(
+            "kernel %s is not traced: with record calls, a block of %u threads needs more registers than "
+            "the GPU has (said once for each kernel)",
+            name, threads_of(c));
 }
 
 cudaKernel_t mt_plain_handle(struct mt_function *f)

@@ -76,8 +76,8 @@ cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGrap
     struct widened w;
     if (!params)
         return MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, params);
-    const void *func = params->func;
-    void *context = mt_graph_gpu_context(exec, node, &func);
+    const void *func;
+    void *context = mt_graph_gpu_context(exec, node, params, &func);
     cudaError_t e = kernel_params(&w, &p, params, context);
     p.func = (void *)(uintptr_t)func;
     if (!e)
@@ -147,20 +147,19 @@ cudaError_t REC(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_
     if (!params)
         return MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, params);
     const int kernel = params->type == cudaGraphNodeTypeKernel;
-    const void *func = kernel ? params->kernel.func : NULL;
-    void *context = kernel ? mt_graph_gpu_context(exec, node, &func) : NULL;
+    const struct cudaKernelNodeParams k = {.func = params->kernel.func,
+                                           .gridDim = params->kernel.gridDim,
+                                           .blockDim = params->kernel.blockDim,
+                                           .sharedMemBytes = params->kernel.sharedMemBytes};
+    const void *func;
+    void *context = kernel ? mt_graph_gpu_context(exec, node, &k, &func) : NULL;
     cudaError_t e = node_params(&w, &p, params, context);
     if (kernel)
         p.kernel.func = (void *)(uintptr_t)func;
     if (!e)
         e = give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
-    if (!e && kernel) {
-        struct cudaKernelNodeParams k = {.func = params->kernel.func,
-                                         .gridDim = params->kernel.gridDim,
-                                         .blockDim = params->kernel.blockDim,
-                                         .sharedMemBytes = params->kernel.sharedMemBytes};
+    if (!e && kernel)
         mt_graph_gpu_changed(exec, node, &k);
-    }
     return e;
 }
 #endif

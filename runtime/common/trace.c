@@ -33,6 +33,7 @@ struct mt_trace {
     _Atomic int busy;                                   /* a launch is under way */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
     uint64_t disagree;                                  /* launches whose records and counters differ */
+    _Atomic uint64_t missed;                            /* launches that ran without records */
     char why[512];                                      /* why something is lost */
     int told;                                           /* the lost line is written */
     int closed, whole;                                  /* closed, and nothing was missing then */
@@ -336,17 +337,27 @@ void mt_trace_drop(struct mt_trace *t, uint64_t launches)
         t->dropped += launches;
 }
 
+void mt_trace_miss(struct mt_trace *t)
+{
+    if (t)
+        t->missed++;
+}
+
 /* Companion first: whoever reads the trace to its end shall find it whole. */
 static void end_companion(struct mt_trace *t)
 {
     int whole = t->closed ? t->whole
-                          : is_on(t) && t->written == t->counted && !t->busy && !t->dropped && !t->disagree;
+                          : is_on(t) && t->written == t->counted && !t->busy && !t->dropped && !t->disagree &&
+                                !t->missed;
     t->whole = whole;
     if (t->dropped)
         snprintf(t->why, sizeof t->why, "the program ended before %llu launches of this stream did",
                  (unsigned long long)t->dropped);
     else if (t->busy)
         snprintf(t->why, sizeof t->why, "the program ended during a launch");
+    else if (t->missed && !t->why[0])
+        snprintf(t->why, sizeof t->why, "%llu launches of this stream ran without records",
+                 (unsigned long long)t->missed);
     if (!t->told && !whole) {
         if (is_open(t) && !is_on(t))
             snprintf(t->why, sizeof t->why, "%s", error_of(t));

@@ -70,12 +70,6 @@ static inline uint32_t mt_site_base(void)
 {
     return 0;
 }
-/* The image has asked already. */
-static inline int mt_is_global(const void *p)
-{
-    (void)p;
-    return 1;
-}
 
 static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {

@@ -25,9 +25,22 @@ static inline int mt_cta_in_term(const struct mt_cta_term *t, uint64_t linear, c
            at[1] >= t->low[1] && at[1] <= t->high[1] && at[2] >= t->low[2] && at[2] <= t->high[2];
 }
 
+/* n % d. A GPU's division of 64 bits is a function of its own that needs many registers. */
+static inline uint32_t mt_cta_rest(uint64_t n, uint32_t d)
+{
+    uint64_t rest = 0;
+    if (!(n >> 32))
+        return (uint32_t)n % d;
+    for (uint32_t bit = 64; bit--;) {
+        rest = rest << 1 | (n >> bit & 1);
+        rest -= rest >= d ? d : 0;
+    }
+    return (uint32_t)rest;
+}
+
 static inline int mt_cta_is_traced(const struct mt_cta_rule *r, uint64_t linear, const uint32_t at[3])
 {
-    if (linear % r->every)
+    if (mt_cta_rest(linear, r->every))
         return 0;
     uint32_t i = 0;
     while (i < r->terms && !mt_cta_in_term(&r->term[i], linear, at))

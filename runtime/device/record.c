@@ -17,7 +17,7 @@
 
 /* ---- which CTAs --------------------------------------------------------------------------------- */
 
-static NOINLINE struct mt_gpu_context *of_this_cta(struct mt_gpu_context *c)
+static inline struct mt_gpu_context *of_this_cta(struct mt_gpu_context *c)
 {
     const uint32_t at[3] = {mt_cta_x(), mt_cta_y(), mt_cta_z()};
     uint64_t linear = at[0] + (uint64_t)mt_grid_x() * (at[1] + (uint64_t)mt_grid_y() * at[2]);
@@ -129,10 +129,10 @@ static inline uint32_t place_packet(const struct ring *r, uint32_t mask, uint32_
 {
     uint32_t at = 0;
     if (rank_in(mask) == 0) {
+        if (counted) /* nobody waits for it; it goes first because its operands are not needed then */
+            mt_count(r->counter, count_of(mask));
         uint64_t seen = mt_load(&r->shared->tail_seen);
         at = (uint32_t)mt_atomic_add(&r->shared->head, slots);
-        if (counted) /* nobody waits for it */
-            mt_count(r->counter, count_of(mask));
         if (is_full(at + slots, seen, r->mask))
             wait_for_room(r, at + slots);
     }
@@ -147,13 +147,22 @@ static inline struct mt_slot *slot(const struct ring *r, uint32_t at)
 /* What a packet's first slot says beside where it was made. */
 struct head {
     uint32_t mask, site;
-    uint64_t first, y; /* words 0, without warp and SM, and 3 */
+    uint32_t low, high; /* word 0, without warp and SM */
+    uint64_t y;
 };
 
 static inline struct head head_of(const struct ring *r, uint32_t mask, uint32_t site, uint32_t kind,
                                   uint32_t type, uint32_t x, uint64_t y)
 {
-    return (struct head){mask, site, mt_packet_first(kind, type, 0, 0, r->id, x), y};
+    uint64_t first = mt_packet_first(kind, type, 0, 0, r->id, x);
+    struct head h = {mask, site, (uint32_t)first, (uint32_t)(first >> 32), y};
+    __asm__("" : "+r"(h.low), "+r"(h.high)); /* else what they are made of is kept instead: twice as much */
+    return h;
+}
+
+static inline uint32_t kind_of(const struct head *h)
+{
+    return h->high >> 28;
 }
 
 static inline void put_half(const struct ring *r, const struct head *h, uint32_t at, uint32_t half)
@@ -163,7 +172,7 @@ static inline void put_half(const struct ring *r, const struct head *h, uint32_t
         a = mt_rec_cta(mt_cta_x(), mt_cta_y(), mt_cta_z());
         b = h->y;
     } else {
-        a = h->first | mt_packet_first(0, 0, mt_warp(), mt_sm(), 0, 0);
+        a = (uint64_t)h->high << 32 | h->low | mt_packet_first(0, 0, mt_warp(), mt_sm(), 0, 0);
         b = (uint64_t)h->mask << 31 | ((h->site + mt_site_base()) & 0x7fffffff);
     }
     mt_store_pair(&slot(r, at)->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
@@ -204,7 +213,7 @@ struct shape {
 /* Two addresses, in the word of the lower one's lane less the base: this lane's and the next one's. */
 static inline uint64_t deltas_of(uint32_t mask, uint32_t mine)
 {
-    uint32_t above = mask & ~((2u << mt_lane()) - 1), next = above ? lowest_of(above) : mt_lane();
+    uint32_t above = mask & ~((2u << mt_lane()) - 1), next = lowest_of(above ? above : mask);
     return (uint64_t)mt_shuffle_half(mask, mine, next) << MT_DELTA_BITS | mine;
 }
 
@@ -229,19 +238,19 @@ static inline struct shape shape_of(uint32_t mask, uint64_t address, uint32_t si
     }
     if (mt_all(mask, fits((int64_t)(address - base), MT_DELTA_BITS))) {
         uint32_t mine = (uint32_t)(address - base) & ((1u << MT_DELTA_BITS) - 1);
-        return (struct shape){MT_PACKET_DELTAS, size, base, deltas_of(mask, mine)};
+        return (struct shape){MT_PACKET_DELTAS, size, base, mine};
     }
     return (struct shape){MT_PACKET_LANES, size, 0, address & MT_WORD_MASK};
 }
 
 /* Slots 1… of a packet that has some. Words that no lane needs are written, too. */
-static inline void put_body(const struct ring *r, uint32_t mask, uint32_t at, const struct shape *s)
+static inline void put_body(const struct ring *r, uint32_t mask, uint32_t at, uint32_t kind, uint64_t value)
 {
     uint32_t i = rank_in(mask), words = count_of(mask);
-    uint64_t value = s->value;
-    if (s->kind == MT_PACKET_DELTAS) { /* a lane of odd rank writes its own and the next one's */
+    if (kind == MT_PACKET_DELTAS) { /* a lane of odd rank writes its own and the next one's */
+        uint64_t both = deltas_of(mask, (uint32_t)value);
         if (i % 2)
-            put_word(r, at, i / 2, value);
+            put_word(r, at, i / 2, both);
         words /= 2;
         i += words;
         value = 0;
@@ -259,16 +268,10 @@ NOINLINE void __mt_gpu_access_global(const void *pointer, uint32_t meta, uint32_
     const struct ring r = ring_of(c);
     const struct shape s = shape_of(mask, (uint64_t)pointer, meta & MT_RAW_MAX_SIZE);
     const struct head h = head_of(&r, mask, site, s.kind, meta >> 28, s.x, s.y);
-    uint32_t at = place_packet(&r, mask, mt_packet_slots(s.kind, count_of(mask)), 1);
+    uint32_t at = place_packet(&r, mask, mt_packet_slots(kind_of(&h), count_of(mask)), 1);
     put_head(&r, &h, at);
-    if (s.kind != MT_PACKET_REGULAR)
-        put_body(&r, mask, at, &s);
-}
-
-void __mt_gpu_access_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
-{
-    if (c && mt_is_global(address))
-        __mt_gpu_access_global(address, meta, site, c);
+    if (kind_of(&h) != MT_PACKET_REGULAR)
+        put_body(&r, mask, at, kind_of(&h), s.value);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
@@ -294,13 +297,6 @@ void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type
                               struct mt_gpu_context *c)
 {
     if ((c = context_of(site, c)) && bytes)
-        block(c, (uint64_t)address, bytes, type, site);
-}
-
-void __mt_gpu_access_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
-                               struct mt_gpu_context *c)
-{
-    if ((c = context_of(site, c)) && bytes && mt_is_global(address))
         block(c, (uint64_t)address, bytes, type, site);
 }
 
@@ -331,24 +327,11 @@ void __mt_gpu_count_global(const void *address, uint32_t meta, uint32_t site, st
         count(c, meta);
 }
 
-void __mt_gpu_count_generic(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
-{
-    if ((c = context_of(site, c)) && mt_is_global(address))
-        count(c, meta);
-}
-
 void __mt_gpu_count_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
                              struct mt_gpu_context *c)
 {
     (void)address;
     if ((c = context_of(site, c)) && bytes)
-        count_block(c, bytes, type);
-}
-
-void __mt_gpu_count_generic_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
-                              struct mt_gpu_context *c)
-{
-    if ((c = context_of(site, c)) && bytes && mt_is_global(address))
         count_block(c, bytes, type);
 }
 

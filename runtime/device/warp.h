@@ -98,10 +98,6 @@ static inline uint32_t mt_site_base(void)
 {
     return __mt_gpu_site_base;
 }
-static inline int mt_is_global(const void *p)
-{
-    return __nvvm_isspacep_global(p);
-}
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 

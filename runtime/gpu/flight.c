@@ -89,14 +89,19 @@ void mt_flight_add(struct mt_queue *q, struct mt_flight *f)
     pthread_mutex_unlock(&lock);
 }
 
-void mt_flight_issued(struct mt_flight *f, int status)
+void mt_flight_issued(struct mt_flight *f)
 {
     pthread_mutex_lock(&lock);
     f->issuing = 0;
-    if (status) {
-        f->cancelled = 1;
-        f->status = status;
-    }
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_flight_cancel(struct mt_flight *f, int status)
+{
+    pthread_mutex_lock(&lock);
+    f->issuing = 0;
+    f->cancelled = 1;
+    f->status = status;
     pthread_mutex_unlock(&lock);
 }
 
@@ -280,7 +285,9 @@ static void finish(struct mt_queue *q, struct mt_flight *f)
     struct mt_launch_line *l = &f->launch.line;
     if (f->cancelled) {
         l->status = f->status;
-        mt_trace_begin(NULL, l);
+        if (!l->status)
+            mt_trace_miss(q->trace);
+        mt_trace_open_launch(NULL, l);
         mt_trace_end(NULL, l);
         return;
     }

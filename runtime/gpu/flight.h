@@ -32,7 +32,7 @@ struct mt_flight {
     int gone;            /* the device died: what has come is all there is */
     int no_sites;        /* the code's are not those of the CPU image */
     int issuing;         /* between launch and issued: not to be freed */
-    int cancelled;       /* it was not issued after all: it has no place in the trace */
+    int cancelled;       /* it runs without record calls, or never: it has no place in the trace */
     uint64_t missing_ns; /* ended, but records are missing: since when */
     uint64_t number;     /* counts launches of the process */
     struct mt_queue *queue;
@@ -53,10 +53,12 @@ void mt_queue_leave(struct mt_queue *q);
 void mt_queue_forget(struct mt_trace *trace);
 
 /* Behind the launches of its queue, before the device can begin it. The flight is the queue's from here on,
- * but stays at least until mt_flight_issued. */
+ * but stays at least until mt_flight_issued or mt_flight_cancel. */
 void mt_flight_add(struct mt_queue *q, struct mt_flight *f);
-/* It was issued (0), or will never run: status says why. */
-void mt_flight_issued(struct mt_flight *f, int status);
+/* It was issued. */
+void mt_flight_issued(struct mt_flight *f);
+/* It makes no records: it will never run (status says why), or was issued without record calls (0). */
+void mt_flight_cancel(struct mt_flight *f, int status);
 /* Records of a launch. */
 void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
 /* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how

@@ -165,8 +165,11 @@ static void *launch(struct mt_gpu_launch *l)
     return l->state ? context : NULL;
 }
 
+/* With a trace: that it is not traced was said. */
 static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
 {
+    if (l->trace && !status)
+        mt_trace_miss(l->trace);
     mt_trace_begin(NULL, &l->line);
     l->line.status = (int)status;
     mt_trace_end(NULL, &l->line);
@@ -174,7 +177,11 @@ static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
 
 static void mark(struct mt_flight *f, cudaError_t status)
 {
-    cudaError_t e = status ? cudaSuccess : mt_gpu_mark(f->device, f, f->launch.stream);
+    if (status) {
+        mt_flight_cancel(f, (int)status);
+        return;
+    }
+    cudaError_t e = mt_gpu_mark(f->device, f, f->launch.stream);
     if (e) { /* no end can be seen: what comes until the next look is taken, and the program sees its own
                 errors */
         mt_report("the end of kernel %s cannot be seen (%s); its trace may be incomplete",
@@ -182,7 +189,7 @@ static void mark(struct mt_flight *f, cudaError_t status)
         f->gone = 1;
         f->status = (int)e;
     }
-    mt_flight_issued(f, (int)status);
+    mt_flight_issued(f);
 }
 
 static void issued(struct mt_gpu_launch *l, cudaError_t status)
@@ -193,7 +200,10 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
         return;
     }
     struct mt_queue *q = f->queue; /* the flight may be gone when it is issued */
-    mark(f, status);
+    if (l->plain)
+        mt_flight_cancel(f, (int)status);
+    else
+        mark(f, status);
     mt_queue_leave(q);
 }
 
@@ -218,7 +228,7 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
     void *context;
     for (unsigned i = 0; i < n; i++) {
         launches[i].state = NULL;
-        if (!launches[i].trace)
+        if (!launches[i].trace || !nodes[i])
             continue;
         context = NULL;
         struct mt_flight *f = lend(&launches[i], nodes[i]->device, nodes[i], &context);

@@ -292,6 +292,7 @@ struct mt_trace {
     struct fake_launch *launches;
     size_t count;
     int open;
+    _Atomic unsigned missed;
 };
 static pthread_mutex_t untraced_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned nuntraced;
@@ -325,6 +326,16 @@ unsigned fake_untraced(void)
     return n;
 }
 
+unsigned fake_missed(const struct mt_trace *t)
+{
+    return t->missed;
+}
+
+void mt_trace_miss(struct mt_trace *t)
+{
+    t->missed++;
+}
+
 /* The order of calls that common/trace.h asks for is checked here. */
 static void must(int right, const char *what)
 {
@@ -348,6 +359,8 @@ void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 
 void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 {
+    if (!t)
+        return; /* it is not traced after all */
     must(!t->open, "begin within a launch");
     t->open = 1;
     t->launches = realloc(t->launches, (t->count + 1) * sizeof *t->launches);

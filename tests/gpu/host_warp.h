@@ -22,10 +22,9 @@ struct host_warp {
 struct host_thread {
     struct host_warp *warp;
     uint32_t lane, warp_index, sm, cta[3], grid[2];
-    uint64_t context;                         /* what record functions get as their context, */
-    uint32_t left_out;                        /* and in their site */
-    uintptr_t not_global_from, not_global_to; /* addresses of other memory */
-    const uint32_t *site_base;                /* of the file that the code is in; NULL: 0 */
+    uint64_t context;          /* what record functions get as their context, */
+    uint32_t left_out;         /* and in their site */
+    const uint32_t *site_base; /* of the file that the code is in; NULL: 0 */
 };
 extern _Thread_local struct host_thread host_thread;
 
@@ -116,10 +115,6 @@ static inline int mt_all(uint32_t mask, int condition)
 static inline uint32_t mt_site_base(void)
 {
     return host_thread.site_base ? *host_thread.site_base : 0;
-}
-static inline int mt_is_global(const void *p)
-{
-    return (uintptr_t)p < host_thread.not_global_from || (uintptr_t)p >= host_thread.not_global_to;
 }
 
 static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)

@@ -6,11 +6,8 @@
 #include <string.h>
 
 void __mt_gpu_access_global(const void *p, uint32_t meta, uint32_t site, struct mt_gpu_context *c);
-void __mt_gpu_access_generic(const void *p, uint32_t meta, uint32_t site, struct mt_gpu_context *c);
 void __mt_gpu_access_global_n(const void *p, uint64_t bytes, uint32_t type, uint32_t site,
                               struct mt_gpu_context *c);
-void __mt_gpu_access_generic_n(const void *p, uint64_t bytes, uint32_t type, uint32_t site,
-                               struct mt_gpu_context *c);
 void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c);
 struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter);
 
@@ -43,9 +40,11 @@ struct access access_of(const struct kernel *k, unsigned cta, unsigned lane, uns
     return a;
 }
 
-static uint32_t site(uint32_t number)
+/* As the pass has it: of some pointers nobody knows where they lead before the program runs. */
+static uint32_t site(uint32_t number, const struct access *a)
 {
-    return number | host_thread.left_out;
+    int other = a->kind % 2 && a->address >= OTHER;
+    return number | host_thread.left_out | (other ? MT_SITE_LEFT_OUT : 0);
 }
 
 static void do_access(const struct access *a)
@@ -54,19 +53,15 @@ static void do_access(const struct access *a)
     struct mt_gpu_context *c = (struct mt_gpu_context *)(uintptr_t)host_thread.context;
     switch (a->kind) {
     case 0:
-        __mt_gpu_access_global(p, a->type << 28 | a->size, site(11), c);
-        break;
     case 1:
-        __mt_gpu_access_generic(p, a->type << 28 | a->size, site(12), c);
+        __mt_gpu_access_global(p, a->type << 28 | a->size, site(11 + a->kind, a), c);
         break;
     case 2:
-        __mt_gpu_access_global_n(p, a->bytes, a->type, site(13), c);
-        break;
     case 3:
-        __mt_gpu_access_generic_n(p, a->bytes, a->type, site(14), c);
+        __mt_gpu_access_global_n(p, a->bytes, a->type, site(11 + a->kind, a), c);
         break;
     default:
-        __mt_gpu_untraced(site(15), c);
+        __mt_gpu_untraced(site(15, a), c);
     }
 }
 
@@ -106,9 +101,7 @@ static void *run_lane(void *data)
     host_thread = (struct host_thread){.lane = lane_numbers[l->index],
                                        .sm = 3 + l->cta % 5,
                                        .cta = {l->cta % 3, l->cta / 3 % 2, l->cta / 6},
-                                       .grid = {3, 2},
-                                       .not_global_from = OTHER,
-                                       .not_global_to = OTHER + 0x1000000000};
+                                       .grid = {3, 2}};
     struct mt_gpu_context *context = __mt_gpu_begin(l->k->context);
     for (unsigned i = 0; i < l->k->accesses; i++) {
         /* Half of them are the kernel's own, half those of functions that it calls. */

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A graph of two kernels and a third that is not traced, launched again and again in two streams in turn
- * without a wait: each launch has its own records, whatever of the next one has come already. */
+/* A graph of two kernels, a third that is not to be traced and a fourth that can only run without record
+ * calls, launched again and again in two streams in turn without a wait: each launch has its own records,
+ * whatever of the next one has come already. */
 void graphs(void **state)
 {
-    enum { KERNELS = 3, TIMES = 12 };
+    enum { KERNELS = 4, TIMES = 12 };
     struct fake_stream *s[2] = {fake_stream_new(), fake_stream_new()};
     struct mt_trace *t[2] = {fake_trace_new(), fake_trace_new()};
     struct mt_gpu_node *nodes[KERNELS];
@@ -20,8 +21,9 @@ void graphs(void **state)
     sem_t done[TIMES];
     size_t n;
     unsigned before = fake_untraced();
-    for (unsigned i = 0; i < KERNELS; i++)
+    for (unsigned i = 0; i < 3; i++)
         assert_non_null(nodes[i] = mt_gpu()->node_new());
+    nodes[3] = NULL;
     for (unsigned r = 0; r < TIMES; r++) {
         struct mt_gpu_launch l[KERNELS];
         sem_init(&done[r], 0, 0);
@@ -30,8 +32,8 @@ void graphs(void **state)
         for (unsigned i = 0; i < KERNELS; i++) {
             k[r][i] = (struct kernel){.ctas = 1 + (r + i) % 3, .accesses = r % 4 * 5, .seed = 50 * r + i};
             snprintf(k[r][i].name, sizeof k[r][i].name, "n%u.%u", r, i);
-            k[r][i].context = mt_gpu()->node_context(nodes[i]);
-            l[i] = (struct mt_gpu_launch){.trace = i < 2 ? t[r % 2] : NULL,
+            k[r][i].context = nodes[i] ? mt_gpu()->node_context(nodes[i]) : NULL;
+            l[i] = (struct mt_gpu_launch){.trace = i != 2 ? t[r % 2] : NULL,
                                           .stream = (cudaStream_t)s[r % 2],
                                           .line = {.kernel = k[r][i].name}};
         }
@@ -41,7 +43,7 @@ void graphs(void **state)
         mt_gpu()->graph_issued(nodes, l, KERNELS, cudaSuccess);
         fake_stream_run(s[r % 2], let_go, &done[r]);
     }
-    for (unsigned i = 0; i < KERNELS; i++)
+    for (unsigned i = 0; i < 3; i++)
         mt_gpu()->node_free(nodes[i]); /* while they run */
     for (unsigned j = 0; j < 2; j++) {
         sync_stream(s[j], t[j]);
@@ -49,8 +51,9 @@ void graphs(void **state)
         assert_int_equal(n, TIMES / 2 * 2);
         for (unsigned i = 0; i < n; i++)
             check(&k[i / 2 * 2 + j][i % 2], &got[i]);
+        assert_int_equal(fake_missed(t[j]), TIMES / 2);
     }
-    assert_int_equal(fake_untraced(), before + TIMES);
+    assert_int_equal(fake_untraced(), before + 2 * TIMES);
     for (unsigned j = 0; j < 2; j++) {
         mt_gpu()->stream_ends((cudaStream_t)s[j], t[j]);
         fake_stream_free(s[j]);

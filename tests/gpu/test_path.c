@@ -125,6 +125,44 @@ static void not_issued(void **state)
     fake_trace_free(t);
 }
 
+/* With record calls the device refused it, and the API layer launched it without: it is counted as missing,
+ * and the launches around it are whole, whether they had ended then or not. */
+static void refused(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct kernel first = {.name = "first", .ctas = 1, .accesses = 5, .seed = 9};
+    struct kernel plain = {.name = "plain", .ctas = 1, .accesses = 5, .seed = 10};
+    struct kernel last = {.name = "last", .ctas = 1, .accesses = 5, .seed = 11};
+    struct mt_gpu_launch l = {.trace = t, .stream = (cudaStream_t)s, .line = {.kernel = "plain"}};
+    sem_t hold;
+    size_t n;
+    unsigned before = fake_untraced();
+    sem_init(&hold, 0, 0);
+    fake_stream_run(s, hold_up, &hold);
+    launch(&first, s, t, cudaSuccess);
+    assert_non_null(mt_gpu()->launch(&l));
+    fake_stream_run(s, run_kernel, &plain); /* its context is NULL */
+    l.plain = 1;
+    mt_gpu()->issued(&l, cudaSuccess);
+    launch(&last, s, t, cudaSuccess);
+    sem_post(&hold);
+    sync_stream(s, t);
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, 2);
+    check(&first, &got[0]);
+    check(&last, &got[1]);
+    assert_int_equal(fake_untraced(), before + 1);
+    assert_int_equal(fake_missed(t), 1);
+    assert_non_null(mt_gpu()->launch(&l)); /* and refused without record calls, too */
+    mt_gpu()->issued(&l, cudaErrorLaunchOutOfResources);
+    sync_stream(s, t);
+    assert_int_equal(fake_untraced(), before + 2);
+    assert_int_equal(fake_missed(t), 1);
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
 /* The compiler found no room for its context: no trace, counted, and the user hears why. */
 static void no_room(void **state)
 {
@@ -139,6 +177,7 @@ static void no_room(void **state)
     mt_gpu()->issued(&l, cudaSuccess);
     synced(s, t, cudaSuccess);
     assert_int_equal(fake_untraced(), before + 1);
+    assert_int_equal(fake_missed(t), 1);
     fake_trace_launches(t, &n);
     assert_int_equal(n, 0);
     assert_non_null(strstr(fake_report, "full is not traced"));
@@ -265,6 +304,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wait_fails),       cmocka_unit_test(is_reset),
         cmocka_unit_test(graphs),           cmocka_unit_test(graphs_without_write_value),
         cmocka_unit_test(graph_not_issued), cmocka_unit_test(sites_of_files),
-        cmocka_unit_test(two_devices),      cmocka_unit_test(others_run)};
+        cmocka_unit_test(two_devices),      cmocka_unit_test(others_run),
+        cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,9 @@ static void note(const char *format, ...)
     vsnprintf(fake_log + n, sizeof fake_log - n, format, ap);
     va_end(ap);
 }
+/* Launches with record calls are refused with this error, which stays until it is asked for. */
+cudaError_t fake_refusal, fake_error;
+int fake_cooperative; /* kernel nodes of graphs are */
 #define NUM(x) ((unsigned long long)(uintptr_t)(x))
 
 /* Which registered function `func` is. */
@@ -222,25 +225,39 @@ cudaError_t cudaDeviceSynchronize(void)
 }
 cudaError_t cudaPeekAtLastError(void)
 {
-    return cudaSuccess;
+    return fake_error;
 }
 cudaError_t cudaGetLastError(void)
 {
-    return cudaSuccess;
+    cudaError_t e = fake_error;
+    fake_error = cudaSuccess;
+    return e;
 }
 const char *cudaGetErrorString(cudaError_t e)
 {
     return "the fake's";
 }
 
+static int is_plain(const char *name)
+{
+    return strstr(name, "__memtrace_plain") != NULL;
+}
+
 /* Attributes that tell the versions of a kernel apart: registers 40 and 512 threads with record calls, 20 and
- * 1024 without. */
+ * 1024 without; two blocks on an SM, and four. */
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
 {
-    int plain = strstr(name_of(func), "__memtrace_plain") != NULL;
+    int plain = is_plain(name_of(func));
     memset(a, 0, sizeof *a);
     a->numRegs = plain ? 20 : 40;
     a->maxThreadsPerBlock = plain ? 1024 : 512;
+    return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *func, int threads,
+                                                          size_t shared)
+{
+    *blocks = is_plain(name_of(func)) ? 4 : 2;
     return cudaSuccess;
 }
 
@@ -262,12 +279,19 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
 
 char fake_launched[64]; /* the function launched last, as registered */
 
+static cudaError_t launched(const char *name, void **args)
+{
+    if (fake_refusal && !is_plain(name))
+        return fake_error = fake_refusal;
+    snprintf(fake_launched, sizeof fake_launched, "%s", name);
+    fake_context = args ? *(void **)args[2] : (void *)-1;
+    return cudaSuccess;
+}
+
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                cudaStream_t stream)
 {
-    snprintf(fake_launched, sizeof fake_launched, "%s", (const char *)kernel);
-    fake_context = *(void **)args[2];
-    return cudaSuccess;
+    return launched((const char *)kernel, args);
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *func, void **args)
@@ -276,27 +300,21 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *func, v
     for (unsigned i = 0; i < c->numAttrs; i++)
         note(" %d", (int)c->attrs[i].id);
     note("\n");
-    snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
-    fake_context = *(void **)args[2];
-    return cudaSuccess;
+    return launched(name_of(func), args);
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                                         cudaStream_t stream)
 {
-    snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
-    fake_context = *(void **)args[2];
-    return cudaSuccess;
+    return launched(name_of(func), args);
 }
 
 cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream)
 {
-    fake_context = args ? *(void **)args[2] : (void *)-1;
-    snprintf(fake_launched, sizeof fake_launched, "%s", name_of(func));
     note("cudaLaunchKernel %u %u %u %u %u %u %zu %llu args %u\n", grid.x, grid.y, grid.z, block.x, block.y,
          block.z, shared, NUM(stream), args ? *(unsigned *)args[1] : 0);
-    return cudaSuccess;
+    return launched(name_of(func), args);
 }
 
 static cudaGraphNode_t make_node(const struct cudaKernelNodeParams *p);
@@ -369,6 +387,13 @@ cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const struct cuda
 {
     struct cudaKernelNodeParams copy = *p;
     set_node(node, &copy);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaKernelNodeAttrID id,
+                                            cudaKernelNodeAttrValue *value)
+{
+    value->cooperative = fake_cooperative;
     return cudaSuccess;
 }
 

@@ -203,10 +203,137 @@ static void graph_versions(void **state)
     assert_int_equal(cudaGraphExecDestroy(exec), 0);
 }
 
-/* With an argument: kernels that are not traced. */
+/* Kernels that need too many registers with record calls run without: the program sees no error, its user
+ * hears of it once per kernel, and the trace does not say that it is whole. In a program of their own, whose
+ * companion is read when it has ended. */
+static cudaError_t *fake_refusal, *fake_error;
+static int *fake_cooperative;
+
+static void refuse_plainly(void *data)
+{
+    unsigned n = 77, *out = NULL;
+    void *args[] = {&out, &n};
+    dim3 one = {1, 1, 1};
+    cudaLaunchConfig_t config = {.gridDim = one, .blockDim = one};
+    cudaKernel_t handle;
+    assert_int_equal(__cudaGetKernel(&handle, stub_fill), 0);
+    assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), 0);
+    check_version("_Zfill__memtrace_plain", 0);
+    assert_int_equal(cudaLaunchKernelExC(&config, stub_fill, args), 0);
+    check_version("_Zfill__memtrace_plain", 0);
+    assert_int_equal(cudaLaunchCooperativeKernel(stub_fill, one, one, args, 0, 0), 0);
+    check_version("_Zfill__memtrace_plain", 0);
+    assert_int_equal(__cudaLaunchKernel(handle, one, one, args, 0, 0), 0);
+    check_version("_Zfill__memtrace_plain", 0);
+    assert_int_equal(*fake_error, 0); /* nor does it see one later */
+    *fake_refusal = cudaErrorInvalidConfiguration;
+    assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), cudaErrorInvalidConfiguration);
+    assert_int_equal(*fake_error, cudaErrorInvalidConfiguration);
+    *fake_error = *fake_refusal = cudaSuccess;
+    assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), 0);
+    check_version("_Zfill", 1);
+}
+
+/* What kernel nodes of `blocks` blocks of `threads` threads run. */
+static void refuse_node(unsigned blocks, unsigned threads, const char *want)
+{
+    unsigned n = 78, *out = NULL;
+    char text[200];
+    void *args[] = {&out, &n};
+    struct cudaKernelNodeParams p = {stub_fill, {blocks, 1, 1}, {threads, 1, 1}, 0, args, NULL};
+    struct cudaKernelNodeParams small = {stub_fill, {1, 1, 1}, {1, 1, 1}, 0, args, NULL};
+    static cudaGraphNode_t node;
+    cudaGraphExec_t exec;
+    if (!node)
+        assert_int_equal(cudaGraphAddKernelNode(&node, (cudaGraph_t)5, NULL, 0, &small), 0);
+    assert_int_equal(cudaGraphKernelNodeSetParams(node, &p), 0);
+    fake_log[0] = 0;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, (cudaGraph_t)5, 0), 0);
+    snprintf(text, sizeof text, "ready: %s\n", want);
+    expect_in_log(text);
+    assert_int_equal(cudaGraphLaunch(exec, 0), 0);
+    assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &small), 0);
+    expect_in_log("changed: _Zfill context\n");
+    assert_int_equal(cudaGraphLaunch(exec, 0), 0);
+    assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &p), 0);
+    snprintf(text, sizeof text, "changed: %s\n", want);
+    expect_in_log(text);
+    assert_int_equal(cudaGraphLaunch(exec, 0), 0);
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+}
+
+static void refuse_nodes(void *data)
+{
+    refuse_node(1, 512, "_Zfill context");
+    refuse_node(1, 513, "_Zfill__memtrace_plain none");
+    refuse_node(1, 1025, "_Zfill context"); /* the other one could not, either */
+    refuse_node(100, 1, "_Zfill context");
+    *fake_cooperative = 1; /* there are three SMs */
+    refuse_node(6, 1, "_Zfill context");
+    refuse_node(7, 1, "_Zfill__memtrace_plain none");
+    refuse_node(12, 1, "_Zfill__memtrace_plain none");
+    refuse_node(13, 1, "_Zfill context");
+}
+
+/* A companion that has so many launches without records, and so many lines on stderr in `saw`. */
+static void check_refused(const char *dir, const char *saw, const char *why, int missed, int traced)
+{
+    char *text = slurp(in_dir(dir, "MemTrace-pipe-0.meta"), NULL), lost[100];
+    snprintf(lost, sizeof lost, "%d launches of this stream ran without records", missed);
+    assert_int_equal(count_lines(saw, "is not traced: with record calls", NULL), 1);
+    assert_int_equal(count_lines(saw, "kernel fill", why, NULL), 1);
+    assert_int_equal(count_lines(text, "\"launch\"", "\"traced\":false", "\"status\":0", NULL), missed);
+    assert_int_equal(count_lines(text, "\"launch\"", "\"traced\":true", NULL), traced);
+    assert_int_equal(count_lines(text, "\"lost\"", lost, NULL), 1);
+    assert_int_equal(count_lines(text, "\"end\"", "\"complete\":false", NULL), 1);
+    free(text);
+}
+
+struct refusal {
+    cudaError_t error;
+    void (*program)(void *);
+};
+
+static int run_refused(void *data)
+{
+    struct refusal *r = data;
+    program_register();
+    *fake_refusal = r->error;
+    r->program(NULL);
+    return 0;
+}
+
+static void say_refused(void *data)
+{
+    if (in_child(run_refused, data))
+        fprintf(stderr, "the child failed\n");
+}
+
+static void refused(void **state)
+{
+    static const char *const registers = "a block of 1 threads needs more registers",
+                             *const blocks = "fewer than its 1 blocks of 1 threads fit";
+    struct refusal list[] = {{cudaErrorLaunchOutOfResources, refuse_plainly},
+                             {cudaErrorCooperativeLaunchTooLarge, refuse_plainly},
+                             {cudaSuccess, refuse_nodes}};
+    for (unsigned i = 0; i < 3; i++) {
+        const char *dir = fresh_dir();
+        char *saw = said(say_refused, &list[i]);
+        if (strstr(saw, "the child failed"))
+            fail_msg("%s", saw);
+        if (i < 2)
+            check_refused(dir, saw, i ? blocks : registers, 4, 1);
+        else
+            check_refused(dir, saw, "a block of 513 threads", 6, 18);
+        free(saw);
+    }
+}
+
+/* With an argument: kernels that are not traced, or "refused". */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions)};
+    const struct CMUnitTest alone[] = {cmocka_unit_test(refused)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),   cmocka_unit_test(launches),
                                        cmocka_unit_test(nodes),      cmocka_unit_test(versions),
                                        cmocka_unit_test(attributes), cmocka_unit_test(graph_versions)};
@@ -219,6 +346,11 @@ int main(int argc, char **argv)
     fake_log = dlsym(fake, "fake_log");
     fake_context = dlsym(fake, "fake_context");
     fake_launched = dlsym(fake, "fake_launched");
+    fake_refusal = dlsym(fake, "fake_refusal");
+    fake_error = dlsym(fake, "fake_error");
+    fake_cooperative = dlsym(fake, "fake_cooperative");
+    if (argc > 1 && !strcmp(argv[1], "refused"))
+        return cmocka_run_group_tests(alone, NULL, NULL);
     program_register();
     never = argc > 1;
     if (never) {
