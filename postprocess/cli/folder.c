@@ -1,4 +1,5 @@
-/* A folder, or a pattern that the shell has left alone, among the inputs: the traces of the newest run there. */
+/* A folder, or a pattern that the shell has left alone, among the inputs: the traces of the newest run there.
+ */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "kind.h"
@@ -157,9 +158,10 @@ static void folder_choose(struct folder *all, const char *dir)
     all->n = kept;
     qsort(all->list, all->n, sizeof *all->list, folder_by_name);
     if (others)
-        mt_cli_say("%s: has traces of more than one run: those of process %llu, the newest, are taken (%zu file%s "
-                   "of others left alone)",
-                   dir, (unsigned long long)run.pid, others, others == 1 ? "" : "s");
+        mt_cli_say(
+            "%s: has traces of more than one run: those of process %llu, the newest, are taken (%zu file%s "
+            "of others left alone)",
+            dir, (unsigned long long)run.pid, others, others == 1 ? "" : "s");
 }
 
 /* 0, or an exit code after saying why. */
@@ -213,7 +215,9 @@ static int folder_take(struct mt_inputs *in, const char *word)
     const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
     if (exists ? !S_ISDIR(st.st_mode) : !strpbrk(name, "?*"))
         return folder_append(in, (char *)word, 0);
-    char *dir = exists ? strdup(word) : slash ? strndup(word, (size_t)(slash - word) + (slash == word)) : strdup(".");
+    char *dir = exists  ? strdup(word)
+                : slash ? strndup(word, (size_t)(slash - word) + (slash == word))
+                        : strdup(".");
     if (!dir) {
         mt_cli_say("no memory");
         return MT_EXIT_FAILURE;

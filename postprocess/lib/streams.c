@@ -41,12 +41,12 @@ static void streams_shared(struct mt_merge *m, const struct mt_companion *c)
         if (n && !strncmp(c->shared, d->trace, n) && !strcmp(c->shared + n, ".meta"))
             return;
     }
-    mt_merge_note(m, 1, "%s: the events of its process stand in %s, whose trace is not among the inputs", c->path,
-                  c->shared);
+    mt_merge_note(m, 1, "%s: the events of its process stand in %s, whose trace is not among the inputs",
+                  c->path, c->shared);
 }
 
-static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, size_t n, const uint64_t *read,
-                         size_t nread)
+static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, size_t n,
+                         const uint64_t *read, size_t nread)
 {
     const struct mt_stream_event *missing = NULL;
     uint64_t others = 0, refused = 0;
@@ -56,8 +56,8 @@ static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, 
             continue;
         if (e->why) {
             if (!refused++)
-                mt_merge_note(m, 1, "stream %llu of the process has no trace: %s", (unsigned long long)e->stream,
-                              e->why);
+                mt_merge_note(m, 1, "stream %llu of the process has no trace: %s",
+                              (unsigned long long)e->stream, e->why);
         } else if (!bsearch(&e->stream, read, nread, sizeof *read, compare_numbers)) {
             missing = missing ? missing : e;
             others++;
@@ -66,10 +66,14 @@ static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, 
     if (refused > 1)
         mt_merge_note(m, 1, "nor have %llu other streams", (unsigned long long)refused - 1);
     if (others == 1)
-        mt_merge_note(m, 1, "this is a part of the run: the launches of another stream are in %s, which is not among "
-                      "the inputs; name it, too, or the folder", missing->trace);
+        mt_merge_note(
+            m, 1,
+            "this is a part of the run: the launches of another stream are in %s, which is not among "
+            "the inputs; name it, too, or the folder",
+            missing->trace);
     else if (others)
-        mt_merge_note(m, 1, "this is a part of the run: the launches of %llu other streams are in %s and the like, "
+        mt_merge_note(m, 1,
+                      "this is a part of the run: the launches of %llu other streams are in %s and the like, "
                       "which are not among the inputs; name them, too, or the folder",
                       (unsigned long long)others, missing->trace);
 }

@@ -310,8 +310,12 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         mt_json_end(&j);
         mt_log_line(&j);
         mt_json_free(&j);
-        if (t)
+        if (t) {
+            t->counted += l->records;
+            t->lost += l->records;
+            t->launches++;
             t->busy = 0;
+        }
         return;
     }
     uint64_t written = l->traced ? end_file(t) : 0;

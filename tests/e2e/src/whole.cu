@@ -1,5 +1,5 @@
-// STREAMS LAUNCHES: so many streams, each with so many launches. "long": a kernel that writes much, and then waits until
-// the host has read a line of standard input.
+// STREAMS LAUNCHES: so many streams, each with so many launches. "long": a kernel that writes much, and then
+// waits until the host has read a line of standard input.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
