@@ -1,5 +1,5 @@
 /* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
-#include "unit.h"
+#include "base/unit.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
 #include <stdio.h>

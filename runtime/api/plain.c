@@ -1,4 +1,4 @@
-/* On a GPU: kernels have two versions, with record calls and without (llvm-pass/gpu_plain.c). The program
+/* On a GPU: kernels have two versions, with record calls and without (llvm-pass/gpu/gpu_plain.c). The program
  * knows one; which of the two runs is decided at each launch. What it asks of the kernel is told of the one
  * without, where the other does not allow less; what it sets is set for both. */
 #include "device.h"

@@ -44,7 +44,7 @@ enum mt_packet_kind {
 /* Files that are linked into one program (-fgpu-rdc) add a base to their sites, which the host sets. Until it
  * has, sites are this and more: not known. */
 #define MT_SITE_UNKNOWN 0x40000000u
-/* Bit of a site or note: there is nothing to record (llvm-pass/context.c). */
+/* Bit of a site or note: there is nothing to record (llvm-pass/gpu/context.c). */
 #define MT_SITE_LEFT_OUT 0x80000000u
 #define MT_PACKET_MAX_SLOTS 17u /* head and 32 blocks */
 #define MT_PACKET_CONTEXTS 4096u

@@ -92,7 +92,7 @@ static inline uint32_t mt_ballot(uint32_t mask, int condition)
     return set;
 }
 /* What the file adds to its sites: with -fgpu-rdc the pass gives the variable a name of the file's own and
- * the runtime a value; else nothing of it is left (llvm-pass/gpu.c). */
+ * the runtime a value; else nothing of it is left (llvm-pass/gpu/gpu.c). */
 extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;
 static inline uint32_t mt_site_base(void)
 {

@@ -1,4 +1,4 @@
-/* What instrumented code calls and reads (llvm-pass/host_*.c emit it), and what the files of
+/* What instrumented code calls and reads (llvm-pass/host/host_*.c emit it), and what the files of
  * libmemtrace-host.so share. */
 #ifndef MT_HOST_LLVM_ENTRY_H
 #define MT_HOST_LLVM_ENTRY_H

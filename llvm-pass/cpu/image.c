@@ -1,0 +1,292 @@
+/* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
+#include "lower.h"
+#include "base/modes.h"
+#include "../../runtime/cpu/abi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_FIELDS 32
+
+/* A row under construction: constants in field order. */
+struct row {
+    LLVMValueRef field[MAX_FIELDS];
+    unsigned n;
+};
+
+static LLVMValueRef text(struct mt_lowering *l, const char *s)
+{
+    if (!s)
+        s = "";
+    LLVMValueRef value = LLVMConstStringInContext2(l->u->context, s, strlen(s), 0);
+    LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), "mt.str");
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+    return g;
+}
+
+static LLVMValueRef plain(struct mt_lowering *l, LLVMValueRef pointer)
+{
+    if (!pointer)
+        return LLVMConstNull(l->ptr);
+    return LLVMGetPointerAddressSpace(LLVMTypeOf(pointer)) ? LLVMConstAddrSpaceCast(pointer, l->ptr)
+                                                           : pointer;
+}
+
+/* Field constants by kind: PTR takes an LLVMValueRef, U32 and U64 numbers. */
+#define PUT_PTR(x) r.field[r.n++] = plain(l, (x));
+#define PUT_U32(x) r.field[r.n++] = LLVMConstInt(l->i32, (x), 0);
+#define PUT_U64(x) r.field[r.n++] = LLVMConstInt(l->i64, (x), 0);
+#define DECLARE_PTR(name) LLVMValueRef name;
+#define DECLARE_U32(name) uint32_t name;
+#define DECLARE_U64(name) uint64_t name;
+#define DECLARE(kind, name) DECLARE_##kind(name)
+#define EMIT(kind, name) PUT_##kind(v.name)
+
+static LLVMValueRef row_constant(struct mt_lowering *l, struct row *r)
+{
+    return LLVMConstStructInContext(l->u->context, r->field, r->n, 0);
+}
+
+/* An internal constant array of rows; null pointer when empty. */
+static LLVMValueRef table(struct mt_lowering *l, const char *name, LLVMValueRef *rows, unsigned n)
+{
+    if (!n)
+        return NULL;
+    LLVMValueRef value = LLVMConstArray2(LLVMTypeOf(rows[0]), rows, n);
+    LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMInternalLinkage);
+    return g;
+}
+
+static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
+{
+    struct mt_kernel *kernel = &l->u->kernels[k];
+    const struct mt_facts *facts = mt_unit_facts(l->u, kernel->function);
+    LLVMValueRef *rows = malloc((kernel->nparams + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < kernel->nparams; i++) {
+        LLVMTypeRef byval = mt_shim_byval_type(l->traced.kernels[k], i);
+        LLVMTypeRef type = byval ? byval : LLVMTypeOf(LLVMGetParam(l->traced.kernels[k], i));
+        char *name = mt_facts_param(facts, i);
+        struct {
+#define MT_IMAGE_PARAM DECLARE
+#include "../../runtime/cpu/image.def"
+        } v = {.name = text(l, name),
+               .size = (uint32_t)LLVMABISizeOfType(l->u->layout, type),
+               .align = LLVMABIAlignmentOfType(l->u->layout, type)};
+        free(name);
+        struct row r = {.n = 0};
+#define MT_IMAGE_PARAM EMIT
+#include "../../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.params", rows, kernel->nparams) : NULL;
+    free(rows);
+    return t;
+}
+
+static LLVMValueRef kernels_table(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->u->nkernels + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->u->nkernels; i++) {
+        struct mt_kernel *k = &l->u->kernels[i];
+        struct {
+#define MT_IMAGE_KERNEL DECLARE
+#include "../../runtime/cpu/image.def"
+        } v = {.name = text(l, k->name),
+               .pretty = text(l, k->pretty),
+               .signature = text(l, k->signature),
+               .file = text(l, k->file),
+               .line = k->line,
+               .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
+                        (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) | (k->frames ? MT_KERNEL_FRAMES : 0) |
+                        (k->has_plain ? MT_KERNEL_GPU_PLAIN : 0) | (k->flush ? MT_KERNEL_FLUSH : 0) |
+                        (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
+                        (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0),
+               .entry = l->traced.entries[i],
+               .loop = l->traced.loops[i],
+               .plain_entry = l->plain.entries[i],
+               .plain_loop = l->plain.loops[i],
+               .params = params_table(l, i),
+               .nparams = k->nparams,
+               .shared_static = k->shared_static,
+               .max_threads = k->max_threads,
+               .min_blocks = k->min_blocks,
+               .cluster_x = k->cluster[0],
+               .cluster_y = k->cluster[1],
+               .cluster_z = k->cluster[2]};
+        struct row r = {.n = 0};
+#define MT_IMAGE_KERNEL EMIT
+#include "../../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.kernels", rows, l->u->nkernels) : NULL;
+    free(rows);
+    return t;
+}
+
+static LLVMValueRef sites_table(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->u->nsites + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->u->nsites; i++) {
+        struct mt_site *s = &l->u->sites[i];
+        struct {
+#define MT_IMAGE_SITE DECLARE
+#include "../../runtime/cpu/image.def"
+        } v = {.file = text(l, s->file),
+               .function = text(l, s->function),
+               .variable = text(l, s->variable),
+               .line = s->line,
+               .column = s->column,
+               .op = s->op,
+               .size = s->size,
+               .align = s->align,
+               .loop = s->loop};
+        struct row r = {.n = 0};
+#define MT_IMAGE_SITE EMIT
+#include "../../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.sites", rows, l->u->nsites) : NULL;
+    free(rows);
+    return t;
+}
+
+static LLVMValueRef loops_table(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->u->nloops + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->u->nloops; i++) {
+        struct {
+#define MT_IMAGE_LOOP DECLARE
+#include "../../runtime/cpu/image.def"
+        } v = {.parent = l->u->loops[i]};
+        struct row r = {.n = 0};
+#define MT_IMAGE_LOOP EMIT
+#include "../../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.loops", rows, l->u->nloops) : NULL;
+    free(rows);
+    return t;
+}
+
+static LLVMValueRef vars_table(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->nvars + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->nvars; i++) {
+        LLVMValueRef g = l->vars[i].global;
+        struct {
+#define MT_IMAGE_VAR DECLARE
+#include "../../runtime/cpu/image.def"
+        } v = {.name = text(l, l->vars[i].name),
+               .address = g,
+               .size = LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(g)),
+               .kind = l->vars[i].kind};
+        struct row r = {.n = 0};
+#define MT_IMAGE_VAR EMIT
+#include "../../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.vars", rows, l->nvars) : NULL;
+    free(rows);
+    return t;
+}
+
+static LLVMValueRef notes_table(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->u->nnotes + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->u->nnotes; i++) {
+        struct mt_note *n = &l->u->notes[i];
+        struct {
+#define MT_IMAGE_NOTE DECLARE
+#include "../../runtime/cpu/image.def"
+        } v = {.what = text(l, n->what), .file = text(l, n->file), .line = n->line, .kind = n->kind};
+        struct row r = {.n = 0};
+#define MT_IMAGE_NOTE EMIT
+#include "../../runtime/cpu/image.def"
+        rows[i] = row_constant(l, &r);
+    }
+    LLVMValueRef t = rows ? table(l, "mt.notes", rows, l->u->nnotes) : NULL;
+    free(rows);
+    return t;
+}
+
+void mt_image_variables(struct mt_lowering *l)
+{
+    unsigned n = 0;
+    for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
+        n++;
+    l->vars = calloc(n + 1, sizeof *l->vars);
+    for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); l->vars && g; g = LLVMGetNextGlobal(g)) {
+        const char *name = mt_name(g);
+        if (LLVMIsDeclaration(g) || mt_starts(name, "llvm.") || mt_starts(name, ".str") ||
+            mt_starts(name, "mt.") || mt_starts(name, MT_SHARED_PREFIX))
+            continue;
+        unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(g));
+        l->vars[l->nvars].global = g;
+        if (mt_is_shared_name(g))
+            name += strlen(MT_DEVICE_PREFIX);
+        l->vars[l->nvars].name = strdup(name);
+        l->vars[l->nvars++].kind = as == 4 ? MT_VAR_CONSTANT : MT_VAR_DEVICE;
+    }
+}
+
+/* The processor, and for one that the runtime does not know by name the level that it must have at least. */
+static LLVMValueRef image_cpu(struct mt_lowering *l)
+{
+    const char *name = mt_image_cpu(l->u), *features = l->u->options->cpu_features;
+    char with_level[256];
+    int v4 = mt_shim_x86_has(name, features ? features : "", MT_CPU_V4) > 0;
+    snprintf(with_level, sizeof with_level, "%s (x86-64-v%d)", name, v4 ? 4 : 3);
+    return text(l, mt_starts(name, "x86-64-v") ? name : with_level);
+}
+
+static int architecture_of(const struct mt_unit *u)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f) && mt_unit_architecture(f))
+            return mt_unit_architecture(f);
+    return 0;
+}
+
+void mt_image_tables(struct mt_lowering *l)
+{
+    struct mt_unit *u = l->u;
+    size_t length;
+    struct {
+#define MT_IMAGE_HEAD DECLARE
+#include "../../runtime/cpu/image.def"
+    } v = {.magic = MT_IMAGE_MAGIC,
+           .version = MT_IMAGE_VERSION,
+           .cpu = image_cpu(l),
+           .source = text(l, LLVMGetSourceFileName(l->module, &length)),
+           .kernels = kernels_table(l),
+           .sites = sites_table(l),
+           .vars = vars_table(l),
+           .notes = notes_table(l),
+           .nkernels = u->nkernels,
+           .nsites = u->nsites,
+           .nvars = l->nvars,
+           .nnotes = u->nnotes,
+           .shared_size = u->shared_size,
+           .shared = l->shared,
+           .site_base = l->site_base,
+           .arch = (uint32_t)architecture_of(u),
+           .site_variable = u->site_variable ? text(l, u->site_variable) : LLVMConstNull(l->ptr),
+           .loops = loops_table(l),
+           .nloops = u->nloops};
+    struct row r = {.n = 0};
+#define MT_IMAGE_HEAD EMIT
+#include "../../runtime/cpu/image.def"
+    LLVMValueRef value = row_constant(l, &r);
+    LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), "mt_image");
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetVisibility(g, LLVMDefaultVisibility);
+    for (unsigned i = 0; i < l->nvars; i++)
+        free(l->vars[i].name);
+}

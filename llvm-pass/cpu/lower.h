@@ -1,0 +1,119 @@
+/* Shared by the parts that turn an instrumented device module into the CPU image. */
+#ifndef MT_PASS_LOWER_H
+#define MT_PASS_LOWER_H
+#include "base/unit.h"
+#include <llvm-c/TargetMachine.h>
+
+struct mt_var {
+    LLVMValueRef global;
+    char *name;
+    uint32_t kind; /* enum mt_var_kind */
+};
+
+struct mt_lowering {
+    struct mt_unit *u;
+    LLVMModuleRef module;   /* the clone, becomes x86-64 */
+    LLVMModuleRef builtins; /* runtime/cpu/builtins as bitcode, until it is linked (then NULL) */
+    LLVMBuilderRef builder;
+    LLVMTypeRef ptr, i1, i8, i32, i64, none;
+    /* By index of u->kernels: the clone's functions, and what runs them (either may be NULL). `plain`:
+     * without record calls; no function where the kernel has none anyway. */
+    struct mt_versions {
+        LLVMValueRef *kernels, *entries, *loops;
+    } traced, plain;
+    struct mt_var *vars; /* the program's device variables */
+    unsigned nvars;
+    LLVMValueRef site_base; /* what record calls add to their sites, when the loader sets it, or NULL */
+    LLVMValueRef shared;    /* struct mt_image_shared of an image with relocatable device code, or NULL */
+};
+
+/* A builtin by name, declared in the clone; NULL if there is none. *type gets its type (the bitcode's own).
+ */
+LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
+LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
+
+void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
+/* For calls of builtins: a value made to fit a type; n words of stack; the struct that stands in such words.
+ */
+LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want);
+LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n);
+/* They are no longer needed: others may lie there. A kernel of a thousand such calls has one place for all.
+ */
+void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
+LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
+/* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is none. */
+int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
+void mt_lower_shared(struct mt_lowering *l);      /* lower_shared.c */
+void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c: lockstep=cta */
+void mt_lower_steps(struct mt_lowering *l);       /* lower_steps.c: warps in step */
+void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
+void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
+void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
+void mt_lower_counts(struct mt_lowering *l);      /* count.c */
+void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
+void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
+void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
+void mt_declare_registers(struct mt_lowering *l); /* kernels.c: what it will call */
+void mt_lower_kernels(struct mt_lowering *l);     /* kernels.c: entry and loop functions */
+void mt_lower_exports(struct mt_lowering *l);     /* lower_rdc.c: names across files */
+/* A function or variable that other files' images know, or that is theirs. */
+int mt_is_shared_name(LLVMValueRef global);
+/* What CUDA's own headers declare and the CPU device has no use for a definition of. */
+int mt_is_index_variable(const char *name);
+
+/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`; `before` branches to head and nowhere
+ * else. */
+struct mt_row {
+    LLVMBasicBlockRef before, head;
+    LLVMValueRef x, count; /* the head's phi; i32 */
+};
+/* Where values of the row's body are computed that are needed before it: its first block, and one more or
+ * NULL. With `entry`, all else that they are made of must be there: the function's first block. */
+struct mt_region {
+    LLVMBasicBlockRef head, more, entry;
+};
+/* Can the value be computed elsewhere? *moves: it depends on x. */
+int mt_row_can_compute(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v, int *moves);
+/* Its value for x = at, built at the builder's place. */
+LLVMValueRef mt_row_compute(struct mt_lowering *l, const struct mt_row *row, const struct mt_region *r,
+                            LLVMValueRef v, LLVMValueRef at);
+/* Is it x plus something, but for wrapping around? */
+int mt_row_is_moving(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v);
+/* The block that ends in the row's back edge, when it does nothing but that; or NULL. */
+LLVMBasicBlockRef mt_row_latch(const struct mt_row *row);
+/* Does control go from this block to the latch and nowhere else, doing nothing? */
+int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block);
+LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p);
+/* loop_stride.c: the threads of a grid-stride loop go on together. Before mt_narrow_row. */
+void mt_stride_row(struct mt_lowering *l, struct mt_row *row);
+/* Runs the row's loop over those threads alone that pass the test around the kernel's body, where there is
+ * one. */
+void mt_narrow_row(struct mt_lowering *l, struct mt_row *row);
+int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function);
+void mt_image_tables(struct mt_lowering *l); /* image.c */
+
+/* reach.c: what a function can reach through calls; indirect calls reach every function whose address is
+ * taken. */
+struct mt_reach {
+    LLVMValueRef *functions;
+    unsigned count, cap;
+    int waits;   /* a barrier, a warp collective or an unknown function */
+    int gathers; /* a wait for the lanes that are at the same call (activemask) */
+    int steps;   /* a wait for the lanes of the warp that are behind */
+};
+void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
+int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);
+void mt_reach_free(struct mt_reach *r);
+
+extern const char *const mt_waiting_functions[];
+/* Is it one of them, or a builtin (not linked yet) that comes to one: a barrier, a warp collective? */
+int mt_is_meeting(const char *name);
+
+void mt_image_variables(
+    struct mt_lowering *l); /* image.c: lists the program's variables before builtins come in */
+const char *mt_image_cpu(const struct mt_unit *u); /* lower.c: what the image is compiled for */
+void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function);
+/* emit.c */
+LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
+int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);
+#endif

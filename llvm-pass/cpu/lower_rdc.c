@@ -1,0 +1,73 @@
+/* Relocatable device code (-fgpu-rdc): functions and variables that other files know keep their names, behind
+ * a prefix, and the image of each file binds to the others' when the program is loaded (runtime/cpu/bind.c).
+ */
+#include "lower.h"
+#include "../../runtime/cpu/abi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mt_is_shared_name(LLVMValueRef global)
+{
+    return mt_starts(mt_name(global), MT_DEVICE_PREFIX) || mt_starts(mt_name(global), MT_SHARED_PREFIX);
+}
+
+int mt_is_index_variable(const char *name)
+{
+    static const char *const names[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
+/* Symbols that are between the pass, the builtins and libmemtrace.so. */
+static int is_own(const char *name)
+{
+    return mt_starts(name, "llvm.") || mt_starts(name, "mt_cpu_") || mt_starts(name, "mtb_") ||
+           mt_starts(name, "__mt_") || mt_starts(name, "mt.") || mt_starts(name, MT_SHARED_PREFIX);
+}
+
+/* The name stays the symbol's end, so that a message of the dynamic linker still says what is missing. */
+static void share(LLVMValueRef global)
+{
+    const char *old = mt_name(global);
+    char *name = malloc(strlen(MT_DEVICE_PREFIX) + strlen(old) + 1);
+    if (!name)
+        return;
+    strcpy(name, MT_DEVICE_PREFIX);
+    strcat(name, old);
+    LLVMSetValueName2(global, name, strlen(name));
+    mt_shim_set_dso_local(global, 0);
+    LLVMSetVisibility(global, LLVMDefaultVisibility);
+    free(name);
+}
+
+static int is_local(LLVMValueRef global)
+{
+    LLVMLinkage linkage = LLVMGetLinkage(global);
+    return linkage == LLVMInternalLinkage || linkage == LLVMPrivateLinkage;
+}
+
+static int is_kernel(struct mt_lowering *l, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < l->u->nkernels; i++)
+        if (l->traced.kernels[i] == function)
+            return 1;
+    return 0;
+}
+
+void mt_lower_exports(struct mt_lowering *l)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+        if (!is_local(f) && !is_own(mt_name(f)) && !is_kernel(l, f) &&
+            (!LLVMIsDeclaration(f) || LLVMGetFirstUse(f)))
+            share(f);
+    for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
+        if (!is_local(g) && !is_own(mt_name(g)) &&
+            !(LLVMIsDeclaration(g) && mt_is_index_variable(mt_name(g))) &&
+            (!LLVMIsDeclaration(g) || LLVMGetFirstUse(g))) {
+            share(g);
+            LLVMSetExternallyInitialized(g, 0);
+        }
+}

@@ -1,0 +1,195 @@
+/* Shared variables become offsets from the CTA's shared memory: static ones first, `extern __shared__` behind
+ * them. With -fgpu-rdc the images of a program have their parts of it one behind the other: where, is known
+ * when they are loaded (struct mt_image_shared). */
+#include "lower.h"
+#include "../../runtime/cpu/abi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t round_up(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
+/* A shared variable on its way out. */
+struct shared {
+    LLVMValueRef global;
+    uint64_t offset; /* from the start of this module's static shared memory; dynamic: its size */
+    LLVMValueRef
+        place; /* -fgpu-rdc, a variable that other files may know: {u64 offset, struct mt_image_shared *} */
+};
+
+static int is_dynamic(struct mt_lowering *l, LLVMValueRef global)
+{
+    return LLVMIsDeclaration(global) &&
+           (!l->shared || !LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(global)));
+}
+
+/* Reads what the loader wrote before the first launch: never changes while code runs. */
+static LLVMValueRef load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at)
+{
+    LLVMValueRef index = LLVMConstInt(l->i64, at, 0);
+    LLVMValueRef p = LLVMBuildInBoundsGEP2(l->builder, l->i64, from, &index, 1, "");
+    LLVMValueRef load = LLVMBuildLoad2(l->builder, type, p, "");
+    LLVMSetMetadata(load, LLVMGetMDKindIDInContext(l->u->context, "invariant.load", 14),
+                    LLVMMetadataAsValue(l->u->context, LLVMMDNodeInContext2(l->u->context, NULL, 0)));
+    return load;
+}
+
+/* Offset from the start of the CTA's shared memory. */
+static LLVMValueRef offset_of(struct mt_lowering *l, const struct shared *s)
+{
+    if (!l->shared)
+        return LLVMConstInt(l->i64, s->offset, 0);
+    if (is_dynamic(l, s->global))
+        return load_fixed(l, l->i64, l->shared, 1);
+    LLVMValueRef home = s->place ? load_fixed(l, l->ptr, s->place, 1) : l->shared;
+    LLVMValueRef offset = s->place ? load_fixed(l, l->i64, s->place, 0) : LLVMConstInt(l->i64, s->offset, 0);
+    return LLVMBuildAdd(l->builder, load_fixed(l, l->i64, home, 0), offset, "");
+}
+
+/* The variable's address in this function, computed once, in its entry block. */
+static LLVMValueRef base_in(struct mt_lowering *l, LLVMValueRef function, const struct shared *s)
+{
+    LLVMTypeRef base_type;
+    LLVMValueRef base = mt_builtin(l, "mtb_shared_base", &base_type);
+    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(function);
+    LLVMValueRef at = LLVMGetFirstInstruction(entry);
+    while (LLVMIsAAllocaInst(at))
+        at = LLVMGetNextInstruction(at);
+    LLVMPositionBuilderBefore(l->builder, at);
+    LLVMSetCurrentDebugLocation2(l->builder, NULL);
+    LLVMValueRef p = LLVMBuildCall2(l->builder, base_type, base, NULL, 0, "shared");
+    LLVMValueRef index = offset_of(l, s);
+    p = LLVMBuildInBoundsGEP2(l->builder, l->i8, p, &index, 1, "");
+    return LLVMBuildAddrSpaceCast(l->builder, p, LLVMTypeOf(s->global), "");
+}
+
+static void replace_uses(struct mt_lowering *l, const struct shared *s)
+{
+    LLVMValueRef global = s->global;
+    unsigned n = 0, count = 0;
+    for (LLVMUseRef use = LLVMGetFirstUse(global); use; use = LLVMGetNextUse(use))
+        n++;
+    LLVMValueRef *users = malloc((n + 1) * sizeof *users);
+    for (LLVMUseRef use = LLVMGetFirstUse(global); users && use; use = LLVMGetNextUse(use))
+        if (LLVMIsAInstruction(LLVMGetUser(use)))
+            users[count++] = LLVMGetUser(use);
+    LLVMValueRef home = NULL, value = NULL;
+    for (unsigned u = 0; u < count; u++) {
+        LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInstructionParent(users[u]));
+        if (function != home) {
+            home = function;
+            value = base_in(l, home, s);
+        }
+        for (int i = 0, ops = LLVMGetNumOperands(users[u]); i < ops; i++)
+            if (LLVMGetOperand(users[u], (unsigned)i) == global)
+                LLVMSetOperand(users[u], (unsigned)i, value);
+    }
+    free(users);
+}
+
+/* Static shared memory that each kernel can reach: what cudaFuncGetAttributes says and limits are checked
+ * with. */
+static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigned n)
+{
+    for (unsigned k = 0; k < l->u->nkernels; k++) {
+        struct mt_reach reach = {0};
+        uint64_t bytes = 0;
+        mt_reach_from(l, l->traced.kernels[k], &reach);
+        for (unsigned i = 0; i < n; i++) {
+            LLVMValueRef g = list[i].global;
+            int hit = 0;
+            for (LLVMUseRef use = LLVMGetFirstUse(g); use && !hit; use = LLVMGetNextUse(use)) {
+                LLVMValueRef user = LLVMIsAInstruction(LLVMGetUser(use));
+                hit = user && mt_reach_has(&reach, LLVMGetBasicBlockParent(LLVMGetInstructionParent(user)));
+            }
+            if (hit && !is_dynamic(l, g)) {
+                unsigned align = LLVMGetAlignment(g);
+                bytes = round_up(bytes, align ? align : 1) +
+                        LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(g));
+            }
+        }
+        l->u->kernels[k].shared_static = (uint32_t)bytes;
+        mt_reach_free(&reach);
+    }
+}
+
+/* The static variables one behind the other; returns where they end. */
+static uint64_t lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
+{
+    uint64_t end = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (LLVMIsDeclaration(list[i].global))
+            continue;
+        unsigned align = LLVMGetAlignment(list[i].global);
+        end = round_up(end, align > 16 ? align : 16);
+        list[i].offset = end;
+        end += LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(list[i].global));
+    }
+    return round_up(end, 128);
+}
+
+/* struct mt_image_shared of this image: alone, until the loader says otherwise. */
+static LLVMValueRef add_image_shared(struct mt_lowering *l)
+{
+    LLVMValueRef words[] = {LLVMConstInt(l->i64, 0, 0), LLVMConstInt(l->i64, l->u->shared_size, 0)};
+    _Static_assert(sizeof(struct mt_image_shared) == sizeof(uint64_t[2]), "as written here");
+    LLVMValueRef g = LLVMAddGlobal(l->module, LLVMArrayType2(l->i64, 2), "mt.shared");
+    LLVMSetInitializer(g, LLVMConstArray2(l->i64, words, 2));
+    LLVMSetLinkage(g, LLVMInternalLinkage);
+    LLVMSetExternallyInitialized(g, 1);
+    return g;
+}
+
+/* Where a variable lies that has one place in the whole program, in whichever image defines it. */
+static LLVMValueRef add_place(struct mt_lowering *l, const struct shared *s)
+{
+    LLVMLinkage linkage = LLVMGetLinkage(s->global);
+    if (linkage == LLVMInternalLinkage || linkage == LLVMPrivateLinkage || is_dynamic(l, s->global))
+        return NULL;
+    char name[4200];
+    snprintf(name, sizeof name, MT_SHARED_PREFIX "%s", mt_name(s->global));
+    LLVMValueRef words[] = {LLVMConstInt(l->i64, s->offset, 0), l->shared};
+    LLVMValueRef value = LLVMConstStructInContext(l->u->context, words, 2, 0);
+    LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), name);
+    if (!LLVMIsDeclaration(s->global)) {
+        LLVMSetInitializer(g, value);
+        LLVMSetLinkage(g, linkage == LLVMExternalLinkage ? linkage : LLVMWeakODRLinkage);
+    }
+    return g;
+}
+
+void mt_lower_shared(struct mt_lowering *l)
+{
+    unsigned n = 0, i = 0;
+    for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
+        n += LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 3;
+    struct shared *list = calloc(n + 1, sizeof *list);
+    LLVMValueRef *globals = calloc(n + 1, sizeof *globals);
+    for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); list && globals && g; g = LLVMGetNextGlobal(g))
+        if (LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 3)
+            globals[i] = list[i].global = g, i++;
+    if (!list || !globals)
+        goto out;
+    mt_shim_expand_constant_users(globals, n);
+    l->u->shared_size = lay_out(l, list, n);
+    for (i = 0; i < n; i++)
+        if (LLVMIsDeclaration(list[i].global))
+            list[i].offset = l->u->shared_size;
+    if (l->u->options->rdc)
+        l->shared = add_image_shared(l);
+    count_per_kernel(l, list, n);
+    for (i = 0; i < n; i++) {
+        LLVMValueRef g = list[i].global;
+        list[i].place = l->shared ? add_place(l, &list[i]) : NULL;
+        replace_uses(l, &list[i]);
+        mt_shim_drop_dead_users(g);
+        if (!LLVMGetFirstUse(g))
+            LLVMDeleteGlobal(g);
+    }
+out:
+    free(list);
+    free(globals);
+}

@@ -1,0 +1,437 @@
+/* How a launch's context gets to the record calls of the GPU's code. A kernel has it as its hidden parameter
+ * and hands it on: each function that records, or calls one that does, gets one more parameter. Only
+ * functions that are reached by other ways than a plain call (a pointer, a virtual call, another file with
+ * -fgpu-rdc) must find it themselves, in a word of shared memory per CTA that a kernel stores when it can
+ * reach such a call. All threads of a CTA store the same value, and each reads it only after its own store,
+ * so no barrier is needed.
+ *
+ * A kernel whose own shared variables leave no room for the word is not traced on a GPU: it would not
+ * compile. */
+#include "base/unit.h"
+#include "base/modes.h"
+#include "../../runtime/device/packet.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTEXT_WORD "__mt_launch_ctx"
+#define STATIC_SHARED_MAX 0xc000u /* ptxas's limit, on every GPU */
+#define WORD_BYTES 8u
+#define SHARED_SPACE 3u
+
+/* ---- sets of functions -------------------------------------------------------------------------- */
+
+struct member {
+    LLVMValueRef function, wider, context;
+    LLVMValueRef left_out; /* of a kernel: i1, this CTA is not traced */
+};
+struct set {
+    struct member *list;
+    unsigned n, cap;
+};
+
+static struct member *find(const struct set *s, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->list[i].function == function)
+            return &s->list[i];
+    return NULL;
+}
+
+static void add(struct set *s, LLVMValueRef function)
+{
+    if (find(s, function))
+        return;
+    if (s->n == s->cap) {
+        unsigned cap = s->cap ? 2 * s->cap : 64;
+        struct member *more = realloc(s->list, cap * sizeof *more);
+        if (!more)
+            return;
+        s->list = more;
+        s->cap = cap;
+    }
+    s->list[s->n++] = (struct member){.function = function};
+}
+
+static LLVMValueRef home(LLVMValueRef instruction)
+{
+    return LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction));
+}
+
+/* The function that a call plainly calls, NULL for every other kind of call. */
+static LLVMValueRef plain_callee(LLVMValueRef call)
+{
+    LLVMValueRef f = mt_callee(call);
+    return f && LLVMGetCalledFunctionType(call) == LLVMGlobalGetValueType(f) ? f : NULL;
+}
+
+static int is_variadic(LLVMValueRef function)
+{
+    return LLVMIsFunctionVarArg(LLVMGlobalGetValueType(function));
+}
+
+static int is_record_function(const char *name)
+{
+    return mt_starts(name, "__mt_access_") || !strcmp(name, "__mt_untraced");
+}
+
+/* Of a pointer of which nobody knew where it leads. */
+static int is_generic(const char *name)
+{
+    return mt_starts(name, "__mt_access_generic");
+}
+
+/* The record functions, all that call them, all that call those… */
+static void find_recorders(struct mt_unit *u, struct set *s)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        if (is_record_function(mt_name(f)))
+            add(s, f);
+    for (unsigned at = 0; at < s->n; at++) {
+        LLVMValueRef f = s->list[at].function;
+        for (LLVMUseRef use = LLVMGetFirstUse(f); use; use = LLVMGetNextUse(use)) {
+            LLVMValueRef user = LLVMGetUser(use);
+            if (LLVMIsACallInst(user) && plain_callee(user) == f)
+                add(s, home(user));
+        }
+    }
+}
+
+/* ---- which kernels need the word ---------------------------------------------------------------- */
+
+/* External functions of the device's own library call nothing of ours. */
+static int is_known_external(const char *name)
+{
+    static const char *const known[] = {"vprintf", "malloc", "free", "__assertfail", NULL};
+    for (unsigned i = 0; known[i]; i++)
+        if (!strcmp(name, known[i]))
+            return 1;
+    return mt_starts(name, "__mt_") || mt_starts(name, "__nv_");
+}
+
+/* Functions that a kernel reaches by plain calls; 1 if there is a call of another kind on the way. */
+static int reach(LLVMValueRef kernel, const struct set *recorders, struct set *out)
+{
+    int other = 0;
+    add(out, kernel);
+    for (unsigned at = 0; at < out->n; at++) {
+        unsigned n;
+        LLVMValueRef *list = mt_instructions(out->list[at].function, &n);
+        for (unsigned i = 0; list && i < n; i++) {
+            if (!LLVMIsACallInst(list[i]) || LLVMIsAInlineAsm(LLVMGetCalledValue(list[i])))
+                continue;
+            LLVMValueRef callee = plain_callee(list[i]);
+            if (callee && LLVMIsDeclaration(callee))
+                other |= !LLVMGetIntrinsicID(callee) && !is_known_external(mt_name(callee));
+            else if (callee) {
+                other |= is_variadic(callee) && find(recorders, callee);
+                add(out, callee);
+            } else
+                other = 1;
+        }
+        free(list);
+    }
+    return other;
+}
+
+/* Is a variable used by one of these functions, or by any function that is no kernel (a pointer may lead
+ * there)? */
+static int is_used(struct mt_unit *u, LLVMValueRef value, const struct set *by)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        if (LLVMIsAInstruction(user) ? find(by, home(user)) || !mt_unit_kernel(u, home(user))
+                                     : is_used(u, user, by))
+            return 1;
+    }
+    return 0;
+}
+
+/* At least what ptxas will count, in whatever order it lays the variables out. */
+static uint64_t shared_bytes(struct mt_unit *u, const struct set *reached)
+{
+    uint64_t sum = 0;
+    for (LLVMValueRef g = LLVMGetFirstGlobal(u->module); g; g = LLVMGetNextGlobal(g)) {
+        if (LLVMGetPointerAddressSpace(LLVMTypeOf(g)) != SHARED_SPACE || !is_used(u, g, reached))
+            continue;
+        uint64_t align = LLVMGetAlignment(g) > 1 ? LLVMGetAlignment(g) : 1;
+        sum += (LLVMABISizeOfType(u->layout, LLVMGlobalGetValueType(g)) + align - 1) / align * align;
+    }
+    return sum;
+}
+
+static void say_untraced(struct mt_unit *u, const struct mt_kernel *k, const struct mt_kernel *full)
+{
+    if (k == full)
+        mt_diag(u, NULL, MT_DIAG_WARNING,
+                "kernel %s runs on a GPU without a trace: it calls functions by pointer or of other files, "
+                "for which tracing needs %u bytes of static shared memory, and it leaves less of the %u",
+                k->pretty, WORD_BYTES, STATIC_SHARED_MAX);
+    else
+        mt_diag(u, NULL, MT_DIAG_WARNING,
+                "kernel %s runs on a GPU without a trace: it calls functions by pointer or of other files, "
+                "and kernel %s, compiled with it, leaves no shared memory for tracing those",
+                k->pretty, full->pretty);
+}
+
+void mt_unit_plan_gpu(struct mt_unit *u)
+{
+    struct set recorders = {0};
+    const struct mt_kernel *full = NULL;
+    find_recorders(u, &recorders);
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        struct set reached = {0};
+        k->word = reach(k->function, &recorders, &reached) ? MT_WORD_STORED : MT_WORD_NONE;
+        if (k->word && shared_bytes(u, &reached) + WORD_BYTES > STATIC_SHARED_MAX) {
+            k->word = MT_WORD_NO_ROOM;
+            full = full ? full : k;
+        }
+        free(reached.list);
+    }
+    u->no_word = full != NULL;
+    for (unsigned i = 0; full && i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        k->gpu_untraced = k->word && k->traced;
+        if (k->gpu_untraced)
+            say_untraced(u, k, k->word == MT_WORD_NO_ROOM ? k : full);
+    }
+    free(recorders.list);
+}
+
+int mt_unit_needs_gpu_runtime(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++)
+        if (u->kernels[i].word == MT_WORD_STORED)
+            return 1;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        if (is_record_function(mt_name(f)) && LLVMGetFirstUse(f))
+            return 1;
+    return 0;
+}
+
+/* ---- the word ----------------------------------------------------------------------------------- */
+
+static LLVMValueRef word(struct mt_unit *u)
+{
+    LLVMValueRef g = LLVMGetNamedGlobal(u->module, CONTEXT_WORD);
+    if (g)
+        return g;
+    LLVMTypeRef type = mt_type_int(u, 64);
+    g = LLVMAddGlobalInAddressSpace(u->module, type, CONTEXT_WORD, SHARED_SPACE);
+    LLVMSetInitializer(g, LLVMGetUndef(type));
+    LLVMSetAlignment(g, WORD_BYTES);
+    LLVMSetLinkage(g, LLVMWeakAnyLinkage); /* files linked into one program (-fgpu-rdc) share it */
+    return g;
+}
+
+/* At the builder's place. Volatile, as the store: they are in different functions. */
+static LLVMValueRef load_word(struct mt_unit *u, LLVMBuilderRef b)
+{
+    if (u->no_word)
+        return LLVMConstNull(mt_type_ptr(u));
+    LLVMValueRef load = LLVMBuildLoad2(b, mt_type_int(u, 64), word(u), "");
+    LLVMSetVolatile(load, 1);
+    LLVMSetAlignment(load, WORD_BYTES);
+    return LLVMBuildIntToPtr(b, load, mt_type_ptr(u), "");
+}
+
+static void to_entry(LLVMBuilderRef b, LLVMValueRef function)
+{
+    LLVMValueRef at = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(function));
+    while (LLVMIsAAllocaInst(at))
+        at = LLVMGetNextInstruction(at);
+    LLVMPositionBuilderBefore(b, at);
+    LLVMSetCurrentDebugLocation2(b, NULL);
+}
+
+/* The kernel's hidden parameter, as the record calls of its CTA are to have it: NULL when only others are
+ * traced. Leaves the builder behind it. */
+static LLVMValueRef begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(u->module, "__mt_gpu_begin"), parameter = LLVMGetLastParam(kernel);
+    to_entry(b, kernel);
+    return f ? LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &parameter, 1, "") : parameter;
+}
+
+static void store_word(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel, LLVMValueRef context)
+{
+    if (context && LLVMIsConstant(context))
+        to_entry(b, kernel);
+    else if (context)
+        LLVMPositionBuilderBefore(b, LLVMGetNextInstruction(context));
+    else
+        context = begin(u, b, kernel);
+    LLVMValueRef value = LLVMBuildPtrToInt(b, context, mt_type_int(u, 64), "");
+    LLVMValueRef store = LLVMBuildStore(b, value, word(u));
+    LLVMSetVolatile(store, 1);
+    LLVMSetAlignment(store, WORD_BYTES);
+}
+
+/* ---- the parameter ------------------------------------------------------------------------------ */
+
+static LLVMValueRef widen(struct mt_unit *u, LLVMValueRef old)
+{
+    char name[4200];
+    snprintf(name, sizeof name, "%s.memtrace", mt_name(old));
+    LLVMValueRef new = mt_add_widened(u, old, name);
+    if (!new)
+        return NULL;
+    LLVMSetLinkage(new, LLVMInternalLinkage);
+    LLVMSetVisibility(new, LLVMDefaultVisibility);
+    mt_shim_drop_comdat(new);
+    LLVMGlobalEraseMetadata(old, LLVMGetMDKindIDInContext(u->context, "dbg", 3));
+    return new;
+}
+
+/* Who calls the old function in other ways than plainly finds it still: it reads the word and calls the wider
+ * one. */
+static void forward(struct mt_unit *u, LLVMBuilderRef b, const struct member *m)
+{
+    unsigned n = LLVMCountParams(m->function);
+    LLVMValueRef *args = malloc((n + 1) * sizeof *args);
+    if (!args)
+        return;
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(u->context, m->function, ""));
+    LLVMSetCurrentDebugLocation2(b, NULL);
+    for (unsigned i = 0; i < n; i++)
+        args[i] = LLVMGetParam(m->function, i);
+    args[n] = load_word(u, b);
+    LLVMValueRef call = LLVMBuildCall2(b, LLVMGlobalGetValueType(m->wider), m->wider, args, n + 1, "");
+    LLVMSetInstructionCallConv(call, LLVMGetFunctionCallConv(m->wider));
+    mt_shim_copy_param_attributes(call, m->wider);
+    if (LLVMGetTypeKind(LLVMTypeOf(call)) == LLVMVoidTypeKind)
+        LLVMBuildRetVoid(b);
+    else
+        LLVMBuildRet(b, call);
+    free(args);
+}
+
+static int can_go(LLVMValueRef function)
+{
+    LLVMLinkage l = LLVMGetLinkage(function);
+    return !LLVMGetFirstUse(function) && (l == LLVMInternalLinkage || l == LLVMPrivateLinkage ||
+                                          l == LLVMLinkOnceODRLinkage || l == LLVMLinkOnceAnyLinkage);
+}
+
+/* Is a pointer to other memory than global memory? */
+static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)
+{
+    static const char name[] = "llvm.nvvm.isspacep.global";
+    unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(u->module, id, NULL, 0);
+    return LLVMBuildNot(b, LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, ""), "");
+}
+
+/* When a record call has nothing to record, as a bit of its site or note. The context of a kernel would say
+ * it, too, but keep two registers between its accesses: the parameter that it is made of lies in memory that
+ * can be read at each of them, and a bit of a number that is another one at each access is not kept either.
+ */
+static void say_left_out(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef left_out)
+{
+    unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;
+    LLVMValueRef site = LLVMGetOperand(call, last), none;
+    LLVMPositionBuilderBefore(b, call);
+    if (is_generic(mt_name(mt_callee(call)))) {
+        LLVMValueRef elsewhere = leads_elsewhere(u, b, LLVMGetOperand(call, 0));
+        left_out = left_out ? LLVMBuildOr(b, left_out, elsewhere, "") : elsewhere;
+    }
+    if (!left_out)
+        return;
+    none = LLVMConstInt(LLVMTypeOf(site), LLVMConstIntGetZExtValue(site) | MT_SITE_LEFT_OUT, 0);
+    LLVMSetOperand(call, last, LLVMBuildSelect(b, left_out, none, site, ""));
+}
+
+static void hand_on(struct mt_unit *u, LLVMBuilderRef b, const struct set *recorders, const struct member *m)
+{
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(m->wider ? m->wider : m->function, &n);
+    for (unsigned i = 0; list && i < n; i++) {
+        LLVMValueRef callee = LLVMIsACallInst(list[i]) ? plain_callee(list[i]) : NULL;
+        const struct member *to = callee ? find(recorders, callee) : NULL;
+        if (!to || !to->wider)
+            continue;
+        if (is_record_function(mt_name(callee)))
+            say_left_out(u, b, list[i], m->left_out);
+        mt_shim_call_with(list[i], to->wider,
+                          is_record_function(mt_name(callee)) && m->left_out ? LLVMGetLastParam(m->function)
+                                                                             : m->context);
+    }
+    free(list);
+}
+
+static LLVMValueRef record_function_of_gpu(struct mt_unit *u, LLVMValueRef f)
+{
+    char name[64];
+    const char *what = mt_name(f), *last = strrchr(what, '_');
+    if (mt_starts(what, "__mt_access_"))
+        snprintf(name, sizeof name, "__mt_gpu_%s_global%s",
+                 mt_pass_counting == MT_COUNT_ONLY ? "count" : "access", strcmp(last, "_n") ? "" : "_n");
+    else
+        snprintf(name, sizeof name, "__mt_gpu_%s", what + strlen("__mt_"));
+    return LLVMGetNamedFunction(u->module, name);
+}
+
+static int is_plain_kernel(const struct mt_unit *u, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < u->nkernels; i++)
+        if (u->kernels[i].plain == function)
+            return 1;
+    return 0;
+}
+
+/* Kernels and variadic functions keep their types. */
+static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
+{
+    if (is_plain_kernel(u, m->function)) { /* calls a weak function */
+        m->context = LLVMConstNull(mt_type_ptr(u));
+    } else if (mt_unit_kernel(u, m->function)) {
+        m->context = begin(u, b, m->function);
+        m->left_out = LLVMBuildICmp(b, LLVMIntEQ, m->context, LLVMConstNull(mt_type_ptr(u)), "");
+    } else if (is_variadic(m->function) || !(m->wider = widen(u, m->function))) {
+        to_entry(b, m->function);
+        m->context = load_word(u, b);
+    } else {
+        m->context = LLVMGetLastParam(m->wider);
+    }
+}
+
+void mt_unit_pass_context(struct mt_unit *u)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(u->context);
+    struct set s = {0};
+    find_recorders(u, &s);
+    for (unsigned i = 0; i < s.n; i++)
+        if (is_record_function(mt_name(s.list[i].function)))
+            s.list[i].wider = record_function_of_gpu(u, s.list[i].function);
+        else
+            give_context(u, b, &s.list[i]);
+    for (unsigned i = 0; i < s.n; i++)
+        if (s.list[i].context)
+            hand_on(u, b, &s, &s.list[i]);
+    for (unsigned i = 0; i < s.n; i++) {
+        LLVMValueRef f = s.list[i].function;
+        if (!s.list[i].wider)
+            continue;
+        if (is_record_function(mt_name(f))) {
+            if (!LLVMGetFirstUse(f))
+                LLVMDeleteFunction(f);
+        } else if (!can_go(f)) {
+            forward(u, b, &s.list[i]);
+        } else {
+            for (unsigned j = 0; j < u->nfacts; j++)
+                if (u->facts[j].function == f)
+                    u->facts[j].function = s.list[i].wider;
+            LLVMDeleteFunction(f);
+        }
+    }
+    for (unsigned k = 0; k < u->nkernels; k++)
+        if (u->kernels[k].word == MT_WORD_STORED) {
+            const struct member *m = find(&s, u->kernels[k].function);
+            store_word(u, b, u->kernels[k].function, m ? m->context : NULL);
+            if (u->kernels[k].plain)
+                store_word(u, b, u->kernels[k].plain, LLVMConstNull(mt_type_ptr(u)));
+        }
+    LLVMDisposeBuilder(b);
+    free(s.list);
+}

@@ -1,0 +1,120 @@
+/* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and lets the
+ * record calls have their launch's context. */
+#include "base/options.h"
+#include "base/unit.h"
+#include "../../runtime/device/packet.h"
+#include <string.h>
+#include <llvm-c/Linker.h>
+
+#define SITE_BASE "__mt_gpu_site_base"
+
+static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(variable), next; use; use = next) {
+        LLVMValueRef load = LLVMGetUser(use); /* nothing else is done with it */
+        next = LLVMGetNextUse(use);
+        LLVMReplaceAllUsesWith(load, value);
+        LLVMInstructionEraseFromParent(load);
+    }
+}
+
+/* What the record functions add to their sites: with -fgpu-rdc the host writes it (runtime/gpu/sites.c). Else
+ * it is 0, and that the variable is there says whose sites these are. */
+static void settle_site_base(struct mt_unit *u)
+{
+    LLVMValueRef base = LLVMGetNamedGlobal(u->module, SITE_BASE);
+    LLVMTypeRef type = mt_type_int(u, 32);
+    if (base && !(u->site_variable && u->options->rdc))
+        replace_loads(base, LLVMConstInt(type, 0, 0));
+    if (base && u->site_variable) {
+        LLVMSetInitializer(base, LLVMConstInt(type, MT_SITE_UNKNOWN, 0));
+        LLVMSetExternallyInitialized(base, 1);
+        LLVMSetLinkage(base, LLVMWeakAnyLinkage);
+        LLVMSetValueName2(base, u->site_variable, strlen(u->site_variable));
+    } else if (base) {
+        LLVMDeleteGlobal(base);
+    }
+}
+
+/* Record functions that nobody calls, which may be the only ones that call others. */
+static int drop_unused(struct mt_unit *u)
+{
+    int dropped = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (!mt_starts(mt_name(f), "__mt_gpu_") || LLVMIsDeclaration(f))
+            continue;
+        if (LLVMGetFirstUse(f)) {
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+        } else {
+            LLVMDeleteFunction(f);
+            dropped = 1;
+        }
+    }
+    return dropped;
+}
+
+static void annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, uint64_t value)
+{
+    LLVMValueRef parts[] = {kernel, LLVMMDStringInContext(u->context, key, (unsigned)strlen(key)),
+                            LLVMConstInt(mt_type_int(u, 32), value, 0)};
+    LLVMAddNamedMetadataOperand(u->module, "nvvm.annotations", LLVMMDNodeInContext(u->context, parts, 3));
+}
+
+/* Registers of an SM; those of a warp are given out in pieces of 8 for each thread. */
+#define SM_REGISTERS 65536u
+#define MOST_THREADS 1024u
+#define MOST_REGISTERS 255u
+
+/* With record calls a kernel needs more registers than without, and shall be launchable with as many threads:
+ * with what its launch bounds say, or all there can be. Not by such bounds of our own: ptxas 13.0 takes 32
+ * registers where it could have 64, when these are too few. With -fgpu-rdc ptxas refuses a kernel with a
+ * limit that calls a function above it. */
+static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
+{
+    unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
+    unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
+    int records = LLVMGetFirstUse(LLVMGetLastParam(k->function)) != NULL;
+    if (records && !u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
+        annotate(u, k->function, "maxnreg", most);
+}
+
+void mt_unit_settle_kernels(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        limit_registers(u, k);
+        k->function = mt_shim_settle_kernel(k->function);
+        if (k->plain)
+            k->plain = mt_shim_settle_kernel(k->plain);
+    }
+}
+
+int mt_unit_link_gpu(struct mt_unit *u)
+{
+    if (!mt_unit_needs_gpu_runtime(u))
+        return 0;
+    mt_unit_mark_constant_loads(u);
+    LLVMModuleRef runtime =
+        mt_load_bitcode(u, mt_pass_options.gpu_runtime ? mt_pass_options.gpu_runtime : "gpu-device.bc");
+    if (!runtime)
+        return -1;
+    LLVMSetTarget(runtime, LLVMGetTarget(u->module));
+    LLVMSetDataLayout(runtime, LLVMGetDataLayoutStr(u->module));
+    mt_shim_drop_named_metadata(runtime);
+    for (LLVMValueRef g = LLVMGetFirstGlobal(runtime), next; g; g = next) {
+        next = LLVMGetNextGlobal(g);
+        if (mt_starts(mt_name(g), "llvm."))
+            LLVMDeleteGlobal(g);
+    }
+    if (LLVMLinkModules2(u->module, runtime)) {
+        mt_diag(u, NULL, MT_DIAG_ERROR, "cannot link the GPU runtime");
+        return -1;
+    }
+    settle_site_base(u);
+    mt_unit_make_plain(u);
+    mt_unit_pass_context(u);
+    while (drop_unused(u)) {
+    }
+    return 0;
+}

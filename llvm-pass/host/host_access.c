@@ -1,0 +1,214 @@
+/* What an instruction of the host's code does to memory. */
+#include "host.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define ARG(i) LLVMGetOperand(inst, i)
+
+static const struct {
+    const char *name, *ops;
+    int after;
+} libc[] = {
+#define MT_HOST_LIBC(symbol, shape, ops, after) {#symbol, ops, after},
+#include "../../runtime/host/llvm/libc.def"
+};
+
+static uint64_t size_of(struct mt_unit *u, LLVMTypeRef type)
+{
+    return LLVMStoreSizeOfType(u->layout, type);
+}
+
+static enum mt_host_kind fixed(struct mt_host_access *a, enum mt_host_op op, LLVMValueRef pointer,
+                               uint64_t size)
+{
+    a->kind = size ? MT_HOST_FIXED : MT_HOST_NOTHING;
+    a->op[0] = op;
+    a->operands = 1;
+    a->pointer[0] = pointer;
+    a->size = size;
+    if (LLVMGetPointerAddressSpace(LLVMTypeOf(pointer))) {
+        a->kind = MT_HOST_BLIND; /* %fs: and %gs: segments: the linear address is not known here */
+        a->what = "an access through a segment register";
+    }
+    return a->kind;
+}
+
+/* memcpy, memmove (source: operand 1) and memset (source: NULL). */
+static enum mt_host_kind block(struct mt_host_access *a, LLVMValueRef source, LLVMValueRef target,
+                               LLVMValueRef bytes)
+{
+    unsigned n = 0;
+    a->kind = source ? MT_HOST_COPY : MT_HOST_FILL;
+    if (source) {
+        a->op[n] = MT_HOST_LOAD;
+        a->pointer[n++] = source;
+    }
+    a->op[n] = MT_HOST_STORE;
+    a->pointer[n++] = target;
+    a->operands = n;
+    a->bytes = bytes;
+    if (LLVMIsAConstantInt(bytes)) {
+        a->size = LLVMConstIntGetZExtValue(bytes);
+        if (!a->size)
+            a->kind = MT_HOST_NOTHING;
+        if (a->size > UINT32_MAX)
+            a->size = 0;
+    }
+    return a->kind;
+}
+
+static enum mt_host_kind vector(struct mt_unit *u, struct mt_host_access *a, enum mt_host_kind kind,
+                                enum mt_host_op op, LLVMValueRef pointer, LLVMValueRef mask, LLVMTypeRef type)
+{
+    a->kind = kind;
+    a->op[0] = op;
+    a->operands = 1;
+    a->pointer[0] = pointer;
+    a->mask = mask;
+    a->lanes = LLVMGetVectorSize(type);
+    a->size = size_of(u, LLVMGetElementType(type));
+    if (a->lanes > 64) {
+        a->kind = MT_HOST_BLIND;
+        a->what = "a masked access of more than 64 lanes";
+    }
+    return a->kind;
+}
+
+static enum mt_host_kind blind(struct mt_host_access *a, const char *what)
+{
+    a->what = what;
+    return a->kind = MT_HOST_BLIND;
+}
+
+static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, const char *name,
+                                      struct mt_host_access *a)
+{
+    LLVMTypeRef type = LLVMTypeOf(inst);
+    if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove."))
+        return block(a, ARG(1), ARG(0), ARG(2));
+    if (mt_starts(name, "llvm.memset."))
+        return block(a, NULL, ARG(0), ARG(2));
+    if (mt_starts(name, "llvm.masked.load."))
+        return vector(u, a, MT_HOST_MASKED, MT_HOST_LOAD, ARG(0), ARG(2), type);
+    if (mt_starts(name, "llvm.masked.store."))
+        return vector(u, a, MT_HOST_MASKED, MT_HOST_STORE, ARG(1), ARG(3), LLVMTypeOf(ARG(0)));
+    if (mt_starts(name, "llvm.masked.gather."))
+        return vector(u, a, MT_HOST_LANES, MT_HOST_LOAD, ARG(0), ARG(2), type);
+    if (mt_starts(name, "llvm.masked.scatter."))
+        return vector(u, a, MT_HOST_LANES, MT_HOST_STORE, ARG(1), ARG(3), LLVMTypeOf(ARG(0)));
+    if (mt_starts(name, "llvm.masked.expandload."))
+        return vector(u, a, MT_HOST_PACKED, MT_HOST_LOAD, ARG(0), ARG(1), type);
+    if (mt_starts(name, "llvm.masked.compressstore."))
+        return vector(u, a, MT_HOST_PACKED, MT_HOST_STORE, ARG(1), ARG(2), LLVMTypeOf(ARG(0)));
+    if (mt_starts(name, "llvm.vp.load") || mt_starts(name, "llvm.vp.store") ||
+        mt_starts(name, "llvm.vp.gather") || mt_starts(name, "llvm.vp.scatter") ||
+        mt_starts(name, "llvm.experimental.vp.strided"))
+        return blind(a, name);
+    /* Instructions of x86 that touch memory and stay intrinsics; what they move is their own affair. */
+    if (mt_starts(name, "llvm.x86.") &&
+        (strstr(name, ".maskload") || strstr(name, ".maskstore") || strstr(name, ".gather") ||
+         strstr(name, ".scatter") || strstr(name, "maskmov") || strstr(name, ".fxsave") ||
+         strstr(name, ".fxrstor") || strstr(name, ".xsave") || strstr(name, ".xrstor") ||
+         strstr(name, ".tileload") || strstr(name, ".tilestore") || strstr(name, "movdir64b")))
+        return blind(a, name);
+    return MT_HOST_NOTHING;
+}
+
+static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_host_access *a)
+{
+    for (unsigned i = 0; i < MT_LIBC_COUNT; i++) {
+        if (strcmp(name, libc[i].name))
+            continue;
+        if (LLVMGetNumArgOperands(inst) < 1 || LLVMGetNumArgOperands(inst) > 6)
+            return MT_HOST_NOTHING; /* some other function of that name */
+        a->kind = MT_HOST_LIBC;
+        a->libc = (enum mt_host_libc)i;
+        a->operands = (unsigned)strlen(libc[i].ops);
+        for (unsigned k = 0; k < a->operands; k++)
+            a->op[k] = libc[i].ops[k] == 'L' ? MT_HOST_LOAD : MT_HOST_STORE;
+        a->lanes = (unsigned)libc[i].after; /* recorded after the call */
+        return a->kind;
+    }
+    return MT_HOST_NOTHING;
+}
+
+static enum mt_host_kind of_call(struct mt_unit *u, LLVMValueRef inst, struct mt_host_access *a)
+{
+    if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return mt_shim_asm_memory(inst) ? blind(a, "inline asm with operands in memory") : MT_HOST_NOTHING;
+    LLVMValueRef callee = mt_callee(inst);
+    const char *name = mt_name(callee);
+    if (!callee || !LLVMIsDeclaration(callee))
+        return MT_HOST_NOTHING;
+    if (LLVMGetIntrinsicID(callee))
+        return of_intrinsic(u, inst, name, a);
+    return of_libc(inst, name, a);
+}
+
+enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_host_access *a)
+{
+    memset(a, 0, sizeof *a);
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMLoad:
+        return fixed(a, MT_HOST_LOAD, ARG(0), size_of(u, LLVMTypeOf(inst)));
+    case LLVMStore:
+        return fixed(a, MT_HOST_STORE, ARG(1), size_of(u, LLVMTypeOf(ARG(0))));
+    case LLVMAtomicRMW:
+        return fixed(a, MT_HOST_ATOMIC, ARG(0), size_of(u, LLVMTypeOf(inst)));
+    case LLVMAtomicCmpXchg:
+        if (fixed(a, MT_HOST_CAS, ARG(0), size_of(u, LLVMTypeOf(ARG(1)))) == MT_HOST_FIXED)
+            a->kind = MT_HOST_SWAP;
+        return a->kind;
+    case LLVMCall:
+    case LLVMInvoke:
+    case LLVMCallBr:
+        return of_call(u, inst, a);
+    default:
+        return MT_HOST_NOTHING;
+    }
+}
+
+int mt_host_allocates(const char *callee)
+{
+    static const char *const names[] = {
+        "malloc", "calloc",  "realloc",  "reallocarray", "memalign", "aligned_alloc", "posix_memalign",
+        "valloc", "pvalloc", "mmap",     "mmap64",       "mremap",   "sbrk",          "brk",
+        "strdup", "strndup", "__strdup", "asprintf",     "getline",
+    };
+    if (mt_starts(callee, "_Znwm") || mt_starts(callee, "_Znam"))
+        return 1;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(callee, names[i]))
+            return 1;
+    return 0;
+}
+
+/* An atomic access with an effect on others ends a group before it: what stands before is complete when they
+ * see it. */
+static int orders(LLVMValueRef inst)
+{
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMAtomicRMW:
+    case LLVMAtomicCmpXchg:
+    case LLVMFence:
+        return 1;
+    case LLVMStore:
+        return LLVMGetOrdering(inst) > LLVMAtomicOrderingMonotonic;
+    default:
+        return 0;
+    }
+}
+
+int mt_host_leaves(LLVMValueRef inst)
+{
+    if (LLVMIsATerminatorInst(inst) || orders(inst))
+        return 1;
+    if (!LLVMIsACallInst(inst))
+        return 0;
+    LLVMValueRef callee = mt_callee(inst);
+    const char *name = mt_name(callee);
+    if (!callee || !LLVMIsDeclaration(callee) || !LLVMGetIntrinsicID(callee))
+        return 1;
+    return mt_starts(name, "llvm.eh.") || mt_starts(name, "llvm.trap") || mt_starts(name, "llvm.debugtrap") ||
+           mt_starts(name, "llvm.ubsantrap") || mt_starts(name, "llvm.coro.");
+}

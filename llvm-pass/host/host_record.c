@@ -1,0 +1,327 @@
+/* Puts records in front of the accesses of a host function.
+ *
+ * The accesses of a basic block between two calls are a group: one comparison at the first finds room for all
+ * (MT_CORE_SLACK), each then stores its entry at a fixed distance, and the position moves once, behind the
+ * last. A group of one access goes to the runtime as it is when there is no room; a larger one, whose
+ * addresses are not known yet then, is given a scratch buffer (__mt_host_slow), whose limit is NULL, and
+ * hands that over at its end (__mt_host_drain). Contract: struct mt_core_thread begins with cur and limit. */
+#include "host.h"
+#include "../../runtime/host/core/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define PRESERVE_MOST 14 /* llvm::CallingConv::PreserveMost */
+
+struct entry {
+    LLVMValueRef inst;
+    struct mt_host_access access;
+    uint32_t site;
+    unsigned operand; /* of a copy */
+};
+
+struct group {
+    struct entry entry[MT_CORE_SLACK];
+    unsigned count;
+};
+
+void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct mt_host_table *t)
+{
+    _Static_assert(offsetof(struct mt_core_thread, cur) == 0 && offsetof(struct mt_core_thread, limit) == 8,
+                   "as the code here has it");
+    *r = (struct mt_host_recorder){.u = u, .table = t, .builder = LLVMCreateBuilderInContext(u->context)};
+    r->none = LLVMVoidTypeInContext(u->context);
+    r->ptr = mt_type_ptr(u);
+    r->i8 = mt_type_int(u, 8);
+    r->i32 = mt_type_int(u, 32);
+    r->i64 = mt_type_int(u, 64);
+    r->atomic = u->options->host == MT_HOST_TRACE_ATOMIC;
+    r->current = LLVMAddGlobal(u->module, r->ptr, "__mt_host_current");
+    LLVMSetThreadLocalMode(r->current, LLVMInitialExecTLSModel);
+}
+
+static void add_attribute(struct mt_host_recorder *r, LLVMValueRef f, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(r->u->context, kind, 0));
+}
+
+static LLVMValueRef runtime_function(struct mt_host_recorder *r, const char *name, LLVMTypeRef type,
+                                     unsigned convention)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(r->u->module, name);
+    if (!f) {
+        f = LLVMAddFunction(r->u->module, name, type);
+        LLVMSetFunctionCallConv(f, convention);
+        add_attribute(r, f, "nounwind");
+        if (convention == PRESERVE_MOST)
+            add_attribute(r, f, "nonlazybind"); /* the dynamic linker's resolver does not keep r10 */
+    }
+    return f;
+}
+
+static LLVMValueRef call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n,
+                         unsigned convention)
+{
+    LLVMTypeRef types[8];
+    for (unsigned i = 0; i < n; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(r->none, types, n, 0);
+    LLVMValueRef c =
+        LLVMBuildCall2(r->builder, type, runtime_function(r, name, type, convention), args, n, "");
+    LLVMSetInstructionCallConv(c, convention);
+    return c;
+}
+
+LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n)
+{
+    return call(r, name, args, n, LLVMCCallConv);
+}
+
+static LLVMValueRef metadata(struct mt_host_recorder *r, LLVMMetadataRef *fields, size_t n)
+{
+    return LLVMMetadataAsValue(r->u->context, LLVMMDNodeInContext2(r->u->context, fields, n));
+}
+
+/* A branch of which `then` hardly ever happens. */
+static void unlikely(struct mt_host_recorder *r, LLVMValueRef condition, LLVMBasicBlockRef then,
+                     LLVMBasicBlockRef otherwise)
+{
+    LLVMContextRef c = r->u->context;
+    LLVMValueRef br = LLVMBuildCondBr(r->builder, condition, then, otherwise);
+    LLVMMetadataRef f[] = {LLVMMDStringInContext2(c, "branch_weights", 14),
+                           LLVMValueAsMetadata(LLVMConstInt(r->i32, 1, 0)),
+                           LLVMValueAsMetadata(LLVMConstInt(r->i32, 1u << 20, 0))};
+    LLVMSetMetadata(br, LLVMGetMDKindIDInContext(c, "prof", 4), metadata(r, f, 3));
+}
+
+static LLVMValueRef load(struct mt_host_recorder *r, LLVMTypeRef type, LLVMValueRef from, unsigned align)
+{
+    LLVMValueRef v = LLVMBuildLoad2(r->builder, type, from, "");
+    LLVMSetAlignment(v, align);
+    return v;
+}
+
+static void store(struct mt_host_recorder *r, LLVMValueRef value, LLVMValueRef to)
+{
+    LLVMSetAlignment(LLVMBuildStore(r->builder, value, to), 8);
+}
+
+static LLVMValueRef at(struct mt_host_recorder *r, LLVMValueRef p, uint64_t bytes)
+{
+    LLVMValueRef offset = LLVMConstInt(r->i64, bytes, 0);
+    return bytes ? LLVMBuildGEP2(r->builder, r->i8, p, &offset, 1, "") : p;
+}
+
+/* Site of this module's table as the process knows it; the other half of the word is size 0, "as the site
+ * says". */
+static LLVMValueRef site_word(struct mt_host_recorder *r, const struct entry *e)
+{
+    LLVMValueRef base = load(r, r->i32, r->table->base, 4);
+    LLVMSetMetadata(base, LLVMGetMDKindIDInContext(r->u->context, "invariant.load", 14),
+                    metadata(r, NULL, 0));
+    LLVMValueRef number = LLVMConstInt(r->i32, e->site + e->operand, 0);
+    if (e->access.kind == MT_HOST_SWAP) { /* behind it: did it write? */
+        LLVMValueRef wrote = LLVMBuildExtractValue(r->builder, e->inst, 1, "");
+        number = LLVMBuildSelect(r->builder, wrote, number, LLVMConstInt(r->i32, e->site + 4, 0), "");
+    }
+    return LLVMBuildZExt(r->builder, LLVMBuildAdd(r->builder, base, number, ""), r->i64, "");
+}
+
+static LLVMValueRef address(struct mt_host_recorder *r, const struct entry *e)
+{
+    return LLVMBuildPtrToInt(r->builder, e->access.pointer[e->operand], r->i64, "");
+}
+
+/* Where the builder stands to record this access: in front of it, or behind it when only then all is known.
+ */
+static void go_to(struct mt_host_recorder *r, const struct entry *e)
+{
+    LLVMPositionBuilderBefore(r->builder,
+                              e->access.kind == MT_HOST_SWAP ? LLVMGetNextInstruction(e->inst) : e->inst);
+    LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(e->inst));
+}
+
+/* Cuts the block at the builder's place, which is `before`; the builder goes to the end of the first half. */
+static LLVMBasicBlockRef cut(struct mt_host_recorder *r, LLVMValueRef before)
+{
+    LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
+    LLVMInstructionEraseFromParent(LLVMGetBasicBlockTerminator(head));
+    LLVMPositionBuilderAtEnd(r->builder, head);
+    return tail;
+}
+
+static LLVMBasicBlockRef block_before(struct mt_host_recorder *r, LLVMBasicBlockRef next)
+{
+    return LLVMInsertBasicBlockInContext(r->u->context, next, "");
+}
+
+static LLVMValueRef no_room(struct mt_host_recorder *r, LLVMValueRef thread, LLVMValueRef cur)
+{
+    return LLVMBuildICmp(r->builder, LLVMIntUGE, cur, load(r, r->ptr, at(r, thread, 8), 8), "");
+}
+
+static void record_one(struct mt_host_recorder *r, const struct entry *e)
+{
+    go_to(r, e);
+    LLVMValueRef before = e->access.kind == MT_HOST_SWAP ? LLVMGetNextInstruction(e->inst) : e->inst;
+    LLVMMetadataRef place = LLVMInstructionGetDebugLoc(e->inst);
+    LLVMBasicBlockRef tail = cut(r, before), fast = block_before(r, tail);
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    LLVMValueRef args[] = {address(r, e), site_word(r, e)};
+    LLVMValueRef thread = load(r, r->ptr, r->current, 8), cur = load(r, r->ptr, thread, 8);
+    unlikely(r, no_room(r, thread, cur), slow, fast);
+
+    LLVMPositionBuilderAtEnd(r->builder, slow);
+    call(r, "__mt_host_record", args, 2, PRESERVE_MOST);
+    LLVMBuildBr(r->builder, tail);
+
+    LLVMPositionBuilderAtEnd(r->builder, fast);
+    store(r, args[0], cur);
+    store(r, args[1], at(r, cur, 8));
+    store(r, at(r, cur, sizeof(struct mt_host_entry)), thread);
+    LLVMBuildBr(r->builder, tail);
+}
+
+/* Room for a group: where its entries go, and whose they are. */
+static LLVMValueRef open_group(struct mt_host_recorder *r, const struct entry *first, LLVMValueRef *thread)
+{
+    LLVMBasicBlockRef tail = cut(r, first->inst), head = LLVMGetPreviousBasicBlock(tail);
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(first->inst));
+    LLVMValueRef thread0 = load(r, r->ptr, r->current, 8), cur0 = load(r, r->ptr, thread0, 8);
+    unlikely(r, no_room(r, thread0, cur0), slow, tail);
+
+    LLVMPositionBuilderAtEnd(r->builder, slow);
+    call(r, "__mt_host_slow", NULL, 0, PRESERVE_MOST);
+    LLVMValueRef thread1 = load(r, r->ptr, r->current, 8), cur1 = load(r, r->ptr, thread1, 8);
+    LLVMBuildBr(r->builder, tail);
+
+    LLVMPositionBuilderBefore(r->builder, LLVMGetFirstInstruction(tail));
+    LLVMSetCurrentDebugLocation2(r->builder, NULL);
+    LLVMBasicBlockRef from[] = {head, slow};
+    LLVMValueRef cur = LLVMBuildPhi(r->builder, r->ptr, "");
+    *thread = LLVMBuildPhi(r->builder, r->ptr, "");
+    LLVMAddIncoming(cur, (LLVMValueRef[]){cur0, cur1}, from, 2);
+    LLVMAddIncoming(*thread, (LLVMValueRef[]){thread0, thread1}, from, 2);
+    return cur;
+}
+
+static void close_group(struct mt_host_recorder *r, LLVMValueRef end, LLVMMetadataRef place,
+                        LLVMValueRef thread, LLVMValueRef cur)
+{
+    LLVMPositionBuilderBefore(r->builder, end);
+    LLVMBasicBlockRef tail = cut(r, end);
+    LLVMBasicBlockRef drain = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    store(r, cur, thread);
+    LLVMValueRef limit = load(r, r->ptr, at(r, thread, 8), 8);
+    unlikely(r, LLVMBuildIsNull(r->builder, limit, ""), drain, tail);
+    LLVMPositionBuilderAtEnd(r->builder, drain);
+    call(r, "__mt_host_drain", NULL, 0, PRESERVE_MOST);
+    LLVMBuildBr(r->builder, tail);
+}
+
+/* `end`: the instruction before which the group must be complete. */
+static void flush(struct mt_host_recorder *r, struct group *g, LLVMValueRef end)
+{
+    LLVMValueRef thread, cur;
+    if (g->count == 1)
+        record_one(r, &g->entry[0]);
+    if (g->count > 1) {
+        LLVMMetadataRef place = LLVMInstructionGetDebugLoc(g->entry[g->count - 1].inst);
+        cur = open_group(r, &g->entry[0], &thread);
+        for (unsigned i = 0; i < g->count; i++) {
+            const struct entry *e = &g->entry[i];
+            go_to(r, e);
+            store(r, address(r, e), at(r, cur, i * sizeof(struct mt_host_entry)));
+            store(r, site_word(r, e), at(r, cur, i * sizeof(struct mt_host_entry) + 8));
+        }
+        LLVMPositionBuilderBefore(r->builder, end);
+        LLVMSetCurrentDebugLocation2(r->builder, place);
+        cur = at(r, cur, g->count * sizeof(struct mt_host_entry));
+        close_group(r, end, place, thread, cur);
+    }
+    g->count = 0;
+}
+
+static int wanted_op(const struct mt_host_recorder *r, enum mt_host_op op)
+{
+    unsigned bit = op == MT_HOST_LOAD ? 0 : op == MT_HOST_STORE ? 1 : 2;
+    return !r->u->options->only || r->u->options->only >> bit & 1;
+}
+
+/* Drops what is not to be traced: the access's kind becomes NOTHING. */
+static void filter(struct mt_host_recorder *r, LLVMValueRef inst, struct mt_host_access *a)
+{
+    unsigned kept = 0;
+    if (a->kind == MT_HOST_NOTHING)
+        return;
+    for (unsigned i = 0; i < a->operands; i++) {
+        kept += wanted_op(r, a->op[i]) != 0;
+    }
+    if ((a->operands && !kept) || !mt_unit_wanted(r->u, inst) ||
+        (a->kind == MT_HOST_FIXED && !r->u->options->host_stack && mt_shim_private_slot(a->pointer[0])))
+        a->kind = MT_HOST_NOTHING;
+}
+
+static void add_entries(struct mt_host_recorder *r, struct group *g, LLVMValueRef inst,
+                        const struct mt_host_access *a)
+{
+    uint32_t site = mt_host_table_instruction(r->table);
+    for (unsigned i = 0; i < a->operands; i++) {
+        mt_host_table_row(r->table, inst, site + i, a->op[i], a->size, a->pointer[i]);
+        if (wanted_op(r, a->op[i]))
+            g->entry[g->count++] = (struct entry){inst, *a, site, i};
+    }
+    if (a->kind == MT_HOST_SWAP) /* the next instruction: the one that did not write */
+        mt_host_table_row(r->table, inst, mt_host_table_instruction(r->table), MT_HOST_CAS_FAILED, a->size,
+                          a->pointer[0]);
+}
+
+static int goes_into_group(const struct mt_host_access *a)
+{
+    return a->kind == MT_HOST_FIXED || a->kind == MT_HOST_SWAP ||
+           ((a->kind == MT_HOST_COPY || a->kind == MT_HOST_FILL) && a->size);
+}
+
+static void record_grouped(struct mt_host_recorder *r, struct group *g, LLVMValueRef inst,
+                           const struct mt_host_access *a)
+{
+    if (a->kind == MT_HOST_SWAP || g->count + a->operands > MT_CORE_SLACK)
+        flush(r, g, inst);
+    add_entries(r, g, inst, a);
+    /* A swap is recorded behind itself and alone; what orders comes with a complete record. */
+    if (a->kind == MT_HOST_SWAP || mt_host_leaves(inst))
+        flush(r, g, a->kind == MT_HOST_SWAP ? LLVMGetNextInstruction(inst) : inst);
+}
+
+void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function)
+{
+    unsigned n;
+    struct group g = {.count = 0};
+    r->lanes = NULL;
+    LLVMValueRef *list = mt_instructions(function, &n);
+    for (unsigned i = 0; list && i < n; i++) {
+        LLVMValueRef inst = list[i];
+        struct mt_host_access a;
+        mt_host_access_of(r->u, inst, &a);
+        filter(r, inst, &a);
+        if (goes_into_group(&a) && !r->atomic) {
+            record_grouped(r, &g, inst, &a);
+            continue;
+        }
+        if (a.kind != MT_HOST_NOTHING || mt_host_leaves(inst))
+            flush(r, &g, inst);
+        if (a.kind == MT_HOST_NOTHING)
+            continue;
+        LLVMPositionBuilderBefore(r->builder, inst);
+        LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(inst));
+        if (r->atomic && goes_into_group(&a))
+            mt_host_record_atomic(r, inst, &a);
+        else
+            mt_host_record_by_call(r, inst, &a);
+    }
+    free(list);
+    LLVMSetCurrentDebugLocation2(r->builder, NULL);
+}

@@ -1,0 +1,328 @@
+/* What an instruction of NVPTX IR does to memory, and in which address space.
+ *
+ * Address spaces of NVPTX: 0 generic, 1 global, 3 shared, 4 constant, 5 local, 101 parameter. A generic
+ * pointer is followed to what it is based on; what cannot be proven is tested at run time. A kernel's pointer
+ * parameters, and pointers loaded from its by-value parameters, are global: the CUDA ABI says so, and LLVM's
+ * own NVPTXLowerArgs relies on it. */
+#include "base/unit.h"
+#include "ptx/asm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DEPTH 64
+
+struct walk {
+    struct mt_unit *u;
+    LLVMValueRef seen[MAX_DEPTH];
+    unsigned nseen;
+};
+
+static enum mt_space of_address_space(unsigned as)
+{
+    return as == 0 ? MT_SPACE_GENERIC : as == 1 ? MT_SPACE_GLOBAL : MT_SPACE_OTHER;
+}
+
+/* Join of two paths: NONE (no information: undef, null, a cycle) gives way. */
+static enum mt_space join(enum mt_space a, enum mt_space b)
+{
+    if (a == MT_SPACE_NONE)
+        return b;
+    if (b == MT_SPACE_NONE || a == b)
+        return a;
+    return MT_SPACE_GENERIC;
+}
+
+static int is_kernel_argument(struct mt_unit *u, LLVMValueRef argument, int *byval)
+{
+    LLVMValueRef f = LLVMGetParamParent(argument);
+    unsigned i = 0;
+    for (LLVMValueRef a = LLVMGetFirstParam(f); a && a != argument; a = LLVMGetNextParam(a))
+        i++;
+    *byval = mt_shim_byval_type(f, i) != NULL;
+    return mt_unit_kernel(u, f) != NULL;
+}
+
+static enum mt_space walk(struct walk *w, LLVMValueRef v);
+
+static enum mt_space walk_operands(struct walk *w, LLVMValueRef v, unsigned first, unsigned end)
+{
+    enum mt_space s = MT_SPACE_NONE;
+    for (unsigned i = first; i < end; i++)
+        s = join(s, walk(w, LLVMGetOperand(v, i)));
+    return s;
+}
+
+/* The base of a pointer through GEPs and casts only. */
+static LLVMValueRef strip(LLVMValueRef v)
+{
+    for (;;) {
+        LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
+                        : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
+                                                 : (LLVMOpcode)0;
+        if (op != LLVMGetElementPtr && op != LLVMBitCast && op != LLVMAddrSpaceCast)
+            return v;
+        v = LLVMGetOperand(v, 0);
+    }
+}
+
+static enum mt_space walk(struct walk *w, LLVMValueRef v)
+{
+    if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMPointerTypeKind)
+        return MT_SPACE_GENERIC;
+    unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(v));
+    if (as)
+        return of_address_space(as);
+    for (unsigned i = 0; i < w->nseen; i++)
+        if (w->seen[i] == v)
+            return MT_SPACE_NONE;
+    if (w->nseen == MAX_DEPTH)
+        return MT_SPACE_GENERIC;
+    w->seen[w->nseen++] = v;
+
+    if (LLVMIsAGlobalVariable(v))
+        return MT_SPACE_GLOBAL; /* generic variables (string and table constants) live in .global */
+    if (LLVMIsAFunction(v))
+        return MT_SPACE_OTHER;
+    if (LLVMIsUndef(v) || LLVMIsNull(v) || LLVMIsPoison(v))
+        return MT_SPACE_NONE;
+    if (LLVMIsAArgument(v)) {
+        int byval, kernel = is_kernel_argument(w->u, v, &byval);
+        return byval ? MT_SPACE_OTHER : kernel ? MT_SPACE_GLOBAL : MT_SPACE_GENERIC;
+    }
+    LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
+                    : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
+                                             : (LLVMOpcode)0;
+    switch (op) {
+    case LLVMAlloca:
+        return MT_SPACE_OTHER;
+    case LLVMGetElementPtr:
+    case LLVMBitCast:
+    case LLVMAddrSpaceCast:
+    case LLVMFreeze:
+        return walk(w, LLVMGetOperand(v, 0));
+    case LLVMSelect:
+        return walk_operands(w, v, 1, 3);
+    case LLVMPHI: {
+        enum mt_space s = MT_SPACE_NONE;
+        for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
+            s = join(s, walk(w, LLVMGetIncomingValue(v, i)));
+        return s;
+    }
+    case LLVMLoad: { /* a pointer out of a kernel's by-value parameter */
+        LLVMValueRef base = strip(LLVMGetOperand(v, 0));
+        int byval;
+        if (LLVMIsAArgument(base) && is_kernel_argument(w->u, base, &byval) && byval)
+            return MT_SPACE_GLOBAL;
+        return MT_SPACE_GENERIC;
+    }
+    case LLVMCall: {
+        const char *name = mt_name(mt_callee(v));
+        if (!strcmp(name, "malloc"))
+            return MT_SPACE_GLOBAL;
+        return MT_SPACE_GENERIC;
+    }
+    default:
+        return MT_SPACE_GENERIC;
+    }
+}
+
+enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer)
+{
+    struct walk w = {.u = u};
+    enum mt_space s = walk(&w, pointer);
+    return s == MT_SPACE_NONE ? MT_SPACE_GENERIC : s;
+}
+
+static char *argument_name(struct mt_unit *u, LLVMValueRef argument)
+{
+    LLVMValueRef f = LLVMGetParamParent(argument);
+    unsigned i = 0;
+    for (LLVMValueRef a = LLVMGetFirstParam(f); a && a != argument; a = LLVMGetNextParam(a))
+        i++;
+    char *name = mt_facts_param(mt_unit_facts(u, f), i);
+    if (!name && *mt_name(argument))
+        name = strdup(mt_name(argument));
+    return name;
+}
+
+char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer)
+{
+    for (int depth = 0; depth < MAX_DEPTH; depth++) {
+        pointer = strip(pointer);
+        if (LLVMIsAGlobalVariable(pointer))
+            return mt_shim_demangle(mt_name(pointer), 0);
+        if (LLVMIsAArgument(pointer))
+            return argument_name(u, pointer);
+        if (!LLVMIsAInstruction(pointer))
+            return NULL;
+        switch (LLVMGetInstructionOpcode(pointer)) {
+        case LLVMPHI: /* a pointer that walks: where it started */
+            pointer = LLVMGetIncomingValue(pointer, 0);
+            continue;
+        case LLVMLoad: { /* unoptimised code keeps arguments in stack slots */
+            LLVMValueRef slot = strip(LLVMGetOperand(pointer, 0)), from = NULL;
+            if (LLVMIsAArgument(slot))
+                return argument_name(u, slot);
+            if (!LLVMIsAAllocaInst(slot))
+                return NULL;
+            if (*mt_name(slot))
+                return strdup(mt_name(slot));
+            for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
+                LLVMValueRef s = LLVMIsAStoreInst(LLVMGetUser(use));
+                if (s && LLVMGetOperand(s, 1) == slot) {
+                    if (from)
+                        return NULL;
+                    from = LLVMGetOperand(s, 0);
+                }
+            }
+            if (!from)
+                return NULL;
+            pointer = from;
+            continue;
+        }
+        default:
+            return *mt_name(pointer) ? strdup(mt_name(pointer)) : NULL;
+        }
+    }
+    return NULL;
+}
+
+static uint32_t size_of(struct mt_unit *u, LLVMTypeRef type)
+{
+    return (uint32_t)LLVMStoreSizeOfType(u->layout, type);
+}
+
+static int one(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
+               uint32_t size)
+{
+    *a = (struct mt_access){.op = op, .pointer = pointer, .size = size, .space = mt_space_of(u, pointer)};
+    return a->space != MT_SPACE_OTHER && size != 0;
+}
+
+static int block(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
+                 LLVMValueRef bytes)
+{
+    *a = (struct mt_access){.op = op, .pointer = pointer, .bytes = bytes, .space = mt_space_of(u, pointer)};
+    return a->space != MT_SPACE_OTHER;
+}
+
+/* For messages. Textures and surfaces have no addresses; the instructions come from the toolchain's headers.
+ */
+static const char *kind_of_asm(const char *body)
+{
+    return strstr(body, "tex.") || strstr(body, "tld4.") ? "texture read"
+           : strstr(body, "suld.")                       ? "surface read"
+           : strstr(body, "sust.")                       ? "surface write"
+                                                         : "inline asm";
+}
+
+static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES],
+                  const char **what)
+{
+    static char text[160];
+    struct mt_asm_access raw[MT_MAX_ACCESSES];
+    int found = mt_asm_accesses(call, raw, MT_MAX_ACCESSES), n = 0;
+    if (found < 0) {
+        size_t length;
+        const char *body = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
+        snprintf(text, sizeof text, "%s: %.120s", kind_of_asm(body), body);
+        for (char *c = text; *c; c++)
+            if (*c == '\n' || *c == '\t')
+                *c = ' ';
+        *what = text;
+        return -1;
+    }
+    for (int i = 0; i < found; i++) {
+        struct mt_access *a = &out[n];
+        if (raw[i].argument < 0) { /* address made inside the asm: no value to record */
+            *what = "inline asm with an address computed inside it";
+            return -1;
+        }
+        LLVMValueRef pointer = LLVMGetOperand(call, (unsigned)raw[i].argument);
+        *a = (struct mt_access){.op = raw[i].op,
+                                .pointer = pointer,
+                                .offset = raw[i].offset,
+                                .size = raw[i].size,
+                                .space = raw[i].generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
+        if (raw[i].generic && LLVMGetTypeKind(LLVMTypeOf(pointer)) == LLVMPointerTypeKind)
+            a->space = mt_space_of(u, pointer);
+        if (raw[i].size_argument >= 0)
+            a->bytes = LLVMGetOperand(call, (unsigned)raw[i].size_argument);
+        if (raw[i].predicated && raw[i].only_if < 0) {
+            *what = "inline asm under a predicate of its own";
+            return -1;
+        }
+        if (raw[i].predicated) {
+            a->only_if = LLVMGetOperand(call, (unsigned)raw[i].only_if);
+            a->only_if_not = raw[i].only_if_inverted;
+        }
+        n += a->space != MT_SPACE_OTHER;
+    }
+    return n;
+}
+
+static int of_intrinsic(struct mt_unit *u, LLVMValueRef call, const char *name, struct mt_access *out,
+                        const char **what)
+{
+    LLVMTypeRef type = LLVMTypeOf(call);
+#define ARG(i) LLVMGetOperand(call, i)
+    if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove.")) {
+        int n = block(u, &out[0], MT_LOAD, ARG(1), ARG(2)); /* the bytes are read before they are written */
+        return n + block(u, &out[n], MT_STORE, ARG(0), ARG(2));
+    }
+    if (mt_starts(name, "llvm.memset."))
+        return block(u, &out[0], MT_STORE, ARG(0), ARG(2));
+    if (mt_starts(name, "llvm.masked.") || mt_starts(name, "llvm.vp.load") ||
+        mt_starts(name, "llvm.vp.store") || mt_starts(name, "llvm.vp.gather") ||
+        mt_starts(name, "llvm.vp.scatter") || mt_starts(name, "llvm.experimental.vp.strided")) {
+        *what = name;
+        return -1;
+    }
+    if (!mt_starts(name, "llvm.nvvm."))
+        return 0;
+    const char *k = name + strlen("llvm.nvvm.");
+    if (mt_starts(k, "ldg.global.") || mt_starts(k, "ldu.global.")) {
+        int n = one(u, &out[0], MT_LOAD, ARG(0), size_of(u, type));
+        out[0].space = MT_SPACE_GLOBAL; /* the instruction says so */
+        return n;
+    }
+    if (mt_starts(k, "atomic."))
+        return one(u, &out[0], MT_ATOMIC, ARG(0), size_of(u, type));
+    if (mt_starts(k, "cp.async.ca.shared.global.") || mt_starts(k, "cp.async.cg.shared.global.")) {
+        if (mt_ends(k, ".s"))
+            return block(u, &out[0], MT_LOAD, ARG(1), ARG(2));
+        return one(u, &out[0], MT_LOAD, ARG(1), (uint32_t)atoi(k + strlen("cp.async.ca.shared.global.")));
+    }
+    if (mt_starts(k, "cp.async.bulk.tensor") || mt_starts(k, "cp.async.bulk.shared") ||
+        mt_starts(k, "cp.async.bulk.global") || mt_starts(k, "tex.") || mt_starts(k, "tld4.") ||
+        mt_starts(k, "suld.") || mt_starts(k, "sust.") || (mt_starts(k, "wmma.") && !strstr(k, ".mma."))) {
+        *what = name;
+        return -1;
+    }
+#undef ARG
+    return 0;
+}
+
+int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
+                 const char **what)
+{
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMLoad:
+        return one(u, &out[0], MT_LOAD, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+    case LLVMStore:
+        return one(u, &out[0], MT_STORE, LLVMGetOperand(inst, 1),
+                   size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 0))));
+    case LLVMAtomicRMW:
+        return one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+    case LLVMAtomicCmpXchg:
+        return one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
+                   size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
+    case LLVMCall:
+        if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+            return of_asm(u, inst, out, what);
+        return of_intrinsic(u, inst, mt_name(mt_callee(inst)), out, what);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,172 @@
+/* A second count of accesses to global memory, to check the records against (option count).
+ *
+ * It is taken where records are not made: in the CPU module, after inline asm and intrinsics have become
+ * plain loads, stores, atomics and copies, the very instructions that run. Nothing of access.c and
+ * asm_access.c is used: each of these instructions counts, and whether its address is global is asked at run
+ * time, always. An instruction of the GPU that became several here says so in metadata, put there by the
+ * lowering (mt_asm_mark). */
+#include "cpu/lower.h"
+#include "base/modes.h"
+#include "ptx/asm.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define OPERAND(inst, i) LLVMGetOperand(inst, i)
+
+static LLVMValueRef number(struct mt_lowering *l, uint64_t n)
+{
+    return LLVMConstInt(l->i64, n, 0);
+}
+
+/* Address spaces that are never global: shared, constant, local, parameters; and what is plainly a stack
+ * slot. */
+static int is_elsewhere(LLVMValueRef p)
+{
+    unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
+    if (as)
+        return as != 1;
+    while (LLVMIsAGetElementPtrInst(p) || LLVMIsABitCastInst(p))
+        p = OPERAND(p, 0);
+    return LLVMIsAAllocaInst(p) != NULL;
+}
+
+static LLVMValueRef generic(struct mt_lowering *l, LLVMValueRef p)
+{
+    return LLVMGetPointerAddressSpace(LLVMTypeOf(p)) ? LLVMBuildAddrSpaceCast(l->builder, p, l->ptr, "") : p;
+}
+
+/* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder stands. */
+static void add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef accesses, LLVMValueRef bytes,
+                uint32_t kind)
+{
+    uint32_t only = l->u->options->only;
+    LLVMTypeRef type = LLVMFunctionType(l->none, (LLVMTypeRef[]){l->ptr, l->i64, l->i64, l->i32}, 4, 0);
+    LLVMValueRef args[] = {generic(l, p), accesses, LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""),
+                           LLVMConstInt(l->i32, kind, 0)};
+    if (!only || only >> kind & 1)
+        LLVMBuildCall2(l->builder, type, mt_declare(l->module, "__mt_count", type), args, 4, "");
+}
+
+/* A block of run-time length: no access when it is empty, several when no single record could say it. */
+static void add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes, uint32_t kind)
+{
+    if (is_elsewhere(p))
+        return;
+    LLVMValueRef n = LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""), most = number(l, MT_RAW_MAX_SIZE);
+    LLVMValueRef up = LLVMBuildAdd(l->builder, n, number(l, MT_RAW_MAX_SIZE - 1), "");
+    add(l, p, LLVMBuildUDiv(l->builder, up, most, ""), n, kind);
+}
+
+static void count_call(struct mt_lowering *l, LLVMValueRef call)
+{
+    const char *name = mt_name(mt_callee(call));
+    if (LLVMIsAMemCpyInst(call) || LLVMIsAMemMoveInst(call)) {
+        add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
+        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+    } else if (LLVMIsAMemSetInst(call)) {
+        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+    } else if (mt_starts(name, "llvm.memcpy.element.") || mt_starts(name, "llvm.memmove.element.")) {
+        add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
+        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+    } else if (mt_starts(name, "llvm.memset.element.")) {
+        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+    }
+}
+
+/* ---- single instructions ---- */
+
+static void count_plain(struct mt_lowering *l, LLVMValueRef p, LLVMTypeRef type, uint32_t kind)
+{
+    uint64_t size = LLVMStoreSizeOfType(l->u->layout, type);
+    if (size && !is_elsewhere(p))
+        add(l, p, number(l, 1), number(l, size), kind);
+}
+
+/* What the lowering of inline asm says: { kind, bytes }; 0 bytes: counted with another instruction. */
+static int count_marked(struct mt_lowering *l, LLVMValueRef inst)
+{
+    LLVMValueRef node = LLVMGetMetadata(inst, mt_mark_kind(l->u->context)), value[2];
+    if (!node || LLVMGetMDNodeNumOperands(node) != 2)
+        return 0;
+    LLVMGetMDNodeOperands(node, value);
+    uint32_t kind = (uint32_t)LLVMConstIntGetZExtValue(value[0]);
+    uint64_t bytes = LLVMConstIntGetZExtValue(value[1]);
+    if (LLVMIsAGetElementPtrInst(inst)) /* an end of a block: base and length */
+        add_block(l, OPERAND(inst, 0), OPERAND(inst, 1), kind);
+    else if (bytes)
+        add(l, OPERAND(inst, LLVMIsAStoreInst(inst) ? 1 : 0), number(l, 1), number(l, bytes), kind);
+    return 1;
+}
+
+static void count(struct mt_lowering *l, LLVMValueRef inst)
+{
+    if (count_marked(l, inst))
+        return;
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMLoad:
+        count_plain(l, OPERAND(inst, 0), LLVMTypeOf(inst), MT_LOAD);
+        break;
+    case LLVMStore:
+        count_plain(l, OPERAND(inst, 1), LLVMTypeOf(OPERAND(inst, 0)), MT_STORE);
+        break;
+    case LLVMAtomicRMW:
+        count_plain(l, OPERAND(inst, 0), LLVMTypeOf(inst), MT_ATOMIC);
+        break;
+    case LLVMAtomicCmpXchg:
+        count_plain(l, OPERAND(inst, 0), LLVMTypeOf(OPERAND(inst, 1)), MT_ATOMIC);
+        break;
+    case LLVMCall:
+        count_call(l, inst);
+        break;
+    default:
+        break;
+    }
+}
+
+static int touches_memory(LLVMValueRef inst)
+{
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMLoad:
+    case LLVMStore:
+    case LLVMAtomicRMW:
+    case LLVMAtomicCmpXchg:
+    case LLVMGetElementPtr: /* a mark of the lowering */
+        return 1;
+    case LLVMCall:
+        return mt_starts(mt_name(mt_callee(inst)), "llvm.");
+    default:
+        return 0;
+    }
+}
+
+static void drop_records(struct mt_lowering *l)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module), next; f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (!mt_starts(mt_name(f), "__mt_access_"))
+            continue;
+        for (LLVMUseRef use; (use = LLVMGetFirstUse(f));)
+            LLVMInstructionEraseFromParent(LLVMGetUser(use));
+        LLVMDeleteFunction(f);
+    }
+}
+
+void mt_lower_counts(struct mt_lowering *l)
+{
+    if (mt_pass_counting == MT_COUNT_OFF)
+        return;
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n = 0;
+        LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++) {
+            if (!touches_memory(list[i]) || !mt_unit_wanted(l->u, list[i]))
+                continue;
+            LLVMPositionBuilderBefore(l->builder, list[i]);
+            LLVMSetCurrentDebugLocation2(l->builder, LLVMInstructionGetDebugLoc(list[i]));
+            count(l, list[i]);
+        }
+        free(list);
+    }
+    if (mt_pass_counting == MT_COUNT_ONLY)
+        drop_records(l);
+}

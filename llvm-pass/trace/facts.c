@@ -1,0 +1,334 @@
+/* Source facts: kernels from nvvm.annotations, what the AST side wrote from llvm.global.annotations. */
+#include "base/unit.h"
+#include "pass.h"
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mt_unit_init(struct mt_unit *u, LLVMModuleRef module)
+{
+    memset(u, 0, sizeof *u);
+    u->module = module;
+    u->context = LLVMGetModuleContext(module);
+    u->layout = LLVMGetModuleDataLayout(module);
+    u->options = &mt_pass_options;
+}
+
+void mt_unit_free(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nfacts; i++) {
+        free(u->facts[i].name);
+        free(u->facts[i].pretty);
+        free(u->facts[i].file);
+        free(u->facts[i].params);
+    }
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        free(u->kernels[i].name);
+        free(u->kernels[i].pretty);
+        free(u->kernels[i].signature);
+        free(u->kernels[i].file);
+    }
+    for (unsigned i = 0; i < u->nsites; i++) {
+        free(u->sites[i].file);
+        free(u->sites[i].function);
+        free(u->sites[i].variable);
+    }
+    for (unsigned i = 0; i < u->nnotes; i++) {
+        free(u->notes[i].what);
+        free(u->notes[i].file);
+    }
+    free(u->facts);
+    free(u->kernels);
+    free(u->sites);
+    free(u->loops);
+    free(u->site_variable);
+    free(u->notes);
+}
+
+/* `function` is NULL when optimisation has removed it. */
+static struct mt_facts *facts_for(struct mt_unit *u, const char *name, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < u->nfacts; i++)
+        if (function ? u->facts[i].function == function : !strcmp(u->facts[i].name, name))
+            return &u->facts[i];
+    struct mt_facts *grown = realloc(u->facts, (u->nfacts + 1) * sizeof *grown);
+    if (!grown)
+        return NULL;
+    u->facts = grown;
+    u->facts[u->nfacts] = (struct mt_facts){.function = function, .name = strdup(name)};
+    return &u->facts[u->nfacts++];
+}
+
+const struct mt_facts *mt_unit_facts(const struct mt_unit *u, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < u->nfacts; i++)
+        if (u->facts[i].function == function)
+            return &u->facts[i];
+    return NULL;
+}
+
+const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char *mangled)
+{
+    for (unsigned i = 0; i < u->nfacts; i++)
+        if (u->facts[i].name && !strcmp(u->facts[i].name, mangled))
+            return &u->facts[i];
+    return NULL;
+}
+
+struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function)
+{
+    for (unsigned i = 0; i < u->nkernels; i++)
+        if (u->kernels[i].function == function || !strcmp(u->kernels[i].name, mt_name(function)))
+            return &u->kernels[i]; /* by name: also the clone's */
+    return NULL;
+}
+
+/* Cuts the next TAB field off *text; malloc'ed. */
+static char *field(const char **text, const char *end)
+{
+    const char *tab = memchr(*text, '\t', (size_t)(end - *text));
+    const char *stop = tab ? tab : end;
+    char *copy = strndup(*text, (size_t)(stop - *text));
+    *text = tab ? tab + 1 : end;
+    return copy;
+}
+
+static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef function, const char *text,
+                       size_t length)
+{
+    const char *end = text + length;
+    char *word = field(&text, end);
+    struct mt_facts *f = facts_for(u, name, function);
+    if (!word || !f) {
+        free(word);
+        return;
+    }
+    if (!strcmp(word, "memtrace.skip"))
+        f->skip = 1;
+    else if (!strcmp(word, "memtrace.trace"))
+        f->trace = 1;
+    else if ((!strcmp(word, "memtrace.kernel") || !strcmp(word, "memtrace.device")) && !f->pretty) {
+        f->pretty = field(&text, end);
+        f->file = field(&text, end);
+        char *line = field(&text, end), *column = field(&text, end);
+        f->line = line ? (unsigned)atoi(line) : 0;
+        f->column = column ? (unsigned)atoi(column) : 0;
+        free(line);
+        free(column);
+        f->params = field(&text, end);
+    } else if (!strcmp(word, "memtrace.cluster"))
+        for (int i = 0; i < 3; i++) {
+            char *n = field(&text, end);
+            f->cluster[i] = n ? (unsigned)atoi(n) : 0;
+            free(n);
+        }
+    free(word);
+}
+
+char *mt_facts_param(const struct mt_facts *f, unsigned i)
+{
+    if (!f || !f->params)
+        return NULL;
+    const char *p = f->params;
+    for (; i; i--) {
+        p = strchr(p, ',');
+        if (!p)
+            return NULL;
+        p++;
+    }
+    size_t n = strcspn(p, ",");
+    return n ? strndup(p, n) : NULL;
+}
+
+/* Takes our entries out, hands each to `taken`, and leaves those of others. Returns how many there were. */
+static int take_annotations(LLVMModuleRef module,
+                            void (*taken)(void *, LLVMValueRef function, const char *text, size_t length),
+                            void *arg)
+{
+    LLVMValueRef list = LLVMGetNamedGlobal(module, "llvm.global.annotations");
+    LLVMValueRef init = list ? LLVMGetInitializer(list) : NULL;
+    int n = init ? LLVMGetNumOperands(init) : 0, kept = 0;
+    LLVMValueRef *keep = malloc((size_t)(n + 1) * sizeof *keep);
+    for (int i = 0; keep && i < n; i++) {
+        LLVMValueRef entry = LLVMGetOperand(init, (unsigned)i);
+        const char *text;
+        size_t length;
+        if (LLVMGetNumOperands(entry) < 2 ||
+            !mt_shim_constant_string(LLVMGetOperand(entry, 1), &text, &length) ||
+            length < strlen(MT_ANNOTATION) || strncmp(text, MT_ANNOTATION, strlen(MT_ANNOTATION))) {
+            keep[kept++] = entry;
+            continue;
+        }
+        LLVMValueRef function = LLVMIsAFunction(LLVMGetOperand(entry, 0));
+        if (function)
+            taken(arg, function, text, length);
+    }
+    if (keep && kept < n) {
+        LLVMTypeRef type = LLVMGetElementType(LLVMGlobalGetValueType(list));
+        LLVMDeleteGlobal(list);
+        if (kept) {
+            LLVMValueRef a = LLVMConstArray2(type, keep, (uint64_t)kept);
+            list = LLVMAddGlobal(module, LLVMTypeOf(a), "llvm.global.annotations");
+            LLVMSetInitializer(list, a);
+            LLVMSetLinkage(list, LLVMAppendingLinkage);
+            LLVMSetSection(list, "llvm.metadata");
+        }
+    }
+    free(keep);
+    return n - kept;
+}
+
+/* llvm.global.annotations refers to functions: none of them could be inlined for good, lose an unused
+ * parameter or be removed, and the program would be compiled to other code than without us. So early in the
+ * pipeline they become metadata that names functions by text, and device code is optimised as if they had
+ * never been there. */
+#define FACTS_METADATA "memtrace.facts"
+
+static void keep_as_metadata(void *module, LLVMValueRef function, const char *text, size_t length)
+{
+    LLVMContextRef c = LLVMGetModuleContext(module);
+    const char *name = mt_name(function);
+    LLVMMetadataRef fields[2] = {LLVMMDStringInContext2(c, name, strlen(name)),
+                                 LLVMMDStringInContext2(c, text, length)};
+    LLVMAddNamedMetadataOperand(module, FACTS_METADATA,
+                                LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, fields, 2)));
+}
+
+int mt_pass_early(LLVMModuleRef module)
+{
+    int device = mt_shim_is_nvptx(module), changed = 0;
+    if (device)
+        changed = mt_keep_rounding(module) | mt_show_asm_effects(module);
+    if ((!device && !mt_pass_options.host) || !take_annotations(module, keep_as_metadata, module))
+        return changed;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        mt_shim_drop_dead_users(f); /* the entries' constants */
+    return 1;
+}
+
+static void read_taken(void *unit, LLVMValueRef function, const char *text, size_t length)
+{
+    read_facts(unit, mt_name(function), function, text, length);
+}
+
+static void read_metadata(struct mt_unit *u)
+{
+    unsigned n = LLVMGetNamedMetadataNumOperands(u->module, FACTS_METADATA);
+    LLVMValueRef *nodes = malloc((n + 1) * sizeof *nodes), fields[2];
+    if (nodes)
+        LLVMGetNamedMetadataOperands(u->module, FACTS_METADATA, nodes);
+    for (unsigned i = 0; nodes && i < n; i++) {
+        unsigned name_length, length;
+        if (LLVMGetMDNodeNumOperands(nodes[i]) != 2)
+            continue;
+        LLVMGetMDNodeOperands(nodes[i], fields);
+        const char *name = LLVMGetMDString(fields[0], &name_length);
+        const char *text = LLVMGetMDString(fields[1], &length);
+        char *function = name && text ? strndup(name, name_length) : NULL;
+        if (function)
+            read_facts(u, function, LLVMGetNamedFunction(u->module, function), text, length);
+        free(function);
+    }
+    free(nodes);
+    mt_shim_erase_named_metadata(u->module, FACTS_METADATA);
+}
+
+/* Annotations held on to functions that inlining had made superfluous: remove those now. */
+static void drop_unused(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nfacts; i++) {
+        LLVMValueRef f = u->facts[i].function;
+        if (!f)
+            continue;
+        mt_shim_drop_dead_users(f);
+        LLVMLinkage l = LLVMGetLinkage(f);
+        if (LLVMGetFirstUse(f) || !(l == LLVMInternalLinkage || l == LLVMPrivateLinkage ||
+                                    l == LLVMLinkOnceODRLinkage || l == LLVMLinkOnceAnyLinkage))
+            continue;
+        u->facts[i].function = NULL;
+        LLVMDeleteFunction(f);
+    }
+}
+
+static int matches(const char *pattern, const char *text)
+{
+    regex_t re;
+    if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
+        return 0;
+    int hit = !regexec(&re, text, 0, NULL, 0);
+    regfree(&re);
+    return hit;
+}
+
+static void add_kernel(struct mt_unit *u, LLVMValueRef function)
+{
+    if (LLVMIsDeclaration(function) || mt_unit_kernel(u, function))
+        return;
+    struct mt_kernel *grown = realloc(u->kernels, (u->nkernels + 1) * sizeof *grown);
+    if (!grown)
+        return;
+    u->kernels = grown;
+    struct mt_kernel *k = &u->kernels[u->nkernels++];
+    const struct mt_facts *f = mt_unit_facts(u, function);
+    *k = (struct mt_kernel){.function = function, .name = strdup(mt_name(function))};
+    k->nparams = LLVMCountParams(function);
+    k->pretty = mt_shim_demangle(k->name, 0);
+    k->signature = mt_shim_demangle(k->name, 1);
+    k->file = strdup(f && f->file ? f->file : "");
+    k->line = f ? f->line : 0;
+    if (f)
+        memcpy(k->cluster, f->cluster, sizeof k->cluster);
+    k->traced = 1;
+    if (u->options->kernels && !matches(u->options->kernels, k->pretty))
+        k->traced = 0;
+    if (u->options->exclude && matches(u->options->exclude, k->pretty))
+        k->traced = 0;
+    if (f && f->skip)
+        k->traced = 0;
+    if (f && f->trace)
+        k->traced = 1;
+}
+
+static void read_kernels(struct mt_unit *u)
+{
+    unsigned n = LLVMGetNamedMetadataNumOperands(u->module, "nvvm.annotations");
+    LLVMValueRef *nodes = malloc((n + 1) * sizeof *nodes);
+    if (!nodes)
+        return;
+    LLVMGetNamedMetadataOperands(u->module, "nvvm.annotations", nodes);
+    for (int round = 0; round < 2; round++) /* first all kernels, then their bounds */
+        for (unsigned i = 0; i < n; i++) {
+            unsigned count = LLVMGetMDNodeNumOperands(nodes[i]);
+            LLVMValueRef op[32];
+            if (count < 3 || count > 32)
+                continue;
+            LLVMGetMDNodeOperands(nodes[i], op);
+            LLVMValueRef function = op[0] ? LLVMIsAFunction(op[0]) : NULL;
+            for (unsigned j = 1; function && j + 1 < count; j += 2) {
+                unsigned length;
+                const char *key = LLVMGetMDString(op[j], &length);
+                LLVMValueRef number = op[j + 1] ? LLVMIsAConstantInt(op[j + 1]) : NULL;
+                if (!key || !number)
+                    continue;
+                unsigned value = (unsigned)LLVMConstIntGetZExtValue(number);
+                struct mt_kernel *k = mt_unit_kernel(u, function);
+                if (!round && length == 6 && !memcmp(key, "kernel", 6))
+                    add_kernel(u, function);
+                else if (round && k && length == 7 && !memcmp(key, "maxntid", 7))
+                    k->max_threads = (k->max_threads ? k->max_threads : 1) * value;
+                else if (round && k && length == 8 && !memcmp(key, "maxntidx", 8))
+                    k->max_threads = (k->max_threads ? k->max_threads : 1) * value;
+                else if (round && k && length == 8 && !memcmp(key, "minctasm", 8))
+                    k->min_blocks = value;
+            }
+        }
+    free(nodes);
+}
+
+void mt_unit_read_facts(struct mt_unit *u)
+{
+    read_metadata(u);
+    take_annotations(u->module, read_taken, u); /* of modules that no early pass has seen */
+    drop_unused(u);
+    read_kernels(u);
+}

@@ -1,0 +1,369 @@
+/* Accesses that no single PTX instruction makes, taken apart as NVPTX's instruction selection would: values
+ * of odd sizes, aggregates, vectors that are too long, whatever is not aligned as its size needs, and short
+ * copies and fills. (PTX: up to 8 bytes, or a vector of 2 or 4 elements and up to 16 bytes, at a multiple of
+ * its size.) */
+#include "base/unit.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct split {
+    struct mt_unit *u;
+    LLVMBuilderRef b;
+    LLVMValueRef from; /* a load, whose properties the parts have; NULL: none */
+    LLVMValueRef pointer;
+    uint64_t align; /* of the pointer */
+    int is_volatile;
+};
+
+static uint64_t split_store_size(const struct split *s, LLVMTypeRef type)
+{
+    return LLVMStoreSizeOfType(s->u->layout, type);
+}
+
+static uint64_t split_align(const struct split *s, uint64_t offset)
+{
+    uint64_t lowest = offset & -offset;
+    return offset && lowest < s->align ? lowest : s->align;
+}
+
+static int split_is_scalar(LLVMTypeRef type)
+{
+    LLVMTypeKind k = LLVMGetTypeKind(type);
+    return k == LLVMIntegerTypeKind || k == LLVMPointerTypeKind || k == LLVMHalfTypeKind ||
+           k == LLVMBFloatTypeKind || k == LLVMFloatTypeKind || k == LLVMDoubleTypeKind;
+}
+
+/* Is an access of this type at this alignment one instruction? */
+static int split_is_one(const struct split *s, LLVMTypeRef type, uint64_t align)
+{
+    uint64_t bytes = split_store_size(s, type);
+    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) /* i1 to i8 are a byte */
+        return split_is_scalar(type) && bytes <= 8 && !(bytes & (bytes - 1)) && align >= bytes;
+    LLVMTypeRef element = LLVMGetElementType(type);
+    unsigned n = LLVMGetVectorSize(type);
+    uint64_t size = split_store_size(s, element), bits = LLVMSizeOfTypeInBits(s->u->layout, element);
+    if (bits < 8)
+        return 1; /* vectors of i1: left alone */
+    if (align < n * size)
+        return 0;
+    if (n == 2 || n == 4)
+        return n * size <= 16;
+    return n * size == 16 && size <= 2; /* registers of 32 bits with two or four elements each */
+}
+
+static LLVMValueRef split_address(const struct split *s, uint64_t offset)
+{
+    LLVMValueRef at = LLVMConstInt(mt_type_int(s->u, 64), offset, 0);
+    return offset ? LLVMBuildInBoundsGEP2(s->b, mt_type_int(s->u, 8), s->pointer, &at, 1, "") : s->pointer;
+}
+
+/* ---- one instruction each ------------------------------------------------------------------------ */
+
+void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to)
+{
+    static const char *const kept[] = {"invariant.load", "nontemporal", "alias.scope", "noalias"};
+    for (unsigned i = 0; i < sizeof kept / sizeof *kept; i++) {
+        unsigned kind = LLVMGetMDKindIDInContext(u->context, kept[i], (unsigned)strlen(kept[i]));
+        LLVMValueRef data = LLVMGetMetadata(from, kind);
+        if (data)
+            LLVMSetMetadata(to, kind, data);
+    }
+}
+
+static LLVMValueRef split_load_one(const struct split *s, LLVMTypeRef type, uint64_t offset)
+{
+    LLVMValueRef load = LLVMBuildLoad2(s->b, type, split_address(s, offset), "");
+    LLVMSetAlignment(load, (unsigned)split_align(s, offset));
+    LLVMSetVolatile(load, s->is_volatile);
+    if (s->from)
+        mt_copy_load_metadata(s->u, s->from, load);
+    return load;
+}
+
+static void split_store_one(const struct split *s, LLVMValueRef value, uint64_t offset)
+{
+    LLVMValueRef store = LLVMBuildStore(s->b, value, split_address(s, offset));
+    LLVMSetAlignment(store, (unsigned)split_align(s, offset));
+    LLVMSetVolatile(store, s->is_volatile);
+}
+
+/* ---- integers, in the largest parts that size and alignment allow ---------------------------------- */
+
+static uint64_t split_part(const struct split *s, uint64_t offset, uint64_t left)
+{
+    uint64_t part = 8, align = split_align(s, offset);
+    while (part > left || part > align)
+        part /= 2;
+    return part;
+}
+
+static LLVMValueRef split_load_bytes(const struct split *s, uint64_t bytes, uint64_t offset)
+{
+    LLVMTypeRef whole = mt_type_int(s->u, (unsigned)bytes * 8);
+    LLVMValueRef value = NULL;
+    for (uint64_t done = 0, part; done < bytes; done += part) {
+        part = split_part(s, offset + done, bytes - done);
+        LLVMValueRef more = LLVMBuildZExt(
+            s->b, split_load_one(s, mt_type_int(s->u, (unsigned)part * 8), offset + done), whole, "");
+        if (done)
+            more = LLVMBuildShl(s->b, more, LLVMConstInt(whole, done * 8, 0), "");
+        value = value ? LLVMBuildOr(s->b, value, more, "") : more;
+    }
+    return value;
+}
+
+static void split_store_bytes(const struct split *s, LLVMValueRef value, uint64_t bytes, uint64_t offset)
+{
+    LLVMTypeRef whole = mt_type_int(s->u, (unsigned)bytes * 8);
+    for (uint64_t done = 0, part; done < bytes; done += part) {
+        part = split_part(s, offset + done, bytes - done);
+        LLVMValueRef low = done ? LLVMBuildLShr(s->b, value, LLVMConstInt(whole, done * 8, 0), "") : value;
+        LLVMTypeRef type = mt_type_int(s->u, (unsigned)part * 8);
+        split_store_one(s, part == bytes ? low : LLVMBuildTrunc(s->b, low, type, ""), offset + done);
+    }
+}
+
+/* The same bits as an integer of as many bytes, and back. */
+static LLVMValueRef split_to_bits(const struct split *s, LLVMValueRef value)
+{
+    LLVMTypeRef type = LLVMTypeOf(value), bits = mt_type_int(s->u, (unsigned)split_store_size(s, type) * 8);
+    if (LLVMGetTypeKind(type) == LLVMPointerTypeKind)
+        return LLVMBuildPtrToInt(s->b, value, bits, "");
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
+        return LLVMBuildZExtOrBitCast(s->b, value, bits, "");
+    return LLVMBuildBitCast(s->b, value, bits, "");
+}
+
+static LLVMValueRef split_from_bits(const struct split *s, LLVMValueRef bits, LLVMTypeRef type)
+{
+    if (LLVMGetTypeKind(type) == LLVMPointerTypeKind)
+        return LLVMBuildIntToPtr(s->b, bits, type, "");
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
+        return LLVMBuildTruncOrBitCast(s->b, bits, type, "");
+    return LLVMBuildBitCast(s->b, bits, type, "");
+}
+
+/* ---- any type ------------------------------------------------------------------------------------- */
+
+/* Is the vector moved as integers, whatever its elements are: one register of 32 bits, or fewer? */
+static int split_is_packed(const struct split *s, LLVMTypeRef vector)
+{
+    return split_store_size(s, LLVMGetElementType(vector)) <= 2 && split_store_size(s, vector) == 4;
+}
+
+static LLVMValueRef split_lanes(const struct split *s, LLVMValueRef vector, unsigned first, unsigned n)
+{
+    LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(vector)), i32 = mt_type_int(s->u, 32);
+    LLVMValueRef part = LLVMGetPoison(LLVMVectorType(element, n));
+    for (unsigned i = 0; i < n; i++)
+        part = LLVMBuildInsertElement(
+            s->b, part, LLVMBuildExtractElement(s->b, vector, LLVMConstInt(i32, first + i, 0), ""),
+            LLVMConstInt(i32, i, 0), "");
+    return part;
+}
+
+static LLVMValueRef split_load(const struct split *s, LLVMTypeRef type, uint64_t offset);
+
+static LLVMValueRef split_load_vector(const struct split *s, LLVMTypeRef type, uint64_t offset)
+{
+    LLVMTypeRef element = LLVMGetElementType(type), i32 = mt_type_int(s->u, 32);
+    unsigned n = LLVMGetVectorSize(type), most = 1;
+    uint64_t size = split_store_size(s, element);
+    LLVMValueRef value = LLVMGetPoison(type);
+    if (split_is_packed(s, type))
+        return split_from_bits(s, split_load_bytes(s, 4, offset), type);
+    while (2 * most < n)
+        most *= 2;
+    for (unsigned first = 0, part; first < n; first += part) {
+        for (part = most; part > n - first;)
+            part /= 2;
+        LLVMValueRef got =
+            split_load(s, part > 1 ? LLVMVectorType(element, part) : element, offset + first * size);
+        for (unsigned i = 0; i < part; i++) {
+            LLVMValueRef one =
+                part > 1 ? LLVMBuildExtractElement(s->b, got, LLVMConstInt(i32, i, 0), "") : got;
+            value = LLVMBuildInsertElement(s->b, value, one, LLVMConstInt(i32, first + i, 0), "");
+        }
+    }
+    return value;
+}
+
+static unsigned split_members(LLVMTypeRef type)
+{
+    return LLVMGetTypeKind(type) == LLVMStructTypeKind ? LLVMCountStructElementTypes(type)
+                                                       : (unsigned)LLVMGetArrayLength2(type);
+}
+
+static LLVMTypeRef split_member(const struct split *s, LLVMTypeRef type, unsigned i, uint64_t *offset)
+{
+    if (LLVMGetTypeKind(type) == LLVMStructTypeKind) {
+        *offset += LLVMOffsetOfElement(s->u->layout, type, i);
+        return LLVMStructGetTypeAtIndex(type, i);
+    }
+    *offset += i * LLVMABISizeOfType(s->u->layout, LLVMGetElementType(type));
+    return LLVMGetElementType(type);
+}
+
+static LLVMValueRef split_load(const struct split *s, LLVMTypeRef type, uint64_t offset)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    if (split_is_one(s, type, split_align(s, offset)))
+        return split_load_one(s, type, offset);
+    if (kind == LLVMVectorTypeKind)
+        return split_load_vector(s, type, offset);
+    if (kind != LLVMStructTypeKind && kind != LLVMArrayTypeKind)
+        return split_from_bits(s, split_load_bytes(s, split_store_size(s, type), offset), type);
+    LLVMValueRef value = LLVMGetPoison(type);
+    for (unsigned i = 0, n = split_members(type); i < n; i++) {
+        uint64_t at = offset;
+        LLVMTypeRef member = split_member(s, type, i, &at);
+        value = LLVMBuildInsertValue(s->b, value, split_load(s, member, at), i, "");
+    }
+    return value;
+}
+
+static void split_store(const struct split *s, LLVMValueRef value, uint64_t offset)
+{
+    LLVMTypeRef type = LLVMTypeOf(value);
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    if (split_is_one(s, type, split_align(s, offset))) {
+        split_store_one(s, value, offset);
+    } else if (kind == LLVMVectorTypeKind && !split_is_packed(s, type)) {
+        unsigned n = LLVMGetVectorSize(type), most = 1;
+        uint64_t size = split_store_size(s, LLVMGetElementType(type));
+        while (2 * most < n)
+            most *= 2;
+        for (unsigned first = 0, part; first < n; first += part) {
+            for (part = most; part > n - first;)
+                part /= 2;
+            LLVMValueRef some =
+                part > 1
+                    ? split_lanes(s, value, first, part)
+                    : LLVMBuildExtractElement(s->b, value, LLVMConstInt(mt_type_int(s->u, 32), first, 0), "");
+            split_store(s, some, offset + first * size);
+        }
+    } else if (kind == LLVMStructTypeKind || kind == LLVMArrayTypeKind) {
+        for (unsigned i = 0, n = split_members(type); i < n; i++) {
+            uint64_t at = offset;
+            split_member(s, type, i, &at);
+            split_store(s, LLVMBuildExtractValue(s->b, value, i, ""), at);
+        }
+    } else {
+        split_store_bytes(s, split_to_bits(s, value), split_store_size(s, type), offset);
+    }
+}
+
+/* ---- short copies and fills ------------------------------------------------------------------------ */
+
+/* What LLVM calls "operations" of a copy: of 8 bytes, or of what both sides are aligned to. A local variable
+ * that is copied to gets the alignment that is wanted. */
+static uint64_t split_operation(const struct split *to, const struct split *from)
+{
+    uint64_t align = from && from->align < to->align ? from->align : to->align;
+    if (LLVMIsAAllocaInst(to->pointer))
+        align = 8;
+    return align < 8 ? align : 8;
+}
+
+static void split_copy(struct split *to, struct split *from, uint64_t bytes)
+{
+    uint64_t unit = split_operation(to, from), n = 0;
+    LLVMValueRef *values = calloc(bytes + 1, sizeof *values);
+    if (!values)
+        return;
+    for (uint64_t done = 0, part = unit; done < bytes;
+         done += part) { /* all is read before anything is written */
+        while (part > bytes - done)
+            part /= 2;
+        values[n++] = split_load_bytes(from, part, done);
+    }
+    n = 0;
+    for (uint64_t done = 0, part = unit; done < bytes; done += part) {
+        while (part > bytes - done)
+            part /= 2;
+        split_store_bytes(to, values[n++], part, done);
+    }
+    free(values);
+}
+
+static void split_fill(struct split *to, LLVMValueRef byte, uint64_t bytes)
+{
+    for (uint64_t done = 0, part = split_operation(to, NULL); done < bytes; done += part) {
+        while (part > bytes - done)
+            part /= 2;
+        LLVMTypeRef type = mt_type_int(to->u, (unsigned)part * 8);
+        LLVMValueRef ones = LLVMConstInt(type, 0x0101010101010101u, 0);
+        split_store_bytes(to, LLVMBuildMul(to->b, LLVMBuildZExtOrBitCast(to->b, byte, type, ""), ones, ""),
+                          part, done);
+    }
+}
+
+static int split_is_recorded(struct mt_unit *u, LLVMValueRef pointer)
+{
+    enum mt_space space = mt_space_of(u, pointer);
+    return space == MT_SPACE_GLOBAL || space == MT_SPACE_GENERIC;
+}
+
+/* 1: the call is taken apart. Long copies and those of unknown length are loops already. */
+static int split_block(struct split *s, LLVMValueRef call)
+{
+    const char *name = mt_name(mt_callee(call));
+    int fill = mt_starts(name, "llvm.memset.");
+    if (!fill && !mt_starts(name, "llvm.memcpy.") && !mt_starts(name, "llvm.memmove."))
+        return 0;
+    LLVMValueRef length = LLVMGetOperand(call, 2), flag = LLVMGetOperand(call, 3);
+    struct split to = *s, from = *s;
+    to.pointer = LLVMGetOperand(call, 0);
+    from.pointer = LLVMGetOperand(call, 1);
+    if (!LLVMIsAConstantInt(length) || LLVMConstIntGetZExtValue(length) > 4096 ||
+        (!split_is_recorded(s->u, to.pointer) && (fill || !split_is_recorded(s->u, from.pointer))))
+        return 0;
+    to.is_volatile = from.is_volatile = LLVMIsAConstantInt(flag) && LLVMConstIntGetZExtValue(flag);
+    to.align = mt_shim_param_align(call, 0);
+    from.align = fill ? 1 : mt_shim_param_align(call, 1);
+    if (fill)
+        split_fill(&to, from.pointer, LLVMConstIntGetZExtValue(length));
+    else
+        split_copy(&to, &from, LLVMConstIntGetZExtValue(length));
+    return 1;
+}
+
+/* 1: the instruction is taken apart and can go. */
+static int split_instruction(struct split *s, LLVMValueRef inst)
+{
+    int store = LLVMIsAStoreInst(inst) != NULL;
+    if (LLVMIsACallInst(inst))
+        return split_block(s, inst);
+    if ((!store && !LLVMIsALoadInst(inst)) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic)
+        return 0;
+    LLVMValueRef value = store ? LLVMGetOperand(inst, 0) : inst;
+    s->pointer = LLVMGetOperand(inst, store ? 1 : 0);
+    s->align = mt_alignment(inst);
+    s->is_volatile = LLVMGetVolatile(inst);
+    if (split_is_one(s, LLVMTypeOf(value), s->align) || !split_is_recorded(s->u, s->pointer))
+        return 0;
+    s->from = store ? NULL : inst;
+    if (store)
+        split_store(s, value, 0);
+    else
+        LLVMReplaceAllUsesWith(inst, split_load(s, LLVMTypeOf(inst), 0));
+    s->from = NULL;
+    return 1;
+}
+
+void mt_unit_split_accesses(struct mt_unit *u)
+{
+    struct split s = {.u = u, .b = LLVMCreateBuilderInContext(u->context)};
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n = 0;
+        LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++) {
+            LLVMPositionBuilderBefore(s.b, list[i]);
+            LLVMSetCurrentDebugLocation2(s.b, LLVMInstructionGetDebugLoc(list[i]));
+            if (split_instruction(&s, list[i]))
+                LLVMInstructionEraseFromParent(list[i]);
+        }
+        free(list);
+    }
+    LLVMDisposeBuilder(s.b);
+}

@@ -1,0 +1,354 @@
+/* Puts a record call before each access to global memory, and gives each kernel its hidden parameter. */
+#include "base/unit.h"
+#include "ptx/asm.h"
+#include "pass.h"
+#include "../../runtime/cpu/abi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tracer {
+    struct mt_unit *u;
+    LLVMBuilderRef builder;
+    LLVMTypeRef ptr, i32, i64, fixed_type, block_type, note_type;
+};
+
+static LLVMValueRef record_function(struct tracer *t, const char *name, LLVMTypeRef type)
+{
+    return mt_declare(t->u->module, name, type);
+}
+
+static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
+{
+    LLVMValueRef p = a->pointer;
+    LLVMTypeRef type = LLVMTypeOf(p);
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
+        p = LLVMBuildIntToPtr(t->builder, LLVMBuildZExtOrBitCast(t->builder, p, t->i64, ""), t->ptr, "");
+    else if (LLVMGetPointerAddressSpace(type))
+        p = LLVMBuildAddrSpaceCast(t->builder, p, t->ptr, "");
+    if (a->offset) {
+        LLVMValueRef offset = LLVMConstInt(t->i64, (uint64_t)a->offset, 1);
+        p = LLVMBuildGEP2(t->builder, mt_type_int(t->u, 8), p, &offset, 1, "");
+    }
+    return p;
+}
+
+/* The alignment without which the access faults on a GPU: what the code says it has, as far as one
+ * instruction of that size needs it. Code that says less is split by the back end. 0: not known (inline asm,
+ * blocks). */
+static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    if (op != LLVMLoad && op != LLVMStore && op != LLVMAtomicRMW && op != LLVMAtomicCmpXchg)
+        return 0;
+    uint32_t align = mt_alignment(inst), natural = size & -size;
+    align = align < natural ? align : natural;
+    return align < 16 ? align : 16;
+}
+
+static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
+{
+    struct mt_unit *u = t->u;
+    int generic = a->space == MT_SPACE_GENERIC;
+    uint32_t size = a->size;
+    LLVMValueRef bytes = a->bytes;
+    if (bytes && LLVMIsAConstantInt(bytes) && LLVMConstIntGetZExtValue(bytes) <= MT_RAW_MAX_SIZE) {
+        size = (uint32_t)LLVMConstIntGetZExtValue(bytes);
+        if (!size)
+            return;
+        bytes = NULL;
+    }
+    LLVMValueRef condition = a->only_if;
+    if (condition && LLVMIsAConstantInt(condition)) {
+        if (!LLVMConstIntGetZExtValue(condition) == !a->only_if_not)
+            return;
+        condition = NULL;
+    }
+    if (condition) { /* a block of no bytes has no record */
+        LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(condition));
+        LLVMValueRef happens =
+            LLVMBuildICmp(t->builder, a->only_if_not ? LLVMIntEQ : LLVMIntNE, condition, zero, "");
+        LLVMValueRef whole =
+            bytes ? LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, "") : LLVMConstInt(t->i64, size, 0);
+        bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
+    }
+    uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size,
+                                     bytes ? 0 : needed_alignment(inst, size), mt_variable_of(u, a->pointer));
+    LLVMValueRef pointer = as_pointer(t, a), id = LLVMConstInt(t->i32, site, 0);
+    if (bytes) {
+        LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),
+                               LLVMConstInt(t->i32, a->op, 0), id};
+        const char *name = generic ? "__mt_access_generic_n" : "__mt_access_global_n";
+        LLVMBuildCall2(t->builder, t->block_type, record_function(t, name, t->block_type), args, 4, "");
+    } else {
+        LLVMValueRef args[] = {pointer, LLVMConstInt(t->i32, mt_rec_meta(a->op, size), 0), id};
+        const char *name = generic ? "__mt_access_generic" : "__mt_access_global";
+        LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, name, t->fixed_type), args, 3, "");
+    }
+}
+
+static void untraced(struct tracer *t, LLVMValueRef inst, const char *what)
+{
+    mt_diag(t->u, inst, MT_DIAG_WARNING, "global memory access without a record (counted at run time): %s",
+            what);
+    LLVMValueRef id = LLVMConstInt(t->i32, mt_unit_add_note(t->u, inst, MT_NOTE_UNTRACED, what), 0);
+    LLVMBuildCall2(t->builder, t->note_type, record_function(t, "__mt_untraced", t->note_type), &id, 1, "");
+}
+
+/* ---- matrices of a warp ---- */
+
+#define MAX_WORDS 16
+/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}), store: (address, values…{,
+ * stride}) */
+static int record_wmma(struct tracer *t, LLVMValueRef inst)
+{
+    char text[128], *save = NULL;
+    const char *words[MAX_WORDS], *name = LLVMIsACallInst(inst) ? mt_name(mt_callee(inst)) : "";
+    struct mt_wmma w;
+    unsigned n = 0;
+    int strided = 0;
+    if (!mt_starts(name, "llvm.nvvm.wmma.") || strlen(name) >= sizeof text)
+        return 0;
+    strcpy(text, name);
+    for (char *word = strtok_r(text, ".", &save); word && n < MAX_WORDS; word = strtok_r(NULL, ".", &save)) {
+        strided |= !strcmp(word, "stride");
+        words[n++] = word;
+    }
+    if (mt_wmma_read(words, n, &w))
+        return 0;
+    if (t->u->options->only && !(t->u->options->only >> w.op & 1))
+        return 1;
+    LLVMValueRef p = LLVMGetOperand(inst, 0);
+    enum mt_space space = mt_space_of(t->u, p);
+    struct mt_access plain = {.pointer = p}, a = {.op = w.op, .size = w.size, .space = space};
+    if (space == MT_SPACE_OTHER)
+        return 1;
+    LLVMValueRef stride = strided ? LLVMGetOperand(inst, LLVMGetNumArgOperands(inst) - 1) : NULL;
+    LLVMValueRef base = LLVMBuildPtrToInt(t->builder, as_pointer(t, &plain), t->i64, "");
+    a.pointer = mt_wmma_address(t->u->module, t->builder, &w, base, stride);
+    record(t, inst, &a);
+    return 1;
+}
+
+/* ---- inline asm that computes its addresses itself ---- */
+
+struct ahead {
+    struct tracer *t;
+    LLVMValueRef call;
+};
+
+static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_access *x)
+{
+    struct ahead *a = ctx;
+    struct tracer at = *a->t;
+    struct mt_access access = {.op = x->op,
+                               .pointer = x->address,
+                               .size = x->size,
+                               .bytes = x->bytes,
+                               .space = x->generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
+    at.builder = b;
+    if (!at.u->options->only || at.u->options->only >> x->op & 1)
+        record(&at, a->call, &access);
+}
+
+static void ahead_untraced(void *ctx, LLVMBuilderRef b, const char *opcode)
+{
+    struct ahead *a = ctx;
+    struct tracer at = *a->t;
+    char what[200];
+    at.builder = b;
+    snprintf(what, sizeof what, "inline asm: %.160s", opcode);
+    untraced(&at, a->call, what);
+}
+
+static int record_ahead(struct tracer *t, LLVMValueRef inst)
+{
+    struct ahead a = {t, inst};
+    struct mt_asm_ahead calls = {&a, ahead_access, ahead_untraced};
+    if (!LLVMIsACallInst(inst) || !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return 0;
+    return !mt_asm_ahead(t->u->module, inst, &calls);
+}
+
+/* The function's loops behind those of others; innermost[i] becomes the number in the unit. */
+static void add_loops(struct mt_unit *u, LLVMValueRef function, const LLVMValueRef *list, unsigned n,
+                      uint32_t *innermost)
+{
+    uint32_t *parents, before = u->nloops;
+    unsigned count = mt_shim_loops(function, list, n, innermost, &parents);
+    uint32_t *more = count ? realloc(u->loops, (before + count) * sizeof *more) : NULL;
+    u->loops = more ? more : u->loops;
+    for (unsigned i = 0; more && i < count; i++)
+        u->loops[u->nloops++] = parents[i] ? parents[i] + before : 0;
+    for (unsigned i = 0; i < n; i++)
+        innermost[i] = more && innermost[i] ? innermost[i] + before : 0;
+    free(parents);
+}
+
+static void instrument_function(struct tracer *t, LLVMValueRef function)
+{
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(function, &n);
+    uint32_t *loop = calloc(n + 1, sizeof *loop);
+    if (list && loop)
+        add_loops(t->u, function, list, n, loop);
+    for (unsigned i = 0; list && i < n; i++) {
+        struct mt_access access[MT_MAX_ACCESSES];
+        const char *what = "";
+        int count = mt_access_of(t->u, list[i], access, &what);
+        if (!count || !mt_unit_wanted(t->u, list[i]))
+            continue;
+        LLVMPositionBuilderBefore(t->builder, list[i]);
+        LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
+        t->u->loop = loop ? loop[i] : 0;
+        if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
+            untraced(t, list[i], what);
+        for (int j = 0; j < count; j++)
+            if (!t->u->options->only || t->u->options->only >> access[j].op & 1)
+                record(t, list[i], &access[j]);
+    }
+    free(list);
+    free(loop);
+}
+
+LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name)
+{
+    unsigned n = LLVMCountParams(old);
+    LLVMTypeRef type = LLVMGlobalGetValueType(old), *params = malloc((n + 1) * sizeof *params);
+    if (!params)
+        return NULL;
+    LLVMGetParamTypes(type, params);
+    params[n] = mt_type_ptr(u);
+    LLVMTypeRef wider = LLVMFunctionType(LLVMGetReturnType(type), params, n + 1, LLVMIsFunctionVarArg(type));
+    free(params);
+    LLVMValueRef new = LLVMAddFunction(u->module, name, wider);
+    mt_shim_copy_attributes(new, old);
+    LLVMSetLinkage(new, LLVMGetLinkage(old));
+    LLVMSetSubprogram(new, LLVMGetSubprogram(old));
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(old), next; b; b = next) {
+        next = LLVMGetNextBasicBlock(b);
+        LLVMRemoveBasicBlockFromParent(b);
+        LLVMAppendExistingBasicBlock(new, b);
+    }
+    LLVMValueRef to = LLVMGetFirstParam(new);
+    for (LLVMValueRef from = LLVMGetFirstParam(old); from; from = LLVMGetNextParam(from)) {
+        size_t length;
+        const char *text = LLVMGetValueName2(from, &length);
+        LLVMSetValueName2(to, text, length);
+        LLVMReplaceAllUsesWith(from, to);
+        to = LLVMGetNextParam(to);
+    }
+    LLVMSetValueName2(LLVMGetLastParam(new), "memtrace.ctx", 12);
+    return new;
+}
+
+/* Metadata that names the kernel follows. */
+static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
+{
+    LLVMValueRef old = k->function, new = mt_add_widened(u, old, "");
+    if (!new)
+        return;
+    LLVMReplaceAllUsesWith(old, new);
+    for (unsigned i = 0; i < u->nfacts; i++)
+        if (u->facts[i].function == old)
+            u->facts[i].function = new;
+    /* NVPTX remembers by address which functions are kernels: another function at this one's would be one. */
+    mt_shim_detach_function(old);
+    LLVMSetValueName2(new, k->name, strlen(k->name));
+    k->function = new;
+}
+
+/* A function that records writes memory, whatever LLVM had found out about it and its calls: without this,
+ * two calls of a pure helper could still be merged into one behind us. */
+void mt_forget_purity(LLVMModuleRef module)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n;
+        if (LLVMIsDeclaration(f))
+            continue;
+        mt_shim_make_impure(f);
+        LLVMValueRef *list = mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++) {
+            if (!LLVMIsACallInst(list[i]) || LLVMIsAInlineAsm(LLVMGetCalledValue(list[i])))
+                continue;
+            LLVMValueRef callee = mt_callee(list[i]);
+            if (!callee || !LLVMIsDeclaration(callee))
+                mt_shim_make_impure(list[i]);
+        }
+        free(list);
+    }
+}
+
+static int small_and_accessing(struct mt_unit *u, LLVMValueRef f)
+{
+    unsigned n;
+    int accesses = 0;
+    const char *what;
+    struct mt_access access[MT_MAX_ACCESSES];
+    LLVMValueRef *list = mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n && !accesses; i++)
+        accesses = mt_access_of(u, list[i], access, &what) != 0;
+    free(list);
+    return accesses && n <= 200;
+}
+
+static int inline_calls_of(LLVMValueRef f)
+{
+    int done = 0;
+    for (LLVMUseRef use = LLVMGetFirstUse(f), next; use; use = next) {
+        next = LLVMGetNextUse(use);
+        LLVMValueRef call = LLVMIsACallInst(LLVMGetUser(use));
+        if (call && LLVMGetCalledValue(call) == f && LLVMInstructionGetDebugLoc(call) &&
+            LLVMGetBasicBlockParent(LLVMGetInstructionParent(call)) != f)
+            done += mt_shim_inline(call);
+    }
+    return done;
+}
+
+/* In unoptimised code atomicAdd and its like are functions of the toolchain's headers, some calling others:
+ * inlined here, their accesses have the place of the user's call. */
+static void inline_wrappers(struct mt_unit *u)
+{
+    for (int round = 0, changed = 1; changed && round < 8; round++) {
+        changed = 0;
+        for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
+            next = LLVMGetNextFunction(f);
+            if (LLVMIsDeclaration(f) || !mt_shim_from_toolchain(f) || !small_and_accessing(u, f))
+                continue;
+            changed += inline_calls_of(f);
+            if (!LLVMGetFirstUse(f) && LLVMGetLinkage(f) == LLVMInternalLinkage)
+                LLVMDeleteFunction(f);
+        }
+    }
+}
+
+void mt_unit_instrument(struct mt_unit *u)
+{
+    struct tracer t = {.u = u, .builder = LLVMCreateBuilderInContext(u->context), .ptr = mt_type_ptr(u)};
+    t.i32 = mt_type_int(u, 32);
+    t.i64 = mt_type_int(u, 64);
+    LLVMTypeRef none = LLVMVoidTypeInContext(u->context);
+    t.fixed_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i32, t.i32}, 3, 0);
+    t.block_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i64, t.i32, t.i32}, 4, 0);
+    t.note_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.i32}, 1, 0);
+    inline_wrappers(u);
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        struct mt_kernel *k = mt_unit_kernel(u, f);
+        if (!LLVMIsDeclaration(f) && (!k || k->traced))
+            instrument_function(&t, f);
+    }
+    LLVMDisposeBuilder(t.builder);
+    mt_forget_purity(u->module);
+    for (unsigned i = 0; i < u->nkernels; i++)
+        add_hidden_parameter(u, &u->kernels[i]);
+}
+
+int mt_pass_instrument_only(LLVMModuleRef module)
+{
+    struct mt_unit u;
+    mt_unit_init(&u, module);
+    mt_unit_read_facts(&u);
+    mt_unit_instrument(&u);
+    mt_unit_free(&u);
+    return 1;
+}

@@ -1,0 +1,19 @@
+/* Functions without record calls, for launches that are not traced (plain.c). */
+#ifndef MT_PASS_PLAIN_H
+#define MT_PASS_PLAIN_H
+#include "base/unit.h"
+
+struct mt_plain {
+    LLVMValueRef *function, *copy; /* copy: NULL until made */
+    unsigned count, cap;
+};
+
+/* Which functions of an instrumented module can reach a record call. */
+void mt_plain_find(struct mt_plain *p, LLVMModuleRef module);
+int mt_plain_has(const struct mt_plain *p, LLVMValueRef function);
+/* Makes a copy of each, internal, with `suffix` behind its name; they call each other. */
+void mt_plain_make(struct mt_plain *p, const char *suffix);
+/* NULL: it has none. */
+LLVMValueRef mt_plain_copy(const struct mt_plain *p, LLVMValueRef function);
+void mt_plain_free(struct mt_plain *p);
+#endif

@@ -1,0 +1,52 @@
+/* LLVM 19 takes the conversions of integers to floating point that round towards zero (llvm.nvvm.i2f.rz and
+ * the like) for those that round to nearest. Before it can, they become conversions that round down, or up
+ * for negative numbers. */
+#include "base/unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static LLVMValueRef convert(LLVMBuilderRef b, LLVMValueRef call, const char *name, const char *mode)
+{
+    LLVMValueRef x = LLVMGetOperand(call, 0);
+    char other[64];
+    snprintf(other, sizeof other, "llvm.nvvm.%s.%s", name, mode);
+    LLVMModuleRef m = LLVMGetGlobalParent(mt_callee(call));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(m, LLVMLookupIntrinsicID(other, strlen(other)), NULL, 0);
+    return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &x, 1, "");
+}
+
+static void replace(LLVMBuilderRef b, LLVMValueRef call, const char *name)
+{
+    LLVMValueRef x = LLVMGetOperand(call, 0), r;
+    LLVMPositionBuilderBefore(b, call);
+    r = convert(b, call, name, "rm");
+    if (*name != 'u') {
+        LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, x, LLVMConstNull(LLVMTypeOf(x)), "");
+        r = LLVMBuildSelect(b, negative, convert(b, call, name, "rp"), r, "");
+    }
+    LLVMReplaceAllUsesWith(call, r);
+    LLVMInstructionEraseFromParent(call);
+}
+
+int mt_keep_rounding(LLVMModuleRef module)
+{
+    static const char *const names[] = {"i2f", "ui2f", "ll2f", "ull2f", "ll2d", "ull2d"};
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
+    int changed = 0;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "llvm.nvvm.%s.rz", names[i]);
+        LLVMValueRef f = LLVMGetNamedFunction(module, name);
+        for (LLVMUseRef use = f ? LLVMGetFirstUse(f) : NULL, next; use; use = next) {
+            LLVMValueRef call = LLVMGetUser(use);
+            next = LLVMGetNextUse(use);
+            if (!LLVMIsACallInst(call) || mt_callee(call) != f)
+                continue;
+            replace(b, call, names[i]);
+            changed = 1;
+        }
+    }
+    LLVMDisposeBuilder(b);
+    return changed;
+}

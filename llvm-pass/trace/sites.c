@@ -1,0 +1,113 @@
+/* The site table (one entry per traced access in the code) and the note table (accesses that have no record,
+ * code that the CPU device cannot run), and whether a source place is to be traced at all. */
+#include "base/unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *grow(void *array, unsigned count, unsigned *cap, size_t size)
+{
+    if (count < *cap)
+        return array;
+    unsigned want = *cap ? *cap * 2 : 64;
+    void *grown = realloc(array, want * size);
+    if (grown)
+        *cap = want;
+    return grown;
+}
+
+uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
+                          char *variable)
+{
+    struct mt_place place;
+    struct mt_site *grown = grow(u->sites, u->nsites, &u->sites_cap, sizeof *grown);
+    if (!grown) {
+        free(variable);
+        return 0;
+    }
+    u->sites = grown;
+    mt_shim_place(inst, &place);
+    const char *function = place.function;
+    if (!*function)
+        function = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
+    u->sites[u->nsites] = (struct mt_site){.file = strdup(place.file),
+                                           .function = mt_shim_demangle(function, 0),
+                                           .variable = variable ? variable : strdup(""),
+                                           .line = place.line,
+                                           .column = place.column,
+                                           .op = op,
+                                           .size = size,
+                                           .align = align,
+                                           .loop = u->loop};
+    return u->nsites++;
+}
+
+uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what)
+{
+    struct mt_place place;
+    struct mt_note *grown = grow(u->notes, u->nnotes, &u->notes_cap, sizeof *grown);
+    if (!grown)
+        return 0;
+    u->notes = grown;
+    mt_shim_place(inst, &place);
+    u->notes[u->nnotes] = (struct mt_note){strdup(what), strdup(place.file), place.line, kind};
+    return u->nnotes++;
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+
+void mt_unit_name_sites(struct mt_unit *u)
+{
+    uint64_t h = 1469598103934665603u;
+    for (unsigned i = 0; i < u->nsites; i++) {
+        const struct mt_site *s = &u->sites[i];
+        const uint32_t numbers[] = {s->line, s->column, s->op, s->size};
+        h = hash(h, s->file, strlen(s->file) + 1);
+        h = hash(h, s->function, strlen(s->function) + 1);
+        h = hash(h, numbers, sizeof numbers);
+    }
+    u->site_variable = u->nsites ? malloc(40) : NULL;
+    if (u->site_variable)
+        snprintf(u->site_variable, 40, "__mt_site_base_%016llx", (unsigned long long)h);
+}
+
+static int same_file(const char *a, const char *b)
+{
+    if (!strcmp(a, b))
+        return 1;
+    /* one may be relative: compare by whole trailing components */
+    size_t na = strlen(a), nb = strlen(b);
+    const char *lo = na > nb ? a : b, *sh = na > nb ? b : a;
+    size_t nl = na > nb ? na : nb, ns = na > nb ? nb : na;
+    while (ns > 2 && sh[0] == '.' && sh[1] == '/') {
+        sh += 2;
+        ns -= 2;
+    }
+    return sh[0] != '/' && nl > ns && lo[nl - ns - 1] == '/' && !strcmp(lo + nl - ns, sh);
+}
+
+int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst)
+{
+    struct mt_place place;
+    mt_shim_place(inst, &place);
+    LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst));
+    const struct mt_facts *f = *place.function ? mt_unit_facts_by_name(u, place.function) : NULL;
+    if (!f && !*place.function)
+        f = mt_unit_facts_by_name(u, mt_name(home)); /* the CPU module's functions are copies */
+    if (f && f->trace)
+        return 1;
+    if (f && f->skip)
+        return 0;
+    for (unsigned i = 0; i < u->options->noff; i++) {
+        const struct mt_off_range *r = &u->options->off[i];
+        if (place.line >= r->first && place.line <= r->last && same_file(r->file, place.file))
+            return 0;
+    }
+    return 1;
+}
