@@ -59,7 +59,7 @@ MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, ui
         __mt_access_global_n(p, bytes, type, site);
 }
 
-/* The second count (llvm-pass/trace/count.c). */
+/* The second count (llvm-pass/cpu/count.c). */
 MT_INLINED void __mt_count(void *p, uint64_t accesses, uint64_t bytes, uint32_t kind)
 {
     if (accesses && is_global(p)) {

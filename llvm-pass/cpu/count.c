@@ -5,7 +5,7 @@
  * asm_access.c is used: each of these instructions counts, and whether its address is global is asked at run
  * time, always. An instruction of the GPU that became several here says so in metadata, put there by the
  * lowering (mt_asm_mark). */
-#include "cpu/lower.h"
+#include "lower.h"
 #include "base/modes.h"
 #include "ptx/asm.h"
 #include <stdlib.h>
