@@ -2,8 +2,8 @@
  * module. Compiled for NVPTX as plain C with convergent functions; warp.h has the few things that C cannot
  * say.
  *
- * The pass gives each call its launch's context as the last argument (llvm-pass/gpu/context.c); NULL: the launch
- * is not traced.
+ * The pass gives each call its launch's context as the last argument (llvm-pass/gpu/context.c); NULL: the
+ * launch is not traced.
  *
  * The lanes that run an access together (after divergence a part of the warp) make one packet; the lowest of
  * them reserves it, all write it. All lanes of the group hold the same mask, so every
