@@ -74,6 +74,14 @@ int mt_shim_is_nvptx(LLVMModuleRef module);
 /* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection
  * looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
+/* Are both instructions the same operation on the same operands? */
+int mt_shim_identical(LLVMValueRef a, LLVMValueRef b);
+int mt_shim_reads_memory(LLVMValueRef inst);
+/* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes, waits,
+ * is volatile, is a call of a function or asm with side effects. */
+int mt_shim_orders_memory(LLVMValueRef inst);
+/* 1 if nothing uses the instruction and it does nothing. */
+int mt_shim_is_dead(LLVMValueRef inst);
 /* Removes an instruction that nothing uses, and what then nothing uses. */
 void mt_shim_delete_dead(LLVMValueRef inst);
 /* Cuts the instruction's block in two before it; returns the second. The first ends in a branch to it. */

@@ -131,6 +131,8 @@ void mt_refuse_unsynchronised(LLVMModuleRef module);
 
 /* hardware.c, before instrumentation: memory accesses become those that the hardware will make. 0 or -1. */
 int mt_settle_accesses(LLVMModuleRef module);
+/* hardware_merge.c, then: what a block does twice it does once; what nothing uses goes. */
+void mt_unit_merge_repeated(struct mt_unit *u);
 /* hardware_fma.c, then: sums of products become llvm.fma where they would be on the GPU; and, for what is
  * compiled for another target: nothing else may. */
 void mt_unit_fuse(struct mt_unit *u);

@@ -106,6 +106,7 @@ int mt_pass_hardware_only(LLVMModuleRef module)
     struct mt_unit u;
     mt_settle_accesses(module);
     mt_unit_init(&u, module);
+    mt_unit_merge_repeated(&u);
     mt_unit_fuse(&u);
     mt_unit_narrow_loads(&u);
     mt_unit_split_accesses(&u);

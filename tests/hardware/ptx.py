@@ -193,19 +193,19 @@ class File:
         return self.known.get((name, elsewhere))
 
     def with_inlined(self, name, calls):
-        """What a function makes, with what functions make that it calls more often than `calls` (by their names) says."""
-        made, rest, spare = Counter(), Counter({(name, frozenset()): 1}), Counter(calls)
+        """(made, plain) of a function with what functions make that it calls more often than `calls` (by their names) says."""
+        made, plain, spare = Counter(), Counter(), Counter(calls)
+        rest, first = Counter({(name, frozenset()): 1}), True
         while rest:
             (callee, elsewhere), times = rest.popitem()
-            taken_in = times if callee == name and not made else max(0, times - spare[callee])
+            taken_in = times if first else max(0, times - spare[callee])
             spare[callee] -= times - taken_in
             function = self.function(callee, elsewhere) if taken_in else None
+            first = False
             if function:
-                made.update({access: count * taken_in for access, count in function.made.items()})
-                made[None] += 1
-                rest.update({call: count * taken_in for call, count in function.calls.items()})
-        del made[None]
-        return +made
+                for total, part in ((made, function.made), (plain, function.plain), (rest, function.calls)):
+                    total.update({key: count * taken_in for key, count in part.items()})
+        return made, plain
 
 
 def untold(function):
