@@ -180,7 +180,7 @@ int mt_pass_device(LLVMModuleRef module)
     mt_settle_steps(&u);
     mt_unit_merge_repeated(&u);
     mt_unit_fuse(&u);
-    mt_unit_narrow_loads(&u);
+    mt_unit_narrow_accesses(&u);
     mt_unit_split_accesses(&u);
     mt_unit_instrument(&u);
     if (o->gpu_trace) {

@@ -20,6 +20,20 @@ static LLVMValueRef merge_earlier(LLVMValueRef inst)
     return NULL;
 }
 
+/* Is the store of what was read from the same place, with nothing between that orders memory? */
+static int merge_puts_back(LLVMValueRef inst)
+{
+    LLVMValueRef load = LLVMIsAStoreInst(inst) ? LLVMIsALoadInst(LLVMGetOperand(inst, 0)) : NULL;
+    if (!load || mt_shim_orders_memory(load) || LLVMGetVolatile(inst) ||
+        LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic ||
+        LLVMGetOperand(load, 0) != LLVMGetOperand(inst, 1))
+        return 0;
+    LLVMValueRef at = LLVMGetPreviousInstruction(inst);
+    while (at && at != load && !mt_shim_orders_memory(at))
+        at = LLVMGetPreviousInstruction(at);
+    return at == load;
+}
+
 static int merge_is_wanted(LLVMValueRef inst)
 {
     return !LLVMIsAPHINode(inst) && !LLVMIsAAllocaInst(inst) && !LLVMIsATerminatorInst(inst) &&
@@ -34,10 +48,11 @@ void mt_unit_merge_repeated(struct mt_unit *u)
         LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
         for (unsigned i = 0; list && i < n; i++) {
             LLVMValueRef first = merge_is_wanted(list[i]) ? merge_earlier(list[i]) : NULL;
-            if (first) {
+            if (first)
                 LLVMReplaceAllUsesWith(list[i], first);
+            if (first || merge_puts_back(list[i]))
                 LLVMInstructionEraseFromParent(list[i]);
-            } else
+            else
                 list[left++] = list[i];
         }
         while (left)

@@ -329,6 +329,15 @@ int mt_shim_orders_memory(LLVMValueRef inst)
            I->mayHaveSideEffects();
 }
 
+uint64_t mt_shim_zero_bits(LLVMValueRef value)
+{
+    auto *V = unwrap(value);
+    auto *I = dyn_cast<Instruction>(V);
+    return I                     ? computeKnownBits(V, I->getModule()->getDataLayout()).Zero.getZExtValue()
+           : isa<ConstantInt>(V) ? ~cast<ConstantInt>(V)->getZExtValue()
+                                 : 0;
+}
+
 int mt_shim_is_dead(LLVMValueRef inst)
 {
     return isInstructionTriviallyDead(unwrap<Instruction>(inst));

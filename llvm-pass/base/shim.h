@@ -77,9 +77,11 @@ int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
 /* Are both instructions the same operation on the same operands? */
 int mt_shim_identical(LLVMValueRef a, LLVMValueRef b);
 int mt_shim_reads_memory(LLVMValueRef inst);
-/* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes, waits,
- * is volatile, is a call of a function or asm with side effects. */
+/* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,
+ * waits, is volatile, is a call of a function or asm with side effects. */
 int mt_shim_orders_memory(LLVMValueRef inst);
+/* The bits of an integer of up to 64 that are known to be 0. */
+uint64_t mt_shim_zero_bits(LLVMValueRef value);
 /* 1 if nothing uses the instruction and it does nothing. */
 int mt_shim_is_dead(LLVMValueRef inst);
 /* Removes an instruction that nothing uses, and what then nothing uses. */

@@ -137,8 +137,9 @@ void mt_unit_merge_repeated(struct mt_unit *u);
  * compiled for another target: nothing else may. */
 void mt_unit_fuse(struct mt_unit *u);
 void mt_forbid_contraction(LLVMModuleRef module);
-/* hardware_narrow.c, then: loads of which only a part is used become loads of that part. */
-void mt_unit_narrow_loads(struct mt_unit *u);
+/* hardware_narrow.c, then: loads of which only a part is used become loads of that part,
+ * stores that change a part of a word stores of that part. */
+void mt_unit_narrow_accesses(struct mt_unit *u);
 /* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before
  * what is built around them hides where their addresses come from. */
 void mt_unit_mark_constant_loads(struct mt_unit *u);

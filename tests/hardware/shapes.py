@@ -66,6 +66,8 @@ def parts():
                 if to < bits:
                     yield function(f"part_i{bits}_lshr_{shift}_trunc_{to}", P, begin + f"  %t = trunc i{bits} {x} to i{to}\n"
                                    f"  ret i{to} %t\n", f"i{to}")
+                    yield function(f"part_i{bits}_lshr_{shift}_trunc_{to}_stored", f"{P}, {Q}", begin +
+                                   f"  %t = trunc i{bits} {x} to i{to}\n  store i{to} %t, {Q}\n  ret void\n")
                     yield function(f"part_i{bits}_lshr_{shift}_trunc_{to}_sext", f"{P}, {Q}", begin +
                                    f"  %t = trunc i{bits} {x} to i{to}\n  %e = sext i{to} %t to i{bits}\n"
                                    f"  store i{bits} %e, {Q}\n  ret void\n")
@@ -73,8 +75,18 @@ def parts():
                 if mask < 1 << bits - shift:
                     yield function(f"part_i{bits}_lshr_{shift}_and_{mask:x}", f"{P}, {Q}", begin +
                                    f"  %m = and i{bits} {x}, {mask}\n  store i{bits} %m, {Q}\n  ret void\n")
-                    yield function(f"part_i{bits}_lshr_{shift}_and_{mask:x}_trunc", f"{P}, {Q}", begin +
-                                   f"  %m = and i{bits} {x}, {mask}\n  %t = trunc i{bits} %m to i8\n  store i8 %t, {Q}\n  ret void\n")
+                if mask < 1 << bits - shift and mask & 0xff:
+                    cut = f"  %m = and i{bits} {x}, {mask}\n  %t = trunc i{bits} %m to i8\n"
+                    yield function(f"part_i{bits}_lshr_{shift}_and_{mask:x}_stored", f"{P}, {Q}", begin + cut +
+                                   f"  store i8 %t, {Q}\n  ret void\n")
+                    yield function(f"part_i{bits}_lshr_{shift}_and_{mask:x}_extended", f"{P}, {Q}", begin + cut +
+                                   f"  %z = zext i8 %t to i{bits}\n  store i{bits} %z, {Q}\n  ret void\n")
+            for up in (4, 8, 16, 24, 32, 48):
+                if up <= shift:
+                    for how in ("lshr", "ashr"):
+                        yield function(f"part_i{bits}_shl_{up}_{how}_{shift}", f"{P}, {Q}", f"  %v = load i{bits}, {P}\n"
+                                       f"  %u = shl i{bits} %v, {up}\n  %s = {how} i{bits} %u, {shift}\n  store i{bits} %s, {Q}\n"
+                                       "  ret void\n")
     for n, e in ((2, "i16"), (4, "i8"), (2, "half"), (2, "i32"), (4, "float"), (2, "float"), (2, "i64")):
         for i in range(n):
             yield function(f"element_{i}_of_{n}_{e}", P, f"  %v = load <{n} x {e}>, {P}\n"
@@ -128,8 +140,6 @@ def copies():
                 if n != "%n" and n and space == "global":
                     yield function(f"memcpy_volatile_{label}", f"{P}, {Q}", f"  call void @llvm.memcpy.p1.p1.i64({P[:16]} align {a} %p,"
                                    f" {P[:16]} align {a} %q, i64 {n}, i1 true)\n  ret void\n")
-                    yield function(f"struct_{label}", f"{P}, {Q}", f"  %v = load [{n} x i8], {P}, align {a}\n"
-                                   f"  store [{n} x i8] %v, {Q}, align {a}\n  ret void\n")
 
 
 def repeats():
@@ -147,7 +157,7 @@ def repeats():
                    f"  %b = load i32, {P}\n  %c = mul i32 %a, %b\n  %d = add i32 %c, %x\n  store i32 %d, {Q}\n  ret void\n")
     yield function("twice_around_a_barrier", f"{P}, {Q}", f"  %a = load i32, {P}\n  call void @llvm.nvvm.barrier0()\n"
                    f"  %b = load i32, {P}\n  %c = mul i32 %a, %b\n  store i32 %c, {Q}\n  ret void\n")
-    yield function("twice_around_asm", f"{P}, {Q}", f"  %a = load i32, {P}\n  %x = call i32 asm \"mov.u32 $0, 1;\", \"=r\"()\n"
+    yield function("twice_around_asm", f"{P}, {Q}", f"  %a = load i32, {P}\n  %x = call i32 asm \"mov.u32 $0, 1;\", \"=r\"() memory(none)\n"
                    f"  %b = load i32, {P}\n  %c = mul i32 %a, %b\n  %d = add i32 %c, %x\n  store i32 %d, {Q}\n  ret void\n")
     yield function("twice_around_asm_with_effects", f"{P}, {Q}", f"  %a = load i32, {P}\n"
                    f"  %x = call i32 asm sideeffect \"mov.u32 $0, 1;\", \"=r\"()\n"
