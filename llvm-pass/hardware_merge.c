@@ -1,23 +1,24 @@
-/* What a block does twice. Instruction selection makes equal nodes once: a value that is computed again, and
- * a location that is loaded again before anything orders memory. What nothing uses it does not make at all.
- * Optimised code has little of either; unoptimised code loads p[i] once for p[i] * p[i] all the same. */
+/* What a block of unoptimised code does twice. Instruction selection makes equal nodes once: a value that is
+ * computed again, and a location that is loaded again before anything orders memory; so p[i] * p[i] is one
+ * load at -O0, too. What nothing uses it does not make at all. Above -O0 the back end's passes leave only
+ * what nothing uses. */
 #include "unit.h"
 #include <stdlib.h>
 
-enum { MERGE_REACH = 512 }; /* instructions looked back at */
+enum { MERGE_REACH = 512 }; /* instructions looked back at: what is farther away may be done twice */
 
-/* The instruction before `inst` in its block that it repeats; NULL: none. */
-static LLVMValueRef merge_earlier(LLVMValueRef inst)
+/* 1 if an instruction before `inst` in its block does the same and serves its users, too. */
+static int merge_into_earlier(LLVMValueRef inst)
 {
     int reads = mt_shim_reads_memory(inst);
     LLVMValueRef at = LLVMGetPreviousInstruction(inst);
     for (int i = 0; at && i < MERGE_REACH; i++, at = LLVMGetPreviousInstruction(at)) {
         if (reads && mt_shim_orders_memory(at))
-            return NULL;
-        if (mt_shim_identical(at, inst))
-            return at;
+            return 0;
+        if (mt_shim_merge(at, inst))
+            return 1;
     }
-    return NULL;
+    return 0;
 }
 
 /* Is the store of what was read from the same place, with nothing between that orders memory? */
@@ -41,23 +42,26 @@ static int merge_is_wanted(LLVMValueRef inst)
            !(LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst)));
 }
 
+static void merge_function(LLVMValueRef f)
+{
+    unsigned n = 0, left = 0;
+    int again = !mt_pass_options.level;
+    LLVMValueRef *list = mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n; i++) {
+        if (again && ((merge_is_wanted(list[i]) && merge_into_earlier(list[i])) || merge_puts_back(list[i])))
+            LLVMInstructionEraseFromParent(list[i]);
+        else
+            list[left++] = list[i];
+    }
+    while (left)
+        if (mt_shim_is_dead(list[--left]))
+            LLVMInstructionEraseFromParent(list[left]);
+    free(list);
+}
+
 void mt_unit_merge_repeated(struct mt_unit *u)
 {
-    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
-        unsigned n = 0, left = 0;
-        LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
-        for (unsigned i = 0; list && i < n; i++) {
-            LLVMValueRef first = merge_is_wanted(list[i]) ? merge_earlier(list[i]) : NULL;
-            if (first)
-                LLVMReplaceAllUsesWith(list[i], first);
-            if (first || merge_puts_back(list[i]))
-                LLVMInstructionEraseFromParent(list[i]);
-            else
-                list[left++] = list[i];
-        }
-        while (left)
-            if (mt_shim_is_dead(list[--left]))
-                LLVMInstructionEraseFromParent(list[left]);
-        free(list);
-    }
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            merge_function(f);
 }

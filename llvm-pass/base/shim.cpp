@@ -307,42 +307,6 @@ int mt_shim_is_nvptx(LLVMModuleRef module)
     return StringRef(unwrap(module)->getTargetTriple()).starts_with("nvptx");
 }
 
-int mt_shim_identical(LLVMValueRef a, LLVMValueRef b)
-{
-    return unwrap<Instruction>(a)->isIdenticalTo(unwrap<Instruction>(b));
-}
-
-int mt_shim_reads_memory(LLVMValueRef inst)
-{
-    return unwrap<Instruction>(inst)->mayReadFromMemory();
-}
-
-int mt_shim_orders_memory(LLVMValueRef inst)
-{
-    auto *I = unwrap<Instruction>(inst);
-    auto *C = dyn_cast<CallBase>(I);
-    auto *Assembly = C ? dyn_cast<InlineAsm>(C->getCalledOperand()) : nullptr;
-    auto *Intrinsic = dyn_cast<IntrinsicInst>(I);
-    if (Intrinsic && Intrinsic->isAssumeLikeIntrinsic())
-        return 0;
-    return (C && !Assembly && !Intrinsic) || (Assembly && Assembly->hasSideEffects()) || I->isVolatile() ||
-           I->mayHaveSideEffects();
-}
-
-uint64_t mt_shim_zero_bits(LLVMValueRef value)
-{
-    auto *V = unwrap(value);
-    auto *I = dyn_cast<Instruction>(V);
-    return I                     ? computeKnownBits(V, I->getModule()->getDataLayout()).Zero.getZExtValue()
-           : isa<ConstantInt>(V) ? ~cast<ConstantInt>(V)->getZExtValue()
-                                 : 0;
-}
-
-int mt_shim_is_dead(LLVMValueRef inst)
-{
-    return isInstructionTriviallyDead(unwrap<Instruction>(inst));
-}
-
 void mt_shim_delete_dead(LLVMValueRef inst)
 {
     RecursivelyDeleteTriviallyDeadInstructions(unwrap(inst));

@@ -74,8 +74,9 @@ int mt_shim_is_nvptx(LLVMModuleRef module);
 /* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection
  * looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
-/* Are both instructions the same operation on the same operands? */
-int mt_shim_identical(LLVMValueRef a, LLVMValueRef b);
+/* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of `first`,
+ * which says of itself only what held for both. */
+int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
 int mt_shim_reads_memory(LLVMValueRef inst);
 /* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,
  * waits, is volatile, is a call of a function or asm with side effects. */

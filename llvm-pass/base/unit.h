@@ -131,7 +131,7 @@ void mt_refuse_unsynchronised(LLVMModuleRef module);
 
 /* hardware.c, before instrumentation: memory accesses become those that the hardware will make. 0 or -1. */
 int mt_settle_accesses(LLVMModuleRef module);
-/* hardware_merge.c, then: what a block does twice it does once; what nothing uses goes. */
+/* hardware_merge.c, then: what nothing uses goes; at -O0 what a block does twice it does once. */
 void mt_unit_merge_repeated(struct mt_unit *u);
 /* hardware_fma.c, then: sums of products become llvm.fma where they would be on the GPU; and, for what is
  * compiled for another target: nothing else may. */
