@@ -33,7 +33,7 @@ char *mt_shim_demangle(const char *name, int whole);
 void mt_shim_expand_constant_users(LLVMValueRef *globals, unsigned n);
 /* Drops dead constant expressions that still hang on a global. */
 void mt_shim_drop_dead_users(LLVMValueRef global);
-/* How a call passes argument i: the byval type or NULL. */
+/* The byval type of argument i of a function or of a call; NULL: it is not passed so. */
 LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param);
 /* Alignment that a call says its argument has; 1: nothing said. */
 unsigned mt_shim_param_align(LLVMValueRef call, unsigned param);
@@ -74,8 +74,8 @@ int mt_shim_is_nvptx(LLVMModuleRef module);
 /* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection
  * looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
-/* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of `first`,
- * which says of itself only what held for both. */
+/* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of
+ * `first`, which says of itself only what held for both. */
 int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
 int mt_shim_reads_memory(LLVMValueRef inst);
 /* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,

@@ -19,8 +19,8 @@ struct narrow_part {
     int is_signed;        /* the result is sign-extended */
 };
 
-/* What is done to a load on its way: shifted right, masked with a run of ones, truncated; each step, where it
- * is not missing, by the only user of the one before. */
+/* What is done to a load on its way: extended by zeros, shifted right, masked with a run of ones, truncated;
+ * each step, where it is not missing, by the only user of the one before. */
 struct narrow_chain {
     LLVMValueRef shift, mask, trunc;
     uint64_t by, at, ones, to; /* of the shift; of the mask: lowest bit and how many; of the truncation */
@@ -98,17 +98,29 @@ static LLVMValueRef narrow_next(LLVMValueRef v)
                : NULL;
 }
 
+/* Does the mask take nothing that the truncation behind it leaves? */
+static int narrow_is_idle(LLVMValueRef mask)
+{
+    uint64_t bits;
+    LLVMValueRef trunc = narrow_next(mask);
+    if (!narrow_opcode(trunc, LLVMTrunc) || !narrow_constant(LLVMGetOperand(mask, 1), &bits))
+        return 0;
+    uint64_t used = ~0ull >> (64 - narrow_width(trunc));
+    return (bits & used) == used;
+}
+
 static void narrow_follow(const struct narrow *n, LLVMValueRef user, struct narrow_chain *c)
 {
     uint64_t up = 0;
-    LLVMValueRef v = user;
+    int widened = narrow_opcode(user, LLVMZExt) && LLVMGetTypeKind(LLVMTypeOf(user)) == LLVMIntegerTypeKind;
+    LLVMValueRef v = widened ? narrow_next(user) : user;
     *c = (struct narrow_chain){0};
-    if (narrow_opcode(v, LLVMShl) && narrow_constant(LLVMGetOperand(v, 1), &up))
+    if (!widened && narrow_opcode(v, LLVMShl) && narrow_constant(LLVMGetOperand(v, 1), &up))
         v = narrow_next(v);
     if ((narrow_opcode(v, LLVMLShr) || narrow_opcode(v, LLVMAShr)) &&
         narrow_constant(LLVMGetOperand(v, 1), &c->by) && c->by < n->bits && c->by >= up) {
         c->shift = v;
-        c->is_signed = narrow_opcode(v, LLVMAShr);
+        c->is_signed = narrow_opcode(v, LLVMAShr) && !widened;
         v = up ? NULL : narrow_next(v);
     }
     if (up && c->shift) { /* what is shifted up first is cut off at the top: as if masked there */
@@ -116,9 +128,13 @@ static void narrow_follow(const struct narrow *n, LLVMValueRef user, struct narr
         c->ones = n->bits - c->by;
         c->mask = c->shift;
         c->by -= up;
+        if (c->is_signed && c->by) /* neither a shift nor an extension of a part */
+            *c = (struct narrow_chain){0};
         return;
     }
-    if (narrow_opcode(v, LLVMAnd) && narrow_run(LLVMGetOperand(v, 1), &c->at, &c->ones)) {
+    if (narrow_opcode(v, LLVMAnd) && narrow_is_idle(v))
+        v = narrow_next(v);
+    else if (narrow_opcode(v, LLVMAnd) && narrow_run(LLVMGetOperand(v, 1), &c->at, &c->ones)) {
         c->mask = v;
         v = narrow_next(v);
     }
@@ -152,7 +168,8 @@ static int narrow_truncated(const struct narrow *n, const struct narrow_chain *c
     p->shift = 0;
     p->bits = 32;
     p->right = c->by;
-    return n->bits == 64 && c->by && c->by + c->to <= 32 && narrow_fits(n, p);
+    return n->bits == 64 && c->by && c->by + c->to <= 32 && !narrow_is_extended(c->trunc) &&
+           narrow_fits(n, p);
 }
 
 /* 1: `p` says what is loaded of it. */
@@ -160,8 +177,7 @@ static int narrow_use(const struct narrow *n, LLVMValueRef user, struct narrow_p
 {
     struct narrow_chain c;
     narrow_follow(n, user, &c);
-    int idle = c.mask && c.trunc && !c.at && c.ones >= c.to; /* the mask takes nothing that is used */
-    if (c.mask && !idle) {
+    if (c.mask) {
         *p = (struct narrow_part){.result = c.mask,
                                   .shift = c.by + c.at,
                                   .bits = c.ones,

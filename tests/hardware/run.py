@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares the global memory instructions of PTX made with and without the plugin, and both with the record calls:
-run.py --build DIR --llvm DIR examples | conformance TOPIC | types. Exit code 1 if something differs that KNOWN does not name."""
+run.py --build DIR --llvm DIR examples | conformance TOPIC | kernels | types. Exit code 1 if something differs that KNOWN does not name."""
 import argparse
 import os
 import re
@@ -68,13 +68,16 @@ def differences(plain, traced, records):
             for (callee, _), count in got.calls.items():
                 calls[re.sub(r"(_\$_memtrace|__memtrace_plain)$", "", callee)] += count
             # What is taken in shows more of its accesses to be the stack's: equal with what shows so or without.
-            pairs = list(zip(plain.with_inlined(name, calls), (got.made, got.plain)))
+            *all_made, sums = plain.with_inlined(name, calls)
+            pairs = list(zip(all_made, (got.made, got.plain)))
             same = any(want == has for want, has in pairs)
             if suffix == "__memtrace_plain" or not records:  # where no record stands between, what was taken apart may be put together
                 same = same or any(bytes_of(want) == bytes_of(has) for want, has in pairs)
             if not same:
                 want, has = pairs[0]
                 yield name, f"without the plugin {words(want - has) or '-'}; {suffix} {words(has - want) or '-'}"
+            if sums != got.sums:
+                yield name, f"arithmetic without the plugin {dict(sums - got.sums)}; {suffix} {dict(got.sums - sums)}"
         silent, empty = ptx.untold(body) if body and records else ({}, {})
         if silent or empty:
             yield name, f"accesses without a record: {words(silent) or '-'}; records without an access: {words(empty) or '-'}"
@@ -123,6 +126,11 @@ class Run:
             if os.path.exists(path):
                 self.source(path, ("-O0", "-O1", "-O2", "-O3"), "-I" + os.path.join(folder, "common"))
 
+    def kernels(self, *names):
+        folder = os.path.join(HERE, "kernels")
+        for name in names or sorted(os.listdir(folder)):
+            self.source(os.path.join(folder, name if name.endswith(".cu") else name + ".cu"), ("-O0", "-O1", "-O2", "-O3"), "-std=c++17")
+
     def types(self, *groups):
         """IR for all types and forms: what the back end makes of it, and of what the pass has left to it."""
         opt, llc = (os.path.join(self.llvm, name) for name in ("opt", "llc"))
@@ -161,7 +169,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--llvm", help="folder with opt and llc")
     parser.add_argument("--work", help="keep what is made here")
-    parser.add_argument("what", choices=("examples", "conformance", "types"))
+    parser.add_argument("what", choices=("examples", "conformance", "kernels", "types"))
     parser.add_argument("topic", nargs="*")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memtrace-hardware-") as scratch:

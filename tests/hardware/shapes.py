@@ -87,6 +87,20 @@ def parts():
                         yield function(f"part_i{bits}_shl_{up}_{how}_{shift}", f"{P}, {Q}", f"  %v = load i{bits}, {P}\n"
                                        f"  %u = shl i{bits} %v, {up}\n  %s = {how} i{bits} %u, {shift}\n  store i{bits} %s, {Q}\n"
                                        "  ret void\n")
+    for bits in (16, 32):  # extended first, as unoptimised code has it
+        begin = f"  %v = load i{bits}, {P}\n  %z = zext i{bits} %v to i64\n"
+        for shift in (4, 8, 16, 24):
+            for how in ("lshr", "ashr"):
+                if shift < bits:
+                    shifted = begin + f"  %s = {how} i64 %z, {shift}\n"
+                    yield function(f"part_i{bits}_zext_{how}_{shift}", f"{P}, {Q}", shifted + f"  store i64 %s, {Q}\n  ret void\n")
+                    yield function(f"part_i{bits}_zext_{how}_{shift}_trunc_8", f"{P}, {Q}", shifted + "  %t = trunc i64 %s to i8\n"
+                                   f"  store i8 %t, {Q}\n  ret void\n")
+        for mask in (0xf, 0xff, 0xff00, 0xffff):
+            yield function(f"part_i{bits}_zext_and_{mask:x}", f"{P}, {Q}", begin + f"  %m = and i64 %z, {mask}\n  store i64 %m, {Q}\n"
+                           "  ret void\n")
+        yield function(f"part_i{bits}_zext_shl_8_lshr_16", f"{P}, {Q}", begin + "  %s = shl i64 %z, 8\n  %r = lshr i64 %s, 16\n"
+                       f"  store i64 %r, {Q}\n  ret void\n")
     for n, e in ((2, "i16"), (4, "i8"), (2, "half"), (2, "i32"), (4, "float"), (2, "float"), (2, "i64")):
         for i in range(n):
             yield function(f"element_{i}_of_{n}_{e}", P, f"  %v = load <{n} x {e}>, {P}\n"
@@ -170,6 +184,18 @@ def repeats():
     yield function("stored_back", P, f"  %a = load i32, {P}\n  store i32 %a, {P}\n  ret void\n")
 
 
+def calls():
+    """Arguments that are passed as they lie in memory, where that is global memory."""
+    for name, t, a in (("float4", "{ float, float, float, float }", 16), ("three", "{ float, float, float }", 4), ("pair", "{ i32, double }", 8),
+                       ("bytes", "[5 x i8]", 1), ("halves", "{ i16, [3 x i16] }", 2), ("wide", "{ i64, i64, i8 }", 8),
+                       ("nested", "{ { i8, i32 }, [2 x { i16, float }] }", 4)):
+        yield function(f"taken_{name}", f"ptr byval({t}) align {a} %p", f"  %v = load {t[2:].split(',')[0] if t[0] != '[' else 'i8'}, ptr %p\n"
+                       "  ret void\n" if name != "nested" else "  ret void\n")
+        yield function(f"passed_{name}", "ptr %p", f"  call void @taken_{name}(ptr byval({t}) align {a} %p)\n  ret void\n")
+        yield function(f"passed_global_{name}", P, f"  %g = addrspacecast {P} to ptr\n"
+                       f"  call void @taken_{name}(ptr byval({t}) align {a} %g)\n  ret void\n")
+
+
 def atomics():
     """atomicrmw and cmpxchg of all sizes, atomic loads and stores."""
     for op in ("add", "sub", "and", "nand", "or", "xor", "max", "umin", "xchg", "uinc_wrap", "udec_wrap"):
@@ -216,7 +242,7 @@ def masked():
                        f"  call void @llvm.vp.scatter.v4f32.v4p1(<4 x float> %x, {pp} align 4 %p, {mask}, {n})\n  ret void\n")
 
 
-GROUPS = (values, neighbours, parts, fields, copies, repeats, atomics, masked)
+GROUPS = (values, neighbours, parts, fields, copies, repeats, calls, atomics, masked)
 
 
 def module(group):
