@@ -42,6 +42,16 @@ static int merge_is_wanted(LLVMValueRef inst)
            !(LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst)));
 }
 
+/* Does an instruction of another block use it? Instruction selection sees one block at a time, and keeps it
+ * then whatever becomes of that one. */
+static int merge_leaves_block(LLVMValueRef inst)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(inst); use; use = LLVMGetNextUse(use))
+        if (LLVMGetInstructionParent(LLVMGetUser(use)) != LLVMGetInstructionParent(inst))
+            return 1;
+    return 0;
+}
+
 static void merge_function(LLVMValueRef f)
 {
     unsigned n = 0, left = 0;
@@ -53,9 +63,13 @@ static void merge_function(LLVMValueRef f)
         else
             list[left++] = list[i];
     }
-    while (left)
-        if (mt_shim_is_dead(list[--left]))
-            LLVMInstructionEraseFromParent(list[left]);
+    n = 0;
+    for (unsigned i = 0; i < left; i++)
+        if (!merge_leaves_block(list[i]))
+            list[n++] = list[i];
+    while (n)
+        if (mt_shim_is_dead(list[--n]))
+            LLVMInstructionEraseFromParent(list[n]);
     free(list);
 }
 
