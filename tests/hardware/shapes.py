@@ -8,7 +8,7 @@ SCALARS = ("i1", "i8", "i16", "i24", "i32", "i40", "i48", "i56", "i64", "i96", "
            "ptr")
 ELEMENTS = ("i8", "i16", "i32", "i64", "half", "bfloat", "float", "double")
 AGGREGATES = ("{ float, float }", "{ i8, i32, i64 }", "[3 x i16]", "[2 x double]", "{ <2 x float>, i8 }", "{ [2 x i32], ptr }")
-ALIGNMENTS = (1, 2, 4, 8, 16, 32)
+ALIGNMENTS = (1, 2, 4, 8, 16)
 P, Q = "ptr addrspace(1) %p", "ptr addrspace(1) %q"
 
 
@@ -22,7 +22,7 @@ def letters(type_):
 
 def values():
     """Loads and stores of all types."""
-    types = list(SCALARS) + [f"<{n} x {e}>" for e in ELEMENTS for n in (2, 3, 4, 5, 6, 7, 8, 16)] + list(AGGREGATES)
+    types = list(SCALARS) + [f"<{n} x {e}>" for e in ELEMENTS for n in (2, 3, 4, 6, 8, 16)] + list(AGGREGATES)
     for t in types:
         for a in ALIGNMENTS:
             yield function(f"value_{letters(t)}_align_{a}", f"{P}, {Q}",
