@@ -69,24 +69,28 @@ __global__ void struct_aligned(const Aligned *in, Aligned *out)
     copy(in, out);
 }
 
-// CUB asks for the alignment and has a way for each answer. LLVM makes one of both, in which the four integers are not known to be
-// aligned: four loads.
+// CUB asks for the alignment and has a way for each answer. LLVM makes one of both, in which the four
+// integers are not known to be aligned: four loads.
 __global__ void cub_ints(const int *in, int *out)
 {
     int items[4];
-    cub::BlockLoad<int, THREADS, 4, cub::BLOCK_LOAD_VECTORIZE>().Load(const_cast<int *>(in) + blockIdx.x * THREADS * 4, items);
+    cub::BlockLoad<int, THREADS, 4, cub::BLOCK_LOAD_VECTORIZE>().Load(
+        const_cast<int *>(in) + blockIdx.x * THREADS * 4, items);
     for (int &v : items)
         v++;
-    cub::BlockStore<int, THREADS, 4, cub::BLOCK_STORE_VECTORIZE>().Store(out + blockIdx.x * THREADS * 4, items);
+    cub::BlockStore<int, THREADS, 4, cub::BLOCK_STORE_VECTORIZE>().Store(out + blockIdx.x * THREADS * 4,
+                                                                         items);
 }
 
 // The loads are inline asm here: ld.global.nc.v4.u32.
 __global__ void cub_cached(const int *in, int *out)
 {
     int items[4];
-    cub::CacheModifiedInputIterator<cub::LOAD_LDG, int> from(const_cast<int *>(in) + blockIdx.x * THREADS * 4);
+    cub::CacheModifiedInputIterator<cub::LOAD_LDG, int> from(const_cast<int *>(in) +
+                                                             blockIdx.x * THREADS * 4);
     cub::BlockLoad<int, THREADS, 4, cub::BLOCK_LOAD_VECTORIZE>().Load(from, items);
-    cub::BlockStore<int, THREADS, 4, cub::BLOCK_STORE_VECTORIZE>().Store(out + blockIdx.x * THREADS * 4, items);
+    cub::BlockStore<int, THREADS, 4, cub::BLOCK_STORE_VECTORIZE>().Store(out + blockIdx.x * THREADS * 4,
+                                                                         items);
 }
 
 int main()

@@ -120,8 +120,12 @@ __global__ void by_assembly(const int *in, int *out, const float4 *in4, float4 *
     float4 w;
     asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(v) : "l"(in + i));
     asm volatile("st.global.cs.s32 [%0], %1;" ::"l"(out + i), "r"(v + 1) : "memory");
-    asm("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(w.x), "=f"(w.y), "=f"(w.z), "=f"(w.w) : "l"(in4 + i));
-    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(out4 + i), "f"(w.w), "f"(w.z), "f"(w.y), "f"(w.x) : "memory");
+    asm("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+        : "=f"(w.x), "=f"(w.y), "=f"(w.z), "=f"(w.w)
+        : "l"(in4 + i));
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(out4 + i), "f"(w.w), "f"(w.z), "f"(w.y),
+                 "f"(w.x)
+                 : "memory");
     asm volatile("red.global.add.u32 [%0], %1;" ::"l"(out + 64), "r"(v) : "memory");
 }
 
@@ -176,7 +180,8 @@ __global__ void select_space(int *global, int *out, int k)
     p[0] = 3;
 }
 
-__global__ void conversions(const double *d, const float *f, const int64_t *l, const int8_t *b, float *fo, int *io, short *so, __half *ho)
+__global__ void conversions(const double *d, const float *f, const int64_t *l, const int8_t *b, float *fo,
+                            int *io, short *so, __half *ho)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     fo[i] = (float)d[i];
@@ -185,7 +190,8 @@ __global__ void conversions(const double *d, const float *f, const int64_t *l, c
     ho[i] = __float2half((float)d[i + 1]);
 }
 
-__global__ void high_parts(const uint64_t *in, const uint32_t *in4, uint32_t *out, uint16_t *out2, uint8_t *out1)
+__global__ void high_parts(const uint64_t *in, const uint32_t *in4, uint32_t *out, uint16_t *out2,
+                           uint8_t *out1)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = in[i] >> 32;

@@ -1,7 +1,8 @@
 // Sparse matrices, graphs, hash tables.
 #include <stdint.h>
 
-template <typename T, typename I> __global__ void csr_row(const I *begins, const I *columns, const T *values, const T *x, T *y, I rows)
+template <typename T, typename I>
+__global__ void csr_row(const I *begins, const I *columns, const T *values, const T *x, T *y, I rows)
 {
     I row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows)
@@ -11,11 +12,14 @@ template <typename T, typename I> __global__ void csr_row(const I *begins, const
         sum += values[k] * x[columns[k]];
     y[row] = sum;
 }
-template __global__ void csr_row<float, int>(const int *, const int *, const float *, const float *, float *, int);
-template __global__ void csr_row<double, long>(const long *, const long *, const double *, const double *, double *, long);
+template __global__ void csr_row<float, int>(const int *, const int *, const float *, const float *, float *,
+                                             int);
+template __global__ void csr_row<double, long>(const long *, const long *, const double *, const double *,
+                                               double *, long);
 
-__global__ void csr_warp(const int *__restrict__ begins, const int *__restrict__ columns, const float *__restrict__ values,
-                         const float *__restrict__ x, float *__restrict__ y, int rows)
+__global__ void csr_warp(const int *__restrict__ begins, const int *__restrict__ columns,
+                         const float *__restrict__ values, const float *__restrict__ x, float *__restrict__ y,
+                         int rows)
 {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
     if (row >= rows)
@@ -59,7 +63,8 @@ __global__ void coo_structs(const Entry *entries, const double *x, double *y)
     atomicAdd(y + e.row, e.value * x[e.column]);
 }
 
-__global__ void breadth_first(const int *begins, const int *edges, int *levels, bool *changed, int level, int n)
+__global__ void breadth_first(const int *begins, const int *edges, int *levels, bool *changed, int level,
+                              int n)
 {
     int v = blockIdx.x * blockDim.x + threadIdx.x;
     if (v >= n || levels[v] != level)
@@ -71,7 +76,8 @@ __global__ void breadth_first(const int *begins, const int *edges, int *levels, 
         }
 }
 
-__global__ void frontier(const int *begins, const int *edges, const int *queue, int size, int *next, int *next_size, unsigned *seen)
+__global__ void frontier(const int *begins, const int *edges, const int *queue, int size, int *next,
+                         int *next_size, unsigned *seen)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size)
@@ -94,7 +100,8 @@ __global__ void shortest(const int2 *edges, const float *weights, float *distanc
     atomicMin((int *)&distances[edges[i].y], __float_as_int(candidate));
 }
 
-__global__ void rank_pages(const int *begins, const int *sources, const float *rank, const int *degree, float *next, float damping)
+__global__ void rank_pages(const int *begins, const int *sources, const float *rank, const int *degree,
+                           float *next, float damping)
 {
     int v = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0;

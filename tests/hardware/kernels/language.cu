@@ -1,15 +1,25 @@
-// What C++ makes of accesses: functions that stay calls, recursion, virtual functions, lambdas, templates, references.
+// What C++ makes of accesses: functions that stay calls, recursion, virtual functions, lambdas, templates,
+// references.
 #include <stddef.h>
 
-__device__ __noinline__ float at(const float *p, int i) { return p[i]; }
-__device__ __noinline__ void put(float *p, int i, float v) { p[i] = v; }
+__device__ __noinline__ float at(const float *p, int i)
+{
+    return p[i];
+}
+__device__ __noinline__ void put(float *p, int i, float v)
+{
+    p[i] = v;
+}
 __device__ __noinline__ void swap(float &a, float &b)
 {
     float t = a;
     a = b;
     b = t;
 }
-__device__ __noinline__ float4 scaled(float4 v, float s) { return make_float4(v.x * s, v.y * s, v.z * s, v.w * s); }
+__device__ __noinline__ float4 scaled(float4 v, float s)
+{
+    return make_float4(v.x * s, v.y * s, v.z * s, v.w * s);
+}
 
 __global__ void by_functions(float *p)
 {
@@ -39,7 +49,9 @@ __global__ void by_recursion(const int *tree, long *out)
 __device__ unsigned ackermann(unsigned m, unsigned n, unsigned *calls)
 {
     ++*calls;
-    return m == 0 ? n + 1 : n == 0 ? ackermann(m - 1, 1, calls) : ackermann(m - 1, ackermann(m, n - 1, calls), calls);
+    return m == 0   ? n + 1
+           : n == 0 ? ackermann(m - 1, 1, calls)
+                    : ackermann(m - 1, ackermann(m, n - 1, calls), calls);
 }
 
 __global__ void by_double_recursion(unsigned *out)
@@ -48,19 +60,37 @@ __global__ void by_double_recursion(unsigned *out)
 }
 
 struct Shape {
-    __device__ virtual float area() const { return 0; }
-    __device__ virtual void grow(float) {}
+    __device__ virtual float area() const
+    {
+        return 0;
+    }
+    __device__ virtual void grow(float)
+    {
+    }
 };
 struct Circle : Shape {
     float radius;
-    __device__ explicit Circle(float r) : radius(r) {}
-    __device__ float area() const override { return 3.14159f * radius * radius; }
-    __device__ void grow(float s) override { radius *= s; }
+    __device__ explicit Circle(float r) : radius(r)
+    {
+    }
+    __device__ float area() const override
+    {
+        return 3.14159f * radius * radius;
+    }
+    __device__ void grow(float s) override
+    {
+        radius *= s;
+    }
 };
 struct Box : Shape {
     float w, h;
-    __device__ Box(float a, float b) : w(a), h(b) {}
-    __device__ float area() const override { return w * h; }
+    __device__ Box(float a, float b) : w(a), h(b)
+    {
+    }
+    __device__ float area() const override
+    {
+        return w * h;
+    }
     __device__ void grow(float s) override
     {
         w *= s;
@@ -82,8 +112,14 @@ __global__ void by_virtual(Shape *const *shapes, float *out)
 }
 
 typedef float (*operation)(const float *, int);
-__device__ float first_of(const float *p, int i) { return p[i]; }
-__device__ float sum_of(const float *p, int i) { return p[i] + p[i + 1]; }
+__device__ float first_of(const float *p, int i)
+{
+    return p[i];
+}
+__device__ float sum_of(const float *p, int i)
+{
+    return p[i] + p[i + 1];
+}
 __device__ operation operations[2] = {first_of, sum_of};
 
 __global__ void by_pointer(const float *in, float *out)
@@ -101,7 +137,10 @@ template <typename T> struct Axpy {
     T a;
     const T *x;
     T *y;
-    __device__ void operator()(int i) const { y[i] = a * x[i] + y[i]; }
+    __device__ void operator()(int i) const
+    {
+        y[i] = a * x[i] + y[i];
+    }
 };
 template __global__ void for_each<Axpy<float>>(Axpy<float>, int);
 template __global__ void for_each<Axpy<double>>(Axpy<double>, int);
@@ -116,10 +155,22 @@ __global__ void by_lambda(float *p, const float *q, float s)
 
 template <typename T, int N> struct Array {
     T items[N];
-    __device__ T &operator[](size_t i) { return items[i]; }
-    __device__ const T &operator[](size_t i) const { return items[i]; }
-    __device__ T *begin() { return items; }
-    __device__ T *end() { return items + N; }
+    __device__ T &operator[](size_t i)
+    {
+        return items[i];
+    }
+    __device__ const T &operator[](size_t i) const
+    {
+        return items[i];
+    }
+    __device__ T *begin()
+    {
+        return items;
+    }
+    __device__ T *end()
+    {
+        return items + N;
+    }
 };
 
 __global__ void by_range(Array<int, 6> *arrays, int v)
@@ -136,7 +187,10 @@ __global__ void by_argument(Array<float, 12> a, float *out)
 template <typename T> struct View {
     T *data;
     int rows, columns;
-    __device__ T &operator()(int r, int c) const { return data[r * columns + c]; }
+    __device__ T &operator()(int r, int c) const
+    {
+        return data[r * columns + c];
+    }
 };
 
 template <typename T> __global__ void by_view(View<const T> a, View<T> b)
@@ -149,7 +203,10 @@ template __global__ void by_view<float>(View<const float>, View<float>);
 template __global__ void by_view<short>(View<const short>, View<short>);
 template __global__ void by_view<double>(View<const double>, View<double>);
 
-template <typename... T> __device__ float sum_all(int i, const T *...p) { return (0.0f + ... + (float)p[i]); }
+template <typename... T> __device__ float sum_all(int i, const T *...p)
+{
+    return (0.0f + ... + (float)p[i]);
+}
 
 __global__ void by_pack(const float *a, const double *b, const short *c, const unsigned char *d, float *out)
 {
@@ -173,12 +230,22 @@ __global__ void by_switch(const int *code, float *a, const float *b)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     switch (code[i]) {
-    case 0: a[i] = b[i]; break;
-    case 1: a[i] += b[i];  // falls through
-    case 2: a[i] *= b[i]; break;
-    case 3: a[i] = -a[i]; break;
-    case 4: a[i + 1] = b[i + 1]; break;
-    default: a[i] = 0;
+    case 0:
+        a[i] = b[i];
+        break;
+    case 1:
+        a[i] += b[i]; // falls through
+    case 2:
+        a[i] *= b[i];
+        break;
+    case 3:
+        a[i] = -a[i];
+        break;
+    case 4:
+        a[i + 1] = b[i + 1];
+        break;
+    default:
+        a[i] = 0;
     }
 }
 
@@ -203,7 +270,10 @@ __global__ void by_comma(int *p, int *q)
 struct Matrix {
     float *data;
     size_t stride;
-    __device__ float *row(int r) const { return (float *)((char *)data + r * stride); }
+    __device__ float *row(int r) const
+    {
+        return (float *)((char *)data + r * stride);
+    }
 };
 
 __global__ void by_pitch(Matrix a, const Matrix *b)

@@ -2,11 +2,26 @@
 
 struct Vec {
     float x, y, z;
-    __device__ Vec operator+(Vec o) const { return {x + o.x, y + o.y, z + o.z}; }
-    __device__ Vec operator-(Vec o) const { return {x - o.x, y - o.y, z - o.z}; }
-    __device__ Vec operator*(float s) const { return {x * s, y * s, z * s}; }
-    __device__ float dot(Vec o) const { return x * o.x + y * o.y + z * o.z; }
-    __device__ Vec unit() const { return *this * rsqrtf(dot(*this)); }
+    __device__ Vec operator+(Vec o) const
+    {
+        return {x + o.x, y + o.y, z + o.z};
+    }
+    __device__ Vec operator-(Vec o) const
+    {
+        return {x - o.x, y - o.y, z - o.z};
+    }
+    __device__ Vec operator*(float s) const
+    {
+        return {x * s, y * s, z * s};
+    }
+    __device__ float dot(Vec o) const
+    {
+        return x * o.x + y * o.y + z * o.z;
+    }
+    __device__ Vec unit() const
+    {
+        return *this * rsqrtf(dot(*this));
+    }
 };
 
 __device__ float3 pull(float3 a, float4 at, float4 other)
@@ -41,7 +56,8 @@ __global__ void bodies(const float4 *at, float4 *velocity, int n, float step)
     velocity[i] = v;
 }
 
-__global__ void leapfrog(double3 *at, double3 *velocity, const double3 *force, const double *mass, double step, int n)
+__global__ void leapfrog(double3 *at, double3 *velocity, const double3 *force, const double *mass,
+                         double step, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -55,7 +71,8 @@ __global__ void leapfrog(double3 *at, double3 *velocity, const double3 *force, c
     at[i].z += velocity[i].z * step;
 }
 
-__global__ void lennard_jones(const float4 *at, const int *neighbours, float4 *force, float cut, int most, int n)
+__global__ void lennard_jones(const float4 *at, const int *neighbours, float4 *force, float cut, int most,
+                              int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -141,20 +158,23 @@ __device__ float normal_sum(float d)
 {
     float k = 1 / (1 + 0.2316419f * fabsf(d));
     float c = 0.3989422804f * expf(-0.5f * d * d) *
-              (k * (0.31938153f + k * (-0.356563782f + k * (1.781477937f + k * (-1.821255978f + k * 1.330274429f)))));
+              (k * (0.31938153f +
+                    k * (-0.356563782f + k * (1.781477937f + k * (-1.821255978f + k * 1.330274429f)))));
     return d > 0 ? 1 - c : c;
 }
 
-__global__ void options(float2 *call, float2 *put, const float2 *price, const float2 *strike, const float2 *years, float rate,
-                        float spread, int n)
+__global__ void options(float2 *call, float2 *put, const float2 *price, const float2 *strike,
+                        const float2 *years, float rate, float spread, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
     float2 c, p;
     for (int k = 0; k < 2; k++) {
-        float s = k ? price[i].y : price[i].x, x = k ? strike[i].y : strike[i].x, t = k ? years[i].y : years[i].x;
-        float root = sqrtf(t), d1 = (logf(s / x) + (rate + 0.5f * spread * spread) * t) / (spread * root), d2 = d1 - spread * root;
+        float s = k ? price[i].y : price[i].x, x = k ? strike[i].y : strike[i].x,
+              t = k ? years[i].y : years[i].x;
+        float root = sqrtf(t), d1 = (logf(s / x) + (rate + 0.5f * spread * spread) * t) / (spread * root),
+              d2 = d1 - spread * root;
         float e = expf(-rate * t), value = s * normal_sum(d1) - x * e * normal_sum(d2);
         (k ? c.y : c.x) = value;
         (k ? p.y : p.x) = x * e * (1 - normal_sum(d2)) - s * (1 - normal_sum(d1));
@@ -232,7 +252,8 @@ __global__ void nearest(const float3 *points, const float3 *centres, int *labels
     int i = blockIdx.x * blockDim.x + threadIdx.x, best = 0;
     float least = 1e30f;
     for (int c = 0; c < count; c++) {
-        float dx = points[i].x - centres[c].x, dy = points[i].y - centres[c].y, dz = points[i].z - centres[c].z;
+        float dx = points[i].x - centres[c].x, dy = points[i].y - centres[c].y,
+              dz = points[i].z - centres[c].z;
         float d = dx * dx + dy * dy + dz * dz;
         if (d < least) {
             least = d;
@@ -248,7 +269,8 @@ __global__ void align_rows(const char *a, const char *b, int *scores, int width,
     if (j < 1 || j >= width || i >= width)
         return;
     int match = scores[(i - 1) * width + j - 1] + (a[i] == b[j] ? 2 : -1);
-    scores[i * width + j] = max(max(match, 0), max(scores[(i - 1) * width + j], scores[i * width + j - 1]) - gap);
+    scores[i * width + j] =
+        max(max(match, 0), max(scores[(i - 1) * width + j], scores[i * width + j - 1]) - gap);
 }
 
 __global__ void polynomial(const double *x, double *y, const double *c, int n)

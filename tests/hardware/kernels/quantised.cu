@@ -1,4 +1,5 @@
-// Weights in blocks of a few bits with a scale: structs of 18, 20, 22, 34 and 144 bytes, read as bytes, as pairs of bytes, as words.
+// Weights in blocks of a few bits with a scale: structs of 18, 20, 22, 34 and 144 bytes, read as bytes, as
+// pairs of bytes, as words.
 #include <cuda_fp16.h>
 #include <stdint.h>
 
@@ -88,7 +89,8 @@ __global__ void dequantise_q5(const Q5 *in, float *out)
     int block = blockIdx.x, k = threadIdx.x;
     uint32_t high;
     memcpy(&high, in[block].high, sizeof high);
-    int low = in[block].q[k], x0 = (low & 15) | (high >> k << 4 & 16), x1 = low >> 4 | (high >> (k + 12) & 16);
+    int low = in[block].q[k], x0 = (low & 15) | (high >> k << 4 & 16),
+        x1 = low >> 4 | (high >> (k + 12) & 16);
     float d = in[block].scale;
     out[block * 32 + k] = (x0 - 16) * d;
     out[block * 32 + k + 16] = (x1 - 16) * d;
@@ -238,7 +240,8 @@ __global__ void dot_q4_super(const Q4Super *a, const Q8Sum *b, float *out)
 }
 
 __constant__ uint32_t grid_of_codes[256];
-__device__ const int8_t nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+__device__ const int8_t nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113};
 
 __global__ void dequantise_codes(const uint16_t *codes, const __half *scales, float *out)
 {
@@ -259,7 +262,8 @@ __global__ void dequantise_nonlinear(const Q4 *in, float *out)
     out[block * 32 + k + 16] = d * nonlinear[in[block].q[k] >> 4];
 }
 
-template <int COLUMNS> __global__ void product_half(const __half2 *x, const float2 *y, float *out, int columns2)
+template <int COLUMNS>
+__global__ void product_half(const __half2 *x, const float2 *y, float *out, int columns2)
 {
     float sum[COLUMNS] = {};
     for (int c = threadIdx.x; c < columns2; c += blockDim.x) {

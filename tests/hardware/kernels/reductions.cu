@@ -119,7 +119,8 @@ __global__ void scan_steps(const int *in, int *out, int n)
         __syncthreads();
         to = 1 - to;
         from = 1 - to;
-        both[to * n + t] = t >= offset ? both[from * n + t] + both[from * n + t - offset] : both[from * n + t];
+        both[to * n + t] =
+            t >= offset ? both[from * n + t] + both[from * n + t - offset] : both[from * n + t];
     }
     __syncthreads();
     out[t] = both[to * n + t];

@@ -56,7 +56,9 @@ __global__ void star_7(const float *in, float *out, int nx, int ny, int nz)
     }
 }
 
-template <int R> __global__ void wave_25(const float *now, float *before, const float *speed, const float *c, int nx, int nxy, int nz)
+template <int R>
+__global__ void wave_25(const float *now, float *before, const float *speed, const float *c, int nx, int nxy,
+                        int nz)
 {
     __shared__ float tile[8 + 2 * R][32 + 2 * R];
     int tx = threadIdx.x + R, ty = threadIdx.y + R;
@@ -80,7 +82,8 @@ template <int R> __global__ void wave_25(const float *now, float *before, const 
         __syncthreads();
         float sum = c[0] * centre;
         for (int k = 1; k <= R; k++)
-            sum += c[k] * (tile[ty][tx - k] + tile[ty][tx + k] + tile[ty - k][tx] + tile[ty + k][tx] + behind[k - 1] + front[k - 1]);
+            sum += c[k] * (tile[ty][tx - k] + tile[ty][tx + k] + tile[ty - k][tx] + tile[ty + k][tx] +
+                           behind[k - 1] + front[k - 1]);
         before[at] = 2 * centre - before[at] + speed[at] * sum;
         for (int k = R - 1; k > 0; k--)
             behind[k] = behind[k - 1];
@@ -155,8 +158,9 @@ __global__ void flux(const Flow *in, Flow *out, int nx, float step)
     out[i] = n;
 }
 
-__global__ void lattice(const float *f0, const float *f1, const float *f2, const float *f3, const float *f4, float *g0, float *g1,
-                        float *g2, float *g3, float *g4, const char *solid, int nx, float omega)
+__global__ void lattice(const float *f0, const float *f1, const float *f2, const float *f3, const float *f4,
+                        float *g0, float *g1, float *g2, float *g3, float *g4, const char *solid, int nx,
+                        float omega)
 {
     int i = (blockIdx.y + 1) * nx + blockIdx.x * blockDim.x + threadIdx.x + 1;
     float c = f0[i], e = f1[i - 1], n = f2[i - nx], w = f3[i + 1], s = f4[i + nx];
@@ -167,7 +171,8 @@ __global__ void lattice(const float *f0, const float *f1, const float *f2, const
         g4[i] = n;
         return;
     }
-    float rho = c + e + n + w + s, ux = (e - w) / rho, uy = (n - s) / rho, square = 1.5f * (ux * ux + uy * uy);
+    float rho = c + e + n + w + s, ux = (e - w) / rho, uy = (n - s) / rho,
+          square = 1.5f * (ux * ux + uy * uy);
     g0[i] = c + omega * (rho / 3 * (1 - square) - c);
     g1[i] = e + omega * (rho / 6 * (1 + 3 * ux + 4.5f * ux * ux - square) - e);
     g2[i] = n + omega * (rho / 6 * (1 + 3 * uy + 4.5f * uy * uy - square) - n);
@@ -180,7 +185,8 @@ __global__ void jacobi(const double *a, const double *b, double *c, double *resi
     double most = 0;
     for (int i = blockIdx.x * blockDim.x + threadIdx.x + 1; i < n - 1; i += gridDim.x * blockDim.x)
         for (int j = 1; j < n - 1; j++) {
-            double v = 0.25 * (a[(i - 1) * n + j] + a[(i + 1) * n + j] + a[i * n + j - 1] + a[i * n + j + 1] - b[i * n + j]);
+            double v = 0.25 * (a[(i - 1) * n + j] + a[(i + 1) * n + j] + a[i * n + j - 1] + a[i * n + j + 1] -
+                               b[i * n + j]);
             c[i * n + j] = v;
             most = fmax(most, fabs(v - a[i * n + j]));
         }
@@ -189,7 +195,8 @@ __global__ void jacobi(const double *a, const double *b, double *c, double *resi
 
 __global__ void life(const unsigned char *in, unsigned char *out, int n)
 {
-    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y, left = (x + n - 1) % n, right = (x + 1) % n;
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y, left = (x + n - 1) % n,
+        right = (x + 1) % n;
     const unsigned char *row = in + y * n, *up = in + (y + n - 1) % n * n, *down = in + (y + 1) % n * n;
     int sum = up[left] + up[x] + up[right] + row[left] + row[right] + down[left] + down[x] + down[right];
     out[y * n + x] = sum == 3 || (sum == 2 && row[x]);
@@ -199,6 +206,8 @@ __global__ void gradient_float4(const float4 *in, float4 *out, int nx4)
 {
     int i = blockIdx.y * nx4 + blockIdx.x * blockDim.x + threadIdx.x;
     float4 a = in[i];
-    float before = reinterpret_cast<const float *>(in)[4 * i - 1], behind = reinterpret_cast<const float *>(in)[4 * i + 4];
-    out[i] = make_float4(0.5f * (a.y - before), 0.5f * (a.z - a.x), 0.5f * (a.w - a.y), 0.5f * (behind - a.z));
+    float before = reinterpret_cast<const float *>(in)[4 * i - 1],
+          behind = reinterpret_cast<const float *>(in)[4 * i + 4];
+    out[i] =
+        make_float4(0.5f * (a.y - before), 0.5f * (a.z - a.x), 0.5f * (a.w - a.y), 0.5f * (behind - a.z));
 }

@@ -1,16 +1,29 @@
-// A transformer's layers as training code in plain CUDA has them: rows by threads, by warps, by packs of 16 bytes.
+// A transformer's layers as training code in plain CUDA has them: rows by threads, by warps, by packs of 16
+// bytes.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 template <typename T> struct alignas(16) Pack {
     static constexpr int SIZE = 16 / sizeof(T);
     T values[SIZE];
-    __device__ T &operator[](int i) { return values[i]; }
-    __device__ const T &operator[](int i) const { return values[i]; }
+    __device__ T &operator[](int i)
+    {
+        return values[i];
+    }
+    __device__ const T &operator[](int i) const
+    {
+        return values[i];
+    }
 };
 
-template <typename T> __device__ Pack<T> load_pack(const T *p) { return *reinterpret_cast<const Pack<T> *>(p); }
-template <typename T> __device__ void store_pack(T *p, Pack<T> v) { *reinterpret_cast<Pack<T> *>(p) = v; }
+template <typename T> __device__ Pack<T> load_pack(const T *p)
+{
+    return *reinterpret_cast<const Pack<T> *>(p);
+}
+template <typename T> __device__ void store_pack(T *p, Pack<T> v)
+{
+    *reinterpret_cast<Pack<T> *>(p) = v;
+}
 template <typename T> __device__ Pack<T> load_pack_streaming(const T *p)
 {
     int4 bits = __ldcs(reinterpret_cast<const int4 *>(p));
@@ -45,8 +58,8 @@ __device__ float block_sum(float x)
     return warp_sum(x);
 }
 
-__global__ void encode(float *out, const int *tokens, const float *words, const float *places, int rows, int time,
-                       int width)
+__global__ void encode(float *out, const int *tokens, const float *words, const float *places, int rows,
+                       int time, int width)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows * time * width)
@@ -55,8 +68,8 @@ __global__ void encode(float *out, const int *tokens, const float *words, const 
     out[i] = words[tokens[row] * width + column] + places[row % time * width + column];
 }
 
-__global__ void encode_vector(float4 *out, const int *tokens, const float4 *words, const float4 *places, int n,
-                              int time, int width4)
+__global__ void encode_vector(float4 *out, const int *tokens, const float4 *words, const float4 *places,
+                              int n, int time, int width4)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -80,8 +93,8 @@ __global__ void encode_pack(__nv_bfloat16 *out, const int *tokens, const __nv_bf
     store_pack(out + i, sum);
 }
 
-__global__ void encode_backward(float *words, float *places, const float *gradient, const int *tokens, int rows,
-                                int time, int width)
+__global__ void encode_backward(float *words, float *places, const float *gradient, const int *tokens,
+                                int rows, int time, int width)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows * time * width)
@@ -134,8 +147,8 @@ __global__ void layernorm_warp(float *__restrict__ out, float *__restrict__ mean
         __stcs(out + row * width + i, (__ldcs(x + i) - mean) * scale * weight[i] + bias[i]);
 }
 
-__global__ void layernorm_pack(__half *out, const __half *in, const __half *weight, const __half *bias, int rows,
-                               int width)
+__global__ void layernorm_pack(__half *out, const __half *in, const __half *weight, const __half *bias,
+                               int rows, int width)
 {
     int row = blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= rows)
@@ -161,8 +174,9 @@ __global__ void layernorm_pack(__half *out, const __half *in, const __half *weig
     }
 }
 
-__global__ void layernorm_backward(float *d_in, float *d_weight, float *d_bias, const float *d_out, const float *in,
-                                   const float *weight, const float *means, const float *scales, int rows, int width)
+__global__ void layernorm_backward(float *d_in, float *d_weight, float *d_bias, const float *d_out,
+                                   const float *in, const float *weight, const float *means,
+                                   const float *scales, int rows, int width)
 {
     extern __shared__ float shared[];
     float *bias_part = shared, *weight_part = shared + width;
@@ -253,7 +267,8 @@ __global__ void attention_scores(float *scores, const float *qkv, int batch, int
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= batch * heads * time * time)
         return;
-    int key = i % time, query = i / time % time, head = i / (time * time) % heads, b = i / (time * time * heads);
+    int key = i % time, query = i / time % time, head = i / (time * time) % heads,
+        b = i / (time * time * heads);
     if (key > query) {
         scores[i] = -INFINITY;
         return;
@@ -268,8 +283,8 @@ __global__ void attention_scores(float *scores, const float *qkv, int batch, int
 }
 
 template <int SIZE>
-__global__ void attention_flash(const float *__restrict__ q, const float *__restrict__ k, const float *__restrict__ v,
-                                float *__restrict__ out, int time, float scale)
+__global__ void attention_flash(const float *__restrict__ q, const float *__restrict__ k,
+                                const float *__restrict__ v, float *__restrict__ out, int time, float scale)
 {
     __shared__ float keys[32][SIZE], values[32][SIZE];
     int row = blockIdx.x * 32 + threadIdx.x;
@@ -365,8 +380,8 @@ __global__ void residual(float *out, const float *a, const float *b, int n)
             out[i + k] = a[i + k] + b[i + k];
 }
 
-__global__ void cross_entropy(float *losses, float *gradient, const float *scores, const int *targets, int width,
-                              int padded)
+__global__ void cross_entropy(float *losses, float *gradient, const float *scores, const int *targets,
+                              int width, int padded)
 {
     const float *x = scores + (long)blockIdx.x * padded;
     int target = targets[blockIdx.x];
@@ -381,8 +396,9 @@ __global__ void cross_entropy(float *losses, float *gradient, const float *score
 }
 
 template <typename P>
-__global__ void adam(P *parameters, float *master, const P *gradients, float *first, float *second, long n, float rate,
-                     float beta1, float beta2, float correct1, float correct2, float epsilon, float decay)
+__global__ void adam(P *parameters, float *master, const P *gradients, float *first, float *second, long n,
+                     float rate, float beta1, float beta2, float correct1, float correct2, float epsilon,
+                     float decay)
 {
     long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
     if (i >= n)
@@ -399,10 +415,10 @@ __global__ void adam(P *parameters, float *master, const P *gradients, float *fi
     if (master)
         master[i] = value;
 }
-template __global__ void adam<float>(float *, float *, const float *, float *, float *, long, float, float, float,
-                                     float, float, float, float);
-template __global__ void adam<__nv_bfloat16>(__nv_bfloat16 *, float *, const __nv_bfloat16 *, float *, float *, long,
-                                             float, float, float, float, float, float, float);
+template __global__ void adam<float>(float *, float *, const float *, float *, float *, long, float, float,
+                                     float, float, float, float, float);
+template __global__ void adam<__nv_bfloat16>(__nv_bfloat16 *, float *, const __nv_bfloat16 *, float *,
+                                             float *, long, float, float, float, float, float, float, float);
 
 __global__ void norm_squared(float *out, const __nv_bfloat16 *in, size_t n)
 {

@@ -68,7 +68,8 @@ __global__ void multiply_complex(const float2 *a, const float2 *b, float2 *c)
     c[i] = make_float2(x.x * y.x - x.y * y.y, x.x * y.y + x.y * y.x);
 }
 
-__global__ void multiply_complex_double(const cuDoubleComplex *a, const cuDoubleComplex *b, cuDoubleComplex *c)
+__global__ void multiply_complex_double(const cuDoubleComplex *a, const cuDoubleComplex *b,
+                                        cuDoubleComplex *c)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     c[i] = cuCadd(cuCmul(a[i], b[i]), c[i]);
@@ -132,7 +133,8 @@ __global__ void from_bytes(const unsigned char *in, float *out)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     uchar4 p = *reinterpret_cast<const uchar4 *>(in + 4 * i);
-    *reinterpret_cast<float4 *>(out + 4 * i) = make_float4(p.x / 255.0f, p.y / 255.0f, p.z / 255.0f, p.w / 255.0f);
+    *reinterpret_cast<float4 *>(out + 4 * i) =
+        make_float4(p.x / 255.0f, p.y / 255.0f, p.z / 255.0f, p.w / 255.0f);
 }
 
 // A vector of any element type, as iterators of sorting libraries load them.
@@ -188,7 +190,8 @@ __global__ void transpose_vector(const float4 *in, float *out, int width4, int h
     tile[threadIdx.y][4 * threadIdx.x + 3] = v.w;
     __syncthreads();
     for (int k = 0; k < 4; k++)
-        out[(blockIdx.x * 32 + 4 * threadIdx.x + k) * height + blockIdx.y * 32 + threadIdx.y] = tile[threadIdx.y][4 * threadIdx.x + k];
+        out[(blockIdx.x * 32 + 4 * threadIdx.x + k) * height + blockIdx.y * 32 + threadIdx.y] =
+            tile[threadIdx.y][4 * threadIdx.x + k];
 }
 
 __global__ void hints(const float *a, const float4 *b, const int *c, float *out, int *out2)
@@ -202,7 +205,8 @@ __global__ void hints(const float *a, const float4 *b, const int *c, float *out,
     __stwb(out2 + i + 3, 4);
 }
 
-__global__ void hints_wide(const double *a, const uint4 *b, const __half2 *h, const long long *l, double *out, uint4 *out2)
+__global__ void hints_wide(const double *a, const uint4 *b, const __half2 *h, const long long *l, double *out,
+                           uint4 *out2)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float2 f = __half22float2(__ldg(h + i));
@@ -211,7 +215,8 @@ __global__ void hints_wide(const double *a, const uint4 *b, const __half2 *h, co
     __stcs(out2 + i, make_uint4(v.w, v.z, v.y, v.x));
 }
 
-__global__ void hints_narrow(const char *a, const unsigned short *b, const uchar4 *c, const short2 *d, int *out)
+__global__ void hints_narrow(const char *a, const unsigned short *b, const uchar4 *c, const short2 *d,
+                             int *out)
 {
     int i = threadIdx.x;
     uchar4 v = __ldg(c + i);
@@ -219,14 +224,15 @@ __global__ void hints_narrow(const char *a, const unsigned short *b, const uchar
     out[i] = __ldg(a + i) + __ldg(b + i) + v.x + v.w + s.x * s.y;
 }
 
-__global__ void read_only(const float *__restrict__ a, const int *__restrict__ index, const double2 *__restrict__ b,
-                          float *__restrict__ out)
+__global__ void read_only(const float *__restrict__ a, const int *__restrict__ index,
+                          const double2 *__restrict__ b, float *__restrict__ out)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = a[index[i]] * a[i] + b[i].x * b[index[i]].y;
 }
 
-__global__ void matrix_vector(const float4 *__restrict__ m, const float4 *__restrict__ v, float *__restrict__ out, int width4)
+__global__ void matrix_vector(const float4 *__restrict__ m, const float4 *__restrict__ v,
+                              float *__restrict__ out, int width4)
 {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0;
