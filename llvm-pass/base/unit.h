@@ -116,10 +116,6 @@ struct mt_access {
 int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
                  const char **what);
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
-/* What a call reads of a struct that it passes as it lies in memory (byval): each member by itself. `part`
- * may be called as often as the struct has bytes. */
-void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,
-                       void (*part)(void *ctx, uint64_t offset, uint32_t size), void *ctx);
 /* step_marks.c */
 int mt_may_be_shared(struct mt_unit *u,
                      LLVMValueRef pointer); /* shared, or a generic pointer that could be */
@@ -192,6 +188,11 @@ int mt_ends(const char *text, const char *suffix);
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
 /* An access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
 uint32_t mt_alignment(LLVMValueRef access);
+/* parts.c: what a call reads of a struct that it passes as it lies in memory (byval): each member by itself.
+ * `part` may be called as often as the struct has bytes. */
+void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,
+                       void (*part)(void *ctx, uint64_t offset, uint32_t size), void *ctx);
+
 /* The called function of a direct call, NULL otherwise; its name or "". */
 LLVMValueRef mt_callee(LLVMValueRef call);
 const char *mt_name(LLVMValueRef value);

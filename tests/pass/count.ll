@@ -16,7 +16,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; STORES: call void @__mt_count(ptr %p, i64 1, i64 4, i32 1)
 ; STORES-NOT: __mt_count({{.*}}i32 0)
 ; CHECK-LABEL: define internal void @taken(
-; CHECK-NOT: @__mt_
+; CHECK-NOT: @__mt_access
 ; CHECK: ret void
 define void @taken(ptr byval({ float, double }) align 8 %s) noinline {
   %v = load volatile float, ptr %s

@@ -2,7 +2,7 @@
  * computed again, and a location that is loaded again before anything orders memory; so p[i] * p[i] is one
  * load at -O0, too. What nothing uses it does not make at all. Above -O0 the back end's passes leave only
  * what nothing uses. */
-#include "unit.h"
+#include "base/unit.h"
 #include <stdlib.h>
 
 enum { MERGE_REACH = 512 }; /* instructions looked back at: what is farther away may be done twice */
