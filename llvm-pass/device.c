@@ -178,8 +178,9 @@ int mt_pass_device(LLVMModuleRef module)
     mt_unit_init(&u, work);
     mt_unit_read_facts(&u);
     mt_settle_steps(&u);
+    mt_unit_merge_repeated(&u);
     mt_unit_fuse(&u);
-    mt_unit_narrow_loads(&u);
+    mt_unit_narrow_accesses(&u);
     mt_unit_split_accesses(&u);
     mt_unit_instrument(&u);
     if (o->gpu_trace) {

@@ -156,6 +156,8 @@ void mt_shim_drop_dead_users(LLVMValueRef global)
 
 LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param)
 {
+    if (auto *C = dyn_cast<CallBase>(unwrap(function)))
+        return wrap(C->getParamByValType(param));
     return wrap(unwrap<Function>(function)->getParamByValType(param));
 }
 

@@ -33,7 +33,7 @@ char *mt_shim_demangle(const char *name, int whole);
 void mt_shim_expand_constant_users(LLVMValueRef *globals, unsigned n);
 /* Drops dead constant expressions that still hang on a global. */
 void mt_shim_drop_dead_users(LLVMValueRef global);
-/* How a call passes argument i: the byval type or NULL. */
+/* The byval type of argument i of a function or of a call; NULL: it is not passed so. */
 LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param);
 /* Alignment that a call says its argument has; 1: nothing said. */
 unsigned mt_shim_param_align(LLVMValueRef call, unsigned param);
@@ -74,6 +74,17 @@ int mt_shim_is_nvptx(LLVMModuleRef module);
 /* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection
  * looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
+/* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of
+ * `first`, which says of itself only what held for both. */
+int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
+int mt_shim_reads_memory(LLVMValueRef inst);
+/* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,
+ * waits, is volatile, is a call of a function or asm with side effects. */
+int mt_shim_orders_memory(LLVMValueRef inst);
+/* The bits of an integer of up to 64 that are known to be 0. */
+uint64_t mt_shim_zero_bits(LLVMValueRef value);
+/* 1 if nothing uses the instruction and it does nothing. */
+int mt_shim_is_dead(LLVMValueRef inst);
 /* Removes an instruction that nothing uses, and what then nothing uses. */
 void mt_shim_delete_dead(LLVMValueRef inst);
 /* Cuts the instruction's block in two before it; returns the second. The first ends in a branch to it. */

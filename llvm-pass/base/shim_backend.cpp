@@ -5,11 +5,14 @@
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/Transforms/Utils/Local.h"
 using namespace llvm;
 
 namespace
@@ -116,4 +119,45 @@ LLVMValueRef mt_shim_settle_kernel(LLVMValueRef function)
         F = moved(*F);
     F->setCallingConv(convention);
     return wrap(F);
+}
+
+int mt_shim_merge(LLVMValueRef first, LLVMValueRef again)
+{
+    auto *First = unwrap<Instruction>(first), *Again = unwrap<Instruction>(again);
+    if (!First->isIdenticalTo(Again))
+        return 0;
+    combineMetadataForCSE(First, Again, false);
+    Again->replaceAllUsesWith(First);
+    return 1;
+}
+
+int mt_shim_reads_memory(LLVMValueRef inst)
+{
+    return unwrap<Instruction>(inst)->mayReadFromMemory();
+}
+
+int mt_shim_orders_memory(LLVMValueRef inst)
+{
+    auto *I = unwrap<Instruction>(inst);
+    auto *C = dyn_cast<CallBase>(I);
+    if (!C)
+        return I->isVolatile() || I->mayHaveSideEffects();
+    if (auto *Assembly = dyn_cast<InlineAsm>(C->getCalledOperand()))
+        return Assembly->hasSideEffects() || C->mayWriteToMemory() || C->getType()->isVoidTy();
+    return !isa<IntrinsicInst>(C) ||
+           (!cast<IntrinsicInst>(C)->isAssumeLikeIntrinsic() && C->mayHaveSideEffects());
+}
+
+uint64_t mt_shim_zero_bits(LLVMValueRef value)
+{
+    auto *V = unwrap(value);
+    auto *I = dyn_cast<Instruction>(V);
+    return I                     ? computeKnownBits(V, I->getModule()->getDataLayout()).Zero.getZExtValue()
+           : isa<ConstantInt>(V) ? ~cast<ConstantInt>(V)->getZExtValue()
+                                 : 0;
+}
+
+int mt_shim_is_dead(LLVMValueRef inst)
+{
+    return isInstructionTriviallyDead(unwrap<Instruction>(inst));
 }

@@ -131,12 +131,15 @@ void mt_refuse_unsynchronised(LLVMModuleRef module);
 
 /* hardware.c, before instrumentation: memory accesses become those that the hardware will make. 0 or -1. */
 int mt_settle_accesses(LLVMModuleRef module);
+/* hardware_merge.c, then: what nothing uses goes; at -O0 what a block does twice it does once. */
+void mt_unit_merge_repeated(struct mt_unit *u);
 /* hardware_fma.c, then: sums of products become llvm.fma where they would be on the GPU; and, for what is
  * compiled for another target: nothing else may. */
 void mt_unit_fuse(struct mt_unit *u);
 void mt_forbid_contraction(LLVMModuleRef module);
-/* hardware_narrow.c, then: loads of which only a part is used become loads of that part. */
-void mt_unit_narrow_loads(struct mt_unit *u);
+/* hardware_narrow.c, then: loads of which only a part is used become loads of that part,
+ * stores that change a part of a word stores of that part. */
+void mt_unit_narrow_accesses(struct mt_unit *u);
 /* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before
  * what is built around them hides where their addresses come from. */
 void mt_unit_mark_constant_loads(struct mt_unit *u);
@@ -185,6 +188,11 @@ int mt_ends(const char *text, const char *suffix);
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count);
 /* An access's alignment. (llvm-c has 32 bits for it, and LLVM gives the null pointer 2^32.) */
 uint32_t mt_alignment(LLVMValueRef access);
+/* parts.c: what a call reads of a struct that it passes as it lies in memory (byval): each member by itself.
+ * `part` may be called as often as the struct has bytes. */
+void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint64_t offset,
+                       void (*part)(void *ctx, uint64_t offset, uint32_t size), void *ctx);
+
 /* The called function of a direct call, NULL otherwise; its name or "". */
 LLVMValueRef mt_callee(LLVMValueRef call);
 const char *mt_name(LLVMValueRef value);

@@ -57,8 +57,35 @@ static void add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes,
     add(l, p, LLVMBuildUDiv(l->builder, up, most, ""), n, kind);
 }
 
+struct passed {
+    struct mt_lowering *l;
+    LLVMValueRef base; /* i64 */
+};
+
+static void count_part(void *ctx, uint64_t offset, uint32_t size)
+{
+    struct passed *p = ctx;
+    LLVMValueRef at = LLVMBuildAdd(p->l->builder, p->base, number(p->l, offset), "");
+    add(p->l, LLVMBuildIntToPtr(p->l->builder, at, p->l->ptr, ""), number(p->l, 1), number(p->l, size),
+        MT_LOAD);
+}
+
+/* Structs that the call passes as they lie in memory. */
+static void count_arguments(struct mt_lowering *l, LLVMValueRef call)
+{
+    for (unsigned i = 0; i < LLVMGetNumArgOperands(call); i++) {
+        LLVMTypeRef type = mt_shim_byval_type(call, i);
+        if (!type || is_elsewhere(OPERAND(call, i)))
+            continue;
+        LLVMValueRef base = LLVMBuildPtrToInt(l->builder, generic(l, OPERAND(call, i)), l->i64, "");
+        struct passed p = {l, base};
+        mt_argument_parts(l->u, type, mt_shim_param_align(call, i), 0, count_part, &p);
+    }
+}
+
 static void count_call(struct mt_lowering *l, LLVMValueRef call)
 {
+    count_arguments(l, call);
     const char *name = mt_name(mt_callee(call));
     if (LLVMIsAMemCpyInst(call) || LLVMIsAMemMoveInst(call)) {
         add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
@@ -133,7 +160,7 @@ static int touches_memory(LLVMValueRef inst)
     case LLVMGetElementPtr: /* a mark of the lowering */
         return 1;
     case LLVMCall:
-        return mt_starts(mt_name(mt_callee(inst)), "llvm.");
+        return !LLVMIsAInlineAsm(LLVMGetCalledValue(inst));
     default:
         return 0;
     }

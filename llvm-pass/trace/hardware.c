@@ -106,8 +106,9 @@ int mt_pass_hardware_only(LLVMModuleRef module)
     struct mt_unit u;
     mt_settle_accesses(module);
     mt_unit_init(&u, module);
+    mt_unit_merge_repeated(&u);
     mt_unit_fuse(&u);
-    mt_unit_narrow_loads(&u);
+    mt_unit_narrow_accesses(&u);
     mt_unit_split_accesses(&u);
     mt_unit_free(&u);
     return 1;

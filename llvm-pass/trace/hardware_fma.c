@@ -4,6 +4,7 @@
  * block, users before operands, each sum of a product that may be contracted, whether or not the product has
  * other uses. */
 #include "base/unit.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,10 +29,23 @@ static int fuse_is_product(const struct fuse *f, LLVMValueRef v)
     return fuse_is(v, LLVMFMul) && LLVMGetInstructionParent(v) == f->block && fuse_may(v);
 }
 
+/* -0 - x, as device libraries spell -x. */
+static int fuse_is_old_negation(LLVMValueRef v)
+{
+    LLVMBool loses;
+    LLVMValueRef zero = fuse_is(v, LLVMFSub) ? LLVMIsAConstantFP(LLVMGetOperand(v, 0)) : NULL;
+    double value = zero ? LLVMConstRealGetDouble(zero, &loses) : 1;
+    return value == 0 && signbit(value);
+}
+
 /* What v is the negative of; NULL: it is not said to be. */
 static LLVMValueRef fuse_negated(const struct fuse *f, LLVMValueRef v)
 {
-    return fuse_is(v, LLVMFNeg) && LLVMGetInstructionParent(v) == f->block ? LLVMGetOperand(v, 0) : NULL;
+    if (!LLVMIsAInstruction(v) || LLVMGetInstructionParent(v) != f->block)
+        return NULL;
+    return fuse_is(v, LLVMFNeg)      ? LLVMGetOperand(v, 0)
+           : fuse_is_old_negation(v) ? LLVMGetOperand(v, 1)
+                                     : NULL;
 }
 
 /* Uses as instruction selection counts them: those in other blocks are one, of the register that carries it.
@@ -140,7 +154,7 @@ static void fuse_block(struct fuse *f)
     unsigned n = 0, cap = 0;
     LLVMValueRef *sums = NULL;
     for (LLVMValueRef i = LLVMGetFirstInstruction(f->block); i; i = LLVMGetNextInstruction(i)) {
-        if ((!fuse_is(i, LLVMFAdd) && !fuse_is(i, LLVMFSub)) || !fuse_may(i))
+        if ((!fuse_is(i, LLVMFAdd) && !fuse_is(i, LLVMFSub)) || !fuse_may(i) || fuse_is_old_negation(i))
             continue;
         LLVMValueRef *grown = n < cap ? sums : realloc(sums, (cap = cap ? 2 * cap : 64) * sizeof *sums);
         if (!grown)

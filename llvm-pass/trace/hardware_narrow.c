@@ -1,20 +1,30 @@
-/* Loads of which only a part is used. Instruction selection loads that part alone (LLVM's DAGCombiner:
- * reduceLoadWidth, SliceUpLoad, scalarizeExtractedVectorLoad), where load and use stand in one block. */
+/* Loads of which only a part is used, and words of which only a part is changed. Instruction selection loads
+ * or stores that part alone (LLVM's DAGCombiner: reduceLoadWidth, SliceUpLoad, scalarizeExtractedVectorLoad,
+ * ShrinkLoadReplaceStoreWithStore), where all stands in one block. */
 #include "base/unit.h"
 #include <stdlib.h>
 
 struct narrow {
     struct mt_unit *u;
     LLVMBuilderRef b;
-    LLVMValueRef load;
+    LLVMValueRef load; /* or store */
     uint64_t bits, align;
 };
 
-/* Which bits of a load a use takes, and the instruction that has just these bits, zero-extended or not. */
+/* Which bits of a load a use takes, and the value that has just these bits. */
 struct narrow_part {
     LLVMValueRef result;
     uint64_t shift, bits; /* of the loaded value */
-    uint64_t left;        /* the result has them shifted left by so many */
+    uint64_t left, right; /* the result has them shifted by so many */
+    int is_signed;        /* the result is sign-extended */
+};
+
+/* What is done to a load on its way: extended by zeros, shifted right, masked with a run of ones, truncated;
+ * each step, where it is not missing, by the only user of the one before. */
+struct narrow_chain {
+    LLVMValueRef shift, mask, trunc;
+    uint64_t by, at, ones, to; /* of the shift; of the mask: lowest bit and how many; of the truncation */
+    int is_signed;             /* the shift fills up with the sign */
 };
 
 static int narrow_constant(LLVMValueRef v, uint64_t *value)
@@ -46,58 +56,153 @@ static int narrow_is_round(uint64_t bits)
     return bits == 8 || bits == 16 || bits == 32;
 }
 
+static uint64_t narrow_align(const struct narrow *n, uint64_t offset)
+{
+    uint64_t lowest = offset & -offset;
+    return offset && lowest < n->align ? lowest : n->align;
+}
+
+static LLVMValueRef narrow_at(const struct narrow *n, LLVMValueRef pointer, uint64_t offset)
+{
+    LLVMValueRef at = LLVMConstInt(mt_type_int(n->u, 64), offset, 0);
+    LLVMPositionBuilderBefore(n->b, n->load);
+    LLVMSetCurrentDebugLocation2(n->b, LLVMInstructionGetDebugLoc(n->load));
+    return offset ? LLVMBuildInBoundsGEP2(n->b, mt_type_int(n->u, 8), pointer, &at, 1, "") : pointer;
+}
+
 /* Is a load of these bits one instruction that the alignment allows? */
 static int narrow_fits(const struct narrow *n, const struct narrow_part *p)
 {
-    uint64_t offset = p->shift / 8, at = offset & -offset;
-    uint64_t align = offset && at < n->align ? at : n->align;
     return p->shift % 8 == 0 && narrow_is_round(p->bits) && p->shift + p->bits <= n->bits &&
-           p->bits < n->bits && align >= p->bits / 8;
+           p->bits < n->bits && narrow_align(n, p->shift / 8) >= p->bits / 8;
 }
 
-/* trunc, lshr, trunc of lshr, and with a run of ones. */
-static int narrow_use(const struct narrow *n, LLVMValueRef user, struct narrow_part *p)
+static int narrow_run(LLVMValueRef v, uint64_t *at, uint64_t *ones)
 {
     uint64_t mask;
-    *p = (struct narrow_part){.result = user};
-    if (narrow_opcode(user, LLVMTrunc)) {
-        p->bits = narrow_width(user);
+    if (!narrow_constant(v, &mask) || !mask)
+        return 0;
+    *at = (uint64_t)__builtin_ctzll(mask);
+    *ones = (uint64_t)__builtin_popcountll(mask);
+    mask >>= *at;
+    return !(mask & (mask + 1));
+}
+
+static LLVMValueRef narrow_next(LLVMValueRef v)
+{
+    LLVMValueRef user = narrow_only_user(v);
+    return user && LLVMIsAInstruction(user) &&
+                   LLVMGetInstructionParent(user) == LLVMGetInstructionParent(v) &&
+                   LLVMGetOperand(user, 0) == v
+               ? user
+               : NULL;
+}
+
+/* Does the mask take nothing that the truncation behind it leaves? */
+static int narrow_is_idle(LLVMValueRef mask)
+{
+    uint64_t bits;
+    LLVMValueRef trunc = narrow_next(mask);
+    if (!narrow_opcode(trunc, LLVMTrunc) || !narrow_constant(LLVMGetOperand(mask, 1), &bits))
+        return 0;
+    uint64_t used = ~0ull >> (64 - narrow_width(trunc));
+    return (bits & used) == used;
+}
+
+static void narrow_follow(const struct narrow *n, LLVMValueRef user, struct narrow_chain *c)
+{
+    uint64_t up = 0;
+    int widened = narrow_opcode(user, LLVMZExt) && LLVMGetTypeKind(LLVMTypeOf(user)) == LLVMIntegerTypeKind;
+    LLVMValueRef v = widened ? narrow_next(user) : user;
+    *c = (struct narrow_chain){0};
+    if (!widened && narrow_opcode(v, LLVMShl) && narrow_constant(LLVMGetOperand(v, 1), &up))
+        v = narrow_next(v);
+    if ((narrow_opcode(v, LLVMLShr) || narrow_opcode(v, LLVMAShr)) &&
+        narrow_constant(LLVMGetOperand(v, 1), &c->by) && c->by < n->bits && c->by >= up) {
+        c->shift = v;
+        c->is_signed = narrow_opcode(v, LLVMAShr) && !widened;
+        v = up ? NULL : narrow_next(v);
+    }
+    if (up && c->shift) { /* what is shifted up first is cut off at the top: as if masked there */
+        c->at = 0;
+        c->ones = n->bits - c->by;
+        c->mask = c->shift;
+        c->by -= up;
+        if (c->is_signed && c->by) /* neither a shift nor an extension of a part */
+            *c = (struct narrow_chain){0};
+        return;
+    }
+    if (narrow_opcode(v, LLVMAnd) && narrow_is_idle(v))
+        v = narrow_next(v);
+    else if (narrow_opcode(v, LLVMAnd) && narrow_run(LLVMGetOperand(v, 1), &c->at, &c->ones)) {
+        c->mask = v;
+        v = narrow_next(v);
+    }
+    if (narrow_opcode(v, LLVMTrunc)) {
+        c->trunc = v;
+        c->to = narrow_width(v);
+    }
+}
+
+/* A truncated value that is stored is a store of a part; what it is a part of stays whole. */
+static int narrow_is_stored(LLVMValueRef trunc)
+{
+    LLVMValueRef user = narrow_only_user(trunc);
+    return user && LLVMIsAStoreInst(user) && LLVMGetOperand(user, 0) == trunc;
+}
+
+/* There are no registers of 8 bits: a half of one of 16 is made only where its other bits matter. */
+static int narrow_is_extended(LLVMValueRef trunc)
+{
+    LLVMValueRef user = narrow_only_user(trunc);
+    return narrow_opcode(user, LLVMZExt) || narrow_opcode(user, LLVMSExt);
+}
+
+static int narrow_truncated(const struct narrow *n, const struct narrow_chain *c, struct narrow_part *p)
+{
+    *p = (struct narrow_part){.result = c->trunc, .shift = c->by, .bits = c->to};
+    if (n->bits == 16 && !c->by && !narrow_is_extended(c->trunc))
+        return 0;
+    if (narrow_fits(n, p))
         return 1;
-    }
-    if (narrow_opcode(user, LLVMLShr) && narrow_constant(LLVMGetOperand(user, 1), &p->shift) &&
-        p->shift < n->bits) {
-        LLVMValueRef next = narrow_only_user(user);
-        p->bits = n->bits - p->shift;
-        if (narrow_opcode(next, LLVMTrunc) && narrow_width(next) <= p->bits) {
-            p->bits = narrow_width(next);
-            p->result = next;
-        }
-        return LLVMGetOperand(user, 0) == n->load;
-    }
-    if (narrow_opcode(user, LLVMAnd) && narrow_constant(LLVMGetOperand(user, 1), &mask) && mask) {
-        p->shift = p->left = (uint64_t)__builtin_ctzll(mask);
-        mask >>= p->shift;
-        p->bits = (uint64_t)__builtin_popcountll(mask);
-        return !(mask & (mask + 1));
-    }
-    return 0;
+    p->shift = 0;
+    p->bits = 32;
+    p->right = c->by;
+    return n->bits == 64 && c->by && c->by + c->to <= 32 && !narrow_is_extended(c->trunc) &&
+           narrow_fits(n, p);
+}
+
+/* 1: `p` says what is loaded of it. */
+static int narrow_use(const struct narrow *n, LLVMValueRef user, struct narrow_part *p)
+{
+    struct narrow_chain c;
+    narrow_follow(n, user, &c);
+    if (c.mask) {
+        *p = (struct narrow_part){.result = c.mask,
+                                  .shift = c.by + c.at,
+                                  .bits = c.ones,
+                                  .left = c.at,
+                                  .is_signed = c.is_signed && c.mask == c.shift};
+        if (narrow_fits(n, p))
+            return 1;
+    } else if (c.trunc && !narrow_is_stored(c.trunc) && narrow_truncated(n, &c, p))
+        return 1;
+    *p = (struct narrow_part){
+        .result = c.shift, .shift = c.by, .bits = n->bits - c.by, .is_signed = c.is_signed};
+    return c.shift && c.shift != c.mask && narrow_fits(n, p);
 }
 
 static void narrow_replace(const struct narrow *n, const struct narrow_part *p)
 {
-    LLVMTypeRef type = LLVMTypeOf(p->result), i8 = mt_type_int(n->u, 8);
-    LLVMValueRef pointer = LLVMGetOperand(n->load, 0);
-    LLVMValueRef at = LLVMConstInt(mt_type_int(n->u, 64), p->shift / 8, 0);
-    uint64_t offset = p->shift / 8, lowest = offset & -offset;
-    LLVMPositionBuilderBefore(n->b, n->load);
-    LLVMSetCurrentDebugLocation2(n->b, LLVMInstructionGetDebugLoc(n->load));
-    if (offset)
-        pointer = LLVMBuildInBoundsGEP2(n->b, i8, pointer, &at, 1, "");
+    LLVMTypeRef type = LLVMTypeOf(p->result);
+    LLVMValueRef pointer = narrow_at(n, LLVMGetOperand(n->load, 0), p->shift / 8);
     LLVMValueRef part = LLVMBuildLoad2(n->b, mt_type_int(n->u, (unsigned)p->bits), pointer, "");
-    LLVMSetAlignment(part, (unsigned)(offset && lowest < n->align ? lowest : n->align));
+    LLVMSetAlignment(part, (unsigned)narrow_align(n, p->shift / 8));
     mt_copy_load_metadata(n->u, n->load, part);
     LLVMPositionBuilderBefore(n->b, p->result);
-    LLVMValueRef value = LLVMBuildZExtOrBitCast(n->b, part, type, "");
+    if (p->right)
+        part = LLVMBuildLShr(n->b, part, LLVMConstInt(LLVMTypeOf(part), p->right, 0), "");
+    LLVMValueRef value = LLVMBuildIntCast2(n->b, part, type, p->is_signed, "");
     if (p->left)
         value = LLVMBuildShl(n->b, value, LLVMConstInt(type, p->left, 0), "");
     LLVMReplaceAllUsesWith(p->result, value);
@@ -119,10 +224,12 @@ static void narrow_slices(const struct narrow *n, LLVMBasicBlockRef block)
     struct narrow_part part[2];
     unsigned k = 0;
     for (LLVMUseRef use = LLVMGetFirstUse(n->load); use; use = LLVMGetNextUse(use), k++) {
-        LLVMValueRef user = LLVMGetUser(use);
-        if (k == 2 || narrow_opcode(user, LLVMAnd) || !narrow_use(n, user, &part[k]) ||
-            !narrow_opcode(part[k].result, LLVMTrunc) || !narrow_fits(n, &part[k]) ||
-            LLVMGetInstructionParent(part[k].result) != block)
+        struct narrow_chain c;
+        narrow_follow(n, LLVMGetUser(use), &c);
+        if (k == 2 || c.mask || c.is_signed || !c.trunc || LLVMGetInstructionParent(c.trunc) != block)
+            return;
+        part[k] = (struct narrow_part){.result = c.trunc, .shift = c.by, .bits = c.to};
+        if (!narrow_fits(n, &part[k]))
             return;
     }
     if (k != 2 || part[0].bits + part[1].bits != n->bits || part[0].shift == part[1].shift ||
@@ -138,12 +245,9 @@ static void narrow_element(const struct narrow *n, LLVMValueRef user)
     LLVMTypeRef vector = LLVMTypeOf(n->load), element = LLVMGetElementType(vector);
     uint64_t index, bits = LLVMSizeOfTypeInBits(n->u->layout, element);
     if (!narrow_opcode(user, LLVMExtractElement) || LLVMSizeOfTypeInBits(n->u->layout, vector) != 32 ||
-        bits < 8 || !narrow_constant(LLVMGetOperand(user, 1), &index) || n->align < bits / 8)
+        bits < 16 || !narrow_constant(LLVMGetOperand(user, 1), &index) || n->align < bits / 8)
         return;
-    LLVMValueRef at = LLVMConstInt(mt_type_int(n->u, 64), index, 0);
-    LLVMPositionBuilderBefore(n->b, n->load);
-    LLVMSetCurrentDebugLocation2(n->b, LLVMInstructionGetDebugLoc(n->load));
-    LLVMValueRef pointer = LLVMBuildInBoundsGEP2(n->b, element, LLVMGetOperand(n->load, 0), &at, 1, "");
+    LLVMValueRef pointer = narrow_at(n, LLVMGetOperand(n->load, 0), index * bits / 8);
     LLVMValueRef part = LLVMBuildLoad2(n->b, element, pointer, "");
     LLVMSetAlignment(part, (unsigned)(bits / 8));
     mt_copy_load_metadata(n->u, n->load, part);
@@ -168,23 +272,82 @@ static void narrow_load(struct narrow *n, LLVMValueRef load)
         return;
     if (kind == LLVMVectorTypeKind)
         narrow_element(n, user);
-    else if (kind == LLVMIntegerTypeKind && narrow_use(n, user, &part) && narrow_fits(n, &part) &&
-             LLVMGetInstructionParent(part.result) == block)
+    else if (kind == LLVMIntegerTypeKind && narrow_use(n, user, &part))
         narrow_replace(n, &part);
 }
 
-void mt_unit_narrow_loads(struct mt_unit *u)
+/* ---- a field of a word that is read, changed and written back: only the field is written -------------- */
+
+/* Is `kept` what a load has just read from where the store writes, without some bytes: n->load, which, how
+ * many bits? */
+static int narrow_keeps(struct narrow *n, LLVMValueRef kept, LLVMValueRef store, uint64_t *at, uint64_t *bits)
+{
+    uint64_t mask;
+    LLVMValueRef load = narrow_opcode(kept, LLVMAnd) ? LLVMIsALoadInst(LLVMGetOperand(kept, 0)) : NULL;
+    if (!load || !narrow_constant(LLVMGetOperand(kept, 1), &mask) || mt_shim_orders_memory(load) ||
+        LLVMGetOperand(load, 0) != LLVMGetOperand(store, 1))
+        return 0;
+    LLVMValueRef before = LLVMGetPreviousInstruction(store);
+    while (before && before != load && !mt_shim_orders_memory(before))
+        before = LLVMGetPreviousInstruction(before);
+    n->bits = narrow_width(load);
+    mask = ~mask & (n->bits == 64 ? ~0ull : (1ull << n->bits) - 1);
+    LLVMValueRef field = LLVMConstInt(mt_type_int(n->u, 64), mask, 0);
+    return before == load && narrow_run(field, at, bits) && *at % 8 == 0 && narrow_is_round(*bits) &&
+           *bits < n->bits && *at % *bits == 0;
+}
+
+static void narrow_store(struct narrow *n, LLVMValueRef store)
+{
+    LLVMValueRef value = LLVMGetOperand(store, 0);
+    uint64_t at, bits, zero;
+    if (!narrow_opcode(value, LLVMOr) || narrow_only_user(value) != store || LLVMGetVolatile(store) ||
+        LLVMGetTypeKind(LLVMTypeOf(value)) != LLVMIntegerTypeKind || narrow_width(value) > 64 ||
+        LLVMGetOrdering(store) != LLVMAtomicOrderingNotAtomic)
+        return;
+    n->load = store;
+    n->align = LLVMGetAlignment(store);
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMValueRef put = LLVMGetOperand(value, 1 - i);
+        if (!narrow_keeps(n, LLVMGetOperand(value, i), store, &at, &bits) || LLVMIsNull(put))
+            continue;
+        uint64_t field = (bits == 64 ? ~0ull : (1ull << bits) - 1) << at;
+        zero = mt_shim_zero_bits(put) | field | (n->bits == 64 ? 0 : ~0ull << n->bits);
+        if (~zero)
+            continue;
+        LLVMValueRef pointer = narrow_at(n, LLVMGetOperand(store, 1), at / 8);
+        if (at)
+            put = LLVMBuildLShr(n->b, put, LLVMConstInt(LLVMTypeOf(put), at, 0), "");
+        put = LLVMBuildTrunc(n->b, put, mt_type_int(n->u, (unsigned)bits), "");
+        LLVMSetAlignment(LLVMBuildStore(n->b, put, pointer), (unsigned)narrow_align(n, at / 8));
+        LLVMInstructionEraseFromParent(store);
+        mt_shim_delete_dead(value);
+        return;
+    }
+}
+
+static void narrow_each(struct narrow *n, LLVMValueRef function, int stores)
+{
+    unsigned count = 0, some = 0;
+    LLVMValueRef *list = mt_instructions(function, &count);
+    for (unsigned i = 0; list && i < count; i++)
+        if (stores ? LLVMIsAStoreInst(list[i]) : LLVMIsALoadInst(list[i]))
+            list[some++] = list[i]; /* others may go */
+    for (unsigned i = 0; i < some; i++)
+        if (stores)
+            narrow_store(n, list[i]);
+        else
+            narrow_load(n, list[i]);
+    free(list);
+}
+
+void mt_unit_narrow_accesses(struct mt_unit *u)
 {
     struct narrow n = {.u = u, .b = LLVMCreateBuilderInContext(u->context)};
-    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
-        unsigned count = 0, loads = 0;
-        LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &count);
-        for (unsigned i = 0; list && i < count; i++)
-            if (LLVMIsALoadInst(list[i]))
-                list[loads++] = list[i]; /* other instructions may go */
-        for (unsigned i = 0; i < loads; i++)
-            narrow_load(&n, list[i]);
-        free(list);
-    }
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f)) {
+            narrow_each(&n, f, 1);
+            narrow_each(&n, f, 0);
+        }
     LLVMDisposeBuilder(n.b);
 }

@@ -33,8 +33,8 @@ static int split_is_scalar(LLVMTypeRef type)
            k == LLVMBFloatTypeKind || k == LLVMFloatTypeKind || k == LLVMDoubleTypeKind;
 }
 
-/* Is an access of this type at this alignment one instruction? */
-static int split_is_one(const struct split *s, LLVMTypeRef type, uint64_t align)
+/* Is an access of this type at this alignment one instruction? (Of <4 x bfloat> only a store is.) */
+static int split_is_one(const struct split *s, LLVMTypeRef type, uint64_t align, int load)
 {
     uint64_t bytes = split_store_size(s, type);
     if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) /* i1 to i8 are a byte */
@@ -44,7 +44,7 @@ static int split_is_one(const struct split *s, LLVMTypeRef type, uint64_t align)
     uint64_t size = split_store_size(s, element), bits = LLVMSizeOfTypeInBits(s->u->layout, element);
     if (bits < 8)
         return 1; /* vectors of i1: left alone */
-    if (align < n * size)
+    if (align < n * size || (load && n == 4 && LLVMGetTypeKind(element) == LLVMBFloatTypeKind))
         return 0;
     if (n == 2 || n == 4)
         return n * size <= 16;
@@ -162,6 +162,35 @@ static LLVMValueRef split_lanes(const struct split *s, LLVMValueRef vector, unsi
     return part;
 }
 
+/* Vectors of 3, 5, 6 or 7 elements are read as integers, also beyond the last element where the alignment
+ * says that this harms nobody; but a last element that is alone, alone. */
+static int split_is_odd(LLVMTypeRef vector)
+{
+    unsigned n = LLVMGetVectorSize(vector);
+    return (n & (n - 1)) != 0;
+}
+
+static LLVMValueRef split_load_odd(const struct split *s, LLVMTypeRef type, uint64_t offset)
+{
+    LLVMTypeRef element = LLVMGetElementType(type);
+    unsigned n = LLVMGetVectorSize(type), lanes = 1;
+    uint64_t size = split_store_size(s, element), most = s->is_volatile ? 1 : s->align;
+    while (lanes < n)
+        lanes *= 2;
+    LLVMTypeRef whole = mt_type_int(s->u, (unsigned)(lanes * size * 8));
+    LLVMValueRef value = LLVMConstNull(whole);
+    for (uint64_t done = 0, part; done < n * size; done += part) {
+        uint64_t left = n * size - done, spare = left > size ? (lanes - n) * size : 0;
+        for (part = 8; part > left && (part > most || part > left + spare);)
+            part /= 2;
+        LLVMValueRef more = LLVMBuildZExtOrBitCast(s->b, split_load_bytes(s, part, offset + done), whole, "");
+        more = LLVMBuildShl(s->b, more, LLVMConstInt(whole, done * 8, 0), "");
+        value = LLVMBuildOr(s->b, value, more, "");
+    }
+    value = split_from_bits(s, value, LLVMVectorType(element, lanes));
+    return split_lanes(s, value, 0, n);
+}
+
 static LLVMValueRef split_load(const struct split *s, LLVMTypeRef type, uint64_t offset);
 
 static LLVMValueRef split_load_vector(const struct split *s, LLVMTypeRef type, uint64_t offset)
@@ -172,6 +201,8 @@ static LLVMValueRef split_load_vector(const struct split *s, LLVMTypeRef type, u
     LLVMValueRef value = LLVMGetPoison(type);
     if (split_is_packed(s, type))
         return split_from_bits(s, split_load_bytes(s, 4, offset), type);
+    if (split_is_odd(type))
+        return split_load_odd(s, type, offset);
     while (2 * most < n)
         most *= 2;
     for (unsigned first = 0, part; first < n; first += part) {
@@ -207,7 +238,7 @@ static LLVMTypeRef split_member(const struct split *s, LLVMTypeRef type, unsigne
 static LLVMValueRef split_load(const struct split *s, LLVMTypeRef type, uint64_t offset)
 {
     LLVMTypeKind kind = LLVMGetTypeKind(type);
-    if (split_is_one(s, type, split_align(s, offset)))
+    if (split_is_one(s, type, split_align(s, offset), 1))
         return split_load_one(s, type, offset);
     if (kind == LLVMVectorTypeKind)
         return split_load_vector(s, type, offset);
@@ -226,9 +257,9 @@ static void split_store(const struct split *s, LLVMValueRef value, uint64_t offs
 {
     LLVMTypeRef type = LLVMTypeOf(value);
     LLVMTypeKind kind = LLVMGetTypeKind(type);
-    if (split_is_one(s, type, split_align(s, offset))) {
+    if (split_is_one(s, type, split_align(s, offset), 0)) {
         split_store_one(s, value, offset);
-    } else if (kind == LLVMVectorTypeKind && !split_is_packed(s, type)) {
+    } else if (kind == LLVMVectorTypeKind && !split_is_packed(s, type) && !split_is_odd(type)) {
         unsigned n = LLVMGetVectorSize(type), most = 1;
         uint64_t size = split_store_size(s, LLVMGetElementType(type));
         while (2 * most < n)
@@ -340,7 +371,7 @@ static int split_instruction(struct split *s, LLVMValueRef inst)
     s->pointer = LLVMGetOperand(inst, store ? 1 : 0);
     s->align = mt_alignment(inst);
     s->is_volatile = LLVMGetVolatile(inst);
-    if (split_is_one(s, LLVMTypeOf(value), s->align) || !split_is_recorded(s->u, s->pointer))
+    if (split_is_one(s, LLVMTypeOf(value), s->align, !store) || !split_is_recorded(s->u, s->pointer))
         return 0;
     s->from = store ? NULL : inst;
     if (store)

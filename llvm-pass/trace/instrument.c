@@ -170,6 +170,37 @@ static int record_ahead(struct tracer *t, LLVMValueRef inst)
     return !mt_asm_ahead(t->u->module, inst, &calls);
 }
 
+/* ---- structs that a call passes as they lie in memory ---- */
+
+struct passed {
+    struct tracer *t;
+    LLVMValueRef call;
+    struct mt_access access;
+};
+
+static void passed_part(void *ctx, uint64_t offset, uint32_t size)
+{
+    struct passed *p = ctx;
+    p->access.offset = (int64_t)offset;
+    p->access.size = size;
+    record(p->t, p->call, &p->access);
+}
+
+static void record_arguments(struct tracer *t, LLVMValueRef inst)
+{
+    unsigned n = LLVMIsACallInst(inst) ? LLVMGetNumArgOperands(inst) : 0;
+    for (unsigned i = 0; i < n; i++) {
+        LLVMTypeRef type = mt_shim_byval_type(inst, i);
+        LLVMValueRef pointer = LLVMGetOperand(inst, i);
+        struct passed p = {t, inst, {.op = MT_LOAD, .pointer = pointer}};
+        if (!type || (t->u->options->only && !(t->u->options->only >> MT_LOAD & 1)))
+            continue;
+        p.access.space = mt_space_of(t->u, pointer);
+        if (p.access.space != MT_SPACE_OTHER)
+            mt_argument_parts(t->u, type, mt_shim_param_align(inst, i), 0, passed_part, &p);
+    }
+}
+
 /* The function's loops behind those of others; innermost[i] becomes the number in the unit. */
 static void add_loops(struct mt_unit *u, LLVMValueRef function, const LLVMValueRef *list, unsigned n,
                       uint32_t *innermost)
@@ -196,11 +227,12 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         struct mt_access access[MT_MAX_ACCESSES];
         const char *what = "";
         int count = mt_access_of(t->u, list[i], access, &what);
-        if (!count || !mt_unit_wanted(t->u, list[i]))
+        if ((!count && !LLVMIsACallInst(list[i])) || !mt_unit_wanted(t->u, list[i]))
             continue;
         LLVMPositionBuilderBefore(t->builder, list[i]);
         LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
         t->u->loop = loop ? loop[i] : 0;
+        record_arguments(t, list[i]);
         if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
             untraced(t, list[i], what);
         for (int j = 0; j < count; j++)

@@ -66,6 +66,38 @@ def coalescing(world):
     same("accesses without mask", out["coalescing"]["unmasked"], 0)
 
 
+# kernel: (requests, bytes, sectors, lines) of the loads of a warp, then of its stores. Counted by hand: lane i has element i, the first
+# element of a warp begins a sector and a line.
+VECTORS = {
+    "floats_4": ((1, 512, 16, 4), (1, 512, 16, 4)),  # one of 16 bytes: 512 bytes in a row
+    "doubles_2": ((1, 512, 16, 4), (1, 512, 16, 4)),
+    "ints_4": ((1, 512, 16, 4), (1, 128, 4, 1)),
+    "halves_2": ((1, 128, 4, 1), (1, 128, 4, 1)),
+    "struct_12": ((3, 384, 36, 9), (3, 384, 36, 9)),  # three of 4 bytes, each in all 12 sectors and 3 lines of the 384 bytes
+    "struct_16": ((4, 512, 64, 16), (4, 512, 64, 16)),  # four of 4 bytes, each in all 16 sectors and 4 lines of the 512 bytes
+    "struct_aligned": ((2, 512, 32, 8), (2, 512, 32, 8)),  # LLVM copies at most 8 bytes at a time
+    "cub_cached": ((1, 512, 16, 4), (1, 512, 16, 4)),
+    "cub_ints": ((4, 512, 64, 16), (1, 512, 16, 4)),
+}
+
+
+@case("analyses.vectors")
+def vectors(world):
+    app = world.compile(os.path.join(world.src, "vectors.cu"), "-O2", "-std=c++17")
+    result = world.run_ok([app], MEMTRACE_FORMAT="compact", MEMTRACE_CPU_SMS=2)
+    same("results", result.out, "0 wrong\n")
+    kernels = extract(world, result, "--line-size=128")["coalescing"]["kernels"]
+    for kernel, want in VECTORS.items():
+        for kind, (requests, size, sectors, lines) in zip(("load", "store"), want):
+            cells = [types[kind] for types in kernels[kernel].values() if kind in types]
+            got = {k: sum(c[k] for c in cells) for k in ("requests", "accesses", "bytes", "sectors", "lines")}
+            same(f"{kernel}, {kind}s", got, {"requests": WARPS * requests, "accesses": WARPS * requests * 32, "bytes": WARPS * size,
+                                            "sectors": WARPS * sectors, "lines": WARPS * lines})
+            if len(cells) == 1:
+                same(f"{kernel}, efficiency of {kind}s", cells[0]["efficiency"], round(size / (32 * sectors), 6))
+    same("kernels", set(kernels), set(VECTORS))
+
+
 @case("analyses.conflicts")
 def conflicts(world):
     line, out, result = run(world, "-O2")

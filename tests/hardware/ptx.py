@@ -9,6 +9,7 @@ HEAD = re.compile(r"^\s*(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\b")
 NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 KINDS = ("load", "store", "atomic")
 VECTOR = re.compile(r"v[248]")
+SUM = re.compile(r"(fma|mad|mul|add|sub)(?:\.(?:rn|relu|sat))*(\.ftz)?(?:\.(?:rn|relu|sat))*(\.b?f\d\w*)$")
 RECORD = re.compile(r"__mt_gpu_access_(global|generic)(_n)?")
 
 # load, store or atomic; global or generic address; elements; bytes of one element (None: a register says); the other words of
@@ -87,13 +88,14 @@ def matrix(words):
 # ---- functions -----------------------------------------------------------------------------------------------------------
 
 class Function:
-    """made: Counter of Access, without those of the stack, of shared and of constant memory by a generic address, as far as one
+    """sums: Counter of fma, mul, add and sub of the types of floating point. made: Counter of Access, without those of the stack, of shared and of constant memory by a generic address, as far as one
     can know that. plain: without those where registers alone show it; the others have records, which ask at run time. told:
     Counter of (kind, bytes) of the record calls, bytes None where they are an argument. calls: Counter of (function, numbers of
     the arguments that are such addresses). gives: such an address is its result."""
 
     def __init__(self, name, text, others, elsewhere):
         self.made, self.plain, self.told, self.calls, self.gives = Counter(), Counter(), Counter(), Counter(), False
+        self.sums = Counter()
         self.name, self.others = name, others
         self.parameters = elsewhere  # numbers of the parameters that are addresses of the stack and so on
         self.stack = {"%SP": 0, "%SPL": 0}  # registers that point into the stack, with their offsets
@@ -102,6 +104,7 @@ class Function:
         self.constants, self.arguments, self.result = {}, {}, False
         for operation, operands, conditional in statements(text):
             self.step(operation.split("."), operands, conditional)
+            self.sums.update("".join(filter(None, m.groups())) for m in (SUM.match(operation),) if m)
         self.made, self.plain = +self.made, +self.plain
 
     def step(self, words, operands, conditional):
@@ -193,19 +196,19 @@ class File:
         return self.known.get((name, elsewhere))
 
     def with_inlined(self, name, calls):
-        """What a function makes, with what functions make that it calls more often than `calls` (by their names) says."""
-        made, rest, spare = Counter(), Counter({(name, frozenset()): 1}), Counter(calls)
+        """(made, plain, sums) of a function with what functions make that it calls more often than `calls` (by their names) says."""
+        made, plain, sums, spare = Counter(), Counter(), Counter(), Counter(calls)
+        rest, first = Counter({(name, frozenset()): 1}), True
         while rest:
             (callee, elsewhere), times = rest.popitem()
-            taken_in = times if callee == name and not made else max(0, times - spare[callee])
+            taken_in = times if first else max(0, times - spare[callee])
             spare[callee] -= times - taken_in
             function = self.function(callee, elsewhere) if taken_in else None
+            first = False
             if function:
-                made.update({access: count * taken_in for access, count in function.made.items()})
-                made[None] += 1
-                rest.update({call: count * taken_in for call, count in function.calls.items()})
-        del made[None]
-        return +made
+                for total, part in ((made, function.made), (plain, function.plain), (sums, function.sums), (rest, function.calls)):
+                    total.update({key: count * taken_in for key, count in part.items()})
+        return made, plain, sums
 
 
 def untold(function):

@@ -20,7 +20,8 @@ target triple = "nvptx64-nvidia-cuda"
 ; NONE-NOT: memtrace-cluster
 define void @k(ptr %p) #0 {
   %x = load float, ptr %p
-  store float %x, ptr %p
+  %y = fadd float %x, 1.0
+  store float %y, ptr %p
   ret void
 }
 define void @other(ptr %p) #0 {

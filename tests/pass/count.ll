@@ -15,6 +15,13 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; STORES-NOT: __mt_count({{.*}}i32 0)
 ; STORES: call void @__mt_count(ptr %p, i64 1, i64 4, i32 1)
 ; STORES-NOT: __mt_count({{.*}}i32 0)
+; CHECK-LABEL: define internal void @taken(
+; CHECK-NOT: @__mt_access
+; CHECK: ret void
+define void @taken(ptr byval({ float, double }) align 8 %s) noinline {
+  %v = load volatile float, ptr %s
+  ret void
+}
 ; CHECK-LABEL: define internal void @kinds(
 ; CHECK: call void @__mt_access_
 ; CHECK-NEXT: call void @__mt_count(ptr %p, i64 1, i64 4, i32 1)
@@ -60,6 +67,20 @@ define void @assembly(ptr %p, i16 %h) {
   call void asm sideeffect "red.global.add.noftz.f16 [$0], $1;", "l,h"(ptr %p, i16 %h)
   ret void
 }
-!nvvm.annotations = !{!0, !1}
+
+; What a call passes as it lies in memory, it reads there, member by member; the callee (above) loads from its parameters.
+; CHECK-LABEL: define internal void @passes(
+; CHECK: call void @__mt_access_global(ptr %p, i32 4, i32 {{[0-9]+}})
+; CHECK: [[SECOND:%.*]] = getelementptr i8, ptr %p, i64 8
+; CHECK-NEXT: call void @__mt_access_global(ptr [[SECOND]], i32 8, i32 {{[0-9]+}})
+; CHECK: call void @__mt_count(ptr {{%.*}}, i64 1, i64 4, i32 0)
+; CHECK: call void @__mt_count(ptr {{%.*}}, i64 1, i64 8, i32 0)
+; CHECK-NEXT: call void @taken
+define void @passes(ptr %p) {
+  call void @taken(ptr byval({ float, double }) align 8 %p)
+  ret void
+}
+!nvvm.annotations = !{!0, !1, !2}
 !0 = !{ptr @kinds, !"kernel", i32 1}
 !1 = !{ptr @assembly, !"kernel", i32 1}
+!2 = !{ptr @passes, !"kernel", i32 1}
