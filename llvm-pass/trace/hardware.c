@@ -81,24 +81,80 @@ int mt_settle_accesses(LLVMModuleRef module)
     return rc;
 }
 
-static void hardware_mark(struct mt_unit *u, LLVMValueRef load, int in_kernel)
+static int hardware_is_constant(LLVMValueRef load, int in_kernel)
 {
-    unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(load, 0)));
-    if (as != 1 || LLVMGetVolatile(load) || LLVMGetOrdering(load) != LLVMAtomicOrderingNotAtomic ||
-        !mt_shim_reads_constants(load, in_kernel))
+    return LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(load, 0))) == 1 && !LLVMGetVolatile(load) &&
+           LLVMGetOrdering(load) == LLVMAtomicOrderingNotAtomic && mt_shim_reads_constants(load, in_kernel);
+}
+
+/* Does another load of the same have the mark already? Marked loads are as one to the back end's
+ * optimisations. */
+static int hardware_is_again(LLVMValueRef load, unsigned mark)
+{
+    LLVMUseRef use = LLVMGetFirstUse(LLVMGetOperand(load, 0));
+    for (; use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef other = LLVMGetUser(use);
+        if (other != load && LLVMIsALoadInst(other) && LLVMTypeOf(other) == LLVMTypeOf(load) &&
+            LLVMGetMetadata(other, mark))
+            return 1;
+    }
+    return 0;
+}
+
+/* The intrinsic that loads such a value by ld.global.nc; NULL: none does. */
+static const char *hardware_constant_load(LLVMTypeRef type)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    if (kind == LLVMVectorTypeKind) {
+        unsigned n = LLVMGetVectorSize(type);
+        type = LLVMGetElementType(type);
+        kind = LLVMGetTypeKind(type);
+        if ((n != 2 && n != 4) || kind == LLVMPointerTypeKind || kind == LLVMHalfTypeKind)
+            return NULL;
+    }
+    if (kind == LLVMIntegerTypeKind) {
+        unsigned bits = LLVMGetIntTypeWidth(type);
+        return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? "llvm.nvvm.ldg.global.i" : NULL;
+    }
+    if (kind == LLVMHalfTypeKind || kind == LLVMFloatTypeKind || kind == LLVMDoubleTypeKind)
+        return "llvm.nvvm.ldg.global.f";
+    return kind == LLVMPointerTypeKind ? "llvm.nvvm.ldg.global.p" : NULL;
+}
+
+static void hardware_load_again(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef load)
+{
+    const char *name = hardware_constant_load(LLVMTypeOf(load));
+    if (!name)
         return;
-    LLVMMetadataRef none = LLVMMDNodeInContext2(u->context, NULL, 0);
-    LLVMSetMetadata(load, LLVMGetMDKindIDInContext(u->context, "invariant.load", 14),
-                    LLVMMetadataAsValue(u->context, none));
+    LLVMValueRef pointer = LLVMGetOperand(load, 0);
+    LLVMTypeRef types[] = {LLVMTypeOf(load), LLVMTypeOf(pointer)};
+    LLVMValueRef function =
+        LLVMGetIntrinsicDeclaration(u->module, LLVMLookupIntrinsicID(name, strlen(name)), types, 2);
+    LLVMValueRef args[] = {pointer, LLVMConstInt(mt_type_int(u, 32), LLVMGetAlignment(load), 0)};
+    LLVMPositionBuilderBefore(b, load);
+    LLVMSetCurrentDebugLocation2(b, LLVMInstructionGetDebugLoc(load));
+    LLVMReplaceAllUsesWith(load, LLVMBuildCall2(b, LLVMGlobalGetValueType(function), function, args, 2, ""));
+    LLVMInstructionEraseFromParent(load);
 }
 
 void mt_unit_mark_constant_loads(struct mt_unit *u)
 {
+    static const char name[] = "invariant.load";
+    unsigned mark = LLVMGetMDKindIDInContext(u->context, name, sizeof name - 1);
+    LLVMValueRef none = LLVMMetadataAsValue(u->context, LLVMMDNodeInContext2(u->context, NULL, 0));
+    LLVMBuilderRef builder = LLVMCreateBuilderInContext(u->context);
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
-            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-                if (LLVMIsALoadInst(i))
-                    hardware_mark(u, i, mt_unit_kernel(u, f) != NULL);
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
+                next = LLVMGetNextInstruction(i);
+                if (!LLVMIsALoadInst(i) || !hardware_is_constant(i, mt_unit_kernel(u, f) != NULL))
+                    continue;
+                if (hardware_is_again(i, mark))
+                    hardware_load_again(u, builder, i);
+                else
+                    LLVMSetMetadata(i, mark, none);
+            }
+    LLVMDisposeBuilder(builder);
 }
 
 int mt_pass_hardware_only(LLVMModuleRef module)

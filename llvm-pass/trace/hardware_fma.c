@@ -148,23 +148,61 @@ static void fuse_sum(const struct fuse *f, LLVMValueRef sum)
         fuse_add(f, sum, a, b);
 }
 
+/* "a && b" of comparisons as a select: the operand that counts only where the other one lets it, else NULL.
+ * Instruction selection makes a logical operation of it and freezes that operand. */
+static LLVMValueRef fuse_guarded(LLVMValueRef select)
+{
+    if (!fuse_is(select, LLVMSelect) || LLVMTypeOf(select) != LLVMTypeOf(LLVMGetOperand(select, 0)))
+        return NULL;
+    LLVMValueRef condition = LLVMGetOperand(select, 0), yes = LLVMGetOperand(select, 1),
+                 no = LLVMGetOperand(select, 2);
+    if (LLVMIsAConstantInt(yes) || yes == condition)
+        return no;
+    return LLVMIsAConstantInt(no) || no == condition ? yes : NULL;
+}
+
+/* The freeze moves up through the comparison to products, whose other uses then see no product any more. */
+static void fuse_freeze(const struct fuse *f, LLVMValueRef comparison)
+{
+    if (!fuse_is(comparison, LLVMFCmp) || LLVMGetInstructionParent(comparison) != f->block ||
+        !LLVMGetFirstUse(comparison) || LLVMGetNextUse(LLVMGetFirstUse(comparison)) ||
+        (LLVMGetFastMathFlags(comparison) & (LLVMFastMathNoNaNs | LLVMFastMathNoInfs)))
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMValueRef product = LLVMGetOperand(comparison, i);
+        if (!fuse_is_product(f, product))
+            continue;
+        LLVMPositionBuilderBefore(f->b, LLVMGetNextInstruction(product));
+        LLVMSetCurrentDebugLocation2(f->b, LLVMInstructionGetDebugLoc(product));
+        LLVMValueRef frozen = LLVMBuildFreeze(f->b, product, "");
+        LLVMReplaceAllUsesWith(product, frozen);
+        LLVMSetOperand(frozen, 0, product);
+    }
+}
+
 /* From the last sum to the first: a product goes when its last sum has taken it in. */
 static void fuse_block(struct fuse *f)
 {
     unsigned n = 0, cap = 0;
-    LLVMValueRef *sums = NULL;
+    LLVMValueRef *list = NULL;
     for (LLVMValueRef i = LLVMGetFirstInstruction(f->block); i; i = LLVMGetNextInstruction(i)) {
-        if ((!fuse_is(i, LLVMFAdd) && !fuse_is(i, LLVMFSub)) || !fuse_may(i) || fuse_is_old_negation(i))
+        int sum = (fuse_is(i, LLVMFAdd) || fuse_is(i, LLVMFSub)) && fuse_may(i) && !fuse_is_old_negation(i);
+        if (!sum && !fuse_guarded(i))
             continue;
-        LLVMValueRef *grown = n < cap ? sums : realloc(sums, (cap = cap ? 2 * cap : 64) * sizeof *sums);
+        LLVMValueRef *grown = n < cap ? list : realloc(list, (cap = cap ? 2 * cap : 64) * sizeof *list);
         if (!grown)
             break;
-        sums = grown;
-        sums[n++] = i;
+        list = grown;
+        list[n++] = i;
     }
-    while (n)
-        fuse_sum(f, sums[--n]);
-    free(sums);
+    while (n--) {
+        LLVMValueRef guarded = fuse_guarded(list[n]);
+        if (guarded)
+            fuse_freeze(f, guarded);
+        else
+            fuse_sum(f, list[n]);
+    }
+    free(list);
 }
 
 void mt_unit_fuse(struct mt_unit *u)
