@@ -44,7 +44,8 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return e;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t s)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t s)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
     cudaError_t e = NEXT(cudaMemcpyAsync)(to, from, bytes, kind, s);

@@ -123,6 +123,12 @@ void mt_core_stop(int killed)
     mt_sink_close(killed);
 }
 
+void mt_core_incomplete(const char *why)
+{
+    mt_g.incomplete = 1;
+    mt_plat_report("%s", why);
+}
+
 void mt_core_forked(void)
 {
     __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);

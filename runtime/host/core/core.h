@@ -74,6 +74,11 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
  * the file; `killed`: by a signal or a fault, the trace says so. Idempotent, callable from a signal handler's
  * thread as long as that thread is not inside the core (then it gives up with the file readable). */
 void mt_core_stop(int killed);
+/* The thread that `spawn` made ends: the program's threads write from now on. For a process that would go on
+ * for ever with that thread alone. */
+void mt_core_worker_end(void);
+/* The trace will lack something, for this reason; the user is told, a stop must follow. */
+void mt_core_incomplete(const char *why);
 /* In the child of a fork: forgets files and locks; nothing is traced any more. exec needs no call. */
 void mt_core_forked(void);
 /* 1 between start and stop. */

@@ -1,5 +1,5 @@
-// Sums of products: which of them are fused shows in the last bit. "simple" can be fused in one way only, so the
-// host knows the result; the others print a hash for comparison between builds.
+// Sums of products: which of them are fused shows in the last bit. "simple" can be fused in one way only, so
+// the host knows the result; the others print a hash for comparison between builds.
 #include <cmath>
 #include <cstdio>
 #include <cstring>

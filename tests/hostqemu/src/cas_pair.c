@@ -1,6 +1,7 @@
-/* Compare-and-swap of pairs of words (cmpxchg8b, cmpxchg16b), of which some succeed and some do not: because the low
- * word differs, the high word, or both. Prints for each of the two variables its address, how often it was swapped,
- * and how often not. With an argument a second thread sleeps meanwhile, so that qemu translates for several. */
+/* Compare-and-swap of pairs of words (cmpxchg8b, cmpxchg16b), of which some succeed and some do not: because
+ * the low word differs, the high word, or both. Prints for each of the two variables its address, how often
+ * it was swapped, and how often not. With an argument a second thread sleeps meanwhile, so that qemu
+ * translates for several. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,7 +83,9 @@ int main(int argc, char **argv)
     go(8);
     if (argc > 1)
         pthread_join(thread, NULL);
-    printf("%lu %lu %lu\n", (unsigned long)(uintptr_t)&pair16, (unsigned long)swapped[0], (unsigned long)kept[0]);
-    printf("%lu %lu %lu\n", (unsigned long)(uintptr_t)&pair8, (unsigned long)swapped[1], (unsigned long)kept[1]);
+    printf("%lu %lu %lu\n", (unsigned long)(uintptr_t)&pair16, (unsigned long)swapped[0],
+           (unsigned long)kept[0]);
+    printf("%lu %lu %lu\n", (unsigned long)(uintptr_t)&pair8, (unsigned long)swapped[1],
+           (unsigned long)kept[1]);
     return 0;
 }
