@@ -160,12 +160,15 @@ def container(w):
 
 @case("atomic.special", *ENGINES)
 def special(w):
-    """Calls of the annotation library's malloc and free, though the compile-time engine does not compile the library."""
+    """Calls of the annotation library's malloc and free, once each, whether or not the compile-time engine compiles it."""
     names = w.path("names")
     with open(names, "w", encoding="ascii") as f:
         f.write("atomic_trace::special_malloc\natomic_trace::special_free\nmake\n")
-    for level in ("-O0", "-O2", "-O1 -DOWN_HEADER"):
-        program = w.compile("special.cpp", *level.split(), libraries=["annotate"], atomic=True)
+    own = ["special_own.cpp"]
+    for level, sources in (("-O0", []), ("-O2", []), ("-O1 -DOWN_HEADER", []), ("-O0 -DOWN_HEADER", own),
+                           ("-O2 -DOWN_HEADER", own)):
+        program = w.compile("special.cpp", *level.split(), libraries=[] if sources else ["annotate"], sources=sources,
+                            atomic=True)
         result = w.host("atomic", "-f", names, "--", program, trace="special.out")
         rows = [r for r in merged(result.trace) if r[2] in ("fc", "fr")]
         a, b = result.out.split()

@@ -92,6 +92,7 @@ struct mt_self {
     const struct mt_host_alloc_place *place; /* of the allocation that is being told */
     unsigned frames;
     struct mt_frame frame[MT_FRAMES];
+    struct mt_frame told, left; /* the entry that a caller told last, the return that a function told last */
 };
 extern __thread struct mt_self mt_self;
 
