@@ -90,6 +90,8 @@ static void at_landing(struct mt_host_recorder *r, LLVMValueRef pad)
 
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
 {
+    if (strstr(mt_name(f), ".cold"))
+        return; /* a part that was moved out of its function */
     unsigned n, index = mt_host_table_function(r->table, f);
     LLVMMetadataRef scope = LLVMGetSubprogram(f);
     LLVMValueRef *list = mt_instructions(f, &n);

@@ -210,6 +210,8 @@ void mt_core_context_change(struct mt_core_thread *t);
 #define MT_CORE_FN_START_ROI 2u
 #define MT_CORE_FN_END_ROI 3u
 uint32_t mt_core_function(const char *name);
+/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0): what jumps there calls nothing. */
+int mt_core_symbol_is_part(const char *symbol);
 /* Entry and return of a function with such a number. For the annotation functions: registers the thread under
  * a[0], starts or ends the region. t may be NULL (a thread that is not known): logged with thread -1. */
 void mt_core_call(struct mt_core_thread *t, uint32_t function, uint64_t sp, const uint64_t a[3]);
