@@ -90,6 +90,8 @@ static void at_landing(struct mt_host_recorder *r, LLVMValueRef pad)
 
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
 {
+    if (strstr(mt_name(f), ".cold"))
+        return; /* a part that was moved out of its function */
     unsigned n, index = mt_host_table_function(r->table, f);
     LLVMMetadataRef scope = LLVMGetSubprogram(f);
     LLVMValueRef *list = mt_instructions(f, &n);
@@ -147,7 +149,12 @@ static LLVMValueRef behind(LLVMValueRef call)
     return use && !LLVMGetNextUse(use) && !LLVMIsAPHINode(first) ? first : NULL;
 }
 
-/* special_malloc and special_free are there to be traced by name, but nobody compiles the library with our
+static LLVMValueRef by_caller(struct mt_host_recorder *r, LLVMValueRef id)
+{
+    return LLVMBuildOr(r->builder, id, LLVMConstInt(r->i32, MT_HOST_CALLER, 0), "");
+}
+
+/* special_malloc and special_free are there to be traced by name, but the library is seldom compiled with our
  * pass: their callers speak for them. */
 static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
 {
@@ -158,6 +165,7 @@ static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
     LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(call));
     if (after) {
         LLVMValueRef left[3] = {when_named(r, index, after)};
+        left[0] = by_caller(r, left[0]);
         left[1] = callee_stack_pointer(r);
         left[2] = plain(r, call);
         if (!left[2])
@@ -165,6 +173,7 @@ static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
         mt_host_call(r, "__mt_host_leave", left, 3);
     }
     LLVMValueRef entered[5] = {when_named(r, index, call), NULL, NULL, zero, zero};
+    entered[0] = by_caller(r, entered[0]);
     entered[1] = callee_stack_pointer(r);
     entered[2] = plain(r, LLVMGetOperand(call, 0));
     mt_host_call(r, "__mt_host_enter", entered, 5);

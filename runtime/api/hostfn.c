@@ -2,6 +2,7 @@
  * run on the CPU device's workers: a thread is made when none is free, and some stay for the next ones. */
 #include "queue.h"
 #include "error.h"
+#include "common/last.h"
 #include <signal.h>
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ static void call(const struct host_op *h)
 
 static void *helper(void *arg)
 {
+    mt_last_ours();
     pthread_mutex_lock(&lock);
     for (;;) {
         while (!first && idle < KEPT) {
@@ -61,6 +63,7 @@ static void *helper(void *arg)
     }
     threads--;
     pthread_mutex_unlock(&lock);
+    mt_last_ours_end();
     return NULL;
 }
 

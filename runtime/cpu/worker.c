@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include "common/last.h"
 #include "channel.h"
 #include "check.h"
 #include "image.h"
@@ -471,6 +472,7 @@ void *mt_worker_main(void *worker)
     struct mt_worker *w = worker;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     mt_worker_self = w;
+    mt_last_ours();
     t->local_base = mt_local_base();
     t->local_bytes = mt_local_bytes();
     t->cur = w->buffer;

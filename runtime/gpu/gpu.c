@@ -4,6 +4,7 @@
 #include "api/entry.h"
 #include "common/events.h"
 #include "common/file.h"
+#include "common/last.h"
 #include "common/report.h"
 #include <sched.h>
 #include <signal.h>
@@ -45,6 +46,7 @@ static void rest(unsigned idle)
 static void *reader(void *unused)
 {
     unsigned idle = 0;
+    mt_last_ours();
     for (;;) {
         pthread_mutex_lock(&lock);
         while (!under_way)

@@ -81,3 +81,25 @@ def picture_binary(world):
         if kernel == "<host>" and step == 1 and reader[1] in ("0,0,0", "1,0,0"):
             staged += size
     same("bytes through memcpy", staged, 512)
+
+
+@case("host.main_ends_first")
+def main_ends_first(world):
+    """pthread_exit in main: the process ends with its last thread, as natively; the traces are whole."""
+    path = source(world, "threads_end.cu")
+    for flags in ((), ("--host",)):
+        app = world.compile(path, "-O1", *flags, "-pthread")
+        run = world.run_ok([app, "exit"], timeout=60)
+        same(f"{flags}: output", run.out.split(), ["2", "2", "exit"])
+        comm = world.extract([run.path(n) for n in run.streams()])
+        holds(f"{flags}: complete", comm["complete"])
+        same(f"{flags}: launches, records", (comm["launches"], comm["records"]), (2, 2 * 2 * 4096))
+
+
+@case("host.cancelled")
+def cancelled(world):
+    """Threads cancelled at any moment inside CUDA calls take no lock along: others go on, and the end comes."""
+    app = world.compile(source(world, "threads_end.cu"), "-O1", "-pthread")
+    for variables in ({}, {"MEMTRACE_CPU_THREADS": "1"}):
+        run = world.run_ok([app, "cancel"], timeout=120, **variables)
+        same(f"{variables}: output", run.out.split(), ["40", "40"])

@@ -160,12 +160,15 @@ def container(w):
 
 @case("atomic.special", *ENGINES)
 def special(w):
-    """Calls of the annotation library's malloc and free, though the compile-time engine does not compile the library."""
+    """Calls of the annotation library's malloc and free, once each, whether or not the compile-time engine compiles it."""
     names = w.path("names")
     with open(names, "w", encoding="ascii") as f:
         f.write("atomic_trace::special_malloc\natomic_trace::special_free\nmake\n")
-    for level in ("-O0", "-O2", "-O1 -DOWN_HEADER"):
-        program = w.compile("special.cpp", *level.split(), libraries=["annotate"], atomic=True)
+    own = ["special_own.cpp"]
+    for level, sources in (("-O0", []), ("-O2", []), ("-O1 -DOWN_HEADER", []), ("-O0 -DOWN_HEADER", own),
+                           ("-O2 -DOWN_HEADER", own)):
+        program = w.compile("special.cpp", *level.split(), libraries=[] if sources else ["annotate"], sources=sources,
+                            atomic=True)
         result = w.host("atomic", "-f", names, "--", program, trace="special.out")
         rows = [r for r in merged(result.trace) if r[2] in ("fc", "fr")]
         a, b = result.out.split()
@@ -178,3 +181,35 @@ def special(w):
         same(f"{level}: a return has its call's stack pointer", [sp[2], sp[3], sp[9], sp[11]], [sp[1], sp[0], sp[8], sp[10]])
         holds(f"{level}: make's callee is deeper", sp[1] < sp[0])
         same(f"{level}: main's callees have one stack pointer", {sp[0], sp[4], sp[8], sp[10]}, {sp[0]})
+
+
+@case("atomic.cold", *ENGINES)
+def cold(w):
+    """A part of a function that its compiler moved away is not a call of the function."""
+    names = w.path("names")
+    with open(names, "w", encoding="ascii") as f:
+        f.write("work\n")
+    program = w.compile("cold.cpp", "-O2", atomic=True)
+    if w.engine == "qemu":
+        symbols = w.call(["nm", "-C", program]).stdout
+        holds(f"the compiler has moved a part away: {symbols}", "work(int) [clone .cold]" in symbols)
+    result = w.host("atomic", "-f", names, "--", program, trace="cold.out")
+    kinds = [r[2:4] for r in merged(result.trace) if r[2] in ("fc", "fr")]
+    same("calls and returns, as many as the program counts", kinds, [["fc", "work"], ["fr", "work"]] * 30)
+    same("the program's count", result.out.split()[0], "30")
+
+
+@case("atomic.unknown", *ENGINES)
+def unknown(w):
+    """Names in -f and --routine that no function has are said, others are not."""
+    names = w.path("names")
+    with open(names, "w", encoding="ascii") as f:
+        f.write("work\nwrok\nns::nothing\n")
+    program = w.compile("cold.cpp", "-O2", atomic=True)
+    said = [w.host("atomic", "-f", names, "--", program, trace="u.out").err,
+            w.host("mat", "--routine=wrok", "--routine=work", "--routine=ns::nothing", "--", program).err]
+    for text in said:
+        lines = [line for line in text.splitlines() if "no function is called" in line]
+        same(f"words on names in {text}", len(lines), 1)
+        same("the names", lines[0].split("called ")[1].split(";")[0], "wrok, ns::nothing")
+    same("nothing to say", "no function" in w.host("mat", "--routine=main", "--", program).err, False)

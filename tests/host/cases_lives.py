@@ -1,6 +1,9 @@
 """Threads and processes that begin and end in all ways, in atomic mode: each atomic addition is in the trace, once."""
 import collections
+import os
 import signal
+import subprocess
+import time
 
 from world import ENGINES, case, holds, same
 
@@ -116,3 +119,40 @@ def container(w):
             counts[n["type"]] += n["count"]
     holds(f"64 threads of 1000 additions: {dict(counts)}", 64 * 999 in counts.values() or
           sum(counts.values()) in (64 * 999, 2 * 64 * 999))
+
+
+@case("lives.orphan", *ENGINES)
+def orphan(w):
+    """SIGKILL of mt-host ends the program and what runs it, too."""
+    command = [w.tool("mt-host"), f"--engine={w.engine}", "mat", "-o", w.path("orphan.mtc"), "--", "/bin/sh", "-c",
+               "echo $$; read forever"]
+    if w.engine == "llvm":
+        loop = w.path("loop.c")
+        with open(loop, "w", encoding="ascii") as f:
+            f.write('#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", (int)getpid()); fflush(stdout); '
+                    'return getchar(); }\n')
+        program = w.path("loop")
+        w.call([w.tool("mt-cc"), "--host", loop, "-o", program])
+        command[-3:] = [program]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=w.environment())
+    child = int(process.stdout.readline())
+    holds("it runs", os.path.exists(f"/proc/{child}"))
+    process.kill()
+    process.wait()
+
+    def gone():
+        try:
+            with open(f"/proc/{child}/stat", encoding="utf-8") as f:
+                return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+    for _ in range(100):
+        if gone():
+            break
+        time.sleep(0.05)
+    alive = not gone()
+    if alive:
+        os.kill(child, signal.SIGKILL)
+    process.stdin.close()
+    process.stdout.close()
+    same("it lives on", alive, False)

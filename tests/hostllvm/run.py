@@ -12,6 +12,7 @@ import world  # noqa: E402
 import cases_accesses  # noqa: E402,F401
 import cases_threads  # noqa: E402,F401
 import cases_process  # noqa: E402,F401
+import cases_ends  # noqa: E402,F401
 
 
 def main():

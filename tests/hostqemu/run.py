@@ -5,6 +5,7 @@ import sys
 
 from world import CASES, Failed, Skipped, World, say
 import cases_accesses  # noqa: F401 (each registers its cases)
+import cases_cas  # noqa: F401
 import cases_heap  # noqa: F401
 import cases_insn  # noqa: F401
 import cases_lives  # noqa: F401

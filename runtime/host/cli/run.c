@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,8 +39,12 @@ static void catch (struct sigaction before[PASSED])
 
 /* In the child: never returns. */
 static void become(const struct command *c, const struct sigaction before[PASSED], const sigset_t *mask,
-                   int report)
+                   int report, pid_t parent)
 {
+    /* Whoever kills mt-host means the program. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_ENGINE);
     for (size_t i = 0; i < PASSED; i++)
         sigaction(passed_on[i], &before[i], NULL);
     sigprocmask(SIG_SETMASK, mask, NULL);
@@ -83,9 +88,9 @@ int command_run(const struct command *c)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &mask); /* no signal gets lost between fork and the child's exec */
     catch (before);
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(c, before, &mask, report[1]);
+        become(c, before, &mask, report[1], parent);
     child = pid;
     why = pid < 0 ? errno : 0;
     sigprocmask(SIG_SETMASK, &mask, NULL);

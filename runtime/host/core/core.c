@@ -106,6 +106,7 @@ void mt_core_stop(int killed)
     __atomic_store_n(&mt_g.stopping, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
     mt_ring();
+    mt_functions_unseen();
     if (mt_sink_stuck(STOP_WAIT_NS)) {
         mt_plat_report("%s: stopped inside the tracer; the trace has no end", mt_g.o->output);
         return;
@@ -121,6 +122,12 @@ void mt_core_stop(int killed)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
                        (unsigned long long)outside);
     mt_sink_close(killed);
+}
+
+void mt_core_incomplete(const char *why)
+{
+    mt_g.incomplete = 1;
+    mt_plat_report("%s", why);
 }
 
 void mt_core_forked(void)

@@ -74,6 +74,11 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
  * the file; `killed`: by a signal or a fault, the trace says so. Idempotent, callable from a signal handler's
  * thread as long as that thread is not inside the core (then it gives up with the file readable). */
 void mt_core_stop(int killed);
+/* The thread that `spawn` made ends: the program's threads write from now on. For a process that would go on
+ * for ever with that thread alone. */
+void mt_core_worker_end(void);
+/* The trace will lack something, for this reason; the user is told, a stop must follow. */
+void mt_core_incomplete(const char *why);
 /* In the child of a fork: forgets files and locks; nothing is traced any more. exec needs no call. */
 void mt_core_forked(void);
 /* 1 between start and stop. */
@@ -205,6 +210,8 @@ void mt_core_context_change(struct mt_core_thread *t);
 #define MT_CORE_FN_START_ROI 2u
 #define MT_CORE_FN_END_ROI 3u
 uint32_t mt_core_function(const char *name);
+/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0): what jumps there calls nothing. */
+int mt_core_symbol_is_part(const char *symbol);
 /* Entry and return of a function with such a number. For the annotation functions: registers the thread under
  * a[0], starts or ends the region. t may be NULL (a thread that is not known): logged with thread -1. */
 void mt_core_call(struct mt_core_thread *t, uint32_t function, uint64_t sp, const uint64_t a[3]);

@@ -13,18 +13,23 @@ static const char *const c_names[] = {[MT_CORE_FN_REGISTER] = "mt_register_threa
                                       [MT_CORE_FN_END_ROI] = "mt_end_roi"};
 #define FIRST 4u
 #define MAX 65536u
+#define SHOWN 8u /* names that nothing has, in words */
 
-static const char **names; /* from FIRST on */
+struct name {
+    const char *text;
+    uint32_t seen; /* some module has such a function */
+};
+static struct name *names; /* from FIRST on */
 static uint32_t count;
 
 static int add(const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(names[i], name))
+        if (!strcmp(names[i].text, name))
             return 0;
     if (count == MAX)
         return -1;
-    names[count++] = name;
+    names[count++] = (struct name){name, 0};
     return 0;
 }
 
@@ -74,7 +79,7 @@ void mt_functions_lines(void)
         if (!j)
             return;
         mt_json_u64(j, "id", i + FIRST);
-        mt_json_string(j, "name", names[i]);
+        mt_json_string(j, "name", names[i].text);
         mt_sink_line_end();
     }
 }
@@ -85,12 +90,40 @@ uint32_t mt_core_function(const char *name)
         if (!strcmp(name, annotations[i]) || !strcmp(name, c_names[i]))
             return i;
     for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(name, names[i]))
+        if (!strcmp(name, names[i].text)) {
+            __atomic_store_n(&names[i].seen, 1, __ATOMIC_RELAXED);
             return i + FIRST;
+        }
     return 0;
+}
+
+int mt_core_symbol_is_part(const char *symbol)
+{
+    const char *dot = strchr(symbol, '.');
+    return dot && (strstr(dot, ".cold") || strstr(dot, ".part."));
+}
+
+/* A name that nothing has is a mistake, or of a function that is inlined everywhere. */
+void mt_functions_unseen(void)
+{
+    char text[600] = "";
+    uint32_t unseen = 0, shown = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t n = strlen(text);
+        if (names[i].seen)
+            continue;
+        if (unseen++ < SHOWN && n + strlen(names[i].text) + 4 < sizeof text) {
+            snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", names[i].text);
+            shown++;
+        }
+    }
+    if (unseen)
+        mt_plat_report("no function is called %s%s; names are undecorated, as ns::f, and a function that is inlined "
+                       "everywhere is none",
+                       text, unseen > shown ? " …" : "");
 }
 
 const char *mt_function_name(uint64_t id)
 {
-    return id >= FIRST && id - FIRST < count ? names[id - FIRST] : "?";
+    return id >= FIRST && id - FIRST < count ? names[id - FIRST].text : "?";
 }

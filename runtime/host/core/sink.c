@@ -29,6 +29,7 @@ static struct {
     struct mt_spin text_lock; /* text, its file */
 
     uint32_t running, quit, work; /* worker; `work` is its futex */
+    uint32_t joins;               /* it is there, and nobody has stopped it yet */
     void *worker;
 
     struct mt_spin meta_lock;
@@ -110,7 +111,8 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
         if ((b = take_free(0)))
             break;
         /* A FIFO's reader may be slow: that is for the worker to wait for, as long as there is one. */
-        if ((s.out.fifo && step < WORKER_GONE) || !mt_queue_step(1))
+        int waits = s.out.fifo && step < WORKER_GONE && __atomic_load_n(&s.running, __ATOMIC_RELAXED);
+        if (waits || !mt_queue_step(1))
             mt_plat_pause(step);
     }
     if (b) {
@@ -308,9 +310,9 @@ static int open_container(char *why, unsigned size)
     mt_json_string(&s.line, "", blank);
     header();
     if (mt_g.e->spawn) {
-        s.running = 1;
+        s.running = s.joins = 1;
         if (mt_g.e->spawn(work, NULL, &s.worker))
-            s.running = 0; /* then the program's threads write */
+            s.running = s.joins = 0; /* then the program's threads write */
     }
     return 0;
 }
@@ -335,7 +337,7 @@ int mt_sink_open(char *why, unsigned size)
 /* Lets the worker finish. It may be gone: then we write ourselves, if it does not sit in the middle. */
 static void stop_worker(void)
 {
-    if (!s.running)
+    if (!__atomic_exchange_n(&s.joins, 0, __ATOMIC_ACQ_REL))
         return;
     __atomic_store_n(&s.quit, 1, __ATOMIC_RELEASE);
     uint64_t seen = UINT64_MAX, since = mt_plat_now_ns();
@@ -354,6 +356,12 @@ static void stop_worker(void)
     }
     if (mt_g.e->join)
         mt_g.e->join(s.worker);
+}
+
+void mt_core_worker_end(void)
+{
+    if (mt_on() && s.writer)
+        stop_worker();
 }
 
 static void end_line(int killed)

@@ -17,6 +17,9 @@ struct mt_host_row {
     uint32_t file, function, variable;
 };
 
+/* In a function's id: its caller tells of entry and return, the function itself may tell of them, too. */
+#define MT_HOST_CALLER 0x80000000u
+
 #define MT_HOST_MODULE_ATOMIC 1u /* built with host=atomic: each access stands between begin and end */
 
 struct mt_host_module {

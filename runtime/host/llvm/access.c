@@ -149,9 +149,23 @@ void mt_frames_above(uint64_t sp)
     }
 }
 
+/* 1: `f` is this entry or return; it is forgotten. */
+static int was_told(struct mt_frame *f, uint32_t function, uint64_t sp)
+{
+    int same = f->function == function && f->sp == sp;
+    if (same)
+        f->function = 0;
+    return same;
+}
+
 void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uint64_t c)
 {
     struct mt_self *s = &mt_self;
+    uint32_t caller = function & MT_HOST_CALLER;
+    function &= ~MT_HOST_CALLER;
+    if (!caller && was_told(&s->told, function, sp))
+        return;
+    s->told = (struct mt_frame){caller ? function : 0, sp};
     mt_frames_above(sp);
     if (s->frames < MT_FRAMES)
         s->frame[s->frames++] = (struct mt_frame){function, sp};
@@ -163,6 +177,11 @@ void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uin
 void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
 {
     struct mt_self *s = &mt_self;
+    uint32_t caller = function & MT_HOST_CALLER;
+    function &= ~MT_HOST_CALLER;
+    if (caller && was_told(&s->left, function, sp))
+        return;
+    s->left = (struct mt_frame){caller ? 0 : function, sp};
     mt_frames_above(sp);
     if (s->frames && s->frame[s->frames - 1].sp == sp)
         s->frames--;

@@ -48,6 +48,8 @@ MT_ENTRY void __mt_host_annotation(uint32_t function, uint64_t argument);
 enum mt_phase { MT_PHASE_EARLY, MT_PHASE_ON, MT_PHASE_OFF };
 extern enum mt_phase mt_phase;
 extern int mt_atomic; /* atomic mode */
+extern int
+    mt_silent; /* the program may not make every system call any more, and we make none for ourselves */
 
 #define MT_SCRATCH 16u        /* entries that a group may have */
 #define MT_WASTE 496u         /* entries of a thread that is not traced */
@@ -64,6 +66,7 @@ struct mt_self {
     struct mt_core_thread *core; /* NULL: not traced (yet) */
     int state;                   /* 0 not seen, 1 traced, 2 not traced any more */
     int ours;                    /* a thread of the core: it is not traced */
+    int first;                   /* the one that runs main */
     int busy;                    /* inside: allocations are the tracer's own */
     int rounds;                  /* of thread-specific destructors */
     struct mt_core_thread scratch;
@@ -89,6 +92,7 @@ struct mt_self {
     const struct mt_host_alloc_place *place; /* of the allocation that is being told */
     unsigned frames;
     struct mt_frame frame[MT_FRAMES];
+    struct mt_frame told, left; /* the entry that a caller told last, the return that a function told last */
 };
 extern __thread struct mt_self mt_self;
 
@@ -99,6 +103,8 @@ void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
 /* signal.c */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
+void mt_handlers_end(void);        /* the thread dies in a handler: what it has recorded is taken over */
+void mt_signals_close(void);       /* what would end the program ends it without us again */
 void mt_run_deferred(void);        /* handlers of signals that came between begin and end */
 void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
 /* access.c: functions that an exception has left. */

@@ -15,7 +15,11 @@ void mt_stop(int killed)
     int saved = errno;
     if (mt_phase != MT_PHASE_ON || (pid_t)syscall(SYS_getpid) != owner)
         return;
-    struct mt_core_thread *t = killed ? NULL : mt_thread();
+    struct mt_core_thread *t = NULL;
+    if (!killed)
+        t = mt_thread();
+    else if (mt_self.core)
+        mt_handlers_end(); /* what they left would wait for an access that never comes */
     mt_self.busy++;
     mt_phase = MT_PHASE_OFF;
     if (t) { /* whoever ends the program ends with it */

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define END_MS 10000 /* as long as a second signal waits for the end of the trace */
+
 static struct sigaction program[NSIG]; /* what the program believes to be installed */
 static unsigned char stands_in[NSIG];  /* the kernel has one of ours */
 static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
@@ -77,11 +79,23 @@ static void close_handler(struct mt_self *s)
         __atomic_store_n(&s->core->limit, NULL, __ATOMIC_RELAXED); /* it looks around at its next access */
 }
 
+void mt_handlers_end(void)
+{
+    struct mt_self *s = &mt_self;
+    if (__mt_host_current == &s->handler) {
+        s->handlers = 0;
+        close_handler(s);
+    }
+    mt_thread();
+}
+
 static void call_program(const struct sigaction *a, int sig, siginfo_t *info, void *context)
 {
+    if (a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN)
+        return;
     if (a->sa_flags & SA_SIGINFO)
         a->sa_sigaction(sig, info, context);
-    else if (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN)
+    else
         a->sa_handler(sig);
 }
 
@@ -128,6 +142,17 @@ void mt_run_deferred(void)
     errno = saved;
 }
 
+static void install_fatal(int sig);
+
+/* The kernel has gone back to the default, as the program asked for. */
+static void reset(int sig)
+{
+    stands_in[sig] = 0;
+    program[sig].sa_handler = SIG_DFL;
+    if (mt_phase == MT_PHASE_ON)
+        install_fatal(sig);
+}
+
 static void trampoline(int sig, siginfo_t *info, void *context)
 {
     struct mt_self *s = &mt_self;
@@ -138,7 +163,7 @@ static void trampoline(int sig, siginfo_t *info, void *context)
         defer(s, sig, info, context))
         return;
     if (a.sa_flags & SA_RESETHAND)
-        stands_in[sig] = 0, program[sig].sa_handler = SIG_DFL;
+        reset(sig);
     if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
         /* In atomic mode all goes through the core, which knows when it was interrupted. */
         if (mt_atomic && !s->busy)
@@ -156,26 +181,78 @@ static void trampoline(int sig, siginfo_t *info, void *context)
     }
 }
 
-/* What would end the program, and is left to the kernel after the trace is closed. */
+/* The same signal, or another one, often comes twice (terminals and timeout send it to the group): whoever is
+ * second waits here until the trace is closed, but not for ever. */
+static void end_trace(void)
+{
+    static int begun, done;
+    const struct timespec step = {0, 1000000};
+    int first = !__atomic_exchange_n(&begun, 1, __ATOMIC_ACQ_REL);
+    if (first) {
+        mt_stop(1);
+        __atomic_store_n(&done, 1, __ATOMIC_RELEASE);
+    }
+    for (unsigned ms = 0; !__atomic_load_n(&done, __ATOMIC_ACQUIRE) && ms < END_MS; ms++)
+        syscall(SYS_nanosleep, &step, NULL);
+}
+
+/* What would end the program, and is left to the kernel after the trace is closed: the signal comes once
+ * more, from whomever it came, as soon as we return. (Not all of them would come by themselves: int3 lies
+ * behind us, and what a timer or a terminal sends is sent once.) */
 static void fatal(int sig, siginfo_t *info, void *context)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
+    int process = (int)syscall(SYS_getpid), thread = (int)syscall(SYS_gettid);
     (void)context;
+    end_trace();
     stands_in[sig] = 0;
     kernel_action(sig, &plain, NULL);
-    mt_stop(1);
-    if (info->si_code <= 0 || sig == SIGABRT || sig == SIGPIPE || sig == SIGALRM)
-        syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), sig); /* a fault happens again by itself */
+    if (syscall(SYS_rt_tgsigqueueinfo, process, thread, sig, info))
+        syscall(SYS_tgkill, process, thread, sig);
+}
+
+static struct sigaction fatal_action(void)
+{
+    struct sigaction a = {.sa_sigaction = fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigfillset(&a.sa_mask);
+    return a;
+}
+
+/* Does it end a program that has no handler? (Nothing can be done about SIGKILL.) */
+static int ends_program(int sig)
+{
+    switch (sig) {
+    case SIGKILL:
+    case SIGSTOP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGCONT:
+    case SIGCHLD:
+    case SIGURG:
+    case SIGWINCH:
+        return 0;
+    default:
+        return sig < __SIGRTMIN || sig >= SIGRTMIN; /* those between are the C library's */
+    }
 }
 
 static void install_fatal(int sig)
 {
-    struct sigaction now, ours = {.sa_sigaction = fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    if (kernel_action(sig, NULL, &now) || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)
+    struct sigaction now, ours = fatal_action();
+    if (kernel_action(sig, NULL, &now) || now.sa_handler != SIG_DFL)
         return;
     program[sig] = now;
     if (!kernel_action(sig, &ours, NULL))
         stands_in[sig] = 1;
+}
+
+void mt_signals_close(void)
+{
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    for (int i = 1; i < NSIG; i++)
+        if (stands_in[i] && program[i].sa_handler == SIG_DFL)
+            stands_in[i] = kernel_action(i, &plain, NULL) != 0;
 }
 
 static void turn(int sig)
@@ -185,33 +262,40 @@ static void turn(int sig)
 
 int mt_signals_open(int switches)
 {
-    static const int ends[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGILL, SIGABRT, SIGBUS,  SIGFPE,    SIGSEGV,
-                               SIGPIPE, SIGALRM, SIGTERM, SIGSYS, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGTRAP};
-    for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++)
-        install_fatal(ends[i]);
+    for (int i = 1; i < NSIG; i++)
+        if (ends_program(i))
+            install_fatal(i);
     struct sigaction a = {.sa_handler = turn, .sa_flags = SA_RESTART};
     if (switches && (kernel_action(SIGUSR1, &a, NULL) || kernel_action(SIGUSR2, &a, NULL)))
         return -1;
     return 0;
 }
 
+/* What the kernel gets for what the program wants; 1 if that is one of ours. */
+static int stand_in(int sig, const struct sigaction *new, struct sigaction *ours)
+{
+    *ours = *new;
+    if (new->sa_handler != SIG_DFL &&new->sa_handler != SIG_IGN) { /* the flags do not matter for these */
+        ours->sa_flags |= SA_SIGINFO;
+        ours->sa_sigaction = trampoline;
+    } else if (new->sa_handler == SIG_DFL && ends_program(sig)) {
+        *ours = fatal_action();
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 MT_ENTRY int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
 {
-    struct sigaction ours, was;
-    if (sig <= 0 || sig >= NSIG || mt_phase != MT_PHASE_ON)
+    struct sigaction ours, was, kernel;
+    if (sig <= 0 || sig >= NSIG || mt_phase == MT_PHASE_EARLY)
         return kernel_action(sig, new, old);
-    int handles =
-        new && ((new->sa_flags &SA_SIGINFO) || (new->sa_handler != SIG_DFL &&new->sa_handler != SIG_IGN));
     was = program[sig];
-    int stood = stands_in[sig];
-    if (handles) {
-        ours = *new;
-        ours.sa_flags |= SA_SIGINFO;
-        ours.sa_sigaction = trampoline;
+    int stood = stands_in[sig], stands = new && mt_phase == MT_PHASE_ON &&stand_in(sig, new, &ours);
+    if (stands)
         program[sig] = *new; /* before the kernel knows: a signal may come at once */
-    }
-    struct sigaction kernel;
-    int rc = kernel_action(sig, handles ? &ours : new, &kernel);
+    int rc = kernel_action(sig, stands ? &ours : new, &kernel);
     if (rc) {
         program[sig] = was;
         return rc;
@@ -220,7 +304,7 @@ MT_ENTRY int sigaction(int sig, const struct sigaction *new, struct sigaction *o
         *old = stood ? was : kernel;
     if (new) {
         program[sig] = *new;
-        stands_in[sig] = (unsigned char)handles;
+        stands_in[sig] = (unsigned char)stands;
     }
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum mt_phase mt_phase;
-int mt_atomic;
+int mt_atomic, mt_silent;
 __thread struct mt_self mt_self;
 static pthread_key_t key;
 static int have_key;
@@ -20,7 +20,7 @@ __thread const struct mt_host_alloc_place *__mt_host_place;
  * often. */
 static void use_waste(struct mt_self *s)
 {
-    if (!s->waste && s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    if (!s->waste && !mt_silent && s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
         long p = syscall(SYS_mmap, NULL, (MT_WASTE + MT_SCRATCH) * sizeof *s->waste, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
         s->waste = p == -1 ? NULL : (struct mt_host_entry *)p;
@@ -58,9 +58,20 @@ static void at_end(void *self)
     mt_thread_off();
     if (t)
         mt_core_thread_end(t);
-    use_scratch(s, 0);
-    s->scratch.limit = s->entry + MT_SCRATCH;
-    if (s->waste)
+    if (s->first) { /* pthread_exit in main: the process lasts as long as there are threads, ours among them
+                     */
+        s->busy++;
+        mt_core_worker_end();
+        s->busy--;
+    }
+    if (mt_phase == MT_PHASE_ON) { /* the last thread runs the program's exit handlers: it begins anew then */
+        s->state = 0;
+        __mt_host_current = &nobody;
+    } else {
+        use_scratch(s, 0);
+        s->scratch.limit = s->entry + MT_SCRATCH;
+    }
+    if (s->waste && !mt_silent)
         syscall(SYS_munmap, s->waste, (MT_WASTE + MT_SCRATCH) * sizeof *s->waste);
     s->waste = NULL;
 }
@@ -68,6 +79,7 @@ static void at_end(void *self)
 int mt_threads_open(void)
 {
     have_key = !pthread_key_create(&key, at_end);
+    mt_self.first = have_key && getpid() == (pid_t)syscall(SYS_gettid) && !pthread_setspecific(key, &mt_self);
     return have_key ? 0 : -1;
 }
 

@@ -202,6 +202,8 @@ static VOID hook_named(IMG img)
     BOOL atomic = mt_pin_mode == MT_CORE_ATOMIC;
     for (SEC sec = IMG_SecHead(img); SEC_Valid(sec); sec = SEC_Next(sec))
         for (RTN rtn = SEC_RtnHead(sec); RTN_Valid(rtn); rtn = RTN_Next(rtn)) {
+            if (mt_core_symbol_is_part(RTN_Name(rtn).c_str()))
+                continue;
             std::string name = PIN_UndecorateSymbolName(RTN_Name(rtn), UNDECORATION_NAME_ONLY);
             UINT32 function = mt_core_function(name.c_str());
             if (function && (atomic || function <= MT_CORE_FN_END_ROI))

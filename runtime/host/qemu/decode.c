@@ -151,7 +151,7 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
         if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER && (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
             general(o[k].reg.value) != MT_X86_NO_REG)
             insn->writes |= (uint16_t)(1u << general(o[k].reg.value));
-        if (insn->cas && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
+        if (i.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
             insn->cas_register = general(o[k].reg.value);
     }
     return 0;

@@ -38,7 +38,7 @@ struct mt_x86_insn {
     uint8_t repeats; /* rep: each iteration is an execution */
     uint16_t writes; /* general registers that it may write */
     uint8_t cas;     /* compare-and-swap: eax, or edx:eax, is compared */
-    uint8_t cas_register; /* its new value's register, MT_X86_NO_REG for the 8 and 16 byte ones */
+    uint8_t cas_register; /* its new value's register; MT_X86_NO_REG: rcx:rbx (cmpxchg8b, cmpxchg16b) */
     struct mt_x86_operand operand[MT_X86_OPERANDS];
 };
 

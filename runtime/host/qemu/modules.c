@@ -120,6 +120,8 @@ static int is_routine(const char *name)
 static void consider(void *arg, const char *name, uint64_t address)
 {
     const struct module *module = arg;
+    if (mt_core_symbol_is_part(name))
+        return;
     enum mt_alloc_function alloc = module->runtime ? MT_FN_RUNTIME
                                    : m.allocations ? allocator(name)
                                                    : MT_FN_NONE;

@@ -1,7 +1,7 @@
 #include "record.h"
 #include "guest.h"
 
-enum { RAX = 0, RCX = 1, RDX = 2 };
+enum { RAX = 0, RCX = 1, RDX = 2, RBX = 3 };
 
 /* The load of a read-modify-write: its record is made at the store. */
 static int is_half(const struct mt_operand *o, int store)
@@ -34,12 +34,26 @@ static void remember_old(struct mt_thread *t, uint64_t address, uint32_t bytes)
     t->old_known = 1;
 }
 
-static void expected(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t v[2])
+/* Of two registers, as cmpxchg8b and cmpxchg16b take them. */
+static void pair(uint64_t low, uint64_t high, uint32_t bytes, uint64_t v[2])
+{
+    v[0] = bytes == 8 ? (high << 32 | (uint32_t)low) : low;
+    v[1] = bytes == 8 ? 0 : high;
+}
+
+/* What the instruction compares with, and what it would write. */
+static void wanted(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t old[2],
+                   uint64_t new[2])
 {
     const uint64_t *r = t->registers;
-    int pair = n->x86.cas_register == MT_X86_NO_REG;
-    v[0] = pair && bytes == 8 ? (r[RDX] << 32 | (uint32_t)r[RAX]) : of_size(r[RAX], bytes);
-    v[1] = pair && bytes == 16 ? r[RDX] : 0;
+    if (n->x86.cas_register == MT_X86_NO_REG) {
+        pair(r[RAX], r[RDX], bytes, old);
+        pair(r[RBX], r[RCX], bytes, new);
+        return;
+    }
+    old[0] = of_size(r[RAX], bytes);
+    new[0] = of_size(r[n->x86.cas_register], bytes);
+    old[1] = new[1] = 0;
 }
 
 /* After the access; the registers are those before the instruction. With the old value: exact. Without it, a
@@ -47,18 +61,16 @@ static void expected(const struct mt_thread *t, const struct mt_insn *n, uint32_
 static int cas_failed(struct mt_thread *t, const struct mt_operand *o, uint64_t address)
 {
     const struct mt_insn *n = o->insn;
-    uint64_t want[2], now[2];
+    uint64_t old[2], new[2], now[2];
     int known = t->old_known && t->old_at == address;
     t->old_known = 0;
     if (!n->x86.cas || !t->registers)
         return 0;
-    expected(t, n, o->size, want);
+    wanted(t, n, o->size, old, new);
     if (known)
-        return want[0] != t->old[0] || want[1] != t->old[1];
-    if (n->x86.cas_register == MT_X86_NO_REG)
-        return 0;
+        return old[0] != t->old[0] || old[1] != t->old[1];
     read_value(address, o->size, now);
-    return now[0] != of_size(t->registers[n->x86.cas_register], o->size);
+    return now[0] != new[0] || now[1] != new[1];
 }
 
 /* The first of its parts is the lowest; the old value stays as it is until the store. */

@@ -1,0 +1,114 @@
+#include "last.h"
+#include "fork.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_NS 10000000
+
+struct own {
+    pid_t thread;
+    struct own *next;
+};
+static _Thread_local struct own self;
+static struct own *all;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(lock, MT_FORK_LEAVES);
+static pthread_key_t key;
+
+static pid_t thread_id(void)
+{
+    return (pid_t)syscall(SYS_gettid);
+}
+
+void mt_last_ours(void)
+{
+    self.thread = thread_id();
+    pthread_mutex_lock(&lock);
+    self.next = all;
+    all = &self;
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_last_ours_end(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct own **o = &all; *o; o = &(*o)->next)
+        if (*o == &self) {
+            *o = self.next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+static int is_ours(pid_t thread)
+{
+    pthread_mutex_lock(&lock);
+    const struct own *o = all;
+    while (o && o->thread != thread)
+        o = o->next;
+    pthread_mutex_unlock(&lock);
+    return o != NULL;
+}
+
+/* The first thread stays in the list, dead, as long as there are others. */
+static int is_dead(pid_t thread)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 1;
+    const char *line = fgets(text, sizeof text, f), *state = line ? strrchr(line, ')') : NULL;
+    fclose(f);
+    return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
+}
+
+/* 1: there is no thread of the program any more; 0: there is, or one cannot tell. */
+static int alone(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    int others = !d;
+    for (struct dirent *e; d && !others && (e = readdir(d));) {
+        pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+        others = thread > 0 && !is_ours(thread) && !is_dead(thread);
+    }
+    if (d)
+        closedir(d);
+    return !others;
+}
+
+static void *watch(void *unused)
+{
+    const struct timespec step = {0, LOOK_NS};
+    mt_last_ours();
+    while (!alone())
+        nanosleep(&step, NULL);
+    exit(0);
+    return unused;
+}
+
+/* Called in the first thread, which ends while the process goes on. */
+static void main_ends(void *unused)
+{
+    pthread_t t;
+    sigset_t signals, before;
+    (void)unused;
+    sigfillset(&signals);
+    pthread_sigmask(SIG_SETMASK, &signals, &before);
+    if (!pthread_create(&t, NULL, watch, NULL))
+        pthread_detach(t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+__attribute__((constructor)) static void open_key(void)
+{
+    if (getpid() == thread_id() && !pthread_key_create(&key, main_ends))
+        pthread_setspecific(key, &key);
+}

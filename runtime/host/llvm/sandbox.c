@@ -1,0 +1,51 @@
+/* Programs that give up system calls (seccomp). We need some that they do not: to write, to start and to wait. One
+ * that is not allowed may end the program, so the trace ends before, and from then on we make none. */
+#include "entry.h"
+#include "../core/platform.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SET_SECCOMP 22 /* prctl's */
+#define SET_FILTER 1   /* seccomp's operations up to this one restrict */
+
+static void restricted(void)
+{
+    if (mt_phase == MT_PHASE_ON) {
+        mt_core_incomplete("the program restricts its system calls (seccomp): the trace ends here, incomplete");
+        mt_stop(0);
+    }
+    mt_signals_close();
+    mt_silent = 1;
+}
+
+/* As the C library has them: what was not given is handed on as it lies there. */
+static long call(long number, const long *a)
+{
+    long rc = mt_sys(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if ((unsigned long)rc <= -4096ul)
+        return rc;
+    errno = (int)-rc;
+    return -1;
+}
+
+MT_ENTRY int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    if (option == SET_SECCOMP)
+        restricted();
+    return (int)call(SYS_prctl, (long[]){option, (long)a, (long)b, (long)c, (long)d, 0});
+}
+
+MT_ENTRY long syscall(long number, ...)
+{
+    long a[6];
+    va_list args;
+    va_start(args, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(args, long);
+    va_end(args);
+    if ((number == SYS_seccomp && a[0] <= SET_FILTER) || (number == SYS_prctl && a[0] == SET_SECCOMP))
+        restricted();
+    return call(number, a);
+}

@@ -1,0 +1,126 @@
+"""Ends that the program does not choose: each is the same as natively, in time, and the trace has what was before."""
+import os
+import pty
+import signal
+import subprocess
+import time
+
+from world import Failed, case, inside, same
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+
+def native(w, source, *flags):
+    out = w.path("native")
+    w.command(["cc", *flags, os.path.join(HERE, "src", source), "-o", out])
+    return out
+
+
+def stores(w, r, cells=1000):
+    base = int(r.stdout.split()[0], 16)
+    return sum(1 for a in inside(w.accesses(r.trace), base, 4 * cells) if a.op == "store")
+
+
+def last_words(w, trace):
+    r = w.command([os.path.join(w.build, "bin", "mt-dump"), "--head", "0", trace], code=None)
+    return [x for x in r.stdout.splitlines() if x.startswith("end ")]
+
+
+@case
+def fatal_signals(w):
+    """Signals of timers, limits, the processor and seccomp end the program, as they do natively."""
+    plain = native(w, "ends.c", "-O1")
+    for host in ("--host", "--host=atomic"):
+        mode = "mat" if host == "--host" else "atomic"
+        program = w.compile("ends.c", "-O1", "-fno-unroll-loops", "-fno-vectorize", host=host, name="ends" + mode)
+        for how in ("real", "virtual", "prof", "cpu", "trap", "general", "sys", "sysprctl", "back", "once", "realtime", "usr1"):
+            wanted = w.command([plain, how], code=None, timeout=20).returncode
+            if wanted >= 0:
+                raise Failed(f"{how}: no signal natively: {wanted}")
+            r = w.run(program, how, words=mode, code=wanted)
+            same(f"{mode} {how}: stores", stores(w, r), 1001 if how == "once" else 1000)
+            same(f"{mode} {how}: the end", [x.split(":")[0] for x in last_words(w, r.trace)], ["end incomplete"])
+
+
+@case
+def seccomp(w):
+    """A program that allows itself write and exit alone lives as long as natively; the trace says where it ends."""
+    plain = native(w, "ends.c", "-O1")
+    program = w.compile("ends.c", "-O1", "-fno-unroll-loops", "-fno-vectorize")
+    for how in ("strict", "narrow"):
+        same(f"{how}, natively", w.command([plain, how], code=7).stdout.split()[1], "done")
+        r = w.run(program, how, code=7)
+        same(f"{how}: output", r.stdout.split()[1], "done")
+        same(f"{how}: stores before", stores(w, r), 1000)
+        same(f"{how}: the end", [x.split(":")[0] for x in last_words(w, r.trace)], ["end incomplete"])
+        if "seccomp" not in r.stderr:
+            raise Failed(f"{how}: not said: {r.stderr}")
+
+
+def on_terminal(w, program, trace, act):
+    """Its exit code; act(terminal) happens when it runs."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(program, [program, "wait"], {**os.environ, "MEMTRACE_HOST": f"mat -o {trace}"})
+    text = b""
+    while b"\n" not in text:
+        text += os.read(terminal, 100)
+    time.sleep(0.2)
+    act(terminal)
+    for _ in range(200):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise Failed("it goes on")
+    r = subprocess.CompletedProcess([], os.waitstatus_to_exitcode(status), text.decode())
+    r.trace = trace
+    return r
+
+
+@case
+def terminal(w):
+    """Ctrl-C, Ctrl-\\ and the end of the terminal."""
+    program = w.compile("ends.c", "-O1", "-fno-unroll-loops", "-fno-vectorize")
+    for name, act, sig in (("c", lambda t: os.write(t, b"\x03"), signal.SIGINT),
+                           ("q", lambda t: os.write(t, b"\x1c"), signal.SIGQUIT), ("h", os.close, signal.SIGHUP)):
+        r = on_terminal(w, program, w.path(f"{name}.mtc"), act)
+        same(f"{name}: exit code", r.returncode, -sig)
+        same(f"{name}: stores", stores(w, r), 1000)
+
+
+@case
+def twice(w):
+    """A second signal while the trace is being ended does not end it early."""
+    program = w.compile("ends.c", "-O1", "-fno-unroll-loops", "-fno-vectorize")
+    for i in range(5):
+        trace = w.path(f"twice{i}.mtc")
+        with subprocess.Popen([program, "wait"], env={**os.environ, "MEMTRACE_HOST": f"mat -o {trace}"}, text=True,
+                              stdout=subprocess.PIPE) as p:
+            text = p.stdout.readline()
+            time.sleep(0.1)
+            p.send_signal(signal.SIGTERM)
+            p.send_signal(signal.SIGHUP)
+            p.send_signal(signal.SIGTERM)
+            code = p.wait(timeout=30)
+        if code not in (-signal.SIGTERM, -signal.SIGHUP):
+            raise Failed(f"exit code {code}")
+        r = subprocess.CompletedProcess([], code, text)
+        r.trace = trace
+        same("stores", stores(w, r), 1000)
+        same("the end", [x.split(":")[0] for x in last_words(w, trace)], ["end incomplete"])
+
+
+@case
+def main_ends_first(w):
+    """pthread_exit in main: the last thread ends the process, the trace is whole."""
+    for host, mode in (("--host", "mat"), ("--host=atomic", "atomic")):
+        program = w.compile("exits.c", "-O1", "-fno-unroll-loops", "-fno-vectorize", "-pthread", host=host, name="exits" + mode)
+        for args in ([], ["thrd"]):
+            r = w.run(program, *args, words=mode)
+            same("output", r.stdout.split()[1:], ["thread", "exit"])
+            same("stores", stores(w, r, 3000), 3000)
+            same("complete, lost", w.end(r.trace), (True, 0))
