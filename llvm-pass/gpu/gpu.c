@@ -36,16 +36,19 @@ static void settle_site_base(struct mt_unit *u)
     }
 }
 
-/* Record functions that nobody calls, which may be the only ones that call others. */
+/* Record functions that nobody calls, which may be the only ones that call others. Weak ones are the same code to
+ * ptxas; of internal ones NVPTX's call lowering looks at all calls, for each of them. Where files are linked
+ * each keeps its own. */
 static int drop_unused(struct mt_unit *u)
 {
+    LLVMLinkage linkage = mt_pass_options.rdc ? LLVMInternalLinkage : LLVMWeakODRLinkage;
     int dropped = 0;
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
         next = LLVMGetNextFunction(f);
         if (!mt_starts(mt_name(f), "__mt_gpu_") || LLVMIsDeclaration(f))
             continue;
         if (LLVMGetFirstUse(f)) {
-            LLVMSetLinkage(f, LLVMInternalLinkage);
+            LLVMSetLinkage(f, linkage);
         } else {
             LLVMDeleteFunction(f);
             dropped = 1;

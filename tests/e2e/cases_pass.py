@@ -1,5 +1,6 @@
 """What the pass has to know of unusual code: warps in step, functions that ask for active lanes."""
 import os
+import resource
 
 from cases_programs import totals
 from world import OPT_LEVELS, case, holds, same
@@ -148,3 +149,21 @@ def show_counts(world, result, said):
     with open(meta, "w") as f:
         f.write(text.replace(f'"counted":[{c[0]},', f'"counted":[{c[0] + 1},'))
     world.call([world.tool("mt-dump"), "--counts", result.path()], code=1)
+
+
+@case("many_sites")
+def many_sites(world):
+    """The processor time to compile a file grows as the number of its accesses does, not faster: 16,000 of them."""
+    made = os.path.join(world.folder("many"), "many.cu")
+    with open(made, "w", encoding="utf-8") as f:
+        for kernel in range(80):
+            lines = "".join(f"    p[threadIdx.x + {(32 + kernel) * i}] += 1;\n" for i in range(100))
+            f.write(f"__global__ void k{kernel}(float *p)\n{{\n{lines}}}\n")
+
+    def seconds(*flags):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        world.call([world.tool("mt-cc"), "-O2", "-S", "--cuda-device-only", *flags, made, "-o", made + ".ptx"])
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    plain, traced = seconds("--plain"), seconds("--mt-cpu-image=off")
+    holds(f"{traced:.1f} s for two versions of each kernel, {plain:.1f} s without the plugin", traced < 4 * plain)
