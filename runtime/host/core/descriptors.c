@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#define LIMIT_FILES 7 /* RLIMIT_NOFILE */
-#define ROOM 4        /* numbers that we take */
-#define MOST 65536    /* the kernel's table of descriptors becomes as large as the highest number */
-#define WATCHED 2     /* the trace, and a scratch file */
-#define DEATH_SIGNAL 1 /* PR_SET_PDEATHSIG */
+#define LIMIT_FILES 7       /* RLIMIT_NOFILE */
+#define ROOM 4              /* numbers that we take */
+#define MOST 65536          /* the kernel's table of descriptors becomes as large as the highest number */
+#define WATCHED 2           /* the trace, and a scratch file */
+#define DEATH_SIGNAL 1      /* PR_SET_PDEATHSIG */
 #define WAIT_ALL 0x40000000 /* __WALL */
 #ifndef F_DUPFD_CLOEXEC
 #define F_DUPFD_CLOEXEC 1030
@@ -78,7 +78,8 @@ void mt_descriptor_leave(struct mt_output *o)
 /* Not in a child that shares our memory (vfork): it has descriptors of its own. */
 static int lies_in(const struct mt_output *o, uint32_t first, uint32_t last)
 {
-    return o && o->fd >= 0 && (uint32_t)o->fd >= first && (uint32_t)o->fd <= last && o->process == mt_plat_pid();
+    return o && o->fd >= 0 && (uint32_t)o->fd >= first && (uint32_t)o->fd <= last &&
+           o->process == mt_plat_pid();
 }
 
 int mt_core_descriptor(uint32_t first, uint32_t last)
@@ -90,7 +91,8 @@ int mt_core_descriptor(uint32_t first, uint32_t last)
     return lowest;
 }
 
-/* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0: there is none. */
+/* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0: there is
+ * none. */
 static long keeper(void)
 {
     long parent = mt_sys(__NR_getpid, 0, 0, 0, 0, 0, 0), child = mt_sys(__NR_clone, 0, 0, 0, 0, 0, 0);

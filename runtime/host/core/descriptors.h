@@ -1,7 +1,7 @@
-/* Numbers of the tracer's descriptors. They are out of the program's way: above the limit that it has where that can be
- * done (what is open may lie there), else as high as may be. So the program's own have the numbers that they would
- * have, and a loop over all of them does not meet ours. What would close them nonetheless is told to
- * mt_core_descriptors_closing (core.h). */
+/* Numbers of the tracer's descriptors. They are out of the program's way: above the limit that it has where
+ * that can be done (what is open may lie there), else as high as may be. So the program's own have the
+ * numbers that they would have, and a loop over all of them does not meet ours. What would close them
+ * nonetheless is told to mt_core_descriptors_closing (core.h). */
 #ifndef MT_HOST_DESCRIPTORS_H
 #define MT_HOST_DESCRIPTORS_H
 #include "output.h"

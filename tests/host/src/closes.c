@@ -1,6 +1,6 @@
-/* Opens two files, and prints their numbers and the address of `cell`; stores to one half of it; gets rid of all
- * descriptors that it may have, as the argument says; opens one file; stores to the other half. Its exit code is the number
- * that the last file has, or less than it. */
+/* Opens two files, and prints their numbers and the address of `cell`; stores to one half of it; gets rid of
+ * all descriptors that it may have, as the argument says; opens one file; stores to the other half. Its exit
+ * code is the number that the last file has, or less than it. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
