@@ -1,7 +1,7 @@
-/* pthread_cancel may end a thread of the program where it waits, reads or writes: inside a CUDA call as well, and
- * then with our locks held, for ever. So what may be cancelled here is not: libmemtrace.so is linked with
- * --wrap=NAME for each of these functions (runtime/CMakeLists.txt), and the thread ends at its own next point of
- * cancellation. */
+/* pthread_cancel may end a thread of the program where it waits, reads or writes: inside a CUDA call as well,
+ * and then with our locks held, for ever. So what may be cancelled here is not: libmemtrace.so is linked with
+ * --wrap=NAME for each of these functions (runtime/CMakeLists.txt), and the thread ends at its own next point
+ * of cancellation. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 """Threads and processes that begin and end in all ways, in atomic mode: each atomic addition is in the trace, once."""
 import collections
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -156,3 +157,54 @@ def orphan(w):
     process.stdin.close()
     process.stdout.close()
     same("it lives on", alive, False)
+
+
+def stores(text, cell):
+    """How many elements of 20000 `int` at `cell` a text of mat says are written, each once and in order; -1: otherwise."""
+    rows = [line.split() for line in text.splitlines()]
+    where = [int(r[1]) - cell for r in rows if len(r) == 7 and r[4] == "2" and 0 <= int(r[1]) - cell < 80000]
+    return len(where) if where == [4 * i for i in range(len(where))] else -1
+
+
+def limited(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@case("lives.closes", *ENGINES)
+def closes(w):
+    """A program that closes all descriptors, or lays another one over them, has the numbers that it has natively, and the
+    trace goes on: in a file, in a FIFO, on a descriptor that the user has opened."""
+    plain = w.compile("closes.c", "-O1", engine="qemu")
+    program = w.compile("closes.c", "-O1", "-fno-unroll-loops", *(["-fno-vectorize"] if w.engine == "llvm" else []))
+    for limit in ((200, 400), (200, 200)):
+        for way in ("nothing", "close", "dup", "from", "range", "listed"):
+            native = subprocess.run([plain, way], capture_output=True, text=True, preexec_fn=limited(*limit))
+            holds("natively", native.stdout.startswith("3 4 "))
+            for kind in ("file", "fifo", "number"):
+                if way == "dup" and limit[0] == limit[1] and kind != "file":
+                    continue  # all numbers that there may be are the program's: the trace is given up, in words
+                what = f"{limit} {way} {kind}"
+                path = w.path("closes.out")
+                if kind == "fifo":
+                    os.mkfifo(path)
+                read, write = os.pipe()
+                output = f"/dev/fd/{write}" if kind == "number" else path
+                with subprocess.Popen([w.tool("mt-host"), f"--engine={w.engine}", "mat", "--all", "--own", "-o", output, "--",
+                                       program, way], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      env=w.environment(), pass_fds=[write] if kind == "number" else [],
+                                      preexec_fn=limited(*limit)) as p:
+                    os.close(write)
+                    if kind == "file":
+                        out, err = p.communicate(timeout=120)
+                        with open(path, encoding="utf-8") as f:
+                            text = f.read()
+                    else:
+                        with open(path, encoding="utf-8") if kind == "fifo" else os.fdopen(os.dup(read)) as f:
+                            text = f.read()
+                        out, err = p.communicate(timeout=120)
+                os.close(read)
+                if kind != "number" or way != "nothing":  # that number the program has, too
+                    same(f"{what}: exit code, which is a number ({err})", p.returncode, native.returncode)
+                if kind != "number":
+                    same(f"{what}: numbers", out.split()[:2], ["3", "4"])
+                same(f"{what}: stores ({err})", stores(text, int(out.split()[2])), 20000)

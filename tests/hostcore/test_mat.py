@@ -2,6 +2,8 @@
 """Mat mode of the core, with prog_mat as program and engine in one. usage: test_mat.py PROGRAM CASE"""
 import collections
 import os
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -244,15 +246,69 @@ def fifo():
 
 def paths():
     """What is not ours to overwrite is refused, with the reason."""
-    os.symlink("/dev/null", "link.mtc")
     with open("one.mtc", "w") as f:
         f.write("x")
     os.link("one.mtc", "two.mtc")
-    for name, word in (("link.mtc", "symbolic link"), ("/dev/full", "neither"), ("one.mtc", "hard links"),
-                       ("no/where.mtc", "folder does not exist"), ("/", "cannot be written|neither")):
-        done = subprocess.run([PROGRAM, "fill", "1", "10", "mat", "-o", name], capture_output=True, text=True)
+    os.symlink("one.mtc", "hard.mtc")
+    os.symlink("loop.mtc", "loop.mtc")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind("socket.mtc")
+    refused = [("socket.mtc", "neither"), ("one.mtc", "hard links"), ("hard.mtc", "hard links"),
+               ("loop.mtc", "Too many levels|too many symbolic"), ("no/where.mtc", "folder does not exist"),
+               ("/", "cannot be written|neither"), ("/dev/fd/77", "not open for writing"),
+               ("/dev/fd/0", "not open for writing")]
+    if os.geteuid() == 0:  # somebody else's link, and one of ours that leads to it
+        os.symlink("target.mtc", "theirs.mtc")
+        os.lchown("theirs.mtc", 12345, 12345)
+        os.symlink("theirs.mtc", "ours.mtc")
+        refused += [("theirs.mtc", "symbolic link of user 12345"), ("ours.mtc", "symbolic link of user 12345")]
+    for name, word in refused:
+        with open("/dev/null") as null:
+            done = subprocess.run([PROGRAM, "fill", "1", "10", "mat", "-o", name], capture_output=True, text=True, stdin=null)
         assert done.returncode == 1 and any(w in done.stderr for w in word.split("|")), (name, done.stderr)
-        assert name in done.stderr
+        assert name in done.stderr or "link" in word or name in ("hard.mtc", "loop.mtc"), done.stderr  # or where it leads
+    assert not os.path.exists("target.mtc")
+    with open("one.mtc") as f:
+        assert f.read() == "x"
+
+
+def filled(name, **more):
+    """300000 accesses to it, in a container or as text; what the process has left behind."""
+    done = subprocess.run([PROGRAM, "fill", "1", "300000", "mat", "--level=0", "-o", name], stderr=subprocess.PIPE, **more)
+    assert done.returncode == 0 and not done.stderr, (name, done.stderr)
+    return done
+
+
+def names():
+    """Links of the user's own, devices, numbers of descriptors: the same bytes as in a file, but for what names it."""
+    filled("t.out")
+    with open("t.out", "rb") as f:
+        want = f.read()
+    os.mkdir("there")
+    os.symlink("there/second.out", "first.out")
+    os.symlink("../real.out", "there/second.out")
+    filled("first.out")
+    with open("real.out", "rb") as f:
+        have = f.read()
+    assert want.count(b"\n") >= 300000 and have.count(b"\n") == want.count(b"\n")
+    filled("first.out")  # once more, over it
+    assert os.path.islink("first.out") and os.path.getsize("real.out") == len(have)
+    before = os.stat("/dev/null")
+    filled("/dev/null")
+    after = os.stat("/dev/null")
+    assert stat.S_ISCHR(after.st_mode) and (after.st_mode, after.st_rdev) == (before.st_mode, before.st_rdev)
+    full = subprocess.run([PROGRAM, "fill", "1", "300000", "mat", "-o", "/dev/full"], capture_output=True, text=True)
+    assert "No space left" in full.stderr and "incomplete" in full.stderr, full.stderr
+    for name in ("-", "/dev/stdout", "/proc/self/fd/1"):
+        text = filled(name, stdout=subprocess.PIPE).stdout  # with the program's own words
+        assert text.count(b"\n") == want.count(b"\n") + 1, (name, text.count(b"\n"), want.count(b"\n"))
+    with open("kept.out", "w+b") as f:
+        f.write(b"before\n")
+        f.flush()
+        filled(f"/dev/fd/{f.fileno()}", pass_fds=[f.fileno()], stdout=subprocess.DEVNULL)
+        f.seek(0)
+        text = f.read()
+    assert text.startswith(b"before\n") and text.count(b"\n") == want.count(b"\n") + 1
 
 
 OPTIONS = [(["mat", "-l", "4"], "--locks is not for mode mat"), (["atomic", "-l", "3"], "'3' is not a power of two in 1"),

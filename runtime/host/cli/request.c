@@ -108,9 +108,11 @@ static int wrong_option(const char *mode, int c, int argc, char **argv)
 /* Keeps one option of the mode, in both spellings. */
 static void keep(struct request *r, const struct option_row *row, const char *value)
 {
+    int output = strcmp(row->name, "output") == 0;
     words_add(&r->given, row->name);
-    words_add(&r->given, value);
-    if (strcmp(row->name, "output") == 0)
+    /* "-" by a name that is a value on each engine's command line */
+    words_add(&r->given, output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
+    if (output)
         r->output = r->given.word[r->given.count - 1];
     if (strcmp(row->name, "signal") == 0)
         r->signals = strcmp(value, "0") != 0;

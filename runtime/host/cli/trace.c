@@ -96,6 +96,16 @@ static void next_step(const struct request *r)
     }
 }
 
+/* Whoever has opened it knows what is there. */
+static int is_descriptor(const char *path)
+{
+    static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(path, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
 /* The traces of what the program became by exec: x.mtc, x.exec1.mtc … (qemu/follow.h). */
 static void later_traces(const char *path, const struct timespec *since)
 {
@@ -122,6 +132,8 @@ void trace_words(const struct request *r, const struct trace_before *before, int
             say("trace: %s, with the number of the process for %%p", r->output);
         return;
     }
+    if (is_descriptor(r->output))
+        return;
     if (stat(r->output, &st) != 0) {
         say("no trace was written: %s: %s", r->output, strerror(errno));
         return;

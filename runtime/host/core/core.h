@@ -79,6 +79,12 @@ void mt_core_stop(int killed);
 void mt_core_worker_end(void);
 /* The trace will lack something, for this reason; the user is told, a stop must follow. */
 void mt_core_incomplete(const char *why);
+/* The program is about to close the descriptors first..last (dup2 does, too): ours step aside. Then it has;
+ * called by the same thread, soon, for a range of more than one at least. */
+void mt_core_descriptors_closing(uint32_t first, uint32_t last);
+void mt_core_descriptors_closed(void);
+/* Our lowest descriptor among them; -1: none. */
+int mt_core_descriptor(uint32_t first, uint32_t last);
 /* In the child of a fork: forgets files and locks; nothing is traced any more. exec needs no call. */
 void mt_core_forked(void);
 /* 1 between start and stop. */
@@ -210,7 +216,8 @@ void mt_core_context_change(struct mt_core_thread *t);
 #define MT_CORE_FN_START_ROI 2u
 #define MT_CORE_FN_END_ROI 3u
 uint32_t mt_core_function(const char *name);
-/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0): what jumps there calls nothing. */
+/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0): what jumps there calls
+ * nothing. */
 int mt_core_symbol_is_part(const char *symbol);
 /* Entry and return of a function with such a number. For the annotation functions: registers the thread under
  * a[0], starts or ends the region. t may be NULL (a thread that is not known): logged with thread -1. */

@@ -118,9 +118,10 @@ void mt_functions_unseen(void)
         }
     }
     if (unseen)
-        mt_plat_report("no function is called %s%s; names are undecorated, as ns::f, and a function that is inlined "
-                       "everywhere is none",
-                       text, unseen > shown ? " …" : "");
+        mt_plat_report(
+            "no function is called %s%s; names are undecorated, as ns::f, and a function that is inlined "
+            "everywhere is none",
+            text, unseen > shown ? " …" : "");
 }
 
 const char *mt_function_name(uint64_t id)

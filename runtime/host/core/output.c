@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "output.h"
+#include "descriptors.h"
 #include "platform.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,10 @@
 #include <sys/syscall.h>
 
 #define WAIT_STEP_NS 5000000u
-#define WAIT_WORDS 400  /* steps until we say that we wait: 2 s */
-#define KERNEL_SIGSET 8 /* bytes */
-#define SLURP_MAX (64u << 20)
-#ifndef F_DUPFD_CLOEXEC
-#define F_DUPFD_CLOEXEC 1030 /* the kernel's */
-#endif
-
+#define WAIT_WORDS 400 /* steps until we say that we wait: 2 s */
+#define PATH_ROOM 4096
+#define LINKS 16 /* symbolic links that lead from one to the next */
 static char name[4096];
-static char whole_path[4096]; /* of the open file, whatever folder the program goes to; empty: unknown */
 
 /* ---- open ---- */
 
@@ -53,13 +48,19 @@ static int add_pid(void)
     return snprintf(name + n, (size_t)room, ".%u%s", mt_plat_pid(), end) < room ? 0 : -1;
 }
 
+static uint32_t user(void)
+{
+    return (uint32_t)mt_sys(__NR_geteuid, 0, 0, 0, 0, 0, 0);
+}
+
 static int refuse(const struct stat *st, const char *path, char *why, size_t size)
 {
-    uint32_t me = (uint32_t)mt_sys(__NR_geteuid, 0, 0, 0, 0, 0, 0);
-    if (S_ISLNK(st->st_mode))
-        snprintf(why, size, "%s is a symbolic link and is not followed; remove it or give another -o", path);
-    else if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
-        snprintf(why, size, "%s is neither a regular file nor a FIFO; give another -o", path);
+    uint32_t me = user();
+    if (S_ISCHR(st->st_mode))
+        return 0; /* /dev/null, a terminal: whoever may write to it */
+    if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
+        snprintf(why, size, "%s is neither a regular file nor a FIFO nor a character device; give another -o",
+                 path);
     else if (st->st_uid != me)
         snprintf(why, size, "%s belongs to user %u, not to us; give another -o", path, (unsigned)st->st_uid);
     else if (S_ISREG(st->st_mode) && st->st_nlink > 1)
@@ -67,7 +68,7 @@ static int refuse(const struct stat *st, const char *path, char *why, size_t siz
                  (unsigned long)st->st_nlink);
     else
         return 0;
-    return S_ISLNK(st->st_mode) ? ELOOP : EPERM;
+    return EPERM;
 }
 
 static int failed(const char *path, int error, char *why, size_t size)
@@ -80,15 +81,97 @@ static int failed(const char *path, int error, char *why, size_t size)
     return error;
 }
 
-/* The same file under a number of 3 or more; a negative errno value stays. */
-static long up(long fd)
+/* ---- symbolic links: those of the user lead on, others are refused ---- */
+
+/* `to`, which a link at `path` says, into `path`. */
+static int lead_on(char *path, const char *to)
 {
-    if (fd < 0 || fd > 2)
-        return fd;
-    long higher = mt_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
-    mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
-    return higher;
+    char *slash = strrchr(path, '/');
+    size_t at = *to != '/' && slash ? (size_t)(slash + 1 - path) : 0;
+    if (at + strlen(to) >= PATH_ROOM)
+        return ENAMETOOLONG;
+    strcpy(path + at, to);
+    return 0;
 }
+
+/* One step from the link at `path`. Link and owner are those of one descriptor: nobody can exchange it
+ * between. */
+static int follow(char *path, char *why, size_t size)
+{
+    char to[PATH_ROOM];
+    struct stat st;
+    long fd = mt_sys(__NR_open, (long)path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0, 0, 0);
+    if (fd < 0)
+        return failed(path, (int)-fd, why, size);
+    int rc = fstat((int)fd, &st) ? errno : 0;
+    long n = mt_sys(__NR_readlinkat, fd, (long)"", (long)to, sizeof to - 1, 0, 0);
+    mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
+    if (rc || n < 0)
+        return failed(path, rc ? rc : (int)-n, why, size);
+    if (st.st_uid != user()) {
+        snprintf(why, size,
+                 "%s is a symbolic link of user %u and is not followed; remove it or give another -o", path,
+                 (unsigned)st.st_uid);
+        return ELOOP;
+    }
+    to[n] = 0;
+    rc = lead_on(path, to);
+    return rc ? failed(path, rc, why, size) : 0;
+}
+
+/* `path` as it stands without links at its end. */
+static int resolve(const char *path, char real[PATH_ROOM], char *why, size_t size)
+{
+    struct stat st;
+    if (snprintf(real, PATH_ROOM, "%s", path) >= PATH_ROOM)
+        return failed(path, ENAMETOOLONG, why, size);
+    for (unsigned i = 0; !lstat(real, &st); i++) {
+        int rc = !S_ISLNK(st.st_mode) ? 0
+                 : i == LINKS         ? failed(path, ELOOP, why, size)
+                                      : follow(real, why, size);
+        if (rc || !S_ISLNK(st.st_mode))
+            return rc;
+    }
+    return 0; /* not there yet */
+}
+
+/* ---- descriptors that the user has opened for us ---- */
+
+int mt_output_number(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
+        return 1;
+    if (!strcmp(path, "/dev/stderr"))
+        return 2;
+    for (unsigned i = 0; i < 2; i++) {
+        size_t n = strlen(folders[i]);
+        const char *digits = path + n;
+        if (!strncmp(path, folders[i], n) && *digits && strspn(digits, "0123456789") == strlen(digits) &&
+            strlen(digits) < 8)
+            return (int)strtol(digits, NULL, 10);
+    }
+    return -1;
+}
+
+/* As it is: at the place where it stands, shared with whoever has it, too. */
+static int take_number(struct mt_output *o, int number, const char *path, char *why, size_t size)
+{
+    struct stat st;
+    long mode = mt_sys(__NR_fcntl, number, F_GETFL, 0, 0, 0, 0);
+    if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY || (mode & O_PATH)) {
+        snprintf(why, size, "%s: descriptor %d is not open for writing; give another -o", path, number);
+        return EBADF;
+    }
+    long fd = mt_descriptor_copy(number);
+    if (fd < 0 || fstat((int)fd, &st))
+        return failed(path, fd < 0 ? (int)-fd : errno, why, size);
+    *o = (struct mt_output){.fd = (int)fd, .fifo = 1, .dev = st.st_dev, .ino = st.st_ino};
+    mt_descriptor_watch(o);
+    return 0;
+}
+
+/* ---- files ---- */
 
 /* Opens without truncating. EAGAIN: a FIFO without reader. */
 static int open_once(const char *path, int *fd, char *why, size_t size)
@@ -101,8 +184,9 @@ static int open_once(const char *path, int *fd, char *why, size_t size)
     }
     long rc;
     do
-        rc = up(mt_sys(__NR_open, (long)path,
-                       O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_CREAT, 0600, 0, 0, 0));
+        rc = mt_descriptor_up(mt_sys(__NR_open, (long)path,
+                                     O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_CREAT,
+                                     0600, 0, 0, 0));
     while (rc == -EINTR);
     *fd = (int)rc;
     if (rc == -ENXIO)
@@ -119,7 +203,7 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
     int rc = refuse(&st, path, why, size);
     if (rc)
         return rc;
-    o->fifo = S_ISFIFO(st.st_mode);
+    o->fifo = !S_ISREG(st.st_mode);
     o->dev = st.st_dev;
     o->ino = st.st_ino;
     long flags = mt_sys(__NR_fcntl, fd, F_GETFL, 0, 0, 0, 0);
@@ -134,19 +218,16 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
     return rc ? failed(path, rc, why, size) : 0;
 }
 
-static void remember_path(int fd)
-{
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    long n = mt_sys(__NR_readlink, (long)link, (long)whole_path, sizeof whole_path - 1, 0, 0, 0);
-    whole_path[n > 0 && n < (long)sizeof whole_path - 1 ? n : 0] = 0;
-}
-
 static int open_one(struct mt_output *o, const char *path, char *why, size_t size)
 {
-    int fd = -1, rc;
+    char real[PATH_ROOM];
+    int fd = -1, number = mt_output_number(path), rc;
     *o = (struct mt_output){.fd = -1};
-    for (unsigned step = 0; (rc = open_once(path, &fd, why, size)) == EAGAIN; step++) {
+    if (number >= 0)
+        return take_number(o, number, path, why, size);
+    if ((rc = resolve(path, real, why, size)))
+        return rc;
+    for (unsigned step = 0; (rc = open_once(real, &fd, why, size)) == EAGAIN; step++) {
         if (step == WAIT_WORDS)
             mt_plat_report("%s is a FIFO; waiting for a reader (for example: mt-merge < %s)", path, path);
         mt_plat_sleep_ns(WAIT_STEP_NS);
@@ -154,13 +235,14 @@ static int open_one(struct mt_output *o, const char *path, char *why, size_t siz
     if (rc)
         return rc;
     rc = adopt(o, fd, path, why, size);
-    if (rc)
+    if (rc) {
         mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
-    else
-        o->fd = fd;
-    if (!rc)
-        remember_path(fd);
-    return rc;
+        return rc;
+    }
+    o->fd = fd;
+    mt_output_remember(o);
+    mt_descriptor_watch(o);
+    return 0;
 }
 
 int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size)
@@ -176,195 +258,4 @@ int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size
     if (!rc)
         mt_plat_report("%s is being written by another traced process; this one's trace is %s", taken, name);
     return rc;
-}
-
-/* 1 while the number still means the file. */
-static int is_ours(const struct mt_output *o, int fd)
-{
-    struct stat st;
-    int saved = errno;
-    int same = fd >= 0 && !fstat(fd, &st) && st.st_dev == o->dev && st.st_ino == o->ino;
-    errno = saved;
-    return same;
-}
-
-void mt_output_close(struct mt_output *o)
-{
-    if (is_ours(o, o->fd))
-        mt_sys(__NR_close, o->fd, 0, 0, 0, 0, 0);
-    o->fd = -1;
-}
-
-/* ---- write ---- */
-
-static int write_all(int fd, const char *p, size_t bytes)
-{
-    while (bytes) {
-        long n = mt_sys(__NR_write, fd, (long)p, (long)bytes, 0, 0, 0);
-        if (n == -EINTR || n == -EAGAIN)
-            continue;
-        if (n <= 0)
-            return n ? (int)-n : ENOSPC;
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
-}
-
-/* The program has closed our descriptor: the same file again, at its end. 0 or EBADF. */
-static int open_again(struct mt_output *o)
-{
-    if (o->fifo || !*whole_path)
-        return EBADF;
-    long fd = up(mt_sys(__NR_open, (long)whole_path,
-                        O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0, 0));
-    if (fd < 0)
-        return EBADF;
-    if (!is_ours(o, (int)fd) || mt_sys(__NR_flock, fd, LOCK_EX | LOCK_NB, 0, 0, 0, 0) ||
-        mt_sys(__NR_lseek, fd, 0, SEEK_END, 0, 0, 0) < 0) {
-        mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
-        return EBADF;
-    }
-    o->fd = (int)fd; /* the old number is the program's */
-    return 0;
-}
-
-/* SIGPIPE and SIGXFSZ go to the thread that writes: hold them back, and swallow the one we caused. */
-struct held {
-    uint64_t mine, old, pending;
-};
-
-static struct held hold(int signo)
-{
-    struct held h = {.mine = 1ull << (signo - 1)};
-    mt_sys(__NR_rt_sigpending, (long)&h.pending, KERNEL_SIGSET, 0, 0, 0, 0);
-    mt_sys(__NR_rt_sigprocmask, SIG_BLOCK, (long)&h.mine, (long)&h.old, KERNEL_SIGSET, 0, 0);
-    return h;
-}
-
-static void let_go(struct held *h, int error)
-{
-    if ((error == EPIPE || error == EFBIG) && !(h->pending & h->mine)) {
-        long none[2] = {0, 0};
-        while (mt_sys(__NR_rt_sigtimedwait, (long)&h->mine, 0, (long)none, KERNEL_SIGSET, 0, 0) == -EINTR)
-            ;
-    }
-    mt_sys(__NR_rt_sigprocmask, SIG_SETMASK, (long)&h->old, 0, KERNEL_SIGSET, 0, 0);
-}
-
-int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
-{
-    if (o->error || o->fd < 0)
-        return o->error ? o->error : EBADF;
-    if (!is_ours(o, o->fd) && (o->error = open_again(o)))
-        return o->error;
-    struct held h = hold(o->fifo ? SIGPIPE : SIGXFSZ);
-    o->error = write_all(o->fd, data, bytes);
-    let_go(&h, o->error);
-    return o->error;
-}
-
-/* ---- scratch files and small input files ---- */
-
-static int own(struct mt_output *o, long fd)
-{
-    struct stat st;
-    *o = (struct mt_output){.fd = (int)fd};
-    if (fstat(o->fd, &st))
-        return errno;
-    o->dev = st.st_dev;
-    o->ino = st.st_ino;
-    return 0;
-}
-
-int mt_output_scratch(struct mt_output *o, char *why, size_t size)
-{
-    const char *folder = getenv("TMPDIR");
-    char path[4096];
-    if (!folder || !*folder)
-        folder = "/tmp";
-    for (uint64_t attempt = 0; attempt < 100; attempt++) {
-        snprintf(path, sizeof path, "%s/memtrace-%u-%llx", folder, mt_plat_pid(),
-                 (unsigned long long)(mt_plat_now_ns() + attempt));
-        long fd = up(
-            mt_sys(__NR_open, (long)path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600, 0, 0, 0));
-        if (fd == -EEXIST || fd == -EINTR)
-            continue;
-        if (fd >= 0)
-            mt_sys(__NR_unlink, (long)path, 0, 0, 0, 0, 0);
-        else
-            snprintf(why, size, "no scratch file in %s: %s; set TMPDIR", folder, strerror((int)-fd));
-        return fd >= 0 ? own(o, fd) : (int)-fd;
-    }
-    snprintf(why, size, "no scratch file in %s: names are taken; set TMPDIR", folder);
-    return EEXIST;
-}
-
-static int pread_all(int fd, char *p, size_t bytes, uint64_t offset)
-{
-    while (bytes) {
-        long n = mt_sys(__NR_pread64, fd, (long)p, (long)bytes, (long)offset, 0, 0);
-        if (n == -EINTR)
-            continue;
-        if (n <= 0)
-            return n ? (int)-n : EIO;
-        p += n;
-        bytes -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
-int mt_output_pread(const struct mt_output *o, void *data, size_t bytes, uint64_t offset)
-{
-    return is_ours(o, o->fd) ? pread_all(o->fd, data, bytes, offset) : EBADF;
-}
-
-static int pwrite_all(int fd, const char *p, size_t bytes, uint64_t offset)
-{
-    while (bytes) {
-        long n = mt_sys(__NR_pwrite64, fd, (long)p, (long)bytes, (long)offset, 0, 0);
-        if (n == -EINTR)
-            continue;
-        if (n <= 0)
-            return n ? (int)-n : ENOSPC;
-        p += n;
-        bytes -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
-int mt_output_pwrite(const struct mt_output *o, const void *data, size_t bytes, uint64_t offset)
-{
-    if (!is_ours(o, o->fd))
-        return EBADF;
-    struct held h = hold(SIGXFSZ);
-    int rc = pwrite_all(o->fd, data, bytes, offset);
-    let_go(&h, rc);
-    return rc;
-}
-
-char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size)
-{
-    struct stat st;
-    char *text = NULL;
-    long fd = mt_sys(__NR_open, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
-    int rc = fd < 0 ? (int)-fd : fstat((int)fd, &st) ? errno : 0;
-    if (!rc && (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > SLURP_MAX))
-        rc = EINVAL;
-    if (!rc && !(text = mt_plat_map((size_t)st.st_size + 1)))
-        rc = ENOMEM;
-    if (!rc && st.st_size && (rc = pread_all((int)fd, text, (size_t)st.st_size, 0))) {
-        mt_plat_unmap(text, (size_t)st.st_size + 1);
-        text = NULL;
-    }
-    if (fd >= 0)
-        mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
-    if (rc)
-        snprintf(why, size, "%s cannot be read: %s", path,
-                 rc == EINVAL ? "not a small regular file" : strerror(rc));
-    else
-        *bytes = (size_t)st.st_size;
-    return text;
 }

@@ -74,7 +74,7 @@ static int sort(const struct mt_spool_reader *r, struct mt_host_timed_entry *e,
     return 0;
 }
 
-static int in_memory(const struct mt_spool_reader *r, const struct mt_spool *s, uint32_t low, uint32_t high)
+static int in_memory(const struct mt_spool_reader *r, struct mt_spool *s, uint32_t low, uint32_t high)
 {
     uint64_t bytes = s->entries * ENTRY;
     struct mt_host_timed_entry *e = mt_plat_map(bytes), *out = mt_plat_map(bytes);
@@ -106,7 +106,7 @@ static uint64_t key(const struct split *p, const struct mt_host_timed_entry *e)
     return p->by_time ? e->time : rank_of(p->r, e);
 }
 
-static int each(const struct mt_spool *s, int (*visit)(struct split *, const struct mt_host_timed_entry *),
+static int each(struct mt_spool *s, int (*visit)(struct split *, const struct mt_host_timed_entry *),
                 struct split *p)
 {
     struct mt_host_timed_entry *e = mt_plat_map(PIECE * ENTRY);
@@ -177,7 +177,7 @@ static int emit(struct split *p, const struct mt_host_timed_entry *e)
 }
 
 /* Equal parts of the range: recursion evens out what is crowded. */
-static int split_fill(struct split *p, const struct mt_spool *s)
+static int split_fill(struct split *p, struct mt_spool *s)
 {
     p->low = UINT64_MAX;
     int rc = each(s, find_range, p);

@@ -147,7 +147,7 @@ void mt_insn_stop(void);
 /* functions.c */
 int mt_functions_start(char *why, unsigned size);
 void mt_functions_unseen(void); /* says which names no function had */
-void mt_functions_lines(void); /* into the container */
+void mt_functions_lines(void);  /* into the container */
 const char *mt_function_name(uint64_t id);
 
 /* sites.c */

@@ -1,5 +1,6 @@
-/* Programs that give up system calls (seccomp). We need some that they do not: to write, to start and to wait. One
- * that is not allowed may end the program, so the trace ends before, and from then on we make none. */
+/* Programs that give up system calls (seccomp). We need some that they do not: to write, to start and to
+ * wait. One that is not allowed may end the program, so the trace ends before, and from then on we make none.
+ */
 #include "entry.h"
 #include "../core/platform.h"
 #include <errno.h>
@@ -13,7 +14,8 @@
 static void restricted(void)
 {
     if (mt_phase == MT_PHASE_ON) {
-        mt_core_incomplete("the program restricts its system calls (seccomp): the trace ends here, incomplete");
+        mt_core_incomplete(
+            "the program restricts its system calls (seccomp): the trace ends here, incomplete");
         mt_stop(0);
     }
     mt_signals_close();
@@ -47,5 +49,7 @@ MT_ENTRY long syscall(long number, ...)
     va_end(args);
     if ((number == SYS_seccomp && a[0] <= SET_FILTER) || (number == SYS_prctl && a[0] == SET_SECCOMP))
         restricted();
+    if (number == SYS_close_range)
+        return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
     return call(number, a);
 }

@@ -11,6 +11,7 @@
 
 enum { SLOTS = 1024, SPINS = 500, STEP_MS = 2 };
 
+uint32_t mt_baton_blocks = 1;
 struct mt_baton_hand *mt_baton_holder;
 void (*mt_baton_stolen)(struct mt_baton_hand *from);
 
@@ -23,7 +24,7 @@ static struct {
 static void become(struct mt_baton_hand *h, uint32_t ticket)
 {
     h->ticket = ticket;
-    h->blocks = MT_BATON_BLOCKS;
+    h->blocks = mt_baton_blocks;
     __atomic_store_n(&mt_baton_holder, h, __ATOMIC_RELAXED);
 }
 

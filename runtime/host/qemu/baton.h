@@ -1,6 +1,6 @@
 /* Who of the guest's threads may run: atomic mode under an engine that learns addresses after the access.
  * Only the thread that holds the baton executes blocks, so the order of its records is the order of its
- * accesses. It keeps the baton for many blocks, hands it on in the order in which others asked, and gives it
+ * accesses. It keeps the baton for some blocks, hands it on in the order in which others asked, and gives it
  * away before it may wait.
  *
  * A holder that sleeps outside of our code (qemu stops all threads for a moment; it does so inside of a
@@ -10,7 +10,7 @@
 #define MT_HOST_QEMU_BATON_H
 #include <stdint.h>
 
-enum { MT_BATON_BLOCKS = 16384 }; /* how many blocks a thread executes before it looks whether others wait */
+extern uint32_t mt_baton_blocks; /* how many blocks a thread executes before it looks whether others wait */
 
 struct mt_baton_hand { /* a thread's; zeroed at first */
     uint32_t ticket, blocks;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "follow.h"
+#include "../core/output.h"
 #include <ctype.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -23,12 +24,13 @@ void mt_follow_start(const char *host, char *const *w, int count, const struct m
     follower = host;
     word = w;
     words = count;
-    int there = *o->output == '/' || getcwd(folder, sizeof folder);
+    int whole = *o->output == '/' || mt_output_number(o->output) >= 0;
+    int there = whole || getcwd(folder, sizeof folder);
     int n = snprintf(output, sizeof output, "%s%s%s",
-                     *o->output == '/' ? ""
-                     : there           ? folder
-                                       : ".",
-                     *o->output == '/' ? "" : "/", o->output);
+                     whole   ? ""
+                     : there ? folder
+                             : ".",
+                     whole ? "" : "/", o->output);
     if (n < 0 || (size_t)n >= sizeof output)
         follower = NULL;
 }
@@ -58,7 +60,7 @@ static int next_output(char next[PATH_MAX])
     char *slash = strrchr(output, '/'), *dot = strrchr(output, '.'), *mark;
     size_t stem = dot && dot > slash + 1 ? (size_t)(dot - output) : strlen(output), end = stem;
     unsigned number = 1;
-    if (stat(output, &st) == 0 && !S_ISREG(st.st_mode))
+    if (mt_output_number(output) >= 0 || (stat(output, &st) == 0 && !S_ISREG(st.st_mode)))
         return snprintf(next, PATH_MAX, "%s", output) < PATH_MAX ? 0 : -1;
     while (end > 0 && isdigit((unsigned char)output[end - 1]))
         end--;

@@ -339,6 +339,9 @@ static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct blo
             q, n->x86.repeats && b->first ? on_repeated : on_insn,
             n->x86.repeats ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS, n);
     b->first = 0;
+    if (n->x86.cas && mt_takes_turns() &&
+        n->site) /* between the load of a value and its swap, in one block */
+        qemu_plugin_register_vcpu_insn_exec_cb(q, on_block, QEMU_PLUGIN_CB_NO_REGS, NULL);
     if (n->x86.cas && mt_plugin.parallel && addressed && n->site)
         qemu_plugin_register_vcpu_insn_exec_cb(q, on_cas, QEMU_PLUGIN_CB_NO_REGS, n);
     if (n->site)
@@ -462,6 +465,7 @@ MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, 
         return refuse(why);
     engine.program = program();
     mt_baton_stolen = mt_turn_stolen;
+    mt_baton_blocks = (uint32_t)mt_plugin.options.turn;
     if (mt_core_start(&mt_plugin.options, &engine, why, sizeof why) != 0)
         return refuse(why);
     mt_plugin.mode = mt_plugin.options.mode;

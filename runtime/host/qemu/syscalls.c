@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, CLOSE_ON_EXEC = 4 /* CLOSE_RANGE_CLOEXEC */ };
 
 static uint64_t pages(uint64_t bytes)
 {
@@ -46,6 +46,17 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
     s->site = site;
     memcpy(s->args, args, sizeof s->args);
     switch (number) {
+    case SYS_close:
+        mt_core_descriptors_closing((uint32_t)args[0], (uint32_t)args[0]);
+        break;
+    case SYS_dup2:
+    case SYS_dup3:
+        mt_core_descriptors_closing((uint32_t)args[1], (uint32_t)args[1]);
+        break;
+    case SYS_close_range:
+        if (!(args[2] & CLOSE_ON_EXEC))
+            mt_core_descriptors_closing((uint32_t)args[0], (uint32_t)args[1]);
+        break;
     case SYS_munmap: /* now: afterwards another thread may have got the range */
         if (args[0] % PAGE == 0 && args[1]) {
             mt_modules_changed(args[0], pages(args[1]));
@@ -82,6 +93,8 @@ static void broke(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t
 
 void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, int64_t result)
 {
+    if (number == SYS_close_range)
+        mt_core_descriptors_closed();
     if (s->number != number || failed(result)) {
         s->number = -1;
         return;

@@ -85,7 +85,7 @@ void mt_turn_wait(struct mt_thread *t)
     if (mt_plugin.forked)
         return;
     if (mt_baton_holder == &t->hand) {
-        t->hand.blocks = MT_BATON_BLOCKS;
+        t->hand.blocks = mt_baton_blocks;
         if (!mt_baton_wanted(&t->hand))
             return;
         mt_core_turn_end(t->core);

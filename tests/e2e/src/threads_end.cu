@@ -1,5 +1,5 @@
-// Threads that end where the program does not expect it: main by pthread_exit while another thread works on ("exit"), or
-// threads that are cancelled inside CUDA calls, over and over, while others go on ("cancel").
+// Threads that end where the program does not expect it: main by pthread_exit while another thread works on
+// ("exit"), or threads that are cancelled inside CUDA calls, over and over, while others go on ("cancel").
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,0 +1,152 @@
+#define _GNU_SOURCE
+#include "descriptors.h"
+#include "core.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#define LIMIT_FILES 7       /* RLIMIT_NOFILE */
+#define ROOM 4              /* numbers that we take */
+#define MOST 65536          /* the kernel's table of descriptors becomes as large as the highest number */
+#define WATCHED 2           /* the trace, and a scratch file */
+#define DEATH_SIGNAL 1      /* PR_SET_PDEATHSIG */
+#define WAIT_ALL 0x40000000 /* __WALL */
+#ifndef F_DUPFD_CLOEXEC
+#define F_DUPFD_CLOEXEC 1030
+#endif
+#ifndef __NR_pidfd_open
+#define __NR_pidfd_open 434
+#endif
+#ifndef __NR_pidfd_getfd
+#define __NR_pidfd_getfd 438
+#endif
+
+static struct mt_output *watched[WATCHED];
+
+/* ---- numbers ---- */
+
+long mt_descriptor_copy(long fd)
+{
+    uint64_t limit[2] = {1024, 1024}, more[2]; /* soft, hard */
+    mt_sys(__NR_prlimit64, 0, LIMIT_FILES, 0, (long)limit, 0, 0);
+    int lift = limit[0] < limit[1] && limit[0] <= MOST;
+    uint64_t from = limit[0] < MOST ? limit[0] : MOST;
+    if (lift) {
+        more[0] = limit[1] - limit[0] < ROOM ? limit[1] : limit[0] + ROOM;
+        more[1] = limit[1];
+        mt_sys(__NR_prlimit64, 0, LIMIT_FILES, (long)more, 0, 0, 0);
+    } else {
+        from = from > ROOM + 3 ? from - ROOM : 3;
+    }
+    long n = mt_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC, (long)from, 0, 0, 0);
+    if (lift)
+        mt_sys(__NR_prlimit64, 0, LIMIT_FILES, (long)limit, 0, 0, 0);
+    return n < 0 ? mt_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC, 3, 0, 0, 0) : n;
+}
+
+long mt_descriptor_up(long fd)
+{
+    if (fd < 0)
+        return fd;
+    long higher = mt_descriptor_copy(fd);
+    if (higher < 0 && fd > 2)
+        return fd;
+    mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
+    return higher;
+}
+
+/* ---- what the program closes ---- */
+
+void mt_descriptor_watch(struct mt_output *o)
+{
+    o->process = mt_plat_pid();
+    for (unsigned i = 0; i < WATCHED; i++)
+        if (!watched[i]) {
+            watched[i] = o;
+            return;
+        }
+}
+
+void mt_descriptor_leave(struct mt_output *o)
+{
+    for (unsigned i = 0; i < WATCHED; i++)
+        if (watched[i] == o)
+            watched[i] = NULL;
+}
+
+/* Not in a child that shares our memory (vfork): it has descriptors of its own. */
+static int lies_in(const struct mt_output *o, uint32_t first, uint32_t last)
+{
+    return o && o->fd >= 0 && (uint32_t)o->fd >= first && (uint32_t)o->fd <= last &&
+           o->process == mt_plat_pid();
+}
+
+int mt_core_descriptor(uint32_t first, uint32_t last)
+{
+    int lowest = -1;
+    for (unsigned i = 0; i < WATCHED; i++)
+        if (lies_in(watched[i], first, last) && (lowest < 0 || watched[i]->fd < lowest))
+            lowest = watched[i]->fd;
+    return lowest;
+}
+
+/* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0: there is
+ * none. */
+static long keeper(void)
+{
+    long parent = mt_sys(__NR_getpid, 0, 0, 0, 0, 0, 0), child = mt_sys(__NR_clone, 0, 0, 0, 0, 0, 0);
+    if (child)
+        return child > 0 ? child : 0;
+    mt_sys(__NR_prctl, DEATH_SIGNAL, SIGKILL, 0, 0, 0, 0);
+    while (mt_sys(__NR_getppid, 0, 0, 0, 0, 0, 0) == parent)
+        mt_plat_sleep_ns(10000000);
+    for (;;)
+        mt_sys(__NR_exit_group, 0, 0, 0, 0, 0, 0);
+}
+
+static long kept_by; /* between closing and closed; under the locks of what it keeps */
+
+void mt_core_descriptors_closing(uint32_t first, uint32_t last)
+{
+    for (unsigned i = 0; i < WATCHED; i++) {
+        struct mt_output *o = watched[i];
+        if (!lies_in(o, first, last))
+            continue;
+        mt_spin_lock(&o->lock);
+        if (first == last) {
+            long n = mt_descriptor_copy(o->fd); /* it keeps the file open while the old number goes */
+            if (n >= 0)
+                o->fd = (int)n;
+            mt_spin_unlock(&o->lock);
+        } else { /* perhaps there is no number that stays */
+            if (!kept_by)
+                kept_by = keeper();
+            o->aside = 1;
+        }
+    }
+}
+
+static void take_back(struct mt_output *o, long process)
+{
+    long fd = mt_sys(__NR_pidfd_getfd, process, o->fd, 0, 0, 0, 0);
+    if (fd >= 0)
+        o->fd = (int)mt_descriptor_up(fd); /* else it is opened again, or given up, at the next write */
+    o->aside = 0;
+    mt_spin_unlock(&o->lock);
+}
+
+void mt_core_descriptors_closed(void)
+{
+    long child = kept_by, process = child ? mt_sys(__NR_pidfd_open, child, 0, 0, 0, 0, 0) : -1;
+    for (unsigned i = 0; i < WATCHED; i++)
+        if (watched[i] && watched[i]->aside)
+            take_back(watched[i], process);
+    if (!child)
+        return;
+    kept_by = 0;
+    mt_sys(__NR_kill, child, SIGKILL, 0, 0, 0, 0);
+    mt_sys(__NR_wait4, child, 0, WAIT_ALL, 0, 0, 0);
+    if (process >= 0)
+        mt_sys(__NR_close, process, 0, 0, 0, 0, 0);
+}
