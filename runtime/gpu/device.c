@@ -17,6 +17,7 @@ static struct mt_gpu_device *_Atomic devices;
 static struct mt_gpu_device *retired; /* under `lock` */
 #define MAX_DEVICES 64
 static int failed[MAX_DEVICES];
+static atomic_int closed; /* set while `polling` is held */
 
 /* ---- setting up --------------------------------------------------------------------------------- */
 
@@ -170,7 +171,19 @@ void mt_gpu_retire(struct mt_gpu_device *d)
     pthread_mutex_unlock(&polling);
 }
 
-struct mt_gpu_device *mt_gpu_device(void)
+void mt_gpu_close(void)
+{
+    pthread_mutex_lock(&polling);
+    closed = 1;
+    pthread_mutex_unlock(&polling);
+}
+
+int mt_gpu_closed(void)
+{
+    return closed;
+}
+
+struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
 {
     const struct mt_cuda *cu = mt_cuda();
     int ordinal;
@@ -188,6 +201,8 @@ struct mt_gpu_device *mt_gpu_device(void)
         d = make(cu, ordinal);
         failed[ordinal] = !d;
         if (d) {
+            if (cu->ends_at_exit) /* the driver has its context now, and with it its handlers */
+                atexit(at_exit);
             d->next = devices;
             devices = d;
         }
@@ -462,7 +477,7 @@ unsigned mt_gpu_poll(unsigned max)
     static struct mt_flight *ended[MT_GPU_CONTEXTS];
     unsigned packets = 0;
     pthread_mutex_lock(&polling);
-    for (struct mt_gpu_device *d = devices; d; d = d->next) {
+    for (struct mt_gpu_device *d = closed ? NULL : devices; d; d = d->next) {
         unsigned n = read_marks(d, ended);
         for (unsigned i = 0; i < MT_GPU_RINGS; i++)
             packets += drain(d, &d->rings[i], max);

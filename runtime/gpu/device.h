@@ -62,10 +62,14 @@ cudaError_t mt_gpu_write(const struct mt_cuda *cu, void *to, const void *from, s
 /* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
 cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream);
 
-/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
-struct mt_gpu_device *mt_gpu_device(void);
+/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once).
+ * `at_exit` is registered with atexit behind the driver's own handler, so that it runs first. */
+struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void));
 /* The same if it was set up already. */
 struct mt_gpu_device *mt_gpu_device_in_use(void);
+/* Looks at no ring any more: their memory is about to go, with the driver. */
+void mt_gpu_close(void);
+int mt_gpu_closed(void);
 /* Its memory is about to go: it is set up anew when it is next used. Nothing may be under way there. */
 void mt_gpu_retire(struct mt_gpu_device *d);
 /* Lends f a context (of a node: the place and the number of one); waits up to `ms` for one. What to hand to

@@ -111,12 +111,22 @@ static int capturing(cudaStream_t stream)
     return cu && is_capturing(cu, plain(stream));
 }
 
-enum reason { NO_ROOM, NO_MEANS, NREASONS };
+enum reason { NO_ROOM, NO_MEANS, AT_EXIT, NREASONS };
 static void say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
     if (!atomic_exchange(&said[r], 1))
         mt_report("kernel %s is not traced: %s (said once)", kernel, why);
+}
+
+static void finish(void);
+
+/* Nothing is traced any more, since the rings are not looked at. */
+static int is_over(const char *kernel)
+{
+    if (mt_gpu_closed())
+        say_once(AT_EXIT, kernel, "it was launched when the CUDA driver was about to shut down");
+    return mt_gpu_closed();
 }
 
 /* A launch with a context; NULL: there is none. */
@@ -140,7 +150,7 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
 static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
 {
     const char *kernel = l->line.kernel;
-    struct mt_flight *f = lend(l, mt_gpu_device(), NULL, context);
+    struct mt_flight *f = is_over(kernel) ? NULL : lend(l, mt_gpu_device(finish), NULL, context);
     if (!f)
         return NULL;
     struct mt_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
@@ -213,7 +223,7 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
 
 static struct mt_gpu_node *node_new(void)
 {
-    struct mt_gpu_device *d = mt_gpu_device();
+    struct mt_gpu_device *d = mt_gpu_closed() ? NULL : mt_gpu_device(finish);
     return d ? mt_gpu_node_new(d) : NULL;
 }
 
@@ -233,7 +243,8 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         if (!launches[i].trace || !nodes[i])
             continue;
         context = NULL;
-        struct mt_flight *f = lend(&launches[i], nodes[i]->device, nodes[i], &context);
+        struct mt_flight *f =
+            is_over(launches[i].line.kernel) ? NULL : lend(&launches[i], nodes[i]->device, nodes[i], &context);
         if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !wake()) {
             mt_flight_add(q, f);
             launches[i].state = f;
@@ -242,9 +253,11 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
                 say_not_told(&launches[i], e);
             continue;
         }
-        say_once(NO_MEANS, launches[i].line.kernel, "too many launches are waiting, or there is no memory");
-        if (f)
+        if (f) {
+            say_once(NO_MEANS, launches[i].line.kernel,
+                     "too many launches are waiting, or there is no memory");
             mt_gpu_return(f);
+        }
         free(f);
     }
 }
@@ -408,11 +421,18 @@ static void reset(void)
     mt_gpu_retire(d);
 }
 
+/* The last look at a GPU's rings: what the program launched and never waited for. Behind this the driver may take
+ * their memory. Exit handlers that the program registered before its first traced launch run later, and what
+ * they launch is not traced. */
 static void finish(void)
 {
     struct mt_flight_filter any = {NULL, NULL, 0};
-    if (!mt_forked() && mt_flight_count(&any))
+    if (mt_forked() || mt_gpu_closed())
+        return;
+    if (mt_flight_count(&any))
         wait_for(&any, NULL, PATIENCE_EXIT);
+    if (mt_cuda() && mt_cuda()->ends_at_exit)
+        mt_gpu_close();
 }
 
 static void start(void)
