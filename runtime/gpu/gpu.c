@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LEND_MS 10000
 #define STALL_MS 500
 #define PATIENCE_SYNCED 20 /* times STALL_MS without a packet, after the device said that it is done */
 #define PATIENCE_EXIT 4
+#define PATIENCE_LEND 20
 
 /* ---- the reader --------------------------------------------------------------------------------- */
 
@@ -46,14 +46,17 @@ static void rest(unsigned idle)
 static void *reader(void *unused)
 {
     unsigned idle = 0;
+    uint64_t last = 0;
     mt_last_ours();
     for (;;) {
         pthread_mutex_lock(&lock);
         while (!under_way)
             pthread_cond_wait(&work, &lock);
         pthread_mutex_unlock(&lock);
-        unsigned moved = mt_gpu_poll(4096);
-        moved += mt_flight_settle(left);
+        unsigned moved = mt_gpu_poll();
+        uint64_t now = mt_now_ns();
+        last = moved ? now : last;
+        moved += mt_flight_settle(left, now, last);
         progress += moved;
         rounds++;
         idle = moved ? 0 : idle + 1;
@@ -84,6 +87,30 @@ static int wake(void)
     pthread_cond_signal(&work);
     pthread_mutex_unlock(&lock);
     return ok ? 0 : -1;
+}
+
+/* How long nothing has come, in looks at it STALL_MS apart: the reader turned and turned, or has nothing to do.
+ * (One that does not turn is writing to a FIFO that nobody reads: that is waited for.) */
+struct patience {
+    uint64_t seen, turn;
+    unsigned quiet;
+};
+
+static struct patience patience_new(void)
+{
+    return (struct patience){progress, rounds, 0};
+}
+
+static int patience_ends(struct patience *p, unsigned most)
+{
+    uint64_t now = progress, turns = rounds;
+    pthread_mutex_lock(&lock);
+    int asleep = !under_way;
+    pthread_mutex_unlock(&lock);
+    p->quiet = now != p->seen ? 0 : turns > p->turn + 1 || asleep ? p->quiet + 1 : p->quiet;
+    p->seen = now;
+    p->turn = turns;
+    return p->quiet >= most;
 }
 
 /* ---- launches ----------------------------------------------------------------------------------- */
@@ -142,7 +169,10 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
     f->no_sites = !mt_gpu_number_sites(d, l);
-    *context = mt_gpu_lend(d, f, LEND_MS);
+    struct patience p = patience_new();
+    do
+        *context = mt_gpu_lend(d, f, STALL_MS);
+    while (!*context && !patience_ends(&p, PATIENCE_LEND));
     return f;
 }
 
@@ -323,19 +353,14 @@ static cudaError_t ask(cudaStream_t stream)
 }
 
 /* Waits until the launches of a filter have ended. A device that has failed will never end them; nor is there
- * hope when the reader turns and turns and nothing comes. (A reader that does not turn is writing to a FIFO
- * that nobody reads: that is waited for.) */
+ * hope when nothing comes. */
 static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *stream, unsigned patience)
 {
-    uint64_t seen = progress, turn = rounds;
-    unsigned quiet = 0;
+    struct patience p = patience_new();
     while (mt_flight_wait(filter, STALL_MS)) {
-        uint64_t now = progress, turns = rounds;
-        quiet = now != seen ? 0 : turns > turn + 1 ? quiet + 1 : quiet;
-        seen = now;
-        turn = turns;
+        int over = patience_ends(&p, patience);
         cudaError_t e = stream ? ask(*stream) : cudaSuccess;
-        if (!e && quiet >= patience)
+        if (!e && over)
             e = cudaErrorTimeout;
         if (e) {
             end(filter, e);
