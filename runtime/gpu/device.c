@@ -12,6 +12,8 @@
 
 pthread_mutex_t mt_gpu_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t mt_gpu_returned = PTHREAD_COND_INITIALIZER;
+/* Held while a device is set up. The reader never takes it: an allocation may wait for kernels that wait for it. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
 static struct mt_gpu_device *_Atomic devices;
 static struct mt_gpu_device *retired; /* under mt_gpu_lock */
@@ -105,10 +107,13 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
 /* Room for a device: that of one which was reset, or new. */
 static struct mt_gpu_device *room_for(void)
 {
+    pthread_mutex_lock(&mt_gpu_lock);
     struct mt_gpu_device *d = retired;
+    if (d)
+        retired = d->next;
+    pthread_mutex_unlock(&mt_gpu_lock);
     if (!d)
         return calloc(1, sizeof *d);
-    retired = d->next;
     memset(d, 0, sizeof *d);
     return d;
 }
@@ -175,12 +180,25 @@ void mt_gpu_close(void)
 {
     pthread_mutex_lock(&polling);
     closed = 1;
+    for (struct mt_gpu_device *d = devices; d; d = d->next)
+        for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+            d->rings[i].damaged = 1; /* what runs still shall not wait for room */
+            mt_ring_publish(&d->rings[i]);
+        }
     pthread_mutex_unlock(&polling);
 }
 
 int mt_gpu_closed(void)
 {
     return closed;
+}
+
+static void put_in(struct mt_gpu_device *d)
+{
+    pthread_mutex_lock(&mt_gpu_lock);
+    d->next = devices;
+    devices = d;
+    pthread_mutex_unlock(&mt_gpu_lock);
 }
 
 struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
@@ -194,20 +212,18 @@ struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
         d = d->next;
     if (d)
         return d;
-    pthread_mutex_lock(&mt_gpu_lock);
+    pthread_mutex_lock(&making);
     for (d = devices; d && d->ordinal != ordinal;)
         d = d->next;
     if (!d && !failed[ordinal]) {
         d = make(cu, ordinal);
         failed[ordinal] = !d;
-        if (d) {
-            if (cu->ends_at_exit) /* the driver has its context now, and with it its handlers */
-                atexit(at_exit);
-            d->next = devices;
-            devices = d;
-        }
+        if (d && cu->ends_at_exit) /* the driver has its context now, and with it its handlers */
+            atexit(at_exit);
+        if (d)
+            put_in(d);
     }
-    pthread_mutex_unlock(&mt_gpu_lock);
+    pthread_mutex_unlock(&making);
     return d;
 }
 
@@ -422,13 +438,13 @@ static unsigned drain(struct mt_gpu_device *d, struct mt_ring *r)
         if (n % 64 == 0)
             mt_ring_publish(r);
     }
-    if (n % 64)
+    if (n % 64 || got < 0)
         mt_ring_publish(r);
-    if (got < 0 && !d->told) {
-        d->told = 1;
+    if (got < 0 && !d->damaged) {
+        d->damaged = 1;
         mt_report(
             "GPU %d wrote something that is no record into a ring (did the program write out of bounds?); "
-            "traces of its kernels are incomplete from here on",
+            "traces of kernels under way are incomplete, and later kernels run without",
             d->ordinal);
     }
     return n;

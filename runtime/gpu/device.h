@@ -40,7 +40,7 @@ struct mt_gpu_device {
     uint32_t free[MT_GPU_CONTEXTS], nfree;
     struct mt_gpu_node *nodes;  /* free ones */
     uint32_t *numbers;          /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
-    int told;                   /* a damaged ring was reported */
+    _Atomic int damaged;        /* one of its rings is: nothing more is traced there */
     struct mt_gpu_sites *sites; /* programs whose sites have their base here (sites.c) */
     struct mt_gpu_device *next;
 };

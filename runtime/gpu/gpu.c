@@ -138,7 +138,7 @@ static int capturing(cudaStream_t stream)
     return cu && is_capturing(cu, plain(stream));
 }
 
-enum reason { NO_ROOM, NO_MEANS, AT_EXIT, NREASONS };
+enum reason { NO_ROOM, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
 static void say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
@@ -163,6 +163,11 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
     struct mt_flight *f = d ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NULL;
+    if (d->damaged) {
+        say_once(DAMAGED, l->line.kernel, "a ring for records of its GPU was written over");
+        free(f);
+        return NULL;
+    }
     f->launch = *l;
     f->launch.stream = plain(l->stream);
     f->launch.line.seq = mt_event_seq();

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 unsigned fake_sink_us;
+struct fake_stream *fake_allocation_waits_for;
 int fake_unmaps_at_exit;
 int fake_no_write_value, fake_capturing, fake_drop_marks;
 cudaError_t fake_stream_error;
@@ -137,6 +138,8 @@ static cudaError_t attribute(int *value, enum cudaDeviceAttr a, int device)
 }
 static cudaError_t device_alloc(void **p, size_t n)
 {
+    if (fake_allocation_waits_for)
+        fake_stream_wait(fake_allocation_waits_for);
     *p = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
     return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }

@@ -25,6 +25,7 @@ extern uint32_t fake_variables[2];
  * a trace. */
 extern int fake_unmaps_at_exit;
 extern unsigned fake_sink_us;
+extern struct fake_stream *fake_allocation_waits_for; /* until it is empty, as some drivers do */
 extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
 
 extern int fake_compact;    /* MEMTRACE_FORMAT=compact */

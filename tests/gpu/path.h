@@ -55,4 +55,6 @@ void others_run(void **state);
 void slow_sink(void **state);
 void stale_packets(void **state);
 void late_mark(void **state);
+void set_up_beside(void **state);
+void damaged_ring(void **state);
 #endif

@@ -15,11 +15,11 @@ void slow_sink(void **state)
 {
     struct fake_stream *s = fake_stream_new();
     struct mt_trace *t = fake_trace_new();
-    struct kernel k[2] = {{.name = "one", .ctas = 2, .accesses = 120, .seed = 1},
-                          {.name = "two", .ctas = 2, .accesses = 120, .seed = 2}};
+    struct kernel k[2] = {{.name = "one", .ctas = 2, .accesses = 25, .seed = 1},
+                          {.name = "two", .ctas = 2, .accesses = 25, .seed = 2}};
     size_t n;
     unsigned before = fake_reports;
-    fake_sink_us = fake_compact ? 3000 : 15000; /* per record, or group of them */
+    fake_sink_us = fake_compact ? 8000 : 50000; /* per record, or group of them */
     for (unsigned i = 0; i < 2; i++)
         launch(&k[i], s, t, cudaSuccess);
     sync_stream(s, t);
@@ -47,6 +47,16 @@ static void *run_late(void *k)
 {
     run_kernel(k);
     return NULL;
+}
+
+/* Words with this lap's tag that are no packet. */
+static void tear_ring(struct kernel *k)
+{
+    const struct mt_gpu_context *c = (void *)((uintptr_t)k->context & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
+    const struct mt_gpu_ring *r = (const void *)(uintptr_t)c->rings; /* CTA 0's; its first lap */
+    struct mt_slot *slots = (void *)(uintptr_t)r->slots;
+    for (unsigned i = 0; i < MT_SLOT_WORDS; i++)
+        __atomic_store_n(&slots->w[i], mt_packet_tag(0, r->mask + 1), __ATOMIC_RELAXED);
 }
 
 static void nothing(void *data)
@@ -146,6 +156,68 @@ void stale_packets(void **state)
     fake_stream_free(s);
     fake_trace_free(t);
 }
+
+/* ---- rings ------------------------------------------------------------------------------------------ */
+
+/* A second device is set up while kernels of the first one wait for the reader: the driver's allocation waits for
+ * them, and the reader must not wait for the allocation. */
+void set_up_beside(void **state)
+{
+    enum { N = 4 };
+    struct fake_stream *s = fake_stream_new(), *other = fake_stream_new();
+    struct mt_trace *t = fake_trace_new(), *of_other = fake_trace_new();
+    static struct kernel k[N], on_other = {.name = "other", .ctas = 1, .accesses = 9, .seed = 30};
+    size_t n;
+    fake_sink_us = fake_compact ? 300 : 2000;
+    for (unsigned i = 0; i < N; i++) {
+        k[i] = (struct kernel){.name = "k", .ctas = 2, .accesses = 60, .seed = 60 + i};
+        launch(&k[i], s, t, cudaSuccess);
+    }
+    fake_allocation_waits_for = s;
+    mt_cuda()->SetDevice(13);
+    launch(&on_other, other, of_other, cudaSuccess);
+    fake_allocation_waits_for = NULL;
+    sync_stream(other, of_other);
+    mt_cuda()->SetDevice(0);
+    sync_stream(s, t);
+    fake_sink_us = 0;
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, N);
+    for (unsigned i = 0; i < N; i++)
+        check(&k[i], &got[i]);
+    check(&on_other, fake_trace_launches(of_other, &n));
+    fake_stream_free(s);
+    fake_stream_free(other);
+    fake_trace_free(t);
+    fake_trace_free(of_other);
+}
+
+/* The program wrote into a ring. Kernels that wait for room in it go on and end, and so does the program; the
+ * trace says that it is not whole, and the device's next launches run without. */
+void damaged_ring(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct kernel k = {.name = "torn", .ctas = 1, .accesses = 60, .seed = 70, .before = tear_ring};
+    struct kernel next = {.name = "next", .ctas = 1, .accesses = 60, .seed = 71};
+    size_t n;
+    unsigned before = fake_missed(t);
+    mt_cuda()->SetDevice(14);
+    launch(&k, s, t, cudaSuccess);
+    sync_stream(s, t);
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, 1);
+    assert_true(got->count < got->line.records);
+    launch(&next, s, t, cudaSuccess);
+    assert_null(next.context);
+    sync_stream(s, t);
+    assert_int_equal(fake_missed(t), before + 1);
+    mt_cuda()->SetDevice(0);
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
+/* ---- marks ------------------------------------------------------------------------------------------ */
 
 /* The mark of a launch comes after it was given up, from the driver's thread: the launch is not there any more,
  * and its context can be lent again. */

@@ -356,6 +356,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(graph_not_issued), cmocka_unit_test(sites_of_files),
         cmocka_unit_test(two_devices),      cmocka_unit_test(others_run),
         cmocka_unit_test(refused),          cmocka_unit_test(slow_sink),
-        cmocka_unit_test(stale_packets),    cmocka_unit_test(late_mark)};
+        cmocka_unit_test(stale_packets),    cmocka_unit_test(late_mark),
+        cmocka_unit_test(set_up_beside),    cmocka_unit_test(damaged_ring)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
