@@ -386,11 +386,55 @@ static void tables(void **state)
     }
 }
 
-/* With an argument: kernels that are not traced, "refused", or "tables". */
+/* ---- a runtime that the driver is too old for ------------------------------------------------------ */
+
+static int run_somewhere(void *data)
+{
+    unsigned n = 4, *out = NULL, got[4] = {0};
+    void *args[] = {&out, &n};
+    int count = 0;
+    program_register();
+    if (cudaGetDeviceCount(&count))
+        fprintf(stderr, "no device\n");
+    else if (cudaMalloc((void **)&out, sizeof got) ||
+             cudaLaunchKernel(stub_fill, (dim3){1, 1, 1}, (dim3){4, 1, 1}, args, 0, 0) ||
+             cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost) || got[3] != 3)
+        fprintf(stderr, "it did not run\n");
+    else
+        fprintf(stderr, "it ran on %d\n", count);
+    return 0;
+}
+
+static void say_somewhere(void *data)
+{
+    if (in_child(run_somewhere, data))
+        fprintf(stderr, "the child failed\n");
+}
+
+static void old_driver(void **state)
+{
+    static const char *const list[][4] = {
+        {"auto", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71; running on the CPU",
+         "it ran on 1"},
+        {"gpu", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71\n", "no device"},
+        {"auto", "803", "the CUDA runtime does not work (the fake's); running on the CPU device", "it ran on 1"}};
+    for (unsigned i = 0; i < 3; i++) {
+        fresh_dir();
+        setenv("MEMTRACE_DEVICE", list[i][0], 1);
+        setenv("FAKE_COUNT_ERROR", list[i][1], 1);
+        char *saw = said(say_somewhere, NULL);
+        if (!strstr(saw, list[i][2]) || !strstr(saw, list[i][3]))
+            fail_msg("%s", saw);
+        free(saw);
+    }
+}
+
+/* With an argument: kernels that are not traced, "refused", "tables", or "driver". */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions)};
     const struct CMUnitTest alone[] = {cmocka_unit_test(refused)}, without[] = {cmocka_unit_test(tables)};
+    const struct CMUnitTest driver[] = {cmocka_unit_test(old_driver)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),   cmocka_unit_test(launches),
                                        cmocka_unit_test(nodes),      cmocka_unit_test(versions),
                                        cmocka_unit_test(attributes), cmocka_unit_test(graph_versions)};
@@ -409,6 +453,8 @@ int main(int argc, char **argv)
     fake_cooperative = dlsym(fake, "fake_cooperative");
     if (argc > 1 && !strcmp(argv[1], "refused"))
         return cmocka_run_group_tests(alone, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "driver"))
+        return cmocka_run_group_tests(driver, NULL, NULL);
     if (argc > 1 && !strcmp(argv[1], "tables"))
         return cmocka_run_group_tests(without, NULL, NULL);
     program_register();
