@@ -1,13 +1,14 @@
 /* The kernels of the GPU's code under the program's own names: as they were before instrumentation, with the
- * program's parameters, so that whoever launches them gives what they take. Those with record calls and the hidden
- * parameter bear another name, which only the runtime knows. */
+ * program's parameters, so that whoever launches them gives what they take. Those with record calls and the
+ * hidden parameter bear another name, which only the runtime knows. */
 #include "trace/plain.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAIN_SUFFIX "__memtrace_plain" /* of functions on the way, and of kernels until they get their name */
+#define PLAIN_SUFFIX                                                                                         \
+    "__memtrace_plain" /* of functions on the way, and of kernels until they get their name */
 
 /* Functions that reach record calls, and kernels that do by a pointer or in another file. */
 static void plain_find_all(struct mt_unit *u, struct mt_plain *p)

@@ -6,6 +6,7 @@
 #include "graph_gpu.h"
 #include "device.h"
 #include "entry.h"
+#include "error.h"
 #include "gpu.h"
 #include "launch.h"
 #include "map.h"
@@ -180,6 +181,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
 static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
 {
     size_t n;
+    int clean = mt_error_hold(); /* nodes of libraries are not known to this runtime */
     cudaGraphNode_t *nodes = mt_graph_sorted_nodes(graph, &n);
     for (size_t i = 0; nodes && i < n; i++) {
         enum cudaGraphNodeType type;
@@ -195,13 +197,16 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
             say_once(CONDITIONAL, "they stand in a conditional node");
     }
     free(nodes);
+    mt_error_release(clean);
 }
 
 /* The program's own graph is as it was. */
 static void restore(const struct exec *x)
 {
+    int clean = mt_error_hold();
     for (unsigned i = 0; i < x->n; i++)
         set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
+    mt_error_release(clean);
 }
 
 /* ---- making one ready ---------------------------------------------------------------------------- */

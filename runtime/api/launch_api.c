@@ -122,8 +122,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     return g->args;
 }
 
-/* What the real runtime is to launch for `func`: with a context the version with record calls. Of what is captured
- * it is decided when the graph is ready. */
+/* What the real runtime is to launch for `func`: with a context the version with record calls. Of what is
+ * captured it is decided when the graph is ready. */
 static const void *version(const struct gpu_call *g, const void *func)
 {
     return g->ours && g->context && mt_plain_of(g->function) ? mt_traced_of(g->function) : func;

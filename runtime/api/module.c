@@ -2,6 +2,7 @@
 #include "module.h"
 #include "device.h"
 #include "entry.h"
+#include "error.h"
 #include "heap.h"
 #include "map.h"
 #include "plain.h"
@@ -194,6 +195,7 @@ void mt_modules_log_symbols(void)
 {
     if (symbols_logged)
         return;
+    int clean = mt_error_hold();
     enter();
     for (struct mt_module *m = modules; m && !symbols_logged; m = m->next)
         for (struct mt_variable *v = m->variables; v; v = v->next) {
@@ -204,6 +206,7 @@ void mt_modules_log_symbols(void)
         }
     symbols_logged = 1;
     leave();
+    mt_error_release(clean);
 }
 
 /* ---- registration, as compiled code calls it ---- */

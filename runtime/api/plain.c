@@ -1,7 +1,8 @@
 /* On a GPU: kernels have two versions, with record calls and without (llvm-pass/gpu/gpu_plain.c). The program
- * knows the one without, under its own name; which of the two runs is decided at each launch. Whoever launches what
- * the runtime has handed out, and a program whose tables are not there, run that one. What the program asks of the
- * kernel is told of it, where the other does not allow less; what it sets is set for both. */
+ * knows the one without, under its own name; which of the two runs is decided at each launch. Whoever
+ * launches what the runtime has handed out, and a program whose tables are not there, run that one. What the
+ * program asks of the kernel is told of it, where the other does not allow less; what it sets is set for
+ * both. */
 #include "device.h"
 #include "entry.h"
 #include "error.h"
@@ -151,8 +152,8 @@ cudaError_t REC(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMem
 }
 #endif
 
-/* ---- how much fits on the GPU: asked of the version with record calls, so that a grid sized by it fits when it is
- * traced ---- */
+/* ---- how much fits on the GPU: asked of the version with record calls, so that a grid sized by it fits when
+ * it is traced ---- */
 
 static const void *plain_larger(const void *func)
 {
@@ -163,15 +164,16 @@ static const void *plain_larger(const void *func)
 cudaError_t REC(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, const void *func, int threads,
                                                                size_t shared)
 {
-    return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(blocks, plain_larger(func), threads, shared);
+    return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(blocks, plain_larger(func), threads,
+                                                                  shared);
 }
 
 cudaError_t REC(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int *blocks, const void *func,
                                                                         int threads, size_t shared,
                                                                         unsigned flags)
 {
-    return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(blocks, plain_larger(func), threads,
-                                                                           shared, flags);
+    return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(blocks, plain_larger(func),
+                                                                           threads, shared, flags);
 }
 
 cudaError_t REC(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t *bytes, const void *func, int blocks,
@@ -204,7 +206,8 @@ static cudaError_t plain_handed_out(cudaError_t e, void *const *handle, const vo
         return e;
     mt_function_alias(*handle, f);
     if (f->has_traced && !atomic_exchange(&said, 1))
-        mt_note("kernel %s was handed out by the CUDA runtime: launches of such by the driver (cuLaunchKernel) are "
+        mt_note("kernel %s was handed out by the CUDA runtime: launches of such by the driver "
+                "(cuLaunchKernel) are "
                 "not traced (said once)",
                 (const char *)f->kernel->pretty);
     return e;
@@ -216,7 +219,8 @@ static int plain_keeps(const void *func)
     const struct mt_function *f = mt_function_find(func);
     if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_GPU_ALONE))
         return 0;
-    mt_report("kernel %s is not handed out: it was compiled with gpu-plain=off", (const char *)f->kernel->pretty);
+    mt_report("kernel %s is not handed out: it was compiled with gpu-plain=off",
+              (const char *)f->kernel->pretty);
     return 1;
 }
 
@@ -225,8 +229,9 @@ cudaError_t REC(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
 {
     if (!mt_device_is_gpu())
         return MT_NEXT(cudaGetKernel)(kernel, func);
-    return plain_keeps(func) ? cudaErrorNotSupported
-                             : plain_handed_out(MT_NEXT(cudaGetKernel)(kernel, func), (void *const *)kernel, func);
+    return plain_keeps(func)
+               ? cudaErrorNotSupported
+               : plain_handed_out(MT_NEXT(cudaGetKernel)(kernel, func), (void *const *)kernel, func);
 }
 #endif
 
@@ -235,5 +240,6 @@ cudaError_t REC(cudaGetFuncBySymbol)(cudaFunction_t *function, const void *func)
     if (!mt_device_is_gpu())
         return MT_NEXT(cudaGetFuncBySymbol)(function, func);
     return plain_keeps(func) ? cudaErrorNotSupported
-                             : plain_handed_out(MT_NEXT(cudaGetFuncBySymbol)(function, func), (void *const *)function, func);
+                             : plain_handed_out(MT_NEXT(cudaGetFuncBySymbol)(function, func),
+                                                (void *const *)function, func);
 }

@@ -3,8 +3,8 @@
 #define MT_API_PLAIN_H
 #include "launch.h"
 
-/* Registers f with the real runtime, and its version with record calls, if the GPU's code has one; f's module is
- * loaded. */
+/* Registers f with the real runtime, and its version with record calls, if the GPU's code has one; f's module
+ * is loaded. */
 void mt_plain_register(void **real, struct mt_function *f);
 /* What to launch for records, which takes the launch context behind the program's arguments. */
 const void *mt_traced_of(const struct mt_function *f);

@@ -106,13 +106,14 @@ static int runtime_works(void *runtime, char *why, size_t size)
         snprintf(why, size, "the driver, for CUDA %d.%d, is older than the CUDA runtime, which is %d.%d",
                  driver / 1000, driver % 1000 / 10, own / 1000, own % 1000 / 10);
     } else {
-        snprintf(why, size, "the CUDA runtime does not work (%s)", name ? name(e) : "cudaGetDeviceCount fails");
+        snprintf(why, size, "the CUDA runtime does not work (%s)",
+                 name ? name(e) : "cudaGetDeviceCount fails");
     }
     return 0;
 }
 
-/* What a GPU is used by; NULL with words when there is none that works. MEMTRACE_DEVICE=gpu gets one all the same,
- * and with it the errors. */
+/* What a GPU is used by; NULL with words when there is none that works. MEMTRACE_DEVICE=gpu gets one all the
+ * same, and with it the errors. */
 static void *choose_runtime(int must)
 {
     char why[200];

@@ -11,7 +11,8 @@
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
 #define MT_IMAGE_VERSION 9u
-/* Images before this one stand beside GPU code in which the program's own kernels have the hidden parameter. */
+/* Images before this one stand beside GPU code in which the program's own kernels have the hidden parameter.
+ */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
@@ -42,8 +43,8 @@ struct mt_image_shared {
     uint64_t dynamic; /* of `extern __shared__` arrays: behind the static variables of all images */
 };
 
-/* Behind the name of a kernel of the GPU's code: its version with record calls (MT_KERNEL_GPU_RECORDS), which has
- * the hidden parameter. The program's own name has the program's parameters, whoever launches it. */
+/* Behind the name of a kernel of the GPU's code: its version with record calls (MT_KERNEL_GPU_RECORDS), which
+ * has the hidden parameter. The program's own name has the program's parameters, whoever launches it. */
 #define MT_TRACED_SUFFIX "__memtrace_traced"
 
 enum mt_kernel_flags {

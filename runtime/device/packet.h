@@ -97,7 +97,7 @@ struct mt_gpu_ring {
     uint64_t pad[11];   /* a line of its own */
 };
 #define MT_RING_CLOSED (~0ull) /* as tail: nobody reads any more, and there is room for all */
-#define MT_RING_BITS 30u /* place and lap of a slot are known from 32 bits of its position */
+#define MT_RING_BITS 30u       /* place and lap of a slot are known from 32 bits of its position */
 
 #define MT_GPU_COUNTERS 16u
 /* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are

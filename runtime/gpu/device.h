@@ -97,7 +97,7 @@ cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream
 /* Gives the context back, which others get when it owes nothing. */
 void mt_gpu_return(struct mt_flight *f);
 
-/* Reader only: takes up to MT_GPU_BATCH packets from each ring of each device and hands them to their launches;
- * sets `ended` of launches whose mark was there before that. Returns packets taken. */
+/* Reader only: takes up to MT_GPU_BATCH packets from each ring of each device and hands them to their
+ * launches; sets `ended` of launches whose mark was there before that. Returns packets taken. */
 unsigned mt_gpu_poll(void);
 #endif

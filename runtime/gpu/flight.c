@@ -9,7 +9,7 @@
 
 #define EXPAND 256          /* records expanded at a time */
 #define HELD_MAX (1u << 30) /* bytes one waiting launch may hold */
-#ifndef MT_GPU_PATIENCE_MS /* tests wait less */
+#ifndef MT_GPU_PATIENCE_MS  /* tests wait less */
 #define MT_GPU_PATIENCE_MS 5000u
 #endif
 

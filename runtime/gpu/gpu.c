@@ -89,8 +89,8 @@ static int wake(void)
     return ok ? 0 : -1;
 }
 
-/* How long nothing has come, in looks at it STALL_MS apart: the reader turned and turned, or has nothing to do.
- * (One that does not turn is writing to a FIFO that nobody reads: that is waited for.) */
+/* How long nothing has come, in looks at it STALL_MS apart: the reader turned and turned, or has nothing to
+ * do. (One that does not turn is writing to a FIFO that nobody reads: that is waited for.) */
 struct patience {
     uint64_t seen, turn;
     unsigned quiet;
@@ -278,8 +278,9 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         if (!launches[i].trace || !nodes[i])
             continue;
         context = NULL;
-        struct mt_flight *f =
-            is_over(launches[i].line.kernel) ? NULL : lend(&launches[i], nodes[i]->device, nodes[i], &context);
+        struct mt_flight *f = is_over(launches[i].line.kernel)
+                                  ? NULL
+                                  : lend(&launches[i], nodes[i]->device, nodes[i], &context);
         if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !wake()) {
             mt_flight_add(q, f);
             launches[i].state = f;
@@ -377,7 +378,10 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
 /* A device that says one of these says it from then on. */
 static int is_for_good(cudaError_t e)
 {
-    switch (e) {
+    switch ((int)e) {
+    case 226: /* cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice: of newer headers */
+    case 721:
+    case 911:
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
@@ -388,6 +392,8 @@ static int is_for_good(cudaError_t e)
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
     case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorMpsClientTerminated:
         return 1;
     default:
         return 0;
@@ -451,9 +457,9 @@ static void reset(void)
     mt_gpu_retire(d);
 }
 
-/* The last look at a GPU's rings: what the program launched and never waited for. Behind this the driver may take
- * their memory. Exit handlers that the program registered before its first traced launch run later, and what
- * they launch is not traced. */
+/* The last look at a GPU's rings: what the program launched and never waited for. Behind this the driver may
+ * take their memory. Exit handlers that the program registered before its first traced launch run later, and
+ * what they launch is not traced. */
 static void finish(void)
 {
     struct mt_flight_filter any = {NULL, NULL, 0};

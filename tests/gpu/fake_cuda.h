@@ -21,8 +21,8 @@ extern cudaError_t fake_stream_error; /* what StreamQuery and MemcpyAsync say fr
 /* Variables of the program's code, by name (NULL: there is no such one); loaded anew they have this value. */
 extern const char *fake_variable_names[2];
 extern uint32_t fake_variables[2];
-/* The driver's exit handler takes what it gave, once kernels are done; and each packet takes so long to get into
- * a trace. */
+/* The driver's exit handler takes what it gave, once kernels are done; and each packet takes so long to get
+ * into a trace. */
 extern int fake_unmaps_at_exit;
 extern unsigned fake_sink_us;
 extern struct fake_stream *fake_allocation_waits_for; /* until it is empty, as some drivers do */

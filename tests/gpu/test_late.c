@@ -76,8 +76,8 @@ static void choose_seed(struct kernel *k)
     }
 }
 
-/* A kernel of which a packet has its place and is not written when the launch is given up. Those who write wait:
- * the caller lets them go on. */
+/* A kernel of which a packet has its place and is not written when the launch is given up. Those who write
+ * wait: the caller lets them go on. */
 static pthread_t launch_late(struct kernel *k, struct fake_stream *s, struct mt_trace *t)
 {
     struct mt_gpu_launch l = {.trace = t, .stream = (cudaStream_t)s, .line = {.kernel = k->name}};
@@ -159,8 +159,8 @@ void stale_packets(void **state)
 
 /* ---- rings ------------------------------------------------------------------------------------------ */
 
-/* A second device is set up while kernels of the first one wait for the reader: the driver's allocation waits for
- * them, and the reader must not wait for the allocation. */
+/* A second device is set up while kernels of the first one wait for the reader: the driver's allocation waits
+ * for them, and the reader must not wait for the allocation. */
 void set_up_beside(void **state)
 {
     enum { N = 4 };
@@ -219,8 +219,8 @@ void damaged_ring(void **state)
 
 /* ---- marks ------------------------------------------------------------------------------------------ */
 
-/* The mark of a launch comes after it was given up, from the driver's thread: the launch is not there any more,
- * and its context can be lent again. */
+/* The mark of a launch comes after it was given up, from the driver's thread: the launch is not there any
+ * more, and its context can be lent again. */
 void late_mark(void **state)
 {
     struct fake_stream *s = fake_stream_new();

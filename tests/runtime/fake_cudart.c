@@ -143,10 +143,11 @@ const char *cudaGetErrorName(cudaError_t e)
     return "the fake's";
 }
 
+static unsigned nsymbols; /* asked for; the first one is not in the GPU's code */
 cudaError_t cudaGetSymbolAddress(void **p, const void *s)
 {
     *p = symbol;
-    return cudaSuccess;
+    return ++nsymbols > 1 ? cudaSuccess : (fake_error = cudaErrorInvalidSymbol);
 }
 
 static void *handle;
@@ -417,6 +418,8 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *t
 
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *p)
 {
+    if (*name_of(node->p.func) == '?') /* of a library that has a runtime of its own */
+        return fake_error = cudaErrorInvalidDeviceFunction;
     *p = node->p;
     return cudaSuccess;
 }

@@ -13,6 +13,8 @@ cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureSta
 static char *fake_log;
 static void **fake_context, ***fake_args;
 static char *fake_launched;
+static cudaError_t *fake_refusal, *fake_error;
+static int *fake_cooperative;
 
 static void expect_log(const char *expect)
 {
@@ -112,8 +114,8 @@ static void versions(void **state)
         assert_int_equal(__cudaLaunchKernel(handle, one, one, args, 0, 0), 0);
         check_version(names[traced], traced);
     }
-    /* What the runtime hands out takes the program's arguments: the driver launches it with no more. Launched by
-     * the runtime, it is traced. */
+    /* What the runtime hands out takes the program's arguments: the driver launches it with no more. Launched
+     * by the runtime, it is traced. */
     cudaFunction_t function;
     assert_int_equal(cudaGetKernel(&handle, stub_fill), 0);
     assert_string_equal((const char *)handle, "_Zfill");
@@ -195,15 +197,21 @@ static void graph_versions(void **state)
     char text[200];
     void *args[] = {&out, &n};
     struct cudaKernelNodeParams p = {stub_fill, {5, 1, 1}, {1, 1, 1}, 0, args, NULL};
-    cudaGraphNode_t node;
+    cudaGraphNode_t node, library;
     cudaGraphExec_t exec;
     assert_int_equal(cudaGraphAddKernelNode(&node, (cudaGraph_t)5, NULL, 0, &p), 0);
+    p.func = (void *)16;
+    assert_int_equal(cudaGraphAddKernelNode(&library, (cudaGraph_t)5, NULL, 0, &p), 0);
+    p.func = stub_fill;
     fake_log[0] = 0;
     assert_int_equal(cudaGraphInstantiateWithFlags(&exec, (cudaGraph_t)5, 0), 0);
-    snprintf(text, sizeof text, "ready: %s\n", want);
+    assert_int_equal(*fake_error,
+                     0); /* that we ask for nodes of libraries, in vain, is none of the program's errors */
+    snprintf(text, sizeof text, "ready: %s ? none\n", want);
     expect_in_log(text);
     assert_int_equal(cudaGraphLaunch(exec, (cudaStream_t)8), 0);
-    expect_in_log("in the program's graph: _Zfill none\n");
+    assert_int_equal(*fake_error, 0); /* nor is that a variable is not there */
+    expect_in_log("in the program's graph: _Zfill none ? none\n");
     assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &p), 0);
     snprintf(text, sizeof text, "changed: %s\n", want);
     expect_in_log(text);
@@ -214,8 +222,6 @@ static void graph_versions(void **state)
 /* Kernels that need too many registers with record calls run without: the program sees no error, its user
  * hears of it once per kernel, and the trace does not say that it is whole. In a program of their own, whose
  * companion is read when it has ended. */
-static cudaError_t *fake_refusal, *fake_error;
-static int *fake_cooperative;
 
 static void refuse_plainly(void *data)
 {
@@ -372,8 +378,10 @@ static void say_launched(void *data)
 static void tables(void **state)
 {
     struct table list[] = {
-        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image", 0},
-        {IMAGES "/image-young.so", "_Zfill", "run on the GPU without a trace: its CPU image was made by another", 0},
+        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image",
+         0},
+        {IMAGES "/image-young.so", "_Zfill",
+         "run on the GPU without a trace: its CPU image was made by another", 0},
         {IMAGES "/image-old.so", NULL, "cannot run: its CPU image was made by an older version", 98},
         {IMAGES "/image-fast.so", "_Zfill__memtrace_traced", "", 0},
     };
@@ -414,10 +422,13 @@ static void say_somewhere(void *data)
 static void old_driver(void **state)
 {
     static const char *const list[][4] = {
-        {"auto", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71; running on the CPU",
+        {"auto", "35",
+         "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71; running on the CPU",
          "it ran on 1"},
-        {"gpu", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71\n", "no device"},
-        {"auto", "803", "the CUDA runtime does not work (the fake's); running on the CPU device", "it ran on 1"}};
+        {"gpu", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71\n",
+         "no device"},
+        {"auto", "803", "the CUDA runtime does not work (the fake's); running on the CPU device",
+         "it ran on 1"}};
     for (unsigned i = 0; i < 3; i++) {
         fresh_dir();
         setenv("MEMTRACE_DEVICE", list[i][0], 1);
