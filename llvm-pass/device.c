@@ -154,9 +154,10 @@ static void attach_clusters(struct mt_unit *u)
                     k->pretty, mt_unit_architecture(k->function));
             continue;
         }
-        for (int plain = 0; plain <= (k->plain != NULL); plain++) {
-            int n = snprintf(line, sizeof line, MT_PTX_CLUSTER "%s%s %u %u %u\n", k->name,
-                             plain ? MT_PLAIN_SUFFIX : "", k->cluster[0], k->cluster[1], k->cluster[2]);
+        LLVMValueRef versions[] = {k->function, k->plain};
+        for (int v = 0; v < 2 && versions[v]; v++) {
+            int n = snprintf(line, sizeof line, MT_PTX_CLUSTER "%s %u %u %u\n", mt_name(versions[v]),
+                             k->cluster[0], k->cluster[1], k->cluster[2]);
             if (n < (int)sizeof line)
                 LLVMAppendModuleInlineAsm(u->module, line, (size_t)n);
         }

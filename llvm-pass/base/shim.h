@@ -118,8 +118,11 @@ void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *lis
  * when something changed. */
 int mt_shim_simplify_loops(LLVMValueRef function);
 /* A kernel whose annotations are all there, as one whose annotations NVPTX will see: a function that was
- * deleted may have left word at this one's address that it has none. */
-LLVMValueRef mt_shim_settle_kernel(LLVMValueRef kernel);
+ * deleted may have left word at this one's address that it has none. `narrow`: without its last parameter, a
+ * pointer, which is NULL then. */
+LLVMValueRef mt_shim_settle_kernel(LLVMValueRef kernel, int narrow);
+/* What names the one names the other, but for its annotations; the one is gone. */
+void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

@@ -85,22 +85,30 @@ namespace
 // kernel? Its calling convention must not say it.
 bool isKnownKernel(TargetMachine &TM, Function &F)
 {
-    return !F.arg_size() || !TM.getTargetTransformInfo(F).isSourceOfDivergence(F.getArg(0));
+    const Argument any(PointerType::get(F.getContext(), 0), "", &F);
+    return !TM.getTargetTransformInfo(F).isSourceOfDivergence(&any);
 }
 
-// Itself at another address. What it leaves is not freed: its address is no good.
-Function *moved(Function &F)
+// Itself at another address, with its first n parameters. What it leaves is not freed: its address is no
+// good.
+Function *moved(Function &F, unsigned n)
 {
-    Function *G = Function::Create(F.getFunctionType(), F.getLinkage(), F.getAddressSpace());
+    auto *T = F.getFunctionType();
+    T = FunctionType::get(T->getReturnType(), T->params().take_front(n), T->isVarArg());
+    Function *G = Function::Create(T, F.getLinkage(), F.getAddressSpace());
     F.getParent()->getFunctionList().insert(F.getIterator(), G);
     G->copyAttributesFrom(&F);
+    for (unsigned i = n; i < F.arg_size(); i++)
+        G->setAttributes(G->getAttributes().removeParamAttributes(F.getContext(), i));
     G->setComdat(F.getComdat());
     G->copyMetadata(&F, 0);
     F.clearMetadata();
     G->splice(G->begin(), &F);
     for (unsigned i = 0; i < F.arg_size(); i++) {
-        F.getArg(i)->replaceAllUsesWith(G->getArg(i));
-        G->getArg(i)->takeName(F.getArg(i));
+        Argument *A = F.getArg(i);
+        A->replaceAllUsesWith(i < n ? cast<Value>(G->getArg(i)) : Constant::getNullValue(A->getType()));
+        if (i < n)
+            G->getArg(i)->takeName(A);
     }
     F.replaceAllUsesWith(G);
     G->takeName(&F);
@@ -109,14 +117,33 @@ Function *moved(Function &F)
 }
 } // namespace
 
-LLVMValueRef mt_shim_settle_kernel(LLVMValueRef function)
+void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other)
 {
-    Function *F = moved(*unwrap<Function>(function));
+    auto *F = unwrap<Function>(kernel), *G = unwrap<Function>(other);
+    if (NamedMDNode *N = F->getParent()->getNamedMetadata("nvvm.annotations")) {
+        SmallVector<MDNode *, 16> kept;
+        auto *of = ValueAsMetadata::getIfExists(F);
+        for (MDNode *O : N->operands())
+            if (!of || !O->getNumOperands() || O->getOperand(0) != of)
+                kept.push_back(O);
+        N->clearOperands();
+        for (MDNode *O : kept)
+            N->addOperand(O);
+    }
+    F->replaceAllUsesWith(G);
+    F->setName("");
+    mt_shim_detach_function(kernel);
+}
+
+LLVMValueRef mt_shim_settle_kernel(LLVMValueRef function, int narrow)
+{
+    auto *Old = unwrap<Function>(function);
+    Function *F = moved(*Old, Old->arg_size() - (narrow ? 1 : 0));
     auto TM = machineOf(*F->getParent(), 0);
     auto convention = F->getCallingConv();
     F->setCallingConv(CallingConv::C);
     for (int i = 0; TM && i < 1000 && !isKnownKernel(*TM, *F); i++)
-        F = moved(*F);
+        F = moved(*F, F->arg_size());
     F->setCallingConv(convention);
     return wrap(F);
 }

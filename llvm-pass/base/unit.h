@@ -29,8 +29,9 @@ struct mt_kernel {
     unsigned cluster[3]; /* __cluster_dims__; 0: none */
     unsigned nparams;    /* the program's own */
     int traced;
-    LLVMValueRef plain; /* the GPU's, for launches that are not traced (gpu_plain.c); NULL: none */
+    LLVMValueRef plain; /* the GPU's, without record calls (gpu_plain.c); NULL: none */
     int has_plain;      /* it will have one */
+    int gpu_records;    /* the GPU's code will have it with record calls */
     int gpu_untraced;   /* but not on a GPU: the launch context cannot get to all that it calls */
     enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
@@ -169,6 +170,8 @@ void mt_unit_pass_context(struct mt_unit *u);
  * before its record calls have their context, makes them. */
 void mt_unit_plan_plain(struct mt_unit *u);
 void mt_unit_make_plain(struct mt_unit *u);
+/* The name and the parameters that each version will have, at the end. */
+void mt_unit_name_kernel(struct mt_kernel *k);
 /* gpu.c: links the device runtime into the GPU's module. 0 or -1. */
 int mt_unit_link_gpu(struct mt_unit *u);
 /* When all that is to be is there: kernels get their limit of registers and keep their launch bounds. */

@@ -77,8 +77,7 @@ static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
 {
     unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
     unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
-    int records = LLVMGetFirstUse(LLVMGetLastParam(k->function)) != NULL;
-    if (records && !u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
+    if (!u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
         annotate(u, k->function, "maxnreg", most);
 }
 
@@ -86,10 +85,9 @@ void mt_unit_settle_kernels(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
-        limit_registers(u, k);
-        k->function = mt_shim_settle_kernel(k->function);
-        if (k->plain)
-            k->plain = mt_shim_settle_kernel(k->plain);
+        if (k->gpu_records)
+            limit_registers(u, k);
+        mt_unit_name_kernel(k);
     }
 }
 

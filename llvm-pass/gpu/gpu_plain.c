@@ -1,18 +1,34 @@
-/* The kernels that a GPU runs when a launch is not traced: as they were before instrumentation, but for the
- * hidden parameter, so that both take the same arguments. */
+/* The kernels of the GPU's code under the program's own names: as they were before instrumentation, with the
+ * program's parameters, so that whoever launches them gives what they take. Those with record calls and the
+ * hidden parameter bear another name, which only the runtime knows. */
 #include "trace/plain.h"
 #include "../../runtime/cpu/abi.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PLAIN_SUFFIX                                                                                         \
+    "__memtrace_plain" /* of functions on the way, and of kernels until they get their name */
+
+/* Functions that reach record calls, and kernels that do by a pointer or in another file. */
+static void plain_find_all(struct mt_unit *u, struct mt_plain *p)
+{
+    mt_plain_find(p, u->module);
+    for (unsigned i = 0; i < u->nkernels; i++)
+        if (u->kernels[i].word == MT_WORD_STORED)
+            mt_plain_add(p, u->kernels[i].function);
+}
 
 void mt_unit_plan_plain(struct mt_unit *u)
 {
     struct mt_plain p;
-    if (!u->options->gpu_plain)
-        return;
-    mt_plain_find(&p, u->module);
-    for (unsigned i = 0; i < u->nkernels; i++)
-        u->kernels[i].has_plain = mt_plain_has(&p, u->kernels[i].function);
+    plain_find_all(u, &p);
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        struct mt_kernel *k = &u->kernels[i];
+        int reaches = mt_plain_has(&p, k->function) || k->word == MT_WORD_STORED;
+        k->has_plain = u->options->gpu_plain && mt_plain_has(&p, k->function);
+        k->gpu_records = reaches && k->traced && !k->gpu_untraced;
+    }
     mt_plain_free(&p);
 }
 
@@ -63,8 +79,8 @@ void mt_unit_make_plain(struct mt_unit *u)
         wanted |= u->kernels[i].has_plain;
     if (!wanted)
         return;
-    mt_plain_find(&p, u->module);
-    mt_plain_make(&p, MT_PLAIN_SUFFIX);
+    plain_find_all(u, &p);
+    mt_plain_make(&p, PLAIN_SUFFIX);
     for (unsigned i = 0; p.copy && i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
         if (!k->has_plain || !(k->plain = mt_plain_copy(&p, k->function)))
@@ -77,4 +93,31 @@ void mt_unit_make_plain(struct mt_unit *u)
     if (p.copy)
         drop_unused(u, &p);
     mt_plain_free(&p);
+}
+
+/* A kernel under the program's name, with its parameters. */
+static LLVMValueRef plain_finish(const struct mt_kernel *k, LLVMValueRef function)
+{
+    LLVMValueRef f = mt_shim_settle_kernel(function, 1);
+    LLVMSetValueName2(f, k->name, strlen(k->name));
+    return f;
+}
+
+void mt_unit_name_kernel(struct mt_kernel *k)
+{
+    char name[4200];
+    LLVMValueRef plain = k->plain;
+    if (k->gpu_records) {
+        snprintf(name, sizeof name, "%s%s", k->name, MT_TRACED_SUFFIX);
+        k->function = mt_shim_settle_kernel(k->function, 0);
+        LLVMSetValueName2(k->function, name, strlen(name));
+        k->plain = plain ? plain_finish(k, plain) : NULL;
+        return;
+    }
+    if (plain) { /* nobody will launch the other one */
+        mt_shim_replace_kernel(k->function, plain);
+        k->function = plain;
+    }
+    k->plain = NULL;
+    k->function = plain_finish(k, k->function);
 }

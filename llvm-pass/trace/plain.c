@@ -27,7 +27,7 @@ static int is_weak(LLVMValueRef function)
     return l == LLVMWeakAnyLinkage || l == LLVMLinkOnceAnyLinkage;
 }
 
-static void add(struct mt_plain *p, LLVMValueRef function)
+void mt_plain_add(struct mt_plain *p, LLVMValueRef function)
 {
     if (find(p, function) >= 0 || is_weak(function))
         return;
@@ -51,13 +51,13 @@ void mt_plain_find(struct mt_plain *p, LLVMModuleRef module)
             for (LLVMValueRef i = LLVMGetFirstInstruction(b); i && !records; i = LLVMGetNextInstruction(i))
                 records = is_record_call(i);
         if (records)
-            add(p, f);
+            mt_plain_add(p, f);
     }
     for (unsigned i = 0; i < p->count; i++)
         for (LLVMUseRef use = LLVMGetFirstUse(p->function[i]); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef call = LLVMIsACallInst(LLVMGetUser(use));
             if (call && mt_callee(call) == p->function[i])
-                add(p, LLVMGetBasicBlockParent(LLVMGetInstructionParent(call)));
+                mt_plain_add(p, LLVMGetBasicBlockParent(LLVMGetInstructionParent(call)));
         }
 }
 

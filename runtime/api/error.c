@@ -56,6 +56,17 @@ cudaError_t IMPL(cudaPeekAtLastError)(void)
     return last ? last : (cudaError_t)sticky;
 }
 
+int mt_error_hold(void)
+{
+    return MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
+}
+
+void mt_error_release(int clean)
+{
+    if (clean)
+        MT_NEXT(cudaGetLastError)();
+}
+
 /* ---- names ---- */
 
 static const struct {

@@ -6,6 +6,7 @@
 #include "graph_gpu.h"
 #include "device.h"
 #include "entry.h"
+#include "error.h"
 #include "gpu.h"
 #include "launch.h"
 #include "map.h"
@@ -96,12 +97,11 @@ static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *
     return e;
 }
 
-/* What runs in its place when it can never be traced, or NULL. `func`: as the graph has it; a kernel that was
- * refused when it was captured is the other version there already. */
-static const void *untraced_version(struct mt_function *f, const void *func, const struct mt_launch_config *c)
+/* What runs when it can never be traced, or NULL. */
+static const void *untraced_version(struct mt_function *f, const struct mt_launch_config *c)
 {
     const void *plain = mt_plain_of(f);
-    if (!plain || func == plain || mt_selection_never(f->kernel->pretty))
+    if (!plain || mt_selection_never(f->kernel->pretty))
         return plain;
     cudaError_t e = mt_tracing() ? mt_plain_must(f, c) : cudaSuccess;
     if (e)
@@ -158,7 +158,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
     const struct mt_launch_config c = config_of(&p, is_cooperative(node));
-    const void *plain = untraced_version(f, p.func, &c);
+    const void *plain = untraced_version(f, &c);
     if (!plain && !mt_tracing())
         return;
     k->plain = plain != NULL;
@@ -169,7 +169,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
     k->f = f;
     k->symbol = p.func;
     k->c = c;
-    if (!set_kernel(node, plain ? plain : p.func, plain ? NULL : mt_gpu()->node_context(k->gpu))) {
+    if (!set_kernel(node, plain ? plain : mt_traced_of(f), plain ? NULL : mt_gpu()->node_context(k->gpu))) {
         x->n++;
         return;
     }
@@ -181,6 +181,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
 static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
 {
     size_t n;
+    int clean = mt_error_hold(); /* nodes of libraries are not known to this runtime */
     cudaGraphNode_t *nodes = mt_graph_sorted_nodes(graph, &n);
     for (size_t i = 0; nodes && i < n; i++) {
         enum cudaGraphNodeType type;
@@ -196,13 +197,16 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
             say_once(CONDITIONAL, "they stand in a conditional node");
     }
     free(nodes);
+    mt_error_release(clean);
 }
 
 /* The program's own graph is as it was. */
 static void restore(const struct exec *x)
 {
+    int clean = mt_error_hold();
     for (unsigned i = 0; i < x->n; i++)
         set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
+    mt_error_release(clean);
 }
 
 /* ---- making one ready ---------------------------------------------------------------------------- */
@@ -283,12 +287,13 @@ void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const str
     struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
     struct mt_function *f = k ? mt_function_find(p->func) : NULL;
     const struct mt_launch_config c = config_of(p, k && k->c.cooperative);
-    const void *plain = f && f->kernel ? untraced_version(f, p->func, &c) : NULL;
-    *func = plain ? plain : p->func;
-    if (plain || !k)
+    *func = p->func;
+    if (!f || !f->kernel || untraced_version(f, &c))
         return NULL;
-    if (!k->gpu && f && f->kernel) /* it was a kernel that is never traced */
+    if (!k->gpu) /* it was a kernel that is never traced */
         k->gpu = mt_gpu()->node_new();
+    if (k->gpu)
+        *func = mt_traced_of(f);
     return k->gpu ? mt_gpu()->node_context(k->gpu) : NULL;
 }
 
@@ -303,7 +308,7 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
         k->f = f;
     else
         k->off = 1; /* no kernel of ours any more */
-    k->plain = !k->off && untraced_version(f, p->func, &k->c);
+    k->plain = !k->off && untraced_version(f, &k->c);
 }
 
 /* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */

@@ -77,6 +77,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     g->why = cudaSuccess;
     g->args = args;
     const struct mt_host_site *site = mt_host_site_take();
+    if (f && !k && mt_tracing())
+        mt_module_untraced(f->module, f->name);
     if (!k || (k->nparams && !args)) { /* the runtime says what is wrong */
         g->ours = 0;
         return args;
@@ -120,13 +122,11 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     return g->args;
 }
 
-/* What the real runtime is to launch for `func`: without a context the version without record calls. What is
- * captured gets its context later. */
+/* What the real runtime is to launch for `func`: with a context the version with record calls. Of what is
+ * captured it is decided when the graph is ready. */
 static const void *version(const struct gpu_call *g, const void *func)
 {
-    int records = (g->context || g->captured) && !g->why;
-    const void *plain = g->ours && !records ? mt_plain_of(g->function) : NULL;
-    return plain ? plain : func;
+    return g->ours && g->context && mt_plain_of(g->function) ? mt_traced_of(g->function) : func;
 }
 
 /* 1: it is to be launched again, without record calls: with them it needs more registers than there are, and
@@ -134,7 +134,7 @@ static const void *version(const struct gpu_call *g, const void *func)
 static int again(struct gpu_call *g, cudaError_t e)
 {
     int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
-    if (!refused || !g->ours || g->why || !(g->context || g->captured) || !mt_plain_of(g->function))
+    if (!refused || !g->ours || g->why || !g->context || !mt_plain_of(g->function))
         return 0;
     if (g->clean)
         MT_NEXT(cudaGetLastError)();
@@ -210,9 +210,9 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
         return mt_launch_cpu(kernel, &c, args);
     void **all = gpu_begin(&g, kernel, &c, args);
     do {
-        cudaKernel_t plain = mt_device_is_gpu() && version(&g, NULL) ? mt_plain_handle(g.function) : NULL;
+        cudaKernel_t traced = mt_device_is_gpu() && version(&g, NULL) ? mt_traced_handle(g.function) : NULL;
         e = mt_device_is_gpu()
-                ? MT_NEXT(__cudaLaunchKernel)(plain ? plain : kernel, grid, block, all, shared, stream)
+                ? MT_NEXT(__cudaLaunchKernel)(traced ? traced : kernel, grid, block, all, shared, stream)
                 : mt_launch_cpu(kernel, &c, all);
     } while (again(&g, e));
     return gpu_end(&g, e);

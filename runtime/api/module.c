@@ -2,6 +2,7 @@
 #include "module.h"
 #include "device.h"
 #include "entry.h"
+#include "error.h"
 #include "heap.h"
 #include "map.h"
 #include "plain.h"
@@ -71,8 +72,11 @@ static void load_image(struct mt_module *m)
     if (m->tried)
         return;
     m->tried = 1;
+    if (mt_device_cudart()) /* a GPU runs the code, and not this processor */
+        mt_image_tables_only();
     m->image =
         m->fatbins ? mt_image_load_all(m->fatbins, m->nfatbins, &m->why) : mt_image_load(m->wrapper, &m->why);
+    m->too_old = m->why == mt_image_too_old;
     if (!m->image && m->why)
         m->why = strdup(m->why);
     for (const struct mt_image *i = m->image; i; i = i->peer)
@@ -117,6 +121,17 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
                   kernel, m->why ? m->why : "its file has no CPU image");
 }
 
+void mt_module_untraced(struct mt_module *m, const char *kernel)
+{
+    enter();
+    int said = m->said || m->too_old;
+    m->said = 1;
+    leave();
+    if (!said)
+        mt_note("kernel %s and others of its file run on the GPU without a trace: %s", kernel,
+                m->why ? m->why : "its file has no CPU image");
+}
+
 /* ---- lookup ---- */
 
 struct mt_function *mt_function_find(const void *host)
@@ -153,11 +168,10 @@ static void register_real(struct mt_module *m)
         return;
     }
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
-    for (struct mt_function *f = m->functions; f; f = f->next)
-        MT_NEXT(__cudaRegisterFunction)
-    (m->real, f->host, f->device, f->name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
     load_image(m);
-    for (struct mt_function *f = m->functions; f; f = f->next)
+    if (m->too_old && m->functions) /* they would take an argument that nobody gives */
+        mt_report("kernel %s and others of its file cannot run: %s", m->functions->name, m->why);
+    for (struct mt_function *f = m->too_old ? NULL : m->functions; f; f = f->next)
         mt_plain_register(m->real, f);
     for (struct mt_variable *v = m->variables; v; v = v->next)
         if (v->managed)
@@ -181,6 +195,7 @@ void mt_modules_log_symbols(void)
 {
     if (symbols_logged)
         return;
+    int clean = mt_error_hold();
     enter();
     for (struct mt_module *m = modules; m && !symbols_logged; m = m->next)
         for (struct mt_variable *v = m->variables; v; v = v->next) {
@@ -191,6 +206,7 @@ void mt_modules_log_symbols(void)
         }
     symbols_logged = 1;
     leave();
+    mt_error_release(clean);
 }
 
 /* ---- registration, as compiled code calls it ---- */

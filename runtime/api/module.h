@@ -16,6 +16,7 @@ struct mt_module {
     int ended; /* they are all there */
     struct mt_image *image;
     const char *why; /* why there is no image */
+    int too_old;     /* its kernels on a GPU take an argument of which nothing is known: they do not run */
     int tried;       /* to load it */
     int loaded;      /* all of the module is, for the device in use */
     int said;        /* the missing image was reported */
@@ -38,12 +39,12 @@ struct mt_function {
     int cluster_must;        /* a launch must say a size; */
     int cluster_nonportable; /* it may be above MT_DEV_CLUSTER */
     int cluster_policy;
-    /* On a GPU: its version without record calls (plain.h), known to the real runtime by plain_key's address.
+    /* On a GPU: its version with record calls (plain.h), known to the real runtime by traced_key's address.
      */
-    int has_plain;
-    _Atomic int told; /* that it runs in place of the other */
-    char plain_key;
-    cudaKernel_t plain_handle;
+    int has_traced;
+    _Atomic int told; /* that the version without runs in its place */
+    char traced_key;
+    cudaKernel_t traced_handle;
     struct mt_function *next; /* of the module */
 };
 
@@ -69,6 +70,8 @@ struct mt_variable *mt_variable_find(const void *host);
 
 /* Says once per module why its kernels cannot run. */
 void mt_module_complain(struct mt_module *m, const char *kernel);
+/* Says once per module why its kernels run on a GPU without a trace. */
+void mt_module_untraced(struct mt_module *m, const char *kernel);
 /* Loads what is registered and not loaded yet. */
 void mt_modules_load(void);
 /* Registers everything with the real runtime, and what comes later as it comes. */

@@ -1,6 +1,8 @@
 /* On a GPU: kernels have two versions, with record calls and without (llvm-pass/gpu/gpu_plain.c). The program
- * knows one; which of the two runs is decided at each launch. What it asks of the kernel is told of the one
- * without, where the other does not allow less; what it sets is set for both. */
+ * knows the one without, under its own name; which of the two runs is decided at each launch. Whoever
+ * launches what the runtime has handed out, and a program whose tables are not there, run that one. What the
+ * program asks of the kernel is told of it, where the other does not allow less; what it sets is set for
+ * both. */
 #include "device.h"
 #include "entry.h"
 #include "error.h"
@@ -12,22 +14,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void plain_register_as(void **real, struct mt_function *f, const void *key, char *name)
+{
+    MT_NEXT(__cudaRegisterFunction)
+    (real, key, name, name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
+}
+
 void mt_plain_register(void **real, struct mt_function *f)
 {
-    size_t n = strlen(f->name) + sizeof MT_PLAIN_SUFFIX;
-    char *name = f->kernel && f->kernel->flags & MT_KERNEL_GPU_PLAIN ? malloc(n) : NULL;
+    uint32_t flags = f->kernel ? f->kernel->flags : 0;
+    size_t n = strlen(f->name) + sizeof MT_TRACED_SUFFIX;
+    char *name = flags & MT_KERNEL_GPU_RECORDS ? malloc(n) : NULL;
+    if (name)
+        snprintf(name, n, "%s%s", f->name, MT_TRACED_SUFFIX); /* stays: the runtime may keep the pointer */
+    if (name && flags & MT_KERNEL_GPU_ALONE) {
+        plain_register_as(real, f, f->host, name);
+        return;
+    }
+    MT_NEXT(__cudaRegisterFunction)
+    (real, f->host, f->device, f->name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
     if (!name)
         return;
-    snprintf(name, n, "%s%s", f->name, MT_PLAIN_SUFFIX); /* stays: the runtime may keep the pointer */
-    MT_NEXT(__cudaRegisterFunction)
-    (real, &f->plain_key, name, name, f->thread_limit, NULL, NULL, NULL, NULL, NULL);
-    mt_function_alias(&f->plain_key, f); /* a program may find it in the nodes of a graph */
-    f->has_plain = 1;
+    plain_register_as(real, f, &f->traced_key, name);
+    mt_function_alias(&f->traced_key, f);
+    f->has_traced = 1;
+}
+
+const void *mt_traced_of(const struct mt_function *f)
+{
+    return f->has_traced ? &f->traced_key : f->host;
 }
 
 const void *mt_plain_of(const struct mt_function *f)
 {
-    return f && f->has_plain ? &f->plain_key : NULL;
+    return f && f->has_traced ? f->host : NULL;
 }
 
 static unsigned threads_of(const struct mt_launch_config *c)
@@ -57,7 +77,7 @@ static cudaError_t refusal(const void *func, const struct mt_launch_config *c)
 
 cudaError_t mt_plain_must(const struct mt_function *f, const struct mt_launch_config *c)
 {
-    cudaError_t e = mt_plain_of(f) ? refusal(f->host, c) : cudaSuccess;
+    cudaError_t e = mt_plain_of(f) ? refusal(mt_traced_of(f), c) : cudaSuccess;
     return e && !refusal(mt_plain_of(f), c) ? e : cudaSuccess;
 }
 
@@ -78,27 +98,29 @@ void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cuda
             name, threads_of(c));
 }
 
-cudaKernel_t mt_plain_handle(struct mt_function *f)
+cudaKernel_t mt_traced_handle(struct mt_function *f)
 {
     cudaKernel_t k = NULL;
-    if (!mt_plain_of(f))
+    if (!f->has_traced)
         return NULL;
-    if (!f->plain_handle && !MT_NEXT(__cudaGetKernel)(&k, mt_plain_of(f)))
-        f->plain_handle = k;
-    return f->plain_handle;
+    if (!f->traced_handle && !MT_NEXT(__cudaGetKernel)(&k, mt_traced_of(f)))
+        f->traced_handle = k;
+    return f->traced_handle;
 }
 
-static const void *plain_of(const void *func)
+/* The other version of what the program names; NULL: there is none. */
+static const void *plain_other(const void *func)
 {
-    return mt_device_is_gpu() ? mt_plain_of(mt_function_find(func)) : NULL;
+    struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
+    return f && f->has_traced && func != &f->traced_key ? mt_traced_of(f) : NULL;
 }
 
 cudaError_t REC(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void *func)
 {
-    const void *plain = plain_of(func);
+    const void *other = plain_other(func);
     struct cudaFuncAttributes traced;
-    cudaError_t e = MT_NEXT(cudaFuncGetAttributes)(a, plain ? plain : func);
-    if (e || !plain || MT_NEXT(cudaFuncGetAttributes)(&traced, func))
+    cudaError_t e = MT_NEXT(cudaFuncGetAttributes)(a, func);
+    if (e || !other || MT_NEXT(cudaFuncGetAttributes)(&traced, other))
         return e;
     if (traced.maxThreadsPerBlock < a->maxThreadsPerBlock)
         a->maxThreadsPerBlock = traced.maxThreadsPerBlock;
@@ -109,23 +131,115 @@ cudaError_t REC(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void 
 
 cudaError_t REC(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a, int value)
 {
-    const void *plain = plain_of(func);
+    const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetAttribute)(func, a, value);
-    return e || !plain ? e : MT_NEXT(cudaFuncSetAttribute)(plain, a, value);
+    return e || !other ? e : MT_NEXT(cudaFuncSetAttribute)(other, a, value);
 }
 
 cudaError_t REC(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache config)
 {
-    const void *plain = plain_of(func);
+    const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetCacheConfig)(func, config);
-    return e || !plain ? e : MT_NEXT(cudaFuncSetCacheConfig)(plain, config);
+    return e || !other ? e : MT_NEXT(cudaFuncSetCacheConfig)(other, config);
 }
 
 #if CUDART_VERSION < 14000
 cudaError_t REC(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMemConfig config)
 {
-    const void *plain = plain_of(func);
+    const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetSharedMemConfig)(func, config);
-    return e || !plain ? e : MT_NEXT(cudaFuncSetSharedMemConfig)(plain, config);
+    return e || !other ? e : MT_NEXT(cudaFuncSetSharedMemConfig)(other, config);
 }
 #endif
+
+/* ---- how much fits on the GPU: asked of the version with record calls, so that a grid sized by it fits when
+ * it is traced ---- */
+
+static const void *plain_larger(const void *func)
+{
+    const void *other = plain_other(func);
+    return other ? other : func;
+}
+
+cudaError_t REC(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, const void *func, int threads,
+                                                               size_t shared)
+{
+    return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(blocks, plain_larger(func), threads,
+                                                                  shared);
+}
+
+cudaError_t REC(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int *blocks, const void *func,
+                                                                        int threads, size_t shared,
+                                                                        unsigned flags)
+{
+    return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(blocks, plain_larger(func),
+                                                                           threads, shared, flags);
+}
+
+cudaError_t REC(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t *bytes, const void *func, int blocks,
+                                                           int threads)
+{
+    return MT_NEXT(cudaOccupancyAvailableDynamicSMemPerBlock)(bytes, plain_larger(func), blocks, threads);
+}
+
+#if CUDART_VERSION >= 11080
+cudaError_t REC(cudaOccupancyMaxPotentialClusterSize)(int *size, const void *func,
+                                                      const cudaLaunchConfig_t *config)
+{
+    return MT_NEXT(cudaOccupancyMaxPotentialClusterSize)(size, plain_larger(func), config);
+}
+
+cudaError_t REC(cudaOccupancyMaxActiveClusters)(int *clusters, const void *func,
+                                                const cudaLaunchConfig_t *config)
+{
+    return MT_NEXT(cudaOccupancyMaxActiveClusters)(clusters, plain_larger(func), config);
+}
+#endif
+
+/* ---- kernels that are handed out, for launches by the driver among others, which nobody sees ---- */
+
+static cudaError_t plain_handed_out(cudaError_t e, void *const *handle, const void *func)
+{
+    static atomic_int said;
+    struct mt_function *f = e ? NULL : mt_function_find(func);
+    if (!f)
+        return e;
+    mt_function_alias(*handle, f);
+    if (f->has_traced && !atomic_exchange(&said, 1))
+        mt_note("kernel %s was handed out by the CUDA runtime: launches of such by the driver "
+                "(cuLaunchKernel) are "
+                "not traced (said once)",
+                (const char *)f->kernel->pretty);
+    return e;
+}
+
+/* Its one version takes an argument that the program does not know of. */
+static int plain_keeps(const void *func)
+{
+    const struct mt_function *f = mt_function_find(func);
+    if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_GPU_ALONE))
+        return 0;
+    mt_report("kernel %s is not handed out: it was compiled with gpu-plain=off",
+              (const char *)f->kernel->pretty);
+    return 1;
+}
+
+#if CUDART_VERSION >= 12010
+cudaError_t REC(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
+{
+    if (!mt_device_is_gpu())
+        return MT_NEXT(cudaGetKernel)(kernel, func);
+    return plain_keeps(func)
+               ? cudaErrorNotSupported
+               : plain_handed_out(MT_NEXT(cudaGetKernel)(kernel, func), (void *const *)kernel, func);
+}
+#endif
+
+cudaError_t REC(cudaGetFuncBySymbol)(cudaFunction_t *function, const void *func)
+{
+    if (!mt_device_is_gpu())
+        return MT_NEXT(cudaGetFuncBySymbol)(function, func);
+    return plain_keeps(func) ? cudaErrorNotSupported
+                             : plain_handed_out(MT_NEXT(cudaGetFuncBySymbol)(function, func),
+                                                (void *const *)function, func);
+}

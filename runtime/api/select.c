@@ -82,6 +82,53 @@ static void *open_cudart(void)
     return NULL;
 }
 
+static int version_of(void *library, const char *function)
+{
+    int n = 0;
+    int (*get)(int *) = library ? (int (*)(int *))dlsym(library, function) : NULL;
+    return get && !get(&n) ? n : 0;
+}
+
+/* Does the runtime get along with the driver? With an older one each of its functions fails. */
+static int runtime_works(void *runtime, char *why, size_t size)
+{
+    int n = 0, e;
+    int (*count)(int *) = (int (*)(int *))dlsym(runtime, "cudaGetDeviceCount");
+    const char *(*name)(int) = (const char *(*)(int))dlsym(runtime, "cudaGetErrorName");
+    int (*forget)(void) = (int (*)(void))dlsym(runtime, "cudaGetLastError");
+    if (!count || !(e = count(&n)))
+        return 1;
+    if (forget)
+        forget();
+    if (e == cudaErrorInsufficientDriver) {
+        int driver = version_of(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuDriverGetVersion");
+        int own = version_of(runtime, "cudaRuntimeGetVersion");
+        snprintf(why, size, "the driver, for CUDA %d.%d, is older than the CUDA runtime, which is %d.%d",
+                 driver / 1000, driver % 1000 / 10, own / 1000, own % 1000 / 10);
+    } else {
+        snprintf(why, size, "the CUDA runtime does not work (%s)",
+                 name ? name(e) : "cudaGetDeviceCount fails");
+    }
+    return 0;
+}
+
+/* What a GPU is used by; NULL with words when there is none that works. MEMTRACE_DEVICE=gpu gets one all the
+ * same, and with it the errors. */
+static void *choose_runtime(int must)
+{
+    char why[200];
+    const char *instead = must ? "" : "; running on the CPU device";
+    void *runtime = open_cudart();
+    if (!runtime)
+        mt_report("the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",
+                  CUDART_VERSION / 1000, instead);
+    else if (!runtime_works(runtime, why, sizeof why)) {
+        mt_report("%s%s", why, instead);
+        runtime = must ? runtime : NULL;
+    }
+    return runtime;
+}
+
 /* Prefers the GPU unless told otherwise; says why when it cannot have what was asked for. */
 static void choose(void)
 {
@@ -91,12 +138,9 @@ static void choose(void)
     if (want == MT_DEVICE_GPU && n <= 0)
         mt_report("MEMTRACE_DEVICE=gpu, but %s", why);
     if (want == MT_DEVICE_GPU || (want == MT_DEVICE_AUTO && n > 0)) {
-        cudart = open_cudart();
-        is_gpu = cudart || want == MT_DEVICE_GPU;
-        if (!cudart)
-            mt_report(
-                "the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",
-                CUDART_VERSION / 1000, is_gpu ? "" : "; running on the CPU device");
+        is_gpu = want == MT_DEVICE_GPU;
+        cudart = choose_runtime(is_gpu);
+        is_gpu |= cudart != NULL;
     }
     if (is_gpu) {
         mt_say("running on the GPU");

@@ -10,7 +10,10 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 8u
+#define MT_IMAGE_VERSION 9u
+/* Images before this one stand beside GPU code in which the program's own kernels have the hidden parameter.
+ */
+#define MT_IMAGE_VERSION_OWN_NAMES 9u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
 #define MT_PAYLOAD_LIST "MTCPUIMN"  /* several: each a u64 with its size, its bytes, and zeros up to 8 */
@@ -40,9 +43,9 @@ struct mt_image_shared {
     uint64_t dynamic; /* of `extern __shared__` arrays: behind the static variables of all images */
 };
 
-/* Behind the name of a kernel: its version for a GPU without record calls (MT_KERNEL_GPU_PLAIN). It has the
- * hidden parameter, too. */
-#define MT_PLAIN_SUFFIX "__memtrace_plain"
+/* Behind the name of a kernel of the GPU's code: its version with record calls (MT_KERNEL_GPU_RECORDS), which
+ * has the hidden parameter. The program's own name has the program's parameters, whoever launches it. */
+#define MT_TRACED_SUFFIX "__memtrace_traced"
 
 enum mt_kernel_flags {
     MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */
@@ -51,7 +54,8 @@ enum mt_kernel_flags {
     MT_KERNEL_COUNTED = 32,      /* its accesses are counted, too (mt_cpu_tls.counts) */
     MT_KERNEL_NO_RECORDS = 64,   /* … instead of being recorded */
     MT_KERNEL_GPU_UNTRACED = 16, /* traced, but not on a GPU */
-    MT_KERNEL_GPU_PLAIN = 128,   /* the GPU's code has it a second time, without record calls */
+    MT_KERNEL_GPU_RECORDS = 128, /* the GPU's code has it with record calls, under MT_TRACED_SUFFIX, */
+    MT_KERNEL_GPU_ALONE = 512,   /* and not without */
     MT_KERNEL_FLUSH = 256,       /* computes with float alone, whose denormals are zero */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };

@@ -26,6 +26,11 @@ struct mt_image *mt_image_load(const void *wrapper, const char **why);
 /* The same for the fatbins of files with relocatable device code that make one program. Those without a
  * payload are left out, unless none has one. The result is the first image, its peers the others. */
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why);
+/* *why of images that stand beside GPU code in which kernels have the hidden parameter under the program's
+ * names. */
+extern const char mt_image_too_old[];
+/* Images are loaded for what their tables say: their code will not run, and may be for any processor. */
+void mt_image_tables_only(void);
 /* Is this address in the image itself (a variable in its table may be another one's)? */
 int mt_image_owns(const struct mt_image *image, const void *address);
 /* Kernel or variable by mangled name in an image or its peers, NULL if absent. */

@@ -119,6 +119,8 @@ static int cpu_supports(const char *level)
         return 1;
     if (!strcmp(level, "x86-64-v2"))
         return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    if (strstr(level, "x86-64-v") && strstr(level, "x86-64-v")[8] > '4') /* of processors to come */
+        return 0;
     int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
              __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
@@ -198,15 +200,25 @@ static int add_payload(struct group *g, const void *fatbin, const char **why)
     return 0;
 }
 
+const char mt_image_too_old[] = "its CPU image was made by an older version of memtrace: compile it again";
+static int tables_only;
+
+void mt_image_tables_only(void)
+{
+    tables_only = 1;
+}
+
 /* The table of a loaded piece, or NULL with *why. */
 static const struct mt_image_head *find_head(const struct mt_bind_piece *p, const char **why)
 {
     const struct mt_image_head *head = dlsym(p->handle, "mt_image");
     if (!head || head->magic != MT_IMAGE_MAGIC)
         *why = "its CPU image has no table \"mt_image\"";
+    else if (head->version < MT_IMAGE_VERSION_OWN_NAMES)
+        *why = mt_image_too_old;
     else if (head->version != MT_IMAGE_VERSION)
         *why = "its CPU image was made by another version of memtrace: compile it again";
-    else if (!cpu_supports(head->cpu))
+    else if (!tables_only && !cpu_supports(head->cpu))
         *why = sentence("its CPU image was compiled for %s processors, and this one is older", head->cpu);
     else
         return head;

@@ -96,7 +96,8 @@ struct mt_gpu_ring {
     uint64_t tail;      /* uint64_t, in host memory: slots taken since the start */
     uint64_t pad[11];   /* a line of its own */
 };
-#define MT_RING_BITS 30u /* place and lap of a slot are known from 32 bits of its position */
+#define MT_RING_CLOSED (~0ull) /* as tail: nobody reads any more, and there is room for all */
+#define MT_RING_BITS 30u       /* place and lap of a slot are known from 32 bits of its position */
 
 #define MT_GPU_COUNTERS 16u
 /* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are

@@ -112,7 +112,7 @@ static inline void wait_for_room(const struct ring *r, uint32_t end)
     for (uint32_t ns = 32;; ns = ns < 4096 ? ns * 2 : ns) {
         uint64_t tail = mt_load_acquire_system((const uint64_t *)r->shared->tail);
         mt_atomic_max(&r->shared->tail_seen, tail);
-        if (!is_full(end, tail, r->mask))
+        if (tail == MT_RING_CLOSED || !is_full(end, tail, r->mask))
             return;
         mt_sleep(ns);
     }

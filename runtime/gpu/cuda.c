@@ -102,6 +102,7 @@ static void load(void)
     }
     if (runtime)
         table.FunctionOf = (__typeof__(table.FunctionOf))dlsym(runtime, "cudaGetFuncBySymbol");
+    table.ends_at_exit = 1;
     usable = !missing;
     if (missing)
         mt_report("%s is missing: kernels run on the GPU without a trace", missing);

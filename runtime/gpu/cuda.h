@@ -42,6 +42,8 @@ struct mt_cuda {
     int (*ModuleOf)(void **module, void *function);
     int (*GlobalOf)(unsigned long long *address, size_t *bytes, void *module, const char *name);
     int sites_are_numbered; /* by who loads the code: the CPU device */
+    int ends_at_exit; /* a handler of atexit takes the memory that it gave: a driver's, not the CPU device's
+                       */
 };
 /* NULL with a report when something is missing. The same in each call. */
 const struct mt_cuda *mt_cuda(void);

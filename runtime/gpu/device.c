@@ -10,13 +10,17 @@
 #include <string.h>
 #include <time.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the list, and the free contexts of all */
-static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t mt_gpu_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t mt_gpu_returned = PTHREAD_COND_INITIALIZER;
+/* Held while a device is set up. The reader never takes it: an allocation may wait for kernels that wait for
+ * it. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
 static struct mt_gpu_device *_Atomic devices;
-static struct mt_gpu_device *retired; /* under `lock` */
+static struct mt_gpu_device *retired; /* under mt_gpu_lock */
 #define MAX_DEVICES 64
 static int failed[MAX_DEVICES];
+static atomic_int closed; /* set while `polling` is held */
 
 /* ---- setting up --------------------------------------------------------------------------------- */
 
@@ -104,10 +108,13 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
 /* Room for a device: that of one which was reset, or new. */
 static struct mt_gpu_device *room_for(void)
 {
+    pthread_mutex_lock(&mt_gpu_lock);
     struct mt_gpu_device *d = retired;
+    if (d)
+        retired = d->next;
+    pthread_mutex_unlock(&mt_gpu_lock);
     if (!d)
         return calloc(1, sizeof *d);
-    retired = d->next;
     memset(d, 0, sizeof *d);
     return d;
 }
@@ -156,7 +163,7 @@ void mt_gpu_retire(struct mt_gpu_device *d)
 {
     mt_gpu_forget_sites(d);
     pthread_mutex_lock(&polling);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_gpu_lock);
     struct mt_gpu_device *other = devices;
     if (other == d)
         devices = d->next;
@@ -166,11 +173,36 @@ void mt_gpu_retire(struct mt_gpu_device *d)
         other->next = d->next;
     d->next = retired;
     retired = d;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_gpu_lock);
     pthread_mutex_unlock(&polling);
 }
 
-struct mt_gpu_device *mt_gpu_device(void)
+void mt_gpu_close(void)
+{
+    pthread_mutex_lock(&polling);
+    closed = 1;
+    for (struct mt_gpu_device *d = devices; d; d = d->next)
+        for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
+            d->rings[i].damaged = 1; /* what runs still shall not wait for room */
+            mt_ring_publish(&d->rings[i]);
+        }
+    pthread_mutex_unlock(&polling);
+}
+
+int mt_gpu_closed(void)
+{
+    return closed;
+}
+
+static void put_in(struct mt_gpu_device *d)
+{
+    pthread_mutex_lock(&mt_gpu_lock);
+    d->next = devices;
+    devices = d;
+    pthread_mutex_unlock(&mt_gpu_lock);
+}
+
+struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
 {
     const struct mt_cuda *cu = mt_cuda();
     int ordinal;
@@ -181,31 +213,39 @@ struct mt_gpu_device *mt_gpu_device(void)
         d = d->next;
     if (d)
         return d;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&making);
     for (d = devices; d && d->ordinal != ordinal;)
         d = d->next;
     if (!d && !failed[ordinal]) {
         d = make(cu, ordinal);
         failed[ordinal] = !d;
-        if (d) {
-            d->next = devices;
-            devices = d;
-        }
+        if (d && cu->ends_at_exit) /* the driver has its context now, and with it its handlers */
+            atexit(at_exit);
+        if (d)
+            put_in(d);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&making);
     return d;
 }
 
 /* ---- contexts ----------------------------------------------------------------------------------- */
 
+struct timespec mt_gpu_in_ms(unsigned ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms)
 {
-    struct timespec end;
+    const struct timespec end = mt_gpu_in_ms(ms);
     void *address = NULL;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += ms / 1000;
-    pthread_mutex_lock(&lock);
-    while (!d->nfree && pthread_cond_timedwait(&returned, &lock, &end) != ETIMEDOUT)
+    pthread_mutex_lock(&mt_gpu_lock);
+    while (!d->nfree && pthread_cond_timedwait(&mt_gpu_returned, &mt_gpu_lock, &end) != ETIMEDOUT)
         ;
     if (d->nfree) {
         uint32_t i = d->free[--d->nfree];
@@ -223,124 +263,28 @@ void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms)
             *last = f;
         }
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_gpu_lock);
     return address;
 }
 
-/* ---- nodes of graphs ----------------------------------------------------------------------------- */
-
-#define NODES_AT_ONCE 64
-
-/* Outside of the lock: the reader needs it to give contexts back, and this may wait for a kernel. */
-static struct mt_gpu_node *make_nodes(struct mt_gpu_device *d)
-{
-    const struct mt_cuda *cu = mt_cuda();
-    struct mt_gpu_context image[NODES_AT_ONCE], *on_device;
-    struct mt_gpu_node *list = NULL;
-    void *memory = NULL;
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    for (unsigned i = 0; i < NODES_AT_ONCE; i++)
-        image[i] = (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)d->on_device,
-                                           .ring_mask = MT_GPU_RINGS - 1,
-                                           .id = MT_PACKET_NOBODY,
-                                           .ctas = d->ctas};
-    cu->ThreadExchangeStreamCaptureMode(&mode);
-    cudaError_t e = cu->Malloc(&memory, sizeof image);
-    if (!e)
-        e = mt_gpu_write(cu, memory, image, sizeof image);
-    cu->ThreadExchangeStreamCaptureMode(&mode);
-    on_device = memory;
-    for (unsigned i = 0; i < NODES_AT_ONCE && !e; i++) {
-        struct mt_gpu_node *node = calloc(1, sizeof *node);
-        if (!node)
-            break;
-        *node = (struct mt_gpu_node){.device = d, .context = on_device + i, .next = list};
-        list = node;
-    }
-    if (e)
-        cu->GetLastError();
-    return list;
-}
-
-static struct mt_gpu_node *take_node(struct mt_gpu_device *d, struct mt_gpu_node *more)
-{
-    pthread_mutex_lock(&lock);
-    while (more) {
-        struct mt_gpu_node *next = more->next;
-        more->next = d->nodes;
-        d->nodes = more;
-        more = next;
-    }
-    struct mt_gpu_node *node = d->nodes;
-    if (node) {
-        d->nodes = node->next;
-        node->freed = 0;
-    }
-    pthread_mutex_unlock(&lock);
-    return node;
-}
-
-struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d)
-{
-    struct mt_gpu_node *node = take_node(d, NULL);
-    return node ? node : take_node(d, make_nodes(d));
-}
-
 /* Called with the lock. */
-static void recycle(struct mt_gpu_node *node)
+static void set_free(struct mt_gpu_device *d, uint32_t context)
 {
-    if (!node->freed || node->first)
-        return;
-    node->next = node->device->nodes;
-    node->device->nodes = node;
+    d->debt[context].waits_for = MT_DEBT_NONE;
+    d->free[d->nfree++] = context;
+    pthread_cond_broadcast(&mt_gpu_returned);
 }
 
-void mt_gpu_node_free(struct mt_gpu_node *node)
+/* What a launch that was given up still owes. Its records come first in the next launch that has the context,
+ * if there is one before they have come. */
+static struct mt_gpu_debt debt_of(const struct mt_flight *f)
 {
-    pthread_mutex_lock(&lock);
-    node->freed = 1;
-    recycle(node);
-    pthread_mutex_unlock(&lock);
-}
-
-void *mt_gpu_node_context(const struct mt_gpu_node *node)
-{
-    return (char *)node->context + (node->device->ctas ? MT_CONTEXT_IN_PARTS : 0);
-}
-
-/* Called with the lock, when a launch has ended, or will never be. */
-static void leave_node(struct mt_flight *f)
-{
-    struct mt_flight **at = &f->node->first;
-    while (*at && *at != f)
-        at = &(*at)->node_next;
-    if (!*at)
-        return;
-    *at = f->node_next;
-    pthread_cond_broadcast(&returned);
-    recycle(f->node);
-}
-
-int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
-{
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += ms / 1000;
-    pthread_mutex_lock(&lock);
-    while (node->first && pthread_cond_timedwait(&returned, &lock, &end) != ETIMEDOUT)
-        ;
-    int idle = !node->first;
-    pthread_mutex_unlock(&lock);
-    return idle;
-}
-
-cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream)
-{
-    const struct mt_cuda *cu = mt_cuda();
-    if (cu->WriteValue && !cu->WriteValue(stream, (uint64_t)(uintptr_t)&node->context->id, id, 0))
-        return cudaSuccess;
-    return cu->MemcpyAsync(&node->context->id, &node->device->numbers[id], sizeof id, cudaMemcpyHostToDevice,
-                           stream);
+    struct mt_gpu_debt d = {.taken = f->taken, .counted = f->counted};
+    if (f->gone && !f->ended)
+        d.waits_for = MT_DEBT_MARK;
+    else if (f->taken < f->counted)
+        d.waits_for = MT_DEBT_RECORDS;
+    return d;
 }
 
 void mt_gpu_return(struct mt_flight *f)
@@ -348,15 +292,28 @@ void mt_gpu_return(struct mt_flight *f)
     struct mt_gpu_device *d = f->device;
     if (!d)
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_gpu_lock);
+    d->debt[f->context] = debt_of(f);
     atomic_store(&d->flight[f->context], NULL);
     if (f->node)
-        leave_node(f);
-    if (!f->gone) { /* what a dead device may still do to it is not known */
-        d->free[d->nfree++] = f->context;
-        pthread_cond_broadcast(&returned);
-    }
-    pthread_mutex_unlock(&lock);
+        mt_gpu_node_left(f);
+    if (!d->debt[f->context].waits_for)
+        set_free(d, f->context);
+    else if (f->node && d->debt[f->context].waits_for == MT_DEBT_MARK)
+        d->generation[f->context]++; /* its counters are the node's: the mark says nothing here */
+    pthread_mutex_unlock(&mt_gpu_lock);
+}
+
+/* Records of a launch that was given up have come, or its mark has. Reader only. */
+static void settle_debt(struct mt_gpu_device *d, uint32_t context, uint64_t records)
+{
+    struct mt_gpu_debt *debt = &d->debt[context];
+    debt->taken += records;
+    if (debt->waits_for != MT_DEBT_RECORDS || debt->taken < debt->counted)
+        return;
+    pthread_mutex_lock(&mt_gpu_lock);
+    set_free(d, context);
+    pthread_mutex_unlock(&mt_gpu_lock);
 }
 
 void mt_gpu_began(void *context)
@@ -368,11 +325,30 @@ void mt_gpu_began(void *context)
         f->launch.line.seq = mt_event_seq();
 }
 
-/* Where the driver cannot write a value in stream order: its thread calls this. */
+/* Where the driver cannot write a value in stream order: its thread calls this, maybe when the launch was
+ * given up. */
+struct mark {
+    uint32_t *to, value;
+};
+
 static void CUDART_CB write_mark(void *data)
 {
-    struct mt_flight *f = data;
-    __atomic_store_n(&f->device->ends[f->context], f->generation, __ATOMIC_RELEASE);
+    struct mark *m = data;
+    if (!closed)
+        __atomic_store_n(m->to, m->value, __ATOMIC_RELEASE);
+    free(m);
+}
+
+static cudaError_t mark_by_host(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream)
+{
+    struct mark *m = malloc(sizeof *m);
+    if (!m)
+        return cudaErrorMemoryAllocation;
+    *m = (struct mark){&d->ends[f->context], f->generation};
+    cudaError_t e = mt_cuda()->LaunchHostFunc(stream, write_mark, m);
+    if (e)
+        free(m);
+    return e;
 }
 
 cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream)
@@ -384,7 +360,7 @@ cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream
     if (!e && cu->WriteValue &&
         !cu->WriteValue(stream, d->ends_device + i * sizeof *d->ends, f->generation, 0))
         return cudaSuccess;
-    return e ? e : cu->LaunchHostFunc(stream, write_mark, f);
+    return e ? e : mark_by_host(d, f, stream);
 }
 
 /* ---- the reader's side -------------------------------------------------------------------------- */
@@ -412,10 +388,19 @@ static int is_next(const struct mt_flight *f)
 {
     if (!f->node)
         return 1;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&mt_gpu_lock);
     int next = f->node->first == f;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&mt_gpu_lock);
     return next;
+}
+
+/* The mark of a launch that was given up: now it is known what is still to come. */
+static void take_late_mark(struct mt_gpu_device *d, uint32_t i)
+{
+    d->debt[i].counted = records_of(&d->mirror[i]) - records_of(&d->before[i]);
+    d->debt[i].waits_for = MT_DEBT_RECORDS;
+    d->before[i] = d->mirror[i];
+    settle_debt(d, i, 0);
 }
 
 /* Launches whose mark is there: their counters are, too. */
@@ -424,48 +409,57 @@ static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
     unsigned n = 0;
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
         struct mt_flight *f = atomic_load(&d->flight[i]);
-        if (!f || f->ended || __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) != f->generation || !is_next(f))
+        if (f ? f->ended : d->debt[i].waits_for != MT_DEBT_MARK)
             continue;
+        if (__atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) != d->generation[i] || (f && !is_next(f)))
+            continue;
+        if (!f) {
+            take_late_mark(d, i);
+            continue;
+        }
         take_counters(f, &d->mirror[i], f->node ? &f->node->before : &d->before[i]);
         ended[n++] = f;
     }
     return n;
 }
 
-static unsigned drain(struct mt_gpu_device *d, struct mt_ring *r, unsigned max)
+static unsigned drain(struct mt_gpu_device *d, struct mt_ring *r)
 {
     struct mt_packet p;
     unsigned n = 0;
     int got = 0;
-    while (n < max && (got = mt_ring_take(r, &p)) > 0) {
-        struct mt_flight *f = p.context < MT_GPU_CONTEXTS ? atomic_load(&d->flight[p.context]) : NULL;
+    while (n < MT_GPU_BATCH && (got = mt_ring_take(r, &p)) > 0) {
+        int known = p.context < MT_GPU_CONTEXTS;
+        struct mt_flight *f = known ? atomic_load(&d->flight[p.context]) : NULL;
         if (f)
             mt_flight_packet(f, &p);
+        else if (known)
+            settle_debt(d, p.context, mt_packet_count(&p));
         n++;
         if (n % 64 == 0)
             mt_ring_publish(r);
     }
-    if (n % 64)
+    if (n % 64 || got < 0)
         mt_ring_publish(r);
-    if (got < 0 && !d->told) {
-        d->told = 1;
+    if (got < 0 && !d->damaged) {
+        d->damaged = 1;
         mt_report(
             "GPU %d wrote something that is no record into a ring (did the program write out of bounds?); "
-            "traces of its kernels are incomplete from here on",
+            "traces of kernels under way are incomplete, and later kernels run without",
             d->ordinal);
     }
     return n;
 }
 
-unsigned mt_gpu_poll(unsigned max)
+unsigned mt_gpu_poll(void)
 {
     static struct mt_flight *ended[MT_GPU_CONTEXTS];
     unsigned packets = 0;
     pthread_mutex_lock(&polling);
-    for (struct mt_gpu_device *d = devices; d; d = d->next) {
+    for (struct mt_gpu_device *d = closed ? NULL : devices; d; d = d->next) {
         unsigned n = read_marks(d, ended);
         for (unsigned i = 0; i < MT_GPU_RINGS; i++)
-            packets += drain(d, &d->rings[i], max);
+            packets += drain(d, &d->rings[i]);
         for (unsigned i = 0; i < n; i++)
             ended[i]->ended = 1;
     }

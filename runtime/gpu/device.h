@@ -7,12 +7,20 @@
 #ifndef MT_GPU_DEVICE_H
 #define MT_GPU_DEVICE_H
 #include <pthread.h>
+#include <time.h>
 #include "flight.h"
 
 #ifndef MT_GPU_RINGS /* tests have less of everything */
 #define MT_GPU_RINGS 32u
 #define MT_GPU_CONTEXTS 1024u /* launches in flight */
+#define MT_GPU_BATCH 4096u    /* packets taken from a ring before others have their turn */
 #endif
+
+/* Of a context whose launch was given up: it is lent again when nothing of that launch can come any more. */
+struct mt_gpu_debt {
+    enum { MT_DEBT_NONE, MT_DEBT_MARK, MT_DEBT_RECORDS } waits_for;
+    uint64_t taken, counted; /* records that came, and, when the mark has, that were made */
+};
 
 struct mt_cuda;
 struct mt_gpu_sites;
@@ -28,10 +36,11 @@ struct mt_gpu_device {
     struct mt_gpu_context before[MT_GPU_CONTEXTS];     /* counters when it was lent */
     uint32_t generation[MT_GPU_CONTEXTS];              /* number of its present or last lending */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* who has it */
+    struct mt_gpu_debt debt[MT_GPU_CONTEXTS];          /* the reader's, while nobody has the context */
     uint32_t free[MT_GPU_CONTEXTS], nfree;
     struct mt_gpu_node *nodes;  /* free ones */
     uint32_t *numbers;          /* numbers[i] = i, in host memory: what contexts of nodes get as their id */
-    int told;                   /* a damaged ring was reported */
+    _Atomic int damaged;        /* one of its rings is: nothing more is traced there */
     struct mt_gpu_sites *sites; /* programs whose sites have their base here (sites.c) */
     struct mt_gpu_device *next;
 };
@@ -47,6 +56,12 @@ struct mt_gpu_node {
     int freed;
     struct mt_gpu_node *next; /* of the free ones */
 };
+/* The list of devices, the free contexts and nodes of all; signalled when some came back. */
+extern pthread_mutex_t mt_gpu_lock;
+extern pthread_cond_t mt_gpu_returned;
+struct timespec mt_gpu_in_ms(unsigned ms); /* from now, for pthread_cond_timedwait */
+/* A launch of a node has ended, or will never be. Called with the lock. */
+void mt_gpu_node_left(struct mt_flight *f);
 /* NULL: no memory. */
 struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d);
 void mt_gpu_node_free(struct mt_gpu_node *node);
@@ -62,10 +77,14 @@ cudaError_t mt_gpu_write(const struct mt_cuda *cu, void *to, const void *from, s
 /* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
 cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream);
 
-/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once). */
-struct mt_gpu_device *mt_gpu_device(void);
+/* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once).
+ * `at_exit` is registered with atexit behind the driver's own handler, so that it runs first. */
+struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void));
 /* The same if it was set up already. */
 struct mt_gpu_device *mt_gpu_device_in_use(void);
+/* Looks at no ring any more: their memory is about to go, with the driver. */
+void mt_gpu_close(void);
+int mt_gpu_closed(void);
 /* Its memory is about to go: it is set up anew when it is next used. Nothing may be under way there. */
 void mt_gpu_retire(struct mt_gpu_device *d);
 /* Lends f a context (of a node: the place and the number of one); waits up to `ms` for one. What to hand to
@@ -75,10 +94,10 @@ void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);
 void mt_gpu_began(void *context);
 /* Behind the launch, in its stream: the copy and the mark. */
 cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream);
-/* Gives the context back. */
+/* Gives the context back, which others get when it owes nothing. */
 void mt_gpu_return(struct mt_flight *f);
 
-/* Reader only: takes up to `max` packets from each ring of each device and hands them to their launches; sets
- * `ended` of launches whose mark was there before that. Returns packets taken. */
-unsigned mt_gpu_poll(unsigned max);
+/* Reader only: takes up to MT_GPU_BATCH packets from each ring of each device and hands them to their
+ * launches; sets `ended` of launches whose mark was there before that. Returns packets taken. */
+unsigned mt_gpu_poll(void);
 #endif

@@ -9,7 +9,9 @@
 
 #define EXPAND 256          /* records expanded at a time */
 #define HELD_MAX (1u << 30) /* bytes one waiting launch may hold */
-#define PATIENCE_NS 5000000000ull
+#ifndef MT_GPU_PATIENCE_MS  /* tests wait less */
+#define MT_GPU_PATIENCE_MS 5000u
+#endif
 
 struct mt_queue {
     struct mt_trace *trace;
@@ -264,7 +266,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
 
 /* ---- ends --------------------------------------------------------------------------------------- */
 
-static int is_complete(struct mt_flight *f)
+static int is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
 {
     if (f->issuing)
         return 0;
@@ -274,10 +276,9 @@ static int is_complete(struct mt_flight *f)
         return 0;
     if (f->taken >= f->counted)
         return 1;
-    uint64_t now = mt_now_ns();
-    if (!f->missing_ns)
-        f->missing_ns = now;
-    return now - f->missing_ns > PATIENCE_NS;
+    if (!f->missing_ns || f->missing_ns < moved)
+        f->missing_ns = looked;
+    return looked - f->missing_ns > MT_GPU_PATIENCE_MS * 1000000ull;
 }
 
 static void finish(struct mt_queue *q, struct mt_flight *f)
@@ -308,12 +309,12 @@ static void finish(struct mt_queue *q, struct mt_flight *f)
 }
 
 /* The first flight that can be finished; its queue in *in. */
-static struct mt_flight *next_complete(struct mt_queue **in)
+static struct mt_flight *next_complete(struct mt_queue **in, uint64_t looked, uint64_t moved)
 {
     struct mt_flight *f = NULL;
     pthread_mutex_lock(&lock);
     for (struct mt_queue *q = queues; q && !f; q = q->next)
-        if (q->first && is_complete(q->first)) {
+        if (q->first && is_complete(q->first, looked, moved)) {
             *in = q;
             f = q->first;
         }
@@ -329,13 +330,13 @@ static void free_gathered(struct mt_flight *f)
     }
 }
 
-unsigned mt_flight_settle(void (*done)(struct mt_flight *f))
+unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved)
 {
     struct mt_queue *q;
     struct mt_flight *f;
     unsigned n = 0;
     pthread_once(&once, make_cond);
-    while ((f = next_complete(&q))) {
+    while ((f = next_complete(&q, looked, moved))) {
         finish(q, f);
         done(f);
         pthread_mutex_lock(&lock);

@@ -62,8 +62,10 @@ void mt_flight_cancel(struct mt_flight *f, int status);
 /* Records of a launch. */
 void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
 /* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how
- * many. */
-unsigned mt_flight_settle(void (*done)(struct mt_flight *f));
+ * many. Records that are missing are given up when no packet has come for a while: the rings were looked at
+ * last at `looked`, and one came last at `moved` (mt_now_ns; a slow sink can be between this and that, not
+ * behind `looked`). */
+unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved);
 /* Which launches are meant: NULL means any, and so does before = 0. */
 struct mt_flight_filter {
     const struct mt_trace *trace;

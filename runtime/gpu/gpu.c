@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LEND_MS 10000
 #define STALL_MS 500
 #define PATIENCE_SYNCED 20 /* times STALL_MS without a packet, after the device said that it is done */
 #define PATIENCE_EXIT 4
+#define PATIENCE_LEND 20
 
 /* ---- the reader --------------------------------------------------------------------------------- */
 
@@ -46,14 +46,17 @@ static void rest(unsigned idle)
 static void *reader(void *unused)
 {
     unsigned idle = 0;
+    uint64_t last = 0;
     mt_last_ours();
     for (;;) {
         pthread_mutex_lock(&lock);
         while (!under_way)
             pthread_cond_wait(&work, &lock);
         pthread_mutex_unlock(&lock);
-        unsigned moved = mt_gpu_poll(4096);
-        moved += mt_flight_settle(left);
+        unsigned moved = mt_gpu_poll();
+        uint64_t now = mt_now_ns();
+        last = moved ? now : last;
+        moved += mt_flight_settle(left, now, last);
         progress += moved;
         rounds++;
         idle = moved ? 0 : idle + 1;
@@ -86,6 +89,30 @@ static int wake(void)
     return ok ? 0 : -1;
 }
 
+/* How long nothing has come, in looks at it STALL_MS apart: the reader turned and turned, or has nothing to
+ * do. (One that does not turn is writing to a FIFO that nobody reads: that is waited for.) */
+struct patience {
+    uint64_t seen, turn;
+    unsigned quiet;
+};
+
+static struct patience patience_new(void)
+{
+    return (struct patience){progress, rounds, 0};
+}
+
+static int patience_ends(struct patience *p, unsigned most)
+{
+    uint64_t now = progress, turns = rounds;
+    pthread_mutex_lock(&lock);
+    int asleep = !under_way;
+    pthread_mutex_unlock(&lock);
+    p->quiet = now != p->seen ? 0 : turns > p->turn + 1 || asleep ? p->quiet + 1 : p->quiet;
+    p->seen = now;
+    p->turn = turns;
+    return p->quiet >= most;
+}
+
 /* ---- launches ----------------------------------------------------------------------------------- */
 
 /* NULL means different streams in different programs; these do not. */
@@ -111,12 +138,22 @@ static int capturing(cudaStream_t stream)
     return cu && is_capturing(cu, plain(stream));
 }
 
-enum reason { NO_ROOM, NO_MEANS, NREASONS };
+enum reason { NO_ROOM, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
 static void say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
     if (!atomic_exchange(&said[r], 1))
         mt_report("kernel %s is not traced: %s (said once)", kernel, why);
+}
+
+static void finish(void);
+
+/* Nothing is traced any more, since the rings are not looked at. */
+static int is_over(const char *kernel)
+{
+    if (mt_gpu_closed())
+        say_once(AT_EXIT, kernel, "it was launched when the CUDA driver was about to shut down");
+    return mt_gpu_closed();
 }
 
 /* A launch with a context; NULL: there is none. */
@@ -126,13 +163,21 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
     struct mt_flight *f = d ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NULL;
+    if (d->damaged) {
+        say_once(DAMAGED, l->line.kernel, "a ring for records of its GPU was written over");
+        free(f);
+        return NULL;
+    }
     f->launch = *l;
     f->launch.stream = plain(l->stream);
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
     f->no_sites = !mt_gpu_number_sites(d, l);
-    *context = mt_gpu_lend(d, f, LEND_MS);
+    struct patience p = patience_new();
+    do
+        *context = mt_gpu_lend(d, f, STALL_MS);
+    while (!*context && !patience_ends(&p, PATIENCE_LEND));
     return f;
 }
 
@@ -140,7 +185,7 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
 static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
 {
     const char *kernel = l->line.kernel;
-    struct mt_flight *f = lend(l, mt_gpu_device(), NULL, context);
+    struct mt_flight *f = is_over(kernel) ? NULL : lend(l, mt_gpu_device(finish), NULL, context);
     if (!f)
         return NULL;
     struct mt_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
@@ -213,7 +258,7 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
 
 static struct mt_gpu_node *node_new(void)
 {
-    struct mt_gpu_device *d = mt_gpu_device();
+    struct mt_gpu_device *d = mt_gpu_closed() ? NULL : mt_gpu_device(finish);
     return d ? mt_gpu_node_new(d) : NULL;
 }
 
@@ -233,7 +278,9 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         if (!launches[i].trace || !nodes[i])
             continue;
         context = NULL;
-        struct mt_flight *f = lend(&launches[i], nodes[i]->device, nodes[i], &context);
+        struct mt_flight *f = is_over(launches[i].line.kernel)
+                                  ? NULL
+                                  : lend(&launches[i], nodes[i]->device, nodes[i], &context);
         if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !wake()) {
             mt_flight_add(q, f);
             launches[i].state = f;
@@ -242,9 +289,11 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
                 say_not_told(&launches[i], e);
             continue;
         }
-        say_once(NO_MEANS, launches[i].line.kernel, "too many launches are waiting, or there is no memory");
-        if (f)
+        if (f) {
+            say_once(NO_MEANS, launches[i].line.kernel,
+                     "too many launches are waiting, or there is no memory");
             mt_gpu_return(f);
+        }
         free(f);
     }
 }
@@ -310,19 +359,14 @@ static cudaError_t ask(cudaStream_t stream)
 }
 
 /* Waits until the launches of a filter have ended. A device that has failed will never end them; nor is there
- * hope when the reader turns and turns and nothing comes. (A reader that does not turn is writing to a FIFO
- * that nobody reads: that is waited for.) */
+ * hope when nothing comes. */
 static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *stream, unsigned patience)
 {
-    uint64_t seen = progress, turn = rounds;
-    unsigned quiet = 0;
+    struct patience p = patience_new();
     while (mt_flight_wait(filter, STALL_MS)) {
-        uint64_t now = progress, turns = rounds;
-        quiet = now != seen ? 0 : turns > turn + 1 ? quiet + 1 : quiet;
-        seen = now;
-        turn = turns;
+        int over = patience_ends(&p, patience);
         cudaError_t e = stream ? ask(*stream) : cudaSuccess;
-        if (!e && quiet >= patience)
+        if (!e && over)
             e = cudaErrorTimeout;
         if (e) {
             end(filter, e);
@@ -334,7 +378,10 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
 /* A device that says one of these says it from then on. */
 static int is_for_good(cudaError_t e)
 {
-    switch (e) {
+    switch ((int)e) {
+    case 226: /* cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice: of newer headers */
+    case 721:
+    case 911:
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
@@ -345,6 +392,8 @@ static int is_for_good(cudaError_t e)
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
     case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorMpsClientTerminated:
         return 1;
     default:
         return 0;
@@ -408,11 +457,18 @@ static void reset(void)
     mt_gpu_retire(d);
 }
 
+/* The last look at a GPU's rings: what the program launched and never waited for. Behind this the driver may
+ * take their memory. Exit handlers that the program registered before its first traced launch run later, and
+ * what they launch is not traced. */
 static void finish(void)
 {
     struct mt_flight_filter any = {NULL, NULL, 0};
-    if (!mt_forked() && mt_flight_count(&any))
+    if (mt_forked() || mt_gpu_closed())
+        return;
+    if (mt_flight_count(&any))
         wait_for(&any, NULL, PATIENCE_EXIT);
+    if (mt_cuda() && mt_cuda()->ends_at_exit)
+        mt_gpu_close();
 }
 
 static void start(void)

@@ -89,7 +89,7 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
 
 void mt_ring_publish(struct mt_ring *r)
 {
-    __atomic_store_n(r->tail, r->at, __ATOMIC_RELEASE);
+    __atomic_store_n(r->tail, r->damaged ? MT_RING_CLOSED : r->at, __ATOMIC_RELEASE);
 }
 
 /* ---- expansion ---------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ struct mt_ring {
     uint64_t *tail;              /* what the GPU reads */
     uint64_t mask;
     uint64_t at; /* slots taken */
-    int damaged; /* a packet made no sense: the ring is not read any more */
+    int damaged; /* a packet made no sense, or it is the end: the ring is not read any more */
 };
 
 /* A packet, unpacked. words[], by kind: REGULAR address of the lowest active lane, what to add per further
@@ -25,7 +25,7 @@ struct mt_packet {
 };
 
 /* Takes the next whole packet. 1: *p holds it; 0: there is none yet; -1: the ring is damaged. The GPU gets
- * the room back with mt_ring_publish. */
+ * the room back with mt_ring_publish; that of a damaged ring is told to write on, so that no kernel waits. */
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p);
 void mt_ring_publish(struct mt_ring *r);
 

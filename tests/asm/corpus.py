@@ -257,7 +257,7 @@ def accesses_of_kernels(ptx_file):
                 found[name][{"ld": 0, "st": 1}.get(op[1], 2)] += 1
             elif name and re.match(r"\s+__mt_gpu_access_\w+, *$", line):
                 found[name][3] += 1
-    return {re.sub(r"^_Z\d+([a-z_0-9]+?)P.*?(__memtrace_plain)?$", r"\1\2", n or ""): tuple(c) for n, c in found.items()}
+    return {re.sub(r"^_Z\d+([a-z_0-9]+?)P.*?(__memtrace_traced)?$", r"\1\2", n or ""): tuple(c) for n, c in found.items()}
 
 
 def effects(o):
@@ -271,9 +271,9 @@ def effects(o):
             want = {}
             for kernel, left in EFFECTS.items():
                 records = sum(left) if trace == "on" and kernel != "shared_atomic" else 0
-                want[kernel] = left + (records,)
+                want[kernel] = left + (0,)
                 if records:
-                    want[kernel + "__memtrace_plain"] = left + (0,)
+                    want[kernel + "__memtrace_traced"] = left + (records,)
             found = {k: n for k, n in accesses_of_kernels(ptx_file).items() if k.split("__")[0] in EFFECTS}
             wrong += ["%s gpu-trace=%s %s: %s, expected %s" % (level, trace, k, found.get(k), want.get(k))
                       for k in sorted(found.keys() | want.keys()) if found.get(k) != want.get(k)]

@@ -8,8 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
+unsigned fake_sink_us;
+struct fake_stream *fake_allocation_waits_for;
+int fake_unmaps_at_exit;
 int fake_no_write_value, fake_capturing, fake_drop_marks;
 cudaError_t fake_stream_error;
 
@@ -36,7 +41,9 @@ struct fake_stream {
     struct work *first, **last;
     uint64_t put, done;
     int end;
+    struct fake_stream *next;
 };
+static struct fake_stream *all_streams; /* of programs that end with the driver */
 
 static void *stream_thread(void *data)
 {
@@ -69,6 +76,10 @@ struct fake_stream *fake_stream_new(void)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     pthread_create(&s->thread, NULL, stream_thread, s);
+    if (fake_unmaps_at_exit) {
+        s->next = all_streams;
+        all_streams = s;
+    }
     return s;
 }
 
@@ -99,6 +110,11 @@ void fake_stream_free(struct fake_stream *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
+    for (struct fake_stream **at = &all_streams; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
     free(s);
 }
 
@@ -120,14 +136,40 @@ static cudaError_t attribute(int *value, enum cudaDeviceAttr a, int device)
     *value = 7;
     return cudaSuccess;
 }
-static cudaError_t host_alloc(void **p, size_t n, unsigned flags)
+static cudaError_t device_alloc(void **p, size_t n)
 {
+    if (fake_allocation_waits_for)
+        fake_stream_wait(fake_allocation_waits_for);
     *p = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
     return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
-static cudaError_t device_alloc(void **p, size_t n)
+
+static struct pinned {
+    void *at;
+    size_t bytes;
+} pinned[16];
+static unsigned npinned;
+
+static void shut_down(void)
 {
-    return host_alloc(p, n, 0);
+    for (struct fake_stream *s = all_streams; s; s = s->next)
+        fake_stream_wait(s);
+    for (unsigned i = 0; i < npinned; i++)
+        munmap(pinned[i].at, pinned[i].bytes);
+    if (write(2, "the driver is gone\n", 19) != 19)
+        abort();
+}
+
+/* The context is made with the first memory, and the handler with it. */
+static cudaError_t host_alloc(void **p, size_t n, unsigned flags)
+{
+    if (!fake_unmaps_at_exit)
+        return device_alloc(p, n);
+    if (!npinned)
+        atexit(shut_down);
+    *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pinned[npinned++] = (struct pinned){*p, n};
+    return *p == MAP_FAILED ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 static cudaError_t release(void *p)
 {
@@ -252,7 +294,7 @@ static const char *error_string(cudaError_t e)
 
 const struct mt_cuda *mt_cuda(void)
 {
-    static const struct mt_cuda table = {
+    static struct mt_cuda table = {
         .GetDevice = get_device,
         .SetDevice = set_device,
         .DeviceGetAttribute = attribute,
@@ -278,6 +320,7 @@ const struct mt_cuda *mt_cuda(void)
         .ModuleOf = module_of,
         .GlobalOf = global_of,
     };
+    table.ends_at_exit = fake_unmaps_at_exit;
     return &table;
 }
 
@@ -373,6 +416,8 @@ void mt_trace_append(void *trace, const void *records, size_t n)
 {
     struct mt_trace *t = trace;
     must(t->open, "append outside of a launch");
+    if (fake_sink_us)
+        usleep(fake_sink_us);
     must(!fake_compact || n == 1, "records in a compact trace");
     struct fake_launch *f = &t->launches[t->count - 1];
     f->records = realloc(f->records, (f->count + n) * sizeof *f->records);

@@ -21,6 +21,11 @@ extern cudaError_t fake_stream_error; /* what StreamQuery and MemcpyAsync say fr
 /* Variables of the program's code, by name (NULL: there is no such one); loaded anew they have this value. */
 extern const char *fake_variable_names[2];
 extern uint32_t fake_variables[2];
+/* The driver's exit handler takes what it gave, once kernels are done; and each packet takes so long to get
+ * into a trace. */
+extern int fake_unmaps_at_exit;
+extern unsigned fake_sink_us;
+extern struct fake_stream *fake_allocation_waits_for; /* until it is empty, as some drivers do */
 extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
 
 extern int fake_compact;    /* MEMTRACE_FORMAT=compact */

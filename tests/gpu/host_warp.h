@@ -25,6 +25,7 @@ struct host_thread {
     uint64_t context;          /* what record functions get as their context, */
     uint32_t left_out;         /* and in their site */
     const uint32_t *site_base; /* of the file that the code is in; NULL: 0 */
+    void (*stall)(void);       /* called between a packet's place and what stands in it; NULL: nothing is */
 };
 extern _Thread_local struct host_thread host_thread;
 
@@ -119,6 +120,8 @@ static inline uint32_t mt_site_base(void)
 
 static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {
+    if (host_thread.stall)
+        host_thread.stall();
     mt_store(&p[1], b);
     mt_store(&p[0], a);
 }

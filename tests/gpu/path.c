@@ -110,6 +110,7 @@ static void *run_lane(void *data)
         host_thread.left_out = own && !context ? MT_SITE_LEFT_OUT : 0;
         struct access a = access_of(l->k, l->cta, l->index, i);
         host_thread.warp = &l->groups[set_of(l->k, l->cta, i)];
+        host_thread.stall = l->k->stall;
         host_thread.site_base = l->k->bases ? &l->k->bases[i % 2] : NULL;
         if (!(a.odd_only && l->index % 2 == 0))
             do_access(&a);

@@ -25,6 +25,7 @@ struct kernel {
     const uint32_t *bases; /* its accesses are in the code of two files by turns, whose bases these are */
     void (*before)(struct kernel *k);
     struct kernel *wait_for; /* runs beside the next one, as programmatic launches do */
+    void (*stall)(void);     /* called by each lane that has its packet's place, before it writes there */
 };
 
 /* What lane `lane` of CTA `cta` does as its i-th access; and does it make records? */
@@ -50,4 +51,10 @@ void graph_not_issued(void **state);
 void sites_of_files(void **state);
 void two_devices(void **state);
 void others_run(void **state);
+/* test_late.c: sinks, packets and marks that take their time. */
+void slow_sink(void **state);
+void stale_packets(void **state);
+void late_mark(void **state);
+void set_up_beside(void **state);
+void damaged_ring(void **state);
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Kernels with record calls can be launched with as many threads as without: by the registers that ptxas gives both
-versions of each, whose PTX is in one file (NAME and NAME__memtrace_plain). Threads are what the launch bounds allow, or
+versions of each, whose PTX is in one file (NAME__memtrace_traced and NAME). Threads are what the launch bounds allow, or
 1,024. Prints the most registers of each file, with and without, and what is spilled.
 
 usage: registers.py --mt-cc MT-CC --cuda ROOT --work DIR [--arch sm_75,sm_80,sm_90] [--include DIR] [--list] -- FILE.cu...
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-PLAIN = "__memtrace_plain"
+TRACED = "__memtrace_traced"
 SM_REGISTERS, MOST = 65536, 1024
 
 
@@ -55,11 +55,11 @@ def check(o, source, arch):
         limit = bounds(f.read())
     used = kernels(run(os.path.join(o.cuda, "bin", "ptxas"), "-v", "-arch=" + arch, name + ".ptx", "-o", name + ".cubin"))
     rows = []
-    for kernel, traced in used.items():
-        plain = used.get(kernel + PLAIN)
-        if plain:
-            most, limited = limit[kernel]
-            if most != limit[kernel + PLAIN][0]:
+    for kernel, plain in used.items():
+        traced = used.get(kernel + TRACED)
+        if traced:
+            most, limited = limit[kernel + TRACED]
+            if most != limit[kernel][0]:
                 sys.exit("%s: %s: launch bounds differ from those without record calls" % (source, kernel))
             if most > 256 and not limited:
                 sys.exit("%s: %s: nothing limits its registers" % (source, kernel))

@@ -72,22 +72,25 @@ def bytes_of(made):
 
 
 def differences(plain, traced, records):
-    """[(function, what)]. In the traced file a function is itself or NAME_$_memtrace, and may have a version
-    NAME__memtrace_plain; either may have taken in functions that it calls otherwise."""
+    """[(function, what)]. In the traced file a function that records is itself or NAME_$_memtrace, without records
+    NAME__memtrace_plain; a kernel is NAME__memtrace_traced, and without records itself. Each may have taken in functions
+    that it calls otherwise."""
     for name in plain:
-        versions = {suffix: traced.function(name + suffix) for suffix in ("_$_memtrace", "", "__memtrace_plain")}
-        body = versions["_$_memtrace"] or versions[""]
+        suffixes = ("_$_memtrace", "__memtrace_traced", "", "__memtrace_plain")
+        versions = {suffix: traced.function(name + suffix) for suffix in suffixes}
+        body = versions["_$_memtrace"] or versions["__memtrace_traced"] or versions[""]
+        without = "" if versions["__memtrace_traced"] else "__memtrace_plain"
         for suffix, got in versions.items():
-            if not got or suffix == "" and got != body:
+            if not got or suffix == "" and got != body and without:
                 continue  # not there, or just a step to the traced version
             calls = Counter()
             for (callee, _), count in got.calls.items():
-                calls[re.sub(r"(_\$_memtrace|__memtrace_plain)$", "", callee)] += count
+                calls[re.sub(r"(_\$_memtrace|__memtrace_(plain|traced))$", "", callee)] += count
             # What is taken in shows more of its accesses to be the stack's: equal with what shows so or without.
             *all_made, sums = plain.with_inlined(name, calls)
             pairs = list(zip(all_made, (got.made, got.plain)))
             same = any(want == has for want, has in pairs)
-            if suffix == "__memtrace_plain" or not records:  # where no record stands between, what was taken apart may be put together
+            if suffix == without or not records:  # where no record stands between, what was taken apart may be put together
                 same = same or any(bytes_of(want) == bytes_of(has) for want, has in pairs)
             if not same:
                 want, has = pairs[0]

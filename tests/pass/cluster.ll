@@ -13,7 +13,7 @@ target triple = "nvptx64-nvidia-cuda"
 @llvm.global.annotations = appending global [1 x { ptr, ptr, ptr, i32, ptr }] [
   { ptr, ptr, ptr, i32, ptr } { ptr @k, ptr @.c, ptr @.f, i32 12, ptr null }], section "llvm.metadata"
 ; CHECK-DAG: module asm "// @memtrace-cluster k 2 4 1"
-; CHECK-DAG: module asm "// @memtrace-cluster k__memtrace_plain 2 4 1"
+; CHECK-DAG: module asm "// @memtrace-cluster k__memtrace_traced 2 4 1"
 ; CHECK-NOT: memtrace-cluster other
 ; TABLE: @mt.kernels = {{.*}} i32 2, i32 4, i32 1, i32 0, {{.*}} i32 0, i32 0, i32 0, i32 0,
 ; OLD: warning: memtrace: k: sm_80 has no clusters

@@ -23,7 +23,7 @@ define float @pointed(ptr %p) {
 
 ; A plain kernel and its plain helper: no word, whatever its shared memory. Its own record calls have its parameter, and in
 ; bit 31 of the site that the CTA is left out; its helper has the context.
-; CHECK: define ptx_kernel void @direct(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @direct__memtrace_traced(ptr %p, ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[D:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[O:[0-9]+]] = icmp eq ptr %[[D]], null
 ; CHECK-NOT: store volatile
@@ -39,7 +39,7 @@ define void @direct(ptr %p) {
   ret void
 }
 
-; CHECK: define ptx_kernel void @indirect(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @indirect__memtrace_traced(ptr %p, ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[B:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[I:[0-9]+]] = ptrtoint ptr %[[B]] to i64
 ; CHECK-NEXT: store volatile i64 %[[I]], ptr addrspace(3) @__mt_launch_ctx, align 8

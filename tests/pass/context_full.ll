@@ -18,7 +18,7 @@ define float @pointed(ptr %p) {
   ret float %x
 }
 
-; CHECK: define ptx_kernel void @fills(ptr %p, ptr %f, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @fills(ptr %p, ptr %f)
 ; CHECK-NOT: store volatile
 ; CHECK: call float %f(ptr %p)
 define void @fills(ptr %p, ptr %f) {
@@ -31,7 +31,7 @@ define void @small(ptr %p, ptr %f) {
   %x = call float %f(ptr %p)
   ret void
 }
-; CHECK: define ptx_kernel void @plain(
+; CHECK: define ptx_kernel void @plain__memtrace_traced(
 ; CHECK-NEXT: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
 ; CHECK-NEXT: %[[O:[0-9]+]] = icmp eq ptr %[[C]], null
 ; CHECK: %[[S:[0-9]+]] = select i1 %[[O]],

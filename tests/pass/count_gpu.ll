@@ -2,7 +2,7 @@
 ; RUN: env MEMTRACE_PASS_OPTIONS="count=only;cpu-image=off;level=2" %device %s | FileCheck %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
-; CHECK-LABEL: define ptx_kernel void @kernel(
+; CHECK-LABEL: define ptx_kernel void @kernel__memtrace_traced(
 ; CHECK: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
 ; CHECK: %[[O:[0-9]+]] = icmp eq ptr %[[C]], null
 ; CHECK: %[[S0:[0-9]+]] = select i1 %[[O]], i32 -2147483648, i32 0

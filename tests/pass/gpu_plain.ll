@@ -1,12 +1,18 @@
-; Each kernel of the GPU's code that can record has a second version, which cannot: same parameters, bounds and linkage,
-; copies of the functions on the way. What is called by pointer finds no context.
+; Each kernel of the GPU's code that can record has a second version, which can, with one parameter more and a name of its
+; own. Under the program's name stands the one that cannot: its parameters, bounds and linkage, copies of the functions on
+; the way. What is called by pointer finds no context. So it is, too, of kernels that reach record calls by a pointer alone;
+; of those that reach none, or shall not be traced, there is the program's own only.
 ; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;level=2' %device %s | FileCheck %s
 ; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;gpu-plain=off;level=2' %device %s | FileCheck --check-prefix=OFF %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 ; OFF-NOT: __memtrace_plain
+; OFF: @direct__memtrace_traced(ptr %p, ptr %memtrace.ctx)
+; OFF-NOT: void @direct(
+; OFF: @nothing(i32 %n)
+; OFF: @skipped(ptr %p)
 
-; CHECK: define weak_odr ptx_kernel void @direct(ptr %p, ptr %memtrace.ctx)
+; CHECK: define weak_odr ptx_kernel void @direct__memtrace_traced(ptr %p, ptr %memtrace.ctx)
 define weak_odr void @direct(ptr %p) {
   store float 2.0, ptr %p
   %y = call float @helper(ptr %p)
@@ -27,9 +33,20 @@ define void @indirect(ptr %p) {
   %x = call float %f(ptr %p)
   ret void
 }
-; CHECK: define ptx_kernel void @nothing(
-; CHECK-NOT: @nothing__memtrace_plain
+; CHECK: define ptx_kernel void @nothing(i32 %n)
+; CHECK-NOT: @nothing__memtrace
 define void @nothing(i32 %n) {
+  ret void
+}
+; CHECK: define ptx_kernel void @jumps__memtrace_traced(ptr %p, ptr %memtrace.ctx)
+define void @jumps(ptr %p) {
+  %f = load ptr, ptr addrspace(4) @chosen
+  %x = call float %f(ptr %p)
+  ret void
+}
+; CHECK-NOT: @skipped__memtrace
+define void @skipped(ptr %p) {
+  %y = call float @helper(ptr %p)
   ret void
 }
 ; A weak function stays as it is: it records, without a context.
@@ -46,25 +63,31 @@ define void @weakly(ptr %p) {
 ; CHECK: define internal float @helper__memtrace_plain(ptr %p)
 ; CHECK-NEXT: load float
 ; CHECK-NEXT: ret float
-; CHECK: define weak_odr ptx_kernel void @direct__memtrace_plain(ptr %p, ptr %memtrace.ctx)
+; CHECK: define weak_odr ptx_kernel void @direct(ptr %p) {
 ; CHECK-NOT: call
 ; CHECK: store float 2.0
 ; CHECK-NEXT: call float @helper__memtrace_plain(ptr %p)
 ; CHECK-NEXT: ret void
 ; CHECK-NOT: @pointed__memtrace_plain
-; CHECK: define ptx_kernel void @indirect__memtrace_plain(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @indirect(ptr %p) {
 ; CHECK-NEXT: store volatile i64 {{0|ptrtoint \(ptr null to i64\)}}, ptr addrspace(3) @__mt_launch_ctx
 ; CHECK-NOT: call
 ; CHECK: store float 1.0
-; CHECK: define ptx_kernel void @weakly__memtrace_plain(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @weakly(ptr %p) {
 ; CHECK-NOT: call
 ; CHECK: store float 1.0
 ; CHECK: call float @replaced.memtrace(ptr %p, ptr null)
 
+; CHECK-DAG: !{ptr @direct__memtrace_traced, !"kernel", i32 1, !"maxntidx", i32 64}
 ; CHECK-DAG: !{ptr @direct, !"kernel", i32 1, !"maxntidx", i32 64}
-; CHECK-DAG: !{ptr @direct__memtrace_plain, !"kernel", i32 1, !"maxntidx", i32 64}
-!nvvm.annotations = !{!0, !1, !2, !3}
+!nvvm.annotations = !{!0, !1, !2, !3, !4, !5}
 !0 = !{ptr @direct, !"kernel", i32 1, !"maxntidx", i32 64}
 !1 = !{ptr @indirect, !"kernel", i32 1}
 !2 = !{ptr @nothing, !"kernel", i32 1}
 !3 = !{ptr @weakly, !"kernel", i32 1}
+!4 = !{ptr @jumps, !"kernel", i32 1}
+!5 = !{ptr @skipped, !"kernel", i32 1}
+@.skip = private unnamed_addr constant [14 x i8] c"memtrace.skip\00", section "llvm.metadata"
+@.file = private unnamed_addr constant [5 x i8] c"k.cu\00", section "llvm.metadata"
+@llvm.global.annotations = appending global [1 x { ptr, ptr, ptr, i32, ptr }] [
+  { ptr, ptr, ptr, i32, ptr } { ptr @skipped, ptr @.skip, ptr @.file, i32 12, ptr null }], section "llvm.metadata"

@@ -32,13 +32,12 @@ define void @two_blocks(ptr %p) {
 define void @silent(ptr %p) {
   ret void
 }
-; CHECK-DAG: !{ptr @free, !"maxnreg", i32 64}
-; CHECK-DAG: !{ptr @of_512, !"maxnreg", i32 128}
-; CHECK-DAG: !{ptr @of_650, !"maxnreg", i32 96}
-; CHECK-NOT: @of_256, !"maxnreg"
-; CHECK-NOT: @two_blocks, !"maxnreg"
-; CHECK-NOT: @silent, !"maxnreg"
-; CHECK-NOT: __memtrace_plain, !"maxnreg"
+; CHECK-DAG: !{ptr @free__memtrace_traced, !"maxnreg", i32 64}
+; CHECK-DAG: !{ptr @of_512__memtrace_traced, !"maxnreg", i32 128}
+; CHECK-DAG: !{ptr @of_650__memtrace_traced, !"maxnreg", i32 96}
+; CHECK-NOT: @of_256__memtrace_traced, !"maxnreg"
+; CHECK-NOT: @two_blocks__memtrace_traced, !"maxnreg"
+; CHECK-NOT: {{free|of_[0-9]+|two_blocks|silent}}, !"maxnreg"
 
 !nvvm.annotations = !{!0, !1, !2, !3, !4, !5, !6, !7, !8, !9, !10}
 !0 = !{ptr @free, !"kernel", i32 1}

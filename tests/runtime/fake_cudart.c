@@ -7,7 +7,8 @@
 #include <string.h>
 
 char fake_log[65536]; /* a line per call */
-void *fake_context;   /* last launch: what args[nparams] points to */
+void *fake_context;   /* last launch: what args[nparams] points to, if the kernel has so many parameters */
+void **fake_args;     /* and what it was given */
 static char memory[4096], symbol[16];
 
 static void note(const char *format, ...)
@@ -32,9 +33,30 @@ static unsigned nfunctions;
 static const char *name_of(const void *func)
 {
     for (unsigned i = 0; i < nfunctions; i++)
-        if (functions[i].host == func)
+        if (functions[i].host == func || functions[i].name == func)
             return functions[i].name;
     return "?";
+}
+
+/* The driver, in a folder where it has the driver's name. FAKE_COUNT_ERROR: what the runtime says of it. */
+int cuInit(unsigned flags)
+{
+    return 0;
+}
+int cuDeviceGetCount(int *n)
+{
+    *n = 1;
+    return 0;
+}
+int cuDriverGetVersion(int *v)
+{
+    *v = 12040;
+    return 0;
+}
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = 1;
+    return getenv("FAKE_COUNT_ERROR") ? (cudaError_t)atoi(getenv("FAKE_COUNT_ERROR")) : cudaSuccess;
 }
 
 cudaError_t cudaRuntimeGetVersion(int *v)
@@ -121,10 +143,11 @@ const char *cudaGetErrorName(cudaError_t e)
     return "the fake's";
 }
 
+static unsigned nsymbols; /* asked for; the first one is not in the GPU's code */
 cudaError_t cudaGetSymbolAddress(void **p, const void *s)
 {
     *p = symbol;
-    return cudaSuccess;
+    return ++nsymbols > 1 ? cudaSuccess : (fake_error = cudaErrorInvalidSymbol);
 }
 
 static void *handle;
@@ -238,26 +261,26 @@ const char *cudaGetErrorString(cudaError_t e)
     return "the fake's";
 }
 
-static int is_plain(const char *name)
+static int has_records(const char *name)
 {
-    return strstr(name, "__memtrace_plain") != NULL;
+    return strstr(name, "__memtrace_traced") != NULL;
 }
 
 /* Attributes that tell the versions of a kernel apart: registers 40 and 512 threads with record calls, 20 and
  * 1024 without; two blocks on an SM, and four. */
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
 {
-    int plain = is_plain(name_of(func));
+    int records = has_records(name_of(func));
     memset(a, 0, sizeof *a);
-    a->numRegs = plain ? 20 : 40;
-    a->maxThreadsPerBlock = plain ? 1024 : 512;
+    a->numRegs = records ? 40 : 20;
+    a->maxThreadsPerBlock = records ? 512 : 1024;
     return cudaSuccess;
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *func, int threads,
                                                           size_t shared)
 {
-    *blocks = is_plain(name_of(func)) ? 4 : 2;
+    *blocks = has_records(name_of(func)) ? 2 : 4;
     return cudaSuccess;
 }
 
@@ -277,14 +300,28 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
     return cudaErrorInvalidDeviceFunction;
 }
 
+cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *func)
+{
+    return __cudaGetKernel(kernel, func);
+}
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *func)
+{
+    return __cudaGetKernel((cudaKernel_t *)function, func);
+}
+
 char fake_launched[64]; /* the function launched last, as registered */
 
+/* A kernel reads as many arguments as it has: the program's two, and with record calls one more. */
 static cudaError_t launched(const char *name, void **args)
 {
-    if (fake_refusal && !is_plain(name))
+    if (*name == '?')
+        return fake_error = cudaErrorInvalidDeviceFunction;
+    if (fake_refusal && has_records(name))
         return fake_error = fake_refusal;
     snprintf(fake_launched, sizeof fake_launched, "%s", name);
-    fake_context = args ? *(void **)args[2] : (void *)-1;
+    fake_context = has_records(name) ? *(void **)args[2] : NULL;
+    fake_args = args;
     return cudaSuccess;
 }
 
@@ -321,7 +358,8 @@ static cudaGraphNode_t make_node(const struct cudaKernelNodeParams *p);
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                                    size_t n, const struct cudaKernelNodeParams *p)
 {
-    fake_context = *(void **)p->kernelParams[2];
+    fake_context = has_records(name_of(p->func)) ? *(void **)p->kernelParams[2] : NULL;
+    fake_args = p->kernelParams;
     note("cudaGraphAddKernelNode %zu %u args %u\n", n, p->gridDim.x, *(unsigned *)p->kernelParams[1]);
     if (node)
         *node = make_node(p);
@@ -341,7 +379,8 @@ static unsigned nnodes;
 static void set_node(struct CUgraphNode_st *node, const struct cudaKernelNodeParams *p)
 {
     node->p = *p;
-    for (unsigned i = 0; i < 3; i++) {
+    node->values[2] = 0;
+    for (unsigned i = 0; i < 2u + has_records(name_of(p->func)); i++) {
         void *value = *(void **)p->kernelParams[i];
         node->values[i] = i == 1 ? *(unsigned *)p->kernelParams[i] : (uint64_t)(uintptr_t)value;
         node->args[i] = &node->values[i];
@@ -379,6 +418,8 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *t
 
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *p)
 {
+    if (*name_of(node->p.func) == '?') /* of a library that has a runtime of its own */
+        return fake_error = cudaErrorInvalidDeviceFunction;
     *p = node->p;
     return cudaSuccess;
 }
@@ -407,7 +448,8 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t grap
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                              const struct cudaKernelNodeParams *p)
 {
-    note("changed: %s %s\n", name_of(p->func), *(void **)p->kernelParams[2] ? "context" : "none");
+    int context = has_records(name_of(p->func)) && *(void **)p->kernelParams[2];
+    note("changed: %s %s\n", name_of(p->func), context ? "context" : "none");
     return cudaSuccess;
 }
 

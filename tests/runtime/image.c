@@ -2,6 +2,11 @@
  */
 #include "access.c"
 
+#ifndef IMAGE_VERSION
+#define IMAGE_VERSION MT_IMAGE_VERSION
+#define IMAGE_CPU "x86-64-v3"
+#endif
+
 uint32_t __mt_site_base;
 static uint32_t counter[4];
 static const uint32_t konst[4] = {1, 2, 3, 4};
@@ -63,7 +68,7 @@ static const struct mt_image_param fill_params[] = {{"out", 8, 8}, {"n", 4, 4}};
 #define KERNEL(f, entry, flags, params, n, shared, threads)                                                  \
     {"_Z" #f, #f "<int>", "void " #f "<int>()", "image.cu", 1, flags, entry, f, params, n, shared, threads, 0}
 static const struct mt_image_kernel kernels[] = {
-    KERNEL(fill, fill_thread, MT_KERNEL_TRACED | MT_KERNEL_GPU_PLAIN, fill_params, 2, 0, 0),
+    KERNEL(fill, fill_thread, MT_KERNEL_TRACED | MT_KERNEL_GPU_RECORDS, fill_params, 2, 0, 0),
     KERNEL(nothing, nothing, 0, 0, 0, 1024, 64),
     KERNEL(trap, trap, MT_KERNEL_TRACED, 0, 0, 0, 0),
     KERNEL(unsupported, unsupported, MT_KERNEL_TRACED, 0, 0, 0, 0),
@@ -74,5 +79,5 @@ static const struct mt_image_site sites[] = {{"image.cu", "fill", "out", 5, 6, 1
 static const struct mt_image_var vars[] = {{"counter", counter, sizeof counter, MT_VAR_DEVICE, 0},
                                            {"konst", konst, sizeof konst, MT_VAR_CONSTANT, 0}};
 __attribute__((visibility("default"))) const struct mt_image_head mt_image = {
-    MT_IMAGE_MAGIC, MT_IMAGE_VERSION, "x86-64-v3", "image.cu", kernels, sites, vars, 0, 6, 1, 2, 0, 0,
+    MT_IMAGE_MAGIC, IMAGE_VERSION, IMAGE_CPU, "image.cu", kernels, sites, vars, 0, 6, 1, 2, 0, 0,
 };

@@ -29,6 +29,7 @@ STUB(stub_meet)
 STUB(stub_step)
 STUB(stub_gone)
 int program_streams;
+const char *program_image;
 unsigned shadow_counter[4], shadow_konst[4], shadow_foreign, shadow_gone;
 
 struct wrapper {
@@ -74,7 +75,8 @@ void program_come_and_go(void)
 
 void program_register(void)
 {
-    void **h = __cudaRegisterFatBinary(make(TEST_IMAGE));
+    const char *image = program_image ? program_image : TEST_IMAGE;
+    void **h = __cudaRegisterFatBinary(make(*image ? image : NULL));
     add(h, stub_fill, "_Zfill");
     add(h, stub_nothing, "_Znothing");
     add(h, stub_trap, "_Ztrap");

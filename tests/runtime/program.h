@@ -9,6 +9,7 @@ extern void stub_meet(void), stub_step(void), stub_gone(void);
 extern int program_streams; /* not 0: these two are registered */
 extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign, shadow_gone;
 /* Registers everything; `foreign` things come from a file without an image. */
+extern const char *program_image; /* NULL: the tests' own; "": there is none */
 void program_register(void);
 /* A library that was loaded and unloaded before anything of CUDA was called: nothing of it may be looked at.
  */

@@ -11,8 +11,10 @@ cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t n, enum cudaMemcp
 cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureStatus *status);
 
 static char *fake_log;
-static void **fake_context;
+static void **fake_context, ***fake_args;
 static char *fake_launched;
+static cudaError_t *fake_refusal, *fake_error;
+static int *fake_cooperative;
 
 static void expect_log(const char *expect)
 {
@@ -33,7 +35,7 @@ static void forwards(void **state)
                "__cudaRegisterFunction 1 _Ztrap\n"
                "__cudaRegisterFunction 1 _Znothing\n"
                "__cudaRegisterFunction 1 _Zfill\n"
-               "__cudaRegisterFunction 1 _Zfill__memtrace_plain\n"
+               "__cudaRegisterFunction 1 _Zfill__memtrace_traced\n"
                "__cudaRegisterVar 1 konst 16 1\n"
                "__cudaRegisterVar 1 counter 16 0\n"
                "__cudaRegisterFatBinaryEnd 1\n"
@@ -75,9 +77,8 @@ static void launches(void **state)
                      0);
     expect_log("cudaLaunchKernel 1 2 3 4 5 6 7 8 args 77\n");
     assert_null(*fake_context); /* the hidden context: not traced */
-    untouched = (void *)1234;
     assert_int_equal(cudaLaunchKernel(stub_foreign, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, 0), 0);
-    assert_ptr_equal(*fake_context, untouched); /* a kernel that is not ours */
+    assert_ptr_equal(*fake_args, args); /* a kernel that is not ours */
     fake_log[0] = 0;
     assert_int_equal(cudaLaunchKernel_ptsz(stub_fill, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, 0), 0);
     expect_log("cudaLaunchKernel_ptsz 0\n");
@@ -94,7 +95,7 @@ static void check_version(const char *name, int traced)
 
 static void versions(void **state)
 {
-    static const char *const names[] = {"_Zfill__memtrace_plain", "_Zfill"};
+    static const char *const names[] = {"_Zfill", "_Zfill__memtrace_traced"};
     unsigned n = 77, *out = NULL;
     void *untouched = NULL, *args[] = {&out, &n, &untouched};
     dim3 one = {1, 1, 1};
@@ -113,6 +114,15 @@ static void versions(void **state)
         assert_int_equal(__cudaLaunchKernel(handle, one, one, args, 0, 0), 0);
         check_version(names[traced], traced);
     }
+    /* What the runtime hands out takes the program's arguments: the driver launches it with no more. Launched
+     * by the runtime, it is traced. */
+    cudaFunction_t function;
+    assert_int_equal(cudaGetKernel(&handle, stub_fill), 0);
+    assert_string_equal((const char *)handle, "_Zfill");
+    assert_int_equal(cudaGetFuncBySymbol(&function, stub_fill), 0);
+    assert_string_equal((const char *)function, "_Zfill");
+    assert_int_equal(cudaLaunchKernel((const void *)handle, one, one, args, 0, 0), 0);
+    check_version("_Zfill__memtrace_traced", 1);
     /* There is one of `trap`, and of kernels that are not ours. */
     memtrace_stop();
     assert_int_equal(cudaLaunchKernel(stub_foreign, one, one, args, 0, 0), 0);
@@ -123,9 +133,9 @@ static void versions(void **state)
     assert_int_equal(cudaFuncGetAttributes(&a, stub_fill), 0);
     assert_true(a.numRegs == 20 && a.maxThreadsPerBlock == 512);
     assert_int_equal(cudaFuncGetAttributes(&a, stub_foreign), 0);
-    assert_true(a.numRegs == 40 && a.maxThreadsPerBlock == 512);
+    assert_true(a.numRegs == 20 && a.maxThreadsPerBlock == 1024);
     assert_int_equal(cudaFuncSetAttribute(stub_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 5), 0);
-    expect_log("cudaFuncSetAttribute _Zfill 8 5\ncudaFuncSetAttribute _Zfill__memtrace_plain 8 5\n");
+    expect_log("cudaFuncSetAttribute _Zfill 8 5\ncudaFuncSetAttribute _Zfill__memtrace_traced 8 5\n");
 }
 
 /* All that a launch can be asked for gets there, clusters, too: it is the GPU that has them or not. */
@@ -145,7 +155,7 @@ static void attributes(void **state)
         traced ? memtrace_start() : memtrace_stop();
         assert_int_equal(cudaLaunchKernelExC(&c, stub_fill, args), 0);
         expect_log("cudaLaunchKernelExC 2 4 6 8\n");
-        check_version(traced ? "_Zfill" : "_Zfill__memtrace_plain", traced);
+        check_version(traced ? "_Zfill__memtrace_traced" : "_Zfill", traced);
     }
     memtrace_stop();
     assert_int_equal(cudaMemcpyPeerAsync((void *)64, 1, (void *)128, 0, 16, (cudaStream_t)9), 0);
@@ -166,7 +176,7 @@ static void nodes(void **state)
     assert_ptr_equal(p.kernelParams, args); /* the program's structure is as it was */
     p.func = stub_foreign;
     assert_int_equal(cudaGraphAddKernelNode(NULL, NULL, NULL, 9, &p), 0);
-    assert_ptr_equal(*fake_context, untouched);
+    assert_ptr_equal(*fake_args, args);
     fake_log[0] = 0;
 }
 
@@ -182,20 +192,26 @@ static void expect_in_log(const char *line)
 
 static void graph_versions(void **state)
 {
-    const char *want = never ? "_Zfill__memtrace_plain none" : "_Zfill context";
+    const char *want = never ? "_Zfill none" : "_Zfill__memtrace_traced context";
     unsigned n = 78, *out = NULL;
     char text[200];
     void *args[] = {&out, &n};
     struct cudaKernelNodeParams p = {stub_fill, {5, 1, 1}, {1, 1, 1}, 0, args, NULL};
-    cudaGraphNode_t node;
+    cudaGraphNode_t node, library;
     cudaGraphExec_t exec;
     assert_int_equal(cudaGraphAddKernelNode(&node, (cudaGraph_t)5, NULL, 0, &p), 0);
+    p.func = (void *)16;
+    assert_int_equal(cudaGraphAddKernelNode(&library, (cudaGraph_t)5, NULL, 0, &p), 0);
+    p.func = stub_fill;
     fake_log[0] = 0;
     assert_int_equal(cudaGraphInstantiateWithFlags(&exec, (cudaGraph_t)5, 0), 0);
-    snprintf(text, sizeof text, "ready: %s\n", want);
+    assert_int_equal(*fake_error,
+                     0); /* that we ask for nodes of libraries, in vain, is none of the program's errors */
+    snprintf(text, sizeof text, "ready: %s ? none\n", want);
     expect_in_log(text);
     assert_int_equal(cudaGraphLaunch(exec, (cudaStream_t)8), 0);
-    expect_in_log("in the program's graph: _Zfill none\n");
+    assert_int_equal(*fake_error, 0); /* nor is that a variable is not there */
+    expect_in_log("in the program's graph: _Zfill none ? none\n");
     assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &p), 0);
     snprintf(text, sizeof text, "changed: %s\n", want);
     expect_in_log(text);
@@ -206,8 +222,6 @@ static void graph_versions(void **state)
 /* Kernels that need too many registers with record calls run without: the program sees no error, its user
  * hears of it once per kernel, and the trace does not say that it is whole. In a program of their own, whose
  * companion is read when it has ended. */
-static cudaError_t *fake_refusal, *fake_error;
-static int *fake_cooperative;
 
 static void refuse_plainly(void *data)
 {
@@ -218,20 +232,20 @@ static void refuse_plainly(void *data)
     cudaKernel_t handle;
     assert_int_equal(__cudaGetKernel(&handle, stub_fill), 0);
     assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), 0);
-    check_version("_Zfill__memtrace_plain", 0);
+    check_version("_Zfill", 0);
     assert_int_equal(cudaLaunchKernelExC(&config, stub_fill, args), 0);
-    check_version("_Zfill__memtrace_plain", 0);
+    check_version("_Zfill", 0);
     assert_int_equal(cudaLaunchCooperativeKernel(stub_fill, one, one, args, 0, 0), 0);
-    check_version("_Zfill__memtrace_plain", 0);
+    check_version("_Zfill", 0);
     assert_int_equal(__cudaLaunchKernel(handle, one, one, args, 0, 0), 0);
-    check_version("_Zfill__memtrace_plain", 0);
+    check_version("_Zfill", 0);
     assert_int_equal(*fake_error, 0); /* nor does it see one later */
     *fake_refusal = cudaErrorInvalidConfiguration;
     assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), cudaErrorInvalidConfiguration);
     assert_int_equal(*fake_error, cudaErrorInvalidConfiguration);
     *fake_error = *fake_refusal = cudaSuccess;
     assert_int_equal(cudaLaunchKernel(stub_fill, one, one, args, 0, 0), 0);
-    check_version("_Zfill", 1);
+    check_version("_Zfill__memtrace_traced", 1);
 }
 
 /* What kernel nodes of `blocks` blocks of `threads` threads run. */
@@ -253,7 +267,7 @@ static void refuse_node(unsigned blocks, unsigned threads, const char *want)
     expect_in_log(text);
     assert_int_equal(cudaGraphLaunch(exec, 0), 0);
     assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &small), 0);
-    expect_in_log("changed: _Zfill context\n");
+    expect_in_log("changed: _Zfill__memtrace_traced context\n");
     assert_int_equal(cudaGraphLaunch(exec, 0), 0);
     assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, node, &p), 0);
     snprintf(text, sizeof text, "changed: %s\n", want);
@@ -264,15 +278,15 @@ static void refuse_node(unsigned blocks, unsigned threads, const char *want)
 
 static void refuse_nodes(void *data)
 {
-    refuse_node(1, 512, "_Zfill context");
-    refuse_node(1, 513, "_Zfill__memtrace_plain none");
-    refuse_node(1, 1025, "_Zfill context"); /* the other one could not, either */
-    refuse_node(100, 1, "_Zfill context");
+    refuse_node(1, 512, "_Zfill__memtrace_traced context");
+    refuse_node(1, 513, "_Zfill none");
+    refuse_node(1, 1025, "_Zfill__memtrace_traced context"); /* the other one could not, either */
+    refuse_node(100, 1, "_Zfill__memtrace_traced context");
     *fake_cooperative = 1; /* there are three SMs */
-    refuse_node(6, 1, "_Zfill context");
-    refuse_node(7, 1, "_Zfill__memtrace_plain none");
-    refuse_node(12, 1, "_Zfill__memtrace_plain none");
-    refuse_node(13, 1, "_Zfill context");
+    refuse_node(6, 1, "_Zfill__memtrace_traced context");
+    refuse_node(7, 1, "_Zfill none");
+    refuse_node(12, 1, "_Zfill none");
+    refuse_node(13, 1, "_Zfill__memtrace_traced context");
 }
 
 /* A companion that has so many launches without records, and so many lines on stderr in `saw`. */
@@ -329,11 +343,109 @@ static void refused(void **state)
     }
 }
 
-/* With an argument: kernels that are not traced, or "refused". */
+/* ---- programs whose tables are not there --------------------------------------------------------- */
+
+/* Kernels get the arguments that they take. `name`: what runs, NULL: nothing. */
+struct table {
+    const char *image, *name, *says;
+    int code;
+};
+
+static int launch_one(void *data)
+{
+    const struct table *t = data;
+    unsigned n = 77, *out = NULL;
+    void *args[] = {&out, &n, (void *)16}; /* behind the last one there is no argument */
+    dim3 one = {1, 1, 1};
+    cudaKernel_t handle;
+    program_image = t->image;
+    program_register();
+    int code = (int)cudaLaunchKernel(stub_fill, one, one, args, 0, 0);
+    int given = !code && strstr(t->name, "traced") ? *fake_args != args && *fake_context : *fake_args == args;
+    if (code != t->code || (!code && (strcmp(fake_launched, t->name) || !given)))
+        fprintf(stderr, "wrong: %d, %s, %d\n", code, fake_launched, given);
+    if (!code && (cudaGetKernel(&handle, stub_fill) || strcmp((const char *)handle, "_Zfill")))
+        fprintf(stderr, "wrong: %s is handed out\n", (const char *)handle);
+    return 0;
+}
+
+static void say_launched(void *data)
+{
+    if (in_child(launch_one, data))
+        fprintf(stderr, "wrong: the child failed\n");
+}
+
+static void tables(void **state)
+{
+    struct table list[] = {
+        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image",
+         0},
+        {IMAGES "/image-young.so", "_Zfill",
+         "run on the GPU without a trace: its CPU image was made by another", 0},
+        {IMAGES "/image-old.so", NULL, "cannot run: its CPU image was made by an older version", 98},
+        {IMAGES "/image-fast.so", "_Zfill__memtrace_traced", "", 0},
+    };
+    for (unsigned i = 0; i < sizeof list / sizeof *list; i++) {
+        fresh_dir();
+        char *saw = said(say_launched, &list[i]);
+        if (strstr(saw, "wrong") || !strstr(saw, list[i].says))
+            fail_msg("%s: %s", list[i].image, saw);
+        free(saw);
+    }
+}
+
+/* ---- a runtime that the driver is too old for ------------------------------------------------------ */
+
+static int run_somewhere(void *data)
+{
+    unsigned n = 4, *out = NULL, got[4] = {0};
+    void *args[] = {&out, &n};
+    int count = 0;
+    program_register();
+    if (cudaGetDeviceCount(&count))
+        fprintf(stderr, "no device\n");
+    else if (cudaMalloc((void **)&out, sizeof got) ||
+             cudaLaunchKernel(stub_fill, (dim3){1, 1, 1}, (dim3){4, 1, 1}, args, 0, 0) ||
+             cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost) || got[3] != 3)
+        fprintf(stderr, "it did not run\n");
+    else
+        fprintf(stderr, "it ran on %d\n", count);
+    return 0;
+}
+
+static void say_somewhere(void *data)
+{
+    if (in_child(run_somewhere, data))
+        fprintf(stderr, "the child failed\n");
+}
+
+static void old_driver(void **state)
+{
+    static const char *const list[][4] = {
+        {"auto", "35",
+         "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71; running on the CPU",
+         "it ran on 1"},
+        {"gpu", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71\n",
+         "no device"},
+        {"auto", "803", "the CUDA runtime does not work (the fake's); running on the CPU device",
+         "it ran on 1"}};
+    for (unsigned i = 0; i < 3; i++) {
+        fresh_dir();
+        setenv("MEMTRACE_DEVICE", list[i][0], 1);
+        setenv("FAKE_COUNT_ERROR", list[i][1], 1);
+        char *saw = said(say_somewhere, NULL);
+        if (!strstr(saw, list[i][2]) || !strstr(saw, list[i][3]))
+            fail_msg("%s", saw);
+        free(saw);
+    }
+}
+
+/* With an argument: kernels that are not traced, "refused", "tables", or "driver". */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions)};
-    const struct CMUnitTest alone[] = {cmocka_unit_test(refused)};
+    const struct CMUnitTest alone[] = {cmocka_unit_test(refused)}, without[] = {cmocka_unit_test(tables)};
+    const struct CMUnitTest driver[] = {cmocka_unit_test(old_driver)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),   cmocka_unit_test(launches),
                                        cmocka_unit_test(nodes),      cmocka_unit_test(versions),
                                        cmocka_unit_test(attributes), cmocka_unit_test(graph_versions)};
@@ -345,12 +457,17 @@ int main(int argc, char **argv)
         return 1;
     fake_log = dlsym(fake, "fake_log");
     fake_context = dlsym(fake, "fake_context");
+    fake_args = dlsym(fake, "fake_args");
     fake_launched = dlsym(fake, "fake_launched");
     fake_refusal = dlsym(fake, "fake_refusal");
     fake_error = dlsym(fake, "fake_error");
     fake_cooperative = dlsym(fake, "fake_cooperative");
     if (argc > 1 && !strcmp(argv[1], "refused"))
         return cmocka_run_group_tests(alone, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "driver"))
+        return cmocka_run_group_tests(driver, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "tables"))
+        return cmocka_run_group_tests(without, NULL, NULL);
     program_register();
     never = argc > 1;
     if (never) {
