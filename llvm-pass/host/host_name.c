@@ -1,6 +1,7 @@
 /* Variables' names. Optimised code has no variables, only values; their names survive when clang keeps them
  * (-fno-discard-value-names, which mt-cc --host gives). So, before optimisation, the values that variables
  * hold are named after them, with a mark. */
+#define _GNU_SOURCE
 #include "host.h"
 #include <regex.h>
 #include <stdio.h>
@@ -12,9 +13,12 @@
 
 static void name_after(LLVMValueRef value, const char *variable)
 {
-    char text[256]; /* LLVM makes names unique by a number at the end: it must not become part of ours */
-    int n = snprintf(text, sizeof text, MARK "%.*s.", (int)strcspn(variable, "."), variable);
+    char *text; /* LLVM makes names unique by a number at the end: it must not become part of ours */
+    int n = asprintf(&text, MARK "%.*s.", (int)strcspn(variable, "."), variable);
+    if (n < 0)
+        return; /* without memory it has no name */
     LLVMSetValueName2(value, text, (size_t)n);
+    free(text);
 }
 
 /* Clang's own slots carry names that no variable has. */
