@@ -25,8 +25,8 @@ struct loader {
 static const char *get_text(struct loader *l, const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
-    const char *s = v ? mt_intern_add(&l->strings, json_string_value(v) ? json_string_value(v) : "",
-                                      json_string_length(v))
+    const char *s = v ? mt_intern_visible(&l->strings, json_string_value(v) ? json_string_value(v) : "",
+                                          json_string_length(v))
                       : "";
     if (!s)
         l->out_of_memory = 1;
@@ -246,6 +246,16 @@ static int on_cut(struct loader *l, const json_t *o)
     return 0;
 }
 
+/* Do the rows lie behind each other, before the end of the address space? */
+static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *copy)
+{
+    uint64_t length = copy->width - 1, gaps;
+    if (copy->height > 1 && (pitch < copy->width || __builtin_mul_overflow(copy->height - 1, pitch, &gaps) ||
+                             __builtin_add_overflow(length, gaps, &length)))
+        return 0;
+    return base + length >= base;
+}
+
 static int on_copy(struct loader *l, const json_t *o, int set)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
@@ -276,8 +286,9 @@ static int on_copy(struct loader *l, const json_t *o, int set)
     }
     if (copy.width == 0 || copy.height == 0)
         return 0; /* nothing is copied */
-    if (copy.width > MOST_BYTES || copy.height > MOST_BYTES / copy.width)
-        return -1; /* more than any address space holds */
+    if (copy.width > MOST_BYTES || copy.height > MOST_BYTES / copy.width ||
+        !rows_fit(copy.dst, copy.dpitch, &copy) || (!set && !rows_fit(copy.src, copy.spitch, &copy)))
+        return -1; /* more than any address space holds, or row upon row */
     struct mt_copy_event *e = APPEND(l, copies, copy_room);
     if (e)
         *e = copy;
