@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "kind.h"
+#include "../lib/internal.h" /* mt_text_put */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -36,17 +37,25 @@ void mt_cli_start(const char *name)
 
 int mt_cli_quiet;
 
+/* One line, whatever is in the names and files that it speaks of. */
+static void cli_line(const char *format, va_list args, const char *end, const char *name)
+{
+    char *text = NULL;
+    if (mt_cli_quiet)
+        return;
+    flockfile(stderr);
+    fprintf(stderr, "%s: ", mt_cli_name);
+    mt_text_put(stderr, vasprintf(&text, format, args) < 0 ? "out of memory" : text);
+    fprintf(stderr, end, name);
+    funlockfile(stderr);
+    free(text);
+}
+
 void mt_cli_say(const char *format, ...)
 {
     va_list args;
-    if (mt_cli_quiet)
-        return;
     va_start(args, format);
-    flockfile(stderr);
-    fprintf(stderr, "%s: ", mt_cli_name);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    funlockfile(stderr);
+    cli_line(format, args, "\n", NULL);
     va_end(args);
 }
 
@@ -58,12 +67,8 @@ void mt_cli_version(void)
 int mt_cli_usage(const char *format, ...)
 {
     va_list args;
-    if (mt_cli_quiet)
-        return MT_EXIT_USAGE;
     va_start(args, format);
-    fprintf(stderr, "%s: ", mt_cli_name);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, " (see %s --help)\n", mt_cli_name);
+    cli_line(format, args, " (see %s --help)\n", mt_cli_name);
     va_end(args);
     return MT_EXIT_USAGE;
 }
@@ -307,10 +312,10 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
     *o = (struct mt_output){.path = path, .fd = STDOUT_FILENO};
     if (!path || strcmp(path, "-") == 0)
         return 0;
-    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, 0666);
     o->created = o->fd >= 0;
     if (o->fd < 0 && errno == EEXIST)
-        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+        o->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (o->fd < 0 || fstat(o->fd, &st) != 0) {
         mt_cli_say("%s: cannot write: %s", path, strerror(errno));
         return MT_EXIT_USAGE;
@@ -336,7 +341,10 @@ int mt_output_ready(struct mt_output *o)
 
 void mt_output_abandon(struct mt_output *o)
 {
-    if (o->created)
+    struct stat ours, there;
+    /* What somebody else has put there meanwhile stays. */
+    if (o->created && fstat(o->fd, &ours) == 0 && lstat(o->path, &there) == 0 && ours.st_dev == there.st_dev &&
+        ours.st_ino == there.st_ino)
         unlink(o->path);
     o->created = 0;
 }

@@ -14,12 +14,24 @@ __attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, en
                                                         uint64_t offset, const char *name, const char *format,
                                                         ...);
 
+/* Text of a file for people's eyes: what a terminal or a line format could obey (control characters of both
+ * sets, line and paragraph separators, marks that turn the direction, bytes that are no UTF-8) becomes \xNN, a
+ * byte each; the rest stays. Doing it twice changes nothing. Puts as many whole characters of the `n` bytes at
+ * `text` as fit into `room` >= 1 bytes, and a NUL; returns how many bytes stand before it. 4 * n + 1 always do. */
+size_t mt_text_visible(char *out, size_t room, const char *text, size_t n);
+/* The same of a string, into a file. */
+void mt_text_put(FILE *f, const char *text);
+/* The same, to be freed; NULL without memory. */
+char *mt_text_visible_copy(const char *text, size_t n);
+
 /* A set of strings: equal content, equal pointer. Zero-initialised is empty. */
 struct mt_intern {
     struct mt_intern_entry *head;
 };
 /* NULL: no memory. */
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
+/* The same of text that a file brought, made visible: all names that readers hand out come this way. */
+const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
 void mt_intern_free(struct mt_intern *set);
 
 /* The companion parser for lines that are in memory. NULL: no memory. */

@@ -15,14 +15,15 @@ void mt_merge_note(struct mt_merge *m, int incomplete, const char *format, ...)
     va_end(args);
     m->incomplete |= incomplete;
     char **more = n < 0 ? NULL : realloc(m->notes, (m->nnotes + 1) * sizeof *more);
-    if (!more) {
-        if (n >= 0)
-            free(text);
+    char *visible = more ? mt_text_visible_copy(text, (size_t)n) : NULL; /* paths are in it */
+    if (n >= 0)
+        free(text);
+    if (more)
+        m->notes = more;
+    if (visible)
+        m->notes[m->nnotes++] = visible;
+    else
         m->out_of_memory = 1;
-        return;
-    }
-    m->notes = more;
-    m->notes[m->nnotes++] = text;
 }
 
 void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem)

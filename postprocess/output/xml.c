@@ -1,9 +1,11 @@
 #include "xml.h"
+#include "../lib/internal.h"
 
 void mt_xml_text(FILE *f, const char *s)
 {
-    for (; *s; s++)
-        switch (*s) {
+    char *visible = mt_text_visible_copy(s, strlen(s)); /* XML knows no control characters */
+    for (const char *p = visible ? visible : "?"; *p; p++)
+        switch (*p) {
         case '&':
             fputs("&amp;", f);
             break;
@@ -17,6 +19,7 @@ void mt_xml_text(FILE *f, const char *s)
             fputs("&quot;", f);
             break;
         default:
-            fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
+            fputc(*p, f);
         }
+    free(visible);
 }
