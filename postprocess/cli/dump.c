@@ -5,7 +5,7 @@
 #include "dump_host.h"
 #include "memtrace/host.h"
 #include "../analysis/estimates.h"
-#include "../lib/internal.h" /* mt_text_put */
+#include "../lib/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

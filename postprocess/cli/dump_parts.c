@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "dump.h"
 #include "../analysis/estimates.h"
-#include "../lib/internal.h" /* mt_text_put */
+#include "../lib/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

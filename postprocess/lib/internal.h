@@ -8,21 +8,12 @@
 #include <string.h>
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
+#include "text.h"
 
 /* Sets *err; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or "NAME: text". */
 __attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, enum mt_code code, int sys,
                                                         uint64_t offset, const char *name, const char *format,
                                                         ...);
-
-/* Text of a file for people's eyes: what a terminal or a line format could obey (control characters of both
- * sets, line and paragraph separators, marks that turn the direction, bytes that are no UTF-8) becomes \xNN, a
- * byte each; the rest stays. Doing it twice changes nothing. Puts as many whole characters of the `n` bytes at
- * `text` as fit into `room` >= 1 bytes, and a NUL; returns how many bytes stand before it. 4 * n + 1 always do. */
-size_t mt_text_visible(char *out, size_t room, const char *text, size_t n);
-/* The same of a string, into a file. */
-void mt_text_put(FILE *f, const char *text);
-/* The same, to be freed; NULL without memory. */
-char *mt_text_visible_copy(const char *text, size_t n);
 
 /* A set of strings: equal content, equal pointer. Zero-initialised is empty. */
 struct mt_intern {
@@ -80,6 +71,7 @@ struct mt_input {
     int64_t start; /* file position at which the trace begins */
     uint64_t size; /* bytes, 0 if not known */
     struct mt_companion *companion;
+    struct mt_companion *beside; /* the file beside `container`; `companion` may be the same */
     struct mt_host_reader *host; /* a container: no raw trace, no companion file */
     int merged;                  /* its accesses are handed out */
     struct mt_host_reader

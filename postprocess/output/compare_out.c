@@ -2,7 +2,7 @@
 #include "compare_out.h"
 #include "csv.h"
 #include "graph_out.h"
-#include "../lib/internal.h" /* mt_text_put */
+#include "../lib/text.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 #include "csv.h"
-#include "../lib/internal.h"
+#include "../lib/text.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* What spreadsheets take for the beginning of a formula. */
 static int csv_formula(const char *s)

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "graph_out.h"
-#include "../lib/internal.h" /* mt_text_visible_copy */
+#include "../lib/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

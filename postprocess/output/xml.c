@@ -1,5 +1,7 @@
 #include "xml.h"
-#include "../lib/internal.h"
+#include "../lib/text.h"
+#include <stdlib.h>
+#include <string.h>
 
 void mt_xml_text(FILE *f, const char *s)
 {
