@@ -119,7 +119,8 @@ static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_
         unsigned n = size < MT_PAGE_BYTES - from ? (unsigned)size : MT_PAGE_BYTES - from;
         int mine = c->shards <= 1 || mt_comm_owns(c, address);
         const struct mt_page *p = mine ? page_of(c, address >> MT_PAGE_BITS) : NULL;
-        const struct mt_span *span = mine && !p ? mt_spans_find(&c->shadow->spans, address >> MT_PAGE_BITS) : NULL;
+        const struct mt_page_span *span =
+            mine && !p ? mt_spans_find(&c->shadow->spans, address >> MT_PAGE_BITS) : NULL;
         uint32_t all = (p && !p->mask ? p->uniform : span ? span->entry : 0) & ~MT_ENTRY_READ;
         if (all && !(all & MT_ENTRY_HOST) && host_takes(c, host, all, n, crossing) != 0)
             return -1;

@@ -95,7 +95,7 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
 {
     uint64_t page = address >> MT_PAGE_BITS, end = page + (size >> MT_PAGE_BITS), next = page + 1;
     size_t at = mt_spans_at(&c->shadow->spans, page);
-    const struct mt_span *span = at < c->shadow->spans.n ? &c->shadow->spans.at[at] : NULL;
+    const struct mt_page_span *span = at < c->shadow->spans.n ? &c->shadow->spans.at[at] : NULL;
     if (span && span->first <= page)
         end = end < span->end ? end : span->end;
     else if (span)
@@ -108,7 +108,7 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
         return bytes;
     uint64_t ours = owned(c, address, address + bytes), first = 0, last = 0;
     int fresh = unread(c, entry, false);
-    struct mt_span read = {page, next, entry | MT_ENTRY_READ, span->start, span->version};
+    struct mt_page_span read = {page, next, entry | MT_ENTRY_READ, span->start, span->version};
     if (run->size) {
         first = (address - run->base) / run->size;
         last = (address + bytes - 1 - run->base) / run->size;

@@ -130,8 +130,9 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
     free(part);
     return rc == 0    ? 0
            : rc == -1 ? mt_comm_fail(shards[0], "out of memory")
-                      : mt_comm_fail(shards[0], "a copy of so many rows, from memory that was filled in rows, cannot "
-                                                "be followed: --no-host leaves copies out");
+                      : mt_comm_fail(shards[0],
+                                     "a copy of so many rows, from memory that was filled in rows, cannot "
+                                     "be followed: --no-host leaves copies out");
 }
 
 /* ---- results ---- */

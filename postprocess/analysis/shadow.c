@@ -148,7 +148,7 @@ static void comb_apply(struct mt_shadow *s, const struct mt_comb *c, uint64_t pa
 static struct mt_page *page_new(struct mt_shadow *s, uint64_t number);
 static struct mt_page *page_of_many(struct mt_shadow *s, uint64_t number)
 {
-    const struct mt_span *span = mt_spans_find(&s->spans, number);
+    const struct mt_page_span *span = mt_spans_find(&s->spans, number);
     uint64_t version = span ? span->version : 0, row, end;
     struct mt_page *p = NULL;
     size_t i = s->ncombs;
@@ -265,8 +265,8 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
         return;
     if (!p && !(p = page_any(s, number)))
         return;
-    if (p->mask == 0 && ((p->uniform == entry && p->uniform_start == start) ||
-                         (uniform && to - from == MT_PAGE_BYTES))) {
+    if (p->mask == 0 &&
+        ((p->uniform == entry && p->uniform_start == start) || (uniform && to - from == MT_PAGE_BYTES))) {
         p->uniform = entry;
         p->uniform_start = start;
         return;
@@ -300,7 +300,8 @@ static int by_number(const void *a, const void *b)
 /* Whichever is less: asking for each page, or looking at all that exist. */
 uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n)
 {
-    size_t slots = (size_t)1 << s->table_bits, room = end - first < s->pages ? (size_t)(end - first) : s->pages;
+    size_t slots = (size_t)1 << s->table_bits,
+           room = end - first < s->pages ? (size_t)(end - first) : s->pages;
     uint64_t *list = malloc((room + 1) * sizeof *list);
     *n = 0;
     if (!list) {
@@ -336,7 +337,7 @@ static void fill_span(struct mt_shadow *s, uint64_t first, uint64_t end, uint32_
             s->combs[kept++] = *c;
     }
     s->ncombs = kept;
-    struct mt_span span = {first, end, entry, start, ++s->version};
+    struct mt_page_span span = {first, end, entry, start, ++s->version};
     if ((entry || s->ncombs ? mt_spans_set(&s->spans, &span) : mt_spans_clear(&s->spans, first, end)) != 0)
         s->failed = 1;
     recent_forget(s);
@@ -350,7 +351,8 @@ void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint
         uint64_t page = address >> MT_PAGE_BITS;
         unsigned from = address & (MT_PAGE_BYTES - 1);
         uint64_t n = length < MT_PAGE_BYTES - from ? length : MT_PAGE_BYTES - from;
-        uint64_t whole = from == 0 ? length >> MT_PAGE_BITS : 0, most = (UINT64_MAX >> MT_PAGE_BITS) + 1 - page;
+        uint64_t whole = from == 0 ? length >> MT_PAGE_BITS : 0,
+                 most = (UINT64_MAX >> MT_PAGE_BITS) + 1 - page;
         whole = whole < most ? whole : most; /* around the end of the address space */
         if (whole >= SPAN_FROM) {
             fill_span(s, page, page + whole, entry, start);
@@ -381,7 +383,8 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
     if (far || (c.entry == 0 && s->spans.n == 0 && s->pages == 0 && s->ncombs == 0))
         return; /* no memory has such rows; or there is nothing to forget */
     size_t n, kept = 0;
-    uint64_t *pages = mt_shadow_existing(s, c.dst >> MT_PAGE_BITS, ((c.dst + length) >> MT_PAGE_BITS) + 1, &n);
+    uint64_t *pages =
+        mt_shadow_existing(s, c.dst >> MT_PAGE_BITS, ((c.dst + length) >> MT_PAGE_BITS) + 1, &n);
     for (size_t i = 0; pages && i < n; i++)
         comb_apply(s, &c, pages[i]);
     free(pages);

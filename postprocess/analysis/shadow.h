@@ -4,9 +4,9 @@
  *   0     uniform: one entry for all bytes (host copies and fills of whole pages)
  *   1023  words: one entry per aligned 4 bytes, all written by the same access
  *   4095  bytes: one entry per byte; a page becomes so when a narrower access makes a difference, and stays
- * Pages exist where something was written, except that what was written to many pages at once is kept as a span
- * (spans.h), or as a comb of rows, until one of its pages is asked for: memory and time are sized by the events,
- * not by the bytes that they speak of. A page that exists is what counts for its bytes.
+ * Pages exist where something was written, except that what was written to many pages at once is kept as a
+ * span (spans.h), or as a comb of rows, until one of its pages is asked for: memory and time are sized by the
+ * events, not by the bytes that they speak of. A page that exists is what counts for its bytes.
  *
  * An entry is 0 (never written) or the writer: an actor (comm.h) or, with MT_ENTRY_HOST, a host write.
  * MT_ENTRY_READ marks bytes that already counted as communicated. With starts, each entry also keeps the
@@ -116,12 +116,13 @@ size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned lengt
  * a writer become `nobody`'s: 0 or an entry. */
 void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody);
 
-/* Copies of any size between shadows that share memory: a page counts as its owner has it, spans and combs are
- * the same in all (shadow_move.c). */
+/* Copies of any size between shadows that share memory: a page counts as its owner has it, spans and combs
+ * are the same in all (shadow_move.c). */
 struct mt_shadow_parts {
     struct mt_shadow *const *part;
     unsigned n;
-    unsigned (*owner)(uint64_t address, unsigned n); /* of regions of `region` bytes; not called when n is 1 */
+    unsigned (*owner)(uint64_t address,
+                      unsigned n); /* of regions of `region` bytes; not called when n is 1 */
     uint64_t region;
 };
 struct mt_rows {

@@ -27,7 +27,8 @@ static int move_failed(const struct mt_shadow_parts *p)
 }
 
 /* What is far goes to all, as other writes do; the rest to its owners. */
-static void move_put(const struct mt_shadow_parts *p, uint64_t to, uint64_t length, uint32_t entry, uint64_t start)
+static void move_put(const struct mt_shadow_parts *p, uint64_t to, uint64_t length, uint32_t entry,
+                     uint64_t start)
 {
     if (p->n == 1 || length >= MT_SHADOW_FAR) {
         for (unsigned i = 0; i < p->n; i++)
@@ -87,7 +88,8 @@ static int move_list(struct move *m, uint64_t src, uint64_t last)
     m->n = 0;
     for (unsigned i = 0; i < m->p->n && rc == 0; i++) {
         size_t n;
-        uint64_t *pages = mt_shadow_existing(m->p->part[i], src >> MT_PAGE_BITS, (last >> MT_PAGE_BITS) + 1, &n);
+        uint64_t *pages =
+            mt_shadow_existing(m->p->part[i], src >> MT_PAGE_BITS, (last >> MT_PAGE_BITS) + 1, &n);
         uint64_t *more = pages ? realloc(m->pages, (m->n + n + 1) * sizeof *more) : NULL;
         m->pages = more ? more : m->pages;
         for (size_t k = 0; more && k < n; k++)
@@ -110,11 +112,13 @@ static void move_page(struct move *m, uint64_t to, uint64_t from, unsigned bytes
     struct mt_shadow *s = m->p->part[move_owner(m->p, from)];
     size_t count = mt_shadow_stretches(s, from, bytes, m->room);
     for (size_t i = 0; i < count; to += m->room[i++].length)
-        move_put(m->p, to, m->room[i].length, m->room[i].entry ? m->room[i].entry : m->nobody, m->room[i].start);
+        move_put(m->p, to, m->room[i].length, m->room[i].entry ? m->room[i].entry : m->nobody,
+                 m->room[i].start);
 }
 
 /* Pages of the source that do not exist, from `at` on, at most `most` bytes: how many have one writer. */
-static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most, const struct mt_span **span)
+static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most,
+                            const struct mt_page_span **span)
 {
     const struct mt_spans *s = &m->p->part[0]->spans;
     uint64_t page = at >> MT_PAGE_BITS;
@@ -127,7 +131,8 @@ static uint64_t gap_forward(const struct move *m, uint64_t at, uint64_t most, co
 }
 
 /* The same backwards, from the byte `at` on. */
-static uint64_t gap_backward(const struct move *m, uint64_t at, uint64_t most, const struct mt_span **span)
+static uint64_t gap_backward(const struct move *m, uint64_t at, uint64_t most,
+                             const struct mt_page_span **span)
 {
     const struct mt_spans *s = &m->p->part[0]->spans;
     uint64_t page = at >> MT_PAGE_BITS;
@@ -137,7 +142,7 @@ static uint64_t gap_backward(const struct move *m, uint64_t at, uint64_t most, c
     return n && n < most ? n : most;
 }
 
-static void move_gap(struct move *m, uint64_t to, uint64_t bytes, const struct mt_span *span)
+static void move_gap(struct move *m, uint64_t to, uint64_t bytes, const struct mt_page_span *span)
 {
     uint32_t entry = span ? span->entry & ~MT_ENTRY_READ : 0;
     uint64_t start = entry ? span->start : 0;
@@ -152,7 +157,7 @@ static int move_row(struct move *m, uint64_t dst, uint64_t src, uint64_t length)
     int backward = dst - src < length, rc = move_list(m, src, src + length - 1);
     size_t k = backward ? m->n : 0;
     for (uint64_t done = 0, n; rc == 0 && done < length; done += n) {
-        const struct mt_span *span;
+        const struct mt_page_span *span;
         uint64_t left = length - done, at = backward ? src + left - 1 : src + done, page = at >> MT_PAGE_BITS;
         uint64_t in = at & (MT_PAGE_BYTES - 1);
         while (backward ? k > 0 && m->pages[k - 1] > page : k < m->n && m->pages[k] < page)
@@ -205,7 +210,7 @@ static void rows_clip(struct move *m, const struct mt_rows *r, uint64_t row, uin
 }
 
 /* All rows inside the span at once, those at its ends by themselves. */
-static void rows_of_span(struct move *m, const struct mt_rows *r, const struct mt_span *span)
+static void rows_of_span(struct move *m, const struct mt_rows *r, const struct mt_page_span *span)
 {
     uint64_t low = span->first << MT_PAGE_BITS, high = (span->end << MT_PAGE_BITS) - 1;
     uint32_t entry = span->entry & ~MT_ENTRY_READ;
@@ -254,8 +259,8 @@ static int rows_of_page(struct move *m, const struct mt_rows *r, uint64_t page, 
     for (; row < r->height && r->src + row * r->spitch <= high; row++) {
         uint64_t at = r->src + row * r->spitch, last = at + (r->width - 1);
         uint64_t from = at > low ? at : low, end = last < high ? last : high;
-        size_t count = mt_shadow_stretches(m->p->part[move_owner(m->p, from)], from, (unsigned)(end - from) + 1,
-                                           m->room);
+        size_t count = mt_shadow_stretches(m->p->part[move_owner(m->p, from)], from,
+                                           (unsigned)(end - from) + 1, m->room);
         struct rows_piece piece = {.to = r->dst + row * r->dpitch + (from - at)};
         for (size_t i = 0; i < count; i++) {
             piece.length = m->room[i].length;
@@ -279,7 +284,7 @@ static int move_rows(struct move *m, const struct mt_rows *r)
     size_t first = mt_spans_at(spans, r->src >> MT_PAGE_BITS), n = 0;
     while (first + n < spans->n && spans->at[first + n].first <= last >> MT_PAGE_BITS)
         n++;
-    struct mt_span *copy = malloc((n + 1) * sizeof *copy);
+    struct mt_page_span *copy = malloc((n + 1) * sizeof *copy);
     for (size_t i = 0; rc == 0 && i < m->n; i++)
         rc = rows_of_page(m, r, m->pages[i], &x);
     if (rc == 0 && !copy)
@@ -318,7 +323,8 @@ int mt_shadow_move(const struct mt_shadow_parts *p, const struct mt_rows *rows, 
         p->part[0]->failed = 1;
     uint64_t all, apart = r.dst - r.src < r.src - r.dst ? r.dst - r.src : r.src - r.dst;
     if (r.height > 1 && r.dpitch == r.width && r.spitch == r.width &&
-        !__builtin_mul_overflow(r.width, r.height, &all) && apart >= all) { /* else the order of rows matters */
+        !__builtin_mul_overflow(r.width, r.height, &all) &&
+        apart >= all) { /* else the order of rows matters */
         r.width = all;
         r.height = 1;
     }

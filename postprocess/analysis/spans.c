@@ -15,7 +15,7 @@ size_t mt_spans_at(const struct mt_spans *s, uint64_t page)
     return lo;
 }
 
-const struct mt_span *mt_spans_find(const struct mt_spans *s, uint64_t page)
+const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page)
 {
     size_t i = mt_spans_at(s, page);
     return i < s->n && s->at[i].first <= page ? &s->at[i] : NULL;
@@ -35,7 +35,7 @@ static int spans_reserve(struct mt_spans *s, size_t n)
 }
 
 /* Puts `with` (or nothing) in the place of elements [i, k). There is room. */
-static void spans_replace(struct mt_spans *s, size_t i, size_t k, const struct mt_span *with)
+static void spans_replace(struct mt_spans *s, size_t i, size_t k, const struct mt_page_span *with)
 {
     size_t new = with ? 1 : 0;
     memmove(s->at + i + new, s->at + k, (s->n - k) * sizeof *s->at);
@@ -51,7 +51,7 @@ static void spans_cut(struct mt_spans *s, uint64_t page)
     size_t i = mt_spans_at(s, page);
     if (i == s->n || s->at[i].first >= page)
         return;
-    struct mt_span left = s->at[i];
+    struct mt_page_span left = s->at[i];
     left.end = page;
     s->at[i].first = page;
     spans_replace(s, i, i, &left);
@@ -78,7 +78,7 @@ int mt_spans_clear(struct mt_spans *s, uint64_t first, uint64_t end)
     return s->n && first < end ? spans_open(s, first, end, &i) : 0;
 }
 
-int mt_spans_set(struct mt_spans *s, const struct mt_span *span)
+int mt_spans_set(struct mt_spans *s, const struct mt_page_span *span)
 {
     size_t i;
     if (span->first >= span->end)

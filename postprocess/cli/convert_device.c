@@ -87,8 +87,8 @@ int mt_convert_choose(const char *path, const struct mt_convert_choice *want, st
 
 /* ---- companion ---- */
 
-/* A path that the user gave is written to whatever it is; one that we made of another must be a regular file, or
- * none yet. 0, or an exit code. */
+/* A path that the user gave is written to whatever it is; one that we made of another must be a regular file,
+ * or none yet. 0, or an exit code. */
 static int open_companion(struct work *x)
 {
     int flags = O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC | (x->meta_named ? 0 : O_NOFOLLOW | O_NONBLOCK);
@@ -105,7 +105,8 @@ static int open_companion(struct work *x)
         close(fd);
     if (x->meta_named || (e != EINVAL && e != ELOOP && e != ENXIO))
         return failed(x->meta_path, e);
-    mt_cli_say("%s: is not a regular file and is not written to: give --companion or --no-companion", x->meta_path);
+    mt_cli_say("%s: is not a regular file and is not written to: give --companion or --no-companion",
+               x->meta_path);
     return MT_EXIT_FAILURE;
 }
 
@@ -171,7 +172,7 @@ static int put_records(struct work *x, const struct mt_run_batch *b)
         putc('\n', x->f);
         x->under_way = 1;
     }
-    while (run < b->count) {
+    while (run < b->count && !mt_cli_stop) { /* a run of few bytes may be a billion records */
         size_t n = mt_records_from_runs(b->runs, b->count, &run, &lane, x->room, ROOM);
         fwrite(x->room, sizeof *x->room, n, x->f);
     }

@@ -181,7 +181,8 @@ static int say_meta(struct mt_db *db, const struct mt_formats *f, const struct m
 /* A database needs a path while it is made: a file in a folder of our own, beside the output as a rule. */
 struct making {
     char *folder, *path;
-    char *target; /* the regular file that the database takes the place of, links resolved; NULL: there is none */
+    char *target; /* the regular file that the database takes the place of, links resolved; NULL: there is
+                     none */
 };
 
 /* Is `path` itself the regular file behind `fd`? */
@@ -199,6 +200,7 @@ static int making_begin(struct making *m, const struct mt_output *out)
 {
     const char *dir = getenv("TMPDIR");
     mode_t mode = 0600;
+    mt_cli_results();
     m->target = realpath(out->path, NULL);
     if (m->target && !is_file_of(m->target, out->fd, &mode)) {
         free(m->target);

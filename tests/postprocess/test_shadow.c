@@ -1,5 +1,5 @@
-/* Spans of pages against a plain array, and a shadow that has them against an array of writers: fills, rows and
- * copies of many pages, in one shadow and in three that share the memory. */
+/* Spans of pages against a plain array, and a shadow that has them against an array of writers: fills, rows
+ * and copies of many pages, in one shadow and in three that share the memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,12 +28,12 @@ static void spans(void **state)
     struct mt_spans s = {0};
     for (int step = 0; step < 20000; step++) {
         uint64_t first = pick(N), end = first + pick(N - first + 1);
-        struct mt_span new = {first, end, (uint32_t)pick(5), 0, 0};
+        struct mt_page_span new = {first, end, (uint32_t)pick(5), 0, 0};
         assert_int_equal(new.entry ? mt_spans_set(&s, &new) : mt_spans_clear(&s, first, end), 0);
         for (uint64_t i = first; i < end; i++)
             is[i] = new.entry;
         for (uint64_t i = 0; i < N; i++) {
-            const struct mt_span *at = mt_spans_find(&s, i);
+            const struct mt_page_span *at = mt_spans_find(&s, i);
             assert_int_equal(at ? at->entry : 0, is[i]);
         }
         for (size_t i = 0; i + 1 < s.n; i++)
@@ -163,8 +163,8 @@ static void against_array(unsigned n)
         }
         for (uint64_t i = 0; i < SIZE; i++)
             if (writer(&w, BASE + i) != plain[i])
-                fail_msg("round %d: byte %llu: %x, not %x", round, (unsigned long long)i, writer(&w, BASE + i),
-                         plain[i]);
+                fail_msg("round %d: byte %llu: %x, not %x", round, (unsigned long long)i,
+                         writer(&w, BASE + i), plain[i]);
         for (unsigned i = 0; i < n; i++)
             mt_shadow_free(&w.shadow[i]);
     }
@@ -184,6 +184,7 @@ static void three(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(one), cmocka_unit_test(three)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(one),
+                                       cmocka_unit_test(three)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
