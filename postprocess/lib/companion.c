@@ -16,7 +16,7 @@ struct loader {
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room, stream_room;
+        range_room, stream_room, text_room;
     int out_of_memory;
 };
 
@@ -321,6 +321,17 @@ static int on_range(struct loader *l, const json_t *o)
     return 0;
 }
 
+static int on_source(struct loader *l, const json_t *o)
+{
+    struct mt_text_event *t = APPEND(l, texts, text_room);
+    if (!t)
+        return 0;
+    t->file = get_text(l, o, "file");
+    t->xxh128 = get_text(l, o, "xxh128");
+    t->bytes = get_u64(o, "bytes", 0);
+    return 0;
+}
+
 static int on_stream(struct loader *l, const json_t *o)
 {
     struct mt_stream_event *s = APPEND(l, streams, stream_room);
@@ -363,7 +374,8 @@ static const struct handler {
     {"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
     {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
     {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared}};
+    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared},
+    {"source", on_source}};
 
 /* ---- lines ---- */
 
@@ -498,6 +510,7 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
         return NULL;
     }
     c->regular = S_ISREG(st.st_mode);
+    c->own = c->regular && st.st_uid == geteuid();
     mt_companion_settle(c);
     return c;
 }
@@ -519,5 +532,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->kernels);
     free(c->ranges);
     free(c->streams);
+    free(c->texts);
     free(l);
 }
