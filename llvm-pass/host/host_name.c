@@ -1,7 +1,6 @@
 /* Variables' names. Optimised code has no variables, only values; their names survive when clang keeps them
  * (-fno-discard-value-names, which mt-cc --host gives). So, before optimisation, the values that variables
  * hold are named after them, with a mark. */
-#define _GNU_SOURCE
 #include "host.h"
 #include <regex.h>
 #include <stdio.h>
