@@ -146,7 +146,7 @@ static void attach_clusters(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nkernels; i++) {
         const struct mt_kernel *k = &u->kernels[i];
-        char line[4400];
+        char *line;
         if (!k->cluster[0])
             continue;
         if (mt_unit_architecture(k->function) < 90) {
@@ -156,10 +156,14 @@ static void attach_clusters(struct mt_unit *u)
         }
         LLVMValueRef versions[] = {k->function, k->plain};
         for (int v = 0; v < 2 && versions[v]; v++) {
-            int n = snprintf(line, sizeof line, MT_PTX_CLUSTER "%s %u %u %u\n", mt_name(versions[v]),
-                             k->cluster[0], k->cluster[1], k->cluster[2]);
-            if (n < (int)sizeof line)
-                LLVMAppendModuleInlineAsm(u->module, line, (size_t)n);
+            int n = asprintf(&line, MT_PTX_CLUSTER "%s %u %u %u\n", mt_name(versions[v]), k->cluster[0],
+                             k->cluster[1], k->cluster[2]);
+            if (n < 0) {
+                mt_diag(u, NULL, MT_DIAG_ERROR, "%s: no memory for its cluster size", k->pretty);
+                return;
+            }
+            LLVMAppendModuleInlineAsm(u->module, line, (size_t)n);
+            free(line);
         }
     }
 }

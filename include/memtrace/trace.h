@@ -180,10 +180,15 @@ struct mt_stream_event {
     const char *trace; /* file name without folder */
     const char *why;   /* that it has none; NULL: it has one */
 };
+struct mt_text_event {         /* what a source file held when the program ran */
+    const char *file, *xxh128; /* 32 digits: XXH3, the high half first */
+    uint64_t bytes;
+};
 
 struct mt_companion {
     const char *path;
     int regular; /* a regular file: may be loaded again for more */
+    int own;     /* and the user's own (of a container: that file) */
     /* header */
     uint64_t pid, start_ns, stream, sms;
     const char *tool, *program, *device, *device_name, *trace;
@@ -200,7 +205,9 @@ struct mt_companion {
     struct mt_kernel_event *kernels;
     struct mt_range_event *ranges;
     struct mt_stream_event *streams; /* of the whole process */
-    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams;
+    struct mt_text_event *texts;
+    size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
+        ntexts;
     const char *shared; /* the process's events stand in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;

@@ -12,9 +12,12 @@
 
 static void name_after(LLVMValueRef value, const char *variable)
 {
-    char text[256]; /* LLVM makes names unique by a number at the end: it must not become part of ours */
-    int n = snprintf(text, sizeof text, MARK "%.*s.", (int)strcspn(variable, "."), variable);
+    char *text; /* LLVM makes names unique by a number at the end: it must not become part of ours */
+    int n = asprintf(&text, MARK "%.*s.", (int)strcspn(variable, "."), variable);
+    if (n < 0)
+        return; /* without memory it has no name */
     LLVMSetValueName2(value, text, (size_t)n);
+    free(text);
 }
 
 /* Clang's own slots carry names that no variable has. */

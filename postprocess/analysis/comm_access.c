@@ -26,7 +26,7 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
             fresh = 4;
         }
         if (!plain && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
-            keep(c, run, p->start[i], fresh != 0); /* actors' words have starts */
+            keep(c, run, start_of(p, i & p->mask), fresh != 0);
         take(c, run, src, 4, fresh, 0, 0, plain);
     }
 }
@@ -113,6 +113,14 @@ static __attribute__((noinline)) void several(struct mt_comm *c, struct run *run
         c->unknown += type == MT_UNKNOWN;
     }
     run->crossing = true;
+    if (size >= MT_SHADOW_FAR) {
+        if (loads)
+            mt_comm_load(c, run, address, size);
+        if (stores)
+            mt_comm_fill(c, address, size, run->self, address);
+        run->crossing = false;
+        return;
+    }
     uint64_t at = address;
     for (uint32_t done = 0, n; done < size; done += n, at += n) {
         uint64_t room = (1u << MT_REGION_BITS) - (at & ((1u << MT_REGION_BITS) - 1));

@@ -102,7 +102,13 @@ INLINE bool unread(const struct mt_comm *c, uint32_t entry, const bool plain)
 /* Before marks are made: 0, or -1 without memory. */
 INLINE int not_uniform(struct mt_comm *c, struct mt_page *p, const bool plain)
 {
-    return !plain && c->options.host && p->mask == 0 && p->uniform ? mt_page_to_words(c->shadow, p) : 0;
+    return p->mask == 0 && p->uniform && unread(c, p->uniform, plain) ? mt_page_to_words(c->shadow, p) : 0;
+}
+
+/* Where the access began that wrote entry i; with starts. */
+INLINE uint64_t start_of(const struct mt_page *p, unsigned i)
+{
+    return p->mask ? p->start[i] : p->uniform_start;
 }
 
 /* comm_range.c. The access under way loads `size` bytes at `address`, any alignment. */

@@ -75,13 +75,11 @@ int mt_comm_copy(struct mt_comm *c, const struct mt_copy_event *e)
         return 0;
     if (mt_comm_nobody(c, e, &nobody) != 0)
         return -1;
-    for (uint64_t row = 0; row < e->height && !c->shadow->failed; row++) {
-        if (!mt_comm_moves(c, e))
-            mt_comm_fill(c, e->dst + row * e->dpitch, e->width, nobody, 0);
-        else if (c->shards <= 1)
-            mt_shadow_copy(c->shadow, e->dst + row * e->dpitch, e->src + row * e->spitch, e->width, nobody);
+    if (!mt_comm_moves(c, e)) {
+        mt_comm_fill_rows(c, e, nobody);
+        return c->shadow->failed ? mt_comm_fail(c, "out of memory") : 0;
     }
-    return c->shadow->failed ? mt_comm_fail(c, "out of memory") : 0;
+    return c->shards <= 1 ? mt_comm_move(&c, 1, e) : 0;
 }
 
 /* ---- accesses ---- */
@@ -106,6 +104,12 @@ static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned b
     return 0;
 }
 
+/* The page as it is; NULL: none, a span may say more. */
+static const struct mt_page *page_of(struct mt_comm *c, uint64_t number)
+{
+    return c->shadow->ncombs ? mt_shadow_find(c->shadow, number) : mt_shadow_peek(c->shadow, number);
+}
+
 /* What the host reads stays unread for CTAs: it is no communication between CTAs. */
 static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_t size)
 {
@@ -113,10 +117,14 @@ static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_
     while (size > 0) {
         unsigned from = address & (MT_PAGE_BYTES - 1);
         unsigned n = size < MT_PAGE_BYTES - from ? (unsigned)size : MT_PAGE_BYTES - from;
-        const struct mt_page *p = c->shards <= 1 || mt_comm_owns(c, address)
-                                      ? mt_shadow_find(c->shadow, address >> MT_PAGE_BITS)
-                                      : NULL;
-        for (unsigned i = from; p && p->mask && i < from + n;) { /* no actor has a uniform page */
+        int mine = c->shards <= 1 || mt_comm_owns(c, address);
+        const struct mt_page *p = mine ? page_of(c, address >> MT_PAGE_BITS) : NULL;
+        const struct mt_page_span *span =
+            mine && !p ? mt_spans_find(&c->shadow->spans, address >> MT_PAGE_BITS) : NULL;
+        uint32_t all = (p && !p->mask ? p->uniform : span ? span->entry : 0) & ~MT_ENTRY_READ;
+        if (all && !(all & MT_ENTRY_HOST) && host_takes(c, host, all, n, crossing) != 0)
+            return -1;
+        for (unsigned i = from; p && p->mask && i < from + n;) {
             unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0, end = shift ? (i | 3) + 1 : i + 1;
             if (end > from + n)
                 end = from + n;

@@ -28,6 +28,8 @@ void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t ds
 size_t mt_transfers_combine(struct mt_transfer *t, size_t n);
 /* mt_shadow_fill of what this shard owns. */
 void mt_comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
+/* The rows that the copy writes to become `entry`'s, as far as they are this shard's. */
+void mt_comm_fill_rows(struct mt_comm *c, const struct mt_copy_event *e, uint32_t entry);
 /* comm_host.c */
 /* The entry of bytes of which a copy knows no writer. 0, or -1. */
 int mt_comm_nobody(struct mt_comm *c, const struct mt_copy_event *e, uint32_t *nobody);

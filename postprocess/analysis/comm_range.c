@@ -30,7 +30,7 @@ static void keep_range(struct mt_comm *c, struct run *run, const struct mt_page 
         }
     if (fresh || c->partial)
         for (; i < end && rc == 0; i++)
-            rc = mt_keyset_add(&c->keys, p->start[i]);
+            rc = mt_keyset_add(&c->keys, start_of(p, i));
     if (rc != 0)
         mt_comm_fail(c, "out of memory");
 }
@@ -76,14 +76,68 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
     }
 }
 
+/* Of bytes [from, to): how many are this shard's. */
+static uint64_t owned(const struct mt_comm *c, uint64_t from, uint64_t to)
+{
+    uint64_t bytes = 0;
+    if (c->shards <= 1)
+        return to - from;
+    for (uint64_t n; from < to; from += n) {
+        n = (1ull << MT_REGION_BITS) - (from & ((1ull << MT_REGION_BITS) - 1));
+        n = n < to - from ? n : to - from;
+        bytes += mt_comm_owns(c, from) ? n : 0;
+    }
+    return bytes;
+}
+
+/* Pages from `address` on that do not exist and have one writer, at most `size` bytes: how many bytes. */
+static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, uint64_t size)
+{
+    uint64_t page = address >> MT_PAGE_BITS, end = page + (size >> MT_PAGE_BITS), next = page + 1;
+    size_t at = mt_spans_at(&c->shadow->spans, page);
+    const struct mt_page_span *span = at < c->shadow->spans.n ? &c->shadow->spans.at[at] : NULL;
+    if (span && span->first <= page)
+        end = end < span->end ? end : span->end;
+    else if (span)
+        end = end < span->first ? end : span->first;
+    while (next < end && !mt_shadow_peek(c->shadow, next))
+        next++;
+    uint64_t bytes = (next - page) << MT_PAGE_BITS;
+    uint32_t entry = span && span->first <= page ? span->entry : 0, src = entry & ~MT_ENTRY_READ;
+    if (src == 0 || src == run->self || !counts(c, run, src, false))
+        return bytes;
+    uint64_t ours = owned(c, address, address + bytes), first = 0, last = 0;
+    int fresh = unread(c, entry, false);
+    struct mt_page_span read = {page, next, entry | MT_ENTRY_READ, span->start, span->version};
+    if (run->size) {
+        first = (address - run->base) / run->size;
+        last = (address + bytes - 1 - run->base) / run->size;
+    }
+    if (ours && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST)) {
+        const struct mt_page like = {.uniform_start = read.start};
+        keep_range(c, run, &like, 0, 1, fresh, first, last);
+    }
+    if (fresh && mt_spans_set(&c->shadow->spans, &read) != 0)
+        c->shadow->failed = 1;
+    if (ours)
+        take(c, run, src, ours, fresh ? ours : 0, first, last, false);
+    return bytes;
+}
+
 void mt_comm_load(struct mt_comm *c, struct run *run, uint64_t address, uint64_t size)
 {
-    while (size > 0) {
+    int far = size >= MT_SHADOW_FAR; /* then it has regions of several shards */
+    while (size > 0 && !c->shadow->failed) {
+        uint64_t number = address >> MT_PAGE_BITS;
         unsigned from = address & (MT_PAGE_BYTES - 1);
         uint64_t n = size < MT_PAGE_BYTES - from ? size : MT_PAGE_BYTES - from;
-        struct mt_page *p = mt_shadow_find(c->shadow, address >> MT_PAGE_BITS);
-        if (p)
-            load_page(c, run, p, address - from, from, from + (unsigned)n);
+        if (far && n == MT_PAGE_BYTES && !c->shadow->ncombs && !mt_shadow_peek(c->shadow, number)) {
+            n = load_gap(c, run, address, size);
+        } else if (!far || c->shards <= 1 || mt_comm_owns(c, address)) {
+            struct mt_page *p = mt_shadow_find(c->shadow, number);
+            if (p)
+                load_page(c, run, p, address - from, from, from + (unsigned)n);
+        }
         address += n;
         size -= n;
     }
@@ -112,8 +166,8 @@ static int store_page(struct mt_comm *c, struct run *run, uint64_t address, unsi
 static void store_row(struct mt_comm *c, struct run *run, uint32_t count)
 {
     uint64_t address = run->base, left = (uint64_t)run->size * count;
-    bool words = ((address | run->size) & 3) == 0;
-    if (!words && !c->shadow->starts) {
+    bool words = ((address | run->size) & 3) == 0 && (left < MT_SHADOW_FAR || run->size < MT_PAGE_BYTES);
+    if (!c->shadow->starts && (!words || left >= MT_SHADOW_FAR)) {
         mt_shadow_fill(c->shadow, address, left, run->self, 0);
         return;
     }

@@ -29,7 +29,8 @@ static uint64_t in_region(uint64_t address, uint64_t length)
 
 void mt_comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start)
 {
-    if (c->shards <= 1) {
+    /* What is far is in all shards alike: whoever owns a page of it knows better. */
+    if (c->shards <= 1 || length >= MT_SHADOW_FAR) {
         mt_shadow_fill(c->shadow, address, length, entry, start);
         return;
     }
@@ -38,6 +39,17 @@ void mt_comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t
         if (mt_comm_owns(c, address))
             mt_shadow_fill(c->shadow, address, n, entry, start);
     }
+}
+
+void mt_comm_fill_rows(struct mt_comm *c, const struct mt_copy_event *e, uint32_t entry)
+{
+    const struct mt_comb rows = {e->dst, e->width, e->height, e->dpitch, entry, 0, 0};
+    if (c->shards <= 1 || e->height > MT_SHADOW_TALL || e->dpitch == e->width) {
+        mt_shadow_fill_rows(c->shadow, &rows);
+        return;
+    }
+    for (uint64_t row = 0; row < e->height && !c->shadow->failed; row++)
+        mt_comm_fill(c, e->dst + row * e->dpitch, e->width, entry, 0);
 }
 
 /* ---- accesses that cross shards ---- */
@@ -102,46 +114,25 @@ int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
 
 /* ---- copies ---- */
 
-/* One row, page by page of the source, from the end when the copy would overwrite what it has still to read.
- */
-static int move_row(struct mt_comm *const *shards, unsigned n, uint64_t dst, uint64_t src, uint64_t length,
-                    uint32_t nobody, struct mt_stretch *room)
-{
-    int backward = dst - src < length;
-    for (uint64_t done = 0; done < length;) {
-        uint64_t left = length - done, at = backward ? src + left - 1 : src + done;
-        uint64_t in_page = at & (MT_PAGE_BYTES - 1), bytes = backward ? in_page + 1 : MT_PAGE_BYTES - in_page;
-        if (bytes > left)
-            bytes = left;
-        uint64_t offset = backward ? left - bytes : done, to = dst + offset;
-        struct mt_comm *from = shards[mt_comm_owner(src + offset, n)];
-        size_t count = mt_shadow_stretches(from->shadow, src + offset, (unsigned)bytes, room);
-        for (size_t i = 0; i < count; i++)
-            for (uint64_t rest = room[i].length, part; rest > 0; rest -= part, to += part) {
-                struct mt_comm *into = shards[mt_comm_owner(to, n)];
-                part = in_region(to, rest);
-                mt_shadow_fill(into->shadow, to, part, room[i].entry ? room[i].entry : nobody, room[i].start);
-                if (into->shadow->failed)
-                    return mt_comm_fail(into, "out of memory");
-            }
-        done += bytes;
-    }
-    return 0;
-}
-
 int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *e)
 {
     uint32_t nobody;
-    struct mt_stretch *room = malloc(MT_PAGE_BYTES * sizeof *room);
-    int rc =
-        !room || mt_comm_nobody(shards[0], e, &nobody) != 0 ? mt_comm_fail(shards[0], "out of memory") : 0;
-    for (uint64_t row = 0; row < e->height && rc == 0; row++) {
-        uint64_t dst = e->dst + row * e->dpitch, src = e->src + row * e->spitch;
-        if (e->width > 0 && (dst != src || nobody != 0))
-            rc = move_row(shards, n, dst, src, e->width, nobody, room);
+    const struct mt_rows rows = {e->dst, e->src, e->width, e->height, e->dpitch, e->spitch};
+    struct mt_shadow **part = malloc(n * sizeof *part);
+    if (!part || mt_comm_nobody(shards[0], e, &nobody) != 0) {
+        free(part);
+        return mt_comm_fail(shards[0], "out of memory");
     }
-    free(room);
-    return rc;
+    for (unsigned i = 0; i < n; i++)
+        part[i] = shards[i]->shadow;
+    const struct mt_shadow_parts parts = {part, n, mt_comm_owner, 1u << MT_REGION_BITS};
+    int rc = mt_shadow_move(&parts, &rows, nobody);
+    free(part);
+    return rc == 0    ? 0
+           : rc == -1 ? mt_comm_fail(shards[0], "out of memory")
+                      : mt_comm_fail(shards[0],
+                                     "a copy of so many rows, from memory that was filled in rows, cannot "
+                                     "be followed: --no-host leaves copies out");
 }
 
 /* ---- results ---- */

@@ -47,13 +47,42 @@ int mt_more_init(struct mt_more *m, const struct mt_more_options *options,
                : 0;
 }
 
+static int is_longer(const struct mt_access_run *r)
+{
+    return mt_run_size(r) > MT_MORE_LONGEST;
+}
+
+/* All but the longest, in stretches of runs that stand together. */
+static int feed_shorter(struct mt_more *m, int s, const struct mt_access_run *runs, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && !is_longer(&runs[end]);)
+            end++;
+        if (end > i && all_ops[s].runs(m, runs + i, end - i) != 0)
+            return -1;
+        for (; end < n && is_longer(&runs[end]); end++)
+            m->longer[s] += runs[end].count;
+    }
+    return 0;
+}
+
+uint64_t mt_more_longer(const struct mt_more *m)
+{
+    uint64_t most = 0; /* they are the same ones in each */
+    for (int s = 0; s < MT_MORE_OF_RUNS; s++)
+        most = m->longer[s] > most ? m->longer[s] : most;
+    return most;
+}
+
 int mt_more_feed(struct mt_more *m, unsigned sections, const struct mt_run_launch *launch,
                  const struct mt_access_run *runs, size_t n)
 {
     for (int s = 0; s < MT_MORE_OF_RUNS; s++) {
         if (!(m->options.chosen & sections & 1u << s))
             continue;
-        if ((launch && all_ops[s].launch(m, launch) != 0) || all_ops[s].runs(m, runs, n) != 0)
+        int all = s == MT_MORE_LINES || s == MT_MORE_COALESCING;
+        if ((launch && all_ops[s].launch(m, launch) != 0) ||
+            (all ? all_ops[s].runs(m, runs, n) : feed_shorter(m, s, runs, n)) != 0)
             return -1;
     }
     return 0;
@@ -71,6 +100,8 @@ int mt_more_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n)
 
 int mt_more_merge(struct mt_more *into, struct mt_more *from)
 {
+    for (int s = 0; s < MT_MORE_OF_RUNS; s++)
+        into->longer[s] += from->longer[s];
     return mt_lines_merge(&into->lines, &from->lines) != 0 ||
                    mt_coalescing_merge(&into->coalescing, &from->coalescing) != 0 ||
                    mt_reuse_merge(&into->reuse, &from->reuse) != 0 ||
@@ -87,6 +118,7 @@ void mt_more_pack(struct mt_parcel *p, const struct mt_more *m)
     mt_reuse_pack(p, &m->reuse);
     mt_sharing_pack(p, &m->sharing);
     mt_conflicts_pack(p, &m->conflicts);
+    mt_parcel_bytes(p, m->longer, sizeof m->longer);
 }
 
 void mt_more_unpack(struct mt_unpack *u, struct mt_more *m)
@@ -96,6 +128,7 @@ void mt_more_unpack(struct mt_unpack *u, struct mt_more *m)
     mt_reuse_unpack(u, &m->reuse);
     mt_sharing_unpack(u, &m->sharing);
     mt_conflicts_unpack(u, &m->conflicts);
+    mt_unpack_bytes(u, m->longer, sizeof m->longer);
     u->failed |= u->at != u->end;
 }
 

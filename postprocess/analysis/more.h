@@ -18,6 +18,11 @@ enum mt_more_section {
     MT_MORE_SECTIONS
 };
 
+/* No instruction moves more at once: longer accesses are block copies by one thread. The analyses that know
+ * each byte or line leave them out and count them, or one record of 2^28 - 1 bytes would cost what a whole
+ * trace does. */
+enum { MT_MORE_LONGEST = 1 << 18 };
+
 struct mt_more_options {
     unsigned chosen;      /* a bit per section */
     unsigned line_bits;   /* 5 to 12 */
@@ -34,6 +39,7 @@ struct mt_more {
     struct mt_reuse reuse;
     struct mt_sharing sharing;
     struct mt_conflicts conflicts;
+    uint64_t longer[MT_MORE_OF_RUNS]; /* accesses that the section left out */
 };
 
 static inline int mt_more_has(const struct mt_more *m, enum mt_more_section s)
@@ -50,6 +56,8 @@ int mt_more_runs(struct mt_more *m, const struct mt_access_run *runs, size_t n);
 int mt_more_feed(struct mt_more *m, unsigned sections, const struct mt_run_launch *launch,
                  const struct mt_access_run *runs, size_t n);
 int mt_more_merge(struct mt_more *into, struct mt_more *from);
+/* Accesses that reuse, sharing or conflicts left out. */
+uint64_t mt_more_longer(const struct mt_more *m);
 /* As bytes, and back into one that was made with the same options and is empty (parcel.h). */
 void mt_more_pack(struct mt_parcel *p, const struct mt_more *m);
 void mt_more_unpack(struct mt_unpack *u, struct mt_more *m);

@@ -136,7 +136,8 @@ int mt_ranges_end(struct mt_ranges *r,
                   int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_range *range), void *arg)
 {
     int rc = 0;
-    qsort(r->sets, r->nsets, sizeof *r->sets, by_cta);
+    if (r->nsets)
+        qsort(r->sets, r->nsets, sizeof *r->sets, by_cta);
     for (size_t i = 0; i < r->nsets; i++) {
         struct mt_range_set *s = &r->sets[i];
         if (rc == 0)

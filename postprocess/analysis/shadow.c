@@ -84,25 +84,95 @@ static int table_grow(struct mt_shadow *s)
     return 0;
 }
 
+/* Pages that are known not to exist may stand in something new. */
+static void recent_forget(struct mt_shadow *s)
+{
+    for (size_t i = 0; i < sizeof s->recent / sizeof *s->recent; i++)
+        if (!s->recent[i].page)
+            s->recent[i].number = UINT64_MAX; /* page numbers have 52 bits */
+}
+
 int mt_shadow_init(struct mt_shadow *s, int starts)
 {
     memset(s, 0, sizeof *s);
     s->starts = starts;
-    for (size_t i = 0; i < sizeof s->recent / sizeof *s->recent; i++)
-        s->recent[i].number = UINT64_MAX; /* page numbers have 52 bits */
+    recent_forget(s);
     return table_grow(s);
 }
 
 void mt_shadow_free(struct mt_shadow *s)
 {
     free(s->table);
+    free(s->combs);
+    mt_spans_free(&s->spans);
     arena_free(&s->arena);
     s->table = NULL;
+    s->combs = NULL;
+}
+
+struct mt_page *mt_shadow_peek(const struct mt_shadow *s, uint64_t number)
+{
+    return s->table[slot_of(s, number)].page;
+}
+
+/* Rows [*first, *end) of the comb that touch the page; 0: none. */
+static int comb_rows(const struct mt_comb *c, uint64_t page, uint64_t *first, uint64_t *end)
+{
+    uint64_t low = page << MT_PAGE_BITS, high = low + (MT_PAGE_BYTES - 1); /* both included */
+    if (high < c->dst || low > c->dst + (c->height - 1) * c->pitch + (c->width - 1))
+        return 0;
+    *first = low < c->dst + c->width ? 0 : (low - c->dst - c->width) / c->pitch + 1;
+    *end = (high - c->dst) / c->pitch + 1;
+    if (*end > c->height)
+        *end = c->height;
+    return *first < *end;
+}
+
+static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsigned to, uint32_t entry,
+                      uint64_t start);
+
+static void comb_apply(struct mt_shadow *s, const struct mt_comb *c, uint64_t page)
+{
+    uint64_t row, end, low = page << MT_PAGE_BITS;
+    if (!comb_rows(c, page, &row, &end))
+        return;
+    for (; row < end; row++) {
+        uint64_t at = c->dst + row * c->pitch, last = at + (c->width - 1);
+        unsigned from = at < low ? 0 : (unsigned)(at - low);
+        unsigned to = last - low >= MT_PAGE_BYTES ? MT_PAGE_BYTES : (unsigned)(last - low) + 1;
+        fill_page(s, page, from, to, c->entry, c->start);
+    }
+}
+
+/* What spans and combs say of the page, as a page; NULL: nothing, or no memory. */
+static struct mt_page *page_new(struct mt_shadow *s, uint64_t number);
+static struct mt_page *page_of_many(struct mt_shadow *s, uint64_t number)
+{
+    const struct mt_page_span *span = mt_spans_find(&s->spans, number);
+    uint64_t version = span ? span->version : 0, row, end;
+    struct mt_page *p = NULL;
+    size_t i = s->ncombs;
+    while (i > 0 && s->combs[i - 1].version > version)
+        i--;
+    int any = span && span->entry;
+    for (size_t k = i; k < s->ncombs && !any; k++)
+        any = comb_rows(&s->combs[k], number, &row, &end);
+    if (!any || !(p = page_new(s, number)))
+        return NULL;
+    if (span) {
+        p->uniform = span->entry;
+        p->uniform_start = span->start;
+    }
+    for (; i < s->ncombs; i++)
+        comb_apply(s, &s->combs[i], number);
+    return p;
 }
 
 struct mt_page *mt_shadow_find_slow(struct mt_shadow *s, uint64_t number)
 {
-    struct mt_page *p = s->table[slot_of(s, number)].page;
+    struct mt_page *p = mt_shadow_peek(s, number);
+    if (!p && (s->spans.n || s->ncombs) && (p = page_of_many(s, number)))
+        return p;
     s->recent[number & 1023].number = number;
     s->recent[number & 1023].page = p;
     return p;
@@ -112,8 +182,12 @@ struct mt_page *mt_shadow_find_slow(struct mt_shadow *s, uint64_t number)
 static struct mt_page *page_any(struct mt_shadow *s, uint64_t number)
 {
     struct mt_page *p = mt_shadow_find(s, number);
-    if (p)
-        return p;
+    return p || s->failed ? p : page_new(s, number);
+}
+
+static struct mt_page *page_new(struct mt_shadow *s, uint64_t number)
+{
+    struct mt_page *p;
     if ((s->pages + 1) * 2 > (size_t)1 << s->table_bits && table_grow(s) != 0)
         goto fail;
     if (!(p = arena_alloc(&s->arena, sizeof *p)))
@@ -141,9 +215,7 @@ int mt_page_to_words(struct mt_shadow *s, struct mt_page *p)
 {
     uint32_t *words = words_alloc(&s->arena);
     uint64_t *start = p->start;
-    if (start)
-        memset(start, 0, MT_PAGE_WORDS * sizeof *start);
-    else if (s->starts && words)
+    if (!start && s->starts && words)
         start = arena_alloc(&s->arena, MT_PAGE_WORDS * sizeof *start);
     if (!words || (s->starts && !start)) {
         s->failed = 1;
@@ -151,6 +223,8 @@ int mt_page_to_words(struct mt_shadow *s, struct mt_page *p)
     }
     for (size_t i = 0; p->uniform && i < MT_PAGE_WORDS; i++)
         words[i] = p->uniform;
+    for (size_t i = 0; start && i < MT_PAGE_WORDS; i++)
+        start[i] = p->uniform_start;
     p->entry = words;
     p->start = start;
     p->mask = MT_PAGE_WORDS - 1;
@@ -169,8 +243,8 @@ int mt_page_to_bytes(struct mt_shadow *s, struct mt_page *p)
     }
     for (size_t i = 0; i < MT_PAGE_BYTES; i++) {
         bytes[i] = p->entry[i / 4 & p->mask];
-        if (start && p->mask)
-            start[i] = p->start[i / 4];
+        if (start)
+            start[i] = p->mask ? p->start[i / 4] : p->uniform_start;
     }
     if (p->mask)
         words_free(&s->arena, p->entry);
@@ -191,14 +265,17 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
         return;
     if (!p && !(p = page_any(s, number)))
         return;
-    if (p->mask == 0 && (p->uniform == entry || (uniform && to - from == MT_PAGE_BYTES))) {
+    if (p->mask == 0 &&
+        ((p->uniform == entry && p->uniform_start == start) || (uniform && to - from == MT_PAGE_BYTES))) {
         p->uniform = entry;
+        p->uniform_start = start;
         return;
     }
     if (p->mask == MT_PAGE_WORDS - 1 && uniform && to - from == MT_PAGE_BYTES) {
         words_free(&s->arena, p->entry); /* its starts, if any, wait for the next use */
         p->entry = &p->uniform;
         p->uniform = entry;
+        p->uniform_start = start;
         p->mask = 0;
         return;
     }
@@ -214,17 +291,122 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
     }
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Whichever is less: asking for each page, or looking at all that exist. */
+uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n)
+{
+    size_t slots = (size_t)1 << s->table_bits,
+           room = end - first < s->pages ? (size_t)(end - first) : s->pages;
+    uint64_t *list = malloc((room + 1) * sizeof *list);
+    *n = 0;
+    if (!list) {
+        s->failed = 1;
+        return NULL;
+    }
+    if (end - first <= slots) {
+        for (uint64_t page = first; page < end; page++)
+            if (mt_shadow_peek(s, page))
+                list[(*n)++] = page;
+        return list;
+    }
+    for (size_t i = 0; i < slots; i++)
+        if (s->table[i].page && s->table[i].number >= first && s->table[i].number < end)
+            list[(*n)++] = s->table[i].number;
+    if (*n)
+        qsort(list, *n, sizeof *list, by_number);
+    return list;
+}
+
+/* Whole pages: those that exist now, the others when they are asked for. */
+static void fill_span(struct mt_shadow *s, uint64_t first, uint64_t end, uint32_t entry, uint64_t start)
+{
+    size_t n, kept = 0;
+    uint64_t *pages = mt_shadow_existing(s, first, end, &n);
+    for (size_t i = 0; pages && i < n; i++)
+        fill_page(s, pages[i], 0, MT_PAGE_BYTES, entry, start);
+    free(pages);
+    for (size_t i = 0; i < s->ncombs; i++) { /* those that lie inside say nothing more */
+        const struct mt_comb *c = &s->combs[i];
+        uint64_t last = c->dst + (c->height - 1) * c->pitch + (c->width - 1);
+        if (c->dst >> MT_PAGE_BITS < first || last >> MT_PAGE_BITS >= end)
+            s->combs[kept++] = *c;
+    }
+    s->ncombs = kept;
+    struct mt_page_span span = {first, end, entry, start, ++s->version};
+    if ((entry || s->ncombs ? mt_spans_set(&s->spans, &span) : mt_spans_clear(&s->spans, first, end)) != 0)
+        s->failed = 1;
+    recent_forget(s);
+}
+
+enum { SPAN_FROM = 32 }; /* pages; more than a region of a shard has */
+
 void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint32_t entry, uint64_t start)
 {
-    while (length > 0) {
+    while (length > 0 && !s->failed) {
+        uint64_t page = address >> MT_PAGE_BITS;
         unsigned from = address & (MT_PAGE_BYTES - 1);
         uint64_t n = length < MT_PAGE_BYTES - from ? length : MT_PAGE_BYTES - from;
-        if (entry != 0 ||
-            mt_shadow_find(s, address >> MT_PAGE_BITS)) /* nobody: what was never written stays so */
-            fill_page(s, address >> MT_PAGE_BITS, from, from + (unsigned)n, entry, start);
+        uint64_t whole = from == 0 ? length >> MT_PAGE_BITS : 0,
+                 most = (UINT64_MAX >> MT_PAGE_BITS) + 1 - page;
+        whole = whole < most ? whole : most; /* around the end of the address space */
+        if (whole >= SPAN_FROM) {
+            fill_span(s, page, page + whole, entry, start);
+            n = whole << MT_PAGE_BITS;
+        } else if (entry != 0 || mt_shadow_find(s, page)) { /* nobody: what was never written stays so */
+            fill_page(s, page, from, from + (unsigned)n, entry, start);
+        }
         address += n;
         length -= n;
     }
+}
+
+void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
+{
+    uint64_t length;
+    struct mt_comb c = *rows;
+    int far = __builtin_mul_overflow(c.height - 1, c.pitch, &length) ||
+              __builtin_add_overflow(length, c.width - 1, &length) || c.dst + length < c.dst;
+    if (c.height > 1 && c.pitch <= c.width && !far) { /* without gaps */
+        mt_shadow_fill(s, c.dst, length + 1, c.entry, c.start);
+        return;
+    }
+    if (c.height <= MT_SHADOW_TALL) {
+        for (uint64_t row = 0; row < c.height && !s->failed; row++)
+            mt_shadow_fill(s, c.dst + row * c.pitch, c.width, c.entry, c.start);
+        return;
+    }
+    if (far || (c.entry == 0 && s->spans.n == 0 && s->pages == 0 && s->ncombs == 0))
+        return; /* no memory has such rows; or there is nothing to forget */
+    size_t n, kept = 0;
+    uint64_t *pages =
+        mt_shadow_existing(s, c.dst >> MT_PAGE_BITS, ((c.dst + length) >> MT_PAGE_BITS) + 1, &n);
+    for (size_t i = 0; pages && i < n; i++)
+        comb_apply(s, &c, pages[i]);
+    free(pages);
+    for (size_t i = 0; i < s->ncombs; i++) { /* the same rows again take the place of the old ones */
+        const struct mt_comb *o = &s->combs[i];
+        if (o->dst != c.dst || o->width != c.width || o->height != c.height || o->pitch != c.pitch)
+            s->combs[kept++] = *o;
+    }
+    s->ncombs = kept;
+    if (s->ncombs == s->comb_room) {
+        size_t room = s->comb_room ? 2 * s->comb_room : 8;
+        void *p = realloc(s->combs, room * sizeof *s->combs);
+        if (!p) {
+            s->failed = 1;
+            return;
+        }
+        s->combs = p;
+        s->comb_room = room;
+    }
+    c.version = ++s->version;
+    s->combs[s->ncombs++] = c;
+    recent_forget(s);
 }
 
 size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned length, struct mt_stretch *runs)
@@ -232,7 +414,7 @@ size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned lengt
     const struct mt_page *p = mt_shadow_find(s, address >> MT_PAGE_BITS);
     unsigned from = address & (MT_PAGE_BYTES - 1);
     if (!p || p->mask == 0) {
-        runs[0] = (struct mt_stretch){p ? p->uniform & ~MT_ENTRY_READ : 0, length, 0};
+        runs[0] = (struct mt_stretch){p ? p->uniform & ~MT_ENTRY_READ : 0, length, p ? p->uniform_start : 0};
         return 1;
     }
     unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
@@ -252,31 +434,11 @@ size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned lengt
     return n;
 }
 
-/* Page by page of the source, from the end when the copy would overwrite what it has still to read. */
 void mt_shadow_copy(struct mt_shadow *s, uint64_t dst, uint64_t src, uint64_t length, uint32_t nobody)
 {
-    if (length == 0 || (dst == src && nobody == 0))
-        return;
-    struct mt_stretch *runs = malloc(MT_PAGE_BYTES * sizeof *runs);
-    if (!runs) {
-        s->failed = 1;
-        return;
-    }
-    int backward = dst - src < length;
-    uint64_t done = 0;
-    while (done < length) {
-        uint64_t left = length - done, n;
-        uint64_t at = backward ? src + left - 1 : src + done; /* last or first byte still to copy */
-        unsigned in_page = at & (MT_PAGE_BYTES - 1);
-        n = backward ? in_page + 1u : MT_PAGE_BYTES - in_page;
-        if (n > left)
-            n = left;
-        uint64_t offset = backward ? left - n : done;
-        size_t count = mt_shadow_stretches(s, src + offset, (unsigned)n, runs);
-        uint64_t to = dst + offset;
-        for (size_t i = 0; i < count; to += runs[i++].length)
-            mt_shadow_fill(s, to, runs[i].length, runs[i].entry ? runs[i].entry : nobody, runs[i].start);
-        done += n;
-    }
-    free(runs);
+    struct mt_shadow *const one[] = {s};
+    const struct mt_shadow_parts parts = {one, 1, NULL, 0};
+    const struct mt_rows rows = {.dst = dst, .src = src, .width = length, .height = 1};
+    if (length > 0)
+        mt_shadow_move(&parts, &rows, nobody);
 }

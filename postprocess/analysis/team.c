@@ -307,7 +307,7 @@ int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t cou
     if (count > 0 && !room(t, s, count * sizeof *runs + listed * sizeof(uint64_t)))
         return -1;
     struct mt_access_run *copy = (struct mt_access_run *)(void *)s->room;
-    uint64_t *list = (uint64_t *)(void *)(copy + count);
+    uint64_t *list = count ? (uint64_t *)(void *)(copy + count) : NULL; /* the end of a launch has no runs */
     for (size_t i = 0; i < count; i++) {
         copy[i] = runs[i];
         if (!runs[i].addresses)

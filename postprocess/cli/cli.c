@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "kind.h"
+#include "../lib/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,17 +16,47 @@ enum { THREADS_DEFAULT = 32 };
 const char *mt_cli_name = "mt";
 volatile sig_atomic_t mt_cli_stop;
 
+enum { PATIENCE = 3 }; /* seconds */
+static volatile sig_atomic_t stopped_by, results_begun, all_end_together;
+static const char *volatile made; /* the output, while it is made and empty */
+
+/* What has been read is analysed and reported; alarm() may be called here. */
 static void on_signal(int number)
 {
-    (void)number;
     __atomic_store_n(&mt_cli_stop, 1, __ATOMIC_RELAXED);
+    stopped_by = number;
+    if (!all_end_together)
+        alarm(PATIENCE);
+}
+
+/* Unless that takes long: a small file can ask for years of work. */
+static void on_alarm(int number)
+{
+    static const char words[] = ": interrupted; what was read takes too long: no results\n";
+    ssize_t wrote;
+    (void)number;
+    if (results_begun)
+        return;
+    if (made)
+        unlink(made);
+    if (!mt_cli_quiet && (wrote = write(STDERR_FILENO, mt_cli_name, strlen(mt_cli_name))) >= 0)
+        wrote = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)wrote;
+    kill(getpid(), stopped_by); /* its action is the default again */
+}
+
+void mt_cli_results(void)
+{
+    results_begun = 1;
 }
 
 void mt_cli_start(const char *name)
 {
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction late = {.sa_handler = on_alarm};
     mt_cli_name = name;
+    sigaction(SIGALRM, &late, NULL);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction old;
         /* nohup and background jobs of a script have these ignored: so they stay. */
@@ -36,17 +67,25 @@ void mt_cli_start(const char *name)
 
 int mt_cli_quiet;
 
+/* One line, whatever is in the names and files that it speaks of. */
+static void cli_line(const char *format, va_list args, const char *end, const char *name)
+{
+    char *text = NULL;
+    if (mt_cli_quiet)
+        return;
+    flockfile(stderr);
+    fprintf(stderr, "%s: ", mt_cli_name);
+    mt_text_put(stderr, vasprintf(&text, format, args) < 0 ? "out of memory" : text);
+    fprintf(stderr, end, name);
+    funlockfile(stderr);
+    free(text);
+}
+
 void mt_cli_say(const char *format, ...)
 {
     va_list args;
-    if (mt_cli_quiet)
-        return;
     va_start(args, format);
-    flockfile(stderr);
-    fprintf(stderr, "%s: ", mt_cli_name);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    funlockfile(stderr);
+    cli_line(format, args, "\n", NULL);
     va_end(args);
 }
 
@@ -58,12 +97,8 @@ void mt_cli_version(void)
 int mt_cli_usage(const char *format, ...)
 {
     va_list args;
-    if (mt_cli_quiet)
-        return MT_EXIT_USAGE;
     va_start(args, format);
-    fprintf(stderr, "%s: ", mt_cli_name);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, " (see %s --help)\n", mt_cli_name);
+    cli_line(format, args, " (see %s --help)\n", mt_cli_name);
     va_end(args);
     return MT_EXIT_USAGE;
 }
@@ -224,6 +259,7 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     *code = fit(in);
     if (*code)
         return NULL;
+    all_end_together = in->on;
     struct mt_source_options o = {.flags = in->flags,
                                   .companions = in->companions,
                                   .ncompanions = in->ncompanions,
@@ -307,10 +343,11 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
     *o = (struct mt_output){.path = path, .fd = STDOUT_FILENO};
     if (!path || strcmp(path, "-") == 0)
         return 0;
-    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, 0666);
     o->created = o->fd >= 0;
+    made = o->created ? path : made;
     if (o->fd < 0 && errno == EEXIST)
-        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+        o->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (o->fd < 0 || fstat(o->fd, &st) != 0) {
         mt_cli_say("%s: cannot write: %s", path, strerror(errno));
         return MT_EXIT_USAGE;
@@ -326,6 +363,7 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
 int mt_output_ready(struct mt_output *o)
 {
     struct stat st;
+    mt_cli_results();
     o->created = 0;
     if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) ||
         ftruncate(o->fd, 0) == 0)
@@ -336,7 +374,10 @@ int mt_output_ready(struct mt_output *o)
 
 void mt_output_abandon(struct mt_output *o)
 {
-    if (o->created)
+    struct stat ours, there;
+    /* What somebody else has put there meanwhile stays. */
+    if (o->created && fstat(o->fd, &ours) == 0 && lstat(o->path, &there) == 0 &&
+        ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
         unlink(o->path);
     o->created = 0;
 }

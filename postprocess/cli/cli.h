@@ -15,12 +15,15 @@
 enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
 
 extern const char *mt_cli_name; /* for messages; set by mt_cli_start */
-/* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program. */
+/* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program, and so does the first one when no results
+ * are under way (mt_cli_results) a few seconds later. */
 extern volatile sig_atomic_t mt_cli_stop;
 /* While it is not 0, mt_cli_say and mt_cli_usage say nothing: another process says it. */
 extern int mt_cli_quiet;
 
 void mt_cli_start(const char *name);
+/* From now on results are written: a signal does not cut them off. mt_output_ready says so, too. */
+void mt_cli_results(void);
 __attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
 void mt_cli_version(void);
 /* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */

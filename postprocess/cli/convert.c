@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -277,6 +278,13 @@ static char *beside(const struct options *x, const char *path)
     return asprintf(&text, "%s.meta", path) < 0 ? NULL : text;
 }
 
+/* Nothing belongs beside /dev/null. */
+static int is_device(FILE *f)
+{
+    struct stat st;
+    return fstat(fileno(f), &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
 static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 {
     /* The companion of a trace that is still being written tells too little. */
@@ -289,8 +297,8 @@ static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 static int convert(struct options *x, FILE *f)
 {
     if (x->to == RAW) {
-        char *meta = beside(x, x->output);
-        int code = mt_convert_to_raw(x->input, f, meta, &x->choice);
+        char *meta = x->companion || !is_device(f) ? beside(x, x->output) : NULL;
+        int code = mt_convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
         free(meta);
         return code;
     }

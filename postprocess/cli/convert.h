@@ -35,6 +35,8 @@ int mt_convert_from_raw(struct mt_window *in, const char *companion, int optiona
 /* Does the file begin like a raw trace? 0 for what cannot be read twice (a FIFO, -). */
 int mt_convert_is_raw(const char *path);
 int mt_convert_window_is_raw(struct mt_window *in);
-/* And back; the companion's lines go to the file `meta` (NULL: nowhere), if there are some. */
-int mt_convert_to_raw(const char *path, FILE *f, const char *meta, const struct mt_convert_choice *want);
+/* And back; the companion's lines go to the file `meta` (NULL: nowhere), if there are some. It is made, or is
+ * a regular file, if the user has not `named` it. */
+int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
+                      const struct mt_convert_choice *want);
 #endif

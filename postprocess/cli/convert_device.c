@@ -5,8 +5,11 @@
 #include "convert_write.h"
 #include "../lib/host_internal.h" /* chunks as they are are no business of the public interface */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROOM = 1 << 14 };
 
@@ -14,6 +17,7 @@ struct work {
     struct mt_host_reader *r;
     FILE *f, *meta;
     const char *meta_path; /* NULL: none is wanted */
+    int meta_named;        /* by the user */
     struct mt_convert_chosen chosen;
     struct mt_raw_record *room;
     int under_way; /* a launch whose EOT is not written */
@@ -83,6 +87,29 @@ int mt_convert_choose(const char *path, const struct mt_convert_choice *want, st
 
 /* ---- companion ---- */
 
+/* A path that the user gave is written to whatever it is; one that we made of another must be a regular file,
+ * or none yet. 0, or an exit code. */
+static int open_companion(struct work *x)
+{
+    int flags = O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC | (x->meta_named ? 0 : O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    int fd = open(x->meta_path, flags, 0666), regular = 0;
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        regular = S_ISREG(st.st_mode);
+    if (fd >= 0 && !regular && !x->meta_named)
+        errno = EINVAL;
+    else if (fd >= 0 && (!regular || ftruncate(fd, 0) == 0) && (x->meta = fdopen(fd, "wb")))
+        return 0;
+    int e = errno;
+    if (fd >= 0)
+        close(fd);
+    if (x->meta_named || (e != EINVAL && e != ELOOP && e != ENXIO))
+        return failed(x->meta_path, e);
+    mt_cli_say("%s: is not a regular file and is not written to: give --companion or --no-companion",
+               x->meta_path);
+    return MT_EXIT_FAILURE;
+}
+
 /* Lines of a meta chunk. 0, or an exit code. */
 static int put_lines(void *self, const char *text, size_t bytes)
 {
@@ -95,9 +122,10 @@ static int put_lines(void *self, const char *text, size_t bytes)
         if (mt_convert_line(&x->chosen, 1, text, n, &changed) != 0)
             return no_memory();
         int kernel = mt_convert_is_kernel(text, n);
-        if (!kernel && !x->meta && !(x->meta = fopen(x->meta_path, "wb"))) {
+        int code = !kernel && !x->meta ? open_companion(x) : 0;
+        if (code) {
             free(changed);
-            return failed(x->meta_path, errno);
+            return code;
         }
         if (!kernel && (fwrite(changed ? changed : text, 1, changed ? strlen(changed) : n, x->meta) == 0 ||
                         putc('\n', x->meta) == EOF)) {
@@ -144,7 +172,7 @@ static int put_records(struct work *x, const struct mt_run_batch *b)
         putc('\n', x->f);
         x->under_way = 1;
     }
-    while (run < b->count) {
+    while (run < b->count && !mt_cli_stop) { /* a run of few bytes may be a billion records */
         size_t n = mt_records_from_runs(b->runs, b->count, &run, &lane, x->room, ROOM);
         fwrite(x->room, sizeof *x->room, n, x->f);
     }
@@ -215,10 +243,11 @@ static void put_live(struct work *x)
     }
 }
 
-int mt_convert_to_raw(const char *path, FILE *f, const char *meta, const struct mt_convert_choice *want)
+int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
+                      const struct mt_convert_choice *want)
 {
     struct mt_error err;
-    struct work x = {.f = f, .meta_path = meta, .room = malloc(ROOM * sizeof *x.room)};
+    struct work x = {.f = f, .meta_path = meta, .meta_named = named, .room = malloc(ROOM * sizeof *x.room)};
     x.r = mt_host_reader_open(path, &mt_cli_stop, &err);
     if (!x.r) {
         mt_cli_say("%s", err.message);

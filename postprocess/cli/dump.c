@@ -5,6 +5,7 @@
 #include "dump_host.h"
 #include "memtrace/host.h"
 #include "../analysis/estimates.h"
+#include "../lib/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -152,8 +153,11 @@ static void show_record(FILE *f, const struct mt_raw_record *r)
 static void show_launch(FILE *f, const struct options *x, const struct mt_item *item)
 {
     fprintf(f, "launch %" PRIu64 " %s\n", item->superstep, item->kernel);
-    if (x->inputs.npaths > 1)
-        fprintf(f, "# of %s\n", x->inputs.paths[item->input]);
+    if (x->inputs.npaths > 1) {
+        fputs("# of ", f);
+        mt_text_put(f, x->inputs.paths[item->input]);
+        putc('\n', f);
+    }
     const struct mt_launch_event *e = item->launch;
     if (e)
         fprintf(f,

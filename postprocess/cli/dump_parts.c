@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "dump.h"
 #include "../analysis/estimates.h"
+#include "../lib/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,7 +208,9 @@ static void show_launch(FILE *f, const struct mt_launch_event *e)
 void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
 {
     if (!c) {
-        fprintf(f, "# %s has no companion\n", trace);
+        fputs("# ", f);
+        mt_text_put(f, trace);
+        fputs(" has no companion\n", f);
         return;
     }
     if (*c->engine)

@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include "extract_formats.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TRANSFERS (1u << MT_TRANSFERS)
@@ -176,23 +178,121 @@ static int say_meta(struct mt_db *db, const struct mt_formats *f, const struct m
     return rc;
 }
 
-/* Beside the output, then renamed: whoever reads there finds the old database or the new one. */
+/* A database needs a path while it is made: a file in a folder of our own, beside the output as a rule. */
+struct making {
+    char *folder, *path;
+    char *target; /* the regular file that the database takes the place of, links resolved; NULL: there is
+                     none */
+};
+
+/* Is `path` itself the regular file behind `fd`? */
+static int is_file_of(const char *path, int fd, mode_t *mode)
+{
+    struct stat a, b;
+    if (lstat(path, &a) != 0 || fstat(fd, &b) != 0 || !S_ISREG(a.st_mode))
+        return 0;
+    *mode = b.st_mode & 0777;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* 0, or -1 after saying why. */
+static int making_begin(struct making *m, const struct mt_output *out)
+{
+    const char *dir = getenv("TMPDIR");
+    mode_t mode = 0600;
+    mt_cli_results();
+    m->target = realpath(out->path, NULL);
+    if (m->target && !is_file_of(m->target, out->fd, &mode)) {
+        free(m->target);
+        m->target = NULL;
+    }
+    if (m->target && asprintf(&m->folder, "%s.XXXXXX", m->target) < 0)
+        m->folder = NULL;
+    if (!m->folder || !mkdtemp(m->folder)) { /* nothing can be made beside it */
+        free(m->folder);
+        free(m->target);
+        m->target = NULL;
+        if (asprintf(&m->folder, "%s/mt-extract.XXXXXX", dir && *dir ? dir : "/tmp") < 0)
+            m->folder = NULL;
+        if (!m->folder || !mkdtemp(m->folder)) {
+            mt_cli_say("no temporary folder (its place is $TMPDIR): %s", strerror(errno));
+            free(m->folder);
+            m->folder = NULL;
+            return -1;
+        }
+    }
+    if (asprintf(&m->path, "%s/database", m->folder) < 0)
+        m->path = NULL;
+    int fd = m->path ? open(m->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    if (fd < 0 || fchmod(fd, mode) != 0 || close(fd) != 0) {
+        mt_cli_say("%s: %s", m->path ? m->path : out->path, strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+static int copy_through(const char *path, int to)
+{
+    static char piece[1 << 16];
+    ssize_t n = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && ((n = read(fd, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)))
+        for (ssize_t done = 0, put; done < n; done += put > 0 ? put : 0)
+            if ((put = write(to, piece + done, (size_t)(n - done))) < 0 && errno != EINTR) {
+                close(fd);
+                return -1;
+            }
+    if (fd >= 0)
+        close(fd);
+    return n == 0 ? 0 : -1;
+}
+
+/* Whoever reads there finds the old database or the new one. What is no regular file is written through: a
+ * rename would put a file in the place of a device. 0, or an exit code. */
+static int making_end(struct making *m, struct mt_output *out)
+{
+    mode_t mode;
+    int rc;
+    if (m->target && is_file_of(m->target, out->fd, &mode)) {
+        if ((rc = rename(m->path, m->target)) == 0)
+            out->created = 0;
+    } else {
+        if ((rc = mt_output_ready(out)) != 0)
+            return rc;
+        rc = copy_through(m->path, out->fd);
+    }
+    if (rc == 0)
+        return 0;
+    mt_cli_say("%s: cannot write: %s", out->path, strerror(errno));
+    return MT_EXIT_FAILURE;
+}
+
+static void making_free(struct making *m)
+{
+    if (m->path)
+        unlink(m->path); /* gone already if it was renamed */
+    if (m->folder)
+        rmdir(m->folder);
+    free(m->path);
+    free(m->folder);
+    free(m->target);
+}
+
 static int write_database(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out,
                           struct mt_progress *progress, int *interrupted)
 {
-    char *path = NULL, why[300];
+    struct making m = {NULL, NULL, NULL};
+    char why[300];
     int code = MT_EXIT_FAILURE;
     struct mt_db *db = NULL;
-    if (asprintf(&path, "%s.%ld.part", out->path, (long)getpid()) < 0) {
-        mt_cli_say("out of memory");
-        return code;
-    }
-    if (!(db = mt_db_open(path, why, sizeof why))) {
-        mt_cli_say("%s: %s", path, why);
+    if (making_begin(&m, out) != 0)
+        goto out;
+    if (!(db = mt_db_open(m.path, why, sizeof why))) {
+        mt_cli_say("%s: %s", m.path, why);
         goto out;
     }
     if (mt_db_result(db, r) != 0) {
-        mt_cli_say("%s: %s", path, mt_db_why(db));
+        mt_cli_say("%s: %s", m.path, mt_db_why(db));
         goto out;
     }
     if (!mt_cli_stop && ranges_pass(db, r, progress) != 0)
@@ -201,22 +301,15 @@ static int write_database(const struct mt_formats *f, const struct mt_comm_resul
     if (*interrupted)
         mt_cli_say("interrupted: not all ranges are in the database");
     if (say_meta(db, f, r, r->complete && !*interrupted) != 0 || mt_db_finish(db) != 0) {
-        mt_cli_say("%s: %s", path, mt_db_why(db));
+        mt_cli_say("%s: %s", m.path, mt_db_why(db));
         goto out;
     }
     mt_db_close(db);
     db = NULL;
-    if (rename(path, out->path) == 0) {
-        out->created = 0;
-        code = 0;
-    } else {
-        mt_cli_say("%s: %s", out->path, strerror(errno));
-    }
+    code = making_end(&m, out);
 out:
     mt_db_close(db);
-    if (code)
-        unlink(path);
-    free(path);
+    making_free(&m);
     return code;
 }
 

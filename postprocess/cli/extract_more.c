@@ -268,7 +268,15 @@ int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm
         strcpy(x->notes[1],
                "source lines and variables are not known: the trace has no sites (compact traces "
                "of kernels have), or was read live");
-    for (int i = 0; i < 2; i++)
+    uint64_t longer = mt_more_longer(&x->more);
+    if (longer)
+        snprintf(x->notes[2], sizeof x->notes[2],
+                 "%" PRIu64
+                 " accesses of more than %d KiB (block copies) are left out of reuse, sharing and conflicts",
+                 longer, MT_MORE_LONGEST >> 10);
+    if (longer && x->quiet)
+        mt_cli_say("%s", x->notes[2]); /* no page has a place for it */
+    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
         if (x->notes[i][0] && !x->quiet)
             mt_cli_say("%s", x->notes[i]);
     return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? place(x, comm) : 0;
@@ -276,7 +284,7 @@ int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm
 
 void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
         if (x->notes[i][0])
             mt_json_text(j, NULL, x->notes[i]);
 }
@@ -297,7 +305,7 @@ static int tables(struct mt_extract_more *x, FILE *f, const struct mt_comm *comm
             head->complete ? "" : "; INCOMPLETE");
     for (size_t i = 0; i < head->nnotes; i++)
         fprintf(f, "note: %s\n", head->notes[i]);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
         if (x->notes[i][0])
             fprintf(f, "note: %s\n", x->notes[i]);
     if (head->volumes && mt_comm_text(f, comm) != 0)

@@ -9,7 +9,7 @@
 #include "../output/json.h"
 #include "../output/more_json.h"
 
-enum { MT_EXTRACT_RUNS = 1 << 14 };
+enum { MT_EXTRACT_RUNS = 1 << 14, MT_EXTRACT_NOTES = 3 };
 
 struct mt_extract_more {
     struct mt_more_options options;
@@ -26,7 +26,7 @@ struct mt_extract_more {
     struct mt_crew *crew; /* NULL: one thread does it all */
     struct mt_run_launch launch;
     struct mt_access_run runs[MT_EXTRACT_RUNS]; /* of records */
-    char notes[2][200];
+    char notes[MT_EXTRACT_NOTES][200];
 };
 
 enum { MT_OPT_LINE_SIZE = 768, MT_OPT_SAMPLE, MT_OPT_DEVICES, MT_OPT_TOP };

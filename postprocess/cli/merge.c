@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "merge_queue.h"
+#include "../lib/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -47,9 +48,19 @@ static int flush(struct merge_run *r)
     return write_out(r, r->out, n);
 }
 
-static int write_line(void *self, const char *text, size_t bytes)
+/* Nothing but printable ASCII and TAB: as all lines are but for names of functions. */
+static int line_is_plain(const char *text, size_t bytes)
 {
-    struct merge_run *r = self;
+    unsigned char bad = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bad |= (unsigned char)((c < 0x20 || c > 0x7e) && c != '\t');
+    }
+    return !bad;
+}
+
+static int put_line(struct merge_run *r, const char *text, size_t bytes)
+{
     if (bytes + 1 > OUTPUT - r->filled && flush(r) != 0)
         return -1;
     if (bytes + 1 > OUTPUT)
@@ -58,6 +69,27 @@ static int write_line(void *self, const char *text, size_t bytes)
     r->out[r->filled + bytes] = '\n';
     r->filled += bytes + 1;
     return 0;
+}
+
+/* A name must not command a terminal. */
+static int write_line(void *self, const char *text, size_t bytes)
+{
+    struct merge_run *r = self;
+    if (line_is_plain(text, bytes))
+        return put_line(r, text, bytes);
+    char *out = malloc(4 * bytes + 1), *at = out;
+    for (size_t i = 0, n; out && i <= bytes; i += n + 1) { /* TABs stay */
+        const char *tab = memchr(text + i, '\t', bytes - i);
+        n = tab ? (size_t)(tab - (text + i)) : bytes - i;
+        at += mt_text_visible(at, 4 * n + 1, text + i, n);
+        if (tab)
+            *at++ = '\t';
+    }
+    if (!out)
+        r->error = ENOMEM;
+    int rc = out ? put_line(r, out, (size_t)(at - out)) : -1;
+    free(out);
+    return rc;
 }
 
 /* ---- lines ---- */

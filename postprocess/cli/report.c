@@ -13,6 +13,7 @@
 #include "../output/report.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
@@ -38,6 +39,9 @@ static const char help[] =
     "  -o, --output=FILE       write to FILE instead of standard output\n"
     "      --from=FILE         take the figures from a comm.json, not from traces\n"
     "      --title=TEXT        heading of the page (default: the program's name)\n"
+    "      --source-root=DIR   put lines of source files below DIR into the page; again for other folders. "
+    "Other\n"
+    "                          files only if they are still what the trace says they were\n"
     "      --no-source         do not put lines of source files into the page\n"
     "      --quick             volumes and transfers only: no stride graph, none of mt-extract's further "
     "analyses\n"
@@ -76,14 +80,26 @@ struct make {
     struct mt_report report;
     struct mt_progress progress;
     MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
-    int selected;                                          /* the launch under way is */
+    MT_REPORT_LIST(const char *) roots;
+    int selected; /* the launch under way is */
 };
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_FROM, OPT_TITLE, OPT_NO_SOURCE, OPT_QUICK, OPT_THREADS };
+enum {
+    OPT_SAME = 256,
+    OPT_STRICT,
+    OPT_NO_HOST,
+    OPT_FROM,
+    OPT_TITLE,
+    OPT_NO_SOURCE,
+    OPT_SOURCE_ROOT,
+    OPT_QUICK,
+    OPT_THREADS
+};
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"from", required_argument, NULL, OPT_FROM},
                                         {"title", required_argument, NULL, OPT_TITLE},
                                         {"no-source", no_argument, NULL, OPT_NO_SOURCE},
+                                        {"source-root", required_argument, NULL, OPT_SOURCE_ROOT},
                                         {"quick", no_argument, NULL, OPT_QUICK},
                                         {"threads", required_argument, NULL, OPT_THREADS},
                                         {"same-cta", required_argument, NULL, OPT_SAME},
@@ -91,6 +107,24 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"no-host", no_argument, NULL, OPT_NO_HOST},
                                         MT_MORE_OPTIONS,
                                         MT_COMMON_OPTIONS};
+
+static int no_memory(void)
+{
+    mt_cli_say("no memory for the report");
+    return MT_EXIT_FAILURE;
+}
+
+static int source_root(struct make *m, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return mt_cli_usage("--source-root: %s is no folder", path);
+    const char **at = MT_REPORT_ADD(m->roots);
+    if (!at)
+        return no_memory();
+    *at = path;
+    return 0;
+}
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
 static int take_option(struct make *m, int o)
@@ -108,6 +142,8 @@ static int take_option(struct make *m, int o)
     case OPT_NO_SOURCE:
         m->no_source = 1;
         return 0;
+    case OPT_SOURCE_ROOT:
+        return source_root(m, optarg);
     case OPT_QUICK:
         m->quick = 1;
         return 0;
@@ -154,12 +190,6 @@ static int parse(struct make *m, int argc, char **argv)
             "a comm.json has its figures already: give filters and analyses to mt-extract, not along "
             "with --from");
     return rc;
-}
-
-static int no_memory(void)
-{
-    mt_cli_say("no memory for the report");
-    return MT_EXIT_FAILURE;
 }
 
 /* ---- reading ---- */
@@ -347,6 +377,8 @@ static int write_page(struct make *m)
     int error, code = mt_output_ready(&m->out);
     m->report.title = m->title;
     m->report.with_sources = !m->no_source;
+    m->report.roots = m->roots.at;
+    m->report.nroots = m->roots.n;
     if (code)
         return code;
     if (mt_report_page(m->out.fd, &m->report, &error) == 0)
@@ -404,5 +436,6 @@ int main(int argc, char **argv)
     mt_filter_free(&m.filter);
     mt_inputs_free(&m.inputs);
     free(m.events.at);
+    free(m.roots.at);
     return code < 0 ? MT_EXIT_OK : code;
 }

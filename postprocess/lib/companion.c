@@ -16,7 +16,7 @@ struct loader {
     } *frees; /* matched with the allocations at the end */
     size_t nfrees, free_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room, stream_room;
+        range_room, stream_room, text_room;
     int out_of_memory;
 };
 
@@ -25,8 +25,8 @@ struct loader {
 static const char *get_text(struct loader *l, const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
-    const char *s = v ? mt_intern_add(&l->strings, json_string_value(v) ? json_string_value(v) : "",
-                                      json_string_length(v))
+    const char *s = v ? mt_intern_visible(&l->strings, json_string_value(v) ? json_string_value(v) : "",
+                                          json_string_length(v))
                       : "";
     if (!s)
         l->out_of_memory = 1;
@@ -246,6 +246,16 @@ static int on_cut(struct loader *l, const json_t *o)
     return 0;
 }
 
+/* Do the rows lie behind each other, before the end of the address space? */
+static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *copy)
+{
+    uint64_t length = copy->width - 1, gaps;
+    if (copy->height > 1 && (pitch < copy->width || __builtin_mul_overflow(copy->height - 1, pitch, &gaps) ||
+                             __builtin_add_overflow(length, gaps, &length)))
+        return 0;
+    return base + length >= base;
+}
+
 static int on_copy(struct loader *l, const json_t *o, int set)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
@@ -276,8 +286,9 @@ static int on_copy(struct loader *l, const json_t *o, int set)
     }
     if (copy.width == 0 || copy.height == 0)
         return 0; /* nothing is copied */
-    if (copy.width > MOST_BYTES || copy.height > MOST_BYTES / copy.width)
-        return -1; /* more than any address space holds */
+    if (copy.width > MOST_BYTES || copy.height > MOST_BYTES / copy.width ||
+        !rows_fit(copy.dst, copy.dpitch, &copy) || (!set && !rows_fit(copy.src, copy.spitch, &copy)))
+        return -1; /* more than any address space holds, or row upon row */
     struct mt_copy_event *e = APPEND(l, copies, copy_room);
     if (e)
         *e = copy;
@@ -307,6 +318,17 @@ static int on_range(struct loader *l, const json_t *o)
     r->name = get_text(l, o, "name");
     r->domain = get_text(l, o, "domain");
     r->open = get_bool(o, "open", 0);
+    return 0;
+}
+
+static int on_source(struct loader *l, const json_t *o)
+{
+    struct mt_text_event *t = APPEND(l, texts, text_room);
+    if (!t)
+        return 0;
+    t->file = get_text(l, o, "file");
+    t->xxh128 = get_text(l, o, "xxh128");
+    t->bytes = get_u64(o, "bytes", 0);
     return 0;
 }
 
@@ -352,7 +374,8 @@ static const struct handler {
     {"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
     {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
     {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared}};
+    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared},
+    {"source", on_source}};
 
 /* ---- lines ---- */
 
@@ -487,6 +510,7 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
         return NULL;
     }
     c->regular = S_ISREG(st.st_mode);
+    c->own = c->regular && st.st_uid == geteuid();
     mt_companion_settle(c);
     return c;
 }
@@ -508,5 +532,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->kernels);
     free(c->ranges);
     free(c->streams);
+    free(c->texts);
     free(l);
 }

@@ -35,9 +35,24 @@ static int take(struct mt_input *in, struct mt_host_reader *r, unsigned flags, s
 static struct mt_companion *companion_of(struct mt_host_reader *r)
 {
     struct mt_companion *c = (struct mt_companion *)mt_host_companion(r);
-    return c->has_header || c->has_end || c->nlaunches || c->nallocs || c->ncopies || c->bad_lines || c->lost
-               ? c
-               : NULL;
+    return mt_container_speaks(r) ? c : NULL;
+}
+
+/* The file that the program wrote beside it has the same lines. One of a container without lines (the program
+ * was killed early) is its companion; one of the same run that says otherwise must not be passed over. */
+static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    const struct mt_companion *own = in->companion;
+    if (mt_input_load_companion(in, 0, stop, err) != 0)
+        return -1;
+    in->beside = in->companion == own ? NULL : in->companion;
+    if (own)
+        in->companion = (struct mt_companion *)own;
+    if (!own || !in->beside || (own->pid == in->beside->pid && own->start_ns == in->beside->start_ns))
+        return 0;
+    mt_companion_free(in->beside); /* of another run */
+    in->beside = NULL;
+    return 0;
 }
 
 int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
@@ -52,11 +67,14 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
     struct mt_host_reader *r = mt_container_open(&w, err);
     if (!r || take(in, r, flags, err) != 0)
         return -1;
+    int rc = 0;
+    if (in->container && !(flags & MT_SOURCE_NO_COMPANION)) {
+        in->companion = companion_of(in->container);
+        rc = look_beside(in, stop, err);
+    }
     free(in->meta); /* its meta lines are inside */
     in->meta = NULL;
-    if (in->container && !(flags & MT_SOURCE_NO_COMPANION))
-        in->companion = companion_of(in->container);
-    return 0;
+    return rc;
 }
 
 int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)

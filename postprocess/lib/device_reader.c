@@ -265,6 +265,7 @@ static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, st
 {
     if (j->problem)
         *err = j->error;
+    r->chunks.indexed |= !j->problem && j->head.type == MT_MTC_INDEX;
     if (!j->problem && j->head.type == MT_MTC_META)
         return mt_container_take_meta(r, j->offset, &j->head, j->stored, err) == 0 ? 1 : -1;
     return j->problem ? -1 : 1;
@@ -405,6 +406,8 @@ static int next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, s
         int rc = mt_host_stopped(r, err) ? -1 : 1;
         if (rc > 0 && !d->open && (rc = next_chunk(r, err)) == 0) {
             if (without_end(r, err) != 0)
+                return -1;
+            if (!r->window.regular && mt_container_whole(r, err) != 0)
                 return -1;
             if (r->problems.told == r->problems.count)
                 return 0;

@@ -95,7 +95,7 @@ void mt_plain_free(struct mt_plain *p);
 struct mt_chunk_list {
     struct mt_mtc_index *entries;
     size_t count, room;
-    int indexed; /* the file's own index says so */
+    int indexed; /* the file's own index says so; of a FIFO: it came */
 };
 struct mt_problems {
     struct mt_error *list;
@@ -225,6 +225,12 @@ int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt
 /* Takes the lines of a meta chunk. Damage in it is *err with -1. */
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err);
+/* Has the container lines that say what it is of? One that was made of a raw trace without companion has
+ * none. */
+int mt_container_speaks(const struct mt_host_reader *r);
+/* Its end is reached. 0; -1 with *err, once: nothing in it says that this is its end. Containers are closed
+ * with an index, and a program that is killed leaves lines without an `end`, if it came so far. */
+int mt_container_whole(struct mt_host_reader *r, struct mt_error *err);
 /* Takes over `w`, which is at its beginning; closes it on failure. */
 struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
 
@@ -244,6 +250,7 @@ struct mt_host_reader {
     uint64_t next;                /* FIFO: offset of the next chunk; else index into the chunks */
     struct mt_order *merge;
     uint64_t done; /* bytes */
+    int cut_told;  /* that it has no end */
 };
 int mt_host_stopped(struct mt_host_reader *r, struct mt_error *err); /* 1 with *err if the stop flag is up */
 #endif

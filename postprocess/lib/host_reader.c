@@ -59,6 +59,22 @@ int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const stru
     return rc;
 }
 
+int mt_container_speaks(const struct mt_host_reader *r)
+{
+    const struct mt_companion *c = r->meta.companion;
+    return c->has_header || c->has_end || c->nlaunches || c->nallocs || c->ncopies || c->bad_lines || c->lost;
+}
+
+int mt_container_whole(struct mt_host_reader *r, struct mt_error *err)
+{
+    if (r->cut_told || r->chunks.indexed || mt_container_speaks(r))
+        return 0;
+    r->cut_told = 1;
+    mt_error_set(err, MT_E_TRUNCATED, 0, r->window.regular ? r->window.size : r->done, r->window.name,
+                 "the container has neither an index nor lines of its own: it is cut off");
+    return -1;
+}
+
 /* All meta chunks of a regular file. Damage goes to the problems. */
 static int load_meta(struct mt_host_reader *r, struct mt_error *err)
 {
@@ -98,10 +114,15 @@ struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *e
     int rc = mt_container_head(&r->window, &r->head, err);
     if (rc == 0 && mt_meta_open(&r->meta, r->window.name) != 0)
         rc = no_memory(r, err);
+    struct stat st;
+    if (rc == 0 && r->window.regular && fstat(r->window.fd, &st) == 0)
+        r->meta.companion->own = st.st_uid == geteuid();
     if (rc == 0 && r->window.regular) {
         rc = mt_chunks_find(&r->chunks, &r->window, r->head.head_bytes, &r->problems, err);
         if (rc == 0)
             rc = load_meta(r, err);
+        if (rc == 0 && mt_container_whole(r, err) != 0 && mt_problem_add(&r->problems, err) != 0)
+            rc = no_memory(r, err);
         if (rc == 0 && mt_device_list(r) != 0)
             rc = no_memory(r, err);
     }
@@ -205,6 +226,7 @@ static int take_live(struct mt_host_reader *r, struct mt_error *err)
     if (rc <= 0)
         return rc;
     r->done = r->next;
+    r->chunks.indexed |= head.type == MT_MTC_INDEX;
     if (head.type == MT_MTC_HOST)
         return mt_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
     return head.type != MT_MTC_META || mt_container_take_meta(r, at, &head, stored, err) == 0 ? 1 : -1;

@@ -101,6 +101,7 @@ void mt_input_close(struct mt_input *in)
     mt_host_reader_close(in->host);
     if (!in->container)
         mt_companion_free(in->companion);
+    mt_companion_free(in->beside);
     mt_host_reader_close(in->container);
     free(in->meta);
     if (in->owned && in->fd >= 0)

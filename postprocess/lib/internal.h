@@ -8,6 +8,7 @@
 #include <string.h>
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
+#include "text.h"
 
 /* Sets *err; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or "NAME: text". */
 __attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, enum mt_code code, int sys,
@@ -20,6 +21,8 @@ struct mt_intern {
 };
 /* NULL: no memory. */
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
+/* The same of text that a file brought, made visible: all names that readers hand out come this way. */
+const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
 void mt_intern_free(struct mt_intern *set);
 
 /* The companion parser for lines that are in memory. NULL: no memory. */
@@ -68,6 +71,7 @@ struct mt_input {
     int64_t start; /* file position at which the trace begins */
     uint64_t size; /* bytes, 0 if not known */
     struct mt_companion *companion;
+    struct mt_companion *beside; /* the file beside `container`; `companion` may be the same */
     struct mt_host_reader *host; /* a container: no raw trace, no companion file */
     int merged;                  /* its accesses are handed out */
     struct mt_host_reader

@@ -15,14 +15,15 @@ void mt_merge_note(struct mt_merge *m, int incomplete, const char *format, ...)
     va_end(args);
     m->incomplete |= incomplete;
     char **more = n < 0 ? NULL : realloc(m->notes, (m->nnotes + 1) * sizeof *more);
-    if (!more) {
-        if (n >= 0)
-            free(text);
+    char *visible = more ? mt_text_visible_copy(text, (size_t)n) : NULL; /* paths are in it */
+    if (n >= 0)
+        free(text);
+    if (more)
+        m->notes = more;
+    if (visible)
+        m->notes[m->nnotes++] = visible;
+    else
         m->out_of_memory = 1;
-        return;
-    }
-    m->notes = more;
-    m->notes[m->nnotes++] = text;
 }
 
 void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem)
@@ -323,6 +324,19 @@ static void check_end(struct mt_merge *m, const struct mt_input *in)
                       (unsigned long long)in->launches, (unsigned long long)traced);
 }
 
+/* The lines in a container may be an older state of those in the file beside it, or the other way round. */
+static void check_beside(struct mt_merge *m, const struct mt_input *in)
+{
+    const struct mt_companion *c = in->companion, *b = in->beside;
+    if (!b || b == c || !c->has_end || (b->complete && b->lost <= c->lost && !b->bad_lines))
+        return;
+    if (b->lost)
+        mt_merge_note(m, 1, "%s: says otherwise than %s: %llu records were lost: %s", b->path, in->path,
+                      (unsigned long long)b->lost, b->lost_why);
+    else
+        mt_merge_note(m, 1, "%s: says otherwise than %s: that the trace is incomplete", b->path, in->path);
+}
+
 /* Volumes of a part must not pass for the whole. */
 static void note_parts(struct mt_merge *m)
 {
@@ -356,6 +370,7 @@ void mt_merge_finish(struct mt_merge *m)
             mt_merge_note(m, 1, "%s", err.message);
         if (mt_input_companion(in))
             check_end(m, in);
+        check_beside(m, in);
     }
     note_parts(m);
     if (!m->stopped && mt_note_streams(m) != 0)

@@ -203,7 +203,7 @@ static int read_name(struct mt_reader *r)
     size_t n = (size_t)(lf - (r->buffer + r->pos));
     if (check_name(r, r->buffer + r->pos, n, r->base + r->pos) != 0)
         return -1;
-    r->kernel = mt_intern_add(&r->names, (char *)r->buffer + r->pos, n);
+    r->kernel = mt_intern_visible(&r->names, (char *)r->buffer + r->pos, n);
     if (!r->kernel) {
         mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name,
                      "no memory for a kernel name");

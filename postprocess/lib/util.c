@@ -8,7 +8,7 @@
 void mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t offset, const char *name,
                   const char *format, ...)
 {
-    char text[320];
+    char text[320], line[sizeof err->message];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -17,10 +17,10 @@ void mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t off
     err->sys = sys;
     err->offset = offset;
     if (code == MT_E_TRUNCATED || code == MT_E_CORRUPT)
-        snprintf(err->message, sizeof err->message, "%.170s: byte %llu: %s", name, (unsigned long long)offset,
-                 text);
+        snprintf(line, sizeof line, "%.170s: byte %llu: %s", name, (unsigned long long)offset, text);
     else
-        snprintf(err->message, sizeof err->message, "%.170s: %s", name, text);
+        snprintf(line, sizeof line, "%.170s: %s", name, text);
+    mt_text_visible(err->message, sizeof err->message, line, strlen(line));
 }
 
 struct mt_intern_entry {
@@ -41,6 +41,16 @@ const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length
     e->text[length] = 0;
     HASH_ADD_KEYPTR(hh, set->head, e->text, length, e);
     return e->text;
+}
+
+const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length)
+{
+    if (mt_text_is_plain(text, length)) /* as a rule */
+        return mt_intern_add(set, text, length);
+    char *visible = mt_text_visible_copy(text, length);
+    const char *added = visible ? mt_intern_add(set, visible, strlen(visible)) : NULL;
+    free(visible);
+    return added;
 }
 
 void mt_intern_free(struct mt_intern *set)

@@ -84,8 +84,7 @@ struct mt_db *mt_db_open(const char *path, char *why, size_t size)
         snprintf(why, size, "out of memory");
         return NULL;
     }
-    if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE,
-                        NULL) ||
+    if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE, NULL) ||
         sqlite3_exec(d->db, tables, NULL, NULL, NULL) ||
         sqlite3_prepare_v2(d->db, "INSERT INTO ranges VALUES (?,?,?,?,?,?,?)", -1, &d->range, NULL)) {
         snprintf(why, size, "%s", d->db ? sqlite3_errmsg(d->db) : "out of memory");

@@ -2,6 +2,7 @@
 #include "compare_out.h"
 #include "csv.h"
 #include "graph_out.h"
+#include "../lib/text.h"
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +48,9 @@ void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_
             else
                 fprintf(f, "  %.4f", x);
         }
-        fprintf(f, "  %s\n", c->rows[i].path);
+        fputs("  ", f);
+        mt_text_put(f, c->rows[i].path);
+        putc('\n', f);
     }
 }
 

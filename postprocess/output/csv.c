@@ -1,17 +1,29 @@
 #include "csv.h"
+#include "../lib/text.h"
+#include <stdlib.h>
 #include <string.h>
+
+/* What spreadsheets take for the beginning of a formula. */
+static int csv_formula(const char *s)
+{
+    return *s && strchr("=+-@", *s) != NULL;
+}
 
 void mt_csv_text(FILE *f, const char *s)
 {
-    if (!strpbrk(s, ",\"\r\n")) {
-        fputs(s, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"')
+    char *visible = mt_text_visible_copy(s, strlen(s));
+    const char *p = visible ? visible : "?";
+    int quotes = strpbrk(p, ",\"") != NULL;
+    if (quotes)
+        fputc('"', f);
+    if (csv_formula(p))
+        fputc('\'', f);
+    for (; *p; p++) {
+        if (*p == '"')
             fputc('"', f);
-        fputc(*s, f);
+        fputc(*p, f);
     }
-    fputc('"', f);
+    if (quotes)
+        fputc('"', f);
+    free(visible);
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "graph_out.h"
+#include "../lib/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,13 @@ static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
 
 static void dot_text(FILE *f, const char *s)
 {
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
+    char *visible = mt_text_visible_copy(s, strlen(s));
+    for (const char *p = visible ? visible : "?"; *p; p++) {
+        if (*p == '"' || *p == '\\')
             fputc('\\', f);
-        fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
+        fputc(*p, f);
     }
+    free(visible);
 }
 
 /* "dir/file.c:7" as "file.c-7". */

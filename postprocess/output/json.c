@@ -2,10 +2,14 @@
 #include "json.h"
 #include "../lib/internal.h"
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The longest double with six decimals: sign, digits before the point, point, decimals, NUL. */
+enum { REAL_ROOM = 1 + DBL_MAX_10_EXP + 1 + 1 + 6 + 1 };
 
 static void flush(struct mt_json *j)
 {
@@ -65,7 +69,8 @@ static void put_string(struct mt_json *j, const char *s)
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
         size_t step = mt_utf8_length((const unsigned char *)s + i, n - i);
-        if (step && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f &&
+        int control = step == 2 && c == 0xc2 && (unsigned char)s[i + 1] < 0xa0; /* of the second set */
+        if (step && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !control &&
             !(j->html && (c == '<' || c == '>' || c == '&'))) {
             i += step;
             continue;
@@ -78,6 +83,8 @@ static void put_string(struct mt_json *j, const char *s)
             put_char(j, (char)c);
         } else {
             static const char hex[] = "0123456789abcdef";
+            if (control)
+                c = (unsigned char)s[++i];
             char e[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
             put(j, e, sizeof e);
         }
@@ -235,10 +242,14 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
 
 void mt_json_real(struct mt_json *j, const char *key, double value)
 {
-    char text[64];
-    int n = isnan(value) ? snprintf(text, sizeof text, "null") : snprintf(text, sizeof text, "%.6f", value);
+    char text[REAL_ROOM];
     member(j, key);
-    put(j, text, (size_t)n);
+    if (!isfinite(value)) {
+        put(j, "null", 4); /* JSON has no word for it */
+        return;
+    }
+    int n = snprintf(text, sizeof text, "%.6f", value);
+    put(j, text, n < 0 ? 0 : (size_t)n);
 }
 
 void mt_json_bool(struct mt_json *j, const char *key, int value)

@@ -4,6 +4,7 @@
 #include "comm_parts.h"
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 struct any_list {
     char *at;
@@ -24,19 +25,30 @@ void *mt_report_more(void *list, size_t size)
     return memset(l->at + l->n++ * size, 0, size);
 }
 
+struct mt_report_name {
+    UT_hash_handle hh;
+    uint32_t number;
+    char text[];
+};
+
 uint32_t mt_report_kernel(struct mt_report *r, const char *name)
 {
-    /* The newest first: launches of one kernel often follow each other. */
-    for (size_t i = r->kernels.n; i-- > 0;)
-        if (strcmp(r->kernels.at[i], name) == 0)
-            return (uint32_t)i;
-    char *copy = strdup(name), **at = copy ? MT_REPORT_ADD(r->kernels) : NULL;
+    struct mt_report_name *known;
+    size_t n = strlen(name);
+    HASH_FIND(hh, r->names, name, n, known);
+    if (known)
+        return known->number;
+    struct mt_report_name *new = malloc(sizeof *new + n + 1);
+    const char **at = new ? MT_REPORT_ADD(r->kernels) : NULL;
     if (!at) {
-        free(copy);
+        free(new);
         return UINT32_MAX;
     }
-    *at = copy;
-    return (uint32_t)(r->kernels.n - 1);
+    memcpy(new->text, name, n + 1);
+    new->number = (uint32_t)(r->kernels.n - 1);
+    *at = new->text;
+    HASH_ADD_KEYPTR(hh, r->names, new->text, n, new);
+    return new->number;
 }
 
 int mt_report_init(struct mt_report *r)
@@ -48,8 +60,12 @@ int mt_report_init(struct mt_report *r)
 
 void mt_report_free(struct mt_report *r)
 {
-    for (size_t i = 0; i < r->kernels.n; i++)
-        free(r->kernels.at[i]);
+    struct mt_report_name *name, *next;
+    HASH_ITER(hh, r->names, name, next)
+    {
+        HASH_DEL(r->names, name);
+        free(name);
+    }
     free(r->kernels.at);
     free(r->launches.at);
     free(r->ctas.at);
@@ -59,6 +75,7 @@ void mt_report_free(struct mt_report *r)
     free(r->untraced.at);
     free(r->copies.at);
     free(r->sites.at);
+    free(r->texts.at);
     memset(r, 0, sizeof *r);
 }
 
@@ -241,6 +258,12 @@ int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
         if (!at)
             return -1;
         *at = c->sites[i];
+    }
+    for (size_t i = 0; c->own && i < c->ntexts; i++) {
+        struct mt_text_event *at = MT_REPORT_ADD(r->texts);
+        if (!at)
+            return -1;
+        *at = c->texts[i];
     }
     for (size_t i = 0; i < c->nranges; i++) {
         struct mt_range_event *at = MT_REPORT_ADD(r->ranges);

@@ -11,6 +11,7 @@
 
 struct mt_graph;
 struct mt_comm;
+struct mt_report_name;
 
 #define MT_REPORT_HOST 0u           /* the kernel number of "<host>" */
 #define MT_REPORT_ALL UINT32_MAX    /* in place of a superstep: all of them together */
@@ -61,7 +62,8 @@ enum mt_report_has { /* what was asked for or found; the page says what is missi
 
 struct mt_report {
     unsigned has;                                     /* enum mt_report_has */
-    MT_REPORT_LIST(char *) kernels;                   /* [0] is "<host>"; copies */
+    MT_REPORT_LIST(const char *) kernels;             /* [0] is "<host>"; of `names` */
+    struct mt_report_name *names;                     /* by name; the report's */
     MT_REPORT_LIST(struct mt_report_launch) launches; /* ascending superstep */
     MT_REPORT_LIST(struct mt_report_part) ctas;
     MT_REPORT_LIST(struct mt_report_part) sms;
@@ -82,7 +84,10 @@ struct mt_report {
     size_t nnotes;
     int complete, local, strict, host; /* options of the analysis */
     int from_json;
-    int with_sources;                           /* lines of source files go into the page */
+    int with_sources;         /* lines of source files go into the page */
+    const char *const *roots; /* folders whose files the user means; sources elsewhere need a known hash */
+    size_t nroots;
+    MT_REPORT_LIST(struct mt_text_event) texts; /* of companions that are the user's own */
     const char *kernels_text, *supersteps_text; /* filters, NULL: none */
     const struct mt_companion *companion; /* the first one that names a device, else the first; NULL: none */
     size_t companions;
@@ -127,7 +132,9 @@ size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key);
 /* report_lists.c: launches, copies, allocations, sites, graph. */
 int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
 int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);
-/* report_source.c: lines of source files around those that the report speaks of. */
+/* report_source.c: lines of source files around those that the report speaks of. A trace may name any file,
+ * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
+ * a companion of the user's own knew. */
 int mt_report_write_sources(struct mt_json *j, const struct mt_report *r);
 
 /* Numbers as LEB128 in base64: small numbers, many of them. */

@@ -1,9 +1,13 @@
 #include "xml.h"
+#include "../lib/text.h"
+#include <stdlib.h>
+#include <string.h>
 
 void mt_xml_text(FILE *f, const char *s)
 {
-    for (; *s; s++)
-        switch (*s) {
+    char *visible = mt_text_visible_copy(s, strlen(s)); /* XML knows no control characters */
+    for (const char *p = visible ? visible : "?"; *p; p++)
+        switch (*p) {
         case '&':
             fputs("&amp;", f);
             break;
@@ -17,6 +21,7 @@ void mt_xml_text(FILE *f, const char *s)
             fputs("&quot;", f);
             break;
         default:
-            fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
+            fputc(*p, f);
         }
+    free(visible);
 }

@@ -53,7 +53,7 @@ function codeOf(file, lines, most) {
     if (at && at.bytes) notes.append(el("i", {class: "heat", style: "width:" + Math.max(2, 90 * at.bytes / most) + "px"}), " " + bytes(at.bytes));
     if (words.length) notes.append(el("span", {class: "words"}, "  " + (words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "))));
     body.append(el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
-      el("td", {}, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found)")), notes));
+      el("td", {}, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found, or not to be shown: --source-root)")), notes));
   }
   return el("div", {class: "code", tabindex: "0", role: "region", "aria-label": "Source of " + file}, el("table", {}, body));
 }

@@ -7,6 +7,7 @@
 #include "json.h"
 #include "options.h"
 #include "report.h"
+#include "sources.h"
 #include "cpu/cpu.h"
 #include "memtrace/record.h"
 #include <errno.h>
@@ -352,6 +353,7 @@ void mt_event_sites(const struct mt_image *image)
     const struct mt_image_site *site = image->head->sites;
     struct mt_json j = {0};
     for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
+        mt_source_line(site->file);
         mt_json_begin(&j, "site");
         mt_json_u64(&j, "id", (uint64_t)image->site_base + i);
         mt_json_string(&j, "file", site->file);

@@ -143,6 +143,9 @@ static int adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode 
     }
     if (mode == MT_FILE_RESUME)
         return lseek(fd, 0, SEEK_END) < 0 ? open_failed(path, errno, why, size) : 0;
+    /* Addresses and names are nobody else's business, though the file was there before. */
+    if ((st.st_mode & 07777) != 0600 && fchmod(fd, 0600))
+        return open_failed(path, errno, why, size);
     return ftruncate(fd, 0) ? open_failed(path, errno, why, size) : 0;
 }
 

@@ -1,8 +1,10 @@
 """The further analyses of mt-extract on compact traces of kernels whose sectors, conflicts and shared lines are known, and
 on examples: the figures are counted by hand or come from the examples' own expectations."""
+import ctypes
 import json
 import os
 import re
+import shutil
 
 from cases_extract import volumes
 from world import case, holds, same
@@ -204,3 +206,34 @@ def examples(world):
                          step["uses"])
         policies = out["placement"]["policies"]
         holds(f"{name}: mincut is not worse", policies["mincut"]["cross"] <= min(p["cross"] for p in policies.values()))
+
+
+class Hash128(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+@case("analyses.sources")
+def sources(world):
+    """A program says what its sources held, raw and compact; the page of mt-report shows them while that is so."""
+    folder = world.folder("source")
+    source = shutil.copy(os.path.join(world.src, "analyses.cu"), folder)
+    app = world.compile(source, "-O2")
+    digest = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+    digest.restype, digest.argtypes = Hash128, [ctypes.c_char_p, ctypes.c_size_t]
+    with open(source, "rb") as f:
+        text = f.read()
+    hash_ = digest(text, len(text))
+    for form, suffix in (("raw", ""), ("compact", ".mtc")):
+        result = world.run_ok([app], MEMTRACE_FORMAT=form)
+        trace = os.path.join(result.folder, "MemTrace-pipe-0" + suffix)
+        with open(trace + ".meta") as f:
+            said = [e for e in map(json.loads, f) if e["ev"] == "source" and e["file"] == source]
+        same(form, said, [{"ev": "source", "file": source, "bytes": len(text), "xxh128": f"{hash_.high:016x}{hash_.low:016x}"}])
+        page = world.call([world.tool("mt-report"), "--quick", trace], 0).stdout
+        holds(f"{form}: the page has lines of the source", "@unit-load" in page)
+    with open(source, "ab") as f:
+        f.write(b"\n")
+    page = world.call([world.tool("mt-report"), "--quick", trace], 0).stdout
+    holds("it is another file now", "@unit-load" not in page)
+    page = world.call([world.tool("mt-report"), "--quick", "--source-root", folder, trace], 0).stdout
+    holds("the user means it all the same", "@unit-load" in page)

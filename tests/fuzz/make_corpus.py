@@ -1,4 +1,5 @@
 """The first files of corpus/: make_corpus.py FOLDER. The committed files count, not this."""
+import json
 import os
 import random
 import struct
@@ -46,3 +47,41 @@ for folder, files in (("raw", raw), ("mtc", containers)):
     for key, data in files.items():
         with open(os.path.join(sys.argv[1], folder, key), "wb") as f:
             f.write(data)
+
+# Whole inputs for the command-line tools: each made something overflow, grow without end, or say what is not so.
+BIG = (1 << 28) - 1
+one = b"\x18" + launch(b"k", record(0, 4, 4096))
+
+
+def lines(*events):
+    """A companion of a launch of k with one access, and these."""
+    ends = [{"ev": "launch", "seq": 5, "kernel": "k", "traced": True, "records": 1},
+            {"ev": "end", "records_written": 1, "records_counted": 1, "complete": True}]
+    return "".join(json.dumps(e) + "\n" for e in [{"ev": "header", "version": 1, "pid": 1, "start_ns": 5, "stream": 0}, *events, *ends]).encode()
+
+
+rows = {"ev": "memcpy", "seq": 1, "kind": "d2d", "dst": "0x0", "src": "0x100000000000", "bytes": 1 << 40, "width": 1, "height": 1 << 40}
+tools = {
+    "real.json": b'{"format": "memtrace-comm", "HCV": {"k": {"0": {"Load": 1e308, "Store": -1e308}}}}',
+    "fill": one,
+    "fill.meta": lines({"ev": "memset", "seq": 1, "dst": "0x0", "value": 0, "bytes": 1 << 47}),
+    "copy": one,
+    "copy.meta": lines({"ev": "memset", "seq": 1, "dst": "0x0", "value": 0, "bytes": 1 << 30},
+                       {"ev": "memcpy", "seq": 2, "kind": "d2d", "dst": "0x100000000000", "src": "0x0", "bytes": 1 << 44}),
+    "rows": one,
+    "rows.meta": lines(dict(rows, dpitch=64, spitch=8), dict(rows, kind="h2d", dpitch=2, spitch=1), dict(rows, dpitch=1, spitch=4)),
+    "minus": one,
+    "minus.meta": lines({"ev": "alloc", "seq": 0, "id": 0, "base": "0x0", "bytes": -1, "kind": "cudaMalloc"},
+                        {"ev": "memset", "seq": 1, "dst": "0xffffffffffffff00", "value": 0, "bytes": -1}),
+    "long": b"\x18" + launch(b"k", *(record(i % 3, BIG, i // 3 << 28, i % 5 << 32) for i in range(90))),
+    "names": b"\x18" + b"".join(launch(n.encode(), record(1, 4, 16)) for n in
+                                ("\x1b]0;t\x07", "a\rb", "\u009b31m", "\u202e", "\ufffe", "=1+1", "@A1", "</script>", "__proto__", "n" * 3000)),
+    "head.mtc": mtc.head(features=mtc.HAS_DEVICE),
+    "lf.mtc": mtc.head(features=mtc.HAS_DEVICE) + mtc.chunk(mtc.META, b'{"ev":"kernel","id":1,"name":"a\\nlaunch 9 forged"}\n'
+                                                           b'{"ev":"kernel","id":2,"name":"a\\u0000b"}\n', 2)
+    + mtc.chunk(mtc.DEVICE, regular, 96, key=1, first=5, last=5, flags=3) + mtc.chunk(mtc.DEVICE, regular, 96, key=2, first=6, last=6, flags=3),
+    "deep.json": b'{"a":' * 3000,
+}
+for key, data in tools.items():
+    with open(os.path.join(sys.argv[1], "tools", key), "wb") as f:
+        f.write(data)

@@ -145,13 +145,13 @@ class CommandLine(Case):
                   {"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 0}]
         self.file("t.meta", companion(events, None, {"records_written": 0, "records_counted": 0}))
         path = self.file("t", trace([("k", [])]))
-        sources = self.data(path)["sources"]
+        sources = self.data("--source-root", self.dir, path)["sources"]
         self.assertEqual(list(sources), [source])
         self.assertEqual(sources[source]["lines"], [[i, f"line {i}"] for i in [*range(16, 36), *range(39, 48), *range(95, 101)]])
-        self.assertEqual(self.data(path, "--no-source")["sources"], {})
+        self.assertEqual(self.data("--source-root", self.dir, path, "--no-source")["sources"], {})
         os.unlink(source)
         os.mkfifo(source)
-        self.assertEqual(self.data(path)["sources"], {}, "a FIFO is not waited for")
+        self.assertEqual(self.data("--source-root", self.dir, path)["sources"], {}, "a FIFO is not waited for")
 
 
 class Figures(Case):

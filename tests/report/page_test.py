@@ -231,7 +231,7 @@ class Names(Case):
         cls.write("a<b>.cu", "// one\n" + EVIL + "</script>\n\n// four\n")
         cls.write("t<u>", trace([(EVIL, [record(0, STORE, 4, 0x1000, (0, 0, 0)), record(0, STORE, 4, 0x1004, (0, 0, 0))])]))
         cls.write("t<u>.meta", companion(events, {"program": "/bin/" + EVIL, "device": "cpu"}, {"records_written": 2, "records_counted": 2}))
-        run(BIN + "/mt-report", cls.path("t<u>"), "-o", cls.path("r.html"), "--title", "a & <b>" + EVIL)
+        run(BIN + "/mt-report", cls.path("t<u>"), "-o", cls.path("r.html"), "--title", "a & <b>" + EVIL, "--source-root", cls.path("."))
 
     def test_harmless(self):
         self.page.open(self.path("r.html"))

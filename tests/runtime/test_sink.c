@@ -59,6 +59,23 @@ static void bytes(void **state)
     free(got);
 }
 
+/* Whatever anybody let others do with the file: what stands in it from now on is nobody else's business. */
+static void old_modes_go(void **state)
+{
+    const mode_t modes[] = {0644, 0666, 04755, 0400 | 0200 | 0040};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct stat st;
+        const char *path = in_dir(fresh_dir(), "t");
+        int fd = open(path, O_WRONLY | O_CREAT, 0600);
+        assert_int_equal(fchmod(fd, modes[i]), 0);
+        close(fd);
+        struct mt_sink *s = open_ok(path);
+        stat(path, &st);
+        assert_int_equal(st.st_mode & 07777, 0600);
+        mt_sink_close(s);
+    }
+}
+
 static void newline_in_name(void **state)
 {
     const char *path = in_dir(fresh_dir(), "t");
@@ -442,7 +459,7 @@ int main(void)
         cmocka_unit_test(two_processes), /* first: its child must not be one that may not write */
         cmocka_unit_test(file_size_limit),
         cmocka_unit_test(bytes),
-        cmocka_unit_test(newline_in_name),
+        cmocka_unit_test(old_modes_go), cmocka_unit_test(newline_in_name),
         cmocka_unit_test(old_contents_go),
         cmocka_unit_test(concurrent),
         cmocka_unit_test(fifo),

@@ -18,6 +18,31 @@ exit $CODE
 RUN_SUITE = "build=b log=.\n. {}/tools/setup/suite.sh\nsuite_run\n"
 
 
+class Folder(Case):
+    """Folders in which something in the build would go wrong late are refused at once, by both ways in."""
+
+    def test_refused(self):
+        bad = ("it's", "a(b", "a)b", "a&b", "a$b", 'a"b', "a;b", "a`b", "a\\b", "a<b", "a|b", "a*b", "a[b", "a\nb")
+        for i, name in enumerate(bad):
+            os.makedirs(self.path(name))
+            shutil.copy(os.path.join(world.source, "setup"), self.path(name))
+            done = self.run_("bash", os.path.join(self.path(name), "setup"), "help", code=1)
+            self.assertIn("the folder's name has a character", done.stderr, name)
+            self.assertEqual(os.listdir(self.path(name)), ["setup"])
+            if "\\" in name:
+                continue  # to cmake that is a slash
+            shutil.copy(os.path.join(world.source, "CMakeLists.txt"), self.path(name))
+            done = self.run_("cmake", "-S", self.path(name), "-B", self.path(f"build{i}"), code=1)
+            self.assertIn("the folder's name has a character", " ".join(done.stderr.split()), name)
+
+    def test_taken(self):
+        for name in ("a b", "a+b=c,d@e", "\u00e4%2F#1"):
+            os.makedirs(self.path(name))
+            shutil.copy(os.path.join(world.source, "setup"), self.path(name))
+            done = self.run_("bash", os.path.join(self.path(name), "setup"), "help", code=None)
+            self.assertNotIn("the folder's name", done.stderr, name)
+
+
 class Suite(Case):
     def suite(self, total, lines, ctest_code, code):
         """Last line that suite_run prints for what a ctest said."""

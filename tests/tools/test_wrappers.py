@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
 
@@ -114,6 +115,20 @@ class Wrappers(Case):
         self.assertNotEqual(real.returncode, 0)
         self.assertEqual(done.returncode, real.returncode)
         self.check_no_temporaries()
+
+    def test_devices_stay(self):
+        """What cannot be read back is no reason to remove /dev/null."""
+        node = self.path("null")
+        try:
+            os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+            open(node, "wb").close()
+        except OSError:
+            self.skipTest("no device nodes here")
+        self.write("k.s", with_image(self.ptx("sm_90"), self.object_file()))
+        self.assemble("k.s", "k.o", MEMTRACE_PTXAS="none")
+        self.run_(overlay("bin/fatbinary"), "-64", "--create", node, "--image=profile=sm_90,file=k.o")
+        self.run_(overlay("bin/ptxas"), "-arch=sm_90", "k.s", "-o", node, MEMTRACE_PTXAS="none")
+        self.assertTrue(stat.S_ISCHR(os.lstat(node).st_mode))
 
     def test_version_and_help_pass(self):
         for tool in ("ptxas", "fatbinary"):

@@ -304,7 +304,8 @@ static int run(struct job *job)
     if (code < 0) {
         code = tool_error(job->tool, "cannot run %s: %s", job->args[0], strerror(errno));
     }
-    if (code == 0 && linked.size > 0) {
+    /* Not into devices and pipes, and never are those removed. */
+    if (code == 0 && linked.size > 0 && file_is_regular(job->output)) {
         code = append_payload(job, &linked);
         if (code != 0) {
             unlink(job->output);

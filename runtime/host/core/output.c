@@ -214,7 +214,11 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
         snprintf(why, size, "%s is being written by another traced process; give another -o", path);
         return EBUSY;
     }
-    rc = (int)-mt_sys(__NR_ftruncate, fd, 0, 0, 0, 0, 0);
+    /* Addresses are nobody else's business, though the file was there before. */
+    if ((st.st_mode & 07777) != 0600)
+        rc = (int)-mt_sys(__NR_fchmod, fd, 0600, 0, 0, 0, 0);
+    if (!rc)
+        rc = (int)-mt_sys(__NR_ftruncate, fd, 0, 0, 0, 0, 0);
     return rc ? failed(path, rc, why, size) : 0;
 }
 

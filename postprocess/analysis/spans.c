@@ -1,0 +1,96 @@
+#include "spans.h"
+#include <stdlib.h>
+#include <string.h>
+
+size_t mt_spans_at(const struct mt_spans *s, uint64_t page)
+{
+    size_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (s->at[mid].end > page)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo;
+}
+
+const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page)
+{
+    size_t i = mt_spans_at(s, page);
+    return i < s->n && s->at[i].first <= page ? &s->at[i] : NULL;
+}
+
+static int spans_reserve(struct mt_spans *s, size_t n)
+{
+    if (n <= s->room)
+        return 0;
+    size_t room = s->room ? 2 * s->room : 16;
+    void *p = realloc(s->at, room * sizeof *s->at);
+    if (!p)
+        return -1;
+    s->at = p;
+    s->room = room;
+    return 0;
+}
+
+/* Puts `with` (or nothing) in the place of elements [i, k). There is room. */
+static void spans_replace(struct mt_spans *s, size_t i, size_t k, const struct mt_page_span *with)
+{
+    size_t new = with ? 1 : 0;
+    memmove(s->at + i + new, s->at + k, (s->n - k) * sizeof *s->at);
+    if (with)
+        s->at[i] = *with;
+    s->n += new;
+    s->n -= k - i;
+}
+
+/* Cuts the one that goes over `page` in two. There is room. */
+static void spans_cut(struct mt_spans *s, uint64_t page)
+{
+    size_t i = mt_spans_at(s, page);
+    if (i == s->n || s->at[i].first >= page)
+        return;
+    struct mt_page_span left = s->at[i];
+    left.end = page;
+    s->at[i].first = page;
+    spans_replace(s, i, i, &left);
+}
+
+/* *i: where pages [first, end) would stand; nothing of them is left. */
+static int spans_open(struct mt_spans *s, uint64_t first, uint64_t end, size_t *i)
+{
+    if (spans_reserve(s, s->n + 3) != 0)
+        return -1;
+    spans_cut(s, first);
+    spans_cut(s, end);
+    *i = mt_spans_at(s, first);
+    size_t k = *i;
+    while (k < s->n && s->at[k].first < end)
+        k++;
+    spans_replace(s, *i, k, NULL);
+    return 0;
+}
+
+int mt_spans_clear(struct mt_spans *s, uint64_t first, uint64_t end)
+{
+    size_t i;
+    return s->n && first < end ? spans_open(s, first, end, &i) : 0;
+}
+
+int mt_spans_set(struct mt_spans *s, const struct mt_page_span *span)
+{
+    size_t i;
+    if (span->first >= span->end)
+        return 0;
+    if (spans_open(s, span->first, span->end, &i) != 0)
+        return -1;
+    spans_replace(s, i, i, span);
+    return 0;
+}
+
+void mt_spans_free(struct mt_spans *s)
+{
+    free(s->at);
+    memset(s, 0, sizeof *s);
+}

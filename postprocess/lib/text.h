@@ -1,0 +1,19 @@
+/* Text that came from files, on its way to people. */
+#ifndef MT_LIB_TEXT_H
+#define MT_LIB_TEXT_H
+#include <stddef.h>
+#include <stdio.h>
+
+/* Text of a file for people's eyes: what a terminal or a line format could obey (control characters of both
+ * sets, line and paragraph separators, marks that turn the direction, bytes that are no UTF-8) becomes \xNN,
+ * a byte each; the rest stays. Doing it twice changes nothing. Puts as many whole characters of the `n` bytes
+ * at `text` as fit into `room` >= 1 bytes, and a NUL; returns how many bytes stand before it. 4 * n + 1
+ * always do. */
+size_t mt_text_visible(char *out, size_t room, const char *text, size_t n);
+/* Would nothing of it change? */
+int mt_text_is_plain(const char *text, size_t n);
+/* The same of a string, into a file. */
+void mt_text_put(FILE *f, const char *text);
+/* The same, to be freed; NULL without memory. */
+char *mt_text_visible_copy(const char *text, size_t n);
+#endif

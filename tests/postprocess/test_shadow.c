@@ -1,0 +1,190 @@
+/* Spans of pages against a plain array, and a shadow that has them against an array of writers: fills, rows
+ * and copies of many pages, in one shadow and in three that share the memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "../../postprocess/analysis/shadow.h"
+
+#define BASE 0x7f0000003123ull
+enum { PAGES = 400, SIZE = PAGES * MT_PAGE_BYTES, PARTS = 3, REGION = 1 << 16 };
+
+static uint32_t plain[SIZE], moved[SIZE];
+static unsigned seed = 7;
+
+static uint64_t pick(uint64_t below)
+{
+    return ((uint64_t)rand_r(&seed) << 20 ^ (uint64_t)rand_r(&seed)) % below;
+}
+
+static void spans(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    static uint32_t is[N];
+    struct mt_spans s = {0};
+    for (int step = 0; step < 20000; step++) {
+        uint64_t first = pick(N), end = first + pick(N - first + 1);
+        struct mt_page_span new = {first, end, (uint32_t)pick(5), 0, 0};
+        assert_int_equal(new.entry ? mt_spans_set(&s, &new) : mt_spans_clear(&s, first, end), 0);
+        for (uint64_t i = first; i < end; i++)
+            is[i] = new.entry;
+        for (uint64_t i = 0; i < N; i++) {
+            const struct mt_page_span *at = mt_spans_find(&s, i);
+            assert_int_equal(at ? at->entry : 0, is[i]);
+        }
+        for (size_t i = 0; i + 1 < s.n; i++)
+            assert_true(s.at[i].first < s.at[i].end && s.at[i].end <= s.at[i + 1].first);
+    }
+    mt_spans_free(&s);
+}
+
+/* ---- one shadow, or several ---- */
+
+static unsigned owner(uint64_t address, unsigned n)
+{
+    return n > 1 ? (unsigned)(address / REGION * 0x9e3779b97f4a7c15ull >> 33) % n : 0;
+}
+
+struct world {
+    struct mt_shadow shadow[PARTS], *part[PARTS];
+    unsigned n;
+};
+
+static uint32_t writer(struct world *w, uint64_t address)
+{
+    struct mt_page *p = mt_shadow_find(&w->shadow[owner(address, w->n)], address >> MT_PAGE_BITS);
+    uint32_t in = address & (MT_PAGE_BYTES - 1);
+    return !p ? 0 : p->entry[p->mask == MT_PAGE_BYTES - 1 ? in : in / 4 & p->mask];
+}
+
+/* As the analysis does: what is far goes to all. */
+static void fill(struct world *w, uint64_t address, uint64_t length, uint32_t entry)
+{
+    for (unsigned i = 0; i < w->n && (w->n == 1 || length >= MT_SHADOW_FAR); i++)
+        mt_shadow_fill(&w->shadow[i], address, length, entry, 0);
+    for (uint64_t n; w->n > 1 && length < MT_SHADOW_FAR && length > 0; address += n, length -= n) {
+        n = REGION - address % REGION;
+        n = n < length ? n : length;
+        mt_shadow_fill(&w->shadow[owner(address, w->n)], address, n, entry, 0);
+    }
+}
+
+static void fill_rows(struct world *w, const struct mt_rows *r, uint32_t entry)
+{
+    const struct mt_comb c = {BASE + r->dst, r->width, r->height, r->dpitch, entry, 0, 0};
+    if (r->height <= MT_SHADOW_TALL && w->n > 1)
+        for (uint64_t row = 0; row < r->height; row++)
+            fill(w, BASE + r->dst + row * r->dpitch, r->width, entry);
+    else
+        for (unsigned i = 0; i < w->n; i++)
+            mt_shadow_fill_rows(&w->shadow[i], &c);
+    for (uint64_t row = 0; row < r->height; row++)
+        for (uint64_t i = 0; i < r->width; i++)
+            plain[r->dst + row * r->dpitch + i] = entry;
+}
+
+static void copy(struct world *w, const struct mt_rows *r, uint32_t nobody)
+{
+    const struct mt_shadow_parts parts = {w->part, w->n, owner, REGION};
+    struct mt_rows at = *r;
+    at.dst += BASE;
+    at.src += BASE;
+    assert_int_equal(mt_shadow_move(&parts, &at, nobody), 0);
+    for (uint64_t row = 0; row < r->height; row++)
+        memcpy(moved + row * r->width, plain + r->src + row * r->spitch, r->width * sizeof *plain);
+    for (uint64_t k = 0; k < r->height * r->width; k++)
+        plain[r->dst + k / r->width * r->dpitch + k % r->width] = moved[k] ? moved[k] : nobody;
+}
+
+/* Rows that fit; tall ones have gaps. Copies of several rows do not overlap: their order would matter. */
+static struct mt_rows some_rows(int tall, int apart)
+{
+    for (;;) {
+        struct mt_rows r = {.height = tall ? 4097 + pick(3000) : 1 + pick(4)};
+        r.width = 1 + pick(tall ? 60 : pick(3) ? 100 : SIZE / 8);
+        r.dpitch = r.width + pick(tall ? 60 : 5000) + 1;
+        r.spitch = r.width + pick(tall ? 60 : 5000) + 1;
+        uint64_t to = (r.height - 1) * r.dpitch + r.width, from = (r.height - 1) * r.spitch + r.width;
+        if (to > SIZE || from > SIZE)
+            continue;
+        r.dst = pick(SIZE - to + 1);
+        r.src = pick(SIZE - from + 1);
+        if (!apart || r.height == 1 || r.dst + to <= r.src || r.src + from <= r.dst)
+            return r;
+    }
+}
+
+static void one_step(struct world *w)
+{
+    uint32_t entry = pick(4) ? (pick(2) ? MT_ENTRY_HOST : 0) | (uint32_t)(1 + pick(50)) : 0;
+    uint64_t from = pick(SIZE), n = pick(pick(2) ? SIZE : 20000);
+    n = n < SIZE - from ? n : SIZE - from;
+    struct mt_rows r = {.dst = pick(SIZE - n + 1), .src = from, .width = n, .height = 1};
+    switch (pick(6)) {
+    case 0:
+    case 1:
+        fill(w, BASE + from, n, entry);
+        for (uint64_t i = 0; i < n; i++)
+            plain[from + i] = entry;
+        break;
+    case 2:
+        r = some_rows(pick(2) != 0, 0);
+        fill_rows(w, &r, entry);
+        break;
+    case 3:
+        r = some_rows(pick(2) != 0, 1);
+        copy(w, &r, entry);
+        break;
+    default:
+        if (n)
+            copy(w, &r, pick(2) ? 0 : MT_ENTRY_HOST | 3);
+    }
+}
+
+static void against_array(unsigned n)
+{
+    for (int round = 0; round < 40; round++) {
+        struct world w = {.n = n};
+        memset(plain, 0, sizeof plain);
+        for (unsigned i = 0; i < n; i++) {
+            w.part[i] = &w.shadow[i];
+            assert_int_equal(mt_shadow_init(&w.shadow[i], 0), 0);
+        }
+        for (int step = 0; step < 12; step++) {
+            one_step(&w);
+            for (int k = 0; k < 50; k++) { /* some pages are asked for on the way */
+                uint64_t at = pick(SIZE);
+                assert_int_equal(writer(&w, BASE + at), plain[at]);
+            }
+        }
+        for (uint64_t i = 0; i < SIZE; i++)
+            if (writer(&w, BASE + i) != plain[i])
+                fail_msg("round %d: byte %llu: %x, not %x", round, (unsigned long long)i,
+                         writer(&w, BASE + i), plain[i]);
+        for (unsigned i = 0; i < n; i++)
+            mt_shadow_free(&w.shadow[i]);
+    }
+}
+
+static void one(void **state)
+{
+    (void)state;
+    against_array(1);
+}
+
+static void three(void **state)
+{
+    (void)state;
+    against_array(PARTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(one),
+                                       cmocka_unit_test(three)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
