@@ -36,9 +36,9 @@ static void settle_site_base(struct mt_unit *u)
     }
 }
 
-/* Record functions that nobody calls, which may be the only ones that call others. Weak ones are the same code to
- * ptxas; of internal ones NVPTX's call lowering looks at all calls, for each of them. Where files are linked
- * each keeps its own. */
+/* Record functions that nobody calls, which may be the only ones that call others. Weak ones are the same
+ * code to ptxas; of internal ones NVPTX's call lowering looks at all calls, for each of them. Where files are
+ * linked each keeps its own. */
 static int drop_unused(struct mt_unit *u)
 {
     LLVMLinkage linkage = mt_pass_options.rdc ? LLVMInternalLinkage : LLVMWeakODRLinkage;
