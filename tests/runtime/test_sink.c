@@ -459,7 +459,8 @@ int main(void)
         cmocka_unit_test(two_processes), /* first: its child must not be one that may not write */
         cmocka_unit_test(file_size_limit),
         cmocka_unit_test(bytes),
-        cmocka_unit_test(old_modes_go), cmocka_unit_test(newline_in_name),
+        cmocka_unit_test(old_modes_go),
+        cmocka_unit_test(newline_in_name),
         cmocka_unit_test(old_contents_go),
         cmocka_unit_test(concurrent),
         cmocka_unit_test(fifo),

@@ -32,7 +32,8 @@ static void limit(void)
 static void filter(unsigned action, int by_number)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1), BPF_STMT(BPF_RET | BPF_K, action),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, action),
                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {4, code};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
