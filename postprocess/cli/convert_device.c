@@ -271,6 +271,10 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         (live ? put_live : put_chosen)(&x);
         code = x.code;
         int missing = mt_convert_complete_if_known(path, mt_host_companion(x.r));
+        if (mt_container_whole(x.r, &err) != 0) {
+            mt_cli_say("%s", err.message);
+            missing = MT_EXIT_INPUT;
+        }
         code = code ? code : missing;
     }
     if (x.meta && fclose(x.meta) != 0)

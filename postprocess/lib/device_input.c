@@ -151,6 +151,11 @@ int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_ac
     return 1;
 }
 
+int mt_device_input_whole(struct mt_input *in, struct mt_error *err)
+{
+    return in->companion ? 0 : mt_container_whole(in->container, err);
+}
+
 void mt_device_input_end(struct mt_input *in)
 {
     if (in->live && in->meta)

@@ -407,8 +407,6 @@ static int next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, s
         if (rc > 0 && !d->open && (rc = next_chunk(r, err)) == 0) {
             if (without_end(r, err) != 0)
                 return -1;
-            if (!r->window.regular && mt_container_whole(r, err) != 0)
-                return -1;
             if (r->problems.told == r->problems.count)
                 return 0;
             *err = r->problems.list[r->problems.told++];

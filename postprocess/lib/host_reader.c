@@ -121,8 +121,6 @@ struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *e
         rc = mt_chunks_find(&r->chunks, &r->window, r->head.head_bytes, &r->problems, err);
         if (rc == 0)
             rc = load_meta(r, err);
-        if (rc == 0 && mt_container_whole(r, err) != 0 && mt_problem_add(&r->problems, err) != 0)
-            rc = no_memory(r, err);
         if (rc == 0 && mt_device_list(r) != 0)
             rc = no_memory(r, err);
     }

@@ -118,6 +118,8 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
 int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
 /* A live container is read to its end: now its companion is whole. */
 void mt_device_input_end(struct mt_input *in);
+/* After its end: 0; -1 with *err, once: nothing says that a container without companion is whole. */
+int mt_device_input_whole(struct mt_input *in, struct mt_error *err);
 void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
 /* merge_host.c. Makes in->host ready. 0, or -1 with *err. */
 int mt_host_input_open(struct mt_input *in, struct mt_error *err);

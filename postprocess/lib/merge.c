@@ -365,6 +365,8 @@ void mt_merge_finish(struct mt_merge *m)
         struct mt_error err;
         if (in->container)
             mt_device_input_end(in);
+        if (in->container && mt_device_input_whole(in, &err) != 0)
+            mt_merge_note(m, 1, "%s", err.message);
         if (in->live && !in->container && !in->companion &&
             mt_input_load_companion(in, 1, &m->stop, &err) != 0)
             mt_merge_note(m, 1, "%s", err.message);
