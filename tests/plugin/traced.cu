@@ -17,7 +17,7 @@
 // RUN: llvm-dis %t.d/traced-cuda-nvptx64-nvidia-cuda-sm_75.bc -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
 
-// CHECK-DAG: _Z5plainPiPKi 2
+// CHECK-DAG: _Z5plainPiPKi__memtrace_traced 2
 extern "C++" __global__ void plain(int *out, const int *in) { out[0] = in[1]; }
 
 // CHECK-DAG: _Z7skippedPi 0
@@ -26,7 +26,7 @@ extern "C++" __global__ void plain(int *out, const int *in) { out[0] = in[1]; }
 [[memtrace::skip]] static __device__ __forceinline__ void quiet(int *p) { p[5] = 2; }
 template <class T> [[memtrace::skip]] __device__ __forceinline__ void quiet_template(T *p) { p[6] = 3; }
 // Only its own store, not those of the two helpers, which are inlined into it.
-// CHECK-DAG: _Z13quiet_helpersPi 1
+// CHECK-DAG: _Z13quiet_helpersPi__memtrace_traced 1
 __global__ void quiet_helpers(int *p)
 {
     quiet(p);
@@ -35,7 +35,7 @@ __global__ void quiet_helpers(int *p)
 }
 
 // The lambda's own code is skipped, its caller's is not.
-// CHECK-DAG: _Z10has_lambdaPi 1
+// CHECK-DAG: _Z10has_lambdaPi__memtrace_traced 1
 __global__ void has_lambda(int *p)
 {
     auto f = [=] __attribute__((memtrace_skip)) () { p[1] = 7; };
@@ -43,7 +43,7 @@ __global__ void has_lambda(int *p)
     p[2] = 8;
 }
 
-// CHECK-DAG: _Z6partlyPVi 2
+// CHECK-DAG: _Z6partlyPVi__memtrace_traced 2
 __global__ void partly(volatile int *p)
 {
     p[0] = 1;
@@ -57,12 +57,12 @@ __global__ void partly(volatile int *p)
 #pragma memtrace off
 // CHECK-DAG: _Z11in_a_regionPi 0
 __global__ void in_a_region(int *p) { p[0] = 1; }
-// CHECK-DAG: _Z20in_spite_of_a_regionPi 1
+// CHECK-DAG: _Z20in_spite_of_a_regionPi__memtrace_traced 1
 [[memtrace::trace]] __global__ void in_spite_of_a_region(int *p) { p[0] = 1; }
 __device__ __forceinline__ void region_helper(int *p) { p[9] = 1; }
 #pragma memtrace on
 
-// CHECK-DAG: _Z10calls_bothPi 1
+// CHECK-DAG: _Z10calls_bothPi__memtrace_traced 1
 __global__ void calls_both(int *p)
 {
     region_helper(p);
@@ -71,7 +71,7 @@ __global__ void calls_both(int *p)
 
 // Another file's region is another file's.
 #include "Inputs/region.h"
-// CHECK-DAG: _Z13after_includePi 1
+// CHECK-DAG: _Z13after_includePi__memtrace_traced 1
 __global__ void after_include(int *p)
 {
     from_region_header(p);
