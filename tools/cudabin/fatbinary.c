@@ -305,7 +305,7 @@ static int run(struct job *job)
         code = tool_error(job->tool, "cannot run %s: %s", job->args[0], strerror(errno));
     }
     /* Not into devices and pipes, and never are those removed. */
-    if (code == 0 && linked.size > 0 && file_is_regular(job->output)) {
+    if (code == 0 && linked.size > 0 && (file_is_regular(job->output) || access(job->output, F_OK) != 0)) {
         code = append_payload(job, &linked);
         if (code != 0) {
             unlink(job->output);
