@@ -185,8 +185,9 @@ static int folder_read(struct folder *all, const char *dir, const char *pattern)
     folder_choose(all, dir);
     if (all->n)
         return 0;
-    mt_cli_say("%s: no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta)%s%s", dir,
-               pattern ? " matches " : "", pattern ? pattern : "");
+    mt_cli_say(
+        "%s: this directory has no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta)%s%s",
+        dir, pattern ? " that is called " : "", pattern ? pattern : "");
     return MT_EXIT_USAGE;
 }
 
