@@ -16,6 +16,7 @@ static const char help[] =
     "\n"
     "  mt-compare before.mtc after.mtc                     two runs of a program\n"
     "  mt-compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
+    "  mt-compare run-1 run-2                              folders: the newest run in each\n"
     "  mt-compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
     "\n"
     "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph saved "

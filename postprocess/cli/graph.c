@@ -14,6 +14,7 @@ static const char help[] =
     "Draws how a program walks through its buffers: which strides, in which order.\n"
     "\n"
     "  mt-graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg       kernels\n"
+    "  mt-graph run-2 | dot -Tsvg > graph.svg                      a folder: all of the newest run in it\n"
     "  mt-graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
     "  mt-host mat -- ./app && mt-graph mat_trace.mtc > app.dot    host code\n"
     "  mkfifo p; mt-host mat -o p -- ./app & mt-graph p > app.dot  the same as it runs, nothing is stored\n"
