@@ -7,7 +7,7 @@
 #include <string.h>
 #include <llvm-c/DebugInfo.h>
 
-static char *base64(const char *data, size_t n, size_t *length)
+static char *device_base64(const char *data, size_t n, size_t *length)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *text = malloc((n + 2) / 3 * 4 + 1), *o = text;
@@ -28,10 +28,10 @@ static char *base64(const char *data, size_t n, size_t *length)
 
 /* Puts the object into the module as one comment line of its PTX. (One append: LLVM ends each with a line
  * feed.) */
-static void attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
+static void device_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
 {
     size_t n, prefix = strlen(MT_PTX_PREFIX);
-    char *text = base64(LLVMGetBufferStart(object), LLVMGetBufferSize(object), &n);
+    char *text = device_base64(LLVMGetBufferStart(object), LLVMGetBufferSize(object), &n);
     char *line = text ? malloc(prefix + n + 2) : NULL;
     if (line) {
         memcpy(line, MT_PTX_PREFIX, prefix);
@@ -48,7 +48,7 @@ static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
     LLVMModuleRef clone = LLVMCloneModule(u->module);
     LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
     if (object) {
-        attach(carrier, object);
+        device_attach(carrier, object);
         LLVMDisposeMemoryBuffer(object);
     }
     LLVMDisposeModule(clone);
@@ -56,7 +56,7 @@ static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
 
 /* verbose=on: what was found, and how each kernel will run. On stderr: clang drops notes that follow no
  * warning, and remarks that no -R asks for. */
-static void tell(struct mt_unit *u)
+static void device_tell(struct mt_unit *u)
 {
     unsigned untraced = 0, unsupported = 0;
     for (unsigned i = 0; i < u->nnotes; i++)
@@ -196,7 +196,7 @@ int mt_pass_device(LLVMModuleRef module)
     if (o->cpu_image)
         make_cpu_image(&u, module);
     if (o->verbose)
-        tell(&u);
+        device_tell(&u);
     if (o->gpu_trace) {
         mt_unit_link_gpu(&u);
         mt_unit_settle_kernels(&u);

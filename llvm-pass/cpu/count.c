@@ -13,7 +13,7 @@
 
 #define OPERAND(inst, i) LLVMGetOperand(inst, i)
 
-static LLVMValueRef number(struct mt_lowering *l, uint64_t n)
+static LLVMValueRef count_number(struct mt_lowering *l, uint64_t n)
 {
     return LLVMConstInt(l->i64, n, 0);
 }
@@ -30,18 +30,18 @@ static int is_elsewhere(LLVMValueRef p)
     return LLVMIsAAllocaInst(p) != NULL;
 }
 
-static LLVMValueRef generic(struct mt_lowering *l, LLVMValueRef p)
+static LLVMValueRef count_generic(struct mt_lowering *l, LLVMValueRef p)
 {
     return LLVMGetPointerAddressSpace(LLVMTypeOf(p)) ? LLVMBuildAddrSpaceCast(l->builder, p, l->ptr, "") : p;
 }
 
 /* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder stands. */
-static void add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef accesses, LLVMValueRef bytes,
-                uint32_t kind)
+static void count_add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef accesses, LLVMValueRef bytes,
+                      uint32_t kind)
 {
     uint32_t only = l->u->options->only;
     LLVMTypeRef type = LLVMFunctionType(l->none, (LLVMTypeRef[]){l->ptr, l->i64, l->i64, l->i32}, 4, 0);
-    LLVMValueRef args[] = {generic(l, p), accesses, LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""),
+    LLVMValueRef args[] = {count_generic(l, p), accesses, LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""),
                            LLVMConstInt(l->i32, kind, 0)};
     if (!only || only >> kind & 1)
         LLVMBuildCall2(l->builder, type, mt_declare(l->module, "__mt_count", type), args, 4, "");
@@ -52,9 +52,10 @@ static void add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes,
 {
     if (is_elsewhere(p))
         return;
-    LLVMValueRef n = LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""), most = number(l, MT_RAW_MAX_SIZE);
-    LLVMValueRef up = LLVMBuildAdd(l->builder, n, number(l, MT_RAW_MAX_SIZE - 1), "");
-    add(l, p, LLVMBuildUDiv(l->builder, up, most, ""), n, kind);
+    LLVMValueRef n = LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""),
+                 most = count_number(l, MT_RAW_MAX_SIZE);
+    LLVMValueRef up = LLVMBuildAdd(l->builder, n, count_number(l, MT_RAW_MAX_SIZE - 1), "");
+    count_add(l, p, LLVMBuildUDiv(l->builder, up, most, ""), n, kind);
 }
 
 struct passed {
@@ -65,9 +66,9 @@ struct passed {
 static void count_part(void *ctx, uint64_t offset, uint32_t size)
 {
     struct passed *p = ctx;
-    LLVMValueRef at = LLVMBuildAdd(p->l->builder, p->base, number(p->l, offset), "");
-    add(p->l, LLVMBuildIntToPtr(p->l->builder, at, p->l->ptr, ""), number(p->l, 1), number(p->l, size),
-        MT_LOAD);
+    LLVMValueRef at = LLVMBuildAdd(p->l->builder, p->base, count_number(p->l, offset), "");
+    count_add(p->l, LLVMBuildIntToPtr(p->l->builder, at, p->l->ptr, ""), count_number(p->l, 1),
+              count_number(p->l, size), MT_LOAD);
 }
 
 /* Structs that the call passes as they lie in memory. */
@@ -77,7 +78,7 @@ static void count_arguments(struct mt_lowering *l, LLVMValueRef call)
         LLVMTypeRef type = mt_shim_byval_type(call, i);
         if (!type || is_elsewhere(OPERAND(call, i)))
             continue;
-        LLVMValueRef base = LLVMBuildPtrToInt(l->builder, generic(l, OPERAND(call, i)), l->i64, "");
+        LLVMValueRef base = LLVMBuildPtrToInt(l->builder, count_generic(l, OPERAND(call, i)), l->i64, "");
         struct passed p = {l, base};
         mt_argument_parts(l->u, type, mt_shim_param_align(call, i), 0, count_part, &p);
     }
@@ -106,7 +107,7 @@ static void count_plain(struct mt_lowering *l, LLVMValueRef p, LLVMTypeRef type,
 {
     uint64_t size = LLVMStoreSizeOfType(l->u->layout, type);
     if (size && !is_elsewhere(p))
-        add(l, p, number(l, 1), number(l, size), kind);
+        count_add(l, p, count_number(l, 1), count_number(l, size), kind);
 }
 
 /* What the lowering of inline asm says: { kind, bytes }; 0 bytes: counted with another instruction. */
@@ -121,11 +122,12 @@ static int count_marked(struct mt_lowering *l, LLVMValueRef inst)
     if (LLVMIsAGetElementPtrInst(inst)) /* an end of a block: base and length */
         add_block(l, OPERAND(inst, 0), OPERAND(inst, 1), kind);
     else if (bytes)
-        add(l, OPERAND(inst, LLVMIsAStoreInst(inst) ? 1 : 0), number(l, 1), number(l, bytes), kind);
+        count_add(l, OPERAND(inst, LLVMIsAStoreInst(inst) ? 1 : 0), count_number(l, 1),
+                  count_number(l, bytes), kind);
     return 1;
 }
 
-static void count(struct mt_lowering *l, LLVMValueRef inst)
+static void count_run(struct mt_lowering *l, LLVMValueRef inst)
 {
     if (count_marked(l, inst))
         return;
@@ -190,7 +192,7 @@ void mt_lower_counts(struct mt_lowering *l)
                 continue;
             LLVMPositionBuilderBefore(l->builder, list[i]);
             LLVMSetCurrentDebugLocation2(l->builder, LLVMInstructionGetDebugLoc(list[i]));
-            count(l, list[i]);
+            count_run(l, list[i]);
         }
         free(list);
     }

@@ -14,7 +14,7 @@ struct row {
     unsigned n;
 };
 
-static LLVMValueRef text(struct mt_lowering *l, const char *s)
+static LLVMValueRef image_text(struct mt_lowering *l, const char *s)
 {
     if (!s)
         s = "";
@@ -27,7 +27,7 @@ static LLVMValueRef text(struct mt_lowering *l, const char *s)
     return g;
 }
 
-static LLVMValueRef plain(struct mt_lowering *l, LLVMValueRef pointer)
+static LLVMValueRef image_plain(struct mt_lowering *l, LLVMValueRef pointer)
 {
     if (!pointer)
         return LLVMConstNull(l->ptr);
@@ -36,7 +36,7 @@ static LLVMValueRef plain(struct mt_lowering *l, LLVMValueRef pointer)
 }
 
 /* Field constants by kind: PTR takes an LLVMValueRef, U32 and U64 numbers. */
-#define PUT_PTR(x) r.field[r.n++] = plain(l, (x));
+#define PUT_PTR(x) r.field[r.n++] = image_plain(l, (x));
 #define PUT_U32(x) r.field[r.n++] = LLVMConstInt(l->i32, (x), 0);
 #define PUT_U64(x) r.field[r.n++] = LLVMConstInt(l->i64, (x), 0);
 #define DECLARE_PTR(name) LLVMValueRef name;
@@ -51,7 +51,7 @@ static LLVMValueRef row_constant(struct mt_lowering *l, struct row *r)
 }
 
 /* An internal constant array of rows; null pointer when empty. */
-static LLVMValueRef table(struct mt_lowering *l, const char *name, LLVMValueRef *rows, unsigned n)
+static LLVMValueRef image_table(struct mt_lowering *l, const char *name, LLVMValueRef *rows, unsigned n)
 {
     if (!n)
         return NULL;
@@ -75,7 +75,7 @@ static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
         struct {
 #define MT_IMAGE_PARAM DECLARE
 #include "../../runtime/cpu/image.def"
-        } v = {.name = text(l, name),
+        } v = {.name = image_text(l, name),
                .size = (uint32_t)LLVMABISizeOfType(l->u->layout, type),
                .align = LLVMABIAlignmentOfType(l->u->layout, type)};
         free(name);
@@ -84,7 +84,7 @@ static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
-    LLVMValueRef t = rows ? table(l, "mt.params", rows, kernel->nparams) : NULL;
+    LLVMValueRef t = rows ? image_table(l, "mt.params", rows, kernel->nparams) : NULL;
     free(rows);
     return t;
 }
@@ -97,10 +97,10 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
         struct {
 #define MT_IMAGE_KERNEL DECLARE
 #include "../../runtime/cpu/image.def"
-        } v = {.name = text(l, k->name),
-               .pretty = text(l, k->pretty),
-               .signature = text(l, k->signature),
-               .file = text(l, k->file),
+        } v = {.name = image_text(l, k->name),
+               .pretty = image_text(l, k->pretty),
+               .signature = image_text(l, k->signature),
+               .file = image_text(l, k->file),
                .line = k->line,
                .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
                         (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) | (k->frames ? MT_KERNEL_FRAMES : 0) |
@@ -125,7 +125,7 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
-    LLVMValueRef t = rows ? table(l, "mt.kernels", rows, l->u->nkernels) : NULL;
+    LLVMValueRef t = rows ? image_table(l, "mt.kernels", rows, l->u->nkernels) : NULL;
     free(rows);
     return t;
 }
@@ -138,9 +138,9 @@ static LLVMValueRef sites_table(struct mt_lowering *l)
         struct {
 #define MT_IMAGE_SITE DECLARE
 #include "../../runtime/cpu/image.def"
-        } v = {.file = text(l, s->file),
-               .function = text(l, s->function),
-               .variable = text(l, s->variable),
+        } v = {.file = image_text(l, s->file),
+               .function = image_text(l, s->function),
+               .variable = image_text(l, s->variable),
                .line = s->line,
                .column = s->column,
                .op = s->op,
@@ -152,7 +152,7 @@ static LLVMValueRef sites_table(struct mt_lowering *l)
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
-    LLVMValueRef t = rows ? table(l, "mt.sites", rows, l->u->nsites) : NULL;
+    LLVMValueRef t = rows ? image_table(l, "mt.sites", rows, l->u->nsites) : NULL;
     free(rows);
     return t;
 }
@@ -170,7 +170,7 @@ static LLVMValueRef loops_table(struct mt_lowering *l)
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
-    LLVMValueRef t = rows ? table(l, "mt.loops", rows, l->u->nloops) : NULL;
+    LLVMValueRef t = rows ? image_table(l, "mt.loops", rows, l->u->nloops) : NULL;
     free(rows);
     return t;
 }
@@ -183,7 +183,7 @@ static LLVMValueRef vars_table(struct mt_lowering *l)
         struct {
 #define MT_IMAGE_VAR DECLARE
 #include "../../runtime/cpu/image.def"
-        } v = {.name = text(l, l->vars[i].name),
+        } v = {.name = image_text(l, l->vars[i].name),
                .address = g,
                .size = LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(g)),
                .kind = l->vars[i].kind};
@@ -192,7 +192,7 @@ static LLVMValueRef vars_table(struct mt_lowering *l)
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
-    LLVMValueRef t = rows ? table(l, "mt.vars", rows, l->nvars) : NULL;
+    LLVMValueRef t = rows ? image_table(l, "mt.vars", rows, l->nvars) : NULL;
     free(rows);
     return t;
 }
@@ -205,13 +205,14 @@ static LLVMValueRef notes_table(struct mt_lowering *l)
         struct {
 #define MT_IMAGE_NOTE DECLARE
 #include "../../runtime/cpu/image.def"
-        } v = {.what = text(l, n->what), .file = text(l, n->file), .line = n->line, .kind = n->kind};
+        } v = {
+            .what = image_text(l, n->what), .file = image_text(l, n->file), .line = n->line, .kind = n->kind};
         struct row r = {.n = 0};
 #define MT_IMAGE_NOTE EMIT
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
-    LLVMValueRef t = rows ? table(l, "mt.notes", rows, l->u->nnotes) : NULL;
+    LLVMValueRef t = rows ? image_table(l, "mt.notes", rows, l->u->nnotes) : NULL;
     free(rows);
     return t;
 }
@@ -243,7 +244,7 @@ static LLVMValueRef image_cpu(struct mt_lowering *l)
     char with_level[256];
     int v4 = mt_shim_x86_has(name, features ? features : "", MT_CPU_V4) > 0;
     snprintf(with_level, sizeof with_level, "%s (x86-64-v%d)", name, v4 ? 4 : 3);
-    return text(l, mt_starts(name, "x86-64-v") ? name : with_level);
+    return image_text(l, mt_starts(name, "x86-64-v") ? name : with_level);
 }
 
 static int architecture_of(const struct mt_unit *u)
@@ -264,7 +265,7 @@ void mt_image_tables(struct mt_lowering *l)
     } v = {.magic = MT_IMAGE_MAGIC,
            .version = MT_IMAGE_VERSION,
            .cpu = image_cpu(l),
-           .source = text(l, LLVMGetSourceFileName(l->module, &length)),
+           .source = image_text(l, LLVMGetSourceFileName(l->module, &length)),
            .kernels = kernels_table(l),
            .sites = sites_table(l),
            .vars = vars_table(l),
@@ -277,7 +278,7 @@ void mt_image_tables(struct mt_lowering *l)
            .shared = l->shared,
            .site_base = l->site_base,
            .arch = (uint32_t)architecture_of(u),
-           .site_variable = u->site_variable ? text(l, u->site_variable) : LLVMConstNull(l->ptr),
+           .site_variable = u->site_variable ? image_text(l, u->site_variable) : LLVMConstNull(l->ptr),
            .loops = loops_table(l),
            .nloops = u->nloops};
     struct row r = {.n = 0};

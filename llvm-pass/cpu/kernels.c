@@ -143,7 +143,7 @@ static int register_of(const char *callee)
 }
 
 /* Are there record calls in this function, or in one that it calls? */
-static int records(struct mt_lowering *l, LLVMValueRef function)
+static int kernels_records(struct mt_lowering *l, LLVMValueRef function)
 {
     struct mt_reach reach = {0};
     int any = 0;
@@ -210,7 +210,7 @@ static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
     free(list);
     if (!others)
         LLVMInstructionEraseFromParent(setter);
-    if (!records(l, f))
+    if (!kernels_records(l, f))
         LLVMInstructionEraseFromParent(number);
     struct mt_row threads = {.before = y.head, .head = x.head, .x = x.index, .count = reg[NTID_X]};
     mt_stride_row(l, &threads);
@@ -251,7 +251,7 @@ static int is_large(LLVMValueRef kernel)
     return n > 500;
 }
 
-static void build(struct mt_lowering *l, unsigned k)
+static void kernels_build(struct mt_lowering *l, unsigned k)
 {
     int sync = l->u->kernels[k].sync;
     l->traced.entries[k] = build_entry(l, l->traced.kernels[k]);
@@ -276,5 +276,5 @@ void mt_lower_kernels(struct mt_lowering *l)
         mt_reach_free(&reach);
     }
     for (unsigned k = 0; k < l->u->nkernels; k++)
-        build(l, k);
+        kernels_build(l, k);
 }

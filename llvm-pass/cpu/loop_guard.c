@@ -36,7 +36,7 @@ struct guard {
     unsigned n;
 };
 
-static int inside(const struct mt_region *r, LLVMValueRef v)
+static int loop_guard_inside(const struct mt_region *r, LLVMValueRef v)
 {
     LLVMBasicBlockRef b = LLVMIsAInstruction(v) ? LLVMGetInstructionParent(v) : NULL;
     return b && (b == r->head || b == r->more);
@@ -48,7 +48,7 @@ static int can_compute(const struct mt_row *row, const struct mt_region *r, LLVM
 {
     if (v == row->x)
         return *moves = 1;
-    if (!inside(r, v))
+    if (!loop_guard_inside(r, v))
         return !r->entry || !LLVMIsAInstruction(v) || LLVMGetInstructionParent(v) == r->entry;
     if (++*nodes > MAX_NODES)
         return 0;
@@ -92,7 +92,7 @@ LLVMValueRef mt_row_compute(struct mt_lowering *l, const struct mt_row *row, con
     LLVMValueRef o[3];
     if (v == row->x)
         return at;
-    if (!inside(r, v))
+    if (!loop_guard_inside(r, v))
         return v;
     for (unsigned i = 0, n = (unsigned)LLVMGetNumOperands(v); i < n && i < 3; i++)
         o[i] = mt_row_compute(l, row, r, LLVMGetOperand(v, i), at);
@@ -111,7 +111,7 @@ int mt_row_is_moving(const struct mt_row *row, const struct mt_region *r, LLVMVa
     int moves;
     if (v == row->x)
         return 1;
-    if (!inside(r, v) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMIntegerTypeKind)
+    if (!loop_guard_inside(r, v) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMIntegerTypeKind)
         return 0;
     switch (LLVMGetInstructionOpcode(v)) {
     case LLVMSExt:
@@ -156,7 +156,7 @@ LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p)
     }
 }
 
-static LLVMIntPredicate swapped(LLVMIntPredicate p)
+static LLVMIntPredicate loop_guard_swapped(LLVMIntPredicate p)
 {
     switch (p) {
     case LLVMIntULT:
@@ -180,7 +180,7 @@ static LLVMIntPredicate swapped(LLVMIntPredicate p)
     }
 }
 
-static void classify(const struct guard *g, struct test *t)
+static void loop_guard_classify(const struct guard *g, struct test *t)
 {
     int moves;
     t->kind = OPAQUE;
@@ -203,7 +203,7 @@ static void classify(const struct guard *g, struct test *t)
         LLVMValueRef c = a;
         a = b;
         b = c;
-        t->predicate = swapped(t->predicate);
+        t->predicate = loop_guard_swapped(t->predicate);
     }
     if (t->predicate == LLVMIntNE || !mt_row_is_moving(g->row, &g->region, a) ||
         !mt_row_can_compute(g->row, &g->region, b, &moves) || moves)
@@ -219,24 +219,24 @@ static int is_constant(LLVMValueRef v, unsigned value)
 }
 
 /* Factors of "v is `want`". 0 when they are too many. */
-static int split(struct guard *g, LLVMValueRef v, int want)
+static int loop_guard_split(struct guard *g, LLVMValueRef v, int want)
 {
-    if (inside(&g->region, v)) {
+    if (loop_guard_inside(&g->region, v)) {
         LLVMOpcode op = LLVMGetInstructionOpcode(v);
         LLVMValueRef a = LLVMGetOperand(v, 0);
         if (op == (want ? LLVMAnd : LLVMOr))
-            return split(g, a, want) && split(g, LLVMGetOperand(v, 1), want);
+            return loop_guard_split(g, a, want) && loop_guard_split(g, LLVMGetOperand(v, 1), want);
         if (op == LLVMXor && is_constant(LLVMGetOperand(v, 1), 1))
-            return split(g, a, !want);
+            return loop_guard_split(g, a, !want);
         if (op == LLVMSelect && want && is_constant(LLVMGetOperand(v, 2), 0))
-            return split(g, a, 1) && split(g, LLVMGetOperand(v, 1), 1);
+            return loop_guard_split(g, a, 1) && loop_guard_split(g, LLVMGetOperand(v, 1), 1);
         if (op == LLVMSelect && !want && is_constant(LLVMGetOperand(v, 1), 1))
-            return split(g, a, 0) && split(g, LLVMGetOperand(v, 2), 0);
+            return loop_guard_split(g, a, 0) && loop_guard_split(g, LLVMGetOperand(v, 2), 0);
     }
     if (g->n == MAX_TESTS)
         return 0;
     g->test[g->n] = (struct test){.value = v, .want = want};
-    classify(g, &g->test[g->n++]);
+    loop_guard_classify(g, &g->test[g->n++]);
     return 1;
 }
 
@@ -292,12 +292,12 @@ int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block)
     return 0;
 }
 
-static LLVMValueRef minimum(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y)
+static LLVMValueRef loop_guard_minimum(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y)
 {
     return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntULT, x, y, ""), x, y, "");
 }
 
-static LLVMValueRef maximum(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y)
+static LLVMValueRef loop_guard_maximum(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y)
 {
     return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGT, x, y, ""), x, y, "");
 }
@@ -309,7 +309,8 @@ static int is_signed(LLVMIntPredicate p)
 
 /* The interval of one test, cut with [*lo, *hi). With m the moving side at x = 0 and no wrapping, moving is m
  * + x; distances from m are unsigned. Returns "it wraps". */
-static LLVMValueRef cut(const struct guard *g, const struct test *t, LLVMValueRef *lo, LLVMValueRef *hi)
+static LLVMValueRef loop_guard_cut(const struct guard *g, const struct test *t, LLVMValueRef *lo,
+                                   LLVMValueRef *hi)
 {
     LLVMBuilderRef b = g->l->builder;
     LLVMTypeRef type = LLVMTypeOf(t->moving);
@@ -325,30 +326,30 @@ static LLVMValueRef cut(const struct guard *g, const struct test *t, LLVMValueRe
     if (t->predicate != LLVMIntEQ)
         wraps = LLVMBuildOr(b, wraps, LLVMBuildICmp(b, less, end, m, ""), "");
     /* first: the smallest x with m + x >= fixed; beyond: the smallest with m + x > fixed */
-    LLVMValueRef distance = minimum(b, LLVMBuildSub(b, fixed, m, ""), wide);
+    LLVMValueRef distance = loop_guard_minimum(b, LLVMBuildSub(b, fixed, m, ""), wide);
     LLVMValueRef first = LLVMBuildIntCast2(b, distance, g->l->i32, 0, "");
-    LLVMValueRef beyond = minimum(b, LLVMBuildAdd(b, first, one, ""), ntid);
+    LLVMValueRef beyond = loop_guard_minimum(b, LLVMBuildAdd(b, first, one, ""), ntid);
     LLVMValueRef below = LLVMBuildICmp(b, less, fixed, m, ""); /* all of the row lies above */
     switch (t->predicate) {
     case LLVMIntULT:
     case LLVMIntSLT:
-        *hi = minimum(b, *hi, LLVMBuildSelect(b, below, zero, first, ""));
+        *hi = loop_guard_minimum(b, *hi, LLVMBuildSelect(b, below, zero, first, ""));
         break;
     case LLVMIntULE:
     case LLVMIntSLE:
-        *hi = minimum(b, *hi, LLVMBuildSelect(b, below, zero, beyond, ""));
+        *hi = loop_guard_minimum(b, *hi, LLVMBuildSelect(b, below, zero, beyond, ""));
         break;
     case LLVMIntUGE:
     case LLVMIntSGE:
-        *lo = maximum(b, *lo, LLVMBuildSelect(b, below, zero, first, ""));
+        *lo = loop_guard_maximum(b, *lo, LLVMBuildSelect(b, below, zero, first, ""));
         break;
     case LLVMIntUGT:
     case LLVMIntSGT:
-        *lo = maximum(b, *lo, LLVMBuildSelect(b, below, zero, beyond, ""));
+        *lo = loop_guard_maximum(b, *lo, LLVMBuildSelect(b, below, zero, beyond, ""));
         break;
     default: /* equal: at most one thread */
-        *lo = maximum(b, *lo, first);
-        *hi = minimum(b, *hi, beyond);
+        *lo = loop_guard_maximum(b, *lo, first);
+        *hi = loop_guard_minimum(b, *hi, beyond);
         break;
     }
     return wraps;
@@ -379,7 +380,7 @@ static void build_outer(struct guard *g)
         if (t->kind == SAME)
             hi = LLVMBuildSelect(b, v, hi, zero, "");
         else
-            wraps = LLVMBuildOr(b, wraps, cut(g, t, &lo, &hi), "");
+            wraps = LLVMBuildOr(b, wraps, loop_guard_cut(g, t, &lo, &hi), "");
     }
     LLVMValueRef e = LLVMBuildSelect(b, wraps, LLVMBuildAdd(b, s, one, ""), row->count, "");
     lo = LLVMBuildSelect(b, wraps, s, lo, "");
@@ -416,7 +417,7 @@ void mt_narrow_row(struct mt_lowering *l, struct mt_row *row)
     if (!want && !mt_row_skips(row, LLVMGetSuccessor(branch, 0)))
         return;
     unsigned known = 0;
-    if (!split(&g, LLVMGetCondition(branch), want) || !is_pure(&g))
+    if (!loop_guard_split(&g, LLVMGetCondition(branch), want) || !is_pure(&g))
         return;
     for (unsigned i = 0; i < g.n; i++)
         known += g.test[i].kind != OPAQUE;

@@ -91,7 +91,7 @@ static int is_arithmetic(LLVMBasicBlockRef block)
 }
 
 /* Finds the inner loop and its parts. */
-static int find(struct stride *s)
+static int loop_stride_find(struct stride *s)
 {
     LLVMValueRef branch = LLVMGetBasicBlockTerminator(s->row->head), value, end, next;
     LLVMIntPredicate less;
@@ -187,7 +187,7 @@ void mt_stride_row(struct mt_lowering *l, struct mt_row *row)
     struct stride s = {.l = l, .row = row, .entry = LLVMGetEntryBasicBlock(function)};
     s.region = (struct mt_region){.head = row->head, .entry = s.entry};
     s.latch = mt_row_latch(row);
-    if (!s.latch || has_private_memory(&s) || !find(&s) || !can_check(&s))
+    if (!s.latch || has_private_memory(&s) || !loop_stride_find(&s) || !can_check(&s))
         return;
     LLVMValueRef copy = mt_shim_clone_function(function, ".threads"), first, step, end;
     build_check(&s, function, copy, &first, &step, &end);

@@ -169,7 +169,7 @@ static void lower_globals(struct mt_lowering *l)
 
 /* Code that nobody has optimised keeps thread numbers and pointers in stack slots, and asks for them through
  * functions: what follows wants to see them. (The image is optimised at the end in any case.) */
-static int simplify(struct mt_lowering *l)
+static int lower_simplify(struct mt_lowering *l)
 {
     int any = 0;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
@@ -268,7 +268,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     l.builtins = mt_load_bitcode(u, "cpu-builtins.bc");
     if (!l.builtins || new_versions(u, &l.traced) || new_versions(u, &l.plain))
         goto out;
-    if (simplify(&l))
+    if (lower_simplify(&l))
         goto out;
     for (unsigned i = 0; i < u->nkernels; i++)
         l.traced.kernels[i] = LLVMGetNamedFunction(clone, u->kernels[i].name);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void replace(LLVMValueRef old, LLVMValueRef new)
+static void lower_calls_replace(LLVMValueRef old, LLVMValueRef new)
 {
     if (new)
         LLVMReplaceAllUsesWith(old, new);
@@ -106,7 +106,7 @@ static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef b
         mt_lower_slots_end(l, slots, LLVMCountStructElementTypes(result));
     } else if (LLVMGetTypeKind(result) != LLVMVoidTypeKind)
         value = mt_lower_fit(l, made, result);
-    replace(call, value);
+    lower_calls_replace(call, value);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int lower_atomic(struct mt_lowering *l, LLVMValueRef call, const char *k)
         LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->builder, p, v, LLVMGetOperand(call, 2),
                                                    LLVMAtomicOrderingSequentiallyConsistent,
                                                    LLVMAtomicOrderingSequentiallyConsistent, 0);
-        replace(call, LLVMBuildExtractValue(l->builder, pair, 0, ""));
+        lower_calls_replace(call, LLVMBuildExtractValue(l->builder, pair, 0, ""));
         return 0;
     }
     int real = kind == LLVMFloatTypeKind || kind == LLVMDoubleTypeKind || kind == LLVMHalfTypeKind ||
@@ -168,7 +168,8 @@ static int lower_atomic(struct mt_lowering *l, LLVMValueRef call, const char *k)
     LLVMAtomicRMWBinOp rmw = atomic_op(op, real);
     if ((int)rmw == -1)
         return -1;
-    replace(call, LLVMBuildAtomicRMW(l->builder, rmw, p, v, LLVMAtomicOrderingSequentiallyConsistent, 0));
+    lower_calls_replace(
+        call, LLVMBuildAtomicRMW(l->builder, rmw, p, v, LLVMAtomicOrderingSequentiallyConsistent, 0));
     return 0;
 }
 
@@ -183,7 +184,7 @@ static int lower_cp_async(struct mt_lowering *l, LLVMValueRef call, const char *
         n = LLVMBuildZExt(l->builder, LLVMGetOperand(call, 2), l->i64, "");
     }
     LLVMBuildMemCpy(l->builder, dst, 1, src, 1, n);
-    replace(call, NULL);
+    lower_calls_replace(call, NULL);
     return 0;
 }
 
@@ -194,11 +195,11 @@ static int lower_memory(struct mt_lowering *l, LLVMValueRef call, const char *k)
         LLVMValueRef load = LLVMBuildLoad2(l->builder, type, LLVMGetOperand(call, 0), "");
         if (LLVMGetNumArgOperands(call) > 1 && LLVMIsAConstantInt(LLVMGetOperand(call, 1)))
             LLVMSetAlignment(load, (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(call, 1)));
-        replace(call, load);
+        lower_calls_replace(call, load);
         return 0;
     }
     if (mt_starts(k, "ptr.") || !strcmp(k, "move.ptr") || mt_starts(k, "move.ptr.")) {
-        replace(call, mt_lower_fit(l, LLVMGetOperand(call, 0), type));
+        lower_calls_replace(call, mt_lower_fit(l, LLVMGetOperand(call, 0), type));
         return 0;
     }
     if (mt_starts(k, "atomic."))
@@ -207,7 +208,7 @@ static int lower_memory(struct mt_lowering *l, LLVMValueRef call, const char *k)
         return lower_cp_async(l, call, k);
     if (mt_starts(k, "cp.async.commit.group") || mt_starts(k, "cp.async.wait.group") ||
         mt_starts(k, "cp.async.wait.all")) { /* copies are done when they are issued */
-        replace(call, NULL);
+        lower_calls_replace(call, NULL);
         return 0;
     }
     return -1;
@@ -216,7 +217,7 @@ static int lower_memory(struct mt_lowering *l, LLVMValueRef call, const char *k)
 /* ---- what cannot be run -------------------------------------------------------------------------------- */
 
 /* Warns now, and ends the launch with the same words if the code is ever executed. */
-static void unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
+static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
 {
     struct mt_unit *u = l->u;
     struct mt_place place;
@@ -231,7 +232,7 @@ static void unsupported(struct mt_lowering *l, LLVMValueRef call, const char *wh
                            LLVMConstInt(l->i32, place.line, 0)};
     LLVMBuildCall2(l->builder, type, f, args, 3, "");
     LLVMTypeRef result = LLVMTypeOf(call);
-    replace(call, LLVMGetTypeKind(result) == LLVMVoidTypeKind ? NULL : LLVMConstNull(result));
+    lower_calls_replace(call, LLVMGetTypeKind(result) == LLVMVoidTypeKind ? NULL : LLVMConstNull(result));
 }
 
 /* ---- inline asm ---------------------------------------------------------------------------------------- */
@@ -250,7 +251,7 @@ static void lower_asm(struct mt_lowering *l, LLVMValueRef call)
     char what[400];
     snprintf(what, sizeof what, "inline asm: %s", error.message);
     LLVMPositionBuilderBefore(l->builder, call);
-    unsupported(l, call, what);
+    lower_calls_unsupported(l, call, what);
 }
 
 static void lower_call(struct mt_lowering *l, LLVMValueRef call)
@@ -270,7 +271,7 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
         if (lower_memory(l, call, k) && mt_lower_matrix(l, call, k) && by_name(l, call, "mtb_nvvm_", k))
-            unsupported(l, call, name);
+            lower_calls_unsupported(l, call, name);
         return;
     }
     if (LLVMGetIntrinsicID(callee))
@@ -281,7 +282,7 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
             return;
         char what[300];
         snprintf(what, sizeof what, "call of %s, which this file does not define", name);
-        unsupported(l, call, what);
+        lower_calls_unsupported(l, call, what);
     }
 }
 

@@ -14,7 +14,7 @@ static int is_harmless(LLVMValueRef divisor, int is_signed)
 
 /* Divides by 1 instead of by zero or -1, and selects the result for these: all bits set for zero, the negated
  * dividend (remainder 0) for -1. Vectors element by element. */
-static void guard(struct mt_lowering *l, LLVMValueRef division)
+static void lower_divide_guard(struct mt_lowering *l, LLVMValueRef division)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(division);
     int is_signed = op == LLVMSDiv || op == LLVMSRem, quotient = op == LLVMSDiv || op == LLVMUDiv;
@@ -45,7 +45,7 @@ void mt_lower_divisions(struct mt_lowering *l)
         for (unsigned i = 0; list && i < n; i++) {
             LLVMOpcode op = LLVMGetInstructionOpcode(list[i]);
             if (op == LLVMSDiv || op == LLVMUDiv || op == LLVMSRem || op == LLVMURem)
-                guard(l, list[i]);
+                lower_divide_guard(l, list[i]);
         }
         free(list);
     }

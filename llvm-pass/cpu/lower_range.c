@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static LLVMValueRef splat(LLVMTypeRef type, uint64_t value)
+static LLVMValueRef lower_range_splat(LLVMTypeRef type, uint64_t value)
 {
     int vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
     LLVMValueRef one = LLVMConstInt(vector ? LLVMGetElementType(type) : type, value, 0);
@@ -24,7 +24,7 @@ static LLVMTypeRef scalar_of(LLVMTypeRef type)
     return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
 }
 
-static void replace(LLVMValueRef old, LLVMValueRef by)
+static void lower_range_replace(LLVMValueRef old, LLVMValueRef by)
 {
     LLVMReplaceAllUsesWith(old, by);
     LLVMInstructionEraseFromParent(old);
@@ -37,15 +37,16 @@ static void lower_shift(struct mt_lowering *l, LLVMValueRef shift)
     LLVMValueRef amount = LLVMGetOperand(shift, 1);
     if (LLVMIsConstant(amount))
         return; /* out of range, it is poison already */
-    LLVMValueRef fits = LLVMBuildICmp(l->builder, LLVMIntULT, amount, splat(type, width), "");
+    LLVMValueRef fits = LLVMBuildICmp(l->builder, LLVMIntULT, amount, lower_range_splat(type, width), "");
     if (LLVMGetInstructionOpcode(shift) == LLVMAShr) {
         LLVMSetExact(shift, 0);
-        LLVMSetOperand(shift, 1, LLVMBuildSelect(l->builder, fits, amount, splat(type, width - 1), ""));
+        LLVMSetOperand(shift, 1,
+                       LLVMBuildSelect(l->builder, fits, amount, lower_range_splat(type, width - 1), ""));
         return;
     }
     LLVMValueRef copy = LLVMInstructionClone(shift);
     LLVMInsertIntoBuilder(l->builder, copy);
-    replace(shift, LLVMBuildSelect(l->builder, fits, copy, LLVMConstNull(type), ""));
+    lower_range_replace(shift, LLVMBuildSelect(l->builder, fits, copy, LLVMConstNull(type), ""));
 }
 
 /* Saturates. NaN gives 0, but the highest bit alone where source or result have 64 bits (PTX, cvt). Results
@@ -71,7 +72,7 @@ static void lower_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_si
         LLVMValueRef nan = LLVMBuildFCmp(l->builder, LLVMRealUNO, v, v, "");
         r = LLVMBuildSelect(l->builder, nan, LLVMConstInt(wide, 1ull << (bits - 1), 0), r, "");
     }
-    replace(cast, wide == type ? r : LLVMBuildTrunc(l->builder, r, type, ""));
+    lower_range_replace(cast, wide == type ? r : LLVMBuildTrunc(l->builder, r, type, ""));
 }
 
 /* Addresses of shared and local memory have 32 bits, PTX cuts off what is above: p[~i] with an unsigned i

@@ -29,7 +29,7 @@ static int is_own(const char *name)
 }
 
 /* The name stays the symbol's end, so that a message of the dynamic linker still says what is missing. */
-static void share(LLVMValueRef global)
+static void lower_rdc_share(LLVMValueRef global)
 {
     const char *old = mt_name(global);
     char *name = malloc(strlen(MT_DEVICE_PREFIX) + strlen(old) + 1);
@@ -62,12 +62,12 @@ void mt_lower_exports(struct mt_lowering *l)
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         if (!is_local(f) && !is_own(mt_name(f)) && !is_kernel(l, f) &&
             (!LLVMIsDeclaration(f) || LLVMGetFirstUse(f)))
-            share(f);
+            lower_rdc_share(f);
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
         if (!is_local(g) && !is_own(mt_name(g)) &&
             !(LLVMIsDeclaration(g) && mt_is_index_variable(mt_name(g))) &&
             (!LLVMIsDeclaration(g) || LLVMGetFirstUse(g))) {
-            share(g);
+            lower_rdc_share(g);
             LLVMSetExternallyInitialized(g, 0);
         }
 }

@@ -18,7 +18,7 @@ struct flow {
 };
 enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */ };
 
-static void unmark(struct flow *f, unsigned char bits)
+static void lower_spin_unmark(struct flow *f, unsigned char bits)
 {
     for (unsigned i = 0; i < f->cfg.n; i++)
         f->mark[i] &= (unsigned char)~bits;
@@ -26,7 +26,7 @@ static void unmark(struct flow *f, unsigned char bits)
 
 /* Sets `bit` (FORWARD or BACKWARD) for every block that can be reached from `at` by at least one edge, or
  * that reaches it; not through blocks with one of the bits `closed`. */
-static void reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
+static void lower_spin_reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
 {
     unsigned *stack = malloc((f->cfg.n + 1) * sizeof *stack), depth = 0;
     if (!stack)
@@ -51,9 +51,9 @@ static void reach(struct flow *f, unsigned at, unsigned char bit, unsigned char 
  * no loop. */
 static int mark_component(struct flow *f, unsigned at)
 {
-    unmark(f, FORWARD | BACKWARD | IN_LOOP);
-    reach(f, at, FORWARD, GONE);
-    reach(f, at, BACKWARD, GONE);
+    lower_spin_unmark(f, FORWARD | BACKWARD | IN_LOOP);
+    lower_spin_reach(f, at, FORWARD, GONE);
+    lower_spin_reach(f, at, BACKWARD, GONE);
     for (unsigned i = 0; i < f->cfg.n; i++)
         if ((f->mark[i] & (FORWARD | BACKWARD)) == (FORWARD | BACKWARD))
             f->mark[i] |= IN_LOOP;
@@ -84,7 +84,7 @@ struct search {
 };
 
 /* Does the value depend on the poll, through instructions of the loop and through stack slots? */
-static int depends(struct search *s, LLVMValueRef v)
+static int lower_spin_depends(struct search *s, LLVMValueRef v)
 {
     if (v == s->poll)
         return 1;
@@ -101,19 +101,19 @@ static int depends(struct search *s, LLVMValueRef v)
         for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef store = LLVMIsAStoreInst(LLVMGetUser(use));
             if (store && LLVMGetOperand(store, 1) == slot && in_loop(s->flow, store) &&
-                depends(s, LLVMGetOperand(store, 0)))
+                lower_spin_depends(s, LLVMGetOperand(store, 0)))
                 return 1;
         }
         return 0;
     }
     if (LLVMIsAPHINode(v)) {
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
-            if (depends(s, LLVMGetIncomingValue(v, i)))
+            if (lower_spin_depends(s, LLVMGetIncomingValue(v, i)))
                 return 1;
         return 0;
     }
     for (int i = 0, n = LLVMGetNumOperands(v); i < n; i++)
-        if (depends(s, LLVMGetOperand(v, (unsigned)i)))
+        if (lower_spin_depends(s, LLVMGetOperand(v, (unsigned)i)))
             return 1;
     return 0;
 }
@@ -130,7 +130,7 @@ static int exit_depends_on(const struct flow *f, LLVMValueRef poll)
             leaves |= to >= 0 && !(f->mark[to] & IN_LOOP);
         }
         struct search search = {.flow = f, .poll = poll};
-        if (leaves && depends(&search, LLVMGetOperand(t, 0)))
+        if (leaves && lower_spin_depends(&search, LLVMGetOperand(t, 0)))
             return 1;
     }
     return 0;
@@ -174,7 +174,7 @@ static int is_poll(const struct flow *f, LLVMValueRef inst)
         return 0;
     if (LLVMGetInstructionOpcode(inst) == LLVMAtomicCmpXchg) { /* retry loop: expects what it read last */
         struct search search = {.flow = f, .poll = inst};
-        return !depends(&search, LLVMGetOperand(inst, 1));
+        return !lower_spin_depends(&search, LLVMGetOperand(inst, 1));
     }
     return 1;
 }
@@ -183,12 +183,12 @@ static int is_poll(const struct flow *f, LLVMValueRef inst)
  * it without passing the header. */
 static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
 {
-    unmark(f, FORWARD | BACKWARD);
+    lower_spin_unmark(f, FORWARD | BACKWARD);
     for (unsigned i = 0; i < f->cfg.n; i++) /* FORWARD: closed, here */
         if (!(f->mark[i] & IN_LOOP) || i == header)
             f->mark[i] |= FORWARD;
     if (latch != header)
-        reach(f, latch, BACKWARD, FORWARD);
+        lower_spin_reach(f, latch, BACKWARD, FORWARD);
     f->mark[latch] |= BACKWARD;
     f->mark[header] |= BACKWARD;
     for (unsigned i = 0; i < f->cfg.n; i++)
@@ -198,7 +198,7 @@ static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
 
 /* Is one of the loops around the instruction in block `at` left by what the instruction reads? From the
  * outermost loop inwards; loops that share a header are looked at one by one. */
-static int spins(struct flow *f, unsigned at, LLVMValueRef inst)
+static int lower_spin_spins(struct flow *f, unsigned at, LLVMValueRef inst)
 {
     memset(f->mark, 0, f->cfg.n);
     while (mark_component(f, at)) {
@@ -233,7 +233,7 @@ static void lower_function(struct mt_lowering *l, LLVMValueRef function)
             next = LLVMGetNextInstruction(i);
             if (!polls_itself(i) && !(LLVMIsACallInst(i) && function_polls(mt_callee(i), 0)))
                 continue;
-            if (!spins(&f, b, i))
+            if (!lower_spin_spins(&f, b, i))
                 continue;
             LLVMTypeRef type = LLVMFunctionType(l->none, NULL, 0, 0);
             LLVMPositionBuilderBefore(l->builder, next);

@@ -52,7 +52,7 @@ int mt_reach_has(const struct mt_reach *r, LLVMValueRef function)
     return 0;
 }
 
-static void push(struct mt_reach *r, LLVMValueRef function)
+static void reach_push(struct mt_reach *r, LLVMValueRef function)
 {
     if (mt_reach_has(r, function))
         return;
@@ -84,7 +84,7 @@ static int address_taken(LLVMValueRef function)
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r)
 {
     int indirect = 0;
-    push(r, function);
+    reach_push(r, function);
     for (unsigned at = 0; at < r->count; at++) {
         LLVMValueRef f = r->functions[at];
         if (LLVMIsDeclaration(f)) {
@@ -101,14 +101,14 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
                 LLVMValueRef callee = mt_callee(i);
                 if (callee) {
                     if (!LLVMGetIntrinsicID(callee))
-                        push(r, callee);
+                        reach_push(r, callee);
                 } else if (!indirect) {
                     indirect = 1;
                     if (l->u->options->rdc)
                         r->waits = 1;
                     for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
                         if (!LLVMIsDeclaration(g) && address_taken(g))
-                            push(r, g);
+                            reach_push(r, g);
                 }
             }
     }

@@ -30,7 +30,7 @@ struct set {
     unsigned n, cap;
 };
 
-static struct member *find(const struct set *s, LLVMValueRef function)
+static struct member *context_find(const struct set *s, LLVMValueRef function)
 {
     for (unsigned i = 0; i < s->n; i++)
         if (s->list[i].function == function)
@@ -38,9 +38,9 @@ static struct member *find(const struct set *s, LLVMValueRef function)
     return NULL;
 }
 
-static void add(struct set *s, LLVMValueRef function)
+static void context_add(struct set *s, LLVMValueRef function)
 {
-    if (find(s, function))
+    if (context_find(s, function))
         return;
     if (s->n == s->cap) {
         unsigned cap = s->cap ? 2 * s->cap : 64;
@@ -53,7 +53,7 @@ static void add(struct set *s, LLVMValueRef function)
     s->list[s->n++] = (struct member){.function = function};
 }
 
-static LLVMValueRef home(LLVMValueRef instruction)
+static LLVMValueRef context_home(LLVMValueRef instruction)
 {
     return LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction));
 }
@@ -86,13 +86,13 @@ static void find_recorders(struct mt_unit *u, struct set *s)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
         if (is_record_function(mt_name(f)))
-            add(s, f);
+            context_add(s, f);
     for (unsigned at = 0; at < s->n; at++) {
         LLVMValueRef f = s->list[at].function;
         for (LLVMUseRef use = LLVMGetFirstUse(f); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef user = LLVMGetUser(use);
             if (LLVMIsACallInst(user) && plain_callee(user) == f)
-                add(s, home(user));
+                context_add(s, context_home(user));
         }
     }
 }
@@ -110,10 +110,10 @@ static int is_known_external(const char *name)
 }
 
 /* Functions that a kernel reaches by plain calls; 1 if there is a call of another kind on the way. */
-static int reach(LLVMValueRef kernel, const struct set *recorders, struct set *out)
+static int context_reach(LLVMValueRef kernel, const struct set *recorders, struct set *out)
 {
     int other = 0;
-    add(out, kernel);
+    context_add(out, kernel);
     for (unsigned at = 0; at < out->n; at++) {
         unsigned n;
         LLVMValueRef *list = mt_instructions(out->list[at].function, &n);
@@ -124,8 +124,8 @@ static int reach(LLVMValueRef kernel, const struct set *recorders, struct set *o
             if (callee && LLVMIsDeclaration(callee))
                 other |= !LLVMGetIntrinsicID(callee) && !is_known_external(mt_name(callee));
             else if (callee) {
-                other |= is_variadic(callee) && find(recorders, callee);
-                add(out, callee);
+                other |= is_variadic(callee) && context_find(recorders, callee);
+                context_add(out, callee);
             } else
                 other = 1;
         }
@@ -140,8 +140,9 @@ static int is_used(struct mt_unit *u, LLVMValueRef value, const struct set *by)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
         LLVMValueRef user = LLVMGetUser(use);
-        if (LLVMIsAInstruction(user) ? find(by, home(user)) || !mt_unit_kernel(u, home(user))
-                                     : is_used(u, user, by))
+        if (LLVMIsAInstruction(user)
+                ? context_find(by, context_home(user)) || !mt_unit_kernel(u, context_home(user))
+                : is_used(u, user, by))
             return 1;
     }
     return 0;
@@ -182,7 +183,7 @@ void mt_unit_plan_gpu(struct mt_unit *u)
     for (unsigned i = 0; i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
         struct set reached = {0};
-        k->word = reach(k->function, &recorders, &reached) ? MT_WORD_STORED : MT_WORD_NONE;
+        k->word = context_reach(k->function, &recorders, &reached) ? MT_WORD_STORED : MT_WORD_NONE;
         if (k->word && shared_bytes(u, &reached) + WORD_BYTES > STATIC_SHARED_MAX) {
             k->word = MT_WORD_NO_ROOM;
             full = full ? full : k;
@@ -212,7 +213,7 @@ int mt_unit_needs_gpu_runtime(struct mt_unit *u)
 
 /* ---- the word ----------------------------------------------------------------------------------- */
 
-static LLVMValueRef word(struct mt_unit *u)
+static LLVMValueRef context_word(struct mt_unit *u)
 {
     LLVMValueRef g = LLVMGetNamedGlobal(u->module, CONTEXT_WORD);
     if (g)
@@ -230,7 +231,7 @@ static LLVMValueRef load_word(struct mt_unit *u, LLVMBuilderRef b)
 {
     if (u->no_word)
         return LLVMConstNull(mt_type_ptr(u));
-    LLVMValueRef load = LLVMBuildLoad2(b, mt_type_int(u, 64), word(u), "");
+    LLVMValueRef load = LLVMBuildLoad2(b, mt_type_int(u, 64), context_word(u), "");
     LLVMSetVolatile(load, 1);
     LLVMSetAlignment(load, WORD_BYTES);
     return LLVMBuildIntToPtr(b, load, mt_type_ptr(u), "");
@@ -247,7 +248,7 @@ static void to_entry(LLVMBuilderRef b, LLVMValueRef function)
 
 /* The kernel's hidden parameter, as the record calls of its CTA are to have it: NULL when only others are
  * traced. Leaves the builder behind it. */
-static LLVMValueRef begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
+static LLVMValueRef context_begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
 {
     LLVMValueRef f = LLVMGetNamedFunction(u->module, "__mt_gpu_begin"), parameter = LLVMGetLastParam(kernel);
     to_entry(b, kernel);
@@ -261,16 +262,16 @@ static void store_word(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel,
     else if (context)
         LLVMPositionBuilderBefore(b, LLVMGetNextInstruction(context));
     else
-        context = begin(u, b, kernel);
+        context = context_begin(u, b, kernel);
     LLVMValueRef value = LLVMBuildPtrToInt(b, context, mt_type_int(u, 64), "");
-    LLVMValueRef store = LLVMBuildStore(b, value, word(u));
+    LLVMValueRef store = LLVMBuildStore(b, value, context_word(u));
     LLVMSetVolatile(store, 1);
     LLVMSetAlignment(store, WORD_BYTES);
 }
 
 /* ---- the parameter ------------------------------------------------------------------------------ */
 
-static LLVMValueRef widen(struct mt_unit *u, LLVMValueRef old)
+static LLVMValueRef context_widen(struct mt_unit *u, LLVMValueRef old)
 {
     char name[4200];
     snprintf(name, sizeof name, "%s.memtrace", mt_name(old));
@@ -286,7 +287,7 @@ static LLVMValueRef widen(struct mt_unit *u, LLVMValueRef old)
 
 /* Who calls the old function in other ways than plainly finds it still: it reads the word and calls the wider
  * one. */
-static void forward(struct mt_unit *u, LLVMBuilderRef b, const struct member *m)
+static void context_forward(struct mt_unit *u, LLVMBuilderRef b, const struct member *m)
 {
     unsigned n = LLVMCountParams(m->function);
     LLVMValueRef *args = malloc((n + 1) * sizeof *args);
@@ -348,7 +349,7 @@ static void hand_on(struct mt_unit *u, LLVMBuilderRef b, const struct set *recor
     LLVMValueRef *list = mt_instructions(m->wider ? m->wider : m->function, &n);
     for (unsigned i = 0; list && i < n; i++) {
         LLVMValueRef callee = LLVMIsACallInst(list[i]) ? plain_callee(list[i]) : NULL;
-        const struct member *to = callee ? find(recorders, callee) : NULL;
+        const struct member *to = callee ? context_find(recorders, callee) : NULL;
         if (!to || !to->wider)
             continue;
         if (is_record_function(mt_name(callee)))
@@ -386,9 +387,9 @@ static void give_context(struct mt_unit *u, LLVMBuilderRef b, struct member *m)
     if (is_plain_kernel(u, m->function)) { /* calls a weak function */
         m->context = LLVMConstNull(mt_type_ptr(u));
     } else if (mt_unit_kernel(u, m->function)) {
-        m->context = begin(u, b, m->function);
+        m->context = context_begin(u, b, m->function);
         m->left_out = LLVMBuildICmp(b, LLVMIntEQ, m->context, LLVMConstNull(mt_type_ptr(u)), "");
-    } else if (is_variadic(m->function) || !(m->wider = widen(u, m->function))) {
+    } else if (is_variadic(m->function) || !(m->wider = context_widen(u, m->function))) {
         to_entry(b, m->function);
         m->context = load_word(u, b);
     } else {
@@ -417,7 +418,7 @@ void mt_unit_pass_context(struct mt_unit *u)
             if (!LLVMGetFirstUse(f))
                 LLVMDeleteFunction(f);
         } else if (!can_go(f)) {
-            forward(u, b, &s.list[i]);
+            context_forward(u, b, &s.list[i]);
         } else {
             for (unsigned j = 0; j < u->nfacts; j++)
                 if (u->facts[j].function == f)
@@ -427,7 +428,7 @@ void mt_unit_pass_context(struct mt_unit *u)
     }
     for (unsigned k = 0; k < u->nkernels; k++)
         if (u->kernels[k].word == MT_WORD_STORED) {
-            const struct member *m = find(&s, u->kernels[k].function);
+            const struct member *m = context_find(&s, u->kernels[k].function);
             store_word(u, b, u->kernels[k].function, m ? m->context : NULL);
             if (u->kernels[k].plain)
                 store_word(u, b, u->kernels[k].plain, LLVMConstNull(mt_type_ptr(u)));

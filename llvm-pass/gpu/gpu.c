@@ -57,7 +57,7 @@ static int drop_unused(struct mt_unit *u)
     return dropped;
 }
 
-static void annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, uint64_t value)
+static void gpu_annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, uint64_t value)
 {
     LLVMValueRef parts[] = {kernel, LLVMMDStringInContext(u->context, key, (unsigned)strlen(key)),
                             LLVMConstInt(mt_type_int(u, 32), value, 0)};
@@ -78,7 +78,7 @@ static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
     unsigned threads = k->max_threads && k->max_threads < MOST_THREADS ? k->max_threads : MOST_THREADS;
     unsigned most = SM_REGISTERS / ((threads + 31) / 32 * 32) / 8 * 8;
     if (!u->options->rdc && !k->min_blocks && most < MOST_REGISTERS)
-        annotate(u, k->function, "maxnreg", most);
+        gpu_annotate(u, k->function, "maxnreg", most);
 }
 
 void mt_unit_settle_kernels(struct mt_unit *u)

@@ -57,7 +57,7 @@ static LLVMValueRef make_hook(struct host *h)
     return f;
 }
 
-static LLVMValueRef string(struct host *h, const char *s)
+static LLVMValueRef host_string(struct host *h, const char *s)
 {
     LLVMValueRef value = LLVMConstStringInContext2(h->context, s, strlen(s), 0);
     LLVMValueRef g = LLVMAddGlobal(h->module, LLVMTypeOf(value), "");
@@ -74,8 +74,9 @@ static LLVMValueRef make_site(struct host *h, LLVMValueRef call, const char *cal
     struct mt_place place;
     mt_shim_place(call, &place);
     char *function = mt_shim_demangle(place.function, 0);
-    LLVMValueRef field[] = {string(h, place.file), string(h, function ? function : ""), string(h, callee),
-                            LLVMConstInt(h->i32, place.line, 0), LLVMConstInt(h->i32, place.column, 0)};
+    LLVMValueRef field[] = {host_string(h, place.file), host_string(h, function ? function : ""),
+                            host_string(h, callee), LLVMConstInt(h->i32, place.line, 0),
+                            LLVMConstInt(h->i32, place.column, 0)};
     free(function);
     _Static_assert(sizeof(struct mt_host_site) == 3 * sizeof(char *) + 2 * sizeof(uint32_t),
                    "as written here");

@@ -18,8 +18,8 @@ static uint64_t size_of(struct mt_unit *u, LLVMTypeRef type)
     return LLVMStoreSizeOfType(u->layout, type);
 }
 
-static enum mt_host_kind fixed(struct mt_host_access *a, enum mt_host_op op, LLVMValueRef pointer,
-                               uint64_t size)
+static enum mt_host_kind host_access_fixed(struct mt_host_access *a, enum mt_host_op op, LLVMValueRef pointer,
+                                           uint64_t size)
 {
     a->kind = size ? MT_HOST_FIXED : MT_HOST_NOTHING;
     a->op[0] = op;
@@ -34,8 +34,8 @@ static enum mt_host_kind fixed(struct mt_host_access *a, enum mt_host_op op, LLV
 }
 
 /* memcpy, memmove (source: operand 1) and memset (source: NULL). */
-static enum mt_host_kind block(struct mt_host_access *a, LLVMValueRef source, LLVMValueRef target,
-                               LLVMValueRef bytes)
+static enum mt_host_kind host_access_block(struct mt_host_access *a, LLVMValueRef source, LLVMValueRef target,
+                                           LLVMValueRef bytes)
 {
     unsigned n = 0;
     a->kind = source ? MT_HOST_COPY : MT_HOST_FILL;
@@ -57,8 +57,9 @@ static enum mt_host_kind block(struct mt_host_access *a, LLVMValueRef source, LL
     return a->kind;
 }
 
-static enum mt_host_kind vector(struct mt_unit *u, struct mt_host_access *a, enum mt_host_kind kind,
-                                enum mt_host_op op, LLVMValueRef pointer, LLVMValueRef mask, LLVMTypeRef type)
+static enum mt_host_kind host_access_vector(struct mt_unit *u, struct mt_host_access *a,
+                                            enum mt_host_kind kind, enum mt_host_op op, LLVMValueRef pointer,
+                                            LLVMValueRef mask, LLVMTypeRef type)
 {
     a->kind = kind;
     a->op[0] = op;
@@ -74,7 +75,7 @@ static enum mt_host_kind vector(struct mt_unit *u, struct mt_host_access *a, enu
     return a->kind;
 }
 
-static enum mt_host_kind blind(struct mt_host_access *a, const char *what)
+static enum mt_host_kind host_access_blind(struct mt_host_access *a, const char *what)
 {
     a->what = what;
     return a->kind = MT_HOST_BLIND;
@@ -85,32 +86,32 @@ static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, cons
 {
     LLVMTypeRef type = LLVMTypeOf(inst);
     if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove."))
-        return block(a, ARG(1), ARG(0), ARG(2));
+        return host_access_block(a, ARG(1), ARG(0), ARG(2));
     if (mt_starts(name, "llvm.memset."))
-        return block(a, NULL, ARG(0), ARG(2));
+        return host_access_block(a, NULL, ARG(0), ARG(2));
     if (mt_starts(name, "llvm.masked.load."))
-        return vector(u, a, MT_HOST_MASKED, MT_HOST_LOAD, ARG(0), ARG(2), type);
+        return host_access_vector(u, a, MT_HOST_MASKED, MT_HOST_LOAD, ARG(0), ARG(2), type);
     if (mt_starts(name, "llvm.masked.store."))
-        return vector(u, a, MT_HOST_MASKED, MT_HOST_STORE, ARG(1), ARG(3), LLVMTypeOf(ARG(0)));
+        return host_access_vector(u, a, MT_HOST_MASKED, MT_HOST_STORE, ARG(1), ARG(3), LLVMTypeOf(ARG(0)));
     if (mt_starts(name, "llvm.masked.gather."))
-        return vector(u, a, MT_HOST_LANES, MT_HOST_LOAD, ARG(0), ARG(2), type);
+        return host_access_vector(u, a, MT_HOST_LANES, MT_HOST_LOAD, ARG(0), ARG(2), type);
     if (mt_starts(name, "llvm.masked.scatter."))
-        return vector(u, a, MT_HOST_LANES, MT_HOST_STORE, ARG(1), ARG(3), LLVMTypeOf(ARG(0)));
+        return host_access_vector(u, a, MT_HOST_LANES, MT_HOST_STORE, ARG(1), ARG(3), LLVMTypeOf(ARG(0)));
     if (mt_starts(name, "llvm.masked.expandload."))
-        return vector(u, a, MT_HOST_PACKED, MT_HOST_LOAD, ARG(0), ARG(1), type);
+        return host_access_vector(u, a, MT_HOST_PACKED, MT_HOST_LOAD, ARG(0), ARG(1), type);
     if (mt_starts(name, "llvm.masked.compressstore."))
-        return vector(u, a, MT_HOST_PACKED, MT_HOST_STORE, ARG(1), ARG(2), LLVMTypeOf(ARG(0)));
+        return host_access_vector(u, a, MT_HOST_PACKED, MT_HOST_STORE, ARG(1), ARG(2), LLVMTypeOf(ARG(0)));
     if (mt_starts(name, "llvm.vp.load") || mt_starts(name, "llvm.vp.store") ||
         mt_starts(name, "llvm.vp.gather") || mt_starts(name, "llvm.vp.scatter") ||
         mt_starts(name, "llvm.experimental.vp.strided"))
-        return blind(a, name);
+        return host_access_blind(a, name);
     /* Instructions of x86 that touch memory and stay intrinsics; what they move is their own affair. */
     if (mt_starts(name, "llvm.x86.") &&
         (strstr(name, ".maskload") || strstr(name, ".maskstore") || strstr(name, ".gather") ||
          strstr(name, ".scatter") || strstr(name, "maskmov") || strstr(name, ".fxsave") ||
          strstr(name, ".fxrstor") || strstr(name, ".xsave") || strstr(name, ".xrstor") ||
          strstr(name, ".tileload") || strstr(name, ".tilestore") || strstr(name, "movdir64b")))
-        return blind(a, name);
+        return host_access_blind(a, name);
     return MT_HOST_NOTHING;
 }
 
@@ -135,7 +136,8 @@ static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_
 static enum mt_host_kind of_call(struct mt_unit *u, LLVMValueRef inst, struct mt_host_access *a)
 {
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
-        return mt_shim_asm_memory(inst) ? blind(a, "inline asm with operands in memory") : MT_HOST_NOTHING;
+        return mt_shim_asm_memory(inst) ? host_access_blind(a, "inline asm with operands in memory")
+                                        : MT_HOST_NOTHING;
     LLVMValueRef callee = mt_callee(inst);
     const char *name = mt_name(callee);
     if (!callee || !LLVMIsDeclaration(callee))
@@ -150,13 +152,13 @@ enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct
     memset(a, 0, sizeof *a);
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
-        return fixed(a, MT_HOST_LOAD, ARG(0), size_of(u, LLVMTypeOf(inst)));
+        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), size_of(u, LLVMTypeOf(inst)));
     case LLVMStore:
-        return fixed(a, MT_HOST_STORE, ARG(1), size_of(u, LLVMTypeOf(ARG(0))));
+        return host_access_fixed(a, MT_HOST_STORE, ARG(1), size_of(u, LLVMTypeOf(ARG(0))));
     case LLVMAtomicRMW:
-        return fixed(a, MT_HOST_ATOMIC, ARG(0), size_of(u, LLVMTypeOf(inst)));
+        return host_access_fixed(a, MT_HOST_ATOMIC, ARG(0), size_of(u, LLVMTypeOf(inst)));
     case LLVMAtomicCmpXchg:
-        if (fixed(a, MT_HOST_CAS, ARG(0), size_of(u, LLVMTypeOf(ARG(1)))) == MT_HOST_FIXED)
+        if (host_access_fixed(a, MT_HOST_CAS, ARG(0), size_of(u, LLVMTypeOf(ARG(1)))) == MT_HOST_FIXED)
             a->kind = MT_HOST_SWAP;
         return a->kind;
     case LLVMCall:
@@ -185,7 +187,7 @@ int mt_host_allocates(const char *callee)
 
 /* An atomic access with an effect on others ends a group before it: what stands before is complete when they
  * see it. */
-static int orders(LLVMValueRef inst)
+static int host_access_orders(LLVMValueRef inst)
 {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMAtomicRMW:
@@ -201,7 +203,7 @@ static int orders(LLVMValueRef inst)
 
 int mt_host_leaves(LLVMValueRef inst)
 {
-    if (LLVMIsATerminatorInst(inst) || orders(inst))
+    if (LLVMIsATerminatorInst(inst) || host_access_orders(inst))
         return 1;
     if (!LLVMIsACallInst(inst))
         return 0;

@@ -9,7 +9,7 @@ static LLVMValueRef site_number(struct mt_host_recorder *r, uint32_t site)
     return LLVMBuildAdd(r->builder, base, LLVMConstInt(r->i32, site, 0), "");
 }
 
-static LLVMValueRef number(struct mt_host_recorder *r, uint64_t n)
+static LLVMValueRef host_call_number(struct mt_host_recorder *r, uint64_t n)
 {
     return LLVMConstInt(r->i64, n, 0);
 }
@@ -22,7 +22,7 @@ static LLVMValueRef as_i64(struct mt_host_recorder *r, LLVMValueRef v)
         return LLVMBuildPtrToInt(r->builder, v, r->i64, "");
     if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
         return LLVMBuildIntCast2(r->builder, v, r->i64, 0, "");
-    return number(r, 0);
+    return host_call_number(r, 0);
 }
 
 static uint32_t add_rows(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
@@ -37,12 +37,13 @@ static uint32_t add_rows(struct mt_host_recorder *r, LLVMValueRef inst, const st
     return site;
 }
 
-static int wanted(const struct mt_host_recorder *r, enum mt_host_op op)
+static int host_call_wanted(const struct mt_host_recorder *r, enum mt_host_op op)
 {
     return !r->u->options->only || r->u->options->only >> (op == MT_HOST_STORE) & 1;
 }
 
-static void block(struct mt_host_recorder *r, LLVMValueRef pointer, LLVMValueRef bytes, uint32_t site)
+static void host_call_block(struct mt_host_recorder *r, LLVMValueRef pointer, LLVMValueRef bytes,
+                            uint32_t site)
 {
     LLVMValueRef args[] = {as_i64(r, pointer), bytes, site_number(r, site)};
     mt_host_call(r, "__mt_host_block", args, 3);
@@ -55,9 +56,9 @@ static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_a
     return LLVMBuildIntCast2(r->builder, bits, r->i64, 0, "");
 }
 
-static void masked(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+static void host_call_masked(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
 {
-    LLVMValueRef args[] = {as_i64(r, a->pointer[0]), mask_bits(r, a), number(r, a->size),
+    LLVMValueRef args[] = {as_i64(r, a->pointer[0]), mask_bits(r, a), host_call_number(r, a->size),
                            site_number(r, site)};
     mt_host_call(r, r->atomic ? "__mt_host_begin_masked" : "__mt_host_masked", args, 4);
 }
@@ -77,32 +78,32 @@ static LLVMValueRef room_for_lanes(struct mt_host_recorder *r, LLVMValueRef inst
     return r->lanes;
 }
 
-static void lanes(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
-                  uint32_t site)
+static void host_call_lanes(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
+                            uint32_t site)
 {
     LLVMValueRef room = room_for_lanes(r, inst);
     LLVMTypeRef type = LLVMVectorType(r->i64, a->lanes);
     LLVMValueRef list = LLVMBuildPtrToInt(r->builder, a->pointer[0], type, "");
     LLVMSetAlignment(LLVMBuildStore(r->builder, list, room), 8);
-    LLVMValueRef args[] = {room, mask_bits(r, a), number(r, a->size), site_number(r, site)};
+    LLVMValueRef args[] = {room, mask_bits(r, a), host_call_number(r, a->size), site_number(r, site)};
     mt_host_call(r, r->atomic ? "__mt_host_begin_lanes" : "__mt_host_lanes", args, 4);
 }
 
-static void packed(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+static void host_call_packed(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
 {
     LLVMTypeRef type = LLVMFunctionType(r->i64, &r->i64, 1, 0);
     LLVMValueRef popcount = mt_declare(r->u->module, "llvm.ctpop.i64", type), bits = mask_bits(r, a);
     LLVMValueRef n = LLVMBuildCall2(r->builder, type, popcount, &bits, 1, "");
-    LLVMValueRef bytes = LLVMBuildMul(r->builder, n, number(r, a->size), "");
+    LLVMValueRef bytes = LLVMBuildMul(r->builder, n, host_call_number(r, a->size), "");
     LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), bytes};
     if (r->atomic)
         mt_host_call(r, "__mt_host_begin", args, 3);
     else
-        block(r, a->pointer[0], bytes, site);
+        host_call_block(r, a->pointer[0], bytes, site);
 }
 
 /* host=atomic: the access is over, behind `next`'s predecessor. */
-static void end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef place)
+static void host_call_end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef place)
 {
     LLVMValueRef fine = LLVMConstInt(r->i32, 0, 0);
     if (!r->atomic)
@@ -113,7 +114,7 @@ static void end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef p
 }
 
 /* The place behind a call, or NULL. */
-static LLVMValueRef behind(LLVMValueRef inst)
+static LLVMValueRef host_call_behind(LLVMValueRef inst)
 {
     if (LLVMIsAInvokeInst(inst))
         return mt_shim_behind_invoke(inst);
@@ -140,7 +141,7 @@ static int said_before(struct mt_host_recorder *r, LLVMValueRef inst)
     return 0;
 }
 
-static void blind(struct mt_host_recorder *r, LLVMValueRef inst, const char *what)
+static void host_call_blind(struct mt_host_recorder *r, LLVMValueRef inst, const char *what)
 {
     if (!said_before(r, inst))
         mt_diag(r->u, inst, MT_DIAG_WARNING, "memory access without a record (counted at run time): %s",
@@ -149,13 +150,13 @@ static void blind(struct mt_host_recorder *r, LLVMValueRef inst, const char *wha
 }
 
 /* Call of a function of libc.def. */
-static void libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
 {
-    LLVMValueRef next = a->lanes || r->atomic ? behind(inst) : NULL, args[7];
+    LLVMValueRef next = a->lanes || r->atomic ? host_call_behind(inst) : NULL, args[7];
     unsigned given = LLVMGetNumArgOperands(inst);
     int after = (int)a->lanes, typed = 0;
     if (after && !next) {
-        blind(r, inst, "a call of the C library whose result is not seen");
+        host_call_blind(r, inst, "a call of the C library whose result is not seen");
         return;
     }
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
@@ -165,15 +166,15 @@ static void libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_
     args[0] = LLVMConstInt(r->i32, a->libc, 0);
     args[1] = site_number(r, add_rows(r, inst, a, 0));
     for (unsigned i = 0; i < 4; i++)
-        args[2 + i] = i < given ? as_i64(r, LLVMGetOperand(inst, i)) : number(r, 0);
-    args[6] = after ? as_i64(r, inst) : number(r, 0);
+        args[2 + i] = i < given ? as_i64(r, LLVMGetOperand(inst, i)) : host_call_number(r, 0);
+    args[6] = after ? as_i64(r, inst) : host_call_number(r, 0);
     /* A function of the user's that happens to have the name takes other things. */
     for (unsigned i = 0; i < given; i++)
         typed |= LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(inst, i))) == LLVMPointerTypeKind;
     if (!typed)
         return;
     mt_host_call(r, r->atomic ? "__mt_host_begin_libc" : "__mt_host_libc", args, 7);
-    end(r, next ? next : inst, place); /* without a place behind it, the call is not inside */
+    host_call_end(r, next ? next : inst, place); /* without a place behind it, the call is not inside */
 }
 
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
@@ -189,26 +190,26 @@ void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const
         }
         site = add_rows(r, inst, a, 0);
         for (unsigned i = 0; i < a->operands; i++)
-            if (wanted(r, a->op[i]))
-                block(r, a->pointer[i], as_i64(r, a->bytes), site + i);
+            if (host_call_wanted(r, a->op[i]))
+                host_call_block(r, a->pointer[i], as_i64(r, a->bytes), site + i);
         break;
     case MT_HOST_MASKED:
-        masked(r, a, add_rows(r, inst, a, 0));
-        end(r, LLVMGetNextInstruction(inst), place);
+        host_call_masked(r, a, add_rows(r, inst, a, 0));
+        host_call_end(r, LLVMGetNextInstruction(inst), place);
         break;
     case MT_HOST_LANES:
-        lanes(r, inst, a, add_rows(r, inst, a, a->size));
-        end(r, LLVMGetNextInstruction(inst), place);
+        host_call_lanes(r, inst, a, add_rows(r, inst, a, a->size));
+        host_call_end(r, LLVMGetNextInstruction(inst), place);
         break;
     case MT_HOST_PACKED:
-        packed(r, a, add_rows(r, inst, a, 0));
-        end(r, LLVMGetNextInstruction(inst), place);
+        host_call_packed(r, a, add_rows(r, inst, a, 0));
+        host_call_end(r, LLVMGetNextInstruction(inst), place);
         break;
     case MT_HOST_LIBC:
-        libc(r, inst, a);
+        host_call_libc(r, inst, a);
         break;
     case MT_HOST_BLIND:
-        blind(r, inst, a->what);
+        host_call_blind(r, inst, a->what);
         break;
     default:
         break;
@@ -220,7 +221,7 @@ void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const 
 {
     uint32_t site = add_rows(r, inst, a, a->size);
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
-    LLVMValueRef bytes = a->size ? number(r, a->size) : as_i64(r, a->bytes);
+    LLVMValueRef bytes = a->size ? host_call_number(r, a->size) : as_i64(r, a->bytes);
     LLVMValueRef failed = LLVMConstInt(r->i32, 0, 0);
     if (a->operands == 2) {
         LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), as_i64(r, a->pointer[1]),

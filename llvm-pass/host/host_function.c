@@ -22,7 +22,7 @@ static LLVMValueRef stack_pointer(struct mt_host_recorder *r)
 }
 
 /* Integers and pointers of up to 64 bits come in registers; others are no argument here. */
-static LLVMValueRef plain(struct mt_host_recorder *r, LLVMValueRef v)
+static LLVMValueRef host_function_plain(struct mt_host_recorder *r, LLVMValueRef v)
 {
     LLVMTypeRef type = LLVMTypeOf(v);
     if (LLVMGetTypeKind(type) == LLVMPointerTypeKind && !LLVMGetPointerAddressSpace(type))
@@ -55,7 +55,7 @@ static void at_entry(struct mt_host_recorder *r, LLVMValueRef f, unsigned index)
     args[1] = stack_pointer(r);
     unsigned n = 0, i = 0;
     for (LLVMValueRef p = LLVMGetFirstParam(f); p && n < 3; p = LLVMGetNextParam(p), i++) {
-        LLVMValueRef v = mt_shim_byval_type(f, i) ? NULL : plain(r, p);
+        LLVMValueRef v = mt_shim_byval_type(f, i) ? NULL : host_function_plain(r, p);
         if (v)
             args[2 + n++] = v;
     }
@@ -74,7 +74,7 @@ static void at_return(struct mt_host_recorder *r, LLVMValueRef ret, unsigned ind
     }
     LLVMValueRef args[3] = {when_named(r, index, before)};
     args[1] = stack_pointer(r);
-    args[2] = value ? plain(r, value) : NULL;
+    args[2] = value ? host_function_plain(r, value) : NULL;
     if (!args[2])
         args[2] = LLVMConstInt(r->i64, 0, 0);
     mt_host_call(r, "__mt_host_leave", args, 3);
@@ -112,7 +112,7 @@ void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef f)
 }
 
 /* The annotation library's functions do nothing: their calls are what counts, wherever the library is. */
-static unsigned annotation(LLVMValueRef callee)
+static unsigned host_function_annotation(LLVMValueRef callee)
 {
     static const char *const names[][3] = {
         {"atomic_trace::register_thread", "mt_register_thread", "atomic_trace_register_thread"},
@@ -139,7 +139,7 @@ static LLVMValueRef callee_stack_pointer(struct mt_host_recorder *r)
 }
 
 /* The first instruction after a call that returned; NULL behind an invoke whose way on is others', too. */
-static LLVMValueRef behind(LLVMValueRef call)
+static LLVMValueRef host_function_behind(LLVMValueRef call)
 {
     if (LLVMIsACallInst(call))
         return LLVMGetNextInstruction(call);
@@ -158,7 +158,8 @@ static LLVMValueRef by_caller(struct mt_host_recorder *r, LLVMValueRef id)
  * pass: their callers speak for them. */
 static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
 {
-    LLVMValueRef callee = mt_callee(call), zero = LLVMConstInt(r->i64, 0, 0), after = behind(call);
+    LLVMValueRef callee = mt_callee(call), zero = LLVMConstInt(r->i64, 0, 0),
+                 after = host_function_behind(call);
     if (!LLVMIsDeclaration(callee))
         return;
     unsigned index = mt_host_table_function(r->table, callee);
@@ -167,7 +168,7 @@ static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
         LLVMValueRef left[3] = {when_named(r, index, after)};
         left[0] = by_caller(r, left[0]);
         left[1] = callee_stack_pointer(r);
-        left[2] = plain(r, call);
+        left[2] = host_function_plain(r, call);
         if (!left[2])
             left[2] = zero;
         mt_host_call(r, "__mt_host_leave", left, 3);
@@ -175,7 +176,7 @@ static void mark_special(struct mt_host_recorder *r, LLVMValueRef call)
     LLVMValueRef entered[5] = {when_named(r, index, call), NULL, NULL, zero, zero};
     entered[0] = by_caller(r, entered[0]);
     entered[1] = callee_stack_pointer(r);
-    entered[2] = plain(r, LLVMGetOperand(call, 0));
+    entered[2] = host_function_plain(r, LLVMGetOperand(call, 0));
     mt_host_call(r, "__mt_host_enter", entered, 5);
     LLVMSetCurrentDebugLocation2(r->builder, NULL);
 }
@@ -191,13 +192,13 @@ void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call)
     }
     if (!strstr(name, "register_thread") && !strstr(name, "_roi"))
         return;
-    unsigned function = annotation(callee);
+    unsigned function = host_function_annotation(callee);
     if (!function)
         return;
     LLVMPositionBuilderBefore(r->builder, call);
     LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(call));
     args[0] = LLVMConstInt(r->i32, function, 0);
-    args[1] = LLVMGetNumArgOperands(call) ? plain(r, LLVMGetOperand(call, 0)) : NULL;
+    args[1] = LLVMGetNumArgOperands(call) ? host_function_plain(r, LLVMGetOperand(call, 0)) : NULL;
     if (!args[1])
         args[1] = LLVMConstInt(r->i64, 0, 0);
     mt_host_call(r, "__mt_host_annotation", args, 2);

@@ -79,7 +79,7 @@ void mt_host_name_values(LLVMModuleRef module)
 }
 
 /* "mtv.a.0.i" -> "a"; NULL when it is no variable's. */
-static char *marked(LLVMValueRef v)
+static char *host_name_marked(LLVMValueRef v)
 {
     const char *name = mt_name(v);
     if (!mt_starts(name, MARK))
@@ -97,7 +97,7 @@ char *mt_host_variable(LLVMValueRef p)
             return mt_starts(mt_name(p), ".str") ? strdup("") : mt_shim_demangle(mt_name(p), 0);
         if (LLVMIsAArgument(p))
             return strndup(mt_name(p), strcspn(mt_name(p), "."));
-        if ((name = marked(p)) != NULL)
+        if ((name = host_name_marked(p)) != NULL)
             return name;
         LLVMOpcode op = LLVMIsAInstruction(p)    ? LLVMGetInstructionOpcode(p)
                         : LLVMIsAConstantExpr(p) ? LLVMGetConstOpcode(p)

@@ -59,8 +59,8 @@ static LLVMValueRef runtime_function(struct mt_host_recorder *r, const char *nam
     return f;
 }
 
-static LLVMValueRef call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n,
-                         unsigned convention)
+static LLVMValueRef host_record_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args,
+                                     unsigned n, unsigned convention)
 {
     LLVMTypeRef types[8];
     for (unsigned i = 0; i < n; i++)
@@ -74,39 +74,40 @@ static LLVMValueRef call(struct mt_host_recorder *r, const char *name, LLVMValue
 
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n)
 {
-    return call(r, name, args, n, LLVMCCallConv);
+    return host_record_call(r, name, args, n, LLVMCCallConv);
 }
 
-static LLVMValueRef metadata(struct mt_host_recorder *r, LLVMMetadataRef *fields, size_t n)
+static LLVMValueRef host_record_metadata(struct mt_host_recorder *r, LLVMMetadataRef *fields, size_t n)
 {
     return LLVMMetadataAsValue(r->u->context, LLVMMDNodeInContext2(r->u->context, fields, n));
 }
 
 /* A branch of which `then` hardly ever happens. */
-static void unlikely(struct mt_host_recorder *r, LLVMValueRef condition, LLVMBasicBlockRef then,
-                     LLVMBasicBlockRef otherwise)
+static void host_record_unlikely(struct mt_host_recorder *r, LLVMValueRef condition, LLVMBasicBlockRef then,
+                                 LLVMBasicBlockRef otherwise)
 {
     LLVMContextRef c = r->u->context;
     LLVMValueRef br = LLVMBuildCondBr(r->builder, condition, then, otherwise);
     LLVMMetadataRef f[] = {LLVMMDStringInContext2(c, "branch_weights", 14),
                            LLVMValueAsMetadata(LLVMConstInt(r->i32, 1, 0)),
                            LLVMValueAsMetadata(LLVMConstInt(r->i32, 1u << 20, 0))};
-    LLVMSetMetadata(br, LLVMGetMDKindIDInContext(c, "prof", 4), metadata(r, f, 3));
+    LLVMSetMetadata(br, LLVMGetMDKindIDInContext(c, "prof", 4), host_record_metadata(r, f, 3));
 }
 
-static LLVMValueRef load(struct mt_host_recorder *r, LLVMTypeRef type, LLVMValueRef from, unsigned align)
+static LLVMValueRef host_record_load(struct mt_host_recorder *r, LLVMTypeRef type, LLVMValueRef from,
+                                     unsigned align)
 {
     LLVMValueRef v = LLVMBuildLoad2(r->builder, type, from, "");
     LLVMSetAlignment(v, align);
     return v;
 }
 
-static void store(struct mt_host_recorder *r, LLVMValueRef value, LLVMValueRef to)
+static void host_record_store(struct mt_host_recorder *r, LLVMValueRef value, LLVMValueRef to)
 {
     LLVMSetAlignment(LLVMBuildStore(r->builder, value, to), 8);
 }
 
-static LLVMValueRef at(struct mt_host_recorder *r, LLVMValueRef p, uint64_t bytes)
+static LLVMValueRef host_record_at(struct mt_host_recorder *r, LLVMValueRef p, uint64_t bytes)
 {
     LLVMValueRef offset = LLVMConstInt(r->i64, bytes, 0);
     return bytes ? LLVMBuildGEP2(r->builder, r->i8, p, &offset, 1, "") : p;
@@ -116,9 +117,9 @@ static LLVMValueRef at(struct mt_host_recorder *r, LLVMValueRef p, uint64_t byte
  * says". */
 static LLVMValueRef site_word(struct mt_host_recorder *r, const struct entry *e)
 {
-    LLVMValueRef base = load(r, r->i32, r->table->base, 4);
+    LLVMValueRef base = host_record_load(r, r->i32, r->table->base, 4);
     LLVMSetMetadata(base, LLVMGetMDKindIDInContext(r->u->context, "invariant.load", 14),
-                    metadata(r, NULL, 0));
+                    host_record_metadata(r, NULL, 0));
     LLVMValueRef number = LLVMConstInt(r->i32, e->site + e->operand, 0);
     if (e->access.kind == MT_HOST_SWAP) { /* behind it: did it write? */
         LLVMValueRef wrote = LLVMBuildExtractValue(r->builder, e->inst, 1, "");
@@ -127,7 +128,7 @@ static LLVMValueRef site_word(struct mt_host_recorder *r, const struct entry *e)
     return LLVMBuildZExt(r->builder, LLVMBuildAdd(r->builder, base, number, ""), r->i64, "");
 }
 
-static LLVMValueRef address(struct mt_host_recorder *r, const struct entry *e)
+static LLVMValueRef host_record_address(struct mt_host_recorder *r, const struct entry *e)
 {
     return LLVMBuildPtrToInt(r->builder, e->access.pointer[e->operand], r->i64, "");
 }
@@ -142,7 +143,7 @@ static void go_to(struct mt_host_recorder *r, const struct entry *e)
 }
 
 /* Cuts the block at the builder's place, which is `before`; the builder goes to the end of the first half. */
-static LLVMBasicBlockRef cut(struct mt_host_recorder *r, LLVMValueRef before)
+static LLVMBasicBlockRef host_record_cut(struct mt_host_recorder *r, LLVMValueRef before)
 {
     LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
     LLVMInstructionEraseFromParent(LLVMGetBasicBlockTerminator(head));
@@ -157,7 +158,8 @@ static LLVMBasicBlockRef block_before(struct mt_host_recorder *r, LLVMBasicBlock
 
 static LLVMValueRef no_room(struct mt_host_recorder *r, LLVMValueRef thread, LLVMValueRef cur)
 {
-    return LLVMBuildICmp(r->builder, LLVMIntUGE, cur, load(r, r->ptr, at(r, thread, 8), 8), "");
+    return LLVMBuildICmp(r->builder, LLVMIntUGE, cur,
+                         host_record_load(r, r->ptr, host_record_at(r, thread, 8), 8), "");
 }
 
 static void record_one(struct mt_host_recorder *r, const struct entry *e)
@@ -165,36 +167,39 @@ static void record_one(struct mt_host_recorder *r, const struct entry *e)
     go_to(r, e);
     LLVMValueRef before = e->access.kind == MT_HOST_SWAP ? LLVMGetNextInstruction(e->inst) : e->inst;
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(e->inst);
-    LLVMBasicBlockRef tail = cut(r, before), fast = block_before(r, tail);
+    LLVMBasicBlockRef tail = host_record_cut(r, before), fast = block_before(r, tail);
     LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMSetCurrentDebugLocation2(r->builder, place);
-    LLVMValueRef args[] = {address(r, e), site_word(r, e)};
-    LLVMValueRef thread = load(r, r->ptr, r->current, 8), cur = load(r, r->ptr, thread, 8);
-    unlikely(r, no_room(r, thread, cur), slow, fast);
+    LLVMValueRef args[] = {host_record_address(r, e), site_word(r, e)};
+    LLVMValueRef thread = host_record_load(r, r->ptr, r->current, 8),
+                 cur = host_record_load(r, r->ptr, thread, 8);
+    host_record_unlikely(r, no_room(r, thread, cur), slow, fast);
 
     LLVMPositionBuilderAtEnd(r->builder, slow);
-    call(r, "__mt_host_record", args, 2, PRESERVE_MOST);
+    host_record_call(r, "__mt_host_record", args, 2, PRESERVE_MOST);
     LLVMBuildBr(r->builder, tail);
 
     LLVMPositionBuilderAtEnd(r->builder, fast);
-    store(r, args[0], cur);
-    store(r, args[1], at(r, cur, 8));
-    store(r, at(r, cur, sizeof(struct mt_host_entry)), thread);
+    host_record_store(r, args[0], cur);
+    host_record_store(r, args[1], host_record_at(r, cur, 8));
+    host_record_store(r, host_record_at(r, cur, sizeof(struct mt_host_entry)), thread);
     LLVMBuildBr(r->builder, tail);
 }
 
 /* Room for a group: where its entries go, and whose they are. */
 static LLVMValueRef open_group(struct mt_host_recorder *r, const struct entry *first, LLVMValueRef *thread)
 {
-    LLVMBasicBlockRef tail = cut(r, first->inst), head = LLVMGetPreviousBasicBlock(tail);
+    LLVMBasicBlockRef tail = host_record_cut(r, first->inst), head = LLVMGetPreviousBasicBlock(tail);
     LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(first->inst));
-    LLVMValueRef thread0 = load(r, r->ptr, r->current, 8), cur0 = load(r, r->ptr, thread0, 8);
-    unlikely(r, no_room(r, thread0, cur0), slow, tail);
+    LLVMValueRef thread0 = host_record_load(r, r->ptr, r->current, 8),
+                 cur0 = host_record_load(r, r->ptr, thread0, 8);
+    host_record_unlikely(r, no_room(r, thread0, cur0), slow, tail);
 
     LLVMPositionBuilderAtEnd(r->builder, slow);
-    call(r, "__mt_host_slow", NULL, 0, PRESERVE_MOST);
-    LLVMValueRef thread1 = load(r, r->ptr, r->current, 8), cur1 = load(r, r->ptr, thread1, 8);
+    host_record_call(r, "__mt_host_slow", NULL, 0, PRESERVE_MOST);
+    LLVMValueRef thread1 = host_record_load(r, r->ptr, r->current, 8),
+                 cur1 = host_record_load(r, r->ptr, thread1, 8);
     LLVMBuildBr(r->builder, tail);
 
     LLVMPositionBuilderBefore(r->builder, LLVMGetFirstInstruction(tail));
@@ -211,19 +216,19 @@ static void close_group(struct mt_host_recorder *r, LLVMValueRef end, LLVMMetada
                         LLVMValueRef thread, LLVMValueRef cur)
 {
     LLVMPositionBuilderBefore(r->builder, end);
-    LLVMBasicBlockRef tail = cut(r, end);
+    LLVMBasicBlockRef tail = host_record_cut(r, end);
     LLVMBasicBlockRef drain = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
     LLVMSetCurrentDebugLocation2(r->builder, place);
-    store(r, cur, thread);
-    LLVMValueRef limit = load(r, r->ptr, at(r, thread, 8), 8);
-    unlikely(r, LLVMBuildIsNull(r->builder, limit, ""), drain, tail);
+    host_record_store(r, cur, thread);
+    LLVMValueRef limit = host_record_load(r, r->ptr, host_record_at(r, thread, 8), 8);
+    host_record_unlikely(r, LLVMBuildIsNull(r->builder, limit, ""), drain, tail);
     LLVMPositionBuilderAtEnd(r->builder, drain);
-    call(r, "__mt_host_drain", NULL, 0, PRESERVE_MOST);
+    host_record_call(r, "__mt_host_drain", NULL, 0, PRESERVE_MOST);
     LLVMBuildBr(r->builder, tail);
 }
 
 /* `end`: the instruction before which the group must be complete. */
-static void flush(struct mt_host_recorder *r, struct group *g, LLVMValueRef end)
+static void host_record_flush(struct mt_host_recorder *r, struct group *g, LLVMValueRef end)
 {
     LLVMValueRef thread, cur;
     if (g->count == 1)
@@ -234,12 +239,14 @@ static void flush(struct mt_host_recorder *r, struct group *g, LLVMValueRef end)
         for (unsigned i = 0; i < g->count; i++) {
             const struct entry *e = &g->entry[i];
             go_to(r, e);
-            store(r, address(r, e), at(r, cur, i * sizeof(struct mt_host_entry)));
-            store(r, site_word(r, e), at(r, cur, i * sizeof(struct mt_host_entry) + 8));
+            host_record_store(r, host_record_address(r, e),
+                              host_record_at(r, cur, i * sizeof(struct mt_host_entry)));
+            host_record_store(r, site_word(r, e),
+                              host_record_at(r, cur, i * sizeof(struct mt_host_entry) + 8));
         }
         LLVMPositionBuilderBefore(r->builder, end);
         LLVMSetCurrentDebugLocation2(r->builder, place);
-        cur = at(r, cur, g->count * sizeof(struct mt_host_entry));
+        cur = host_record_at(r, cur, g->count * sizeof(struct mt_host_entry));
         close_group(r, end, place, thread, cur);
     }
     g->count = 0;
@@ -252,7 +259,7 @@ static int wanted_op(const struct mt_host_recorder *r, enum mt_host_op op)
 }
 
 /* Drops what is not to be traced: the access's kind becomes NOTHING. */
-static void filter(struct mt_host_recorder *r, LLVMValueRef inst, struct mt_host_access *a)
+static void host_record_filter(struct mt_host_recorder *r, LLVMValueRef inst, struct mt_host_access *a)
 {
     unsigned kept = 0;
     if (a->kind == MT_HOST_NOTHING)
@@ -289,11 +296,11 @@ static void record_grouped(struct mt_host_recorder *r, struct group *g, LLVMValu
                            const struct mt_host_access *a)
 {
     if (a->kind == MT_HOST_SWAP || g->count + a->operands > MT_CORE_SLACK)
-        flush(r, g, inst);
+        host_record_flush(r, g, inst);
     add_entries(r, g, inst, a);
     /* A swap is recorded behind itself and alone; what orders comes with a complete record. */
     if (a->kind == MT_HOST_SWAP || mt_host_leaves(inst))
-        flush(r, g, a->kind == MT_HOST_SWAP ? LLVMGetNextInstruction(inst) : inst);
+        host_record_flush(r, g, a->kind == MT_HOST_SWAP ? LLVMGetNextInstruction(inst) : inst);
 }
 
 void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function)
@@ -306,13 +313,13 @@ void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function)
         LLVMValueRef inst = list[i];
         struct mt_host_access a;
         mt_host_access_of(r->u, inst, &a);
-        filter(r, inst, &a);
+        host_record_filter(r, inst, &a);
         if (goes_into_group(&a) && !r->atomic) {
             record_grouped(r, &g, inst, &a);
             continue;
         }
         if (a.kind != MT_HOST_NOTHING || mt_host_leaves(inst))
-            flush(r, &g, inst);
+            host_record_flush(r, &g, inst);
         if (a.kind == MT_HOST_NOTHING)
             continue;
         LLVMPositionBuilderBefore(r->builder, inst);

@@ -7,7 +7,7 @@
 #include <llvm-c/Analysis.h>
 
 /* At least `count` + `more` elements; 0, or -1 without memory. */
-static int reserve(void **array, size_t *cap, size_t need, size_t size)
+static int host_table_reserve(void **array, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap)
         return 0;
@@ -30,7 +30,7 @@ static size_t hash_of(const char *s)
     return (size_t)(h ^ h >> 29);
 }
 
-static int rehash(struct mt_host_table *t)
+static int host_table_rehash(struct mt_host_table *t)
 {
     size_t cap = t->hash_cap ? t->hash_cap * 2 : 1024;
     uint32_t *grown = calloc(cap, sizeof *grown);
@@ -50,19 +50,19 @@ static int rehash(struct mt_host_table *t)
 }
 
 /* Offset of the string in the blob; the same string stands there once. */
-static uint32_t intern(struct mt_host_table *t, const char *s)
+static uint32_t host_table_intern(struct mt_host_table *t, const char *s)
 {
     size_t n = strlen(s) + 1;
     if (!s[0])
         return 0;
-    if (t->hash_used * 2 >= t->hash_cap && rehash(t))
+    if (t->hash_used * 2 >= t->hash_cap && host_table_rehash(t))
         goto out;
     size_t at = hash_of(s) & (t->hash_cap - 1);
     for (; t->hash[at]; at = (at + 1) & (t->hash_cap - 1))
         if (!strcmp(t->strings + t->hash[at], s))
             return t->hash[at];
     void *strings = t->strings;
-    if (t->nstrings + n > UINT32_MAX || reserve(&strings, &t->strings_cap, t->nstrings + n, 1))
+    if (t->nstrings + n > UINT32_MAX || host_table_reserve(&strings, &t->strings_cap, t->nstrings + n, 1))
         goto out;
     t->strings = strings;
     memcpy(t->strings + t->nstrings, s, n);
@@ -131,7 +131,7 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
     struct mt_place place;
     void *rows = t->rows;
     size_t cap = t->rows_cap;
-    if (reserve(&rows, &cap, t->nrows + 1, sizeof *t->rows)) {
+    if (host_table_reserve(&rows, &cap, t->nrows + 1, sizeof *t->rows)) {
         t->failed = 1;
         return;
     }
@@ -148,9 +148,9 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
                                                .size = size > UINT32_MAX ? 0 : (uint32_t)size,
                                                .line = place.line,
                                                .column = place.column,
-                                               .file = intern(t, place.file),
-                                               .function = intern(t, function ? function : ""),
-                                               .variable = intern(t, variable ? variable : "")};
+                                               .file = host_table_intern(t, place.file),
+                                               .function = host_table_intern(t, function ? function : ""),
+                                               .variable = host_table_intern(t, variable ? variable : "")};
     free(function);
     free(variable);
 }
@@ -159,14 +159,14 @@ unsigned mt_host_table_function(struct mt_host_table *t, LLVMValueRef function)
 {
     void *names = t->functions;
     size_t cap = t->functions_cap;
-    if (reserve(&names, &cap, t->nfunctions + 1, sizeof *t->functions)) {
+    if (host_table_reserve(&names, &cap, t->nfunctions + 1, sizeof *t->functions)) {
         t->failed = 1;
         return 0;
     }
     t->functions = names;
     t->functions_cap = (unsigned)cap;
     char *name = mt_shim_demangle(mt_name(function), 0);
-    t->functions[t->nfunctions] = intern(t, name ? name : "");
+    t->functions[t->nfunctions] = host_table_intern(t, name ? name : "");
     free(name);
     return t->nfunctions++;
 }
@@ -191,7 +191,7 @@ static LLVMValueRef constant_data(struct mt_unit *u, LLVMValueRef value, const c
     return g;
 }
 
-static LLVMValueRef words(struct mt_unit *u, const uint32_t *data, size_t n, const char *name)
+static LLVMValueRef host_table_words(struct mt_unit *u, const uint32_t *data, size_t n, const char *name)
 {
     LLVMTypeRef i32 = mt_type_int(u, 32);
     LLVMValueRef *list = malloc((n + 1) * sizeof *list);
@@ -222,11 +222,11 @@ static LLVMValueRef module_record(struct mt_host_table *t)
         LLVMConstInt(i32, t->nrows, 0),
         LLVMConstInt(i32, t->nfunctions, 0),
         LLVMConstInt(i32, 0, 0),
-        words(u, (const uint32_t *)t->rows, (size_t)t->nrows * 8, "memtrace.host.rows"),
+        host_table_words(u, (const uint32_t *)t->rows, (size_t)t->nrows * 8, "memtrace.host.rows"),
         constant_data(u, LLVMConstStringInContext2(u->context, t->strings, t->nstrings, 1),
                       "memtrace.host.strings"),
         t->base,
-        words(u, t->functions, t->nfunctions, "memtrace.host.names"),
+        host_table_words(u, t->functions, t->nfunctions, "memtrace.host.names"),
         ids,
     };
     LLVMValueRef value = LLVMConstStructInContext(u->context, field, sizeof field / sizeof *field, 0);

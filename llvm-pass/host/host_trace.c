@@ -54,7 +54,7 @@ static void mark_calls(struct mt_host_recorder *r, LLVMValueRef f)
     free(list);
 }
 
-static int sanitized(LLVMValueRef f)
+static int host_trace_sanitized(LLVMValueRef f)
 {
     return has_attribute(f, "sanitize_address") || has_attribute(f, "sanitize_thread") ||
            has_attribute(f, "sanitize_memory") || has_attribute(f, "sanitize_hwaddress");
@@ -70,7 +70,7 @@ static void trace_module(struct mt_unit *u)
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         if (!is_traced(u, f))
             continue;
-        if (sanitized(f)) {
+        if (host_trace_sanitized(f)) {
             mt_diag(u, NULL, MT_DIAG_ERROR,
                     "host tracing and a sanitizer do not go together; leave one of them out");
             break;

@@ -28,7 +28,7 @@ struct scan {
 
 static const struct known nothing = {.argument = -1, .nonzero_of = -1};
 
-static struct known *slot(struct scan *s, const struct mt_asm_operand *o)
+static struct known *asm_access_slot(struct scan *s, const struct mt_asm_operand *o)
 {
     if (o->kind == MT_ASM_REG)
         return &s->regs[o->index];
@@ -39,7 +39,7 @@ static struct known *slot(struct scan *s, const struct mt_asm_operand *o)
 
 static struct known value_of(struct scan *s, const struct mt_asm_operand *o)
 {
-    struct known k = nothing, *at = slot(s, o);
+    struct known k = nothing, *at = asm_access_slot(s, o);
     if (at)
         return *at;
     if (o->kind == MT_ASM_ARG && o->index < s->t->noperands)
@@ -65,26 +65,26 @@ static int constant_of(struct scan *s, const struct mt_asm_operand *o, int64_t *
 
 /* ---- following registers ------------------------------------------------------------------------ */
 
-static void forget(struct scan *s, const struct mt_asm_operand *o)
+static void asm_access_forget(struct scan *s, const struct mt_asm_operand *o)
 {
-    struct known *at = slot(s, o);
+    struct known *at = asm_access_slot(s, o);
     if (at)
         *at = nothing;
     for (unsigned i = 0; o->kind == MT_ASM_VECTOR && i < o->nitems; i++)
-        forget(s, &o->items[i]);
+        asm_access_forget(s, &o->items[i]);
     if (o->second)
-        forget(s, o->second);
+        asm_access_forget(s, o->second);
 }
 
-static void follow(struct scan *s, const struct mt_asm_statement *st)
+static void asm_access_follow(struct scan *s, const struct mt_asm_statement *st)
 {
     if (!st->noperands || st->operands[0].kind == MT_ASM_MEMORY)
         return;
     const struct mt_asm_operand *d = &st->operands[0];
-    struct known *at = slot(s, d), k = nothing;
+    struct known *at = asm_access_slot(s, d), k = nothing;
     int64_t c;
     if (!at || d->second || st->predicate) {
-        forget(s, d);
+        asm_access_forget(s, d);
         return;
     }
     if (st->noperands == 2 && (!strcmp(st->parts[0], "mov") || !strcmp(st->parts[0], "cvta"))) {
@@ -112,7 +112,7 @@ static void follow(struct scan *s, const struct mt_asm_statement *st)
 /* ---- accesses ----------------------------------------------------------------------------------- */
 
 /* Adds what a statement touches, as values outside the asm. 0 or -1. */
-static int add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
+static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
 {
     struct mt_asm_access x = {
         .op = t->op, .size = t->size, .size_argument = -1, .generic = t->generic, .only_if = -1};
@@ -156,11 +156,11 @@ static int add(struct scan *s, const struct mt_asm_statement *st, const struct m
     return 0;
 }
 
-static int access(struct scan *s, const struct mt_asm_statement *st)
+static int asm_access_access(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_touch t;
     int found = mt_asm_touches(s->a, st, &t);
-    return found > 0 ? add(s, st, &t) : found;
+    return found > 0 ? asm_access_add(s, st, &t) : found;
 }
 
 /* Does control flow inside the body make "in order, each once" wrong? */
@@ -195,9 +195,9 @@ int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
     for (unsigned i = 0; i < a->nstatements; i++) {
         if (a->statements[i].label)
             continue;
-        if (access(&s, &a->statements[i]))
+        if (asm_access_access(&s, &a->statements[i]))
             goto out;
-        follow(&s, &a->statements[i]);
+        asm_access_follow(&s, &a->statements[i]);
     }
     result = s.count && mt_asm_has_branches(a) ? -1 : s.count;
 out:

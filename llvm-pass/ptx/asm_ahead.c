@@ -15,7 +15,7 @@ struct ahead {
     int jumps;
 };
 
-static unsigned char *slot(struct ahead *x, const struct mt_asm_operand *o)
+static unsigned char *asm_ahead_slot(struct ahead *x, const struct mt_asm_operand *o)
 {
     if (o->kind == MT_ASM_REG)
         return &x->hidden[o->index];
@@ -26,7 +26,7 @@ static unsigned char *slot(struct ahead *x, const struct mt_asm_operand *o)
 
 static int is_hidden(struct ahead *x, const struct mt_asm_operand *o)
 {
-    unsigned char *at = slot(x, o);
+    unsigned char *at = asm_ahead_slot(x, o);
     if (at && *at)
         return 1;
     for (unsigned i = 0; (o->kind == MT_ASM_VECTOR || o->kind == MT_ASM_MEMORY) && i < o->nitems; i++)
@@ -36,9 +36,9 @@ static int is_hidden(struct ahead *x, const struct mt_asm_operand *o)
 }
 
 /* The registers that a statement writes stand in its first operand. Returns whether anything changed. */
-static int set(struct ahead *x, const struct mt_asm_operand *o, int hidden)
+static int asm_ahead_set(struct ahead *x, const struct mt_asm_operand *o, int hidden)
 {
-    unsigned char *at = slot(x, o);
+    unsigned char *at = asm_ahead_slot(x, o);
     int changed = 0;
     if (o->kind == MT_ASM_MEMORY)
         return 0;
@@ -47,9 +47,9 @@ static int set(struct ahead *x, const struct mt_asm_operand *o, int hidden)
         changed = 1;
     }
     for (unsigned i = 0; o->kind == MT_ASM_VECTOR && i < o->nitems; i++)
-        changed |= set(x, &o->items[i], hidden);
+        changed |= asm_ahead_set(x, &o->items[i], hidden);
     if (o->second)
-        changed |= set(x, o->second, hidden);
+        changed |= asm_ahead_set(x, o->second, hidden);
     return changed;
 }
 
@@ -94,7 +94,7 @@ static int find_hidden(struct ahead *x)
         for (unsigned i = 0; i < x->l.a->nstatements; i++) {
             const struct mt_asm_statement *s = &x->l.a->statements[i];
             if (!s->label && s->noperands && !is_jump(s) && (!is_plain(s) || reads_hidden(x, s)))
-                changed |= set(x, &s->operands[0], 1);
+                changed |= asm_ahead_set(x, &s->operands[0], 1);
         }
     }
     for (unsigned i = 0; i < x->l.a->nstatements; i++) {
@@ -192,7 +192,7 @@ static int make_access(struct ahead *x, const struct mt_asm_statement *s, const 
     return 0;
 }
 
-static int statement(struct ahead *x, const struct mt_asm_statement *s)
+static int asm_ahead_statement(struct ahead *x, const struct mt_asm_statement *s)
 {
     struct mt_asm_body *l = &x->l;
     struct mt_asm_touch t;
@@ -214,11 +214,11 @@ static int statement(struct ahead *x, const struct mt_asm_statement *s)
         hidden = 1;
     }
     if (!x->jumps && s->noperands)
-        set(x, &s->operands[0], hidden);
+        asm_ahead_set(x, &s->operands[0], hidden);
     return 0;
 }
 
-static int walk(struct ahead *x)
+static int asm_ahead_walk(struct ahead *x)
 {
     if (mt_asm_begin(&x->l))
         return -1;
@@ -226,7 +226,7 @@ static int walk(struct ahead *x)
     if (x->jumps && find_hidden(x))
         return -1;
     for (unsigned i = 0; i < x->l.a->nstatements; i++)
-        if (statement(x, &x->l.a->statements[i]))
+        if (asm_ahead_statement(x, &x->l.a->statements[i]))
             return -1;
     return 0;
 }
@@ -250,7 +250,7 @@ int mt_asm_ahead(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_ahead *
     x.hidden = calloc(a->nregs + ties.noutputs + 1, 1);
     if (!x.hidden)
         goto out;
-    failed = walk(&x);
+    failed = asm_ahead_walk(&x);
     if (failed)
         mt_asm_undo(&x.l);
     else

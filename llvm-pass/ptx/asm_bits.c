@@ -4,12 +4,12 @@
 
 #define IN(i, bits) mt_asm_in(l, &l->s->operands[i], bits)
 
-static int out(struct mt_asm_body *l, LLVMValueRef v, int is_signed)
+static int asm_bits_out(struct mt_asm_body *l, LLVMValueRef v, int is_signed)
 {
     return v ? mt_asm_out(l, &l->s->operands[0], v, is_signed) : -1;
 }
 
-static int begin(struct mt_asm_body *l, struct mt_asm_type *t, unsigned operands)
+static int asm_bits_begin(struct mt_asm_body *l, struct mt_asm_type *t, unsigned operands)
 {
     return mt_asm_last_type(l, t) || mt_asm_count(l, operands, operands) ? -1 : 0;
 }
@@ -19,48 +19,48 @@ static int begin(struct mt_asm_body *l, struct mt_asm_type *t, unsigned operands
 static int lower_mov(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 2))
+    if (asm_bits_begin(l, &t, 2))
         return -1;
     const struct mt_asm_operand *o = &l->s->operands[1];
     if (o->kind == MT_ASM_F64 && t.kind == 'f') {
         LLVMValueRef v = mt_asm_in_float(l, o, t.bits);
         return v ? mt_asm_out_float(l, &l->s->operands[0], v) : -1;
     }
-    return out(l, IN(1, t.bits * t.lanes), t.kind == 's');
+    return asm_bits_out(l, IN(1, t.bits * t.lanes), t.kind == 's');
 }
 
 static int lower_logic(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 3))
+    if (asm_bits_begin(l, &t, 3))
         return -1;
     LLVMValueRef a = IN(1, t.bits), b = IN(2, t.bits);
     if (!a || !b)
         return -1;
     LLVMOpcode op = *l->s->parts[0] == 'a' ? LLVMAnd : *l->s->parts[0] == 'o' ? LLVMOr : LLVMXor;
-    return out(l, LLVMBuildBinOp(l->b, op, a, b, ""), 0);
+    return asm_bits_out(l, LLVMBuildBinOp(l->b, op, a, b, ""), 0);
 }
 
 static int lower_not(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 2))
+    if (asm_bits_begin(l, &t, 2))
         return -1;
     LLVMValueRef a = IN(1, t.bits);
     if (!a)
         return -1;
     if (!strcmp(l->s->parts[0], "cnot")) {
         a = LLVMBuildICmp(l->b, LLVMIntEQ, a, LLVMConstNull(LLVMTypeOf(a)), "");
-        return out(l, LLVMBuildZExt(l->b, a, mt_asm_int(l, t.bits), ""), 0);
+        return asm_bits_out(l, LLVMBuildZExt(l->b, a, mt_asm_int(l, t.bits), ""), 0);
     }
-    return out(l, LLVMBuildNot(l->b, a, ""), 0);
+    return asm_bits_out(l, LLVMBuildNot(l->b, a, ""), 0);
 }
 
 /* Shift amounts beyond the width give 0 (or the sign). */
 static int lower_shift(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 3))
+    if (asm_bits_begin(l, &t, 3))
         return -1;
     LLVMValueRef a = IN(1, t.bits), n = IN(2, 32), r;
     if (!a || !n)
@@ -69,16 +69,16 @@ static int lower_shift(struct mt_asm_body *l)
     n = LLVMBuildSelect(l->b, big, mt_asm_const(l, 32, t.bits - 1), n, "");
     n = LLVMBuildIntCast2(l->b, n, mt_asm_int(l, t.bits), 0, "");
     if (!strcmp(l->s->parts[0], "shr") && t.kind == 's')
-        return out(l, LLVMBuildAShr(l->b, a, n, ""), 1);
+        return asm_bits_out(l, LLVMBuildAShr(l->b, a, n, ""), 1);
     r = *(l->s->parts[0] + 2) == 'l' ? LLVMBuildShl(l->b, a, n, "") : LLVMBuildLShr(l->b, a, n, "");
-    return out(l, LLVMBuildSelect(l->b, big, LLVMConstNull(LLVMTypeOf(a)), r, ""), 0);
+    return asm_bits_out(l, LLVMBuildSelect(l->b, big, LLVMConstNull(LLVMTypeOf(a)), r, ""), 0);
 }
 
 /* shf.{l,r}.{clamp,wrap}.b32 d, a, b, c: 64-bit b:a shifted; clamp: at most 32. */
 static int lower_shf(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 4))
+    if (asm_bits_begin(l, &t, 4))
         return -1;
     LLVMValueRef a = IN(1, 32), b = IN(2, 32), n = IN(3, 32);
     if (!a || !b || !n)
@@ -96,7 +96,7 @@ static int lower_shf(struct mt_asm_body *l)
         wide = LLVMBuildLShr(l->b, LLVMBuildShl(l->b, wide, n, ""), mt_asm_const(l, 64, 32), "");
     else
         wide = LLVMBuildLShr(l->b, wide, n, "");
-    return out(l, LLVMBuildTrunc(l->b, wide, l->i32, ""), 0);
+    return asm_bits_out(l, LLVMBuildTrunc(l->b, wide, l->i32, ""), 0);
 }
 
 /* lop3.b32 d, a, b, c, table; {.and,.or} d|p, a, b, c, table, q: p = (d != 0) op q */
@@ -129,7 +129,7 @@ static int lower_lop3(struct mt_asm_body *l)
         if (mt_asm_out(l, o[0].second, p, 0))
             return -1;
     }
-    return out(l, r, 0);
+    return asm_bits_out(l, r, 0);
 }
 
 /* ---- fields ------------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static LLVMValueRef at_most(struct mt_asm_body *l, LLVMValueRef v, unsigned max)
 static int lower_bfe(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 4))
+    if (asm_bits_begin(l, &t, 4))
         return -1;
     LLVMTypeRef wide = mt_asm_int(l, 128);
     LLVMValueRef a = IN(1, t.bits), pos = low_byte(l, IN(2, 32)), len = low_byte(l, IN(3, 32));
@@ -177,14 +177,14 @@ static int lower_bfe(struct mt_asm_body *l)
         field = LLVMBuildAnd(l->b, field, ones_below(l, n), "");
     }
     field = LLVMBuildTrunc(l->b, field, mt_asm_int(l, t.bits), "");
-    return out(l, LLVMBuildSelect(l->b, zero, mt_asm_const(l, t.bits, 0), field, ""), t.kind == 's');
+    return asm_bits_out(l, LLVMBuildSelect(l->b, zero, mt_asm_const(l, t.bits, 0), field, ""), t.kind == 's');
 }
 
 /* bfi f, a, b, pos, len: a's low len bits into b at pos. */
 static int lower_bfi(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 5))
+    if (asm_bits_begin(l, &t, 5))
         return -1;
     LLVMTypeRef wide = mt_asm_int(l, 128);
     LLVMValueRef a = IN(1, t.bits), b = IN(2, t.bits), pos = low_byte(l, IN(3, 32)),
@@ -196,7 +196,8 @@ static int lower_bfi(struct mt_asm_body *l)
     mask = LLVMBuildTrunc(l->b, LLVMBuildShl(l->b, mask, p, ""), mt_asm_int(l, t.bits), "");
     LLVMValueRef x = LLVMBuildShl(l->b, LLVMBuildZExt(l->b, a, wide, ""), p, "");
     x = LLVMBuildAnd(l->b, LLVMBuildTrunc(l->b, x, mt_asm_int(l, t.bits), ""), mask, "");
-    return out(l, LLVMBuildOr(l->b, LLVMBuildAnd(l->b, b, LLVMBuildNot(l->b, mask, ""), ""), x, ""), 0);
+    return asm_bits_out(l, LLVMBuildOr(l->b, LLVMBuildAnd(l->b, b, LLVMBuildNot(l->b, mask, ""), ""), x, ""),
+                        0);
 }
 
 /* bmsk.{clamp,wrap}.b32 d, a, b: b ones from bit a on. */
@@ -215,14 +216,14 @@ static int lower_bmsk(struct mt_asm_body *l)
         b = at_most(l, b, 32);
     }
     LLVMValueRef m = LLVMBuildShl(l->b, ones_below(l, b), LLVMBuildZExt(l->b, a, mt_asm_int(l, 128), ""), "");
-    return out(l, LLVMBuildTrunc(l->b, m, l->i32, ""), 0);
+    return asm_bits_out(l, LLVMBuildTrunc(l->b, m, l->i32, ""), 0);
 }
 
 /* szext.{clamp,wrap}.{u,s}32 d, a, n: the low n bits, extended. */
 static int lower_szext(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 3))
+    if (asm_bits_begin(l, &t, 3))
         return -1;
     LLVMValueRef a = IN(1, 32), n = IN(2, 32);
     if (!a || !n)
@@ -234,14 +235,14 @@ static int lower_szext(struct mt_asm_body *l)
     LLVMValueRef x = LLVMBuildShl(l->b, LLVMBuildZExt(l->b, a, l->i64, ""), up, "");
     x = t.kind == 's' ? LLVMBuildAShr(l->b, x, up, "") : LLVMBuildLShr(l->b, x, up, "");
     x = LLVMBuildSelect(l->b, zero, mt_asm_const(l, 64, 0), x, "");
-    return out(l, LLVMBuildTrunc(l->b, x, l->i32, ""), t.kind == 's');
+    return asm_bits_out(l, LLVMBuildTrunc(l->b, x, l->i32, ""), t.kind == 's');
 }
 
 static int lower_count(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     const char *op = l->s->parts[0];
-    if (begin(l, &t, 2))
+    if (asm_bits_begin(l, &t, 2))
         return -1;
     LLVMValueRef v[] = {IN(1, t.bits), mt_asm_const(l, 1, 0)}, r;
     if (!v[0])
@@ -251,15 +252,15 @@ static int lower_count(struct mt_asm_body *l)
     else if (!strcmp(op, "clz"))
         r = mt_asm_intrinsic(l, "llvm.ctlz", mt_asm_int(l, t.bits), v, 2);
     else
-        return out(l, mt_asm_intrinsic(l, "llvm.bitreverse", mt_asm_int(l, t.bits), v, 1), 0);
-    return out(l, LLVMBuildIntCast2(l->b, r, l->i32, 0, ""), 0);
+        return asm_bits_out(l, mt_asm_intrinsic(l, "llvm.bitreverse", mt_asm_int(l, t.bits), v, 1), 0);
+    return asm_bits_out(l, LLVMBuildIntCast2(l->b, r, l->i32, 0, ""), 0);
 }
 
 /* bfind{.shiftamt}: position of the highest bit that is not sign; all ones when there is none. */
 static int lower_bfind(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
-    if (begin(l, &t, 2))
+    if (asm_bits_begin(l, &t, 2))
         return -1;
     LLVMValueRef v[] = {IN(1, t.bits), mt_asm_const(l, 1, 0)};
     if (!v[0])
@@ -273,11 +274,11 @@ static int lower_bfind(struct mt_asm_body *l)
     zeros = LLVMBuildIntCast2(l->b, zeros, l->i32, 0, "");
     LLVMValueRef r =
         mt_asm_has(l->s, "shiftamt") ? zeros : LLVMBuildSub(l->b, mt_asm_const(l, 32, t.bits - 1), zeros, "");
-    return out(l, LLVMBuildSelect(l->b, none, mt_asm_const(l, 32, UINT32_MAX), r, ""), 0);
+    return asm_bits_out(l, LLVMBuildSelect(l->b, none, mt_asm_const(l, 32, UINT32_MAX), r, ""), 0);
 }
 
 /* Byte number `nibble & 7` of b:a, with nibble & 8 its sign spread over the byte. */
-static LLVMValueRef pick(struct mt_asm_body *l, LLVMValueRef both, LLVMValueRef nibble)
+static LLVMValueRef asm_bits_pick(struct mt_asm_body *l, LLVMValueRef both, LLVMValueRef nibble)
 {
     LLVMValueRef n = LLVMBuildAnd(l->b, nibble, mt_asm_const(l, 64, 7), "");
     LLVMValueRef byte = LLVMBuildLShr(l->b, both, LLVMBuildShl(l->b, n, mt_asm_const(l, 64, 3), ""), "");
@@ -325,10 +326,11 @@ static int lower_prmt(struct mt_asm_body *l)
                     LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, two, mt_asm_const(l, 64, k), ""),
                                     mt_asm_const(l, 64, mode_selector(mode, k, i)), nibble, "");
         }
-        LLVMValueRef byte = LLVMBuildShl(l->b, pick(l, both, nibble), mt_asm_const(l, 32, 8 * i), "");
+        LLVMValueRef byte =
+            LLVMBuildShl(l->b, asm_bits_pick(l, both, nibble), mt_asm_const(l, 32, 8 * i), "");
         r = LLVMBuildOr(l->b, r, byte, "");
     }
-    return out(l, r, 0);
+    return asm_bits_out(l, r, 0);
 }
 
 /* dp4a.atype.btype d, a, b, c (four bytes each); dp2a.{lo,hi} (two halves of a, two bytes of b) */
@@ -336,7 +338,7 @@ static int lower_dot(struct mt_asm_body *l)
 {
     struct mt_asm_type ta, tb;
     int two = !strcmp(l->s->parts[0], "dp2a"), hi = mt_asm_has(l->s, "hi");
-    if (begin(l, &tb, 4) || l->s->nparts < 3 || !mt_asm_type(l->s->parts[l->s->nparts - 2], &ta))
+    if (asm_bits_begin(l, &tb, 4) || l->s->nparts < 3 || !mt_asm_type(l->s->parts[l->s->nparts - 2], &ta))
         return -1;
     LLVMValueRef a = IN(1, 32), b = IN(2, 32), sum = IN(3, 32);
     if (!a || !b || !sum)
@@ -349,7 +351,7 @@ static int lower_dot(struct mt_asm_body *l)
         y = LLVMBuildIntCast2(l->b, LLVMBuildTrunc(l->b, y, l->i8, ""), l->i32, tb.kind == 's', "");
         sum = LLVMBuildAdd(l->b, sum, LLVMBuildMul(l->b, x, y, ""), "");
     }
-    return out(l, sum, 0);
+    return asm_bits_out(l, sum, 0);
 }
 
 const struct mt_asm_handler mt_asm_bit_handlers[] = {

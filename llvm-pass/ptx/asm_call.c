@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static LLVMValueRef lookup(struct mt_asm_body *l, const char *name, LLVMTypeRef *type)
+static LLVMValueRef asm_call_lookup(struct mt_asm_body *l, const char *name, LLVMTypeRef *type)
 {
     return l->builtins->lookup ? l->builtins->lookup(l->builtins->ctx, name, type) : NULL;
 }
 
 /* An integer value as the type that a callee wants; NULL when it cannot be. */
-static LLVMValueRef fit(struct mt_asm_body *l, LLVMValueRef v, LLVMTypeRef want)
+static LLVMValueRef asm_call_fit(struct mt_asm_body *l, LLVMValueRef v, LLVMTypeRef want)
 {
     LLVMTypeKind kind = LLVMGetTypeKind(want);
     v = mt_asm_bits_of(l, v);
@@ -32,7 +32,7 @@ LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTy
                                  LLVMValueRef *args, unsigned n)
 {
     LLVMTypeRef type, types[8], params[8];
-    LLVMValueRef fitted[8], f = lookup(l, name, &type);
+    LLVMValueRef fitted[8], f = asm_call_lookup(l, name, &type);
     if (n > 8)
         return NULL;
     for (unsigned i = 0; i < n; i++)
@@ -49,7 +49,7 @@ LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTy
     }
     LLVMGetParamTypes(type, params);
     for (unsigned i = 0; i < n; i++)
-        if (!(fitted[i] = fit(l, args[i], params[i])))
+        if (!(fitted[i] = asm_call_fit(l, args[i], params[i])))
             return NULL;
     return LLVMBuildCall2(l->b, type, f, fitted, n, "");
 }
@@ -87,7 +87,7 @@ LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name)
         for (char *c = full; *c; c++)
             if (*c == '.')
                 *c = '_';
-        LLVMValueRef f = lookup(l, full, &type);
+        LLVMValueRef f = asm_call_lookup(l, full, &type);
         if (f && !LLVMCountParamTypes(type))
             return mt_asm_bits_of(l, LLVMBuildCall2(l->b, type, f, NULL, 0, ""));
     }
@@ -115,7 +115,7 @@ static int optional_part(const char *part)
            !strncmp(part, "L2::", 4);
 }
 
-static LLVMValueRef find(struct mt_asm_body *l, int short_form, LLVMTypeRef *type)
+static LLVMValueRef asm_call_find(struct mt_asm_body *l, int short_form, LLVMTypeRef *type)
 {
     char name[400] = "mtb_ptx";
     size_t n = strlen(name);
@@ -130,13 +130,13 @@ static LLVMValueRef find(struct mt_asm_body *l, int short_form, LLVMTypeRef *typ
     for (char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c))
             *c = '_';
-    return lookup(l, name, type);
+    return asm_call_lookup(l, name, type);
 }
 
 LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type)
 {
-    LLVMValueRef f = find(l, 0, type);
-    return f ? f : find(l, 1, type);
+    LLVMValueRef f = asm_call_find(l, 0, type);
+    return f ? f : asm_call_find(l, 1, type);
 }
 
 static int has_destination(const struct mt_asm_statement *s)
@@ -189,7 +189,7 @@ static int add_arg(struct mt_asm_body *l, struct args *args, const struct mt_asm
         v = mt_asm_in(l, o, bits);
     }
     if (v)
-        v = fit(l, v, want);
+        v = asm_call_fit(l, v, want);
     if (!v)
         return mt_asm_fail(l, "%s: operand not understood", l->s->opcode);
     args->values[args->n++] = v;

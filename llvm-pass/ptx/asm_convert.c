@@ -44,7 +44,7 @@ static LLVMValueRef compare_floats(struct mt_asm_body *l, const char *word, LLVM
 }
 
 /* Compares operands 1 and 2 as the opcode's second word says; NULL on error. */
-static LLVMValueRef compare(struct mt_asm_body *l, struct mt_asm_type t)
+static LLVMValueRef asm_convert_compare(struct mt_asm_body *l, struct mt_asm_type t)
 {
     LLVMValueRef r = NULL;
     if (is_float(t) && (t.kind != 'f' || t.bits < 32 || t.lanes > 1)) {
@@ -75,7 +75,7 @@ static int lower_setp(struct mt_asm_body *l)
     struct mt_asm_type t;
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, 3, 4) || l->s->nparts < 3)
         return mt_asm_fail(l, "%s", l->s->opcode);
-    LLVMValueRef p = compare(l, t), c = NULL;
+    LLVMValueRef p = asm_convert_compare(l, t), c = NULL;
     if (!p)
         return -1;
     LLVMValueRef both[] = {p, LLVMBuildNot(l->b, p, "")};
@@ -99,7 +99,7 @@ static int lower_set(struct mt_asm_body *l)
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, 3, 4) || l->s->nparts < 4 ||
         !mt_asm_type(l->s->parts[l->s->nparts - 2], &d) || (is_float(d) && d.bits != 32))
         return mt_asm_fail(l, "%s", l->s->opcode);
-    LLVMValueRef p = compare(l, t), c;
+    LLVMValueRef p = asm_convert_compare(l, t), c;
     if (!p)
         return -1;
     if (l->s->noperands == 4) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Denormals become zeros of the same sign when the opcode says .ftz. */
-static LLVMValueRef flush(struct mt_asm_body *l, LLVMValueRef v)
+static LLVMValueRef asm_float_flush(struct mt_asm_body *l, LLVMValueRef v)
 {
     if (!mt_asm_has(l->s, "ftz") || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMFloatTypeKind)
         return v;
@@ -16,7 +16,7 @@ static LLVMValueRef flush(struct mt_asm_body *l, LLVMValueRef v)
 }
 
 /* Type and sources after the destination; refuses what must not be done in the host's default way. */
-static int begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMValueRef *v, unsigned n)
+static int asm_float_begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMValueRef *v, unsigned n)
 {
     static const char *const refused[] = {"rz", "rm", "rp", "rna", "rs", "relu", "NaN", "xorsign"};
     if (mt_asm_last_type(l, t) || mt_asm_count(l, n + 1, n + 1))
@@ -33,14 +33,14 @@ static int begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMValueRef *v, 
     for (unsigned i = 0; i < n; i++) {
         if (!(v[i] = mt_asm_in_float(l, &l->s->operands[i + 1], t->bits)))
             return -1;
-        v[i] = flush(l, v[i]);
+        v[i] = asm_float_flush(l, v[i]);
     }
     return 0;
 }
 
-static int out(struct mt_asm_body *l, LLVMValueRef v)
+static int asm_float_out(struct mt_asm_body *l, LLVMValueRef v)
 {
-    v = flush(l, v);
+    v = asm_float_flush(l, v);
     if (mt_asm_has(l->s, "sat")) { /* into [0, 1], NaN becomes 0 */
         LLVMTypeRef type = LLVMTypeOf(v);
         LLVMValueRef low[] = {v, LLVMConstReal(type, 0)};
@@ -55,17 +55,17 @@ static int lower_binary(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
-    if (begin(l, &t, v, 2))
+    if (asm_float_begin(l, &t, v, 2))
         return -1;
     switch (*l->s->parts[0]) {
     case 'a':
-        return out(l, LLVMBuildFAdd(l->b, v[0], v[1], ""));
+        return asm_float_out(l, LLVMBuildFAdd(l->b, v[0], v[1], ""));
     case 's':
-        return out(l, LLVMBuildFSub(l->b, v[0], v[1], ""));
+        return asm_float_out(l, LLVMBuildFSub(l->b, v[0], v[1], ""));
     case 'm':
-        return out(l, LLVMBuildFMul(l->b, v[0], v[1], ""));
+        return asm_float_out(l, LLVMBuildFMul(l->b, v[0], v[1], ""));
     default:
-        return out(l, LLVMBuildFDiv(l->b, v[0], v[1], ""));
+        return asm_float_out(l, LLVMBuildFDiv(l->b, v[0], v[1], ""));
     }
 }
 
@@ -73,7 +73,9 @@ static int lower_fma(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[3];
-    return begin(l, &t, v, 3) ? -1 : out(l, mt_asm_intrinsic(l, "llvm.fma", LLVMTypeOf(v[0]), v, 3));
+    return asm_float_begin(l, &t, v, 3)
+               ? -1
+               : asm_float_out(l, mt_asm_intrinsic(l, "llvm.fma", LLVMTypeOf(v[0]), v, 3));
 }
 
 /* A NaN operand gives the other one, as llvm.minnum does; -0 < +0, which it leaves open. */
@@ -82,13 +84,13 @@ static int lower_minmax(struct mt_asm_body *l)
     struct mt_asm_type t;
     LLVMValueRef v[2];
     int max = !strcmp(l->s->parts[0], "max");
-    if (begin(l, &t, v, 2))
+    if (asm_float_begin(l, &t, v, 2))
         return -1;
     LLVMValueRef r = mt_asm_intrinsic(l, max ? "llvm.maxnum" : "llvm.minnum", LLVMTypeOf(v[0]), v, 2);
     LLVMValueRef a = mt_asm_bits_of(l, v[0]), b = mt_asm_bits_of(l, v[1]);
     LLVMValueRef equal = LLVMBuildFCmp(l->b, LLVMRealOEQ, v[0], v[1], "");
     LLVMValueRef zero = max ? LLVMBuildAnd(l->b, a, b, "") : LLVMBuildOr(l->b, a, b, "");
-    return out(l, LLVMBuildSelect(l->b, equal, mt_asm_float_of(l, zero), r, ""));
+    return asm_float_out(l, LLVMBuildSelect(l->b, equal, mt_asm_float_of(l, zero), r, ""));
 }
 
 static int lower_unary(struct mt_asm_body *l)
@@ -96,17 +98,17 @@ static int lower_unary(struct mt_asm_body *l)
     struct mt_asm_type t;
     LLVMValueRef v;
     const char *op = l->s->parts[0];
-    if (begin(l, &t, &v, 1))
+    if (asm_float_begin(l, &t, &v, 1))
         return -1;
     LLVMValueRef one = LLVMConstReal(LLVMTypeOf(v), 1);
     if (!strcmp(op, "neg"))
-        return out(l, LLVMBuildFNeg(l->b, v, ""));
+        return asm_float_out(l, LLVMBuildFNeg(l->b, v, ""));
     if (!strcmp(op, "abs"))
-        return out(l, mt_asm_intrinsic(l, "llvm.fabs", LLVMTypeOf(v), &v, 1));
+        return asm_float_out(l, mt_asm_intrinsic(l, "llvm.fabs", LLVMTypeOf(v), &v, 1));
     if (!strcmp(op, "rcp"))
-        return out(l, LLVMBuildFDiv(l->b, one, v, ""));
+        return asm_float_out(l, LLVMBuildFDiv(l->b, one, v, ""));
     v = mt_asm_intrinsic(l, "llvm.sqrt", LLVMTypeOf(v), &v, 1);
-    return out(l, *op == 's' ? v : LLVMBuildFDiv(l->b, one, v, ""));
+    return asm_float_out(l, *op == 's' ? v : LLVMBuildFDiv(l->b, one, v, ""));
 }
 
 /* copysign d, a, b: b with a's sign. */
@@ -114,7 +116,7 @@ static int lower_copysign(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
-    if (begin(l, &t, v, 2))
+    if (asm_float_begin(l, &t, v, 2))
         return -1;
     LLVMValueRef args[] = {v[1], v[0]};
     return mt_asm_out_float(l, &l->s->operands[0],
@@ -131,7 +133,7 @@ static int lower_testp(struct mt_asm_body *l)
                  {"notanumber", 3}, {"subnormal", 0x090}, {"normal", 0x168} /* zeros too */};
     struct mt_asm_type t;
     LLVMValueRef v;
-    if (begin(l, &t, &v, 1))
+    if (asm_float_begin(l, &t, &v, 1))
         return -1;
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (mt_asm_has(l->s, table[i].word)) {

@@ -5,7 +5,7 @@
 #define IN(i, bits) mt_asm_in(l, &l->s->operands[i], bits)
 
 /* Reads n sources of one width after the destination. 0 or -1. */
-static int sources(struct mt_asm_body *l, LLVMValueRef *v, unsigned n, unsigned bits)
+static int asm_integer_sources(struct mt_asm_body *l, LLVMValueRef *v, unsigned n, unsigned bits)
 {
     if (mt_asm_count(l, n + 1, n + 1))
         return -1;
@@ -15,23 +15,26 @@ static int sources(struct mt_asm_body *l, LLVMValueRef *v, unsigned n, unsigned 
     return 0;
 }
 
-static int out(struct mt_asm_body *l, LLVMValueRef v, struct mt_asm_type t)
+static int asm_integer_out(struct mt_asm_body *l, LLVMValueRef v, struct mt_asm_type t)
 {
     return mt_asm_out(l, &l->s->operands[0], v, t.kind == 's');
 }
 
-static LLVMValueRef widen(struct mt_asm_body *l, LLVMValueRef v, unsigned bits, struct mt_asm_type t)
+static LLVMValueRef asm_integer_widen(struct mt_asm_body *l, LLVMValueRef v, unsigned bits,
+                                      struct mt_asm_type t)
 {
     return LLVMBuildIntCast2(l->b, v, mt_asm_int(l, bits), t.kind == 's', "");
 }
 
 /* The product in twice the width. */
-static LLVMValueRef product(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, struct mt_asm_type t)
+static LLVMValueRef asm_integer_product(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b,
+                                        struct mt_asm_type t)
 {
-    return LLVMBuildMul(l->b, widen(l, a, 2 * t.bits, t), widen(l, b, 2 * t.bits, t), "");
+    return LLVMBuildMul(l->b, asm_integer_widen(l, a, 2 * t.bits, t), asm_integer_widen(l, b, 2 * t.bits, t),
+                        "");
 }
 
-static LLVMValueRef high(struct mt_asm_body *l, LLVMValueRef wide, struct mt_asm_type t)
+static LLVMValueRef asm_integer_high(struct mt_asm_body *l, LLVMValueRef wide, struct mt_asm_type t)
 {
     wide = LLVMBuildLShr(l->b, wide, mt_asm_const(l, 2 * t.bits, t.bits), "");
     return LLVMBuildTrunc(l->b, wide, mt_asm_int(l, t.bits), "");
@@ -70,13 +73,14 @@ static int carry_out(struct mt_asm_body *l, LLVMValueRef flag)
 }
 
 /* a + b (or a - b) with carry as the opcode says: ".cc" writes it, a final 'c' of the first word reads it. */
-static int carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int minus, struct mt_asm_type t)
+static int asm_integer_carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int minus,
+                               struct mt_asm_type t)
 {
     const char *op = l->s->parts[0];
     size_t n = strlen(op);
     unsigned wide = t.bits * 2;
     struct mt_asm_type u = {'u', t.bits, 1};
-    LLVMValueRef x = widen(l, a, wide, u), y = widen(l, b, wide, u);
+    LLVMValueRef x = asm_integer_widen(l, a, wide, u), y = asm_integer_widen(l, b, wide, u);
     x = minus ? LLVMBuildSub(l->b, x, y, "") : LLVMBuildAdd(l->b, x, y, "");
     if (n > 3 && op[n - 1] == 'c') { /* addc, subc, madc */
         LLVMValueRef c = carry_in(l, wide);
@@ -89,7 +93,7 @@ static int carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int mi
         if (carry_out(l, LLVMBuildTrunc(l->b, flag, l->i1, "")))
             return -1;
     }
-    return out(l, LLVMBuildTrunc(l->b, x, mt_asm_int(l, t.bits), ""), t);
+    return asm_integer_out(l, LLVMBuildTrunc(l->b, x, mt_asm_int(l, t.bits), ""), t);
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------------- */
@@ -104,28 +108,29 @@ static int lower_add(struct mt_asm_body *l)
         return -1;
     if (t.lanes > 1)
         return mt_asm_fallback(l);
-    if (sources(l, v, 2, t.bits))
+    if (asm_integer_sources(l, v, 2, t.bits))
         return -1;
     if (mt_asm_has(l->s, "cc") || strlen(op) == 4)
-        return carried(l, v[0], v[1], minus, t);
+        return asm_integer_carried(l, v[0], v[1], minus, t);
     if (mt_asm_has(l->s, "sat"))
-        return out(
+        return asm_integer_out(
             l, mt_asm_intrinsic(l, minus ? "llvm.ssub.sat" : "llvm.sadd.sat", mt_asm_int(l, t.bits), v, 2),
             t);
-    return out(l, minus ? LLVMBuildSub(l->b, v[0], v[1], "") : LLVMBuildAdd(l->b, v[0], v[1], ""), t);
+    return asm_integer_out(l, minus ? LLVMBuildSub(l->b, v[0], v[1], "") : LLVMBuildAdd(l->b, v[0], v[1], ""),
+                           t);
 }
 
 static int lower_mul(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
-    if (mt_asm_last_type(l, &t) || sources(l, v, 2, t.bits))
+    if (mt_asm_last_type(l, &t) || asm_integer_sources(l, v, 2, t.bits))
         return -1;
     if (mt_asm_has(l->s, "wide"))
-        return out(l, product(l, v[0], v[1], t), t);
+        return asm_integer_out(l, asm_integer_product(l, v[0], v[1], t), t);
     if (mt_asm_has(l->s, "hi"))
-        return out(l, high(l, product(l, v[0], v[1], t), t), t);
-    return out(l, LLVMBuildMul(l->b, v[0], v[1], ""), t);
+        return asm_integer_out(l, asm_integer_high(l, asm_integer_product(l, v[0], v[1], t), t), t);
+    return asm_integer_out(l, LLVMBuildMul(l->b, v[0], v[1], ""), t);
 }
 
 static int lower_mad(struct mt_asm_body *l)
@@ -141,15 +146,16 @@ static int lower_mad(struct mt_asm_body *l)
     if (!v[0] || !v[1] || !c)
         return -1;
     if (wide)
-        return out(l, LLVMBuildAdd(l->b, product(l, v[0], v[1], t), c, ""), t);
-    m = mt_asm_has(l->s, "hi") ? high(l, product(l, v[0], v[1], t), t) : LLVMBuildMul(l->b, v[0], v[1], "");
+        return asm_integer_out(l, LLVMBuildAdd(l->b, asm_integer_product(l, v[0], v[1], t), c, ""), t);
+    m = mt_asm_has(l->s, "hi") ? asm_integer_high(l, asm_integer_product(l, v[0], v[1], t), t)
+                               : LLVMBuildMul(l->b, v[0], v[1], "");
     if (mt_asm_has(l->s, "cc") || !strcmp(l->s->parts[0], "madc"))
-        return carried(l, m, c, 0, t);
+        return asm_integer_carried(l, m, c, 0, t);
     if (mt_asm_has(l->s, "sat")) {
         LLVMValueRef args[] = {m, c};
-        return out(l, mt_asm_intrinsic(l, "llvm.sadd.sat", mt_asm_int(l, t.bits), args, 2), t);
+        return asm_integer_out(l, mt_asm_intrinsic(l, "llvm.sadd.sat", mt_asm_int(l, t.bits), args, 2), t);
     }
-    return out(l, LLVMBuildAdd(l->b, m, c, ""), t);
+    return asm_integer_out(l, LLVMBuildAdd(l->b, m, c, ""), t);
 }
 
 /* mul24, mad24: the low 24 bits of each factor; .hi gives bits 16 to 47 of the product. */
@@ -167,7 +173,7 @@ static int lower_mul24(struct mt_asm_body *l)
         v[i] = t.kind == 's' ? LLVMBuildAShr(l->b, v[i], mt_asm_const(l, 32, 8), "")
                              : LLVMBuildLShr(l->b, v[i], mt_asm_const(l, 32, 8), "");
     }
-    r = product(l, v[0], v[1], t);
+    r = asm_integer_product(l, v[0], v[1], t);
     if (mt_asm_has(l->s, "hi"))
         r = LLVMBuildLShr(l->b, r, mt_asm_const(l, 64, 16), "");
     r = LLVMBuildTrunc(l->b, r, l->i32, "");
@@ -177,7 +183,7 @@ static int lower_mul24(struct mt_asm_body *l)
             return -1;
         r = LLVMBuildAdd(l->b, r, c, "");
     }
-    return out(l, r, t);
+    return asm_integer_out(l, r, t);
 }
 
 /* A division that never traps: x / 0 has all bits set, x % 0 is x (PTX leaves both open), MIN / -1 wraps. */
@@ -186,7 +192,7 @@ static int lower_div(struct mt_asm_body *l)
     struct mt_asm_type t;
     LLVMValueRef v[2], r;
     int rem = !strcmp(l->s->parts[0], "rem");
-    if (mt_asm_last_type(l, &t) || sources(l, v, 2, t.bits))
+    if (mt_asm_last_type(l, &t) || asm_integer_sources(l, v, 2, t.bits))
         return -1;
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v[0])), one = mt_asm_const(l, t.bits, 1);
     LLVMValueRef ones = LLVMConstAllOnes(LLVMTypeOf(v[0]));
@@ -200,26 +206,26 @@ static int lower_div(struct mt_asm_body *l)
     } else {
         r = rem ? LLVMBuildURem(l->b, v[0], safe, "") : LLVMBuildUDiv(l->b, v[0], safe, "");
     }
-    return out(l, LLVMBuildSelect(l->b, by_zero, rem ? v[0] : ones, r, ""), t);
+    return asm_integer_out(l, LLVMBuildSelect(l->b, by_zero, rem ? v[0] : ones, r, ""), t);
 }
 
 static int lower_neg(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v;
-    if (mt_asm_last_type(l, &t) || sources(l, &v, 1, t.bits))
+    if (mt_asm_last_type(l, &t) || asm_integer_sources(l, &v, 1, t.bits))
         return -1;
-    return out(l, LLVMBuildNeg(l->b, v, ""), t);
+    return asm_integer_out(l, LLVMBuildNeg(l->b, v, ""), t);
 }
 
 static int lower_abs(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
-    if (mt_asm_last_type(l, &t) || sources(l, v, 1, t.bits))
+    if (mt_asm_last_type(l, &t) || asm_integer_sources(l, v, 1, t.bits))
         return -1;
     v[1] = mt_asm_const(l, 1, 0);
-    return out(l, mt_asm_intrinsic(l, "llvm.abs", mt_asm_int(l, t.bits), v, 2), t);
+    return asm_integer_out(l, mt_asm_intrinsic(l, "llvm.abs", mt_asm_int(l, t.bits), v, 2), t);
 }
 
 static int lower_minmax(struct mt_asm_body *l)
@@ -231,10 +237,10 @@ static int lower_minmax(struct mt_asm_body *l)
         return -1;
     if (t.lanes > 1 || mt_asm_has(l->s, "relu"))
         return mt_asm_fallback(l);
-    if (sources(l, v, 2, t.bits))
+    if (asm_integer_sources(l, v, 2, t.bits))
         return -1;
     const char *name = t.kind == 's' ? (max ? "llvm.smax" : "llvm.smin") : (max ? "llvm.umax" : "llvm.umin");
-    return out(l, mt_asm_intrinsic(l, name, mt_asm_int(l, t.bits), v, 2), t);
+    return asm_integer_out(l, mt_asm_intrinsic(l, name, mt_asm_int(l, t.bits), v, 2), t);
 }
 
 /* sad d, a, b, c: c + |a - b| */
@@ -242,12 +248,12 @@ static int lower_sad(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[3];
-    if (mt_asm_last_type(l, &t) || sources(l, v, 3, t.bits))
+    if (mt_asm_last_type(l, &t) || asm_integer_sources(l, v, 3, t.bits))
         return -1;
     LLVMValueRef more = LLVMBuildICmp(l->b, t.kind == 's' ? LLVMIntSGT : LLVMIntUGT, v[0], v[1], "");
     LLVMValueRef d = LLVMBuildSelect(l->b, more, LLVMBuildSub(l->b, v[0], v[1], ""),
                                      LLVMBuildSub(l->b, v[1], v[0], ""), "");
-    return out(l, LLVMBuildAdd(l->b, d, v[2], ""), t);
+    return asm_integer_out(l, LLVMBuildAdd(l->b, d, v[2], ""), t);
 }
 
 const struct mt_asm_handler mt_asm_integer_handlers[] = {{"add", lower_add, 1},

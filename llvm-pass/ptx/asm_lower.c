@@ -74,7 +74,8 @@ static int wants_builtin(const struct mt_asm_statement *s)
     return 0;
 }
 
-static int run(struct mt_asm_body *l, const struct mt_asm_handler *h, LLVMValueRef builtin, LLVMTypeRef type)
+static int asm_lower_run(struct mt_asm_body *l, const struct mt_asm_handler *h, LLVMValueRef builtin,
+                         LLVMTypeRef type)
 {
     return builtin ? mt_asm_call_builtin(l, builtin, type) : h->lower(l);
 }
@@ -87,7 +88,7 @@ static int run_in_branch(struct mt_asm_body *l, const struct mt_asm_handler *h, 
     LLVMBuildCondBr(l->b, l->guard, then, after);
     LLVMPositionBuilderAtEnd(l->b, then);
     l->guard = NULL;
-    int failed = run(l, h, builtin, type);
+    int failed = asm_lower_run(l, h, builtin, type);
     LLVMBuildBr(l->b, after);
     LLVMPositionBuilderAtEnd(l->b, after);
     return failed;
@@ -101,7 +102,7 @@ static struct mt_asm_label *find_label(struct mt_asm_body *l, const char *name)
     return NULL;
 }
 
-static int branch(struct mt_asm_body *l)
+static int asm_lower_branch(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *to = l->s->noperands == 1 ? &l->s->operands[0] : NULL;
     struct mt_asm_label *label = to && to->kind == MT_ASM_NAME ? find_label(l, to->name) : NULL;
@@ -139,7 +140,7 @@ int mt_asm_statement(struct mt_asm_body *l)
     if (s->predicate && !(l->guard = mt_asm_in(l, s->predicate, 1)))
         return -1;
     if (!strcmp(s->parts[0], "bra"))
-        return branch(l);
+        return asm_lower_branch(l);
     const struct mt_asm_handler *h = find_handler(s);
     LLVMTypeRef type = NULL;
     LLVMValueRef builtin = !h || wants_builtin(s) ? mt_asm_find_builtin(l, &type) : NULL;
@@ -147,7 +148,7 @@ int mt_asm_statement(struct mt_asm_body *l)
         return mt_asm_fail(l, "%s", s->opcode);
     if (l->guard && (builtin || !h->pure))
         return run_in_branch(l, h, builtin, type);
-    return run(l, h, builtin, type);
+    return asm_lower_run(l, h, builtin, type);
 }
 
 /* ---- setting up, taking the call's place, undoing ----------------------------------------------- */
@@ -208,7 +209,7 @@ static int make_labels(struct mt_asm_body *l)
 }
 
 /* The call's value from the output slots; NULL for a void call. */
-static LLVMValueRef gather(struct mt_asm_body *l)
+static LLVMValueRef asm_lower_gather(struct mt_asm_body *l)
 {
     LLVMTypeRef type = LLVMTypeOf(l->call);
     int is_struct = LLVMGetTypeKind(type) == LLVMStructTypeKind;
@@ -226,7 +227,7 @@ static LLVMValueRef gather(struct mt_asm_body *l)
 }
 
 /* Moves the instructions from `first` up to (not including) `end` to where the builder stands. */
-static void move(struct mt_asm_body *l, LLVMValueRef first, LLVMValueRef end)
+static void asm_lower_move(struct mt_asm_body *l, LLVMValueRef first, LLVMValueRef end)
 {
     LLVMSetCurrentDebugLocation2(l->b, NULL); /* each keeps its own */
     for (LLVMValueRef i = first, next; i && i != end; i = next) {
@@ -260,7 +261,7 @@ static void split_at_call(struct mt_asm_body *l)
     }
     LLVMBuildBr(l->b, tail); /* the builder stands at the end of the asm's last block */
     LLVMPositionBuilderAtEnd(l->b, head);
-    move(l, LLVMGetFirstInstruction(tail), l->call);
+    asm_lower_move(l, LLVMGetFirstInstruction(tail), l->call);
     LLVMBuildBr(l->b, l->first);
     LLVMBasicBlockRef after = head;
     for (LLVMBasicBlockRef b = l->first, next; b; b = next) {
@@ -276,7 +277,7 @@ void mt_asm_insert_before(struct mt_asm_body *l)
         split_at_call(l);
     } else {
         LLVMPositionBuilderBefore(l->b, l->call);
-        move(l, LLVMGetFirstInstruction(l->first), NULL);
+        asm_lower_move(l, LLVMGetFirstInstruction(l->first), NULL);
         LLVMDeleteBasicBlock(l->first);
     }
 }
@@ -305,7 +306,7 @@ void mt_asm_undo(struct mt_asm_body *l)
         LLVMInstructionEraseFromParent(l->allocas[i]);
 }
 
-static void init(struct mt_asm_body *l)
+static void asm_lower_init(struct mt_asm_body *l)
 {
     l->c = LLVMGetModuleContext(l->m);
     l->layout = LLVMGetModuleDataLayout(l->m);
@@ -325,7 +326,7 @@ static void init(struct mt_asm_body *l)
 
 int mt_asm_begin(struct mt_asm_body *l)
 {
-    init(l);
+    asm_lower_init(l);
     return make_slots(l) || make_labels(l) ? -1 : 0;
 }
 
@@ -339,7 +340,7 @@ void mt_asm_end(struct mt_asm_body *l)
     free(l->allocas);
 }
 
-static int lower(struct mt_asm_body *l)
+static int asm_lower_lower(struct mt_asm_body *l)
 {
     if (mt_asm_begin(l))
         return -1;
@@ -368,11 +369,11 @@ int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtin
     if (!a || mt_asm_ties_read(call, &ties, error))
         goto out;
     l.a = a;
-    failed = lower(&l);
+    failed = asm_lower_lower(&l);
     if (failed)
         mt_asm_undo(&l);
     else
-        take_place(&l, gather(&l));
+        take_place(&l, asm_lower_gather(&l));
     mt_asm_end(&l);
 out:
     mt_asm_free(a);

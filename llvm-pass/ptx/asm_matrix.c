@@ -9,7 +9,7 @@ static unsigned width_of(const struct mt_matrix_op *op)
     return op->type[0] == MT_MATRIX_F64 ? 64 : 32;
 }
 
-static LLVMValueRef word(struct mt_asm_body *l, LLVMValueRef array, unsigned i)
+static LLVMValueRef asm_matrix_word(struct mt_asm_body *l, LLVMValueRef array, unsigned i)
 {
     LLVMValueRef index = mt_asm_const(l, 64, i);
     return LLVMBuildGEP2(l->b, l->i64, array, &index, 1, "");
@@ -21,22 +21,22 @@ static unsigned count_of(const struct mt_asm_operand *o)
 }
 
 /* Stores the registers of an operand at array[*at…]. */
-static int put(struct mt_asm_body *l, const struct mt_matrix_op *op, const struct mt_asm_operand *o,
-               LLVMValueRef array, unsigned *at)
+static int asm_matrix_put(struct mt_asm_body *l, const struct mt_matrix_op *op,
+                          const struct mt_asm_operand *o, LLVMValueRef array, unsigned *at)
 {
     for (unsigned i = 0; i < count_of(o); i++) {
         LLVMValueRef v = mt_asm_in(l, o->kind == MT_ASM_VECTOR ? &o->items[i] : o, width_of(op));
         if (!v)
             return -1;
-        LLVMBuildStore(l->b, LLVMBuildIntCast2(l->b, v, l->i64, 0, ""), word(l, array, (*at)++));
+        LLVMBuildStore(l->b, LLVMBuildIntCast2(l->b, v, l->i64, 0, ""), asm_matrix_word(l, array, (*at)++));
     }
     return 0;
 }
 
-static int take(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef array)
+static int asm_matrix_take(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef array)
 {
     for (unsigned i = 0; i < count_of(o); i++) {
-        LLVMValueRef v = LLVMBuildLoad2(l->b, l->i64, word(l, array, i), "");
+        LLVMValueRef v = LLVMBuildLoad2(l->b, l->i64, asm_matrix_word(l, array, i), "");
         if (mt_asm_out(l, o->kind == MT_ASM_VECTOR ? &o->items[i] : o, v, 0))
             return -1;
     }
@@ -75,7 +75,7 @@ static int read_operands(struct mt_asm_body *l, const struct mt_matrix_op *op, s
 }
 
 /* Words on the stack, which others may take when they are no longer needed. */
-static LLVMValueRef words(struct mt_asm_body *l, unsigned n)
+static LLVMValueRef asm_matrix_words(struct mt_asm_body *l, unsigned n)
 {
     LLVMValueRef slot = mt_asm_slot(l, LLVMArrayType2(l->i64, n), "");
     LLVMValueRef args[] = {mt_asm_const(l, 64, 8ull * n), slot};
@@ -84,13 +84,13 @@ static LLVMValueRef words(struct mt_asm_body *l, unsigned n)
     return slot;
 }
 
-static void forget(struct mt_asm_body *l, LLVMValueRef slot, unsigned n)
+static void asm_matrix_forget(struct mt_asm_body *l, LLVMValueRef slot, unsigned n)
 {
     LLVMValueRef args[] = {mt_asm_const(l, 64, 8ull * n), slot};
     mt_asm_intrinsic(l, "llvm.lifetime.end", l->ptr, args, 2);
 }
 
-static int lower(struct mt_asm_body *l)
+static int asm_matrix_lower(struct mt_asm_body *l)
 {
     struct mt_matrix_op op;
     struct operands o;
@@ -98,7 +98,7 @@ static int lower(struct mt_asm_body *l)
     if (mt_matrix_read(l->s->parts, l->s->nparts, &op) || read_operands(l, &op, &o))
         return mt_asm_fail(l, "%s", l->s->opcode);
     unsigned nin = op.nin ? op.nin : 1, nout = op.nout ? op.nout : 1;
-    LLVMValueRef in = words(l, nin), out = words(l, nout), p = LLVMConstNull(l->ptr);
+    LLVMValueRef in = asm_matrix_words(l, nin), out = asm_matrix_words(l, nout), p = LLVMConstNull(l->ptr);
     if (!in || !out)
         return -1;
     if (o.memory && !(p = mt_asm_address(l, o.memory, mt_asm_is_shared(l->s))))
@@ -106,7 +106,7 @@ static int lower(struct mt_asm_body *l)
     if (op.kind <= MT_MATRIX_STORE)
         mt_matrix_count(l->b, l->c, &op, p);
     for (unsigned j = 0; j < o.nsources; j++)
-        if (put(l, &op, o.source[j], in, &at))
+        if (asm_matrix_put(l, &op, o.source[j], in, &at))
             return -1;
     LLVMValueRef stride =
         o.stride ? mt_asm_in(l, o.stride, 32) : mt_asm_const(l, 32, o.memory ? mt_matrix_dense(&op) : 0);
@@ -116,12 +116,12 @@ static int lower(struct mt_asm_body *l)
                            out};
     if (!mt_asm_call_by_name(l, "mtb_matrix", l->none, args, 5))
         return -1;
-    int failed = o.d ? take(l, o.d, out) : 0;
-    forget(l, in, nin);
-    forget(l, out, nout);
+    int failed = o.d ? asm_matrix_take(l, o.d, out) : 0;
+    asm_matrix_forget(l, in, nin);
+    asm_matrix_forget(l, out, nout);
     return failed;
 }
 
-const struct mt_asm_handler mt_asm_matrix_handlers[] = {{"wmma", lower, 0},      {"mma", lower, 0},
-                                                        {"ldmatrix", lower, 0},  {"stmatrix", lower, 0},
-                                                        {"movmatrix", lower, 0}, {NULL, NULL, 0}};
+const struct mt_asm_handler mt_asm_matrix_handlers[] = {
+    {"wmma", asm_matrix_lower, 0},     {"mma", asm_matrix_lower, 0},       {"ldmatrix", asm_matrix_lower, 0},
+    {"stmatrix", asm_matrix_lower, 0}, {"movmatrix", asm_matrix_lower, 0}, {NULL, NULL, 0}};

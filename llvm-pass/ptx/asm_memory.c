@@ -27,13 +27,13 @@ static LLVMAtomicOrdering ordering_of(const struct mt_asm_statement *s, LLVMAtom
     return otherwise;
 }
 
-static LLVMValueRef element(struct mt_asm_body *l, LLVMValueRef p, LLVMTypeRef type, unsigned i)
+static LLVMValueRef asm_memory_element(struct mt_asm_body *l, LLVMValueRef p, LLVMTypeRef type, unsigned i)
 {
     LLVMValueRef index = mt_asm_const(l, 64, i);
     return i ? LLVMBuildGEP2(l->b, type, p, &index, 1, "") : p;
 }
 
-static void qualify(struct mt_asm_body *l, LLVMValueRef access, unsigned bytes)
+static void asm_memory_qualify(struct mt_asm_body *l, LLVMValueRef access, unsigned bytes)
 {
     LLVMAtomicOrdering ordering = ordering_of(l->s, LLVMAtomicOrderingNotAtomic);
     LLVMSetAlignment(access, bytes);
@@ -55,7 +55,7 @@ static int is_whole(const struct mt_asm_body *l, unsigned n, unsigned bits)
 
 static void qualify_whole(struct mt_asm_body *l, LLVMValueRef access, unsigned bytes)
 {
-    qualify(l, access, bytes);
+    asm_memory_qualify(l, access, bytes);
     if (LLVMGetOrdering(access) == LLVMAtomicOrderingNotAtomic)
         LLVMSetOrdering(access, LLVMAtomicOrderingMonotonic);
 }
@@ -83,8 +83,8 @@ static void store_whole(struct mt_asm_body *l, LLVMValueRef p, unsigned n, unsig
 }
 
 /* Element i of a vector operand, or the operand itself when there is one lane. */
-static const struct mt_asm_operand *lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
-                                         unsigned lanes, unsigned i)
+static const struct mt_asm_operand *asm_memory_lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
+                                                    unsigned lanes, unsigned i)
 {
     if (o->kind == MT_ASM_VECTOR && o->nitems == lanes)
         return &o->items[i];
@@ -109,13 +109,13 @@ static int lower_ld(struct mt_asm_body *l)
     if (whole)
         load_whole(l, p, n, t.bits * t.lanes, loaded);
     for (unsigned i = 0; !whole && i < n; i++) {
-        loaded[i] = LLVMBuildLoad2(l->b, type, element(l, p, type, i), "");
-        qualify(l, loaded[i], t.bits * t.lanes / 8);
+        loaded[i] = LLVMBuildLoad2(l->b, type, asm_memory_element(l, p, type, i), "");
+        asm_memory_qualify(l, loaded[i], t.bits * t.lanes / 8);
         if (n > 1)
             mt_asm_mark(l, loaded[i], MT_LOAD, i ? 0 : n * t.bits * t.lanes / 8);
     }
     for (unsigned i = 0; i < n; i++) { /* after all loads: the address may be a destination too */
-        const struct mt_asm_operand *d = lane(l, &l->s->operands[0], n, i);
+        const struct mt_asm_operand *d = asm_memory_lane(l, &l->s->operands[0], n, i);
         if (!d || mt_asm_out(l, d, loaded[i], t.kind == 's'))
             return -1;
     }
@@ -157,7 +157,7 @@ static int lower_st(struct mt_asm_body *l)
     LLVMValueRef parts[8];
     int whole = is_whole(l, n, bits);
     for (unsigned i = 0; p && i < n; i++) {
-        const struct mt_asm_operand *from = lane(l, &l->s->operands[1], n, i);
+        const struct mt_asm_operand *from = asm_memory_lane(l, &l->s->operands[1], n, i);
         LLVMValueRef v = NULL;
         if (from && from->kind == MT_ASM_F64 && t.kind == 'f') {
             v = mt_asm_in_float(l, from, bits);
@@ -170,8 +170,8 @@ static int lower_st(struct mt_asm_body *l)
         parts[i] = v;
         if (whole)
             continue;
-        LLVMValueRef store = LLVMBuildStore(l->b, v, element(l, p, LLVMTypeOf(v), i));
-        qualify(l, store, bits / 8);
+        LLVMValueRef store = LLVMBuildStore(l->b, v, asm_memory_element(l, p, LLVMTypeOf(v), i));
+        asm_memory_qualify(l, store, bits / 8);
         if (n > 1)
             mt_asm_mark(l, store, MT_STORE, i ? 0 : n * bits / 8);
     }
@@ -200,7 +200,7 @@ static const struct atomic_op atomic_ops[] = {
 };
 
 /* half or bfloat bits as float. */
-static LLVMValueRef widen16(struct mt_asm_body *l, LLVMValueRef bits, char kind)
+static LLVMValueRef asm_memory_widen16(struct mt_asm_body *l, LLVMValueRef bits, char kind)
 {
     LLVMTypeRef single = LLVMFloatTypeInContext(l->c);
     if (kind == 'f')
@@ -211,7 +211,7 @@ static LLVMValueRef widen16(struct mt_asm_body *l, LLVMValueRef bits, char kind)
 }
 
 /* float as half or bfloat bits, rounded to nearest even. */
-static LLVMValueRef narrow16(struct mt_asm_body *l, LLVMValueRef value, char kind)
+static LLVMValueRef asm_memory_narrow16(struct mt_asm_body *l, LLVMValueRef value, char kind)
 {
     if (kind == 'f')
         return mt_asm_bits_of(l, LLVMBuildFPTrunc(l->b, value, LLVMHalfTypeInContext(l->c), ""));
@@ -223,21 +223,21 @@ static LLVMValueRef narrow16(struct mt_asm_body *l, LLVMValueRef value, char kin
     return LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, up, sixteen, ""), l->i16, "");
 }
 
-static LLVMValueRef combine16(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b,
-                              const struct atomic_op *op, struct mt_asm_type t)
+static LLVMValueRef asm_memory_combine16(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b,
+                                         const struct atomic_op *op, struct mt_asm_type t)
 {
-    LLVMValueRef x = widen16(l, a, t.kind), y = widen16(l, b, t.kind), args[] = {x, y};
+    LLVMValueRef x = asm_memory_widen16(l, a, t.kind), y = asm_memory_widen16(l, b, t.kind), args[] = {x, y};
     LLVMTypeRef single = LLVMFloatTypeInContext(l->c);
     LLVMValueRef r = op->is_float == LLVMAtomicRMWBinOpFAdd ? LLVMBuildFAdd(l->b, x, y, "")
                      : op->is_float == LLVMAtomicRMWBinOpFMin
                          ? mt_asm_intrinsic(l, "llvm.minnum", single, args, 2)
                          : mt_asm_intrinsic(l, "llvm.maxnum", single, args, 2);
-    return narrow16(l, r, t.kind);
+    return asm_memory_narrow16(l, r, t.kind);
 }
 
 /* Compare-and-swap loop for one word of 16-bit floats (one or two). Returns the old word. */
-static LLVMValueRef loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, const struct atomic_op *op,
-                           struct mt_asm_type t, unsigned counts)
+static LLVMValueRef asm_memory_loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v,
+                                      const struct atomic_op *op, struct mt_asm_type t, unsigned counts)
 {
     unsigned bits = t.bits * t.lanes;
     LLVMTypeRef word = mt_asm_int(l, bits);
@@ -253,7 +253,7 @@ static LLVMValueRef loop16(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v
         LLVMValueRef by = mt_asm_const(l, bits, 16 * i);
         LLVMValueRef a = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, old, by, ""), l->i16, "");
         LLVMValueRef b = LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, v, by, ""), l->i16, "");
-        LLVMValueRef r = LLVMBuildZExt(l->b, combine16(l, a, b, op, t), word, "");
+        LLVMValueRef r = LLVMBuildZExt(l->b, asm_memory_combine16(l, a, b, op, t), word, "");
         fresh = LLVMBuildOr(l->b, fresh, LLVMBuildShl(l->b, r, by, ""), "");
     }
     LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->b, p, old, fresh, LLVMAtomicOrderingAcquireRelease,
@@ -285,7 +285,7 @@ LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v
         return NULL;
     }
     if (real && t.bits == 16 && strcmp(op->word, "exch"))
-        return loop16(l, p, v, op, t, counts);
+        return asm_memory_loop16(l, p, v, op, t, counts);
     LLVMValueRef old = NULL;
     if (!strcmp(op->word, "exch"))
         old = LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpXchg, p, v, ordering, 0);
@@ -332,16 +332,16 @@ static int lower_atom(struct mt_asm_body *l)
         return lower_cas(l, p, t);
     for (unsigned i = 0; i < n; i++) {
         const struct mt_asm_operand *from = &l->s->operands[at + 1];
-        if ((n > 1 && !(from = lane(l, from, n, i))))
+        if ((n > 1 && !(from = asm_memory_lane(l, from, n, i))))
             return -1;
         LLVMValueRef v = mt_asm_in(l, from, bits);
-        if (!v ||
-            !(old[i] = mt_asm_atomic(l, element(l, p, mt_asm_int(l, bits), i), v, t, i ? 0 : n * bits / 8)))
+        if (!v || !(old[i] = mt_asm_atomic(l, asm_memory_element(l, p, mt_asm_int(l, bits), i), v, t,
+                                           i ? 0 : n * bits / 8)))
             return -1;
     }
     for (unsigned i = 0; returns && i < n; i++) {
         const struct mt_asm_operand *d = &l->s->operands[0];
-        if (n > 1 && d->kind != MT_ASM_SINK && !(d = lane(l, d, n, i)))
+        if (n > 1 && d->kind != MT_ASM_SINK && !(d = asm_memory_lane(l, d, n, i)))
             return -1;
         if (mt_asm_out(l, d, old[i], t.kind == 's'))
             return -1;

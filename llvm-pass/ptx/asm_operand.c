@@ -166,7 +166,7 @@ const char *mt_parse_name(struct mt_parser *p, int opcode)
 /* ---- operands ----------------------------------------------------------------------------------- */
 
 /* $n, ${n}, ${n:modifier} */
-static int argument(struct mt_parser *p, struct mt_asm_operand *o)
+static int asm_operand_argument(struct mt_parser *p, struct mt_asm_operand *o)
 {
     unsigned n = 0;
     int braces;
@@ -248,7 +248,7 @@ int mt_parse_number(struct mt_parser *p, struct mt_asm_operand *o)
     return *stop ? mt_parse_fail(p, "number expected instead of '%s'", text) : 0;
 }
 
-static int list(struct mt_parser *p, struct mt_asm_operand *o, char close)
+static int asm_operand_list(struct mt_parser *p, struct mt_asm_operand *o, char close)
 {
     unsigned cap = 0;
     if (++p->depth > MT_PARSE_DEPTH)
@@ -271,7 +271,7 @@ static int list(struct mt_parser *p, struct mt_asm_operand *o, char close)
 }
 
 /* What follows the address: "+16", "-4", "+$2". */
-static int displacement(struct mt_parser *p, struct mt_asm_operand *o)
+static int asm_operand_displacement(struct mt_parser *p, struct mt_asm_operand *o)
 {
     for (;;) {
         int minus = 0;
@@ -299,7 +299,7 @@ static int displacement(struct mt_parser *p, struct mt_asm_operand *o)
     }
 }
 
-static int memory(struct mt_parser *p, struct mt_asm_operand *o)
+static int asm_operand_memory(struct mt_parser *p, struct mt_asm_operand *o)
 {
     unsigned cap = 0;
     o->kind = MT_ASM_MEMORY;
@@ -311,13 +311,13 @@ static int memory(struct mt_parser *p, struct mt_asm_operand *o)
         if (mt_parse_operand(p, &o->items[o->nitems]))
             return -1;
         o->nitems++;
-        if (o->nitems == 1 && displacement(p, o))
+        if (o->nitems == 1 && asm_operand_displacement(p, o))
             return -1;
     } while (mt_parse_accept(p, ','));
     return mt_parse_expect(p, ']');
 }
 
-static void resolve(struct mt_parser *p, struct mt_asm_operand *o, const char *text)
+static void asm_operand_resolve(struct mt_parser *p, struct mt_asm_operand *o, const char *text)
 {
     o->name = text;
     if (!strcmp(text, "_")) {
@@ -334,21 +334,21 @@ static void resolve(struct mt_parser *p, struct mt_asm_operand *o, const char *t
     o->name = text + (*text == '%');
 }
 
-static int plain(struct mt_parser *p, struct mt_asm_operand *o)
+static int asm_operand_plain(struct mt_parser *p, struct mt_asm_operand *o)
 {
     int c = mt_parse_peek(p, 0);
     if (c == '$' && !name_piece(p, 0))
-        return argument(p, o);
+        return asm_operand_argument(p, o);
     if (isdigit(c) || (c == '.' && isdigit(mt_parse_peek(p, 1))))
         return mt_parse_number(p, o);
     if (c == '{' || c == '(') {
         p->at++;
         o->kind = MT_ASM_VECTOR;
-        return list(p, o, c == '{' ? '}' : ')');
+        return asm_operand_list(p, o, c == '{' ? '}' : ')');
     }
     if (c == '[') {
         p->at++;
-        return memory(p, o);
+        return asm_operand_memory(p, o);
     }
     if (c != '%' && c != '_' && c != '$' && !isalpha(c))
         return mt_parse_fail(
@@ -357,7 +357,7 @@ static int plain(struct mt_parser *p, struct mt_asm_operand *o)
     const char *text = mt_parse_name(p, 0);
     if (!text)
         return -1;
-    resolve(p, o, text);
+    asm_operand_resolve(p, o, text);
     if (o->kind == MT_ASM_SREG && mt_parse_peek(p, 0) == '.' && isalpha(mt_parse_peek(p, 1)) &&
         !isalnum(mt_parse_peek(p, 2))) {
         size_t n = strlen(o->name);
@@ -386,7 +386,7 @@ int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o)
         p->at++;
         mt_parse_space(p);
     }
-    if (plain(p, o))
+    if (asm_operand_plain(p, o))
         return -1;
     if (o->inverted && o->kind == MT_ASM_INT) {
         o->bits = 0 - o->bits;

@@ -45,7 +45,7 @@ static int add_range(struct mt_parser *p, const char *stem, char type, unsigned 
 }
 
 /* ".reg" is read; type and names follow. `type` is what stood glued to it (".reg.b32") or NULL. */
-static int declaration(struct mt_parser *p, const char *type)
+static int asm_parse_declaration(struct mt_parser *p, const char *type)
 {
     unsigned bits = 0;
     if (!type) {
@@ -71,12 +71,12 @@ static int declaration(struct mt_parser *p, const char *type)
     return mt_parse_accept(p, ';') || p->at == p->end ? 0 : mt_parse_expect(p, ';');
 }
 
-static int directive(struct mt_parser *p, const char *word)
+static int asm_parse_directive(struct mt_parser *p, const char *word)
 {
     if (!strcmp(word, ".reg"))
-        return declaration(p, NULL);
+        return asm_parse_declaration(p, NULL);
     if (!strncmp(word, ".reg.", 5))
-        return declaration(p, word + 4);
+        return asm_parse_declaration(p, word + 4);
     if (strcmp(word, ".pragma"))
         return mt_parse_fail(p, "directive %.40s is not supported", word);
     while (p->at < p->end && *p->at != ';')
@@ -84,7 +84,7 @@ static int directive(struct mt_parser *p, const char *word)
     return mt_parse_accept(p, ';') ? 0 : 0;
 }
 
-static int split(struct mt_parser *p, struct mt_asm_statement *s)
+static int asm_parse_split(struct mt_parser *p, struct mt_asm_statement *s)
 {
     size_t n = strlen(s->opcode) + 1;
     char *copy = mt_parse_alloc(p, n);
@@ -116,7 +116,7 @@ static struct mt_asm_statement *add_statement(struct mt_parser *p)
     return s;
 }
 
-static int instruction(struct mt_parser *p)
+static int asm_parse_instruction(struct mt_parser *p)
 {
     struct mt_asm_statement *s = add_statement(p);
     struct mt_asm_operand all = {0};
@@ -134,7 +134,7 @@ static int instruction(struct mt_parser *p)
     if (!word)
         return -1;
     if (*word == '.' && !s->predicate)
-        return directive(p, word);
+        return asm_parse_directive(p, word);
     mt_parse_space(p);
     if (mt_parse_peek(p, 0) == ':' && !s->predicate) {
         p->at++;
@@ -143,7 +143,7 @@ static int instruction(struct mt_parser *p)
         return 0;
     }
     s->opcode = word;
-    if (split(p, s))
+    if (asm_parse_split(p, s))
         return -1;
     mt_parse_space(p);
     if (p->at < p->end && mt_parse_peek(p, 0) != ';' && mt_parse_peek(p, 0) != '}') {
@@ -165,7 +165,7 @@ static int instruction(struct mt_parser *p)
     return p->at == p->end || mt_parse_peek(p, 0) == '}' ? 0 : mt_parse_expect(p, ';');
 }
 
-static int body(struct mt_parser *p, int inner)
+static int asm_parse_body(struct mt_parser *p, int inner)
 {
     unsigned outer = p->nvisible;
     if (++p->depth > MT_PARSE_DEPTH)
@@ -179,7 +179,7 @@ static int body(struct mt_parser *p, int inner)
             return 0;
         }
         if (mt_parse_accept(p, '{')) {
-            if (body(p, 1))
+            if (asm_parse_body(p, 1))
                 return -1;
         } else if (mt_parse_accept(p, '}')) {
             if (!inner)
@@ -187,7 +187,7 @@ static int body(struct mt_parser *p, int inner)
             p->nvisible = outer;
             p->depth--;
             return 0;
-        } else if (instruction(p)) {
+        } else if (asm_parse_instruction(p)) {
             return -1;
         }
     }
@@ -206,7 +206,7 @@ struct mt_asm *mt_asm_parse(const char *text, size_t length, struct mt_asm_error
     memcpy(copy, text, length);
     p.text = p.at = copy;
     p.end = copy + length;
-    if (!body(&p, 0) && !p.failed)
+    if (!asm_parse_body(&p, 0) && !p.failed)
         return p.a;
     mt_asm_free(p.a);
     return NULL;

@@ -19,15 +19,15 @@ static const char *const geometries[] = {"1d", "2d", "3d", "a1d", "a2d", "cube",
 /* Coordinates that count, the layer among them; PTX pads three to four. */
 static const unsigned coordinates[] = {1, 2, 3, 2, 3, 3, 4};
 
-static LLVMValueRef at(struct mt_asm_body *l, LLVMValueRef array, unsigned bits, unsigned i)
+static LLVMValueRef asm_texture_at(struct mt_asm_body *l, LLVMValueRef array, unsigned bits, unsigned i)
 {
     LLVMValueRef index = mt_asm_const(l, 64, i);
     return LLVMBuildGEP2(l->b, mt_asm_int(l, bits), array, &index, 1, "");
 }
 
 /* Stores the words of a vector operand, or of a single one, at array[from…]. 0 or -1. */
-static int put(struct mt_asm_body *l, LLVMValueRef array, unsigned from, const struct mt_asm_operand *o,
-               unsigned n)
+static int asm_texture_put(struct mt_asm_body *l, LLVMValueRef array, unsigned from,
+                           const struct mt_asm_operand *o, unsigned n)
 {
     int vector = o->kind == MT_ASM_VECTOR;
     if ((vector ? o->nitems : 1) < n || (vector ? o->nitems : 1) > 4)
@@ -36,21 +36,21 @@ static int put(struct mt_asm_body *l, LLVMValueRef array, unsigned from, const s
         LLVMValueRef v = mt_asm_in(l, vector ? &o->items[i] : o, 32);
         if (!v)
             return -1;
-        LLVMBuildStore(l->b, v, at(l, array, 32, from + i));
+        LLVMBuildStore(l->b, v, asm_texture_at(l, array, 32, from + i));
     }
     return 0;
 }
 
 /* Results to the registers of operand 0; d|p also says "the data is there". */
-static int take(struct mt_asm_body *l, LLVMValueRef array, unsigned n)
+static int asm_texture_take(struct mt_asm_body *l, LLVMValueRef array, unsigned n)
 {
     const struct mt_asm_operand *d = &l->s->operands[0];
     int vector = d->kind == MT_ASM_VECTOR;
     if ((vector ? d->nitems : 1) != n)
         return mt_asm_fail(l, "%s: destination not understood", l->s->opcode);
     for (unsigned i = 0; i < n; i++)
-        if (mt_asm_out(l, vector ? &d->items[i] : d, LLVMBuildLoad2(l->b, l->i64, at(l, array, 64, i), ""),
-                       0))
+        if (mt_asm_out(l, vector ? &d->items[i] : d,
+                       LLVMBuildLoad2(l->b, l->i64, asm_texture_at(l, array, 64, i), ""), 0))
             return -1;
     return d->second ? mt_asm_out(l, d->second, mt_asm_const(l, 1, 1), 0) : 0;
 }
@@ -63,13 +63,13 @@ static LLVMValueRef object_and_place(struct mt_asm_body *l, const struct mt_asm_
         mt_asm_fail(l, "%s: address not understood", l->s->opcode);
         return NULL;
     }
-    if (put(l, array, 0, &o->items[1], n))
+    if (asm_texture_put(l, array, 0, &o->items[1], n))
         return NULL;
     return mt_asm_in(l, &o->items[0], 64);
 }
 
-static int call(struct mt_asm_body *l, const char *name, LLVMValueRef object, unsigned what, LLVMValueRef in,
-                LLVMValueRef out)
+static int asm_texture_call(struct mt_asm_body *l, const char *name, LLVMValueRef object, unsigned what,
+                            LLVMValueRef in, LLVMValueRef out)
 {
     LLVMValueRef args[] = {object, mt_asm_const(l, 32, what), in, out};
     return mt_asm_call_by_name(l, name, l->none, args, 4) ? 0 : -1;
@@ -102,10 +102,11 @@ static int lower_tex(struct mt_asm_body *l)
     unsigned n = coordinates[geometry],
              slopes = geometry >= MT_TEX_A1D && geometry != MT_TEX_CUBE ? n - 1 : n;
     LLVMValueRef object = in && out ? object_and_place(l, &s->operands[1], in, n) : NULL;
-    if (!object || (level && put(l, in, 4, &s->operands[2], 1)) ||
-        (grad && (put(l, in, 4, &s->operands[2], slopes) || put(l, in, 8, &s->operands[3], slopes))))
+    if (!object || (level && asm_texture_put(l, in, 4, &s->operands[2], 1)) ||
+        (grad && (asm_texture_put(l, in, 4, &s->operands[2], slopes) ||
+                  asm_texture_put(l, in, 8, &s->operands[3], slopes))))
         return -1;
-    return call(l, "mt_cpu_tex", object, what, in, out) || take(l, out, 4) ? -1 : 0;
+    return asm_texture_call(l, "mt_cpu_tex", object, what, in, out) || asm_texture_take(l, out, 4) ? -1 : 0;
 }
 
 /* suld.b.geom{.cache}{.vec}.type.mode d, [obj, c];  sust.b.… [obj, c], v */
@@ -129,7 +130,9 @@ static int lower_surface(struct mt_asm_body *l)
     if (!object)
         return -1;
     if (!store)
-        return call(l, "mt_cpu_surf_load", object, what, in, data) || take(l, data, n) ? -1 : 0;
+        return asm_texture_call(l, "mt_cpu_surf_load", object, what, in, data) || asm_texture_take(l, data, n)
+                   ? -1
+                   : 0;
     const struct mt_asm_operand *v = &s->operands[1];
     if ((v->kind == MT_ASM_VECTOR ? v->nitems : 1) != n)
         return mt_asm_fail(l, "%s: source not understood", s->opcode);
@@ -137,9 +140,9 @@ static int lower_surface(struct mt_asm_body *l)
         LLVMValueRef x = mt_asm_in(l, v->kind == MT_ASM_VECTOR ? &v->items[i] : v, 8 * bytes);
         if (!x)
             return -1;
-        LLVMBuildStore(l->b, LLVMBuildZExt(l->b, x, l->i64, ""), at(l, data, 64, i));
+        LLVMBuildStore(l->b, LLVMBuildZExt(l->b, x, l->i64, ""), asm_texture_at(l, data, 64, i));
     }
-    return call(l, "mt_cpu_surf_store", object, what, in, data);
+    return asm_texture_call(l, "mt_cpu_surf_store", object, what, in, data);
 }
 
 /* txq.width.b32 d, [obj];  suq.… */

@@ -5,21 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fail(struct mt_asm_error *error, const char *what, const char *detail)
+static int asm_ties_fail(struct mt_asm_error *error, const char *what, const char *detail)
 {
     snprintf(error->message, sizeof error->message, "%s '%.60s'", what, detail);
     return -1;
 }
 
-static int add(struct mt_asm_ties *t, const char *one, int *inputs, struct mt_asm_error *error)
+static int asm_ties_add(struct mt_asm_ties *t, const char *one, int *inputs, struct mt_asm_error *error)
 {
     if (*one == '~' || *one == '!')
         return 0; /* clobber, label */
     if (t->noperands == MT_ASM_MAX_OPERANDS)
-        return fail(error, "too many operands, at", one);
+        return asm_ties_fail(error, "too many operands, at", one);
     struct mt_asm_tie *tie = &t->operands[t->noperands];
     if (strchr(one, '*'))
-        return fail(error, "operand constraint not supported:", one);
+        return asm_ties_fail(error, "operand constraint not supported:", one);
     if (*one == '=') {
         *tie = (struct mt_asm_tie){.output = (int)t->noutputs++, .argument = -1};
     } else {
@@ -27,7 +27,7 @@ static int add(struct mt_asm_ties *t, const char *one, int *inputs, struct mt_as
         if (isdigit((unsigned char)*one)) { /* an output's first value */
             unsigned long n = strtoul(one, NULL, 10);
             if (n >= t->noutputs)
-                return fail(error, "operand constraint not understood:", one);
+                return asm_ties_fail(error, "operand constraint not understood:", one);
             t->operands[n].argument = tie->argument;
         }
     }
@@ -49,11 +49,11 @@ int mt_asm_ties_read(LLVMValueRef call, struct mt_asm_ties *t, struct mt_asm_err
                 one[n++] = text[at];
         one[n] = 0;
         at++;
-        if (add(t, one, &inputs, error))
+        if (asm_ties_add(t, one, &inputs, error))
             return -1;
     }
     if ((unsigned)inputs > LLVMGetNumArgOperands(call))
-        return fail(error, "constraints and operands disagree:", text);
+        return asm_ties_fail(error, "constraints and operands disagree:", text);
     return 0;
 }
 

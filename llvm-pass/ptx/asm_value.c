@@ -66,7 +66,7 @@ LLVMValueRef mt_asm_float_of(struct mt_asm_body *l, LLVMValueRef bits)
     return LLVMBuildBitCast(l->b, bits, type, "");
 }
 
-static LLVMValueRef resize(struct mt_asm_body *l, LLVMValueRef v, unsigned bits, int is_signed)
+static LLVMValueRef asm_value_resize(struct mt_asm_body *l, LLVMValueRef v, unsigned bits, int is_signed)
 {
     return LLVMBuildIntCast2(l->b, v, mt_asm_int(l, bits), is_signed, "");
 }
@@ -130,7 +130,7 @@ static LLVMValueRef read_plain(struct mt_asm_body *l, const struct mt_asm_operan
 }
 
 /* {a, b}: the first element in the low bits. */
-static LLVMValueRef pack(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits)
+static LLVMValueRef asm_value_pack(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits)
 {
     if (!o->nitems || bits % o->nitems) {
         mt_asm_fail(l, "%s: vector does not fit", l->s->opcode);
@@ -142,7 +142,7 @@ static LLVMValueRef pack(struct mt_asm_body *l, const struct mt_asm_operand *o, 
         LLVMValueRef v = mt_asm_in(l, &o->items[i], part);
         if (!v)
             return NULL;
-        v = LLVMBuildShl(l->b, resize(l, v, bits, 0), mt_asm_const(l, bits, i * part), "");
+        v = LLVMBuildShl(l->b, asm_value_resize(l, v, bits, 0), mt_asm_const(l, bits, i * part), "");
         whole = LLVMBuildOr(l->b, whole, v, "");
     }
     return whole;
@@ -150,10 +150,10 @@ static LLVMValueRef pack(struct mt_asm_body *l, const struct mt_asm_operand *o, 
 
 LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits)
 {
-    LLVMValueRef v = o->kind == MT_ASM_VECTOR ? pack(l, o, bits) : read_plain(l, o, bits);
+    LLVMValueRef v = o->kind == MT_ASM_VECTOR ? asm_value_pack(l, o, bits) : read_plain(l, o, bits);
     if (!v)
         return NULL;
-    v = resize(l, v, bits, 0);
+    v = asm_value_resize(l, v, bits, 0);
     if (o->inverted)
         v = bits == 1 ? LLVMBuildNot(l->b, v, "") : LLVMBuildNeg(l->b, v, "");
     return v;
@@ -170,7 +170,7 @@ LLVMValueRef mt_asm_in_float(struct mt_asm_body *l, const struct mt_asm_operand 
     return v ? mt_asm_float_of(l, v) : NULL;
 }
 
-static int unpack(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value)
+static int asm_value_unpack(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueRef value)
 {
     unsigned bits = LLVMGetIntTypeWidth(LLVMTypeOf(value));
     if (!o->nitems || bits % o->nitems)
@@ -178,7 +178,7 @@ static int unpack(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMVal
     unsigned part = bits / o->nitems;
     for (unsigned i = 0; i < o->nitems; i++) {
         LLVMValueRef v = LLVMBuildLShr(l->b, value, mt_asm_const(l, bits, i * part), "");
-        if (mt_asm_out(l, &o->items[i], resize(l, v, part, 0), 0))
+        if (mt_asm_out(l, &o->items[i], asm_value_resize(l, v, part, 0), 0))
             return -1;
     }
     return 0;
@@ -190,11 +190,11 @@ int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueR
     if (o->kind == MT_ASM_SINK)
         return 0;
     if (o->kind == MT_ASM_VECTOR)
-        return unpack(l, o, value);
+        return asm_value_unpack(l, o, value);
     LLVMValueRef slot = slot_of(l, o, &bits);
     if (!slot)
         return mt_asm_fail(l, "%s: destination not understood", l->s->opcode);
-    value = resize(l, value, bits, is_signed);
+    value = asm_value_resize(l, value, bits, is_signed);
     if (l->guard) {
         LLVMValueRef old = LLVMBuildLoad2(l->b, mt_asm_int(l, bits), slot, "");
         value = LLVMBuildSelect(l->b, l->guard, value, old, "");
@@ -238,11 +238,12 @@ LLVMValueRef mt_asm_shared_address(struct mt_asm_body *l, LLVMValueRef address)
     if (!base)
         return NULL;
     base = LLVMBuildPtrToInt(l->b, base, l->i64, "");
-    LLVMValueRef low = resize(l, address, 32, 0);
-    LLVMValueRef delta = LLVMBuildSub(l->b, low, resize(l, base, 32, 0), "");
+    LLVMValueRef low = asm_value_resize(l, address, 32, 0);
+    LLVMValueRef delta = LLVMBuildSub(l->b, low, asm_value_resize(l, base, 32, 0), "");
     LLVMValueRef moved = LLVMBuildAdd(l->b, delta, mt_asm_const(l, 32, MT_SHARED_WINDOW), "");
     LLVMValueRef cut = LLVMBuildICmp(l->b, LLVMIntULT, moved, mt_asm_const(l, 32, 2 * MT_SHARED_WINDOW), "");
-    LLVMValueRef offset = LLVMBuildSelect(l->b, cut, resize(l, delta, 64, 1), resize(l, low, 64, 0), "");
+    LLVMValueRef offset =
+        LLVMBuildSelect(l->b, cut, asm_value_resize(l, delta, 64, 1), asm_value_resize(l, low, 64, 0), "");
     LLVMValueRef full = LLVMBuildAdd(l->b, base, offset, "");
     if (width <= 32)
         return full;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static LLVMValueRef call(struct mt_asm_body *l, const char *name, LLVMTypeRef result, LLVMValueRef *args,
-                         unsigned n)
+static LLVMValueRef asm_warp_call(struct mt_asm_body *l, const char *name, LLVMTypeRef result,
+                                  LLVMValueRef *args, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         if (!args[i])
@@ -13,19 +13,19 @@ static LLVMValueRef call(struct mt_asm_body *l, const char *name, LLVMTypeRef re
     return mt_asm_call_by_name(l, name, result, args, n);
 }
 
-static LLVMValueRef u32(struct mt_asm_body *l, uint32_t value)
+static LLVMValueRef asm_warp_u32(struct mt_asm_body *l, uint32_t value)
 {
     return mt_asm_const(l, 32, value);
 }
 
 /* A predicate operand as 0 or 1 in 32 bits. */
-static LLVMValueRef predicate(struct mt_asm_body *l, const struct mt_asm_operand *o)
+static LLVMValueRef asm_warp_predicate(struct mt_asm_body *l, const struct mt_asm_operand *o)
 {
     LLVMValueRef p = mt_asm_in(l, o, 1);
     return p ? LLVMBuildZExt(l->b, p, l->i32, "") : NULL;
 }
 
-static LLVMValueRef nonzero(struct mt_asm_body *l, LLVMValueRef v)
+static LLVMValueRef asm_warp_nonzero(struct mt_asm_body *l, LLVMValueRef v)
 {
     return LLVMBuildICmp(l->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
 }
@@ -41,10 +41,11 @@ static int lower_shfl(struct mt_asm_body *l)
                                                : MT_SHFL_IDX;
     if (mt_asm_count(l, sync ? 5 : 4, sync ? 5 : 4))
         return -1;
-    LLVMValueRef mask = sync ? mt_asm_in(l, &o[4], 32) : call(l, "mt_cpu_activemask", l->i32, NULL, 0);
+    LLVMValueRef mask =
+        sync ? mt_asm_in(l, &o[4], 32) : asm_warp_call(l, "mt_cpu_activemask", l->i32, NULL, 0);
     LLVMValueRef args[] = {mask, mt_asm_in(l, &o[1], 32), mt_asm_in(l, &o[2], 32), mt_asm_in(l, &o[3], 32),
-                           u32(l, mode)};
-    LLVMValueRef r = call(l, "mt_cpu_shfl", l->i64, args, 5);
+                           asm_warp_u32(l, mode)};
+    LLVMValueRef r = asm_warp_call(l, "mt_cpu_shfl", l->i64, args, 5);
     if (!r)
         return -1;
     if (mt_asm_out(l, &o[0], LLVMBuildTrunc(l->b, r, l->i32, ""), 0))
@@ -66,12 +67,13 @@ static int lower_vote(struct mt_asm_body *l)
                                               : MT_VOTE_UNI;
     if (mt_asm_count(l, sync ? 3 : 2, sync ? 3 : 2))
         return -1;
-    LLVMValueRef mask = sync ? mt_asm_in(l, &o[2], 32) : call(l, "mt_cpu_activemask", l->i32, NULL, 0);
-    LLVMValueRef args[] = {mask, predicate(l, &o[1]), u32(l, mode)};
-    LLVMValueRef r = call(l, "mt_cpu_vote", l->i32, args, 3);
+    LLVMValueRef mask =
+        sync ? mt_asm_in(l, &o[2], 32) : asm_warp_call(l, "mt_cpu_activemask", l->i32, NULL, 0);
+    LLVMValueRef args[] = {mask, asm_warp_predicate(l, &o[1]), asm_warp_u32(l, mode)};
+    LLVMValueRef r = asm_warp_call(l, "mt_cpu_vote", l->i32, args, 3);
     if (!r)
         return -1;
-    return mt_asm_out(l, &o[0], ballot ? r : nonzero(l, r), 0);
+    return mt_asm_out(l, &o[0], ballot ? r : asm_warp_nonzero(l, r), 0);
 }
 
 /* match.any.sync.type d, a, mask; match.all.sync.type d{|p}, a, mask */
@@ -84,10 +86,10 @@ static int lower_match(struct mt_asm_body *l)
     LLVMValueRef v = mt_asm_in(l, &o[1], t.bits);
     LLVMValueRef args[] = {mt_asm_in(l, &o[2], 32), v ? LLVMBuildZExt(l->b, v, l->i64, "") : NULL};
     LLVMValueRef r =
-        call(l, mt_asm_has(l->s, "all") ? "mt_cpu_match_all" : "mt_cpu_match_any", l->i32, args, 2);
+        asm_warp_call(l, mt_asm_has(l->s, "all") ? "mt_cpu_match_all" : "mt_cpu_match_any", l->i32, args, 2);
     if (!r || mt_asm_out(l, &o[0], r, 0))
         return -1;
-    return o[0].second ? mt_asm_out(l, o[0].second, nonzero(l, r), 0) : 0;
+    return o[0].second ? mt_asm_out(l, o[0].second, asm_warp_nonzero(l, r), 0) : 0;
 }
 
 static int lower_redux(struct mt_asm_body *l)
@@ -106,8 +108,8 @@ static int lower_redux(struct mt_asm_body *l)
         if (!mt_asm_has(l->s, table[i].word))
             continue;
         LLVMValueRef args[] = {mt_asm_in(l, &o[2], 32), mt_asm_in(l, &o[1], 32),
-                               u32(l, t.kind == 's' ? table[i].is_signed : table[i].is_unsigned)};
-        LLVMValueRef r = call(l, "mt_cpu_redux", l->i32, args, 3);
+                               asm_warp_u32(l, t.kind == 's' ? table[i].is_signed : table[i].is_unsigned)};
+        LLVMValueRef r = asm_warp_call(l, "mt_cpu_redux", l->i32, args, 3);
         return r ? mt_asm_out(l, &o[0], r, 0) : -1;
     }
     return mt_asm_fallback(l);
@@ -117,7 +119,7 @@ static int lower_activemask(struct mt_asm_body *l)
 {
     if (mt_asm_count(l, 1, 1))
         return -1;
-    LLVMValueRef r = call(l, "mt_cpu_activemask", l->i32, NULL, 0);
+    LLVMValueRef r = asm_warp_call(l, "mt_cpu_activemask", l->i32, NULL, 0);
     return r ? mt_asm_out(l, &l->s->operands[0], r, 0) : -1;
 }
 
@@ -128,7 +130,7 @@ static int lower_elect(struct mt_asm_body *l)
     if (mt_asm_count(l, 2, 2))
         return -1;
     LLVMValueRef mask = mt_asm_in(l, &o[1], 32), lane = mask ? mt_asm_special(l, "laneid") : NULL;
-    if (!lane || !call(l, "mt_cpu_syncwarp", l->none, &mask, 1))
+    if (!lane || !asm_warp_call(l, "mt_cpu_syncwarp", l->none, &mask, 1))
         return -1;
     LLVMValueRef args[] = {mask, mt_asm_const(l, 1, 0)};
     LLVMValueRef leader = mt_asm_intrinsic(l, "llvm.cttz", l->i32, args, 2);
@@ -148,11 +150,13 @@ static int lower_bar(struct mt_asm_body *l)
         int arrives = mt_asm_has(s, "arrive");
         if (mt_asm_count(l, 0, 0) || arrives == mt_asm_has(s, "wait"))
             return -1;
-        return call(l, arrives ? "mt_cpu_cluster_arrive" : "mt_cpu_cluster_wait", l->none, NULL, 0) ? 0 : -1;
+        return asm_warp_call(l, arrives ? "mt_cpu_cluster_arrive" : "mt_cpu_cluster_wait", l->none, NULL, 0)
+                   ? 0
+                   : -1;
     }
     if (mt_asm_has(s, "warp")) {
         LLVMValueRef mask = mt_asm_count(l, 1, 1) ? NULL : mt_asm_in(l, o, 32);
-        return call(l, "mt_cpu_syncwarp", l->none, &mask, 1) ? 0 : -1;
+        return asm_warp_call(l, "mt_cpu_syncwarp", l->none, &mask, 1) ? 0 : -1;
     }
     int red = mt_asm_has(s, "red"), arrive = mt_asm_has(s, "arrive");
     unsigned first = (unsigned)red;
@@ -160,33 +164,34 @@ static int lower_bar(struct mt_asm_body *l)
         return -1;
     LLVMValueRef id = mt_asm_in(l, &o[first], 32);
     LLVMValueRef count =
-        s->noperands == first + 2 + (unsigned)red ? mt_asm_in(l, &o[first + 1], 32) : u32(l, 0);
+        s->noperands == first + 2 + (unsigned)red ? mt_asm_in(l, &o[first + 1], 32) : asm_warp_u32(l, 0);
     if (arrive) {
         LLVMValueRef args[] = {id, count};
-        return call(l, "mt_cpu_barrier_arrive", l->none, args, 2) ? 0 : -1;
+        return asm_warp_call(l, "mt_cpu_barrier_arrive", l->none, args, 2) ? 0 : -1;
     }
     uint32_t kind = !red ? 0 : mt_asm_has(s, "popc") ? 1 : mt_asm_has(s, "and") ? 2 : 3;
-    LLVMValueRef args[] = {u32(l, kind), id, count, red ? predicate(l, &o[s->noperands - 1]) : u32(l, 0)};
-    LLVMValueRef r = call(l, "mt_cpu_barrier", l->i32, args, 4);
+    LLVMValueRef args[] = {asm_warp_u32(l, kind), id, count,
+                           red ? asm_warp_predicate(l, &o[s->noperands - 1]) : asm_warp_u32(l, 0)};
+    LLVMValueRef r = asm_warp_call(l, "mt_cpu_barrier", l->i32, args, 4);
     if (!r)
         return -1;
-    return red ? mt_asm_out(l, &o[0], kind == 1 ? r : nonzero(l, r), 0) : 0;
+    return red ? mt_asm_out(l, &o[0], kind == 1 ? r : asm_warp_nonzero(l, r), 0) : 0;
 }
 
 static int lower_nanosleep(struct mt_asm_body *l)
 {
     LLVMValueRef ns = mt_asm_count(l, 1, 1) ? NULL : mt_asm_in(l, l->s->operands, 32);
-    return call(l, "mt_cpu_nanosleep", l->none, &ns, 1) ? 0 : -1;
+    return asm_warp_call(l, "mt_cpu_nanosleep", l->none, &ns, 1) ? 0 : -1;
 }
 
 static int lower_trap(struct mt_asm_body *l)
 {
-    return call(l, "mt_cpu_trap", l->none, NULL, 0) ? 0 : -1;
+    return asm_warp_call(l, "mt_cpu_trap", l->none, NULL, 0) ? 0 : -1;
 }
 
 static int lower_exit(struct mt_asm_body *l)
 {
-    return call(l, "mt_cpu_exit_thread", l->none, NULL, 0) ? 0 : -1;
+    return asm_warp_call(l, "mt_cpu_exit_thread", l->none, NULL, 0) ? 0 : -1;
 }
 
 static int lower_nothing(struct mt_asm_body *l)

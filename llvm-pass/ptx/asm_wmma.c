@@ -61,7 +61,7 @@ int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out)
     return 0;
 }
 
-static LLVMValueRef number(LLVMContextRef c, uint64_t n)
+static LLVMValueRef asm_wmma_number(LLVMContextRef c, uint64_t n)
 {
     return LLVMConstInt(LLVMInt64TypeInContext(c), n, 0);
 }
@@ -75,11 +75,11 @@ LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struc
     unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
     LLVMValueRef lane = LLVMBuildCall2(b, LLVMIntrinsicGetType(c, id, NULL, 0),
                                        LLVMGetIntrinsicDeclaration(module, id, NULL, 0), NULL, 0, "");
-    stride = stride ? LLVMBuildIntCast2(b, stride, i64, 0, "") : number(c, w->line);
-    LLVMValueRef first = LLVMBuildMul(b, LLVMBuildZExt(b, lane, i64, ""), number(c, w->share), "");
-    LLVMValueRef line = LLVMBuildUDiv(b, first, number(c, w->line), "");
-    LLVMValueRef within = LLVMBuildURem(b, first, number(c, w->line), "");
+    stride = stride ? LLVMBuildIntCast2(b, stride, i64, 0, "") : asm_wmma_number(c, w->line);
+    LLVMValueRef first = LLVMBuildMul(b, LLVMBuildZExt(b, lane, i64, ""), asm_wmma_number(c, w->share), "");
+    LLVMValueRef line = LLVMBuildUDiv(b, first, asm_wmma_number(c, w->line), "");
+    LLVMValueRef within = LLVMBuildURem(b, first, asm_wmma_number(c, w->line), "");
     LLVMValueRef at = LLVMBuildAdd(b, LLVMBuildMul(b, line, stride, ""), within, "");
-    at = LLVMBuildUDiv(b, LLVMBuildMul(b, at, number(c, w->bits), ""), number(c, 8), "");
+    at = LLVMBuildUDiv(b, LLVMBuildMul(b, at, asm_wmma_number(c, w->bits), ""), asm_wmma_number(c, 8), "");
     return LLVMBuildAdd(b, base, at, "");
 }

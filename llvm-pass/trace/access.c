@@ -24,7 +24,7 @@ static enum mt_space of_address_space(unsigned as)
 }
 
 /* Join of two paths: NONE (no information: undef, null, a cycle) gives way. */
-static enum mt_space join(enum mt_space a, enum mt_space b)
+static enum mt_space access_join(enum mt_space a, enum mt_space b)
 {
     if (a == MT_SPACE_NONE)
         return b;
@@ -43,18 +43,18 @@ static int is_kernel_argument(struct mt_unit *u, LLVMValueRef argument, int *byv
     return mt_unit_kernel(u, f) != NULL;
 }
 
-static enum mt_space walk(struct walk *w, LLVMValueRef v);
+static enum mt_space access_walk(struct walk *w, LLVMValueRef v);
 
 static enum mt_space walk_operands(struct walk *w, LLVMValueRef v, unsigned first, unsigned end)
 {
     enum mt_space s = MT_SPACE_NONE;
     for (unsigned i = first; i < end; i++)
-        s = join(s, walk(w, LLVMGetOperand(v, i)));
+        s = access_join(s, access_walk(w, LLVMGetOperand(v, i)));
     return s;
 }
 
 /* The base of a pointer through GEPs and casts only. */
-static LLVMValueRef strip(LLVMValueRef v)
+static LLVMValueRef access_strip(LLVMValueRef v)
 {
     for (;;) {
         LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
@@ -66,7 +66,7 @@ static LLVMValueRef strip(LLVMValueRef v)
     }
 }
 
-static enum mt_space walk(struct walk *w, LLVMValueRef v)
+static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
 {
     if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMPointerTypeKind)
         return MT_SPACE_GENERIC;
@@ -100,17 +100,17 @@ static enum mt_space walk(struct walk *w, LLVMValueRef v)
     case LLVMBitCast:
     case LLVMAddrSpaceCast:
     case LLVMFreeze:
-        return walk(w, LLVMGetOperand(v, 0));
+        return access_walk(w, LLVMGetOperand(v, 0));
     case LLVMSelect:
         return walk_operands(w, v, 1, 3);
     case LLVMPHI: {
         enum mt_space s = MT_SPACE_NONE;
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
-            s = join(s, walk(w, LLVMGetIncomingValue(v, i)));
+            s = access_join(s, access_walk(w, LLVMGetIncomingValue(v, i)));
         return s;
     }
     case LLVMLoad: { /* a pointer out of a kernel's by-value parameter */
-        LLVMValueRef base = strip(LLVMGetOperand(v, 0));
+        LLVMValueRef base = access_strip(LLVMGetOperand(v, 0));
         int byval;
         if (LLVMIsAArgument(base) && is_kernel_argument(w->u, base, &byval) && byval)
             return MT_SPACE_GLOBAL;
@@ -130,7 +130,7 @@ static enum mt_space walk(struct walk *w, LLVMValueRef v)
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer)
 {
     struct walk w = {.u = u};
-    enum mt_space s = walk(&w, pointer);
+    enum mt_space s = access_walk(&w, pointer);
     return s == MT_SPACE_NONE ? MT_SPACE_GENERIC : s;
 }
 
@@ -149,7 +149,7 @@ static char *argument_name(struct mt_unit *u, LLVMValueRef argument)
 char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer)
 {
     for (int depth = 0; depth < MAX_DEPTH; depth++) {
-        pointer = strip(pointer);
+        pointer = access_strip(pointer);
         if (LLVMIsAGlobalVariable(pointer))
             return mt_shim_demangle(mt_name(pointer), 0);
         if (LLVMIsAArgument(pointer))
@@ -161,7 +161,7 @@ char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer)
             pointer = LLVMGetIncomingValue(pointer, 0);
             continue;
         case LLVMLoad: { /* unoptimised code keeps arguments in stack slots */
-            LLVMValueRef slot = strip(LLVMGetOperand(pointer, 0)), from = NULL;
+            LLVMValueRef slot = access_strip(LLVMGetOperand(pointer, 0)), from = NULL;
             if (LLVMIsAArgument(slot))
                 return argument_name(u, slot);
             if (!LLVMIsAAllocaInst(slot))
@@ -193,15 +193,15 @@ static uint32_t size_of(struct mt_unit *u, LLVMTypeRef type)
     return (uint32_t)LLVMStoreSizeOfType(u->layout, type);
 }
 
-static int one(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
-               uint32_t size)
+static int access_one(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
+                      uint32_t size)
 {
     *a = (struct mt_access){.op = op, .pointer = pointer, .size = size, .space = mt_space_of(u, pointer)};
     return a->space != MT_SPACE_OTHER && size != 0;
 }
 
-static int block(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
-                 LLVMValueRef bytes)
+static int access_block(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
+                        LLVMValueRef bytes)
 {
     *a = (struct mt_access){.op = op, .pointer = pointer, .bytes = bytes, .space = mt_space_of(u, pointer)};
     return a->space != MT_SPACE_OTHER;
@@ -268,11 +268,12 @@ static int of_intrinsic(struct mt_unit *u, LLVMValueRef call, const char *name, 
     LLVMTypeRef type = LLVMTypeOf(call);
 #define ARG(i) LLVMGetOperand(call, i)
     if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove.")) {
-        int n = block(u, &out[0], MT_LOAD, ARG(1), ARG(2)); /* the bytes are read before they are written */
-        return n + block(u, &out[n], MT_STORE, ARG(0), ARG(2));
+        int n = access_block(u, &out[0], MT_LOAD, ARG(1),
+                             ARG(2)); /* the bytes are read before they are written */
+        return n + access_block(u, &out[n], MT_STORE, ARG(0), ARG(2));
     }
     if (mt_starts(name, "llvm.memset."))
-        return block(u, &out[0], MT_STORE, ARG(0), ARG(2));
+        return access_block(u, &out[0], MT_STORE, ARG(0), ARG(2));
     if (mt_starts(name, "llvm.masked.") || mt_starts(name, "llvm.vp.load") ||
         mt_starts(name, "llvm.vp.store") || mt_starts(name, "llvm.vp.gather") ||
         mt_starts(name, "llvm.vp.scatter") || mt_starts(name, "llvm.experimental.vp.strided")) {
@@ -283,16 +284,17 @@ static int of_intrinsic(struct mt_unit *u, LLVMValueRef call, const char *name, 
         return 0;
     const char *k = name + strlen("llvm.nvvm.");
     if (mt_starts(k, "ldg.global.") || mt_starts(k, "ldu.global.")) {
-        int n = one(u, &out[0], MT_LOAD, ARG(0), size_of(u, type));
+        int n = access_one(u, &out[0], MT_LOAD, ARG(0), size_of(u, type));
         out[0].space = MT_SPACE_GLOBAL; /* the instruction says so */
         return n;
     }
     if (mt_starts(k, "atomic."))
-        return one(u, &out[0], MT_ATOMIC, ARG(0), size_of(u, type));
+        return access_one(u, &out[0], MT_ATOMIC, ARG(0), size_of(u, type));
     if (mt_starts(k, "cp.async.ca.shared.global.") || mt_starts(k, "cp.async.cg.shared.global.")) {
         if (mt_ends(k, ".s"))
-            return block(u, &out[0], MT_LOAD, ARG(1), ARG(2));
-        return one(u, &out[0], MT_LOAD, ARG(1), (uint32_t)atoi(k + strlen("cp.async.ca.shared.global.")));
+            return access_block(u, &out[0], MT_LOAD, ARG(1), ARG(2));
+        return access_one(u, &out[0], MT_LOAD, ARG(1),
+                          (uint32_t)atoi(k + strlen("cp.async.ca.shared.global.")));
     }
     if (mt_starts(k, "cp.async.bulk.tensor") || mt_starts(k, "cp.async.bulk.shared") ||
         mt_starts(k, "cp.async.bulk.global") || mt_starts(k, "tex.") || mt_starts(k, "tld4.") ||
@@ -309,15 +311,15 @@ int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_M
 {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
-        return one(u, &out[0], MT_LOAD, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+        return access_one(u, &out[0], MT_LOAD, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
     case LLVMStore:
-        return one(u, &out[0], MT_STORE, LLVMGetOperand(inst, 1),
-                   size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 0))));
+        return access_one(u, &out[0], MT_STORE, LLVMGetOperand(inst, 1),
+                          size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 0))));
     case LLVMAtomicRMW:
-        return one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
+        return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0), size_of(u, LLVMTypeOf(inst)));
     case LLVMAtomicCmpXchg:
-        return one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
-                   size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
+        return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
+                          size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
     case LLVMCall:
         if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
             return of_asm(u, inst, out, what);

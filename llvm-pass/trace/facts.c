@@ -84,7 +84,7 @@ struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function)
 }
 
 /* Cuts the next TAB field off *text; malloc'ed. */
-static char *field(const char **text, const char *end)
+static char *facts_field(const char **text, const char *end)
 {
     const char *tab = memchr(*text, '\t', (size_t)(end - *text));
     const char *stop = tab ? tab : end;
@@ -97,7 +97,7 @@ static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef functio
                        size_t length)
 {
     const char *end = text + length;
-    char *word = field(&text, end);
+    char *word = facts_field(&text, end);
     struct mt_facts *f = facts_for(u, name, function);
     if (!word || !f) {
         free(word);
@@ -108,17 +108,17 @@ static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef functio
     else if (!strcmp(word, "memtrace.trace"))
         f->trace = 1;
     else if ((!strcmp(word, "memtrace.kernel") || !strcmp(word, "memtrace.device")) && !f->pretty) {
-        f->pretty = field(&text, end);
-        f->file = field(&text, end);
-        char *line = field(&text, end), *column = field(&text, end);
+        f->pretty = facts_field(&text, end);
+        f->file = facts_field(&text, end);
+        char *line = facts_field(&text, end), *column = facts_field(&text, end);
         f->line = line ? (unsigned)atoi(line) : 0;
         f->column = column ? (unsigned)atoi(column) : 0;
         free(line);
         free(column);
-        f->params = field(&text, end);
+        f->params = facts_field(&text, end);
     } else if (!strcmp(word, "memtrace.cluster"))
         for (int i = 0; i < 3; i++) {
-            char *n = field(&text, end);
+            char *n = facts_field(&text, end);
             f->cluster[i] = n ? (unsigned)atoi(n) : 0;
             free(n);
         }
@@ -250,7 +250,7 @@ static void drop_unused(struct mt_unit *u)
     }
 }
 
-static int matches(const char *pattern, const char *text)
+static int facts_matches(const char *pattern, const char *text)
 {
     regex_t re;
     if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
@@ -279,9 +279,9 @@ static void add_kernel(struct mt_unit *u, LLVMValueRef function)
     if (f)
         memcpy(k->cluster, f->cluster, sizeof k->cluster);
     k->traced = 1;
-    if (u->options->kernels && !matches(u->options->kernels, k->pretty))
+    if (u->options->kernels && !facts_matches(u->options->kernels, k->pretty))
         k->traced = 0;
-    if (u->options->exclude && matches(u->options->exclude, k->pretty))
+    if (u->options->exclude && facts_matches(u->options->exclude, k->pretty))
         k->traced = 0;
     if (f && f->skip)
         k->traced = 0;

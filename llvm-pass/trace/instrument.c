@@ -46,7 +46,7 @@ static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
     return align < 16 ? align : 16;
 }
 
-static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
+static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
 {
     struct mt_unit *u = t->u;
     int generic = a->space == MT_SPACE_GENERIC;
@@ -87,7 +87,7 @@ static void record(struct tracer *t, LLVMValueRef inst, const struct mt_access *
     }
 }
 
-static void untraced(struct tracer *t, LLVMValueRef inst, const char *what)
+static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char *what)
 {
     mt_diag(t->u, inst, MT_DIAG_WARNING, "global memory access without a record (counted at run time): %s",
             what);
@@ -126,7 +126,7 @@ static int record_wmma(struct tracer *t, LLVMValueRef inst)
     LLVMValueRef stride = strided ? LLVMGetOperand(inst, LLVMGetNumArgOperands(inst) - 1) : NULL;
     LLVMValueRef base = LLVMBuildPtrToInt(t->builder, as_pointer(t, &plain), t->i64, "");
     a.pointer = mt_wmma_address(t->u->module, t->builder, &w, base, stride);
-    record(t, inst, &a);
+    instrument_record(t, inst, &a);
     return 1;
 }
 
@@ -148,7 +148,7 @@ static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_
                                .space = x->generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
     at.builder = b;
     if (!at.u->options->only || at.u->options->only >> x->op & 1)
-        record(&at, a->call, &access);
+        instrument_record(&at, a->call, &access);
 }
 
 static void ahead_untraced(void *ctx, LLVMBuilderRef b, const char *opcode)
@@ -158,7 +158,7 @@ static void ahead_untraced(void *ctx, LLVMBuilderRef b, const char *opcode)
     char what[200];
     at.builder = b;
     snprintf(what, sizeof what, "inline asm: %.160s", opcode);
-    untraced(&at, a->call, what);
+    instrument_untraced(&at, a->call, what);
 }
 
 static int record_ahead(struct tracer *t, LLVMValueRef inst)
@@ -183,7 +183,7 @@ static void passed_part(void *ctx, uint64_t offset, uint32_t size)
     struct passed *p = ctx;
     p->access.offset = (int64_t)offset;
     p->access.size = size;
-    record(p->t, p->call, &p->access);
+    instrument_record(p->t, p->call, &p->access);
 }
 
 static void record_arguments(struct tracer *t, LLVMValueRef inst)
@@ -234,10 +234,10 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         t->u->loop = loop ? loop[i] : 0;
         record_arguments(t, list[i]);
         if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
-            untraced(t, list[i], what);
+            instrument_untraced(t, list[i], what);
         for (int j = 0; j < count; j++)
             if (!t->u->options->only || t->u->options->only >> access[j].op & 1)
-                record(t, list[i], &access[j]);
+                instrument_record(t, list[i], &access[j]);
     }
     free(list);
     free(loop);

@@ -13,7 +13,7 @@ static int is_record_call(LLVMValueRef inst)
                       !strcmp(mt_name(callee), "__mt_untraced") || !strcmp(mt_name(callee), "__mt_count"));
 }
 
-static int find(const struct mt_plain *p, LLVMValueRef function)
+static int plain_find(const struct mt_plain *p, LLVMValueRef function)
 {
     for (unsigned i = 0; i < p->count; i++)
         if (p->function[i] == function)
@@ -29,7 +29,7 @@ static int is_weak(LLVMValueRef function)
 
 void mt_plain_add(struct mt_plain *p, LLVMValueRef function)
 {
-    if (find(p, function) >= 0 || is_weak(function))
+    if (plain_find(p, function) >= 0 || is_weak(function))
         return;
     if (p->count == p->cap) {
         unsigned cap = p->cap ? p->cap * 2 : 64;
@@ -61,7 +61,7 @@ void mt_plain_find(struct mt_plain *p, LLVMModuleRef module)
         }
 }
 
-static void strip(const struct mt_plain *p, LLVMValueRef copy)
+static void plain_strip(const struct mt_plain *p, LLVMValueRef copy)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(copy, &n);
@@ -69,7 +69,7 @@ static void strip(const struct mt_plain *p, LLVMValueRef copy)
         if (!LLVMIsACallInst(list[i]))
             continue;
         LLVMValueRef callee = mt_callee(list[i]);
-        int k = callee ? find(p, callee) : -1;
+        int k = callee ? plain_find(p, callee) : -1;
         if (is_record_call(list[i]))
             LLVMInstructionEraseFromParent(list[i]);
         else if (k >= 0 && p->copy[k])
@@ -84,17 +84,17 @@ void mt_plain_make(struct mt_plain *p, const char *suffix)
     for (unsigned i = 0; p->copy && i < p->count; i++)
         p->copy[i] = mt_shim_clone_function(p->function[i], suffix);
     for (unsigned i = 0; p->copy && i < p->count; i++)
-        strip(p, p->copy[i]);
+        plain_strip(p, p->copy[i]);
 }
 
 int mt_plain_has(const struct mt_plain *p, LLVMValueRef function)
 {
-    return find(p, function) >= 0;
+    return plain_find(p, function) >= 0;
 }
 
 LLVMValueRef mt_plain_copy(const struct mt_plain *p, LLVMValueRef function)
 {
-    int i = p->copy ? find(p, function) : -1;
+    int i = p->copy ? plain_find(p, function) : -1;
     return i < 0 ? NULL : p->copy[i];
 }
 

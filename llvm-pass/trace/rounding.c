@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static LLVMValueRef convert(LLVMBuilderRef b, LLVMValueRef call, const char *name, const char *mode)
+static LLVMValueRef rounding_convert(LLVMBuilderRef b, LLVMValueRef call, const char *name, const char *mode)
 {
     LLVMValueRef x = LLVMGetOperand(call, 0);
     char other[64];
@@ -16,14 +16,14 @@ static LLVMValueRef convert(LLVMBuilderRef b, LLVMValueRef call, const char *nam
     return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &x, 1, "");
 }
 
-static void replace(LLVMBuilderRef b, LLVMValueRef call, const char *name)
+static void rounding_replace(LLVMBuilderRef b, LLVMValueRef call, const char *name)
 {
     LLVMValueRef x = LLVMGetOperand(call, 0), r;
     LLVMPositionBuilderBefore(b, call);
-    r = convert(b, call, name, "rm");
+    r = rounding_convert(b, call, name, "rm");
     if (*name != 'u') {
         LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, x, LLVMConstNull(LLVMTypeOf(x)), "");
-        r = LLVMBuildSelect(b, negative, convert(b, call, name, "rp"), r, "");
+        r = LLVMBuildSelect(b, negative, rounding_convert(b, call, name, "rp"), r, "");
     }
     LLVMReplaceAllUsesWith(call, r);
     LLVMInstructionEraseFromParent(call);
@@ -43,7 +43,7 @@ int mt_keep_rounding(LLVMModuleRef module)
             next = LLVMGetNextUse(use);
             if (!LLVMIsACallInst(call) || mt_callee(call) != f)
                 continue;
-            replace(b, call, names[i]);
+            rounding_replace(b, call, names[i]);
             changed = 1;
         }
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *grow(void *array, unsigned count, unsigned *cap, size_t size)
+static void *sites_grow(void *array, unsigned count, unsigned *cap, size_t size)
 {
     if (count < *cap)
         return array;
@@ -20,7 +20,7 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
                           char *variable)
 {
     struct mt_place place;
-    struct mt_site *grown = grow(u->sites, u->nsites, &u->sites_cap, sizeof *grown);
+    struct mt_site *grown = sites_grow(u->sites, u->nsites, &u->sites_cap, sizeof *grown);
     if (!grown) {
         free(variable);
         return 0;
@@ -45,7 +45,7 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what)
 {
     struct mt_place place;
-    struct mt_note *grown = grow(u->notes, u->nnotes, &u->notes_cap, sizeof *grown);
+    struct mt_note *grown = sites_grow(u->notes, u->nnotes, &u->notes_cap, sizeof *grown);
     if (!grown)
         return 0;
     u->notes = grown;
@@ -54,7 +54,7 @@ uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, c
     return u->nnotes++;
 }
 
-static uint64_t hash(uint64_t h, const void *data, size_t n)
+static uint64_t sites_hash(uint64_t h, const void *data, size_t n)
 {
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i++)
@@ -68,9 +68,9 @@ void mt_unit_name_sites(struct mt_unit *u)
     for (unsigned i = 0; i < u->nsites; i++) {
         const struct mt_site *s = &u->sites[i];
         const uint32_t numbers[] = {s->line, s->column, s->op, s->size};
-        h = hash(h, s->file, strlen(s->file) + 1);
-        h = hash(h, s->function, strlen(s->function) + 1);
-        h = hash(h, numbers, sizeof numbers);
+        h = sites_hash(h, s->file, strlen(s->file) + 1);
+        h = sites_hash(h, s->function, strlen(s->function) + 1);
+        h = sites_hash(h, numbers, sizeof numbers);
     }
     u->site_variable = u->nsites ? malloc(40) : NULL;
     if (u->site_variable)

@@ -35,7 +35,7 @@ int mt_unit_architecture(LLVMValueRef function)
 
 /* At the user's own place: in unoptimised code the header's function, and those of it that call it, have
  * callers. */
-static void say(LLVMValueRef call, const char *text, int depth)
+static void unsynchronised_say(LLVMValueRef call, const char *text, int depth)
 {
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
     int said = 0;
@@ -43,7 +43,7 @@ static void say(LLVMValueRef call, const char *text, int depth)
         for (LLVMUseRef use = LLVMGetFirstUse(home); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef user = LLVMIsACallInst(LLVMGetUser(use));
             if (user && mt_callee(user) == home) {
-                say(user, text, depth + 1);
+                unsynchronised_say(user, text, depth + 1);
                 said = 1;
             }
         }
@@ -51,7 +51,7 @@ static void say(LLVMValueRef call, const char *text, int depth)
         mt_shim_diag(LLVMGetModuleContext(LLVMGetGlobalParent(home)), call, MT_DIAG_ERROR, text);
 }
 
-static void refuse(LLVMValueRef intrinsic, const char *name)
+static void unsynchronised_refuse(LLVMValueRef intrinsic, const char *name)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(intrinsic), next; use; use = next) {
         char text[128];
@@ -62,7 +62,7 @@ static void refuse(LLVMValueRef intrinsic, const char *name)
             continue;
         snprintf(text, sizeof text, "%s is not there for sm_70 and above (this is sm_%d): use %s_sync", name,
                  sm, name);
-        say(call, text, 0);
+        unsynchronised_say(call, text, 0);
         LLVMReplaceAllUsesWith(call, LLVMGetPoison(LLVMTypeOf(call)));
         LLVMInstructionEraseFromParent(call);
     }
@@ -73,6 +73,6 @@ void mt_refuse_unsynchronised(LLVMModuleRef module)
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
         const char *name = LLVMGetIntrinsicID(f) ? function_of(mt_name(f)) : NULL;
         if (name)
-            refuse(f, name);
+            unsynchronised_refuse(f, name);
     }
 }

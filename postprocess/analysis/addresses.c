@@ -60,7 +60,7 @@ void mt_addresses_free(struct mt_addresses *a)
 
 /* ---- who and what, by number ---- */
 
-static int reserve(struct mt_addresses *a, void **array, size_t n, size_t *room, size_t size)
+static int addresses_reserve(struct mt_addresses *a, void **array, size_t n, size_t *room, size_t size)
 {
     if (n == UINT32_MAX)
         return mt_addresses_fail(a, "more than 2^32 - 1 CTA instances in the section addresses", 0);
@@ -88,7 +88,7 @@ static uint32_t find_who(struct mt_addresses *a, uint64_t superstep, uint64_t ct
         return UINT32_MAX;
     }
     if (*known == UINT64_MAX) {
-        if (reserve(a, (void **)&a->who, a->nwho, &a->who_room, sizeof *a->who) != 0)
+        if (addresses_reserve(a, (void **)&a->who, a->nwho, &a->who_room, sizeof *a->who) != 0)
             return UINT32_MAX;
         a->who[a->nwho] = (struct mt_operator){cta, superstep, smid};
         *known = a->nwho++;
@@ -113,7 +113,7 @@ static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
         return UINT32_MAX;
     }
     if (*known == UINT64_MAX) {
-        if (reserve(a, (void **)&a->what, a->nwhat, &a->what_room, sizeof *a->what) != 0)
+        if (addresses_reserve(a, (void **)&a->what, a->nwhat, &a->what_room, sizeof *a->what) != 0)
             return UINT32_MAX;
         a->what[a->nwhat] = (struct mt_operation_kind){before, meta};
         *known = a->nwhat++;
@@ -124,7 +124,7 @@ static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
 /* ---- chains ---- */
 
 /* Puts the chain's last operation behind the others. 0, or -1. */
-static int push(struct mt_addresses *a, struct mt_chain *c)
+static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
 {
     if (c->used == c->room) {
         uint16_t room = c->room == 0 ? 3 : c->room < MT_BLOCK_MOST / 2 ? 2 * c->room + 1 : MT_BLOCK_MOST - 1;
@@ -148,14 +148,14 @@ static int push(struct mt_addresses *a, struct mt_chain *c)
     return 0;
 }
 
-INLINE int append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
+INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
 {
     struct mt_chain *c = &a->chain[rank];
     if (c->last.count && c->last.who == who && c->last.what == what && c->last.count < UINT32_MAX) {
         c->last.count++;
         return 0;
     }
-    if (c->last.count && push(a, c) != 0)
+    if (c->last.count && addresses_push(a, c) != 0)
         return -1;
     c->last = (struct mt_operation){who, what, 1};
     return 0;
@@ -178,8 +178,8 @@ struct recent {
     } kind[8];
 };
 
-INLINE int operation(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t rank, uint32_t before,
-                     uint32_t meta)
+INLINE int addresses_operation(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t rank,
+                               uint32_t before, uint32_t meta)
 {
     unsigned i = (before ^ meta ^ meta >> 28) & 7;
     if (r->kind[i].what == UINT32_MAX || r->kind[i].before != before || r->kind[i].meta != meta) {
@@ -190,7 +190,7 @@ INLINE int operation(struct mt_addresses *a, struct recent *r, uint32_t who, uin
         r->kind[i].meta = meta;
         r->kind[i].what = what;
     }
-    return append(a, rank, who, r->kind[i].what);
+    return addresses_append(a, rank, who, r->kind[i].what);
 }
 
 /* The keys among `size` bytes at `address`, all of page p; `before`: bytes of the access before them. */
@@ -206,7 +206,7 @@ INLINE int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who, con
             bits &= (1ull << (end & 63)) - 1;
         for (; bits; bits &= bits - 1) {
             unsigned in_page = w << 6 | (unsigned)__builtin_ctzll(bits);
-            if (operation(a, r, who, mt_keyset_rank(p, in_page), before + in_page - at, meta) != 0)
+            if (addresses_operation(a, r, who, mt_keyset_rank(p, in_page), before + in_page - at, meta) != 0)
                 return -1;
         }
     }
@@ -226,7 +226,7 @@ INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, u
             return 0;
         uint64_t rank = mt_keyset_rank(p, in_page);
         for (; bits; bits &= bits - 1, rank++)
-            if (operation(a, r, who, rank, (uint32_t)__builtin_ctzll(bits), meta) != 0)
+            if (addresses_operation(a, r, who, rank, (uint32_t)__builtin_ctzll(bits), meta) != 0)
                 return -1;
         return 0;
     }

@@ -13,7 +13,7 @@ struct writer {
 };
 enum { BUFFERED = 1 << 16 };
 
-static int drain(struct writer *w)
+static int addresses_out_drain(struct writer *w)
 {
     const char *p = (const char *)w->buffer;
     size_t n = w->used * sizeof *w->buffer;
@@ -32,10 +32,10 @@ static int drain(struct writer *w)
     return 0;
 }
 
-static int put(struct writer *w, const struct mt_operation *op, size_t n)
+static int addresses_out_put(struct writer *w, const struct mt_operation *op, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (w->used == BUFFERED && drain(w) != 0)
+        if (w->used == BUFFERED && addresses_out_drain(w) != 0)
             return -1;
         w->buffer[w->used++] = op[i];
     }
@@ -52,7 +52,7 @@ static int each_piece(const struct mt_addresses *a, const struct mt_chain *c,
     return rc == 0 && c->last.count ? f(arg, &c->last, 1) : rc;
 }
 
-static int add(void *arg, const struct mt_operation *op, size_t n)
+static int addresses_out_add(void *arg, const struct mt_operation *op, size_t n)
 {
     (void)op;
     *(uint64_t *)arg += n;
@@ -61,18 +61,18 @@ static int add(void *arg, const struct mt_operation *op, size_t n)
 
 static int put_piece(void *arg, const struct mt_operation *op, size_t n)
 {
-    return put(arg, op, n);
+    return addresses_out_put(arg, op, n);
 }
 
 static int put_chain(struct writer *w, uint64_t rank)
 {
     struct mt_chain *c = &w->a->chain[rank];
     uint64_t n = 0;
-    each_piece(w->a, c, add, &n); /* the pool has less than 2^32 */
+    each_piece(w->a, c, addresses_out_add, &n); /* the pool has less than 2^32 */
     if (n == 0)
         return 0;
     struct mt_operation head = {(uint32_t)rank, (uint32_t)(rank >> 32), (uint32_t)n};
-    if (put(w, &head, 1) != 0 || each_piece(w->a, c, put_piece, w) != 0)
+    if (addresses_out_put(w, &head, 1) != 0 || each_piece(w->a, c, put_piece, w) != 0)
         return -1;
     *c = (struct mt_chain){.head = 0};
     return 0;
@@ -97,7 +97,7 @@ int mt_addresses_spill(struct mt_addresses *a)
     for (uint64_t k = 0; k < a->keys->count; k++)
         if (put_chain(&w, k) != 0)
             goto out;
-    if (drain(&w) != 0)
+    if (addresses_out_drain(&w) != 0)
         goto out;
     a->segment[a->nsegments++].end = a->file_end;
     a->used = 1;
@@ -119,7 +119,7 @@ struct cursor {
 };
 enum { CURSOR_MOST = 1 << 14, CURSORS_BUDGET = 1 << 22 /* operations in all cursors' buffers */ };
 
-static int refill(struct mt_addresses *a, struct cursor *c, size_t room)
+static int addresses_out_refill(struct mt_addresses *a, struct cursor *c, size_t room)
 {
     uint64_t bytes = c->end - c->at < room * sizeof *c->buffer ? c->end - c->at : room * sizeof *c->buffer;
     c->next = c->filled = 0;
@@ -139,7 +139,7 @@ static int refill(struct mt_addresses *a, struct cursor *c, size_t room)
 static int next_head(struct mt_addresses *a, struct cursor *c, size_t room)
 {
     c->rank = UINT64_MAX;
-    if (c->next == c->filled && refill(a, c, room) != 0)
+    if (c->next == c->filled && addresses_out_refill(a, c, room) != 0)
         return -1;
     if (c->next < c->filled) {
         const struct mt_operation *head = &c->buffer[c->next++];
@@ -172,7 +172,7 @@ static int visit_key(struct visit *v, uint64_t rank)
         if (c->rank != rank)
             continue;
         while (c->left > 0 && rc == 0) {
-            if (c->next == c->filled && refill(v->a, c, v->room) != 0)
+            if (c->next == c->filled && addresses_out_refill(v->a, c, v->room) != 0)
                 return -1;
             size_t n = c->filled - c->next < c->left ? c->filled - c->next : (size_t)c->left;
             rc = hand_out(v, c->buffer + c->next, n);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int ascending(const void *a, const void *b)
+static int buffers_ascending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -31,7 +31,7 @@ int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, s
         if (allocs[i].free_seq != MT_SEQ_NONE)
             b->changes[b->nchanges++] = allocs[i].free_seq;
     }
-    qsort(b->changes, b->nchanges, sizeof *b->changes, ascending);
+    qsort(b->changes, b->nchanges, sizeof *b->changes, buffers_ascending);
     return 0;
 }
 

@@ -4,21 +4,22 @@
 
 enum { MOST_SIDES = 4096 }; /* of one byte: lines of one program */
 
-static uint64_t mixed(uint64_t h, uint64_t n)
+static uint64_t byte_states_mixed(uint64_t h, uint64_t n)
 {
     h = (h ^ n) * 0xbf58476d1ce4e5b9ull;
     return h ^ h >> 29;
 }
 
-static uint64_t hash(const struct mt_byte_side *sides, size_t n)
+static uint64_t byte_states_hash(const struct mt_byte_side *sides, size_t n)
 {
     uint64_t h = n;
     for (size_t i = 0; i < n; i++)
-        h = mixed(mixed(mixed(h, sides[i].side), sides[i].cta[0]), sides[i].cta[1]);
+        h = byte_states_mixed(byte_states_mixed(byte_states_mixed(h, sides[i].side), sides[i].cta[0]),
+                              sides[i].cta[1]);
     return h * 0x9e3779b97f4a7c15ull;
 }
 
-static int equal(const struct mt_byte_side *a, const struct mt_byte_side *b, size_t n)
+static int byte_states_equal(const struct mt_byte_side *a, const struct mt_byte_side *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (a[i].side != b[i].side || a[i].cta[0] != b[i].cta[0] || a[i].cta[1] != b[i].cta[1])
@@ -26,7 +27,7 @@ static int equal(const struct mt_byte_side *a, const struct mt_byte_side *b, siz
     return 1;
 }
 
-static int rehash(struct mt_byte_states *s, unsigned bits)
+static int byte_states_rehash(struct mt_byte_states *s, unsigned bits)
 {
     uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
     if (!slot)
@@ -67,13 +68,13 @@ static int make_room(struct mt_byte_states *s, size_t sides)
 
 uint32_t mt_byte_states_intern(struct mt_byte_states *s, const struct mt_byte_side *sides, size_t n)
 {
-    uint64_t h = hash(sides, n);
-    if (s->nstates * 2 > (size_t)1 << s->bits && rehash(s, s->bits + 1) != 0)
+    uint64_t h = byte_states_hash(sides, n);
+    if (s->nstates * 2 > (size_t)1 << s->bits && byte_states_rehash(s, s->bits + 1) != 0)
         return MT_STATE_FAILED;
     size_t mask = ((size_t)1 << s->bits) - 1, i = h >> (64 - s->bits);
     for (; s->slot[i]; i = (i + 1) & mask) {
         const struct mt_byte_state *t = &s->states[s->slot[i]];
-        if (t->hash == h && t->count == n && equal(s->sides + t->first, sides, n))
+        if (t->hash == h && t->count == n && byte_states_equal(s->sides + t->first, sides, n))
             return s->slot[i];
     }
     if (make_room(s, n) != 0)
@@ -88,7 +89,7 @@ uint32_t mt_byte_states_intern(struct mt_byte_states *s, const struct mt_byte_si
 int mt_byte_states_init(struct mt_byte_states *s)
 {
     memset(s, 0, sizeof *s);
-    if (rehash(s, 8) != 0 || make_room(s, 0) != 0) {
+    if (byte_states_rehash(s, 8) != 0 || make_room(s, 0) != 0) {
         mt_byte_states_free(s);
         return -1;
     }
@@ -106,7 +107,7 @@ static void add_cta(struct mt_byte_side *b, uint64_t cta)
     }
 }
 
-static uint32_t step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)
+static uint32_t byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t side, uint64_t cta)
 {
     struct mt_byte_side sides[MOST_SIDES + 1];
     size_t n = s->states[state].count, i = 0;
@@ -133,7 +134,7 @@ uint32_t mt_byte_states_step(struct mt_byte_states *s, uint32_t state, uint32_t 
     if (!known)
         return MT_STATE_FAILED;
     if (*known == MT_STATE_FAILED)
-        *known = step(s, state, side, cta);
+        *known = byte_states_step(s, state, side, cta);
     return (uint32_t)*known;
 }
 

@@ -49,7 +49,7 @@ static size_t ranges_of(const struct mt_access_run *r, struct range *out)
 }
 
 /* Units of 1 << bits bytes that the ranges touch, each once. */
-static uint64_t units(const struct range *ranges, size_t n, unsigned bits)
+static uint64_t coalescing_units(const struct range *ranges, size_t n, unsigned bits)
 {
     uint64_t count = 0, next = 0; /* the first unit not counted yet */
     int ended = 0;
@@ -110,7 +110,7 @@ static int add_stride(struct mt_coalescing *c, size_t cell, int64_t stride, uint
 }
 
 /* However the run is written, an even distance is one. */
-static int regular(const struct mt_access_run *r, int64_t *stride)
+static int coalescing_regular(const struct mt_access_run *r, int64_t *stride)
 {
     *stride = (int64_t)(mt_run_address(r, 1) - mt_run_address(r, 0));
     for (uint32_t i = 2; r->addresses && i < r->count; i++)
@@ -119,7 +119,7 @@ static int regular(const struct mt_access_run *r, int64_t *stride)
     return 1;
 }
 
-static int request(struct mt_coalescing *c, const struct mt_access_run *r)
+static int coalescing_request(struct mt_coalescing *c, const struct mt_access_run *r)
 {
     struct range ranges[2 * WARP];
     struct mt_coalescing_cell *cell =
@@ -130,13 +130,13 @@ static int request(struct mt_coalescing *c, const struct mt_access_run *r)
     cell->requests++;
     cell->accesses += r->count;
     cell->bytes += (uint64_t)mt_run_size(r) * r->count;
-    cell->distinct += units(ranges, n, 0);
-    cell->sectors += units(ranges, n, MT_SECTOR_BITS);
-    cell->lines += units(ranges, n, MT_LINE_BITS);
+    cell->distinct += coalescing_units(ranges, n, 0);
+    cell->sectors += coalescing_units(ranges, n, MT_SECTOR_BITS);
+    cell->lines += coalescing_units(ranges, n, MT_LINE_BITS);
     int64_t stride;
     if (r->count == 1)
         cell->single++;
-    else if (!regular(r, &stride))
+    else if (!coalescing_regular(r, &stride))
         cell->irregular++;
     else
         return add_stride(c, (size_t)(cell - c->cells), stride, 1);
@@ -156,7 +156,7 @@ int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs
             continue;
         }
         c->masked += r->count;
-        if (request(c, r) != 0)
+        if (coalescing_request(c, r) != 0)
             return -1;
     }
     return 0;

@@ -67,7 +67,7 @@ void mt_comm_free(struct mt_comm *c)
 
 /* ---- indices ---- */
 
-static inline uint64_t mix(uint64_t a, uint64_t b)
+static inline uint64_t comm_mix(uint64_t a, uint64_t b)
 {
     a = (a ^ b * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
     return a ^ a >> 32;
@@ -75,7 +75,7 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 
 enum which { ACTORS, INSTANCES, TRANSFERS };
 
-static inline int same(const struct mt_comm *c, enum which w, uint32_t value, uint64_t a, uint64_t b)
+static inline int comm_same(const struct mt_comm *c, enum which w, uint32_t value, uint64_t a, uint64_t b)
 {
     if (w == TRANSFERS) {
         const struct mt_transfer *t = &c->transfers[c->first_transfer + value];
@@ -88,8 +88,9 @@ static inline int same(const struct mt_comm *c, enum which w, uint32_t value, ui
 static inline uint64_t hash_of(const struct mt_comm *c, enum which w, uint32_t value)
 {
     if (w == TRANSFERS)
-        return mix(c->transfers[c->first_transfer + value].src, c->transfers[c->first_transfer + value].dst);
-    return mix(c->actors[value].cta, w == INSTANCES ? 0 : c->actors[value].smid);
+        return comm_mix(c->transfers[c->first_transfer + value].src,
+                        c->transfers[c->first_transfer + value].dst);
+    return comm_mix(c->actors[value].cta, w == INSTANCES ? 0 : c->actors[value].smid);
 }
 
 /* The slot of the key (a, b), with `hash` = mix(a, b): live if its epoch is the index's. */
@@ -97,7 +98,7 @@ static inline size_t index_slot(const struct mt_comm *c, const struct mt_index *
                                 uint64_t hash, uint64_t a, uint64_t b)
 {
     size_t mask = ((size_t)1 << x->bits) - 1, i = hash & mask;
-    while (x->slot[i].epoch == x->epoch && !same(c, w, x->slot[i].value, a, b))
+    while (x->slot[i].epoch == x->epoch && !comm_same(c, w, x->slot[i].value, a, b))
         i = (i + 1) & mask;
     return i;
 }
@@ -165,7 +166,7 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
 
 uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
 {
-    uint64_t hash = mix(cta, smid);
+    uint64_t hash = comm_mix(cta, smid);
     if (index_reserve(c, &c->actor_index, ACTORS) != 0 ||
         index_reserve(c, &c->instance_index, INSTANCES) != 0)
         return 0;
@@ -182,7 +183,7 @@ uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
     c->actors[id] =
         (struct mt_actor){.cta = cta, .smid = smid, .launch = (uint32_t)(c->nlaunches - 1), .instance = id};
     index_put(&c->actor_index, slot, id);
-    slot = index_slot(c, &c->instance_index, INSTANCES, mix(cta, 0), cta, 0);
+    slot = index_slot(c, &c->instance_index, INSTANCES, comm_mix(cta, 0), cta, 0);
     if (c->instance_index.slot[slot].epoch == c->instance_index.epoch)
         c->actors[id].instance = c->instance_index.slot[slot].value;
     else
@@ -200,7 +201,7 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
         return recent->at;
     if (index_reserve(c, &c->transfer_index, TRANSFERS) != 0)
         return SIZE_MAX;
-    size_t slot = index_slot(c, &c->transfer_index, TRANSFERS, mix(src, dst), src, dst);
+    size_t slot = index_slot(c, &c->transfer_index, TRANSFERS, comm_mix(src, dst), src, dst);
     if (c->transfer_index.slot[slot].epoch == c->transfer_index.epoch) {
         *recent =
             (struct mt_recent_transfer){src, dst, c->first_transfer + c->transfer_index.slot[slot].value};

@@ -89,7 +89,7 @@ INLINE void atomic_words(struct mt_comm *c, struct run *run, uint64_t address, u
 
 /* Is the access in regions of one shard or, if not, of several? */
 enum where { MINE, OTHERS, SEVERAL };
-INLINE enum where place(const struct mt_comm *c, struct run *run, uint64_t address, uint32_t size)
+INLINE enum where comm_access_place(const struct mt_comm *c, struct run *run, uint64_t address, uint32_t size)
 {
     uint64_t region = address >> MT_REGION_BITS;
     if (__builtin_expect((address + size - 1) >> MT_REGION_BITS != region, 0))
@@ -102,8 +102,8 @@ INLINE enum where place(const struct mt_comm *c, struct run *run, uint64_t addre
 }
 
 /* The parts of an access that belong to this shard; the one that has its beginning counts the volumes. */
-static __attribute__((noinline)) void several(struct mt_comm *c, struct run *run, uint32_t meta,
-                                              uint64_t address)
+static __attribute__((noinline)) void comm_access_several(struct mt_comm *c, struct run *run, uint32_t meta,
+                                                          uint64_t address)
 {
     uint32_t type = meta >> 28, size = meta & MT_RAW_MAX_SIZE;
     int loads = type == MT_LOAD || type == MT_ATOMIC, stores = type == MT_STORE || type == MT_ATOMIC;
@@ -141,9 +141,9 @@ INLINE void access_one(struct mt_comm *c, struct run *run, uint32_t meta, uint64
 {
     uint32_t type = meta >> 28, size = meta & MT_RAW_MAX_SIZE;
     if (sharded) {
-        enum where w = place(c, run, address, size);
+        enum where w = comm_access_place(c, run, address, size);
         if (w == SEVERAL)
-            several(c, run, meta, address);
+            comm_access_several(c, run, meta, address);
         if (w != MINE)
             return;
     }
@@ -242,7 +242,7 @@ INLINE void run_end(struct mt_comm *c, const struct run *run)
     a->comm_load += run->comm_load;
 }
 
-static int failed(struct mt_comm *c)
+static int comm_access_failed(struct mt_comm *c)
 {
     return c->shadow->failed ? mt_comm_fail(c, "out of memory") : c->why ? -1 : 0;
 }
@@ -258,7 +258,7 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
         run_end(c, &run);
     }
     c->records += count;
-    return failed(c);
+    return comm_access_failed(c);
 }
 
 /* ---- runs ---- */
@@ -319,7 +319,7 @@ INLINE int all_runs(struct mt_comm *c, const struct mt_access_run *r, size_t cou
         } while (i < count && r[i].cta == cta && r[i].smid == smid);
         run_end(c, &run);
     }
-    return failed(c);
+    return comm_access_failed(c);
 }
 
 /* ---- volumes alone ---- */

@@ -77,7 +77,7 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
 }
 
 /* Of bytes [from, to): how many are this shard's. */
-static uint64_t owned(const struct mt_comm *c, uint64_t from, uint64_t to)
+static uint64_t comm_range_owned(const struct mt_comm *c, uint64_t from, uint64_t to)
 {
     uint64_t bytes = 0;
     if (c->shards <= 1)
@@ -106,7 +106,7 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
     uint32_t entry = span && span->first <= page ? span->entry : 0, src = entry & ~MT_ENTRY_READ;
     if (src == 0 || src == run->self || !counts(c, run, src, false))
         return bytes;
-    uint64_t ours = owned(c, address, address + bytes), first = 0, last = 0;
+    uint64_t ours = comm_range_owned(c, address, address + bytes), first = 0, last = 0;
     int fresh = unread(c, entry, false);
     struct mt_page_span read = {page, next, entry | MT_ENTRY_READ, span->start, span->version};
     if (run->size) {
@@ -189,7 +189,7 @@ static void store_row(struct mt_comm *c, struct run *run, uint32_t count)
 }
 
 /* A stretch of accesses that is this shard's alone: 1; another's: 0; parts of several: -1. */
-static int whole(struct mt_comm *c, uint64_t base, uint64_t bytes)
+static int comm_range_whole(struct mt_comm *c, uint64_t base, uint64_t bytes)
 {
     if (base + bytes - 1 < base) /* around the end of the address space */
         return -1;
@@ -201,8 +201,8 @@ static int whole(struct mt_comm *c, uint64_t base, uint64_t bytes)
 }
 
 /* Volumes of `count` accesses, and which halves they have. */
-static void volumes(struct mt_comm *c, struct run *run, uint32_t meta, uint32_t count, bool *loads,
-                    bool *stores)
+static void comm_range_volumes(struct mt_comm *c, struct run *run, uint32_t meta, uint32_t count, bool *loads,
+                               bool *stores)
 {
     uint32_t type = meta >> 28;
     uint64_t bytes = (uint64_t)(meta & MT_RAW_MAX_SIZE) * count;
@@ -216,12 +216,12 @@ static void volumes(struct mt_comm *c, struct run *run, uint32_t meta, uint32_t 
 bool mt_comm_row(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t base, uint32_t count)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
-    int where = whole(c, base, (uint64_t)size * count);
+    int where = comm_range_whole(c, base, (uint64_t)size * count);
     bool loads, stores;
     if (where < 0)
         return false;
     if (where > 0) {
-        volumes(c, run, meta, count, &loads, &stores);
+        comm_range_volumes(c, run, meta, count, &loads, &stores);
         run->record++;
         run->base = base;
         run->size = size;
@@ -239,12 +239,12 @@ bool mt_comm_row(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t bas
 bool mt_comm_repeat(struct mt_comm *c, struct run *run, uint32_t meta, uint64_t base, uint32_t count)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
-    int where = whole(c, base, size);
+    int where = comm_range_whole(c, base, size);
     bool loads, stores;
     if (where < 0)
         return false;
     if (where > 0) {
-        volumes(c, run, meta, count, &loads, &stores);
+        comm_range_volumes(c, run, meta, count, &loads, &stores);
         run->record++;
         run->base = base;
         /* Atomics after the first one find what they wrote themselves. */

@@ -11,7 +11,7 @@ struct state {
     struct mt_byte_states states;
 };
 
-static void drop(struct mt_window_state *w)
+static void conflicts_drop(struct mt_window_state *w)
 {
     struct state *s = (struct state *)w;
     mt_cells_free(&s->cells);
@@ -19,7 +19,7 @@ static void drop(struct mt_window_state *w)
     free(s);
 }
 
-static int touch(struct state *s, const struct mt_piece *p, uint32_t side, uint64_t cta)
+static int conflicts_touch(struct state *s, const struct mt_piece *p, uint32_t side, uint64_t cta)
 {
     uint32_t from = 0,
              to = 0; /* what the byte before went through: 0 stays 0 for nobody, so it is not known */
@@ -60,7 +60,7 @@ int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, 
         for (uint32_t k = 0; r->addresses && k < r->count; k++)
             mt_cells_soon(&s->cells, r->addresses[k]);
         while (mt_run_piece(r, &at, &piece))
-            if (touch(s, &piece, side, mt_cta_order(r->cta)) != 0)
+            if (conflicts_touch(s, &piece, side, mt_cta_order(r->cta)) != 0)
                 return -1;
     }
     return 0;
@@ -69,7 +69,7 @@ int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, 
 /* ---- a launch is whole ---- */
 
 /* Two CTAs, a with side i and b with side j: 1 if there are two different ones. */
-static int two(const struct mt_byte_side *i, const struct mt_byte_side *j, uint64_t *a, uint64_t *b)
+static int conflicts_two(const struct mt_byte_side *i, const struct mt_byte_side *j, uint64_t *a, uint64_t *b)
 {
     *a = i->cta[0];
     *b = i == j || j->cta[0] == *a ? j->cta[1] : j->cta[0];
@@ -117,7 +117,7 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
             uint64_t a, b;
             if (mt_side_type(sides[i].side) != MT_STORE && mt_side_type(sides[j].side) != MT_STORE)
                 continue;
-            if (!two(&sides[i], &sides[j], &a, &b))
+            if (!conflicts_two(&sides[i], &sides[j], &a, &b))
                 continue;
             struct mt_conflict *c = conflict_of(x, pairs, &s->w.launch, sides[i].side, sides[j].side);
             if (!c)
@@ -162,7 +162,7 @@ out:
 /* ---- parts ---- */
 
 /* A byte in state `a` that also saw what state `b` of another part says. */
-static uint32_t joined(struct state *s, uint32_t a, const struct mt_byte_states *other, uint32_t b)
+static uint32_t conflicts_joined(struct state *s, uint32_t a, const struct mt_byte_states *other, uint32_t b)
 {
     const struct mt_byte_state *t = &other->states[b];
     for (size_t i = 0; i < t->count && a != MT_STATE_FAILED; i++) {
@@ -188,7 +188,7 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
             if (c[i] != was || page->cell[i] != with) {
                 was = c[i];
                 with = page->cell[i];
-                now = joined(a, was, &b->states, with);
+                now = conflicts_joined(a, was, &b->states, with);
                 if (now == MT_STATE_FAILED)
                     return -1;
             }
@@ -225,7 +225,7 @@ static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
     mt_unpack_cells(u, &s->cells);
 }
 
-static struct mt_window_state *make(const struct mt_run_launch *launch)
+static struct mt_window_state *conflicts_make(const struct mt_run_launch *launch)
 {
     struct mt_window_state *s = mt_window_new(sizeof(struct state), launch);
     if (s && mt_byte_states_init(&((struct state *)s)->states) != 0) {
@@ -235,7 +235,8 @@ static struct mt_window_state *make(const struct mt_run_launch *launch)
     return s;
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};
+static const struct mt_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
+                                         pack_state,   conflicts_make, unpack_state};
 
 int mt_conflicts_init(struct mt_conflicts *x)
 {
@@ -246,7 +247,7 @@ int mt_conflicts_init(struct mt_conflicts *x)
 
 int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = make(launch);
+    struct mt_window_state *s = conflicts_make(launch);
     return s ? mt_window_next(&x->window, x, s) : -1;
 }
 

@@ -23,7 +23,7 @@ struct mt_crew {
     struct member members[MT_MORE_OF_RUNS];
 };
 
-static void *work(void *arg)
+static void *crew_work(void *arg)
 {
     struct member *m = arg;
     struct mt_crew *c = m->crew;
@@ -47,7 +47,7 @@ static void *work(void *arg)
 }
 
 /* The dear ones go to different threads. */
-static void deal(struct mt_crew *c, unsigned threads)
+static void crew_deal(struct mt_crew *c, unsigned threads)
 {
     static const enum mt_more_section by_cost[MT_MORE_OF_RUNS] = {
         MT_MORE_REUSE, MT_MORE_CONFLICTS, MT_MORE_SHARING, MT_MORE_COALESCING, MT_MORE_LINES};
@@ -70,11 +70,11 @@ struct mt_crew *mt_crew_new(struct mt_more *m, unsigned threads)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->begun, NULL);
     pthread_cond_init(&c->done, NULL);
-    deal(c, threads ? threads : 1);
+    crew_deal(c, threads ? threads : 1);
     unsigned started = 0;
     for (; started < c->count; started++) {
         c->members[started].crew = c;
-        if (mt_thread_start(&c->members[started].thread, work, &c->members[started]) != 0)
+        if (mt_thread_start(&c->members[started].thread, crew_work, &c->members[started]) != 0)
             break;
     }
     if (started == c->count)

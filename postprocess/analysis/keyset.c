@@ -19,7 +19,7 @@ static size_t slot_of(const struct mt_keyset *s, uint64_t number)
     return i;
 }
 
-static int grow(struct mt_keyset *s)
+static int keyset_grow(struct mt_keyset *s)
 {
     struct mt_keyset old = *s;
     s->bits = old.slot ? old.bits + 1 : 8;
@@ -49,7 +49,7 @@ struct mt_keypage *mt_keyset_make(struct mt_keyset *s, uint64_t number)
     struct mt_keypage *p = mt_keyset_find(s, number);
     if (p)
         return p;
-    if ((!s->slot || (s->pages + 1) * 2 > (size_t)1 << s->bits) && grow(s) != 0)
+    if ((!s->slot || (s->pages + 1) * 2 > (size_t)1 << s->bits) && keyset_grow(s) != 0)
         return NULL;
     if (!s->block || s->in_block == BLOCK_PAGES) {
         struct block *b = calloc(1, sizeof *b);
@@ -83,7 +83,7 @@ int mt_keyset_merge(struct mt_keyset *s, const struct mt_keyset *other)
     return 0;
 }
 
-static int ascending(const void *a, const void *b)
+static int keyset_ascending(const void *a, const void *b)
 {
     uint64_t x = (*(struct mt_keypage *const *)a)->number, y = (*(struct mt_keypage *const *)b)->number;
     return x < y ? -1 : x > y;
@@ -99,7 +99,7 @@ int mt_keyset_index(struct mt_keyset *s)
     for (size_t i = 0; s->slot && i < (size_t)1 << s->bits; i++)
         if (s->slot[i])
             s->page[n++] = s->slot[i];
-    qsort((void *)s->page, n, sizeof(struct mt_keypage *), ascending);
+    qsort((void *)s->page, n, sizeof(struct mt_keypage *), keyset_ascending);
     s->count = 0;
     for (size_t i = 0; i < n; i++) {
         struct mt_keypage *p = s->page[i];

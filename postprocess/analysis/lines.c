@@ -42,8 +42,8 @@ static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, co
     return &l->cells[by][*i];
 }
 
-static int count(struct mt_lines *l, enum mt_lines_by by, uint64_t place, uint32_t type, uint64_t accesses,
-                 uint64_t bytes)
+static int lines_count(struct mt_lines *l, enum mt_lines_by by, uint64_t place, uint32_t type,
+                       uint64_t accesses, uint64_t bytes)
 {
     struct mt_lines_cell *c = cell_of(l, by, l->launch.kernel, place);
     if (!c)
@@ -68,7 +68,7 @@ static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
         uint64_t alloc = alloc_at(l, mt_run_address(r, i));
         for (k = i + 1; k < r->count && alloc_at(l, mt_run_address(r, k)) == alloc; k++)
             ;
-        if (count(l, MT_BY_ALLOC, alloc, type, k - i, (uint64_t)size * (k - i)) != 0)
+        if (lines_count(l, MT_BY_ALLOC, alloc, type, k - i, (uint64_t)size * (k - i)) != 0)
             return -1;
     }
     return 0;
@@ -82,8 +82,8 @@ int mt_lines_runs(struct mt_lines *l, const struct mt_access_run *runs, size_t n
         const struct mt_access_run *r = &runs[i];
         uint64_t bytes = (uint64_t)mt_run_size(r) * r->count;
         uint32_t type = mt_run_type(r) & 3;
-        if (count(l, MT_BY_LINE, mt_site_line(l->launch.sites, r->site), type, r->count, bytes) != 0 ||
-            count(l, MT_BY_VAR, mt_site_var(l->launch.sites, r->site), type, r->count, bytes) != 0 ||
+        if (lines_count(l, MT_BY_LINE, mt_site_line(l->launch.sites, r->site), type, r->count, bytes) != 0 ||
+            lines_count(l, MT_BY_VAR, mt_site_var(l->launch.sites, r->site), type, r->count, bytes) != 0 ||
             by_alloc(l, r) != 0)
             return -1;
     }

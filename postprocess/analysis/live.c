@@ -98,7 +98,7 @@ void mt_live_free(struct mt_live *l)
 }
 
 /* Ranges with base < `at` go to *low, the others to *high. */
-static void split(struct range *t, uint64_t at, struct range **low, struct range **high)
+static void live_split(struct range *t, uint64_t at, struct range **low, struct range **high)
 {
     while (t) {
         if (t->base < at) {
@@ -115,7 +115,7 @@ static void split(struct range *t, uint64_t at, struct range **low, struct range
 }
 
 /* All of `low` before all of `high`. */
-static struct range *merge(struct range *low, struct range *high)
+static struct range *live_merge(struct range *low, struct range *high)
 {
     struct range *root, **at = &root;
     while (low && high) {
@@ -154,20 +154,20 @@ static struct range *last_of(struct range *t)
 
 /* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
  * (nothing is lost: the part behind a hole is). */
-static int cut(struct mt_live *l, struct range *t, uint64_t base, uint64_t end, struct range **low,
-               struct range **high)
+static int live_cut(struct mt_live *l, struct range *t, uint64_t base, uint64_t end, struct range **low,
+                    struct range **high)
 {
     struct range *middle;
     int rc = 0;
-    split(t, base, low, &middle);
-    split(middle, end, &middle, high);
+    live_split(t, base, low, &middle);
+    live_split(middle, end, &middle, high);
     struct range *inside = last_of(middle), *before = last_of(*low);
     uint64_t tail = inside ? inside->end : before ? before->end : 0;
     const struct mt_alloc_event *owner = inside ? inside->alloc : before ? before->alloc : NULL;
     if (owner && tail > end) { /* one that reaches beyond the hole keeps its end */
         struct range *r = new_range(l, end, tail, owner);
         if (r)
-            *high = merge(r, *high);
+            *high = live_merge(r, *high);
         else
             rc = -1;
     }
@@ -177,39 +177,39 @@ static int cut(struct mt_live *l, struct range *t, uint64_t base, uint64_t end, 
     return rc;
 }
 
-static int begin(struct mt_live *l, struct range **layer, const struct mt_alloc_event *a)
+static int live_begin(struct mt_live *l, struct range **layer, const struct mt_alloc_event *a)
 {
     uint64_t end = a->base + a->bytes;
     struct range *low, *high;
     if (end <= a->base)
         return 0;
-    int rc = cut(l, *layer, a->base, end, &low, &high);
+    int rc = live_cut(l, *layer, a->base, end, &low, &high);
     struct range *r = new_range(l, a->base, end, a);
-    *layer = merge(merge(low, r), high);
+    *layer = live_merge(live_merge(low, r), high);
     return r ? rc : -1;
 }
 
 /* Removes the ranges of this allocation: pieces, if it was cut. */
-static void end(struct range **layer, const struct mt_alloc_event *a)
+static void live_end(struct range **layer, const struct mt_alloc_event *a)
 {
     struct range *low, *middle, *high, *kept = NULL;
-    split(*layer, a->base, &low, &middle);
-    split(middle, a->base + a->bytes, &middle, &high);
+    live_split(*layer, a->base, &low, &middle);
+    live_split(middle, a->base + a->bytes, &middle, &high);
     while (middle) { /* as a rule one */
         struct range *one;
         uint64_t first = middle->base;
         for (struct range *r = middle; r; r = r->left)
             first = r->base;
-        split(middle, first + 1, &one, &middle);
+        live_split(middle, first + 1, &one, &middle);
         if (one->alloc == a)
             free(one);
         else
-            kept = merge(kept, one);
+            kept = live_merge(kept, one);
     }
-    *layer = merge(merge(low, kept), high);
+    *layer = live_merge(live_merge(low, kept), high);
 }
 
-static struct range *find(struct range *t, uint64_t address)
+static struct range *live_find(struct range *t, uint64_t address)
 {
     struct range *best = NULL;
     while (t) {
@@ -228,11 +228,11 @@ static int part_ends(struct mt_live *l, const struct mt_cut_event *c)
     struct range *low, *high;
     int rc = 0;
     for (int i = 0; i < 2 && c->base + c->bytes > c->base; i++) {
-        const struct range *r = find(l->layer[i], c->base);
+        const struct range *r = live_find(l->layer[i], c->base);
         if (!r || r->alloc->id != c->id)
             continue;
-        rc = cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
-        l->layer[i] = merge(low, high);
+        rc = live_cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
+        l->layer[i] = live_merge(low, high);
     }
     return rc;
 }
@@ -251,8 +251,8 @@ int mt_live_advance(struct mt_live *l, uint64_t seq)
         struct range **layer = &l->layer[!map];
         l->last = NULL;
         if (!c->begins)
-            end(layer, c->alloc);
-        else if (begin(l, layer, c->alloc) != 0)
+            live_end(layer, c->alloc);
+        else if (live_begin(l, layer, c->alloc) != 0)
             return -1;
     }
     return 0;
@@ -262,10 +262,10 @@ const struct mt_alloc_event *mt_live_find(struct mt_live *l, uint64_t address)
 {
     if (l->last && address - l->last->base < l->last->end - l->last->base)
         return l->last->alloc;
-    struct range *r = find(l->layer[1], address);
+    struct range *r = live_find(l->layer[1], address);
     if (r)
         l->last = r;
     else
-        r = find(l->layer[0], address);
+        r = live_find(l->layer[0], address);
     return r ? r->alloc : NULL;
 }

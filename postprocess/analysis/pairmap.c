@@ -12,7 +12,7 @@ static size_t slot_of(const struct mt_pairmap *m, uint64_t a, uint64_t b)
     return i;
 }
 
-static int grow(struct mt_pairmap *m)
+static int pairmap_grow(struct mt_pairmap *m)
 {
     struct mt_pairmap old = *m;
     m->bits = old.slot ? old.bits + 1 : 8;
@@ -32,7 +32,7 @@ static int grow(struct mt_pairmap *m)
 
 uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh)
 {
-    if ((!m->slot || (m->count + 1) * 2 > (size_t)1 << m->bits) && grow(m) != 0)
+    if ((!m->slot || (m->count + 1) * 2 > (size_t)1 << m->bits) && pairmap_grow(m) != 0)
         return NULL;
     struct mt_pair *p = &m->slot[slot_of(m, a, b)];
     if (p->epoch != m->epoch) {

@@ -13,7 +13,7 @@ int mt_placement_init(struct mt_placement *p, unsigned devices)
     return 0;
 }
 
-static void *grown(void *array, size_t count, size_t *room, size_t size)
+static void *placement_grown(void *array, size_t count, size_t *room, size_t size)
 {
     if (count < *room)
         return array;
@@ -26,7 +26,7 @@ static void *grown(void *array, size_t count, size_t *room, size_t size)
 
 int mt_placement_launch(struct mt_placement *p)
 {
-    struct mt_placement_launch *l = grown(p->launches, p->nlaunches, &p->launch_room, sizeof *l);
+    struct mt_placement_launch *l = placement_grown(p->launches, p->nlaunches, &p->launch_room, sizeof *l);
     if (!l)
         return -1;
     p->launches = l;
@@ -36,7 +36,7 @@ int mt_placement_launch(struct mt_placement *p)
 
 int mt_placement_cta(struct mt_placement *p, uint64_t order)
 {
-    uint64_t *ctas = grown(p->ctas, p->nnodes, &p->node_room, sizeof *ctas);
+    uint64_t *ctas = placement_grown(p->ctas, p->nnodes, &p->node_room, sizeof *ctas);
     if (!ctas || p->nnodes == UINT32_MAX)
         return -1;
     p->ctas = ctas;
@@ -47,7 +47,7 @@ int mt_placement_cta(struct mt_placement *p, uint64_t order)
 
 int mt_placement_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes)
 {
-    struct mt_placement_edge *e = grown(p->edges, p->nedges, &p->edge_room, sizeof *e);
+    struct mt_placement_edge *e = placement_grown(p->edges, p->nedges, &p->edge_room, sizeof *e);
     if (!e)
         return -1;
     p->edges = e;
@@ -79,7 +79,7 @@ static int list_neighbours(struct mt_placement *p)
     return 0;
 }
 
-static uint64_t cut(const struct mt_placement *p, const uint16_t *device)
+static uint64_t placement_cut_it(const struct mt_placement *p, const uint16_t *device)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < p->nedges; i++)
@@ -88,7 +88,7 @@ static uint64_t cut(const struct mt_placement *p, const uint16_t *device)
     return bytes;
 }
 
-static void simple(const struct mt_placement *p)
+static void placement_simple(const struct mt_placement *p)
 {
     for (size_t k = 0; k < p->nlaunches; k++) {
         const struct mt_placement_launch *l = &p->launches[k];
@@ -101,7 +101,7 @@ static void simple(const struct mt_placement *p)
 }
 
 /* From three beginnings; the best end, of equal ones the first. */
-static int mincut(struct mt_placement *p)
+static int placement_mincut(struct mt_placement *p)
 {
     uint16_t *best = p->device[MT_PLACE_MINCUT], *trial = malloc((p->nnodes + 1) * sizeof *trial);
     uint64_t least = UINT64_MAX;
@@ -114,7 +114,7 @@ static int mincut(struct mt_placement *p)
         p->budget = BUDGET / 3;
         if (rc == 0)
             rc = mt_placement_refine(p, trial);
-        uint64_t bytes = cut(p, trial);
+        uint64_t bytes = placement_cut_it(p, trial);
         if (rc == 0 && bytes < least) {
             least = bytes;
             memcpy(best, trial, p->nnodes * sizeof *trial);
@@ -124,7 +124,7 @@ static int mincut(struct mt_placement *p)
     return rc;
 }
 
-static void report(struct mt_placement *p)
+static void placement_report(struct mt_placement *p)
 {
     size_t launch = 0;
     for (size_t i = 0; i < p->nedges; i++) {
@@ -153,10 +153,10 @@ int mt_placement_solve(struct mt_placement *p)
         if (!p->device[policy] || !p->traffic[policy])
             return -1;
     }
-    simple(p);
-    if (list_neighbours(p) != 0 || mincut(p) != 0)
+    placement_simple(p);
+    if (list_neighbours(p) != 0 || placement_mincut(p) != 0)
         return -1;
-    report(p);
+    placement_report(p);
     return 0;
 }
 

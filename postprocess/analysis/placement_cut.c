@@ -4,7 +4,7 @@
 
 enum { PASSES = 8, FRUITLESS = 64 };
 
-static size_t share(const struct mt_placement *p, const struct mt_placement_launch *l)
+static size_t placement_cut_share(const struct mt_placement *p, const struct mt_placement_launch *l)
 {
     return (l->end - l->first + p->devices - 1) / p->devices;
 }
@@ -61,7 +61,8 @@ int mt_placement_greedy(const struct mt_placement *p, uint16_t *device)
         }
         qsort(order, n, sizeof *order, most_first);
         for (size_t i = 0; i < n; i++) {
-            unsigned d = best_device(p, device, placed, order[i].node, taken, share(p, l), bytes);
+            unsigned d =
+                best_device(p, device, placed, order[i].node, taken, placement_cut_share(p, l), bytes);
             device[order[i].node] = (uint16_t)d;
             placed[order[i].node] = 1;
             taken[d]++;
@@ -91,13 +92,13 @@ struct cut {
     size_t nsteps;
 };
 
-static int64_t gain(const struct cut *c, size_t node, unsigned from, unsigned to)
+static int64_t placement_cut_gain(const struct cut *c, size_t node, unsigned from, unsigned to)
 {
     const int64_t *b = &c->bytes[(node - c->l->first) * c->p->devices];
     return b[to] - b[from];
 }
 
-static void move(struct cut *c, size_t node, unsigned to)
+static void placement_cut_move(struct cut *c, size_t node, unsigned to)
 {
     const struct mt_placement *p = c->p;
     unsigned from = c->device[node];
@@ -114,11 +115,11 @@ static void move(struct cut *c, size_t node, unsigned to)
     c->count[to]++;
 }
 
-static void attempt(struct cut *c, size_t node, unsigned to)
+static void placement_cut_attempt(struct cut *c, size_t node, unsigned to)
 {
     c->steps[c->nsteps++] = (struct step){node, c->device[node]};
     c->locked[node - c->l->first] = 1;
-    move(c, node, to);
+    placement_cut_move(c, node, to);
 }
 
 /* The unlocked node on `from` that gains most on `to`; SIZE_MAX: none. */
@@ -128,7 +129,7 @@ static size_t best_node(struct cut *c, unsigned from, unsigned to, int64_t *most
     for (size_t i = c->l->first; i < c->l->end; i++) {
         if (c->device[i] != from || c->locked[i - c->l->first])
             continue;
-        int64_t g = gain(c, i, from, to);
+        int64_t g = placement_cut_gain(c, i, from, to);
         if (best == SIZE_MAX || g > *most) {
             best = i;
             *most = g;
@@ -144,23 +145,23 @@ static size_t best_node(struct cut *c, unsigned from, unsigned to, int64_t *most
 static int try_step(struct cut *c, unsigned a, unsigned b, int64_t *saved)
 {
     int64_t ga = 0, gb = 0;
-    size_t most = share(c->p, c->l), x = best_node(c, a, b, &ga), y = best_node(c, b, a, &gb);
+    size_t most = placement_cut_share(c->p, c->l), x = best_node(c, a, b, &ga), y = best_node(c, b, a, &gb);
     int forth = x != SIZE_MAX && c->count[b] < most, back = y != SIZE_MAX && c->count[a] < most;
     if (forth && (!back || ga >= gb) && (ga > 0 || y == SIZE_MAX)) {
-        attempt(c, x, b);
+        placement_cut_attempt(c, x, b);
         *saved = ga;
         return 1;
     }
     if (back && (gb > 0 || x == SIZE_MAX)) {
-        attempt(c, y, a);
+        placement_cut_attempt(c, y, a);
         *saved = gb;
         return 1;
     }
     if (x == SIZE_MAX || y == SIZE_MAX)
         return 0;
-    attempt(c, x, b);
-    gb = gain(c, y, b, a); /* without x */
-    attempt(c, y, a);
+    placement_cut_attempt(c, x, b);
+    gb = placement_cut_gain(c, y, b, a); /* without x */
+    placement_cut_attempt(c, y, a);
     *saved = ga + gb;
     return 1;
 }
@@ -182,7 +183,7 @@ static int64_t refine_pair(struct cut *c, unsigned a, unsigned b)
     }
     while (c->nsteps > keep) {
         const struct step *s = &c->steps[--c->nsteps];
-        move(c, s->node, s->from);
+        placement_cut_move(c, s->node, s->from);
     }
     return best;
 }

@@ -10,7 +10,7 @@ struct mt_place_name {
     UT_hash_handle hh;
 };
 
-static uint32_t add(struct mt_places *p, const char *name)
+static uint32_t places_add(struct mt_places *p, const char *name)
 {
     if (p->count == p->room) {
         size_t more = p->room ? p->room * 2 : 64;
@@ -35,7 +35,7 @@ static uint32_t add(struct mt_places *p, const char *name)
 int mt_places_init(struct mt_places *p)
 {
     memset(p, 0, sizeof *p);
-    return add(p, "?") == 0 ? 0 : -1;
+    return places_add(p, "?") == 0 ? 0 : -1;
 }
 
 void mt_places_free(struct mt_places *p)
@@ -57,7 +57,7 @@ uint32_t mt_places_named(struct mt_places *p, const char *name)
 {
     struct mt_place_name *n;
     HASH_FIND(hh, p->by_name, name, strlen(name), n);
-    return n ? n->number : add(p, name);
+    return n ? n->number : places_add(p, name);
 }
 
 uint32_t mt_places_of(struct mt_places *p, const struct mt_host_site_info *s)

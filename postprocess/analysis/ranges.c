@@ -34,7 +34,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Sorted, and what overlaps or touches is one. */
-static void tidy(struct mt_range_set *s)
+static void ranges_tidy(struct mt_range_set *s)
 {
     if (s->tidy == s->n)
         return;
@@ -50,10 +50,10 @@ static void tidy(struct mt_range_set *s)
     s->n = s->tidy = n + 1;
 }
 
-static int grow(struct mt_range_set *s)
+static int ranges_grow(struct mt_range_set *s)
 {
     if (s->n >= TIDY_FROM)
-        tidy(s);
+        ranges_tidy(s);
     if (s->n <= s->room / 2 && s->room)
         return 0;
     size_t room = s->room ? 2 * s->room : 4;
@@ -66,7 +66,7 @@ static int grow(struct mt_range_set *s)
 }
 
 /* [start, end); the top of the address space ends at its last byte. */
-static int add(struct mt_range_set *s, uint64_t start, uint64_t end)
+static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
 {
     if (end <= start)
         end = UINT64_MAX;
@@ -78,7 +78,7 @@ static int add(struct mt_range_set *s, uint64_t start, uint64_t end)
             return 0;
         }
     }
-    if (s->n == s->room && grow(s) != 0)
+    if (s->n == s->room && ranges_grow(s) != 0)
         return -1;
     s->list[s->n++] = (struct mt_range){start, end};
     return 0;
@@ -89,7 +89,7 @@ int mt_ranges_records(struct mt_ranges *r, const struct mt_raw_record *records, 
     for (size_t i = 0; i < count; i++) {
         uint32_t meta = (uint32_t)records[i].w[0];
         struct mt_range_set *s = set_of(r, records[i].w[2], meta >> 28);
-        if (!s || add(s, records[i].w[1], records[i].w[1] + (meta & MT_RAW_MAX_SIZE)) != 0)
+        if (!s || ranges_add(s, records[i].w[1], records[i].w[1] + (meta & MT_RAW_MAX_SIZE)) != 0)
             return -1;
     }
     return 0;
@@ -100,10 +100,10 @@ static int add_run(struct mt_range_set *s, const struct mt_access_run *run)
     uint32_t size = run->meta & MT_RAW_MAX_SIZE;
     if (!run->addresses && run->count > 1 && run->stride == (int64_t)size &&
         run->base + (uint64_t)run->count * size > run->base)
-        return add(s, run->base, run->base + (uint64_t)run->count * size);
+        return ranges_add(s, run->base, run->base + (uint64_t)run->count * size);
     for (uint32_t k = 0; k < run->count; k++) {
         uint64_t a = run->addresses ? run->addresses[k] : run->base + k * (uint64_t)run->stride;
-        if (add(s, a, a + size) != 0)
+        if (ranges_add(s, a, a + size) != 0)
             return -1;
     }
     return 0;
@@ -119,7 +119,7 @@ int mt_ranges_runs(struct mt_ranges *r, const struct mt_access_run *runs, size_t
     return 0;
 }
 
-static uint64_t order(uint64_t cta)
+static uint64_t ranges_order(uint64_t cta)
 {
     return (cta & 0xffff) << 48 | (cta >> 16 & 0xffff) << 32 | cta >> 32;
 }
@@ -128,7 +128,7 @@ static int by_cta(const void *a, const void *b)
 {
     const struct mt_range_set *x = a, *y = b;
     if (x->cta != y->cta)
-        return order(x->cta) < order(y->cta) ? -1 : 1;
+        return ranges_order(x->cta) < ranges_order(y->cta) ? -1 : 1;
     return x->type < y->type ? -1 : x->type > y->type;
 }
 
@@ -141,7 +141,7 @@ int mt_ranges_end(struct mt_ranges *r,
     for (size_t i = 0; i < r->nsets; i++) {
         struct mt_range_set *s = &r->sets[i];
         if (rc == 0)
-            tidy(s);
+            ranges_tidy(s);
         for (size_t k = 0; k < s->n && rc == 0; k++)
             rc = f(arg, s->cta, s->type, &s->list[k]);
         free(s->list);

@@ -21,7 +21,7 @@ struct state {
 
 /* ---- parts ---- */
 
-static void drop(struct mt_window_state *w)
+static void reuse_drop(struct mt_window_state *w)
 {
     struct state *s = (struct state *)w;
     for (int level = 0; level < 2; level++) {
@@ -37,7 +37,7 @@ static void drop(struct mt_window_state *w)
 }
 
 /* Makes room for one more. NULL without memory. */
-static void *grown(void *array, size_t count, size_t *room, size_t size)
+static void *reuse_grown(void *array, size_t count, size_t *room, size_t size)
 {
     if (count < *room)
         return array;
@@ -56,7 +56,7 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        struct context *c = grown(s->contexts[level], s->count[level], &s->room[level], sizeof *c);
+        struct context *c = reuse_grown(s->contexts[level], s->count[level], &s->room[level], sizeof *c);
         if (!c)
             return NULL;
         s->contexts[level] = c;
@@ -70,7 +70,7 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
 
 static int add_first(struct context *c, uint64_t line)
 {
-    uint64_t *firsts = grown(c->firsts, c->nfirsts, &c->room, sizeof *firsts);
+    uint64_t *firsts = reuse_grown(c->firsts, c->nfirsts, &c->room, sizeof *firsts);
     if (!firsts)
         return -1;
     c->firsts = firsts;
@@ -82,7 +82,7 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
 {
     if (x->whole)
         return 0;
-    struct mt_reuse_first *firsts = grown(x->firsts, x->nfirsts, &x->firsts_room, sizeof *firsts);
+    struct mt_reuse_first *firsts = reuse_grown(x->firsts, x->nfirsts, &x->firsts_room, sizeof *firsts);
     if (!firsts)
         return -1;
     x->firsts = firsts;
@@ -100,26 +100,26 @@ int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
     return (line & ((1ull << sample_bits) - 1)) == 0;
 }
 
-static unsigned bucket(const struct mt_reuse *x, uint64_t distance)
+static unsigned reuse_bucket(const struct mt_reuse *x, uint64_t distance)
 {
     distance <<= x->options.sample_bits;
     return distance ? 64 - (unsigned)__builtin_clzll(distance) : 0;
 }
 
 /* `again` more uses follow the first one at once. */
-static int count(const struct mt_reuse *x, struct mt_reuse_counts *c, uint64_t distance, uint64_t again)
+static int reuse_count(const struct mt_reuse *x, struct mt_reuse_counts *c, uint64_t distance, uint64_t again)
 {
     if (distance == MT_STACK_FAILED)
         return -1;
     if (distance == MT_STACK_COLD)
         c->cold++;
     else
-        c->histogram[bucket(x, distance)]++;
+        c->histogram[reuse_bucket(x, distance)]++;
     c->histogram[0] += again;
     return 0;
 }
 
-static int use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
+static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
 {
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
@@ -133,19 +133,19 @@ static int use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line,
     for (int level = 0; level < 2 && s->w.launch.selected; level++) {
         struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
         uint64_t distance = c ? mt_stack_use(&c->stack, line) : MT_STACK_FAILED;
-        if (count(x, &l->level[level], distance, uses - 1) != 0 ||
+        if (reuse_count(x, &l->level[level], distance, uses - 1) != 0 ||
             (distance == MT_STACK_COLD && !s->w.launch.begins && add_first(c, line) != 0))
             return -1;
     }
     uint64_t distance = mt_stack_use(&x->device, line);
-    if (count(x, &l->level[MT_REUSE_DEVICE], distance, uses - 1) != 0)
+    if (reuse_count(x, &l->level[MT_REUSE_DEVICE], distance, uses - 1) != 0)
         return -1;
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
 /* Lanes that go their own way find nothing in the caches: all are asked for before the first one is looked
  * at. */
-static void soon(const struct mt_reuse *x, const struct mt_access_run *r)
+static void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r)
 {
     const struct state *s = (const struct state *)x->window.tail;
     const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
@@ -167,7 +167,7 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
         const struct mt_access_run *r = &runs[i];
         uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
         if (r->addresses && !x->options.sample_bits)
-            soon(x, r);
+            reuse_soon(x, r);
         for (uint32_t k = 0; k < r->count; k++) {
             uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
             for (uint64_t j = 0; j < lines; j++) {
@@ -176,13 +176,13 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
                     uses++;
                     continue;
                 }
-                if (uses && use(x, r, pending, uses) != 0)
+                if (uses && reuse_use(x, r, pending, uses) != 0)
                     return -1;
                 pending = line;
                 uses = 1;
             }
         }
-        if (uses && use(x, r, pending, uses) != 0)
+        if (uses && reuse_use(x, r, pending, uses) != 0)
             return -1;
     }
     return 0;
@@ -195,12 +195,13 @@ static int merge_launch(void *arg, struct mt_window_state *into, struct mt_windo
 static void pack_state(struct mt_parcel *p, const struct mt_window_state *w);
 static void unpack_state(struct mt_unpack *u, struct mt_window_state *w);
 
-static struct mt_window_state *make(const struct mt_run_launch *launch)
+static struct mt_window_state *reuse_make(const struct mt_run_launch *launch)
 {
     return mt_window_new(sizeof(struct state), launch);
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};
+static const struct mt_window_ops ops = {merge_launch, close_launch, reuse_drop,
+                                         pack_state,   reuse_make,   unpack_state};
 
 int mt_reuse_init(struct mt_reuse *x, const struct mt_reuse_options *options)
 {
@@ -212,7 +213,7 @@ int mt_reuse_init(struct mt_reuse *x, const struct mt_reuse_options *options)
 
 static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
 {
-    struct mt_reuse_launch *l = grown(x->launches, x->count, &x->room, sizeof *l);
+    struct mt_reuse_launch *l = reuse_grown(x->launches, x->count, &x->room, sizeof *l);
     if (!l)
         return NULL;
     x->launches = l;
@@ -221,7 +222,7 @@ static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
 
 int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = make(launch);
+    struct mt_window_state *s = reuse_make(launch);
     if (!s || mt_window_next(&x->window, x, s) != 0)
         return -1;
     if (x->count == 0)
@@ -278,17 +279,18 @@ static int close_launch(void *arg, struct mt_window_state *w)
 /* ---- merging ---- */
 
 /* What was cold in the later part may be known to the earlier one. */
-static int settle(const struct mt_reuse *x, struct mt_stack *stack, uint64_t line, struct mt_reuse_counts *c)
+static int reuse_settle(const struct mt_reuse *x, struct mt_stack *stack, uint64_t line,
+                        struct mt_reuse_counts *c)
 {
     uint64_t distance = mt_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
         return 1;
     c->cold--;
-    return count(x, c, distance, 0);
+    return reuse_count(x, c, distance, 0);
 }
 
 /* First uses went before; now the order of last uses. */
-static int replay(struct mt_stack *into, const struct mt_stack *from)
+static int reuse_replay(struct mt_stack *into, const struct mt_stack *from)
 {
     uint64_t line;
     for (uint32_t time = 0; mt_stack_next(from, &time, &line);)
@@ -304,11 +306,11 @@ static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_
     if (!c)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
-        int cold = settle(x, &c->stack, from->firsts[i], &l->level[level]);
+        int cold = reuse_settle(x, &c->stack, from->firsts[i], &l->level[level]);
         if (cold < 0 || (cold && !a->w.launch.begins && add_first(c, from->firsts[i]) != 0))
             return -1;
     }
-    return replay(&c->stack, &from->stack);
+    return reuse_replay(&c->stack, &from->stack);
 }
 
 struct merging {
@@ -382,12 +384,12 @@ int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
         const struct mt_reuse_first *f = &from->firsts[i];
-        int cold =
-            settle(into, &into->device, f->line, &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
+        int cold = reuse_settle(into, &into->device, f->line,
+                                &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
         if (cold < 0 || (cold && add_device_first(into, f->line, first + f->launch) != 0))
             return -1;
     }
-    if (replay(&into->device, &from->device) != 0)
+    if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
     return mt_window_merge(&into->window, into, &from->window);

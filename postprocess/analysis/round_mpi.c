@@ -209,7 +209,7 @@ int mt_rounds_flush(struct mt_team *t)
 
 /* ---- what comes ---- */
 
-static int add(struct mt_team *t, const struct mt_round_event *e)
+static int round_mpi_add(struct mt_team *t, const struct mt_round_event *e)
 {
     struct mt_rounds *s = t->rounds;
     if (s->nevents == EVENTS && mt_rounds_flush(t) != 0)
@@ -220,17 +220,19 @@ static int add(struct mt_team *t, const struct mt_round_event *e)
 
 int mt_rounds_launch(struct mt_team *t, const char *kernel, int selected)
 {
-    return add(t, &(struct mt_round_event){.kind = MT_ROUND_LAUNCH, .u.launch = {kernel, selected}});
+    return round_mpi_add(t,
+                         &(struct mt_round_event){.kind = MT_ROUND_LAUNCH, .u.launch = {kernel, selected}});
 }
 
 int mt_rounds_copy(struct mt_team *t, const struct mt_copy_event *e)
 {
-    return add(t, &(struct mt_round_event){.kind = MT_ROUND_COPY, .u.copy = *e});
+    return round_mpi_add(t, &(struct mt_round_event){.kind = MT_ROUND_COPY, .u.copy = *e});
 }
 
 /* As much of `rest` as has room in the round: a span of its own, which costs *cost and has *accesses. 0:
  * none. */
-static uint64_t cut(struct mt_team *t, const struct mt_span *rest, uint64_t *cost, uint64_t *accesses)
+static uint64_t round_mpi_cut(struct mt_team *t, const struct mt_span *rest, uint64_t *cost,
+                              uint64_t *accesses)
 {
     struct mt_rounds *s = t->rounds;
     uint64_t most = (uint64_t)MT_ROUND_COST * t->size, room = s->cost < most ? most - s->cost : 0, n = 0;
@@ -253,7 +255,7 @@ int mt_team_span(struct mt_team *t, const struct mt_span *span)
     if (span->chunks && !mt_parts_chunks(&s->parts, span->path))
         return mt_team_fail(t, "an input cannot be opened again");
     for (struct mt_span rest = *span; rest.count > 0;) {
-        uint64_t cost, accesses, n = cut(t, &rest, &cost, &accesses);
+        uint64_t cost, accesses, n = round_mpi_cut(t, &rest, &cost, &accesses);
         if (n == 0) {
             if (mt_rounds_flush(t) != 0)
                 return -1;
@@ -263,7 +265,7 @@ int mt_team_span(struct mt_team *t, const struct mt_span *span)
         }
         struct mt_round_event e = {.kind = MT_ROUND_SPAN, .u.span = rest};
         e.u.span.count = n;
-        if (add(t, &e) != 0)
+        if (round_mpi_add(t, &e) != 0)
             return -1;
         s->cost += cost;
         s->accesses += accesses;

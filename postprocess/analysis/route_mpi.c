@@ -7,7 +7,7 @@
 /* ---- sending ---- */
 
 /* The actor of this access is new to the launch, as far as this rank knows. 0, or -1. */
-static int announce(struct mt_rounds *s, uint64_t cta, uint64_t smid)
+static int route_mpi_announce(struct mt_rounds *s, uint64_t cta, uint64_t smid)
 {
     uint64_t *known = mt_pairmap_get(&s->known, cta, smid, 0);
     if (!known)
@@ -57,7 +57,7 @@ static int send_several(struct mt_team *t, struct mt_raw_record r, uint64_t numb
     return 0;
 }
 
-static int crosses(uint64_t address, uint32_t size)
+static int route_mpi_crosses(uint64_t address, uint32_t size)
 {
     return address >> MT_REGION_BITS != (address + size - 1) >> MT_REGION_BITS;
 }
@@ -65,7 +65,7 @@ static int crosses(uint64_t address, uint32_t size)
 /* The record with this number. */
 static int send_record(struct mt_team *t, const struct mt_raw_record *r, uint64_t number)
 {
-    return crosses(r->w[1], (uint32_t)r->w[0] & MT_RAW_MAX_SIZE)
+    return route_mpi_crosses(r->w[1], (uint32_t)r->w[0] & MT_RAW_MAX_SIZE)
                ? send_several(t, *r, number)
                : send_units(t, mt_comm_owner(r->w[1], t->size), r, 1);
 }
@@ -141,7 +141,8 @@ static int in_one_region(const struct mt_access_run *r)
     uint64_t reach = r->count > 1 ? step * (r->count - 1) : 0;
     if (reach >= 1u << MT_REGION_BITS)
         return 0;
-    return !crosses(r->stride < 0 ? r->base - reach : r->base, (uint32_t)reach + (r->meta & MT_RAW_MAX_SIZE));
+    return !route_mpi_crosses(r->stride < 0 ? r->base - reach : r->base,
+                              (uint32_t)reach + (r->meta & MT_RAW_MAX_SIZE));
 }
 
 /* A run whose first access has this number. */
@@ -152,14 +153,14 @@ static int route_run(struct mt_team *t, const struct mt_access_run *r, uint64_t 
     for (uint32_t i = 0, end; i < r->count; i = end) {
         uint64_t address = r->addresses ? r->addresses[i] : r->base + i * (uint64_t)r->stride;
         end = i + 1;
-        if (crosses(address, r->meta & MT_RAW_MAX_SIZE)) {
+        if (route_mpi_crosses(address, r->meta & MT_RAW_MAX_SIZE)) {
             if (send_several(t, record_of(r, address), number + i) != 0)
                 return -1;
             continue;
         }
         while (end < r->count &&
-               !crosses(r->addresses ? r->addresses[end] : r->base + end * (uint64_t)r->stride,
-                        r->meta & MT_RAW_MAX_SIZE))
+               !route_mpi_crosses(r->addresses ? r->addresses[end] : r->base + end * (uint64_t)r->stride,
+                                  r->meta & MT_RAW_MAX_SIZE))
             end++;
         if ((r->addresses ? send_gather(t, r, i, end) : send_row(t, r, i, end)) != 0)
             return -1;
@@ -184,7 +185,7 @@ static int route_records(struct mt_team *t, const struct mt_span *span, uint64_t
         if (meta >= 4u << 28 || !(meta & MT_RAW_MAX_SIZE))
             return 1;
         if ((!last || last->w[2] != r->w[2] || (last->w[0] ^ r->w[0]) >> 32) &&
-            announce(s, r->w[2], r->w[0] >> 32) != 0)
+            route_mpi_announce(s, r->w[2], r->w[0] >> 32) != 0)
             return -1;
         last = r;
         if (send_record(t, r, number + i) != 0)
@@ -206,7 +207,7 @@ static int route_chunk(struct mt_team *t, struct mt_device_parts *p, size_t chun
     while (rc == 0 && (rc = mt_device_parts_next(p, &runs, &n, &err)) > 0) {
         for (size_t i = 0; i < n; i++) {
             if ((!last || last->cta != runs[i].cta || last->smid != runs[i].smid) &&
-                announce(s, runs[i].cta, runs[i].smid) != 0)
+                route_mpi_announce(s, runs[i].cta, runs[i].smid) != 0)
                 return -1;
             last = &runs[i];
             if (route_run(t, last, number) != 0)

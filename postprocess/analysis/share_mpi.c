@@ -13,7 +13,7 @@ struct share {
     int last; /* what has no accesses at the end is the last rank's */
 };
 
-static int mine(const struct share *s, uint64_t at)
+static int share_mpi_mine(const struct share *s, uint64_t at)
 {
     return at >= s->lo && (at < s->hi || (s->last && at == s->total));
 }
@@ -33,9 +33,9 @@ static int share_records(const struct share *s, const struct mt_span *span, size
     struct mt_rounds *r = s->team->rounds;
     uint64_t from = s->lo > at ? s->lo - at : 0, end = s->hi > at ? s->hi - at : 0;
     end = end < span->count ? end : span->count;
-    if (!mine(s, at) && from >= end)
+    if (!share_mpi_mine(s, at) && from >= end)
         return 0;
-    if (s->ops->launch(s->arg, number, mine(s, at)) != 0)
+    if (s->ops->launch(s->arg, number, share_mpi_mine(s, at)) != 0)
         return -1;
     for (uint64_t n; from < end; from += n) {
         n = end - from < MT_ROUND_COST ? end - from : MT_ROUND_COST;
@@ -63,10 +63,10 @@ static int share_chunk(const struct share *s, struct mt_device_parts *p, size_t 
 static int share_chunks(const struct share *s, const struct mt_span *span, size_t number, uint64_t at)
 {
     struct mt_device_parts *p = mt_parts_chunks(&s->team->rounds->parts, span->path);
-    int begun = mine(s, at), rc = begun ? s->ops->launch(s->arg, number, 1) : 0;
+    int begun = share_mpi_mine(s, at), rc = begun ? s->ops->launch(s->arg, number, 1) : 0;
     for (uint64_t i = 0; p && i < span->count && rc == 0; i++) {
         size_t chunk = (size_t)(span->offset + i);
-        if (mine(s, at)) {
+        if (share_mpi_mine(s, at)) {
             rc = begun ? 0 : s->ops->launch(s->arg, number, 0);
             begun = 1;
             if (rc == 0)

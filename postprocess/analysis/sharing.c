@@ -15,7 +15,7 @@ struct state {
     uint32_t last_number; /* of last_cta, + 1; 0: none */
 };
 
-static void drop(struct mt_window_state *w)
+static void sharing_drop(struct mt_window_state *w)
 {
     struct state *s = (struct state *)w;
     mt_pairmap_free(&s->numbers);
@@ -36,13 +36,13 @@ static uint32_t number_of(struct state *s, uint64_t cta)
     return s->last_number = (uint32_t)*n;
 }
 
-static uint32_t joined(uint32_t a, uint32_t b)
+static uint32_t sharing_joined(uint32_t a, uint32_t b)
 {
     uint32_t x = a >> 1, y = b >> 1;
     return (x == y || !y ? x : !x ? y : MANY) << 1 | ((a | b) & 1);
 }
 
-static int touch(struct state *s, uint64_t address, uint64_t bytes, uint32_t cell)
+static int sharing_touch(struct state *s, uint64_t address, uint64_t bytes, uint32_t cell)
 {
     while (bytes) {
         uint64_t n;
@@ -50,7 +50,7 @@ static int touch(struct state *s, uint64_t address, uint64_t bytes, uint32_t cel
         if (!c)
             return -1;
         for (uint64_t i = 0; i < n; i++)
-            c[i] = joined(c[i], cell);
+            c[i] = sharing_joined(c[i], cell);
         address += n;
         bytes -= n;
     }
@@ -103,7 +103,7 @@ int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size
         if (!number || count_lines(s, r, x->options.line_bits) != 0)
             return -1;
         while (mt_run_piece(r, &at, &piece))
-            if (touch(s, piece.address, piece.bytes, number << 1 | (mt_run_type(r) != MT_LOAD)) != 0)
+            if (sharing_touch(s, piece.address, piece.bytes, number << 1 | (mt_run_type(r) != MT_LOAD)) != 0)
                 return -1;
     }
     return 0;
@@ -131,7 +131,7 @@ static struct mt_sharing_cell *cell_of(struct mt_sharing *x, size_t first, const
 }
 
 /* Does a stand before b among the lines to name? */
-static int before(const struct mt_sharing_line *a, const struct mt_sharing_line *b)
+static int sharing_before(const struct mt_sharing_line *a, const struct mt_sharing_line *b)
 {
     return a->accesses != b->accesses ? a->accesses > b->accesses : a->address < b->address;
 }
@@ -142,15 +142,15 @@ struct top {
     size_t count;
 };
 
-static void sink(struct top *t, size_t i)
+static void sharing_sink(struct top *t, size_t i)
 {
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= t->count)
             return;
-        if (child + 1 < t->count && before(&t->line[child], &t->line[child + 1]))
+        if (child + 1 < t->count && sharing_before(&t->line[child], &t->line[child + 1]))
             child++;
-        if (!before(&t->line[i], &t->line[child]))
+        if (!sharing_before(&t->line[i], &t->line[child]))
             return;
         struct mt_sharing_line swap = t->line[i];
         t->line[i] = t->line[child];
@@ -159,27 +159,27 @@ static void sink(struct top *t, size_t i)
     }
 }
 
-static void offer(struct top *t, size_t most, const struct mt_sharing_line *l)
+static void sharing_offer(struct top *t, size_t most, const struct mt_sharing_line *l)
 {
     if (t->count < most) {
         size_t i = t->count++;
-        for (; i && before(&t->line[(i - 1) / 2], l); i = (i - 1) / 2)
+        for (; i && sharing_before(&t->line[(i - 1) / 2], l); i = (i - 1) / 2)
             t->line[i] = t->line[(i - 1) / 2];
         t->line[i] = *l;
-    } else if (most && before(l, &t->line[0])) {
+    } else if (most && sharing_before(l, &t->line[0])) {
         t->line[0] = *l;
-        sink(t, 0);
+        sharing_sink(t, 0);
     }
 }
 
-static int ascending(const void *a, const void *b)
+static int sharing_ascending(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* CTAs that store into a line whose stored bytes have one CTA each. */
-static uint64_t writers(const uint32_t *c, size_t n)
+static uint64_t sharing_writers(const uint32_t *c, size_t n)
 {
     uint32_t stored[1 << MT_CELLS_BITS];
     size_t found = 0;
@@ -187,7 +187,7 @@ static uint64_t writers(const uint32_t *c, size_t n)
     for (size_t i = 0; i < n; i++)
         if (c[i] & 1 && (found == 0 || stored[found - 1] != c[i]))
             stored[found++] = c[i];
-    qsort(stored, found, sizeof *stored, ascending);
+    qsort(stored, found, sizeof *stored, sharing_ascending);
     for (size_t i = 0; i < found; i++)
         count += i == 0 || stored[i] != stored[i - 1];
     return count;
@@ -203,7 +203,7 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
     for (size_t i = 0; i < n; i++) {
         if (c[i] && touched == n)
             touched = i;
-        all = joined(all, c[i]);
+        all = sharing_joined(all, c[i]);
         conflict |= c[i] == (MANY << 1 | 1);
     }
     if (!all)
@@ -227,12 +227,12 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
     if (kind < MT_SHARED_TRUE)
         return 0;
     if (kind == MT_SHARED_FALSE)
-        line.writers = writers(c, n);
-    offer(&top[kind - MT_SHARED_TRUE], x->options.top, &line);
+        line.writers = sharing_writers(c, n);
+    sharing_offer(&top[kind - MT_SHARED_TRUE], x->options.top, &line);
     return 0;
 }
 
-static int keep(struct mt_sharing *x, struct top *t)
+static int sharing_keep(struct mt_sharing *x, struct top *t)
 {
     if (!t->count)
         return 0;
@@ -267,7 +267,7 @@ static int close_launch(void *arg, struct mt_window_state *w)
             rc = count_kind(x, s, first, &page->cell[i], (page->number << MT_CELLS_BITS) + i, top);
     }
     if (rc == 0)
-        rc = keep(x, &top[0]) != 0 || keep(x, &top[1]) != 0 ? -1 : 0;
+        rc = sharing_keep(x, &top[0]) != 0 || sharing_keep(x, &top[1]) != 0 ? -1 : 0;
     free(top[0].line);
     free(top[1].line);
     return rc;
@@ -281,7 +281,7 @@ struct merging {
     int failed;
 };
 
-static void renumber(void *arg, uint64_t cta, uint64_t zero, uint64_t number)
+static void sharing_renumber(void *arg, uint64_t cta, uint64_t zero, uint64_t number)
 {
     struct merging *m = arg;
     (void)zero;
@@ -304,7 +304,7 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
     (void)x;
     if (!m.number)
         return -1;
-    mt_pairmap_each(&b->numbers, renumber, &m);
+    mt_pairmap_each(&b->numbers, sharing_renumber, &m);
     mt_pairmap_each(&b->accesses, add_accesses, &m);
     for (size_t p = 0; p < b->cells.count && !m.failed; p++) {
         const struct mt_cells_page *page = b->cells.pages[p];
@@ -312,7 +312,7 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
         uint32_t *c = mt_cells_at(&a->cells, page->number << MT_CELLS_BITS, MT_CELLS_PAGE, &n);
         for (size_t i = 0; c && i < MT_CELLS_PAGE; i++) {
             uint32_t cell = page->cell[i], who = cell >> 1;
-            c[i] = joined(c[i], (who == MANY ? MANY : m.number[who]) << 1 | (cell & 1));
+            c[i] = sharing_joined(c[i], (who == MANY ? MANY : m.number[who]) << 1 | (cell & 1));
         }
         m.failed |= !c;
     }
@@ -336,12 +336,13 @@ static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
     mt_unpack_cells(u, &s->cells);
 }
 
-static struct mt_window_state *make(const struct mt_run_launch *launch)
+static struct mt_window_state *sharing_make(const struct mt_run_launch *launch)
 {
     return mt_window_new(sizeof(struct state), launch);
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, drop, pack_state, make, unpack_state};
+static const struct mt_window_ops ops = {merge_launch, close_launch, sharing_drop,
+                                         pack_state,   sharing_make, unpack_state};
 
 int mt_sharing_init(struct mt_sharing *x, const struct mt_sharing_options *options,
                     const struct mt_alloc_event *allocs, size_t n)
@@ -354,7 +355,7 @@ int mt_sharing_init(struct mt_sharing *x, const struct mt_sharing_options *optio
 
 int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = make(launch);
+    struct mt_window_state *s = sharing_make(launch);
     return s ? mt_window_next(&x->window, x, s) : -1;
 }
 
@@ -369,7 +370,7 @@ int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
         *c = *f;
     }
     struct top t = {from->top, from->ntop};
-    if (from->ntop && keep(into, &t) != 0)
+    if (from->ntop && sharing_keep(into, &t) != 0)
         return -1;
     return mt_window_merge(&into->window, into, &from->window);
 }

@@ -14,7 +14,7 @@ struct block {
 
 /* One column of a block. `equal`: rows whose element is the column's; `in`: difference across the row above
  * the block; `last`: bit of the last row. Returns the difference across the last row. */
-static int advance(struct block *b, uint64_t equal, int in, uint64_t last)
+static int similarity_advance(struct block *b, uint64_t equal, int in, uint64_t last)
 {
     uint64_t vertical = equal | b->down;
     equal |= in < 0;
@@ -50,7 +50,7 @@ int64_t mt_levenshtein(const uint32_t *a, size_t na, const uint32_t *b, size_t n
         for (unsigned i = 0; i < rows; i++)
             equal[a[from + i]] |= 1ull << i;
         for (size_t j = 0; j < nb; j++)
-            across[j] = (signed char)advance(&block, equal[b[j]], across[j], 1ull << (rows - 1));
+            across[j] = (signed char)similarity_advance(&block, equal[b[j]], across[j], 1ull << (rows - 1));
         for (unsigned i = 0; i < rows; i++)
             equal[a[from + i]] = 0;
     }

@@ -7,7 +7,7 @@
 
 enum { MOST_SITES = 1 << 26 }; /* ids beyond are not known: a table by id stays small */
 
-static uint64_t hash(const char *s)
+static uint64_t sites_hash(const char *s)
 {
     uint64_t h = 0xcbf29ce484222325ull;
     for (; *s; s++)
@@ -23,7 +23,7 @@ static uint32_t *slot_of(const struct mt_site_names *n, uint64_t h, const char *
     return &n->slot[i];
 }
 
-static int rehash(struct mt_site_names *n, unsigned bits)
+static int sites_rehash(struct mt_site_names *n, unsigned bits)
 {
     uint32_t *slot = calloc((size_t)1 << bits, sizeof *slot);
     if (!slot)
@@ -41,7 +41,7 @@ static int rehash(struct mt_site_names *n, unsigned bits)
     return 0;
 }
 
-static int append(struct mt_site_names *n, const char *name, uint64_t h)
+static int sites_append(struct mt_site_names *n, const char *name, uint64_t h)
 {
     if (n->count == n->room) {
         size_t room = n->room ? 2 * n->room : 64;
@@ -63,17 +63,17 @@ static int append(struct mt_site_names *n, const char *name, uint64_t h)
 }
 
 /* Its number, or -1 without memory. */
-static int64_t number(struct mt_site_names *n, const char *name)
+static int64_t sites_number(struct mt_site_names *n, const char *name)
 {
-    uint64_t h = hash(name);
+    uint64_t h = sites_hash(name);
     uint32_t *slot = slot_of(n, h, name);
     if (*slot)
         return *slot;
-    if (append(n, name, h) != 0)
+    if (sites_append(n, name, h) != 0)
         return -1;
     *slot = (uint32_t)(n->count - 1);
     int64_t found = *slot;
-    return n->count * 2 > (size_t)1 << n->bits && rehash(n, n->bits + 1) != 0 ? -1 : found;
+    return n->count * 2 > (size_t)1 << n->bits && sites_rehash(n, n->bits + 1) != 0 ? -1 : found;
 }
 
 static void names_free(struct mt_site_names *n)
@@ -89,8 +89,8 @@ static void names_free(struct mt_site_names *n)
 int mt_sites_init(struct mt_sites *s)
 {
     memset(s, 0, sizeof *s);
-    if (rehash(&s->lines, 8) == 0 && rehash(&s->vars, 8) == 0 && append(&s->lines, "?", 0) == 0 &&
-        append(&s->vars, "?", 0) == 0)
+    if (sites_rehash(&s->lines, 8) == 0 && sites_rehash(&s->vars, 8) == 0 &&
+        sites_append(&s->lines, "?", 0) == 0 && sites_append(&s->vars, "?", 0) == 0)
         return 0;
     mt_sites_free(s);
     return -1;
@@ -102,7 +102,7 @@ void mt_sites_free(struct mt_sites *s)
     names_free(&s->vars);
 }
 
-static int enter(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *e)
+static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *e)
 {
     char name[4200];
     int64_t line = 0, var = 0;
@@ -110,10 +110,10 @@ static int enter(struct mt_sites *s, struct mt_site_table *t, const struct mt_si
         return 0;
     if (*e->file) {
         snprintf(name, sizeof name, "%s:%" PRIu64, e->file, e->line);
-        line = number(&s->lines, name);
+        line = sites_number(&s->lines, name);
     }
     if (*e->var)
-        var = number(&s->vars, e->var);
+        var = sites_number(&s->vars, e->var);
     if (line < 0 || var < 0)
         return -1;
     t->line[e->id] = (uint32_t)line;
@@ -130,7 +130,7 @@ int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_
             t->count = sites[k].id + 1;
     t->line = calloc(t->count + 1, sizeof *t->line);
     t->var = calloc(t->count + 1, sizeof *t->var);
-    while (t->line && t->var && i < n && enter(s, t, &sites[i]) == 0)
+    while (t->line && t->var && i < n && sites_enter(s, t, &sites[i]) == 0)
         i++;
     if (t->line && t->var && i == n)
         return 0;

@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 
 /* All ranks say the same, and it is not 0. */
-static int all(int ok)
+static int split_mpi_all(int ok)
 {
     int every;
     MPI_Allreduce(&ok, &every, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return every;
 }
 
-static int same(uint64_t value)
+static int split_mpi_same(uint64_t value)
 {
     uint64_t range[2] = {value, ~value}, least[2];
     MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
@@ -27,10 +27,10 @@ static int split_container(const char *path, struct mt_launch_ends *out)
 {
     struct mt_error err;
     struct mt_device_parts *p = mt_device_parts_open(path, &err);
-    int ok = all(p != NULL), equal = same(p ? mt_device_parts_digest(p) : 0);
+    int ok = split_mpi_all(p != NULL), equal = split_mpi_same(p ? mt_device_parts_digest(p) : 0);
     mt_device_parts_close(p);
     *out = (struct mt_launch_ends){.chunks = 1};
-    return ok && all(equal) ? 0 : -1;
+    return ok && split_mpi_all(equal) ? 0 : -1;
 }
 
 /* A raw trace. */
@@ -50,7 +50,7 @@ static int split_raw(const char *path, struct mt_launch_ends *out)
     int *counts = calloc((size_t)size, 2 * sizeof *counts);
     ok = counts && bytes == least && least > 0 && mt_raw_ends(path, from, to, &part, &n, &err) == 0 &&
          n < 1u << 30;
-    if (!(every = all(ok)))
+    if (!(every = split_mpi_all(ok)))
         goto out;
     int mine = (int)n;
     MPI_Allgather(&mine, 1, MPI_INT, counts, 1, MPI_INT, MPI_COMM_WORLD);
@@ -59,10 +59,10 @@ static int split_raw(const char *path, struct mt_launch_ends *out)
         total += (size_t)counts[i];
     }
     ends = malloc((total + 1) * sizeof *ends);
-    if (!(every = all(ends && total < 1u << 30)))
+    if (!(every = split_mpi_all(ends && total < 1u << 30)))
         goto out;
     MPI_Allgatherv(part, mine, MPI_UINT64_T, ends, counts, counts + size, MPI_UINT64_T, MPI_COMM_WORLD);
-    if ((every = all(mt_raw_ends_fit(path, least, ends, total, (size_t)rank, (size_t)size)))) {
+    if ((every = split_mpi_all(mt_raw_ends_fit(path, least, ends, total, (size_t)rank, (size_t)size)))) {
         *out = (struct mt_launch_ends){.ends = ends, .count = total};
         ends = NULL;
     }
@@ -76,10 +76,10 @@ out:
 struct mt_launch_ends *mt_team_split(const char *const *paths, size_t npaths)
 {
     struct mt_launch_ends *ends = mt_team_members() > 1 ? calloc(npaths + 1, sizeof *ends) : NULL;
-    int every = all(ends != NULL);
+    int every = split_mpi_all(ends != NULL);
     for (size_t i = 0; every && i < npaths; i++) {
         int container = mt_is_container(paths[i]);
-        every = all(same((uint64_t)container)) &&
+        every = split_mpi_all(split_mpi_same((uint64_t)container)) &&
                 (container ? split_container(paths[i], &ends[i]) : split_raw(paths[i], &ends[i])) == 0;
     }
     if (every)

@@ -30,7 +30,7 @@ static uint32_t whole_groups(uint32_t n)
     return (n + 15) & ~15u;
 }
 
-static size_t counters(uint32_t words)
+static size_t stack_counters(uint32_t words)
 {
     uint32_t n = whole_groups(words);
     size_t all = n;
@@ -59,13 +59,13 @@ static inline uint32_t sum_of(const uint32_t *group, uint32_t k)
     return sum;
 }
 
-static void bear(struct mt_stack *s, uint32_t time)
+static void stack_bear(struct mt_stack *s, uint32_t time)
 {
     s->alive[time / 64] |= 1ull << time % 64;
     tree_add(s, time, 1);
 }
 
-static void end(struct mt_stack *s, uint32_t time)
+static void stack_end(struct mt_stack *s, uint32_t time)
 {
     s->alive[time / 64] &= ~(1ull << time % 64);
     tree_add(s, time, (uint32_t)-1);
@@ -88,7 +88,7 @@ static uint32_t rank_of(const struct mt_stack *s, uint32_t time)
 
 /* Makes room for times: those that are no last use any more go, and the list gets room for twice its lines.
  */
-static int compact(struct mt_stack *s)
+static int stack_compact(struct mt_stack *s)
 {
     if (s->lines > MOST)
         return -1;
@@ -96,7 +96,7 @@ static int compact(struct mt_stack *s)
     t.cap = s->lines < 16 ? 63 : (s->lines / 32 + 1) * 64 - 1;
     t.at = malloc(((size_t)t.cap + 1) * sizeof *t.at);
     t.alive = calloc(t.cap / 64 + 1, sizeof *t.alive);
-    t.tree = calloc(counters(t.cap / 64 + 1), sizeof *t.tree);
+    t.tree = calloc(stack_counters(t.cap / 64 + 1), sizeof *t.tree);
     if (!t.at || !t.alive || !t.tree) {
         free(t.at);
         free(t.alive);
@@ -122,7 +122,7 @@ static int compact(struct mt_stack *s)
 
 /* ---- lines ---- */
 
-static int grow(struct mt_stack *s)
+static int stack_grow(struct mt_stack *s)
 {
     struct mt_stack t = *s;
     t.bits = s->slot ? s->bits + 1 : 4;
@@ -141,22 +141,22 @@ uint64_t mt_stack_use(struct mt_stack *s, uint64_t line)
 {
     if (s->lines && s->at[s->now] == line)
         return 0;
-    if ((!s->slot || ((size_t)s->lines + 1) * 2 > (size_t)1 << s->bits) && grow(s) != 0)
+    if ((!s->slot || ((size_t)s->lines + 1) * 2 > (size_t)1 << s->bits) && stack_grow(s) != 0)
         return MT_STACK_FAILED;
-    if ((!s->at || s->now == s->cap) && compact(s) != 0)
+    if ((!s->at || s->now == s->cap) && stack_compact(s) != 0)
         return MT_STACK_FAILED;
     struct mt_stack_entry *e = &s->slot[slot_of(s, line)];
     uint64_t distance = MT_STACK_COLD;
     if (e->time) {
         distance = s->lines - rank_of(s, e->time);
-        end(s, e->time);
+        stack_end(s, e->time);
     } else {
         *e = (struct mt_stack_entry){.line = line};
         s->lines++;
     }
     e->time = ++s->now;
     s->at[s->now] = line;
-    bear(s, s->now);
+    stack_bear(s, s->now);
     return distance;
 }
 

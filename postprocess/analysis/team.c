@@ -127,7 +127,7 @@ int mt_team_stopped(const struct mt_team *t)
 
 /* ---- the threads ---- */
 
-static int handle(struct mt_comm *c, const struct slot *s)
+static int team_handle(struct mt_comm *c, const struct slot *s)
 {
     switch (s->kind) {
     case LAUNCH:
@@ -145,7 +145,7 @@ static int handle(struct mt_comm *c, const struct slot *s)
     }
 }
 
-static void *work(void *arg)
+static void *team_work(void *arg)
 {
     struct worker *w = arg;
     struct mt_team *t = w->team;
@@ -157,7 +157,7 @@ static void *work(void *arg)
         const struct slot *s = &t->slots[w->tail % SLOTS];
         pthread_mutex_unlock(&t->lock);
         kind = s->kind;
-        if (!failed && handle(&w->comm, s) != 0)
+        if (!failed && team_handle(&w->comm, s) != 0)
             failed = 1;
         pthread_mutex_lock(&t->lock);
         if (failed && !t->why)
@@ -171,7 +171,7 @@ static void *work(void *arg)
 }
 
 /* The message that the slowest thread has still to finish. */
-static size_t slowest(const struct mt_team *t)
+static size_t team_slowest(const struct mt_team *t)
 {
     size_t least = t->head;
     for (unsigned i = 0; i < t->n; i++)
@@ -183,13 +183,13 @@ static size_t slowest(const struct mt_team *t)
 static void wait_until(struct mt_team *t, size_t done)
 {
     pthread_mutex_lock(&t->lock);
-    while (slowest(t) < done)
+    while (team_slowest(t) < done)
         pthread_cond_wait(&t->emptied, &t->lock);
     pthread_mutex_unlock(&t->lock);
 }
 
 /* A free slot. */
-static struct slot *slot(struct mt_team *t, enum kind kind)
+static struct slot *team_slot(struct mt_team *t, enum kind kind)
 {
     if (t->head >= SLOTS)
         wait_until(t, t->head - SLOTS + 1);
@@ -198,7 +198,7 @@ static struct slot *slot(struct mt_team *t, enum kind kind)
     return s;
 }
 
-static void send(struct mt_team *t)
+static void team_send(struct mt_team *t)
 {
     pthread_mutex_lock(&t->lock);
     t->head++;
@@ -206,7 +206,7 @@ static void send(struct mt_team *t)
     pthread_mutex_unlock(&t->lock);
 }
 
-static int fail(struct mt_team *t, const char *why)
+static int team_fail(struct mt_team *t, const char *why)
 {
     pthread_mutex_lock(&t->lock);
     if (!t->why)
@@ -215,7 +215,7 @@ static int fail(struct mt_team *t, const char *why)
     return -1;
 }
 
-static int failed(struct mt_team *t)
+static int team_failed(struct mt_team *t)
 {
     pthread_mutex_lock(&t->lock);
     int rc = t->why ? -1 : 0;
@@ -224,7 +224,7 @@ static int failed(struct mt_team *t)
 }
 
 /* Room of a slot; NULL without memory. */
-static char *room(struct mt_team *t, struct slot *s, size_t bytes)
+static char *team_room(struct mt_team *t, struct slot *s, size_t bytes)
 {
     if (bytes > s->bytes) {
         free(s->room);
@@ -232,29 +232,29 @@ static char *room(struct mt_team *t, struct slot *s, size_t bytes)
         s->bytes = s->room ? bytes : 0;
     }
     if (!s->room && bytes > 0)
-        fail(t, "out of memory");
+        team_fail(t, "out of memory");
     return s->room;
 }
 
 /* All threads at rest; what they noted on accesses that cross shards is put together. */
-static int settle(struct mt_team *t)
+static int team_settle(struct mt_team *t)
 {
     wait_until(t, t->head);
     if (mt_comm_settle(t->comms, t->n) != 0)
-        return fail(t, t->comms[0]->why);
-    return failed(t);
+        return team_fail(t, t->comms[0]->why);
+    return team_failed(t);
 }
 
 static int send_all(struct mt_team *t, size_t count)
 {
-    send(t);
+    team_send(t);
     t->count += count;
     size_t notes = 0;
     pthread_mutex_lock(&t->lock);
     for (unsigned i = 0; i < t->n; i++)
         notes += t->workers[i].crossings;
     pthread_mutex_unlock(&t->lock);
-    return notes > SETTLE_AT ? settle(t) : failed(t);
+    return notes > SETTLE_AT ? team_settle(t) : team_failed(t);
 }
 
 /* ---- one who feeds ---- */
@@ -263,7 +263,7 @@ int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
 {
     if (t->n == 1)
         return mt_comm_launch(t->comms[0], kernel, selected);
-    struct slot *s = slot(t, LAUNCH);
+    struct slot *s = team_slot(t, LAUNCH);
     s->kernel = kernel;
     s->selected = selected;
     return send_all(t, 0);
@@ -271,8 +271,8 @@ int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
 
 static int hand_in(struct mt_team *t, enum kind kind, const void *data, size_t count, size_t size)
 {
-    struct slot *s = slot(t, kind);
-    if (count > 0 && !room(t, s, count * size))
+    struct slot *s = team_slot(t, kind);
+    if (count > 0 && !team_room(t, s, count * size))
         return -1;
     if (count > 0)
         memcpy(s->room, data, count * size);
@@ -303,8 +303,8 @@ int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t cou
         t->count += accesses;
         return mt_comm_runs(t->comms[0], runs, count);
     }
-    struct slot *s = slot(t, RUNS);
-    if (count > 0 && !room(t, s, count * sizeof *runs + listed * sizeof(uint64_t)))
+    struct slot *s = team_slot(t, RUNS);
+    if (count > 0 && !team_room(t, s, count * sizeof *runs + listed * sizeof(uint64_t)))
         return -1;
     struct mt_access_run *copy = (struct mt_access_run *)(void *)s->room;
     uint64_t *list = count ? (uint64_t *)(void *)(copy + count) : NULL; /* the end of a launch has no runs */
@@ -324,19 +324,19 @@ int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy)
 {
     if (t->n == 1)
         return mt_comm_copy(t->comms[0], copy);
-    slot(t, COPY)->copy = *copy;
+    team_slot(t, COPY)->copy = *copy;
     if (send_all(t, 0) != 0)
         return -1;
     if (!mt_comm_moves(t->comms[0], copy))
         return 0;
     wait_until(t, t->head);
-    if (failed(t) != 0)
+    if (team_failed(t) != 0)
         return -1;
     if (mt_comm_move(t->comms, t->n, copy) == 0)
         return 0;
     for (unsigned i = 0; i < t->n; i++)
         if (t->comms[i]->why)
-            return fail(t, t->comms[i]->why);
+            return team_fail(t, t->comms[i]->why);
     return -1;
 }
 
@@ -358,8 +358,8 @@ static void end_threads(struct mt_team *t)
         return;
     t->finished = 1;
     if (t->n > 1) {
-        slot(t, QUIT);
-        send(t);
+        team_slot(t, QUIT);
+        team_send(t);
     }
     for (unsigned i = 0; i < t->n; i++)
         if (t->workers[i].started)
@@ -384,7 +384,7 @@ struct mt_comm *mt_team_finish(struct mt_team *t)
     return mt_comm_merged(c) == 0 ? c : NULL;
 }
 
-static int start(struct mt_team *t, const struct mt_comm_options *options, unsigned i)
+static int team_start(struct mt_team *t, const struct mt_comm_options *options, unsigned i)
 {
     struct worker *w = &t->workers[i];
     w->team = t;
@@ -394,7 +394,7 @@ static int start(struct mt_team *t, const struct mt_comm_options *options, unsig
     if (t->n == 1)
         return 0;
     mt_comm_shard(&w->comm, i, t->n);
-    w->started = mt_thread_start(&w->thread, work, w) == 0;
+    w->started = mt_thread_start(&w->thread, team_work, w) == 0;
     return w->started ? 0 : -1;
 }
 
@@ -411,7 +411,7 @@ struct mt_team *mt_team_new(const struct mt_comm_options *options, unsigned shar
     t->comms = calloc(shards, sizeof(struct mt_comm *));
     int rc = t->workers && t->comms ? 0 : -1;
     for (unsigned i = 0; i < shards && rc == 0; i++)
-        rc = start(t, options, i);
+        rc = team_start(t, options, i);
     if (rc == 0)
         return t;
     if (!t->workers)

@@ -136,7 +136,7 @@ uint64_t mt_team_count(const struct mt_team *t)
 /* ---- accesses that cross shards ---- */
 
 /* All notes on one access go to the same rank, whichever. */
-static int settle(struct mt_team *t)
+static int team_mpi_settle(struct mt_team *t)
 {
     struct mt_comm *c = &t->comm, *self = c;
     struct mt_exchange *x = &t->exchange;
@@ -163,7 +163,7 @@ int mt_team_now_and_then(struct mt_team *t, int rc)
     uint64_t most[2], mine[2] = {t->comm.ncrossings, (uint64_t)mt_team_wants_stop()};
     MPI_Allreduce(mine, most, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
     t->stopped |= most[1] != 0;
-    return most[0] > SETTLE_AT ? settle(t) : 0;
+    return most[0] > SETTLE_AT ? team_mpi_settle(t) : 0;
 }
 
 /* ---- one who feeds: every rank the same ---- */
@@ -256,7 +256,7 @@ static int move_row(struct mt_team *t, uint64_t dst, uint64_t src, uint64_t leng
 }
 
 /* Do the rows of source and copy lie apart, so that their order makes no difference? */
-static int apart(const struct mt_copy_event *e)
+static int team_mpi_apart(const struct mt_copy_event *e)
 {
     uint64_t src = (e->height - 1) * e->spitch + e->width, dst = (e->height - 1) * e->dpitch + e->width;
     return e->height < 1ull << 32 && e->width < 1ull << 48 && e->spitch < 1ull << 24 &&
@@ -278,7 +278,7 @@ int mt_team_copy(struct mt_team *t, const struct mt_copy_event *e)
     t->moved = 0;
     for (uint64_t row = 0; row < e->height; row++) {
         uint64_t dst = e->dst + row * e->dpitch, src = e->src + row * e->spitch;
-        if ((dst != src || nobody != 0) && move_row(t, dst, src, e->width, nobody, !apart(e)) != 0)
+        if ((dst != src || nobody != 0) && move_row(t, dst, src, e->width, nobody, !team_mpi_apart(e)) != 0)
             return mt_team_fail(t, "out of memory");
     }
     return write_moved(t) != 0 ? mt_team_fail(t, "out of memory") : 0;
@@ -370,7 +370,7 @@ struct mt_comm *mt_team_finish(struct mt_team *t)
     struct mt_comm *c = &t->comm;
     if (t->rounds && mt_rounds_flush(t) != 0)
         return NULL;
-    if (all_as_one(t->why || c->why ? -1 : settle(t)) != 0) {
+    if (all_as_one(t->why || c->why ? -1 : team_mpi_settle(t)) != 0) {
         mt_team_fail(t, c->why ? c->why : "another rank failed");
         return NULL;
     }

@@ -11,7 +11,7 @@ static int close_state(struct mt_window *w, void *x, struct mt_window_state **st
 }
 
 /* No more comes for the last launch. */
-static int retire(struct mt_window *w, void *x)
+static int window_retire(struct mt_window *w, void *x)
 {
     if (w->tail && !w->tail->launch.begins && !w->head) {
         w->head = w->tail;
@@ -31,7 +31,7 @@ struct mt_window_state *mt_window_new(size_t bytes, const struct mt_run_launch *
 
 int mt_window_next(struct mt_window *w, void *x, struct mt_window_state *state)
 {
-    int rc = retire(w, x);
+    int rc = window_retire(w, x);
     w->tail = state;
     return rc;
 }
@@ -48,11 +48,11 @@ int mt_window_merge(struct mt_window *into, void *x, struct mt_window *from)
         rc = into->ops->merge(x, into->tail, first);
         into->ops->drop(first);
         if (first == from->head) {
-            rc = retire(into, x) != 0 ? -1 : rc;
+            rc = window_retire(into, x) != 0 ? -1 : rc;
             into->tail = from->tail;
         }
     } else {
-        rc = retire(into, x);
+        rc = window_retire(into, x);
         if (!into->head)
             into->head = from->head;
         else

@@ -140,7 +140,7 @@ int mt_filter_kernels(struct mt_filter *f, const char *text)
     return 0;
 }
 
-static int number(const char *text, const char **end, uint64_t *n)
+static int cli_number(const char *text, const char **end, uint64_t *n)
 {
     if (*text < '0' || *text > '9')
         return -1;
@@ -154,11 +154,11 @@ int mt_filter_supersteps(struct mt_filter *f, const char *text)
     const char *p = text;
     f->first = 0;
     f->end = UINT64_MAX;
-    int bad = *p != ':' && number(p, &p, &f->first) != 0;
+    int bad = *p != ':' && cli_number(p, &p, &f->first) != 0;
     if (!bad && *p == 0 && p != text)
         f->end = f->first + 1;
     else if (!bad && *p++ == ':')
-        bad = *p && (number(p, &p, &f->end) != 0 || *p);
+        bad = *p && (cli_number(p, &p, &f->end) != 0 || *p);
     else
         bad = 1;
     if (bad || f->first > f->end)
@@ -228,7 +228,7 @@ void mt_inputs_take(struct mt_inputs *in, int argc, char **argv)
     in->npaths = (size_t)(to - first);
 }
 
-static int fit(const struct mt_inputs *in)
+static int cli_fit(const struct mt_inputs *in)
 {
     if (in->fds)
         return 0;
@@ -256,7 +256,7 @@ unsigned mt_cli_processors(void)
 
 struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
 {
-    *code = fit(in);
+    *code = cli_fit(in);
     if (*code)
         return NULL;
     all_end_together = in->on;
@@ -384,7 +384,7 @@ void mt_output_abandon(struct mt_output *o)
 
 /* ---- progress ---- */
 
-static double seconds(const struct timespec *a, const struct timespec *b)
+static double cli_seconds(const struct timespec *a, const struct timespec *b)
 {
     return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_nsec - a->tv_nsec) * 1e-9;
 }
@@ -403,12 +403,12 @@ void mt_progress_step(struct mt_progress *p, struct mt_source *s, uint64_t recor
     if (!p->on || ++p->calls % 64 != 0)
         return;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if (seconds(&p->begin, &now) < 2 || seconds(&p->last, &now) < 0.2)
+    if (cli_seconds(&p->begin, &now) < 2 || cli_seconds(&p->last, &now) < 0.2)
         return;
     uint64_t done, total;
     mt_source_progress(s, &done, &total);
     fprintf(stderr, "\r%s: %.1f million records, %.1f million/s", mt_cli_name, (double)records * 1e-6,
-            (double)records * 1e-6 / seconds(&p->begin, &now));
+            (double)records * 1e-6 / cli_seconds(&p->begin, &now));
     if (total)
         fprintf(stderr, ", %.0f %%", 100.0 * (double)done / (double)total);
     fputs("\033[K", stderr);

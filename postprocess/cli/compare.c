@@ -82,7 +82,8 @@ static const struct option long_options[] = {{"format", required_argument, NULL,
                                              MT_COMMON_OPTIONS};
 
 /* One of `names`, or a usage error that lists them. */
-static int choose(const char *text, const char *const *names, unsigned n, const char *list, unsigned *chosen)
+static int compare_choose(const char *text, const char *const *names, unsigned n, const char *list,
+                          unsigned *chosen)
 {
     for (unsigned i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0) {
@@ -103,7 +104,7 @@ static int whole_number(const char *text, uint64_t least, uint64_t most, uint64_
     return 0;
 }
 
-static int percent(const char *text, double *share)
+static int compare_percent(const char *text, double *share)
 {
     char *end;
     double x = strtod(text, &end);
@@ -114,7 +115,7 @@ static int percent(const char *text, double *share)
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
-static int parse(struct options *x, struct mt_compare *c, int argc, char **argv)
+static int compare_parse(struct options *x, struct mt_compare *c, int argc, char **argv)
 {
     static const char *const formats[] = {"text", "csv", "json"}, *const measures[] = {"levenshtein",
                                                                                        "ngrams"};
@@ -125,11 +126,11 @@ static int parse(struct options *x, struct mt_compare *c, int argc, char **argv)
            (o = getopt_long(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
         switch (o) {
         case 'f':
-            if ((rc = choose(optarg, formats, 3, "text, csv, json", &chosen)) == 0)
+            if ((rc = compare_choose(optarg, formats, 3, "text, csv, json", &chosen)) == 0)
                 x->format = chosen;
             break;
         case 'm':
-            if ((rc = choose(optarg, measures, 2, "levenshtein, ngrams", &chosen)) == 0)
+            if ((rc = compare_choose(optarg, measures, 2, "levenshtein, ngrams", &chosen)) == 0)
                 x->view.grams = (int)chosen;
             break;
         case 'd':
@@ -140,7 +141,7 @@ static int parse(struct options *x, struct mt_compare *c, int argc, char **argv)
                 c->alphabet.n = (unsigned)n;
             break;
         case 'p':
-            rc = percent(optarg, &c->threshold);
+            rc = compare_percent(optarg, &c->threshold);
             break;
         case 'c':
             if ((rc = whole_number(optarg, 1, 1 << 24, &n)) == 0)
@@ -179,7 +180,7 @@ struct watch {
     uint64_t launch;
 };
 
-static int see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+static int compare_see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
 {
     struct watch *w = arg;
     (void)node;
@@ -203,7 +204,7 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
     if (code == 0) {
         struct watch w = {&r->sequence, &graph, 0};
         mt_graph_init(&graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, mt_graph_input_buffers(&in));
-        graph.watch = see;
+        graph.watch = compare_see;
         graph.watch_arg = &w;
         code = mt_graph_input_read(&in, &graph);
         r->complete = in.complete;
@@ -248,7 +249,7 @@ static int read_all(struct options *x, struct mt_compare *c)
 
 /* ---- comparing ---- */
 
-static void decide(struct mt_compare *c)
+static void compare_decide(struct mt_compare *c)
 {
     c->how = MT_COMPARED_NODES;
     for (size_t i = 0; i < c->n; i++)
@@ -350,7 +351,8 @@ static int write_all(const struct options *x, const struct mt_compare *c, struct
     return code;
 }
 
-static int run(struct options *x, struct mt_compare *c, struct mt_output *out, struct mt_output *picture)
+static int compare_run(struct options *x, struct mt_compare *c, struct mt_output *out,
+                       struct mt_output *picture)
 {
     c->n = x->inputs.npaths;
     c->rows = calloc(c->n, sizeof *c->rows);
@@ -366,14 +368,14 @@ static int run(struct options *x, struct mt_compare *c, struct mt_output *out, s
     int input = read_all(x, c);
     if (input && input != MT_EXIT_INPUT)
         return input;
-    decide(c);
+    compare_decide(c);
     if (edit_matrix(c) != 0 || gram_matrix(c) != 0)
         return no_memory();
     int code = write_all(x, c, out, picture);
     return code ? code : input;
 }
 
-static void release(struct mt_compare *c)
+static void compare_release(struct mt_compare *c)
 {
     for (size_t i = 0; c->rows && i < c->n; i++) {
         mt_sequence_free(&c->rows[i].sequence);
@@ -393,7 +395,7 @@ int main(int argc, char **argv)
     mt_cli_start("mt-compare");
     mt_filter_init(&x.filter);
     mt_alphabet_init(&c.alphabet, 3);
-    int code = parse(&x, &c, argc, argv);
+    int code = compare_parse(&x, &c, argc, argv);
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
         if (x.inputs.npaths < 2)
@@ -406,10 +408,10 @@ int main(int argc, char **argv)
     if (code == 0 && x.svg)
         code = mt_output_open(&picture, x.svg, &x.inputs);
     if (code == 0)
-        code = run(&x, &c, &out, &picture);
+        code = compare_run(&x, &c, &out, &picture);
     mt_output_abandon(&out);
     mt_output_abandon(&picture);
-    release(&c);
+    compare_release(&c);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);
     return code < 0 ? MT_EXIT_OK : code;

@@ -113,7 +113,7 @@ static int parse_stream(struct options *x, const char *text)
 }
 
 /* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
-static int settle(struct options *x)
+static int convert_settle(struct options *x)
 {
     size_t n = x->output ? strlen(x->output) : 0;
     int to_mtc = n > 4 && strcmp(x->output + n - 4, ".mtc") == 0;
@@ -131,7 +131,7 @@ static int settle(struct options *x)
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
-static int parse(struct options *x, int argc, char **argv)
+static int convert_parse(struct options *x, int argc, char **argv)
 {
     int rc = 0, o;
     while (rc == 0 && (o = getopt_long(argc, argv, "o:l:k:hV", long_options, NULL)) != -1) {
@@ -181,7 +181,7 @@ static int parse(struct options *x, int argc, char **argv)
     if (argc - optind != 1)
         return mt_cli_usage(argc == optind ? "no trace given" : "one trace at a time");
     x->input = argv[optind];
-    if ((rc = settle(x)) != 0)
+    if ((rc = convert_settle(x)) != 0)
         return rc;
     if ((x->to == MTC || x->to == RAW) && (!x->output || strcmp(x->output, "-") == 0) &&
         isatty(STDOUT_FILENO))
@@ -268,7 +268,7 @@ static int to_text(struct options *x, FILE *f)
 }
 
 /* The path of the companion beside `path`, to be freed; NULL: none. */
-static char *beside(const struct options *x, const char *path)
+static char *convert_beside(const struct options *x, const char *path)
 {
     char *text = NULL;
     if (x->no_companion || (!x->companion && (!path || strcmp(path, "-") == 0)))
@@ -288,16 +288,16 @@ static int is_device(FILE *f)
 static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 {
     /* The companion of a trace that is still being written tells too little. */
-    char *meta = in->regular || x->companion ? beside(x, x->input) : NULL;
+    char *meta = in->regular || x->companion ? convert_beside(x, x->input) : NULL;
     int code = mt_convert_from_raw(in, meta, !x->companion, f, x->level);
     free(meta);
     return code;
 }
 
-static int convert(struct options *x, FILE *f)
+static int convert_input(struct options *x, FILE *f)
 {
     if (x->to == RAW) {
-        char *meta = x->companion || !is_device(f) ? beside(x, x->output) : NULL;
+        char *meta = x->companion || !is_device(f) ? convert_beside(x, x->output) : NULL;
         int code = mt_convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
         free(meta);
         return code;
@@ -316,7 +316,7 @@ static int convert(struct options *x, FILE *f)
     return code;
 }
 
-static int run(struct options *x, struct mt_output *out)
+static int convert_run(struct options *x, struct mt_output *out)
 {
     int code = mt_output_ready(out), error = 0;
     int fd = code ? -1 : dup(out->fd);
@@ -328,7 +328,7 @@ static int run(struct options *x, struct mt_output *out)
         return MT_EXIT_FAILURE;
     }
     setvbuf(f, NULL, _IOFBF, 1 << 18);
-    code = convert(x, f);
+    code = convert_input(x, f);
     int bad = ferror(f);
     if (fclose(f) != 0)
         error = errno;
@@ -348,7 +348,7 @@ int main(int argc, char **argv)
     mt_cli_start("mt-convert");
     mt_filter_init(&x.filter);
     x.choice.filter = &x.filter;
-    int code = parse(&x, argc, argv);
+    int code = convert_parse(&x, argc, argv);
     struct mt_inputs inputs = {.paths = &x.input, .npaths = 1};
     if (code == 0 && x.input && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
         mt_cli_say("%s: cannot open: %s", x.input, strerror(errno));
@@ -357,7 +357,7 @@ int main(int argc, char **argv)
     if (code == 0)
         code = mt_output_open(&out, x.output, &inputs);
     if (code == 0)
-        code = run(&x, &out);
+        code = convert_run(&x, &out);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);
     return code < 0 ? MT_EXIT_OK : code;

@@ -24,7 +24,7 @@ struct work {
     int code;
 };
 
-static int failed(const char *path, int e)
+static int convert_device_failed(const char *path, int e)
 {
     mt_cli_say("%s: cannot write: %s", path, strerror(e));
     return MT_EXIT_FAILURE;
@@ -39,8 +39,8 @@ static int no_memory(void)
 }
 
 /* Fills in what was asked for. 0, or an exit code. One stream only, if `single`. */
-static int choose(struct mt_host_reader *r, const struct mt_convert_choice *want, int single,
-                  struct mt_convert_chosen *c)
+static int convert_device_choose(struct mt_host_reader *r, const struct mt_convert_choice *want, int single,
+                                 struct mt_convert_chosen *c)
 {
     size_t n;
     const struct mt_device_launch *l = mt_device_launches(r, &n);
@@ -79,7 +79,7 @@ int mt_convert_choose(const char *path, const struct mt_convert_choice *want, st
         return mt_cli_exit_code(&err);
     }
     int code = r->window.regular
-                   ? choose(r, want, 0, c)
+                   ? convert_device_choose(r, want, 0, c)
                    : mt_cli_usage("%s: to choose launches a regular file is needed, not a FIFO", path);
     mt_host_reader_close(r);
     return code;
@@ -104,7 +104,7 @@ static int open_companion(struct work *x)
     if (fd >= 0)
         close(fd);
     if (x->meta_named || (e != EINVAL && e != ELOOP && e != ENXIO))
-        return failed(x->meta_path, e);
+        return convert_device_failed(x->meta_path, e);
     mt_cli_say("%s: is not a regular file and is not written to: give --companion or --no-companion",
                x->meta_path);
     return MT_EXIT_FAILURE;
@@ -130,7 +130,7 @@ static int put_lines(void *self, const char *text, size_t bytes)
         if (!kernel && (fwrite(changed ? changed : text, 1, changed ? strlen(changed) : n, x->meta) == 0 ||
                         putc('\n', x->meta) == EOF)) {
             free(changed);
-            return failed(x->meta_path, errno);
+            return convert_device_failed(x->meta_path, errno);
         }
         free(changed);
         text += n + 1;
@@ -184,7 +184,7 @@ static int put_records(struct work *x, const struct mt_run_batch *b)
 }
 
 /* The next batch: 1; 0: the end; -1: damage that was said, x->code is set; -2: an error that ends all. */
-static int next(struct work *x, struct mt_run_batch *b)
+static int convert_device_next(struct work *x, struct mt_run_batch *b)
 {
     struct mt_error err;
     int rc = mt_device_next(x->r, b, &err);
@@ -208,17 +208,17 @@ static void put_chosen(struct work *x)
         int ended = 0;
         mt_device_seek(x->r, i);
         while (rc > -2 && mt_device_peek(x->r) == l[i].seq)
-            if ((rc = next(x, &b)) > 0) {
+            if ((rc = convert_device_next(x, &b)) > 0) {
                 ended = b.flags & MT_BATCH_END;
                 if (put_records(x, &b) != 0)
                     return;
             }
         if (!ended && rc > -2)
-            rc = next(x, &b); /* says that it has no end */
+            rc = convert_device_next(x, &b); /* says that it has no end */
     }
     mt_device_seek(x->r, n);
     while (rc > -2 && rc != 0)
-        rc = next(x, &b); /* damage of the file */
+        rc = convert_device_next(x, &b); /* damage of the file */
 }
 
 /* As it comes. */
@@ -227,7 +227,7 @@ static void put_live(struct work *x)
     struct mt_run_batch b;
     int rc, any = 0;
     uint32_t stream = 0;
-    while ((rc = next(x, &b)) > -2 && rc != 0) {
+    while ((rc = convert_device_next(x, &b)) > -2 && rc != 0) {
         if (rc < 0)
             continue;
         if (any && stream != b.stream) {
@@ -262,7 +262,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         (want->filter->kernels_text || want->filter->supersteps_text || want->has_stream))
         code = mt_cli_usage("%s: to choose launches a regular file is needed, not a FIFO", path);
     x.chosen.all = live;
-    if (code == 0 && !live && (code = choose(x.r, want, 1, &x.chosen)) == 0)
+    if (code == 0 && !live && (code = convert_device_choose(x.r, want, 1, &x.chosen)) == 0)
         code = put_all_lines(&x);
     if (code == 0) {
         x.r->meta.lines = live ? put_lines : NULL;
@@ -278,7 +278,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         code = code ? code : missing;
     }
     if (x.meta && fclose(x.meta) != 0)
-        code = failed(meta, errno);
+        code = convert_device_failed(meta, errno);
     mt_host_reader_close(x.r);
     free(x.chosen.seq);
     free(x.room);

@@ -26,7 +26,7 @@ struct log {
     uint64_t records;
 };
 
-static int failed(const char *what)
+static int convert_insn_failed(const char *what)
 {
     mt_cli_say("%s: %s", what, strerror(errno));
     return MT_EXIT_FAILURE;
@@ -41,7 +41,7 @@ static const struct mt_host_site_info *any_site(struct mt_host_reader *r, uint32
 }
 
 /* NULL: no memory. */
-static struct instruction *find(struct log *l, uint32_t site)
+static struct instruction *convert_insn_find(struct log *l, uint32_t site)
 {
     uint64_t *at = mt_pairmap_get(&l->places, site / 4, 0, UINT64_MAX);
     if (!at)
@@ -69,10 +69,10 @@ static int count_all(struct log *l, int *code)
     int rc;
     while ((rc = mt_convert_next(l->r, &item, code)) > 0)
         for (size_t i = 0; item.kind == MT_HOST_ITEM_RECORDS && i < item.count; i++) {
-            struct instruction *x = find(l, item.records[i].site);
+            struct instruction *x = convert_insn_find(l, item.records[i].site);
             if (!x) {
                 errno = ENOMEM;
-                *code = failed("instructions");
+                *code = convert_insn_failed("instructions");
                 return -1;
             }
             x->count++;
@@ -82,7 +82,7 @@ static int count_all(struct log *l, int *code)
 }
 
 /* The second pass puts every record into its instruction's place. 0 or an exit code. */
-static int fill(struct log *l)
+static int convert_insn_fill(struct log *l)
 {
     struct mt_host_item item;
     struct mt_error err;
@@ -91,7 +91,7 @@ static int fill(struct log *l)
            (rc < 0 && err.code != MT_E_SYSTEM && err.code != MT_E_STOPPED && err.code != MT_E_INPUT)) {
         rc = mt_host_next(l->r, &item, &err);
         for (size_t i = 0; rc > 0 && item.kind == MT_HOST_ITEM_RECORDS && i < item.count; i++) {
-            struct instruction *x = find(l, item.records[i].site);
+            struct instruction *x = convert_insn_find(l, item.records[i].site);
             if (x && x->filled < x->count)
                 l->file[x->start + x->filled++] = item.records[i];
         }
@@ -118,7 +118,7 @@ static int make_file(struct log *l)
     /* Allocated now: a full disk is an error here, not a fault later. */
     errno = posix_fallocate(fd, 0, (off_t)bytes);
     void *p = errno ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int code = p == MAP_FAILED ? failed("the temporary file (its folder is $TMPDIR)") : 0;
+    int code = p == MAP_FAILED ? convert_insn_failed("the temporary file (its folder is $TMPDIR)") : 0;
     close(fd);
     l->file = code ? NULL : p;
     return code;
@@ -158,14 +158,14 @@ static void show_execution(struct log *l, const struct mt_host_record *a, size_t
     fwrite(line, 1, mt_text_insn_end(line, sizeof line), f);
 }
 
-static int show(struct log *l, FILE *f)
+static int convert_insn_show(struct log *l, FILE *f)
 {
     qsort(l->list, l->n, sizeof *l->list, by_address);
     for (size_t i = 0; i < l->n && !ferror(f); i++) {
         const struct instruction *x = &l->list[i];
         const struct mt_host_record *a = l->file + x->start;
         if (show_head(l, x, f) != 0)
-            return failed("a line");
+            return convert_insn_failed("a line");
         for (uint64_t k = 0, n; k < x->filled; k += n) {
             for (n = 1; k + n < x->filled && a[k + n].time == a[k].time;)
                 n++;
@@ -182,9 +182,9 @@ int mt_convert_insn(struct mt_host_reader *r, FILE *f)
     if (count_all(&l, &code) == 0 && l.records) {
         bad = make_file(&l);
         if (!bad)
-            bad = fill(&l);
+            bad = convert_insn_fill(&l);
         if (!bad)
-            bad = show(&l, f);
+            bad = convert_insn_show(&l, f);
     }
     if (l.file)
         munmap(l.file, l.records * sizeof *l.file);

@@ -83,7 +83,7 @@ int mt_convert_is_chosen(const struct mt_convert_chosen *c, uint64_t seq)
 }
 
 /* 1: the object was changed. */
-static int change(const struct mt_convert_chosen *c, int raw, json_t *o)
+static int convert_meta_change(const struct mt_convert_chosen *c, int raw, json_t *o)
 {
     const char *ev = json_string_value(json_object_get(o, "ev"));
     const char *format = json_string_value(json_object_get(o, "format"));
@@ -113,7 +113,7 @@ int mt_convert_line(const struct mt_convert_chosen *c, int raw, const char *line
         any |= memmem(line, n, events[i], strlen(events[i])) != NULL;
     json_t *o = any ? json_loadb(line, n, 0, NULL) : NULL;
     int rc = 0;
-    if (o && change(c, raw, o)) {
+    if (o && convert_meta_change(c, raw, o)) {
         *out = text_of(o);
         rc = *out ? 0 : -1;
     }

@@ -28,7 +28,7 @@ struct work {
     unsigned flags; /* that the next chunk has */
 };
 
-static int failed(const char *what, int e)
+static int convert_raw_failed(const char *what, int e)
 {
     mt_cli_say("cannot write the container: %s", e ? strerror(e) : what);
     return MT_EXIT_FAILURE;
@@ -42,13 +42,13 @@ static int write_runs(struct work *x)
     uint64_t accesses;
     size_t bytes = mt_mtc_encode_device(x->encoder, x->runs, x->count, &accesses, &payload, &why);
     if (!bytes)
-        return failed(why, 0);
+        return convert_raw_failed(why, 0);
     int e = mt_mtc_write(x->w, MT_MTC_DEVICE, x->flags,
                          MT_MTC_DEVICE_KEY(x->companion ? x->companion->stream : 0, x->kernel), x->seq,
                          x->seq, accesses, payload, bytes);
     x->count = 0;
     x->flags = 0;
-    return e ? failed(NULL, e) : 0;
+    return e ? convert_raw_failed(NULL, e) : 0;
 }
 
 /* The kernel's number; names new ones in a meta chunk. 0 or an exit code. */
@@ -65,11 +65,11 @@ static int name_kernel(struct work *x, const char *name)
     if (more)
         x->kernels = more;
     if (!line)
-        return failed("no memory", 0);
+        return convert_raw_failed("no memory", 0);
     x->kernels[x->nkernels++] = name;
     int e = mt_mtc_write(x->w, MT_MTC_META, 0, 0, 0, 0, 1, line, strlen(line));
     free(line);
-    return e ? failed(NULL, e) : 0;
+    return e ? convert_raw_failed(NULL, e) : 0;
 }
 
 /* The launch's number: its line's, or the next one. */
@@ -143,7 +143,7 @@ static int take_lines(struct work *x, const char *path)
     free(line);
     if (f)
         fclose(f);
-    return e ? failed(NULL, e) : 0;
+    return e ? convert_raw_failed(NULL, e) : 0;
 }
 
 /* Do the numbers of its launches ascend? If not, they would put the launches into another order. */
@@ -178,7 +178,7 @@ static int load_companion(struct work *x, const char *path, int optional)
     return MT_EXIT_INPUT;
 }
 
-static int convert(struct work *x, struct mt_reader *r, const char *companion, FILE *f, int level)
+static int convert_raw_convert(struct work *x, struct mt_reader *r, const char *companion, FILE *f, int level)
 {
     char why[200];
     struct mt_mtc_file file = {mt_convert_write, f};
@@ -199,7 +199,7 @@ static int convert(struct work *x, struct mt_reader *r, const char *companion, F
     if (code == 0)
         code = take_records(x, r);
     int e = mt_mtc_writer_close(x->w);
-    return e && code != MT_EXIT_FAILURE ? failed(NULL, e) : code;
+    return e && code != MT_EXIT_FAILURE ? convert_raw_failed(NULL, e) : code;
 }
 
 int mt_convert_is_raw(const char *path)
@@ -234,13 +234,13 @@ int mt_convert_from_raw(struct mt_window *in, const char *companion, int optiona
     if (!r)
         mt_cli_say("%s", err.message);
     else if (!x.encoder || !x.runs || !x.records)
-        code = failed("no memory", 0);
+        code = convert_raw_failed("no memory", 0);
     if (r && !in->regular)
         mt_reader_preload(r, in->buffer, in->length); /* what was read to see what it is */
     if (code == 0)
         code = load_companion(&x, companion, optional);
     if (code == 0)
-        code = convert(&x, r, companion, f, level);
+        code = convert_raw_convert(&x, r, companion, f, level);
     if (code == 0)
         code = mt_convert_complete_if_known(companion, x.companion);
     mt_mtc_device_encoder_free(x.encoder);

@@ -31,9 +31,9 @@ static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *c
 }
 
 /* One chunk, whose lines `told` collects. 0, or an exit code. */
-static int copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *name, uint64_t at,
-                const struct mt_mtc_chunk *head, const unsigned char *stored,
-                const struct mt_convert_chosen *chosen, struct mt_companion *told, int *code)
+static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *name, uint64_t at,
+                               const struct mt_mtc_chunk *head, const unsigned char *stored,
+                               const struct mt_convert_chosen *chosen, struct mt_companion *told, int *code)
 {
     struct mt_error err;
     if (head->type == MT_MTC_INDEX ||
@@ -70,7 +70,7 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
         case MT_CHUNK_END:
             return code;
         case MT_CHUNK_WHOLE:
-            if (copy(w, plain, in->name, at, &head, stored, chosen, told, &code) != 0)
+            if (convert_repack_copy(w, plain, in->name, at, &head, stored, chosen, told, &code) != 0)
                 return code;
             at = mt_chunk_end(at, &head);
             continue;

@@ -89,7 +89,7 @@ static int parse_head(struct options *x, const char *text)
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
-static int parse(struct options *x, int argc, char **argv)
+static int dump_parse(struct options *x, int argc, char **argv)
 {
     int rc = 0, o;
     while (rc == 0 && (o = getopt_long(argc, argv, "n:k:t:sc::hV", long_options, NULL)) != -1) {
@@ -197,7 +197,7 @@ static int count_item(FILE *f, const struct mt_item *item, struct mt_tally *tall
     return item->flags & MT_BATCH_END ? mt_tally_show(f, tally, item) : 0;
 }
 
-static int run(struct options *x, struct mt_source *s)
+static int dump_run(struct options *x, struct mt_source *s)
 {
     FILE *f = stdout;
     struct mt_stat stat = {0};
@@ -262,7 +262,8 @@ static int run(struct options *x, struct mt_source *s)
 
 /* Containers of host accesses on the command line: all inputs, or none. How many, and *code. *device: a
  * source, if it was a FIFO with accesses of kernels. */
-static int containers(const struct options *x, int argc, char **argv, int *code, struct mt_source **device)
+static int dump_containers(const struct options *x, int argc, char **argv, int *code,
+                           struct mt_source **device)
 {
     int n = 0;
     for (int i = optind; i < argc; i++)
@@ -300,17 +301,17 @@ int main(int argc, char **argv)
     struct mt_source *s = NULL;
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
-    int code = parse(&x, argc, argv);
-    int host = code == 0 ? containers(&x, argc, argv, &code, &s) : 0;
+    int code = dump_parse(&x, argc, argv);
+    int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
     if (x.runs)
         x.inputs.flags |= MT_SOURCE_RUNS;
     if (code == 0 && s) {
         mt_inputs_take(&x.inputs, argc, argv);
-        code = run(&x, s);
+        code = dump_run(&x, s);
     } else if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
-        code = run(&x, s);
+        code = dump_run(&x, s);
     mt_source_close(s);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);

@@ -72,7 +72,7 @@ static struct thread *thread_of(struct threads *t, uint64_t number)
     return &t->list[*at];
 }
 
-static void count(struct mt_host_reader *r, struct thread *t, const struct mt_host_record *a)
+static void dump_host_count(struct mt_host_reader *r, struct thread *t, const struct mt_host_record *a)
 {
     static const unsigned char does[8] = {
 #define MT_HOST_OP(name, code, reads, writes, text) [code] = (reads) | (writes) << 1,
@@ -172,7 +172,7 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
         }
         for (size_t i = 0; i < item.count; i++) {
             if (o->stat)
-                count(r, t, &item.records[i]);
+                dump_host_count(r, t, &item.records[i]);
             else if (t->shown < o->head)
                 show_record(f, r, &item, &item.records[i], timed);
             t->shown++;
@@ -188,7 +188,7 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
 /* ---- the container ---- */
 
 /* What a chunk's key says; valid until the next call. */
-static const char *whose(const struct mt_mtc_chunk *head)
+static const char *dump_host_whose(const struct mt_mtc_chunk *head)
 {
     static char text[80];
     if (head->type == MT_MTC_DEVICE)
@@ -216,8 +216,8 @@ static void show_chunks(FILE *f, struct mt_host_reader *r)
         if (mt_chunk_at(&r->window, e->offset, &head, &stored, &err) == MT_CHUNK_WHOLE)
             fprintf(f,
                     " items %" PRIu64 "%s seq %" PRIu64 "..%" PRIu64 " bytes %" PRIu64 " of %" PRIu64 "%s\n",
-                    head.items, whose(&head), head.first, head.last, head.stored_bytes, head.plain_bytes,
-                    head.codec == MT_MTC_ZSTD ? " zstd" : "");
+                    head.items, dump_host_whose(&head), head.first, head.last, head.stored_bytes,
+                    head.plain_bytes, head.codec == MT_MTC_ZSTD ? " zstd" : "");
         else
             fprintf(f, " damaged\n");
     }
@@ -268,7 +268,7 @@ static void show_head(FILE *f, const char *path, struct mt_host_reader *r)
         fprintf(f, "# %s of %s by engine %s, tool %s\n", c->mode, c->program, c->engine, c->tool);
 }
 
-static int finish(FILE *f, const char *path, const struct mt_companion *c)
+static int dump_host_finish(FILE *f, const char *path, const struct mt_companion *c)
 {
     if (c->has_end)
         fprintf(f, "end %s: %" PRIu64 " records written, %" PRIu64 " counted\n",
@@ -319,7 +319,7 @@ int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o, s
         show_sites(f, c);
     if (o->stat)
         show_stat(f, &threads);
-    int missing = code == MT_EXIT_FAILURE ? 0 : finish(f, path, c);
+    int missing = code == MT_EXIT_FAILURE ? 0 : dump_host_finish(f, path, c);
     free(threads.list);
     mt_pairmap_free(&threads.at);
     mt_host_reader_close(r);

@@ -76,7 +76,7 @@ void mt_stat_show(FILE *f, const struct mt_stat *s)
     }
 }
 
-static uint64_t scaled(uint64_t n, const struct mt_estimate *k)
+static uint64_t dump_parts_scaled(uint64_t n, const struct mt_estimate *k)
 {
     return mt_estimate(n, k->ctas, k->traced_ctas);
 }
@@ -91,11 +91,11 @@ void mt_stat_show_estimates(FILE *f, const struct mt_stat *s, const struct mt_es
         fprintf(f,
                 "# estimated for %" PRIu64 " launches and %" PRIu64 " CTAs, of which %" PRIu64 " and %" PRIu64
                 " are traced: records %" PRIu64 " loads %" PRIu64 " stores %" PRIu64 " atomics %" PRIu64,
-                k->launches, k->ctas, k->traced_launches, k->traced_ctas, scaled(l->records, k),
-                scaled(l->of_type[MT_LOAD], k), scaled(l->of_type[MT_STORE], k),
-                scaled(l->of_type[MT_ATOMIC], k));
-        fprintf(f, " load-bytes %" PRIu64 " store-bytes %" PRIu64 "  %s\n", scaled(l->load, k),
-                scaled(l->store, k), l->kernel);
+                k->launches, k->ctas, k->traced_launches, k->traced_ctas, dump_parts_scaled(l->records, k),
+                dump_parts_scaled(l->of_type[MT_LOAD], k), dump_parts_scaled(l->of_type[MT_STORE], k),
+                dump_parts_scaled(l->of_type[MT_ATOMIC], k));
+        fprintf(f, " load-bytes %" PRIu64 " store-bytes %" PRIu64 "  %s\n", dump_parts_scaled(l->load, k),
+                dump_parts_scaled(l->store, k), l->kernel);
     }
 }
 

@@ -37,7 +37,7 @@ static int launch_begins(struct mt_extract *x, const struct mt_item *item, int s
     return mt_team_launch(x->team, item->kernel, selected);
 }
 
-static int feed(struct mt_extract *x, const struct mt_item *item)
+static int extract_feed(struct mt_extract *x, const struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
         return mt_team_copy(x->team, item->copy);
@@ -61,13 +61,13 @@ static int feed(struct mt_extract *x, const struct mt_item *item)
     return rc ? rc : more_failed(x, more);
 }
 
-static int analyse(struct mt_extract *x)
+static int extract_analyse(struct mt_extract *x)
 {
     struct mt_item item;
     struct mt_error err;
     int rc = 0, ok = 0;
     while (ok == 0 && !mt_team_stopped(x->team) && (rc = mt_source_next(x->source, &item, &err)) > 0) {
-        ok = feed(x, &item);
+        ok = extract_feed(x, &item);
         mt_progress_step(&x->progress, x->source, mt_team_count(x->team));
     }
     mt_progress_end(&x->progress);
@@ -139,7 +139,7 @@ static int live_ended(struct mt_extract *x)
 static int once_more(struct mt_extract *x);
 
 /* What the members have still to do together; the exit code. */
-static int share(struct mt_extract *x)
+static int extract_share(struct mt_extract *x)
 {
     if (!x->inputs.ends || !mt_extract_more_of_runs(&x->more))
         return 0;
@@ -157,13 +157,13 @@ static int share(struct mt_extract *x)
     return 0;
 }
 
-static int run(struct mt_extract *x)
+static int extract_run(struct mt_extract *x)
 {
-    int complete, code = analyse(x);
+    int complete, code = extract_analyse(x);
     if (code && x->inputs.ends && mt_team_again(x->team))
         code = once_more(x);
     if (code == 0)
-        code = share(x);
+        code = extract_share(x);
     if (code || !mt_team_reports())
         return code;
     if (x->live && (code = live_ended(x)) != 0)
@@ -226,7 +226,7 @@ static int check_inputs(const struct mt_extract *x)
 }
 
 /* What follows from the options; the exit code. */
-static int prepare(struct mt_extract *x, int argc, char **argv, const char *output)
+static int extract_prepare(struct mt_extract *x, int argc, char **argv, const char *output)
 {
     x->options.transfers =
         x->sections & 1u << MT_TRANSFERS || mt_extract_more_has(&x->more, MT_MORE_PLACEMENT);
@@ -301,7 +301,7 @@ static int once_more(struct mt_extract *x)
     mt_extract_share_free(&x->share);
     mt_extract_more_again(&x->more);
     int code = open_all(x);
-    return code ? code : analyse(x);
+    return code ? code : extract_analyse(x);
 }
 
 /* The inputs are opened in step: where all read a part, none may be missing. */
@@ -355,7 +355,7 @@ int main(int argc, char **argv)
     if (code == 0)
         code = mt_formats_check(&x.formats, &x.sections, x.chosen, output, &x.inputs.flags);
     if (code == 0)
-        code = prepare(&x, argc, argv, output);
+        code = extract_prepare(&x, argc, argv, output);
     if (code == 0 && (x.live || x.whole))
         code = begin_live(&x);
     code = mt_team_agree(code);
@@ -364,7 +364,7 @@ int main(int argc, char **argv)
     mt_cli_quiet = 0;
     int together = code != 0;
     if (code == 0)
-        code = run(&x);
+        code = extract_run(&x);
     together |= code == 0 ||
                 (x.comm != NULL && !x.sharing); /* behind the end of the analysis nobody waits for another */
     if (!together)

@@ -10,7 +10,7 @@
 #define TRANSFERS (1u << MT_TRANSFERS)
 #define ADDRESSES (1u << MT_ADDRESSES)
 
-static int word(const char *value, const char *const *words, const char *option)
+static int extract_formats_word(const char *value, const char *const *words, const char *option)
 {
     for (int i = 0; words[i]; i++)
         if (strcmp(value, words[i]) == 0)
@@ -27,11 +27,11 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
     int i;
     switch (o) {
     case MT_OPT_FORMAT:
-        i = word(value, formats, "--format (json, sqlite, csv, dot, text)");
+        i = extract_formats_word(value, formats, "--format (json, sqlite, csv, dot, text)");
         f->format = i < 0 ? f->format : (enum mt_format)i;
         return i < 0 ? MT_EXIT_USAGE : 0;
     case MT_OPT_BY:
-        i = word(value, nodes, "--by (kernel, launch, cta)");
+        i = extract_formats_word(value, nodes, "--by (kernel, launch, cta)");
         f->by = i < 0 ? f->by : (enum mt_dot_by)i;
         return i < 0 ? MT_EXIT_USAGE : 0;
     case MT_OPT_TAG:

@@ -16,7 +16,7 @@ int mt_live_say(int fd, char word)
     return n == 1 ? 0 : -1;
 }
 
-static int take(int fd, void *out, size_t bytes)
+static int extract_live_take(int fd, void *out, size_t bytes)
 {
     for (char *p = out; bytes;) {
         ssize_t n = read(fd, p, bytes);
@@ -47,18 +47,18 @@ static int take_frame(int fd, struct mt_live_frame *f, int *trace)
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
         memcpy(trace, CMSG_DATA(c), sizeof *trace);
-    return n <= 0 ? -1 : take(fd, (char *)f + n, sizeof *f - (size_t)n);
+    return n <= 0 ? -1 : extract_live_take(fd, (char *)f + n, sizeof *f - (size_t)n);
 }
 
 /* The traces come as their streams end; their order is that of the streams. */
-static int add(struct mt_live_traces *t, int fd, const struct mt_live_frame *f, int trace)
+static int extract_live_add(struct mt_live_traces *t, int fd, const struct mt_live_frame *f, int trace)
 {
     char *path = f->bytes < PATH_MAX ? calloc(1, f->bytes + 1) : NULL;
     char **paths = realloc(t->paths, (t->n + 1) * sizeof *paths);
     t->paths = paths ? paths : t->paths;
     int *fds = realloc(t->fds, (t->n + 1) * sizeof *fds);
     t->fds = fds ? fds : t->fds;
-    if (!path || !paths || !fds || take(fd, path, f->bytes) != 0) {
+    if (!path || !paths || !fds || extract_live_take(fd, path, f->bytes) != 0) {
         free(path);
         return -1;
     }
@@ -79,7 +79,7 @@ static int by_stream(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void sort(struct mt_live_traces *t, struct numbered *all)
+static void extract_live_sort(struct mt_live_traces *t, struct numbered *all)
 {
     for (size_t i = 0; i < t->n; i++) {
         all[i].fd = t->fds[i];
@@ -101,7 +101,7 @@ int mt_live_traces(struct mt_live_traces *t, int fd)
         if (take_frame(fd, &f, &trace) != 0)
             break;
         if (f.kind == MT_LIVE_DONE) {
-            sort(t, all);
+            extract_live_sort(t, all);
             free(all);
             return 0;
         }
@@ -109,7 +109,7 @@ int mt_live_traces(struct mt_live_traces *t, int fd)
             break;
         all = more;
         all[t->n].stream = f.stream;
-        if (add(t, fd, &f, trace) != 0)
+        if (extract_live_add(t, fd, &f, trace) != 0)
             break;
     }
     if (trace >= 0)

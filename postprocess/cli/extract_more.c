@@ -37,7 +37,7 @@ int mt_extract_more_section(struct mt_extract_more *x, const char *name, size_t 
 }
 
 /* The exponent of a power of two; -1 if it is none. */
-static int exponent(const char *text)
+static int extract_more_exponent(const char *text)
 {
     char *end;
     unsigned long n = strtoul(text, &end, 10);
@@ -56,7 +56,7 @@ static int in_range(const char *text, unsigned long first, unsigned long last, u
 int mt_extract_more_option(struct mt_extract_more *x, int option, const char *value)
 {
     unsigned long n;
-    int bits = exponent(value);
+    int bits = extract_more_exponent(value);
     switch (option) {
     case MT_OPT_LINE_SIZE:
         if (bits < MT_SECTOR_BITS || bits > 12)
@@ -125,8 +125,8 @@ static const struct mt_site_table *table_of(struct mt_extract_more *x, size_t in
     return x->known[input] ? &x->tables[input] : NULL;
 }
 
-static int feed(struct mt_extract_more *x, const struct mt_run_launch *launch,
-                const struct mt_access_run *runs, size_t n)
+static int extract_more_feed(struct mt_extract_more *x, const struct mt_run_launch *launch,
+                             const struct mt_access_run *runs, size_t n)
 {
     if (!x->crew)
         return mt_more_feed(&x->more, ~0u, launch, runs, n);
@@ -155,7 +155,7 @@ static int feed_records(struct mt_extract_more *x, const struct mt_run_launch *l
         if (mt_extract_more_wait(x) != 0)
             return -1;
         size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_EXTRACT_RUNS, &taken);
-        if (feed(x, launch, x->runs, n) != 0)
+        if (extract_more_feed(x, launch, x->runs, n) != 0)
             return -1;
         launch = NULL;
     } while ((i += taken) < count);
@@ -171,7 +171,7 @@ int mt_extract_more_begin(struct mt_extract_more *x, const struct mt_item *item,
         x->launch = mt_extract_more_launch(x, item, selected);
         launch = &x->launch;
     }
-    return item->kind == MT_ITEM_RUNS ? feed(x, launch, item->runs, item->count)
+    return item->kind == MT_ITEM_RUNS ? extract_more_feed(x, launch, item->runs, item->count)
                                       : feed_records(x, launch, item->records, item->count);
 }
 
@@ -183,7 +183,7 @@ int mt_extract_more_records(struct mt_extract_more *x, const struct mt_raw_recor
 
 int mt_extract_more_runs(struct mt_extract_more *x, const struct mt_access_run *runs, size_t count)
 {
-    int begun = feed(x, NULL, runs, count), done = mt_extract_more_wait(x);
+    int begun = extract_more_feed(x, NULL, runs, count), done = mt_extract_more_wait(x);
     return begun ? begun : done;
 }
 
@@ -225,7 +225,7 @@ static int add_launch(struct mt_placement *p, const struct mt_comm *c, const str
     return rc;
 }
 
-static int place(struct mt_extract_more *x, const struct mt_comm *c)
+static int extract_more_place(struct mt_extract_more *x, const struct mt_comm *c)
 {
     struct mt_placement *p = &x->placement;
     uint32_t *node = calloc(c->nactors + 1, sizeof *node), *order = malloc((c->nactors + 1) * sizeof *order);
@@ -279,7 +279,7 @@ int mt_extract_more_finish(struct mt_extract_more *x, const struct mt_comm *comm
     for (int i = 0; i < MT_EXTRACT_NOTES; i++)
         if (x->notes[i][0] && !x->quiet)
             mt_cli_say("%s", x->notes[i]);
-    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? place(x, comm) : 0;
+    return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? extract_more_place(x, comm) : 0;
 }
 
 void mt_extract_more_notes(const struct mt_extract_more *x, struct mt_json *j)
@@ -298,8 +298,8 @@ int mt_extract_more_write(struct mt_extract_more *x, struct mt_json *j, const st
     return mt_extract_more_has(x, MT_MORE_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
 }
 
-static int tables(struct mt_extract_more *x, FILE *f, const struct mt_comm *comm,
-                  const struct mt_extract_text *head)
+static int extract_more_tables(struct mt_extract_more *x, FILE *f, const struct mt_comm *comm,
+                               const struct mt_extract_text *head)
 {
     fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
             head->complete ? "" : "; INCOMPLETE");
@@ -326,7 +326,7 @@ int mt_extract_more_text(struct mt_extract_more *x, int fd, const struct mt_comm
             close(copy);
         return -1;
     }
-    int rc = tables(x, f, comm, head), bad = ferror(f);
+    int rc = extract_more_tables(x, f, comm, head), bad = ferror(f);
     *error = rc ? 0 : errno;
     bad |= fclose(f) != 0;
     if (bad && rc == 0)

@@ -31,7 +31,7 @@ struct work {
     struct mt_extract_more *x;
 };
 
-static int launch(void *arg, size_t number, int begins)
+static int extract_share_launch(void *arg, size_t number, int begins)
 {
     struct work *w = arg;
     struct mt_run_launch l = w->s->launches[number];
@@ -39,19 +39,19 @@ static int launch(void *arg, size_t number, int begins)
     return mt_more_launch(&w->x->more, &l);
 }
 
-static int records(void *arg, const struct mt_raw_record *r, size_t n)
+static int extract_share_records(void *arg, const struct mt_raw_record *r, size_t n)
 {
     struct work *w = arg;
     return mt_extract_more_records(w->x, r, n);
 }
 
-static int runs(void *arg, const struct mt_access_run *r, size_t n)
+static int extract_share_runs(void *arg, const struct mt_access_run *r, size_t n)
 {
     struct work *w = arg;
     return mt_extract_more_runs(w->x, r, n);
 }
 
-static char *pack(void *arg, size_t *n)
+static char *extract_share_pack(void *arg, size_t *n)
 {
     struct work *w = arg;
     struct mt_parcel p;
@@ -65,7 +65,7 @@ static char *pack(void *arg, size_t *n)
     return data;
 }
 
-static int merge(void *arg, const char *data, size_t n)
+static int extract_share_merge(void *arg, const char *data, size_t n)
 {
     struct work *w = arg;
     struct mt_more *m = &w->x->more, from;
@@ -80,7 +80,8 @@ static int merge(void *arg, const char *data, size_t n)
 
 int mt_extract_share(struct mt_extract_share *s, struct mt_extract_more *x, struct mt_team *team)
 {
-    static const struct mt_share_ops ops = {launch, records, runs, pack, merge};
+    static const struct mt_share_ops ops = {extract_share_launch, extract_share_records, extract_share_runs,
+                                            extract_share_pack, extract_share_merge};
     struct work w = {s, x};
     if (!mt_extract_more_of_runs(x))
         return 0;

@@ -122,7 +122,7 @@ static int parse_format(struct options *x, const char *text)
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
-static int parse(struct options *x, int argc, char **argv)
+static int graph_parse(struct options *x, int argc, char **argv)
 {
     int rc = 0, o;
     while (rc == 0 &&
@@ -181,7 +181,7 @@ static int write_text(const struct options *x, int out, const struct mt_graph *g
 extern char **environ;
 
 /* The graph as dot draws it. An exit code. */
-static int draw(const struct options *x, const struct mt_graph *g, const struct mt_graph_words *words)
+static int graph_draw(const struct options *x, const struct mt_graph *g, const struct mt_graph_words *words)
 {
     char *const argv[] = {"dot", "-Tsvg", "-o", (char *)x->svg, NULL};
     FILE *f = tmpfile(); /* not a pipe: dot may end before it has read all */
@@ -240,7 +240,7 @@ static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequ
         mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
     if (error)
         return MT_EXIT_FAILURE;
-    return x->svg ? draw(x, g, &words) : 0;
+    return x->svg ? graph_draw(x, g, &words) : 0;
 }
 
 struct watch {
@@ -249,7 +249,7 @@ struct watch {
     uint64_t launch;
 };
 
-static int see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+static int graph_see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
 {
     struct watch *w = arg;
     (void)stride;
@@ -260,7 +260,7 @@ static int see(void *arg, const struct mt_graph_access *a, int64_t stride, size_
     return mt_sequence_run(&w->sequence, a->actor, (uint32_t)node, 1);
 }
 
-static int run(struct options *x, struct mt_output *out)
+static int graph_run(struct options *x, struct mt_output *out)
 {
     struct mt_graph graph;
     struct mt_alphabet alphabet;
@@ -269,7 +269,7 @@ static int run(struct options *x, struct mt_output *out)
     mt_alphabet_init(&alphabet, 1);
     mt_sequence_init(&watch.sequence, &alphabet, SEQUENCE_CAP);
     if (x->sequence) {
-        graph.watch = see;
+        graph.watch = graph_see;
         graph.watch_arg = &watch;
     }
     int code = mt_graph_input_read(&x->in, &graph), input = code;
@@ -295,7 +295,7 @@ int main(int argc, char **argv)
     mt_cli_start("mt-graph");
     x.in.pipes = 1;
     mt_filter_init(&x.in.filter);
-    int code = parse(&x, argc, argv);
+    int code = graph_parse(&x, argc, argv);
     if (code == 0) {
         mt_inputs_take(&x.in.inputs, argc, argv);
         code = mt_output_open(&out, x.output, &x.in.inputs);
@@ -303,7 +303,7 @@ int main(int argc, char **argv)
     if (code == 0)
         code = mt_graph_input_open(&x.in, x.in.inputs.paths, x.in.inputs.npaths);
     if (code == 0)
-        code = run(&x, &out);
+        code = graph_run(&x, &out);
     mt_output_abandon(&out);
     mt_graph_input_close(&x.in);
     mt_filter_free(&x.in.filter);

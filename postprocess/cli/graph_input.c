@@ -12,8 +12,8 @@ static int no_memory(void)
     return MT_EXIT_FAILURE;
 }
 
-__attribute__((format(printf, 3, 4))) static void note(struct mt_graph_input *in, int incomplete,
-                                                       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void graph_input_note(struct mt_graph_input *in, int incomplete,
+                                                                   const char *format, ...)
 {
     char *text;
     va_list args;
@@ -216,9 +216,10 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
         if ((in->notes[in->nnotes] = strdup(text[i])))
             in->nnotes++;
     if (in->lanes && !g->threads && g->records)
-        note(in, 0, "no access of the trace tells its lanes (compact traces do): there is nothing to show");
+        graph_input_note(
+            in, 0, "no access of the trace tells its lanes (compact traces do): there is nothing to show");
     if (!in->known)
-        note(in, 0, "no companion: buffers are not known, all memory counts as buffer 0");
+        graph_input_note(in, 0, "no companion: buffers are not known, all memory counts as buffer 0");
     return code;
 }
 
@@ -284,13 +285,13 @@ static void host_end(struct mt_graph_input *in)
     if (!c)
         return;
     if (c->bad_lines)
-        note(in, 1, "%s (%" PRIu64 " lines left out)", c->bad.message, c->bad_lines);
+        graph_input_note(in, 1, "%s (%" PRIu64 " lines left out)", c->bad.message, c->bad_lines);
     if (c->lost)
-        note(in, 1, "%s: %" PRIu64 " accesses were lost: %s", path, c->lost, c->lost_why);
+        graph_input_note(in, 1, "%s: %" PRIu64 " accesses were lost: %s", path, c->lost, c->lost_why);
     if (!c->has_end)
-        note(in, 1, "%s: has no end: the program was killed or still runs", path);
+        graph_input_note(in, 1, "%s: has no end: the program was killed or still runs", path);
     else if (!c->complete && !c->lost)
-        note(in, 1, "%s: says that the trace is incomplete", path);
+        graph_input_note(in, 1, "%s: says that the trace is incomplete", path);
 }
 
 static int read_container(struct mt_graph_input *in, struct mt_graph *g)
@@ -302,7 +303,7 @@ static int read_container(struct mt_graph_input *in, struct mt_graph *g)
     g->kernel = in->places.names[0];
     while ((rc = mt_host_next(in->host, &item, &err)) != 0) {
         if (rc < 0) {
-            note(in, 1, "%s", err.message);
+            graph_input_note(in, 1, "%s", err.message);
             if (err.code == MT_E_SYSTEM)
                 return MT_EXIT_FAILURE;
             if (err.code != MT_E_CORRUPT || err.offset == bad)
@@ -394,12 +395,12 @@ static int read_mat(struct mt_graph_input *in, struct mt_graph *g)
             return MT_EXIT_FAILURE;
         }
         if (err.code != MT_E_CORRUPT || bad++ == 0)
-            note(in, 1, "%s", err.message);
+            graph_input_note(in, 1, "%s", err.message);
         if (err.code != MT_E_CORRUPT)
             break;
     }
     if (bad > 1)
-        note(in, 1, "%s: %" PRIu64 " lines are left out", in->inputs.paths[0], bad);
+        graph_input_note(in, 1, "%s: %" PRIu64 " lines are left out", in->inputs.paths[0], bad);
     in->allocs = in->made;
     in->nallocs = in->nmade;
     return in->complete ? 0 : MT_EXIT_INPUT;
@@ -411,9 +412,9 @@ int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g)
         return read_traces(in, g);
     int code = in->kind == MT_KIND_CONTAINER ? read_container(in, g) : read_mat(in, g);
     if ((code == 0 || code == MT_EXIT_INPUT) && in->outside)
-        note(in, 0,
-             "%s: %" PRIu64
-             " accesses outside all allocations (stack, globals) are left out; --all counts them",
-             in->inputs.paths[0], in->outside);
+        graph_input_note(in, 0,
+                         "%s: %" PRIu64
+                         " accesses outside all allocations (stack, globals) are left out; --all counts them",
+                         in->inputs.paths[0], in->outside);
     return code;
 }

@@ -46,7 +46,7 @@ static size_t head_of(const char *path, char *out, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-static size_t digits(const char *p)
+static size_t kind_digits(const char *p)
 {
     return p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 2 + strspn(p + 2, "0123456789abcdefABCDEF")
                                                        : strspn(p, "0123456789");
@@ -85,7 +85,7 @@ static int is_mat(const char *p)
     size_t line = strcspn(p, "\n"), fields = 0;
     const char *end = p + line;
     while (fields < 7) {
-        size_t n = digits(p);
+        size_t n = kind_digits(p);
         if (n == 0 || p + n > end || (p[n] != ' ' && p[n] != '\t' && p[n] != '\n' && p[n] != '\r'))
             break;
         fields++;

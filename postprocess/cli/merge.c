@@ -41,7 +41,7 @@ static int write_out(struct merge_run *r, const char *data, size_t bytes)
     return r->error ? -1 : 0;
 }
 
-static int flush(struct merge_run *r)
+static int merge_flush(struct merge_run *r)
 {
     size_t n = r->filled;
     r->filled = 0;
@@ -61,7 +61,7 @@ static int line_is_plain(const char *text, size_t bytes)
 
 static int put_line(struct merge_run *r, const char *text, size_t bytes)
 {
-    if (bytes + 1 > OUTPUT - r->filled && flush(r) != 0)
+    if (bytes + 1 > OUTPUT - r->filled && merge_flush(r) != 0)
         return -1;
     if (bytes + 1 > OUTPUT)
         return write_out(r, text, bytes) != 0 || write_out(r, "\n", 1) != 0 ? -1 : 0;
@@ -94,7 +94,7 @@ static int write_line(void *self, const char *text, size_t bytes)
 
 /* ---- lines ---- */
 
-static void complain(struct merge_run *r, const char *what)
+static void merge_complain(struct merge_run *r, const char *what)
 {
     if (++r->bad <= MESSAGES)
         mt_cli_say("%s: line %llu: %s", r->path, (unsigned long long)r->number, what);
@@ -139,7 +139,7 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
     if (who)
         event = none ? who + 3 : number_field(who, end, &thread);
     if (!event || event == end || *event < 'a' || *event > 'z' || thread > INT64_MAX) {
-        complain(r, "not 'timestamp TAB thread TAB event': left out");
+        merge_complain(r, "not 'timestamp TAB thread TAB event': left out");
         return 0;
     }
     const char *text = r->keep ? begin : who;
@@ -147,7 +147,7 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
     line.bytes = (uint32_t)(end - text);
     int e = mt_merge_add(&r->merge, none ? -1 : (int64_t)thread, kind_of(event, end), &line);
     if (e == MT_MERGE_LATE) {
-        complain(r, "older than lines that are merged already: it stands too late in the output");
+        merge_complain(r, "older than lines that are merged already: it stands too late in the output");
         return 0;
     }
     return e;
@@ -203,7 +203,7 @@ static int take_file(struct merge_run *r, int fd)
     while (!code && !mt_cli_stop) {
         if (end == b->size && (code = make_room(r, &b, &begin, &end)) != 0)
             break;
-        if (flush(r) != 0) { /* whoever reads us sees all that can be seen before we wait */
+        if (merge_flush(r) != 0) { /* whoever reads us sees all that can be seen before we wait */
             code = MT_EXIT_FAILURE;
             break;
         }
@@ -221,7 +221,7 @@ static int take_file(struct merge_run *r, int fd)
     }
     if (!code && end > begin && !mt_cli_stop) {
         r->number++;
-        complain(r, "does not end: cut off, left out");
+        merge_complain(r, "does not end: cut off, left out");
     }
     if (b)
         mt_merge_block_drop(&r->merge, b);
@@ -245,7 +245,7 @@ static int take_path(struct merge_run *r, const char *path)
 
 /* ---- main ---- */
 
-static void help(void)
+static void merge_help(void)
 {
     puts("Usage: mt-merge [OPTION]... [FILE]...\n"
          "Merges an atomic text trace (mt-host atomic) by timestamp while it is being written: reads FILEs, "
@@ -261,11 +261,11 @@ static void help(void)
          "merged).");
 }
 
-static int finish(struct merge_run *r, int code)
+static int merge_finish(struct merge_run *r, int code)
 {
     /* Also when reading failed or was interrupted: what is here is whole. */
     if (!r->error && mt_merge_end(&r->merge) == 0)
-        flush(r);
+        merge_flush(r);
     if (r->error)
         mt_cli_say("standard output: cannot write: %s", strerror(r->error));
     if (r->bad > MESSAGES)
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
         if (c == 't')
             r.keep = 1;
         else if (c == 'h')
-            return help(), MT_EXIT_OK;
+            return merge_help(), MT_EXIT_OK;
         else if (c == 'V')
             return mt_cli_version(), MT_EXIT_OK;
         else
@@ -306,7 +306,7 @@ int main(int argc, char **argv)
         code = take_path(&r, "-");
     for (int i = optind; i < argc && !code && !mt_cli_stop; i++)
         code = take_path(&r, argv[i]);
-    code = finish(&r, code);
+    code = merge_finish(&r, code);
     mt_merge_free(&r.merge);
     free(r.out);
     return code;

@@ -59,32 +59,32 @@ void mt_merge_block_drop(struct mt_merge *m, struct mt_merge_block *b)
 
 /* ---- heaps of threads, smallest (key, number) on top; a thread knows its places ---- */
 
-static int before(const struct mt_merge_thread *a, const struct mt_merge_thread *b, size_t w)
+static int merge_queue_before(const struct mt_merge_thread *a, const struct mt_merge_thread *b, size_t w)
 {
     return a->key[w] != b->key[w] ? a->key[w] < b->key[w] : a->number < b->number;
 }
 
-static void put(struct mt_merge_heap *h, size_t i, struct mt_merge_thread *t)
+static void merge_queue_put(struct mt_merge_heap *h, size_t i, struct mt_merge_thread *t)
 {
     h->item[i - 1] = t;
     t->place[h->which] = i;
 }
 
 /* Moves the thread to where its key belongs. */
-static void settle(struct mt_merge_heap *h, struct mt_merge_thread *t)
+static void merge_queue_settle(struct mt_merge_heap *h, struct mt_merge_thread *t)
 {
     size_t i = t->place[h->which], w = h->which;
-    while (i > 1 && before(t, h->item[i / 2 - 1], w)) {
-        put(h, i, h->item[i / 2 - 1]);
+    while (i > 1 && merge_queue_before(t, h->item[i / 2 - 1], w)) {
+        merge_queue_put(h, i, h->item[i / 2 - 1]);
         i /= 2;
     }
     for (size_t child; (child = 2 * i) <= h->count; i = child) {
-        child += child < h->count && before(h->item[child], h->item[child - 1], w);
-        if (!before(h->item[child - 1], t, w))
+        child += child < h->count && merge_queue_before(h->item[child], h->item[child - 1], w);
+        if (!merge_queue_before(h->item[child - 1], t, w))
             break;
-        put(h, i, h->item[child - 1]);
+        merge_queue_put(h, i, h->item[child - 1]);
     }
-    put(h, i, t);
+    merge_queue_put(h, i, t);
 }
 
 /* In the heap under this key. 0 or -1. */
@@ -99,10 +99,10 @@ static int heap_set(struct mt_merge_heap *h, struct mt_merge_thread *t, uint64_t
             h->item = item;
             h->room = room;
         }
-        put(h, ++h->count, t);
+        merge_queue_put(h, ++h->count, t);
     }
     t->key[h->which] = key;
-    settle(h, t);
+    merge_queue_settle(h, t);
     return 0;
 }
 
@@ -116,8 +116,8 @@ static void heap_remove(struct mt_merge_heap *h, struct mt_merge_thread *t)
     last = h->item[--h->count];
     if (last == t)
         return;
-    put(h, i, last);
-    settle(h, last);
+    merge_queue_put(h, i, last);
+    merge_queue_settle(h, last);
 }
 
 /* ---- threads by number ---- */
@@ -226,7 +226,7 @@ static void thread_idle(struct mt_merge *m, struct mt_merge_thread *t)
 }
 
 /* Lines up to and with (time, thread) of `newest` go out; all of them if there is no live thread. */
-static int drain(struct mt_merge *m)
+static int merge_queue_drain(struct mt_merge *m)
 {
     while (m->first.count) {
         struct mt_merge_thread *t = m->first.item[0];
@@ -251,7 +251,8 @@ static int drain(struct mt_merge *m)
 }
 
 /* What the line says about its thread: -1 belongs to no thread and promises nothing. */
-static int show(struct mt_merge *m, struct mt_merge_thread *t, enum mt_merge_kind kind, uint64_t time)
+static int merge_queue_show(struct mt_merge *m, struct mt_merge_thread *t, enum mt_merge_kind kind,
+                            uint64_t time)
 {
     if (t->number < 0)
         return 0;
@@ -273,7 +274,7 @@ int mt_merge_add(struct mt_merge *m, int64_t thread, enum mt_merge_kind kind,
     struct mt_merge_thread *t = thread_of(m, thread);
     int late = kind != MT_MERGE_SYNC && m->out_any &&
                (line->time < m->out_time || (line->time == m->out_time && thread < m->out_thread));
-    if (!t || show(m, t, kind, line->time) != 0)
+    if (!t || merge_queue_show(m, t, kind, line->time) != 0)
         return -1;
     if (kind != MT_MERGE_SYNC) {
         if (ring_insert(t, line) != 0)
@@ -282,7 +283,7 @@ int mt_merge_add(struct mt_merge *m, int64_t thread, enum mt_merge_kind kind,
         if ((!t->place[FIRST] || t->key[FIRST] != first) && heap_set(&m->first, t, first) != 0)
             return -1;
     }
-    int e = drain(m);
+    int e = merge_queue_drain(m);
     return e ? e : late;
 }
 
@@ -290,5 +291,5 @@ int mt_merge_end(struct mt_merge *m)
 {
     while (m->newest.count)
         heap_remove(&m->newest, m->newest.item[0]);
-    return drain(m);
+    return merge_queue_drain(m);
 }

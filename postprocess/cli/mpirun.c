@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static long number(const char *name)
+static long mpirun_number(const char *name)
 {
     const char *text = getenv(name);
     return text ? strtol(text, NULL, 10) : 0;
@@ -17,8 +17,8 @@ static long number(const char *name)
  * Slurm's number of tasks is set, too, there is no rank. */
 static int one_of_several(void)
 {
-    return number("OMPI_COMM_WORLD_SIZE") > 1 || number("PMI_SIZE") > 1 ||
-           (getenv("PMIX_RANK") && number("SLURM_NTASKS") > 1);
+    return mpirun_number("OMPI_COMM_WORLD_SIZE") > 1 || mpirun_number("PMI_SIZE") > 1 ||
+           (getenv("PMIX_RANK") && mpirun_number("SLURM_NTASKS") > 1);
 }
 
 int mt_mpirun_hand_over(char **argv)

@@ -178,7 +178,7 @@ static int of_traces(const struct make *m)
            m->inputs.flags || m->inputs.ncompanions || m->quick || m->more_option;
 }
 
-static int parse(struct make *m, int argc, char **argv)
+static int report_parse(struct make *m, int argc, char **argv)
 {
     int rc = 0, o;
     while (rc == 0 && (o = getopt_long(argc, argv, "o:" MT_COMMON_SHORT, options, NULL)) != -1)
@@ -282,7 +282,7 @@ static int write_more(void *arg, struct mt_json *j)
 }
 
 /* What was found, as the report has it. An exit code. */
-static int fill(struct make *m)
+static int report_fill(struct make *m)
 {
     struct mt_report *r = &m->report;
     struct mt_error err;
@@ -364,7 +364,7 @@ static int from_traces(struct make *m)
     if (code)
         return code;
     int input = mt_inputs_finish(m->source, &complete);
-    code = fill(m);
+    code = report_fill(m);
     if (!m->options.host)
         mt_filter_explain(&m->filter, m->comm->nlaunches, m->report.launches.n);
     if (m->report.launches.n > MANY_LAUNCHES)
@@ -389,7 +389,7 @@ static int write_page(struct make *m)
     return MT_EXIT_FAILURE;
 }
 
-static int run(struct make *m)
+static int report_run(struct make *m)
 {
     struct mt_report_from from = {0};
     int code = mt_report_init(&m->report) == 0 ? 0 : no_memory();
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
     mt_extract_more_init(&m.more);
     mt_extract_more_section(&m.more, "more", 4);
     m.more.quiet = 1; /* the page says it */
-    int code = parse(&m, argc, argv);
+    int code = report_parse(&m, argc, argv);
     if (code == 0 && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
         code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
     m.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
@@ -423,7 +423,7 @@ int main(int argc, char **argv)
     if (code == 0)
         code = mt_output_open(&m.out, m.output, &m.inputs);
     if (code == 0)
-        code = run(&m);
+        code = report_run(&m);
     mt_output_abandon(&m.out);
     mt_report_free(&m.report);
     mt_graph_free(&m.graph);

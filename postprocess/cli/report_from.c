@@ -15,7 +15,7 @@ struct reading {
     struct mt_pairmap index; /* (superstep, kernel) -> launch + 1 */
 };
 
-static void wrong(struct reading *x, const char *where, const char *key)
+static void report_from_wrong(struct reading *x, const char *where, const char *key)
 {
     if (!x->failed)
         mt_cli_say("%s: '%s' in '%s' is not as mt-extract writes it", x->path, key, where);
@@ -29,20 +29,20 @@ static void no_memory(struct reading *x)
     x->failed = MT_EXIT_FAILURE;
 }
 
-static uint64_t number(struct reading *x, const char *where, const char *text)
+static uint64_t report_from_number(struct reading *x, const char *where, const char *text)
 {
     char *end;
     uint64_t n = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end)
-        wrong(x, where, text);
+        report_from_wrong(x, where, text);
     return n;
 }
 
-static uint32_t superstep(struct reading *x, const char *where, const char *text)
+static uint32_t report_from_superstep(struct reading *x, const char *where, const char *text)
 {
-    uint64_t n = number(x, where, text);
+    uint64_t n = report_from_number(x, where, text);
     if (n >= MT_REPORT_ALL)
-        wrong(x, where, text);
+        report_from_wrong(x, where, text);
     return (uint32_t)n;
 }
 
@@ -53,17 +53,17 @@ static uint64_t cta_order(struct reading *x, const char *where, const char *text
     int used = 0;
     if (sscanf(text, "%llu,%llu,%llu%n", &a, &b, &c, &used) != 3 || text[used] || a > UINT32_MAX ||
         b > 0xffff || c > 0xffff)
-        wrong(x, where, text);
+        report_from_wrong(x, where, text);
     else
         return (uint64_t)c << 48 | (uint64_t)b << 32 | (uint64_t)a;
     return 0;
 }
 
-static uint64_t value(struct reading *x, const char *where, const json_t *o, const char *key)
+static uint64_t report_from_value(struct reading *x, const char *where, const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
     if (!json_is_integer(v))
-        wrong(x, where, key);
+        report_from_wrong(x, where, key);
     return (uint64_t)json_integer_value(v);
 }
 
@@ -89,8 +89,8 @@ static struct mt_report_launch *launch_of(struct reading *x, const char *kernel,
 static void add_volume(struct reading *x, const char *where, const json_t *o, int comm,
                        struct mt_report_volume *v)
 {
-    *(comm ? &v->comm_load : &v->load) += value(x, where, o, "Load");
-    *(comm ? &v->comm_store : &v->store) += value(x, where, o, "Store");
+    *(comm ? &v->comm_load : &v->load) += report_from_value(x, where, o, "Load");
+    *(comm ? &v->comm_store : &v->store) += report_from_value(x, where, o, "Store");
 }
 
 static void kernel_section(struct reading *x, json_t *section, const char *name, int comm)
@@ -99,7 +99,7 @@ static void kernel_section(struct reading *x, json_t *section, const char *name,
     json_t *steps, *leaf;
     json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, leaf)
     {
-        struct mt_report_launch *l = launch_of(x, kernel, superstep(x, name, step));
+        struct mt_report_launch *l = launch_of(x, kernel, report_from_superstep(x, name, step));
         if (!l || x->failed)
             return;
         add_volume(x, name, leaf, comm, &l->volume);
@@ -113,7 +113,7 @@ static void part_section(struct reading *x, json_t *section, const char *name, i
     json_t *steps, *parts, *leaf;
     json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, parts)
     {
-        uint32_t s = superstep(x, name, step);
+        uint32_t s = report_from_superstep(x, name, step);
         if (x->failed || !launch_of(x, kernel, s))
             return;
         json_object_foreach(parts, key, leaf)
@@ -124,7 +124,7 @@ static void part_section(struct reading *x, json_t *section, const char *name, i
                 return;
             }
             p->superstep = s;
-            p->key = ctas ? cta_order(x, name, key) : number(x, name, key);
+            p->key = ctas ? cta_order(x, name, key) : report_from_number(x, name, key);
             add_volume(x, name, leaf, comm, &p->volume);
             if (x->failed)
                 return;
@@ -163,7 +163,7 @@ static void settle_launches(struct reading *x)
 static struct mt_report_end end_at(struct reading *x, const char *kernel, const char *cta, const char *step)
 {
     struct mt_report_end end = {.kernel = mt_report_kernel(x->r, kernel),
-                                .superstep = superstep(x, "transfers", step)};
+                                .superstep = report_from_superstep(x, "transfers", step)};
     if (end.kernel == UINT32_MAX)
         no_memory(x);
     end.cta = end.kernel == MT_REPORT_HOST ? MT_REPORT_NO_CTA : cta_order(x, "transfers", cta);
@@ -185,8 +185,8 @@ static void transfers_of(struct reading *x, const struct mt_report_end *src, jso
         }
         t->src = *src;
         t->dst = end_at(x, kernel, cta, step);
-        t->size = value(x, "transfers", leaf, "Size");
-        t->count = value(x, "transfers", leaf, "cnt");
+        t->size = report_from_value(x, "transfers", leaf, "Size");
+        t->count = report_from_value(x, "transfers", leaf, "cnt");
         if (x->failed)
             return;
     }
@@ -209,7 +209,7 @@ static void transfers_section(struct reading *x, json_t *section)
 
 /* ---- the whole ---- */
 
-static const char **texts(const json_t *array, size_t *n)
+static const char **report_from_texts(const json_t *array, size_t *n)
 {
     *n = json_array_size(array);
     const char **out = calloc(*n + 1, sizeof *out);
@@ -220,18 +220,18 @@ static const char **texts(const json_t *array, size_t *n)
     return out;
 }
 
-static uint64_t total(const json_t *o, const char *key)
+static uint64_t report_from_total(const json_t *o, const char *key)
 {
     return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
-static void head(struct reading *x, struct mt_report_from *f, json_t *o)
+static void report_from_head(struct reading *x, struct mt_report_from *f, json_t *o)
 {
     struct mt_report *r = x->r;
     const json_t *options = json_object_get(o, "options");
     const char *same = json_string_value(json_object_get(options, "same-cta"));
-    f->inputs = texts(json_object_get(o, "inputs"), &r->ninputs);
-    f->notes = texts(json_object_get(o, "notes"), &r->nnotes);
+    f->inputs = report_from_texts(json_object_get(o, "inputs"), &r->ninputs);
+    f->notes = report_from_texts(json_object_get(o, "notes"), &r->nnotes);
     if (!f->inputs || !f->notes)
         no_memory(x);
     r->inputs = f->inputs;
@@ -243,14 +243,14 @@ static void head(struct reading *x, struct mt_report_from *f, json_t *o)
     r->host = json_is_true(json_object_get(options, "host"));
     r->kernels_text = json_string_value(json_object_get(options, "kernels"));
     r->supersteps_text = json_string_value(json_object_get(options, "supersteps"));
-    r->records = total(o, "records");
-    r->unknown = total(o, "unknown");
-    r->untraced_accesses = total(o, "untraced");
-    r->untraced_launches = total(o, "untraced_launches");
-    r->host_accesses = total(o, "host_accesses");
+    r->records = report_from_total(o, "records");
+    r->unknown = report_from_total(o, "unknown");
+    r->untraced_accesses = report_from_total(o, "untraced");
+    r->untraced_launches = report_from_total(o, "untraced_launches");
+    r->host_accesses = report_from_total(o, "host_accesses");
 }
 
-static void sections(struct reading *x, json_t *o)
+static void report_from_sections(struct reading *x, json_t *o)
 {
     static const struct {
         const char *name;
@@ -345,9 +345,9 @@ int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *pa
         mt_cli_say("%s: is no comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
         return MT_EXIT_USAGE;
     }
-    head(&x, f, o);
+    report_from_head(&x, f, o);
     if (!x.failed)
-        sections(&x, o);
+        report_from_sections(&x, o);
     r->more = copy_members;
     r->more_arg = o;
     mt_pairmap_free(&x.index);

@@ -59,7 +59,7 @@ static void get_dim(const json_t *o, const char *key, uint64_t out[3])
 }
 
 /* One more element of an array of the companion; NULL: no memory. */
-static void *append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
+static void *companion_append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
 {
     if (*n == *room) {
         size_t more = *room ? *room * 2 : 64;
@@ -76,7 +76,7 @@ static void *append(struct loader *l, void **array, size_t *n, size_t *room, siz
     return e;
 }
 #define APPEND(l, what, room)                                                                                \
-    append((l), (void **)&(l)->pub.what, &(l)->pub.n##what, &(l)->room, sizeof *(l)->pub.what)
+    companion_append((l), (void **)&(l)->pub.what, &(l)->pub.n##what, &(l)->room, sizeof *(l)->pub.what)
 
 /* ---- events: 0, or -1 when a needed key is missing or impossible ---- */
 
@@ -223,7 +223,7 @@ static int on_free(struct loader *l, const json_t *o)
     uint64_t seq = get_u64(o, "seq", MT_SEQ_NONE), id = get_u64(o, "id", MT_SEQ_NONE);
     if (seq == MT_SEQ_NONE || id == MT_SEQ_NONE)
         return -1;
-    struct release *r = append(l, (void **)&l->frees, &l->nfrees, &l->free_room, sizeof *r);
+    struct release *r = companion_append(l, (void **)&l->frees, &l->nfrees, &l->free_room, sizeof *r);
     if (r)
         *r = (struct release){id, seq};
     return 0;

@@ -24,7 +24,7 @@ struct mt_decoders {
 
 /* ---- one block ---- */
 
-static void fail(struct mt_chunk_job *j, const char *why, int skipped)
+static void decoders_fail(struct mt_chunk_job *j, const char *why, int skipped)
 {
     j->failed = 1;
     if (why)
@@ -40,15 +40,15 @@ static void open_job(struct mt_chunk_job *j)
     if (mt_chunk_unpack(&j->plain, j->name, j->offset, &j->head, j->stored, &j->error) != 0)
         j->failed = 1;
     else if (j->head.items > MT_MTC_MAX_ACCESSES)
-        fail(j, "promises more accesses than any has", 1);
+        decoders_fail(j, "promises more accesses than any has", 1);
     else if (mt_device_decode_start(d, j->plain.data, j->plain.bytes) != 0)
-        fail(j, d->why, 1);
+        decoders_fail(j, d->why, 1);
     else
         j->opened = 1;
 }
 
 /* Fills the block from the job. 1: it is to be handed out; what stands beside damage is not. */
-static int decode(struct mt_chunk_job *j, struct mt_run_block *b)
+static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
 {
     struct mt_device_decoder *d = &j->decoder;
     uint64_t *lanes = b->lanes;
@@ -67,33 +67,33 @@ static int decode(struct mt_chunk_job *j, struct mt_run_block *b)
         b->count += n;
     } while (rc == 0 && d->tokens.at < d->tokens.end && lanes == b->lanes && b->count < MT_BLOCK_RUNS);
     if (rc != 0) {
-        fail(j, d->why, 0);
+        decoders_fail(j, d->why, 0);
     } else if (d->tokens.at == d->tokens.end) {
         b->last = d->accesses == j->head.items && mt_device_decode_done(d);
         if (!b->last)
-            fail(j, "has other accesses than its head says", 0);
+            decoders_fail(j, "has other accesses than its head says", 0);
     }
     return !j->failed && (b->count || b->last);
 }
 
 /* ---- who does what; under the lock ---- */
 
-static int workable(const struct mt_chunk_job *j)
+static int decoders_workable(const struct mt_chunk_job *j)
 {
     return !j->claimed && !j->over && j->blocks < MT_BLOCKS_AHEAD;
 }
 
-static struct mt_chunk_job *find(struct mt_chunk_queue *q)
+static struct mt_chunk_job *decoders_find(struct mt_chunk_queue *q)
 {
     for (size_t i = q->head; i < q->tail; i++) {
         struct mt_chunk_job *j = &q->jobs[i % q->room];
-        if (workable(j))
+        if (decoders_workable(j))
             return j;
     }
     return NULL;
 }
 
-static struct mt_run_block *spare(struct mt_decoders *d)
+static struct mt_run_block *decoders_spare(struct mt_decoders *d)
 {
     struct mt_run_block *b = d->spare;
     if (b)
@@ -104,18 +104,18 @@ static struct mt_run_block *spare(struct mt_decoders *d)
 }
 
 /* Opens the job or decodes a block of it; without the lock meanwhile. */
-static void step(struct mt_decoders *d, struct mt_chunk_job *j)
+static void decoders_step(struct mt_decoders *d, struct mt_chunk_job *j)
 {
-    struct mt_run_block *b = spare(d);
+    struct mt_run_block *b = decoders_spare(d);
     int good = 0, opened = j->opened;
     j->claimed = 1;
     pthread_mutex_unlock(&d->lock);
     if (!b)
-        fail(j, NULL, 0);
+        decoders_fail(j, NULL, 0);
     else if (!opened)
         open_job(j);
     if (b && !j->failed)
-        good = decode(j, b);
+        good = decoders_decode(j, b);
     pthread_mutex_lock(&d->lock);
     j->claimed = 0;
     j->over |= j->failed || (good && b->last); /* the reader may have dropped it */
@@ -129,20 +129,20 @@ static void step(struct mt_decoders *d, struct mt_chunk_job *j)
         d->spare = b;
     }
     pthread_cond_broadcast(&d->done);
-    if (workable(j))
+    if (decoders_workable(j))
         pthread_cond_signal(&d->work);
 }
 
-static void *work(void *arg)
+static void *decoders_work(void *arg)
 {
     struct mt_decoders *d = arg;
     pthread_mutex_lock(&d->lock);
     while (!d->quit) {
         struct mt_chunk_job *j = NULL;
         for (struct mt_chunk_queue *q = d->queues; q && !j; q = q->next)
-            j = find(q);
+            j = decoders_find(q);
         if (j)
-            step(d, j);
+            decoders_step(d, j);
         else
             pthread_cond_wait(&d->work, &d->lock);
     }
@@ -151,11 +151,11 @@ static void *work(void *arg)
 }
 
 /* The reader does what there is to do of its own queue, or waits for those who do it. */
-static void help(struct mt_chunk_queue *q)
+static void decoders_help(struct mt_chunk_queue *q)
 {
-    struct mt_chunk_job *j = find(q);
+    struct mt_chunk_job *j = decoders_find(q);
     if (j)
-        step(q->decoders, j);
+        decoders_step(q->decoders, j);
     else
         pthread_cond_wait(&q->decoders->done, &q->decoders->lock);
 }
@@ -179,7 +179,7 @@ static void start_threads(struct mt_decoders *d)
 {
     if (!d->wanted || !(d->threads = calloc(d->wanted, sizeof *d->threads)))
         return;
-    while (d->started < d->wanted && mt_thread_start(&d->threads[d->started], work, d) == 0)
+    while (d->started < d->wanted && mt_thread_start(&d->threads[d->started], decoders_work, d) == 0)
         d->started++;
     d->wanted = 0;
 }
@@ -299,7 +299,7 @@ int mt_queue_begin(struct mt_chunk_queue *q, struct mt_error *err)
     struct mt_chunk_job *j = mt_queue_head(q);
     pthread_mutex_lock(&q->decoders->lock);
     while (!j->blocks && !j->over)
-        help(q);
+        decoders_help(q);
     int good = j->opened;
     pthread_mutex_unlock(&q->decoders->lock);
     if (!good)
@@ -312,12 +312,12 @@ struct mt_run_block *mt_queue_take(struct mt_chunk_queue *q, struct mt_error *er
     struct mt_chunk_job *j = mt_queue_head(q);
     pthread_mutex_lock(&q->decoders->lock);
     while (!j->blocks && !j->over)
-        help(q);
+        decoders_help(q);
     struct mt_run_block *b = j->first;
     if (b) {
         j->first = b->next;
         j->blocks--;
-        if (workable(j)) /* it may have been full */
+        if (decoders_workable(j)) /* it may have been full */
             pthread_cond_signal(&q->decoders->work);
     }
     pthread_mutex_unlock(&q->decoders->lock);
@@ -327,7 +327,7 @@ struct mt_run_block *mt_queue_take(struct mt_chunk_queue *q, struct mt_error *er
 }
 
 /* Under the lock. */
-static void drop(struct mt_chunk_queue *q)
+static void decoders_drop(struct mt_chunk_queue *q)
 {
     struct mt_chunk_job *j = mt_queue_head(q);
     j->over = 1; /* nobody begins with it any more */
@@ -346,7 +346,7 @@ static void drop(struct mt_chunk_queue *q)
 void mt_queue_drop(struct mt_chunk_queue *q)
 {
     pthread_mutex_lock(&q->decoders->lock);
-    drop(q);
+    decoders_drop(q);
     pthread_mutex_unlock(&q->decoders->lock);
 }
 
@@ -356,6 +356,6 @@ void mt_queue_clear(struct mt_chunk_queue *q)
         return;
     pthread_mutex_lock(&q->decoders->lock);
     while (q->head < q->tail)
-        drop(q);
+        decoders_drop(q);
     pthread_mutex_unlock(&q->decoders->lock);
 }

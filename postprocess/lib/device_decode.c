@@ -32,32 +32,32 @@ struct mt_device_own {
 
 /* ---- columns ---- */
 
-static int damaged(struct mt_device_decoder *d, const char *why)
+static int device_decode_damaged(struct mt_device_decoder *d, const char *why)
 {
     d->why = why;
     return -1;
 }
 
-static int number(struct mt_device_decoder *d, struct mt_device_cursor *c, uint64_t *v)
+static int device_decode_number(struct mt_device_decoder *d, struct mt_device_cursor *c, uint64_t *v)
 {
     unsigned shift = 0;
     *v = 0;
     while (c->at < c->end) {
         unsigned char b = *c->at++;
         if (shift == 63 && b > 1)
-            return damaged(d, "has a number of more than 64 bits");
+            return device_decode_damaged(d, "has a number of more than 64 bits");
         *v |= (uint64_t)(b & 127) << shift;
         if (b < 128)
             return 0;
         if ((shift += 7) > 63)
-            return damaged(d, "has a number of more than 64 bits");
+            return device_decode_damaged(d, "has a number of more than 64 bits");
     }
-    return damaged(d, "ends inside a column");
+    return device_decode_damaged(d, "ends inside a column");
 }
 
 static int number_signed(struct mt_device_decoder *d, struct mt_device_cursor *c, uint64_t *v)
 {
-    int rc = number(d, c, v);
+    int rc = device_decode_number(d, c, v);
     *v = *v >> 1 ^ (0 - (*v & 1));
     return rc;
 }
@@ -65,20 +65,20 @@ static int number_signed(struct mt_device_decoder *d, struct mt_device_cursor *c
 static int bytes_of(struct mt_device_decoder *d, struct mt_device_cursor *c, void *to, size_t n)
 {
     if ((size_t)(c->end - c->at) < n)
-        return damaged(d, "ends inside a column");
+        return device_decode_damaged(d, "ends inside a column");
     memcpy(to, c->at, n);
     c->at += n;
     return 0;
 }
 
-static struct mt_device_cursor column(const unsigned char **at, uint32_t bytes)
+static struct mt_device_cursor device_decode_column(const unsigned char **at, uint32_t bytes)
 {
     struct mt_device_cursor c = {*at, *at + bytes};
     *at += bytes;
     return c;
 }
 
-static int grow(void **p, size_t *room, size_t want, size_t size)
+static int device_decode_grow(void **p, size_t *room, size_t want, size_t size)
 {
     if (want <= *room)
         return 0;
@@ -98,22 +98,22 @@ int mt_device_decode_start(struct mt_device_decoder *d, const void *payload, siz
     d->why = NULL;
     d->accesses = 0;
     if (bytes < sizeof h)
-        return damaged(d, "is too short for its columns");
+        return device_decode_damaged(d, "is too short for its columns");
     memcpy(&h, at, sizeof h);
     at += sizeof h;
     if ((uint64_t)h.runs + h.contexts + h.shapes + h.bases + h.lanes != bytes - sizeof h ||
         h.runs > MT_MTC_MAX_RUNS)
-        return damaged(d, "has columns of another length than its head says");
+        return device_decode_damaged(d, "has columns of another length than its head says");
     d->payload = payload;
-    d->tokens = column(&at, h.runs);
-    d->contexts = column(&at, h.contexts);
-    d->shapes = column(&at, h.shapes);
-    d->bases = column(&at, h.bases);
-    d->lanes = column(&at, h.lanes);
+    d->tokens = device_decode_column(&at, h.runs);
+    d->contexts = device_decode_column(&at, h.contexts);
+    d->shapes = device_decode_column(&at, h.shapes);
+    d->bases = device_decode_column(&at, h.bases);
+    d->lanes = device_decode_column(&at, h.lanes);
     if (!d->own && !(d->own = calloc(MT_MTC_OWN_PLACES, sizeof *d->own)))
-        return damaged(d, NULL);
-    if (grow((void **)&d->slot, &d->slot_room, 1, sizeof *d->slot) != 0)
-        return damaged(d, NULL);
+        return device_decode_damaged(d, NULL);
+    if (device_decode_grow((void **)&d->slot, &d->slot_room, 1, sizeof *d->slot) != 0)
+        return device_decode_damaged(d, NULL);
     if (++d->epoch == EPOCHS) {
         memset(d->own, 0, MT_MTC_OWN_PLACES * sizeof *d->own);
         d->epoch = 1;
@@ -141,14 +141,14 @@ static int new_context(struct mt_device_decoder *d)
     uint32_t n = d->ncontexts;
     unsigned char flags;
     uint64_t v[5] = {0};
-    if (grow((void **)&d->context, &d->context_room, (size_t)n + 1, sizeof *d->context) != 0)
-        return damaged(d, NULL);
+    if (device_decode_grow((void **)&d->context, &d->context_room, (size_t)n + 1, sizeof *d->context) != 0)
+        return device_decode_damaged(d, NULL);
     const struct mt_device_context *b = n ? &d->context[n - 1] : &first;
     struct mt_device_context *c = &d->context[n];
     if (bytes_of(d, &d->contexts, &flags, 1) != 0)
         return -1;
     if (flags > 15 || (flags & 3) == 3)
-        return damaged(d, "has a warp with flags that have no meaning");
+        return device_decode_damaged(d, "has a warp with flags that have no meaning");
     for (unsigned i = 0; i < 3 && flags & 2; i++)
         if (number_signed(d, &d->contexts, &v[i]) != 0)
             return -1;
@@ -175,16 +175,16 @@ static int context_of(struct mt_device_decoder *d, unsigned token)
     uint32_t before = d->before, now;
     switch (token & MT_RUN_CONTEXT) {
     case 0:
-        return before == NONE ? damaged(d, "begins in a warp that it does not name") : 0;
+        return before == NONE ? device_decode_damaged(d, "begins in a warp that it does not name") : 0;
     case 1:
         if (before == NONE || (now = d->context[before].successor) == NONE)
-            return damaged(d, "goes on in a warp that it does not name");
+            return device_decode_damaged(d, "goes on in a warp that it does not name");
         break;
     case 2:
         if (number_signed(d, &d->contexts, &v) != 0)
             return -1;
         if (before == NONE || before + v >= d->ncontexts)
-            return damaged(d, "names a warp that was not there yet");
+            return device_decode_damaged(d, "names a warp that was not there yet");
         now = (uint32_t)(before + v);
         break;
     default:
@@ -204,12 +204,12 @@ static int new_slot(struct mt_device_decoder *d)
 {
     uint32_t n = d->nslots, before = n > 1 ? d->slot[n - 1].site : 0;
     uint64_t site, meta;
-    if (grow((void **)&d->slot, &d->slot_room, (size_t)n + 1, sizeof *d->slot) != 0)
-        return damaged(d, NULL);
-    if (number_signed(d, &d->shapes, &site) != 0 || number(d, &d->shapes, &meta) != 0)
+    if (device_decode_grow((void **)&d->slot, &d->slot_room, (size_t)n + 1, sizeof *d->slot) != 0)
+        return device_decode_damaged(d, NULL);
+    if (number_signed(d, &d->shapes, &site) != 0 || device_decode_number(d, &d->shapes, &meta) != 0)
         return -1;
     if (meta >> 28 > 3 || !(meta & ((1u << 28) - 1)))
-        return damaged(d, "has an access of no known type, or of 0 bytes");
+        return device_decode_damaged(d, "has an access of no known type, or of 0 bytes");
     struct mt_device_slot *s = &d->slot[n];
     memset(s, 0, offsetof(struct mt_device_slot, shape));
     memset(&s->shape[0], 0, offsetof(struct shape, delta));
@@ -235,7 +235,7 @@ static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
         now = d->slot[before].second;
         break;
     case 2:
-        if (number(d, &d->contexts, &v) != 0)
+        if (device_decode_number(d, &d->contexts, &v) != 0)
             return NONE;
         now = v > 0 && v < d->nslots ? (uint32_t)v : NONE;
         break;
@@ -245,7 +245,7 @@ static uint32_t slot_of(struct mt_device_decoder *d, unsigned token)
         now = d->nslots - 1;
     }
     if (now == NONE) {
-        damaged(d, "names an access that was not there yet");
+        device_decode_damaged(d, "names an access that was not there yet");
         return NONE;
     }
     struct mt_device_slot *p = &d->slot[before];
@@ -269,25 +269,25 @@ static int new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
     if (bytes_of(d, &d->shapes, &flags, 1) != 0)
         return -1;
     if (flags > 7 || (flags & 3) == 3)
-        return damaged(d, "has lanes with flags that have no meaning");
+        return device_decode_damaged(d, "has lanes with flags that have no meaning");
     if (flags & NEW_MASK) {
         if (bytes_of(d, &d->shapes, &h->mask, sizeof h->mask) != 0)
             return -1;
         count = (unsigned)__builtin_popcount(h->mask);
     } else if (flags & NEW_COUNT) {
         h->mask = 0;
-        if (number(d, &d->shapes, &count) != 0)
+        if (device_decode_number(d, &d->shapes, &count) != 0)
             return -1;
     }
     if (count == 0 || count > MT_MTC_MAX_ACCESSES)
-        return damaged(d, "has a run of no lanes, or of too many");
+        return device_decode_damaged(d, "has a run of no lanes, or of too many");
     h->count = (uint32_t)count;
     return flags & NEW_STRIDE ? number_signed(d, &d->shapes, &h->stride) : 0;
 }
 
 /* Values of `width` bits, lowest first: what follows the last one is not read. */
-static void unpack(const unsigned char *at, const unsigned char *end, unsigned width, uint32_t n,
-                   uint64_t *out)
+static void device_decode_unpack(const unsigned char *at, const unsigned char *end, unsigned width,
+                                 uint32_t n, uint64_t *out)
 {
     uint64_t word, keep = width == WHOLE ? UINT64_MAX : ((uint64_t)1 << width) - 1;
     for (uint32_t i = 0; i < n; i++) {
@@ -303,7 +303,8 @@ static void unpack(const unsigned char *at, const unsigned char *end, unsigned w
     }
 }
 
-static int gather(struct mt_device_decoder *d, struct mt_device_slot *s, int new_anchor, uint64_t *base)
+static int device_decode_gather(struct mt_device_decoder *d, struct mt_device_slot *s, int new_anchor,
+                                uint64_t *base)
 {
     const struct shape *was = &s->shape[s->now];
     struct shape *h = &s->shape[s->now ^= 1];
@@ -318,7 +319,7 @@ static int gather(struct mt_device_decoder *d, struct mt_device_slot *s, int new
         return -1;
     unsigned width = head[0] & 0x7f, shift = head[1];
     if ((width > PACKED_MAX && width != WHOLE) || shift > 63)
-        return damaged(d, "has lanes that are packed in no known way");
+        return device_decode_damaged(d, "has lanes that are packed in no known way");
     h->irregular = 1;
     h->mask = was->mask;
     count = was->count;
@@ -326,16 +327,16 @@ static int gather(struct mt_device_decoder *d, struct mt_device_slot *s, int new
         if (bytes_of(d, &d->lanes, &h->mask, sizeof h->mask) != 0)
             return -1;
         count = (unsigned)__builtin_popcount(h->mask);
-        if (!h->mask && number(d, &d->lanes, &count) != 0)
+        if (!h->mask && device_decode_number(d, &d->lanes, &count) != 0)
             return -1;
     }
     if (count == 0 || count > MT_MTC_MAX_LANES)
-        return damaged(d, "has a gather of no lanes, or of too many");
+        return device_decode_damaged(d, "has a gather of no lanes, or of too many");
     h->count = (uint32_t)count;
     size_t bytes = (count * width + 7) / 8;
     if ((size_t)(d->lanes.end - d->lanes.at) < bytes)
-        return damaged(d, "ends inside a column");
-    unpack(d->lanes.at, d->lanes.end, width, h->count, h->delta);
+        return device_decode_damaged(d, "ends inside a column");
+    device_decode_unpack(d->lanes.at, d->lanes.end, width, h->count, h->delta);
     d->lanes.at += bytes;
     *base = s->low + (h->delta[0] << shift);
     for (uint32_t i = 0; i < h->count; i++)
@@ -346,8 +347,8 @@ static int gather(struct mt_device_decoder *d, struct mt_device_slot *s, int new
 /* ---- all of it ---- */
 
 /* What the run changes for predictions. */
-static inline void note(struct mt_device_decoder *d, struct mt_device_slot *s, uint32_t slot,
-                        struct mt_device_own *own, uint64_t base)
+static inline void device_decode_note(struct mt_device_decoder *d, struct mt_device_slot *s, uint32_t slot,
+                                      struct mt_device_own *own, uint64_t base)
 {
     struct mt_device_context *x = &d->context[d->before];
     uint64_t who = (uint64_t)d->epoch << 42 | (uint64_t)d->before << 21 | slot;
@@ -413,8 +414,8 @@ static int decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint
         break;
     case 3:
         if (code > 1)
-            return damaged(d, "has a token that has no meaning");
-        if (gather(d, s, code == 1, &base) != 0)
+            return device_decode_damaged(d, "has a token that has no meaning");
+        if (device_decode_gather(d, s, code == 1, &base) != 0)
             return -1;
         break;
     default:
@@ -422,10 +423,10 @@ static int decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint
     }
     const struct shape *h = &s->shape[s->now];
     if (!h->count)
-        return damaged(d, "has a run of lanes that it does not name");
+        return device_decode_damaged(d, "has a run of lanes that it does not name");
     if (token >> 6 != 3 && base_of(d, s, slot, own, code, &base) != 0)
         return -1;
-    note(d, s, slot, own, base);
+    device_decode_note(d, s, slot, own, base);
     d->accesses += h->count;
     const struct mt_device_context *x = &d->context[d->before];
     *r = (struct mt_access_run){.base = base,
@@ -451,7 +452,7 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
     while (rc == 0 && n < capacity && d->tokens.at < d->tokens.end) {
         rc = decode_run(d, &runs[n], lanes);
         if (rc == 0 && d->accesses > MT_MTC_MAX_ACCESSES)
-            rc = damaged(d, "has more accesses than any has");
+            rc = device_decode_damaged(d, "has more accesses than any has");
         if (rc != 0)
             break;
         lanes += runs[n].addresses ? runs[n].count : 0;
@@ -459,7 +460,7 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
     }
     *count = n;
     if (rc == 0 && n == 0 && !mt_device_decode_done(d))
-        return damaged(d, "has bytes in its columns that belong to no run");
+        return device_decode_damaged(d, "has bytes in its columns that belong to no run");
     return rc;
 }
 

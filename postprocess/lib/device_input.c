@@ -11,7 +11,8 @@ int mt_input_is_container(const struct mt_input *in)
 }
 
 /* The reader of in->fd becomes in->container or in->host. */
-static int take(struct mt_input *in, struct mt_host_reader *r, unsigned flags, struct mt_error *err)
+static int device_input_take(struct mt_input *in, struct mt_host_reader *r, unsigned flags,
+                             struct mt_error *err)
 {
     uint64_t features = mt_host_reader_head(r)->features;
     if (features & MT_MTC_HAS_DEVICE) {
@@ -65,7 +66,7 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
     }
     w.stop = *stop;
     struct mt_host_reader *r = mt_container_open(&w, err);
-    if (!r || take(in, r, flags, err) != 0)
+    if (!r || device_input_take(in, r, flags, err) != 0)
         return -1;
     int rc = 0;
     if (in->container && !(flags & MT_SOURCE_NO_COMPANION)) {
@@ -89,7 +90,7 @@ int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt
     const unsigned char *p = mt_window_get(&w, 0, 1, &got, err);
     if (p && got && memcmp(p, &magic, 1) == 0) {
         struct mt_host_reader *r = mt_container_open(&w, err);
-        return r ? take(in, r, 0, err) : -1;
+        return r ? device_input_take(in, r, 0, err) : -1;
     }
     if (p && (in->reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err))) {
         mt_reader_set_stop(in->reader, stop);

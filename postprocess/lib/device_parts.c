@@ -69,7 +69,7 @@ uint64_t mt_device_parts_accesses(const struct mt_device_parts *p, size_t chunk)
     return p->reader->chunks.entries[p->reader->device.chunks[chunk]].items;
 }
 
-static int damaged(const struct mt_device_parts *p, const char *why, struct mt_error *err)
+static int device_parts_damaged(const struct mt_device_parts *p, const char *why, struct mt_error *err)
 {
     if (why)
         mt_error_set(err, MT_E_CORRUPT, 0, p->offset, p->reader->window.name, "a chunk %s", why);
@@ -91,16 +91,16 @@ int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_erro
     enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &head, &stored, err);
     p->offset = e->offset;
     if (state == MT_CHUNK_END)
-        return damaged(p, "is missing", err);
+        return device_parts_damaged(p, "is missing", err);
     if (state != MT_CHUNK_WHOLE)
         return -1;
     if (head.type != e->type || head.key != e->key || head.first != e->first || head.flags != e->flags)
-        return damaged(p, "is another one than the index says", err);
+        return device_parts_damaged(p, "is another one than the index says", err);
     p->items = head.items;
     if (mt_chunk_unpack(&p->plain, r->window.name, e->offset, &head, stored, err) != 0)
         return -1;
     return mt_device_decode_start(&p->decoder, p->plain.data, p->plain.bytes) != 0
-               ? damaged(p, p->decoder.why, err)
+               ? device_parts_damaged(p, p->decoder.why, err)
                : 0;
 }
 
@@ -110,10 +110,10 @@ int mt_device_parts_next(struct mt_device_parts *p, const struct mt_access_run *
     struct mt_device_decoder *d = &p->decoder;
     *runs = p->runs;
     if (mt_device_decode_next(d, p->runs, p->lanes, BATCH, count) != 0)
-        return damaged(p, d->why, err);
+        return device_parts_damaged(p, d->why, err);
     if (*count > 0)
         return 1;
     return d->accesses == p->items && mt_device_decode_done(d)
                ? 0
-               : damaged(p, "has other accesses than its head says", err);
+               : device_parts_damaged(p, "has other accesses than its head says", err);
 }

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "decoders.h"
 
-static int memory(const struct mt_host_reader *r, struct mt_error *err)
+static int device_reader_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
     mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
     return -1;
@@ -144,7 +144,7 @@ const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r
 }
 
 /* What is under way and what was decoded ahead is forgotten. */
-static void forget(struct mt_device_state *d)
+static void device_reader_forget(struct mt_device_state *d)
 {
     mt_block_put(d->block);
     d->block = NULL;
@@ -160,7 +160,7 @@ void mt_device_seek(struct mt_host_reader *r, size_t index)
     d->begun = d->fresh = 0;
     if (to == d->next && !d->open)
         return; /* there it is: what was decoded ahead is good */
-    forget(d);
+    device_reader_forget(d);
     d->next = d->fetched = to;
 }
 
@@ -199,13 +199,13 @@ static int open_queue(struct mt_host_reader *r, struct mt_error *err)
         return 0;
     free(d->queue);
     d->queue = NULL;
-    return memory(r, err);
+    return device_reader_memory(r, err);
 }
 
 static void put_aside(struct mt_host_reader *r, struct mt_chunk_job *j, const unsigned char *stored)
 {
     if (mt_job_keep(j, stored) != 0) {
-        memory(r, &j->error);
+        device_reader_memory(r, &j->error);
         j->problem = 1;
     }
 }
@@ -242,7 +242,7 @@ static int fetch_live(struct mt_host_reader *r, struct mt_chunk_job *j)
 }
 
 /* Fills the queue; of a FIFO with what has come, waiting for no more than one chunk. */
-static void fetch(struct mt_host_reader *r)
+static void device_reader_fetch(struct mt_host_reader *r)
 {
     struct mt_device_state *d = &r->device;
     struct mt_chunk_job *j;
@@ -279,7 +279,7 @@ static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
     if (open_queue(r, err) != 0)
         return -1;
     for (;;) {
-        fetch(r);
+        device_reader_fetch(r);
         if (!(j = mt_queue_head(d->queue))) {
             if (!r->window.regular)
                 mt_meta_settle(&r->meta);
@@ -304,10 +304,10 @@ static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
 }
 
 /* Launches of several streams, in an input that comes in file order only. */
-static int mixed(struct mt_host_reader *r, struct mt_error *err)
+static int device_reader_mixed(struct mt_host_reader *r, struct mt_error *err)
 {
     r->next = MT_NOTHING_LEFT;
-    forget(&r->device);
+    device_reader_forget(&r->device);
     r->device.begun = 0;
     mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name,
                  "launches of several streams take turns: this needs a regular file, not a FIFO or pipe");
@@ -328,13 +328,13 @@ static int without_end(struct mt_host_reader *r, struct mt_error *err)
 }
 
 /* The first batch of a launch. 0, or -1 with *err. */
-static int begin(struct mt_host_reader *r, struct mt_error *err)
+static int device_reader_begin(struct mt_host_reader *r, struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
     int named;
     d->kernel = kernel_name(r, MT_MTC_KEY_KERNEL(d->head.key), &named);
     if (!d->kernel)
-        return memory(r, err);
+        return device_reader_memory(r, err);
     d->seq = d->head.first;
     d->stream = MT_MTC_KEY_STREAM(d->head.key);
     d->begun = d->fresh = 1;
@@ -345,7 +345,7 @@ static int begin(struct mt_host_reader *r, struct mt_error *err)
     return -1;
 }
 
-static uint64_t sum(const struct mt_access_run *runs, size_t count)
+static uint64_t device_reader_sum(const struct mt_access_run *runs, size_t count)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < count; i++)
@@ -371,10 +371,11 @@ static int next_block(struct mt_host_reader *r, struct mt_error *err)
 }
 
 /* Runs of the open chunk, at most `most`. 1; 0: it is through; -1 with *err. */
-static int take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, struct mt_error *err)
+static int device_reader_take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b,
+                              struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
-    if (!d->begun && begin(r, err) != 0)
+    if (!d->begun && device_reader_begin(r, err) != 0)
         return -1; /* if it is only the name, the runs come with the next call */
     d->end = d->offset + sizeof d->head + d->head.stored_bytes;
     if (next_block(r, err) != 0)
@@ -382,7 +383,7 @@ static int take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, s
     size_t left = d->block->count - d->at;
     b->runs = d->block->runs + d->at;
     b->count = left < most ? left : most;
-    b->accesses = b->count == d->block->count ? d->block->accesses : sum(b->runs, b->count);
+    b->accesses = b->count == d->block->count ? d->block->accesses : device_reader_sum(b->runs, b->count);
     d->at += b->count;
     int through = d->block->last && d->at == d->block->count;
     if (through)
@@ -398,7 +399,8 @@ static int take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, s
     return b->count || b->flags;
 }
 
-static int next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, struct mt_error *err)
+static int device_reader_next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b,
+                              struct mt_error *err)
 {
     struct mt_device_state *d = &r->device;
     memset(b, 0, sizeof *b);
@@ -415,22 +417,23 @@ static int next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b, s
         if (rc < 0)
             return -1;
         if (d->begun && d->seq != d->head.first)
-            return r->window.regular || d->stream == MT_MTC_KEY_STREAM(d->head.key) ? without_end(r, err)
-                                                                                    : mixed(r, err);
-        if ((rc = take(r, most, b, err)) != 0)
+            return r->window.regular || d->stream == MT_MTC_KEY_STREAM(d->head.key)
+                       ? without_end(r, err)
+                       : device_reader_mixed(r, err);
+        if ((rc = device_reader_take(r, most, b, err)) != 0)
             return rc;
     }
 }
 
 int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, struct mt_error *err)
 {
-    return next(r, MT_BLOCK_RUNS, batch, err);
+    return device_reader_next(r, MT_BLOCK_RUNS, batch, err);
 }
 
 int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes, size_t capacity,
                    struct mt_run_batch *b, struct mt_error *err)
 {
-    int rc = next(r, capacity, b, err);
+    int rc = device_reader_next(r, capacity, b, err);
     for (size_t i = 0; rc > 0 && i < b->count; i++) {
         runs[i] = b->runs[i];
         if (!runs[i].addresses)

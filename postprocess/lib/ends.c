@@ -33,7 +33,7 @@ struct list {
     size_t n, room;
 };
 
-static int append(struct list *l, uint64_t at)
+static int ends_append(struct list *l, uint64_t at)
 {
     if (l->n == l->room) {
         size_t room = l->room ? 2 * l->room : 256;
@@ -48,8 +48,8 @@ static int append(struct list *l, uint64_t at)
 }
 
 /* Ends of rows of zeros in p[0 .. n), which stand at `base`; *zeros: of the row under way. */
-static int scan(struct list *l, const unsigned char *p, size_t n, uint64_t base, uint64_t from,
-                uint64_t *zeros)
+static int ends_scan(struct list *l, const unsigned char *p, size_t n, uint64_t base, uint64_t from,
+                     uint64_t *zeros)
 {
     for (size_t i = 0; i < n;) {
         uint64_t word;
@@ -65,7 +65,7 @@ static int scan(struct list *l, const unsigned char *p, size_t n, uint64_t base,
             ++*zeros;
             continue;
         }
-        if (*zeros >= MT_RAW_RECORD_SIZE && base + i - 1 > from && append(l, base + i - 1) != 0)
+        if (*zeros >= MT_RAW_RECORD_SIZE && base + i - 1 > from && ends_append(l, base + i - 1) != 0)
             return -1;
         *zeros = 0;
     }
@@ -89,11 +89,11 @@ int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **ends, s
         ssize_t n = read_at(fd, path, buffer, want, at, err);
         if (n < 0)
             goto out;
-        rc = scan(&l, buffer, (size_t)n, at, from, &zeros);
+        rc = ends_scan(&l, buffer, (size_t)n, at, from, &zeros);
         at += (uint64_t)n;
         if (rc == 0 && (size_t)n < want) { /* the end of the file */
             if (zeros >= MT_RAW_RECORD_SIZE && at > from && at <= to)
-                rc = append(&l, at);
+                rc = ends_append(&l, at);
             break;
         }
         if (rc != 0)

@@ -65,7 +65,7 @@ int mt_feed_done(const struct mt_feed *l)
 }
 
 /* 0, or -1: the stream has ended. */
-static int take(struct mt_feed *l, void *out, uint64_t bytes)
+static int feed_take(struct mt_feed *l, void *out, uint64_t bytes)
 {
     char *p = out;
     while (bytes) {
@@ -87,7 +87,7 @@ static char *take_text(struct mt_feed *l)
 {
     uint64_t n = l->frame.bytes;
     char *text = n < TEXT_MAX ? malloc(n + 1) : NULL;
-    if (text && take(l, text, n)) {
+    if (text && feed_take(l, text, n)) {
         free(text);
         return NULL;
     }
@@ -207,13 +207,13 @@ static int take_runs(struct mt_feed *l)
     }
     l->at = 0;
     l->end = l->payload ? l->frame.bytes : 0;
-    return l->payload ? take(l, l->payload, l->end) : -1;
+    return l->payload ? feed_take(l, l->payload, l->end) : -1;
 }
 
 /* The next frame: 1 there is an item, 0 go on, -1 the end. */
-static int frame(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, struct mt_item *item)
+static int feed_frame(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, struct mt_item *item)
 {
-    if (take(l, &l->frame, sizeof l->frame) ||
+    if (feed_take(l, &l->frame, sizeof l->frame) ||
         (l->frame.stream >= m->ninputs && l->frame.kind != MT_LIVE_STREAM))
         return -1;
     int in_launch = l->in_launch, rc = -1;
@@ -316,7 +316,7 @@ int mt_feed_next(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *ro
             item_of(m, item, room, 0, MT_BATCH_BEGIN);
             return 1;
         }
-        rc = l->at < l->end ? runs_of(m, l, room, runs, capacity, item) : frame(m, l, room, item);
+        rc = l->at < l->end ? runs_of(m, l, room, runs, capacity, item) : feed_frame(m, l, room, item);
         if (rc > 0)
             return 1;
     }

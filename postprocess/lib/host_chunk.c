@@ -17,7 +17,7 @@ static int is_tail(const unsigned char *p, size_t n, struct mt_mtc_tail *tail)
            tail->check == XXH3_64bits(tail, offsetof(struct mt_mtc_tail, check));
 }
 
-static int matches(const struct mt_mtc_chunk *head, const unsigned char *stored)
+static int host_chunk_matches(const struct mt_mtc_chunk *head, const unsigned char *stored)
 {
     uint64_t seed = XXH3_64bits(head, offsetof(struct mt_mtc_chunk, check));
     return head->check == XXH3_64bits_withSeed(stored, head->stored_bytes, seed);
@@ -58,7 +58,7 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
         return MT_CHUNK_CUT;
     }
     *stored = p + HEAD;
-    if (matches(head, *stored))
+    if (host_chunk_matches(head, *stored))
         return MT_CHUNK_WHOLE;
     mt_error_set(err, MT_E_CORRUPT, 0, offset, w->name,
                  "the checksum of a chunk does not match, it is skipped");
@@ -183,7 +183,7 @@ int mt_problem_add(struct mt_problems *p, const struct mt_error *e)
     return 0;
 }
 
-static int memory(const struct mt_window *w, struct mt_error *err)
+static int host_chunk_memory(const struct mt_window *w, struct mt_error *err)
 {
     mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, w->name, "no memory for the list of chunks");
     return -1;
@@ -245,7 +245,7 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
         return 0;
     if (tail.index < first || tail.index % 8 || tail.index > w->size - TAIL) {
         mt_error_set(err, MT_E_CORRUPT, 0, w->size - TAIL, w->name, "the tail points to no index");
-        return mt_problem_add(problems, err) ? memory(w, err) : 0;
+        return mt_problem_add(problems, err) ? host_chunk_memory(w, err) : 0;
     }
     enum mt_chunk_state state = mt_chunk_at(w, tail.index, &head, &stored, err);
     if (state == MT_CHUNK_SYSTEM)
@@ -260,7 +260,7 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
     if (rc == 0) {
         mt_error_set(err, MT_E_CORRUPT, 0, tail.index, w->name,
                      "the index is damaged; the chunks are found without it");
-        return mt_problem_add(problems, err) ? memory(w, err) : 0;
+        return mt_problem_add(problems, err) ? host_chunk_memory(w, err) : 0;
     }
     return rc;
 }
@@ -282,7 +282,7 @@ static int by_scan(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
             return -1;
         case MT_CHUNK_WHOLE:
             if (list_add(l, at, &head) != 0)
-                return memory(w, err);
+                return host_chunk_memory(w, err);
             at = mt_chunk_end(at, &head);
             continue;
         default:
@@ -296,7 +296,7 @@ static int by_scan(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
         if (found && damage.code == MT_E_TRUNCATED)
             damage.code = MT_E_CORRUPT;
         if (mt_problem_add(problems, &damage) != 0)
-            return memory(w, err);
+            return host_chunk_memory(w, err);
         if (found <= 0)
             return found;
     }

@@ -33,45 +33,45 @@ void mt_decode_free(struct mt_decoder *d)
     memset(d, 0, sizeof *d);
 }
 
-static int damaged(struct mt_decoder *d, const char *why)
+static int host_decode_damaged(struct mt_decoder *d, const char *why)
 {
     d->why = why;
     return -1;
 }
 
-static int get(struct mt_decoder *d, uint64_t *out)
+static int host_decode_get(struct mt_decoder *d, uint64_t *out)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; d->at < d->end; shift += 7) {
         uint64_t byte = *d->at++;
         if (shift == 63 && byte > 1)
-            return damaged(d, "has a number of more than 64 bits");
+            return host_decode_damaged(d, "has a number of more than 64 bits");
         v |= (byte & 0x7f) << shift;
         if (byte < 0x80) {
             *out = v;
             return 0;
         }
     }
-    return damaged(d, "ends inside a number");
+    return host_decode_damaged(d, "ends inside a number");
 }
 
 static int get_signed(struct mt_decoder *d, uint64_t *out)
 {
     uint64_t v;
-    if (get(d, &v) != 0)
+    if (host_decode_get(d, &v) != 0)
         return -1;
     *out = v >> 1 ^ (0 - (v & 1));
     return 0;
 }
 
 /* Position of a site; a new one is predicted to touch where the access before did. -1: no memory. */
-static int64_t position(struct mt_decoder *d, uint32_t site)
+static int64_t host_decode_position(struct mt_decoder *d, uint32_t site)
 {
     uint32_t *known = mt_map32_find(&d->numbers, site);
     if (known)
         return *known;
     if (d->nsites > MT_MTC_MAX_ITEMS)
-        return damaged(d, "has more sites than a chunk has items");
+        return host_decode_damaged(d, "has more sites than a chunk has items");
     if (d->nsites == d->room) {
         struct mt_decode_site *p = realloc(d->sites, (size_t)d->room * 2 * sizeof *p);
         if (!p)
@@ -86,7 +86,8 @@ static int64_t position(struct mt_decoder *d, uint32_t site)
     return d->nsites++;
 }
 
-static inline void emit(struct mt_decoder *d, const struct mt_decode_site *s, struct mt_host_record *out)
+static inline void host_decode_emit(struct mt_decoder *d, const struct mt_decode_site *s,
+                                    struct mt_host_record *out)
 {
     out->address = d->address;
     out->time = d->time;
@@ -110,33 +111,33 @@ static inline void seen_again(struct mt_decoder *d, struct mt_decode_site *s, ui
     s->difference = diff;
 }
 
-static inline void accessed(struct mt_decoder *d, struct mt_decode_site *s, uint64_t address)
+static inline void host_decode_accessed(struct mt_decoder *d, struct mt_decode_site *s, uint64_t address)
 {
     s->offset = address - d->address;
     s->last = address;
     d->address = address;
 }
 
-static inline uint64_t predicted(const struct mt_decoder *d, const struct mt_decode_site *s)
+static inline uint64_t host_decode_predicted(const struct mt_decoder *d, const struct mt_decode_site *s)
 {
     return s->relative ? d->address + s->offset : s->last + s->stride;
 }
 
 /* Up to `n` accesses as predicted. How many, or -1. */
-static int64_t run(struct mt_decoder *d, struct mt_host_record *out, size_t n)
+static int64_t host_decode_run(struct mt_decoder *d, struct mt_host_record *out, size_t n)
 {
     struct mt_decode_site *p = &d->sites[d->previous];
     for (size_t i = 0; i < n; i++) {
         if (!p->next) {
             d->previous = (uint32_t)(p - d->sites);
-            return i ? (int64_t)i : damaged(d, "predicts an access where nothing is known");
+            return i ? (int64_t)i : host_decode_damaged(d, "predicts an access where nothing is known");
         }
         struct mt_decode_site *s = &d->sites[p->next];
-        uint64_t address = predicted(d, s);
+        uint64_t address = host_decode_predicted(d, s);
         d->time = next_time(d, s->site);
         seen_again(d, s, address);
-        accessed(d, s, address);
-        emit(d, s, &out[i]);
+        host_decode_accessed(d, s, address);
+        host_decode_emit(d, s, &out[i]);
         p = s;
     }
     d->previous = (uint32_t)(p - d->sites);
@@ -156,16 +157,16 @@ static uint32_t site_of(struct mt_decoder *d, unsigned what)
             return 0;
         uint64_t site = p->site + diff;
         if (site < 4 || site > UINT32_MAX) {
-            damaged(d, "names a site that cannot be");
+            host_decode_damaged(d, "names a site that cannot be");
             return 0;
         }
-        int64_t at = position(d, (uint32_t)site);
+        int64_t at = host_decode_position(d, (uint32_t)site);
         if (at < 0)
             return 0;
         next = (uint32_t)at;
     }
     if (!next) {
-        damaged(d, "names no site");
+        host_decode_damaged(d, "names no site");
         return 0;
     }
     p = &d->sites[d->previous]; /* the array may have moved */
@@ -176,42 +177,42 @@ static uint32_t site_of(struct mt_decoder *d, unsigned what)
     return next;
 }
 
-static int single(struct mt_decoder *d, unsigned what, struct mt_host_record *out)
+static int host_decode_single(struct mt_decoder *d, unsigned what, struct mt_host_record *out)
 {
     uint32_t before = d->nsites, at = site_of(d, what);
     if (!at)
         return -1;
     struct mt_decode_site *s = &d->sites[at];
-    uint64_t address = predicted(d, s), diff;
+    uint64_t address = host_decode_predicted(d, s), diff;
     if (what & HAS_ADDRESS) {
         if (get_signed(d, &diff) != 0)
             return -1;
         address += diff;
     }
     if (what & HAS_SIZE) {
-        if (get(d, &diff) != 0)
+        if (host_decode_get(d, &diff) != 0)
             return -1;
         if (diff > UINT32_MAX)
-            return damaged(d, "has an access of 4 GiB or more");
+            return host_decode_damaged(d, "has an access of 4 GiB or more");
         s->size = (uint32_t)diff;
     }
     d->time = next_time(d, s->site);
     if (what & HAS_TIME) {
         if (!d->timed)
-            return damaged(d, "has times, which its container has not");
+            return host_decode_damaged(d, "has times, which its container has not");
         if (get_signed(d, &diff) != 0)
             return -1;
         d->time += diff;
     }
     if (at < before)
         seen_again(d, s, address);
-    accessed(d, s, address);
-    emit(d, s, out);
+    host_decode_accessed(d, s, address);
+    host_decode_emit(d, s, out);
     d->previous = at;
     return 0;
 }
 
-static int event(struct mt_decoder *d, struct mt_host_item *item)
+static int host_decode_event(struct mt_decoder *d, struct mt_host_item *item)
 {
     static const unsigned char least[64] = {
 #define MT_HOST_EVENT(name, code, args, text) [code] = args,
@@ -224,15 +225,15 @@ static int event(struct mt_decoder *d, struct mt_host_item *item)
             return -1;
         d->time += n;
     }
-    if (get(d, &n) != 0)
+    if (host_decode_get(d, &n) != 0)
         return -1;
     if (kind == 0 || n > ARGS_MAX || n < least[kind])
-        return damaged(d, "has an event that cannot be");
+        return host_decode_damaged(d, "has an event that cannot be");
     item->kind = MT_HOST_ITEM_EVENT;
     item->event = (enum mt_host_event)kind;
     item->nargs = (unsigned)n;
     for (size_t i = 0; i < n; i++)
-        if (get(d, &item->args[i]) != 0)
+        if (host_decode_get(d, &item->args[i]) != 0)
             return -1;
     if (kind == MT_HOST_EV_SEQ)
         d->seq = item->args[0];
@@ -250,7 +251,7 @@ int mt_decode_next(struct mt_decoder *d, struct mt_host_record *room, size_t cap
     *count = 0;
     while (!bad && n < capacity) {
         if (d->run) {
-            int64_t made = run(d, room + n, d->run < capacity - n ? d->run : capacity - n);
+            int64_t made = host_decode_run(d, room + n, d->run < capacity - n ? d->run : capacity - n);
             bad = made < 0;
             d->run -= bad ? 0 : (unsigned)made;
             n += bad ? 0 : (size_t)made;
@@ -259,15 +260,15 @@ int mt_decode_next(struct mt_decoder *d, struct mt_host_record *room, size_t cap
         } else if (*d->at < TOKEN_ACCESS) {
             d->run = *d->at++ + 1u;
         } else if (*d->at < TOKEN_ACCESS_END) {
-            bad = single(d, *d->at++ & 31, &room[n]) != 0;
+            bad = host_decode_single(d, *d->at++ & 31, &room[n]) != 0;
             n += !bad;
         } else if (*d->at < TOKEN_EVENT) {
-            bad = damaged(d, "has a token that has no meaning") != 0;
+            bad = host_decode_damaged(d, "has a token that has no meaning") != 0;
         } else if (n) {
             break;
         } else {
             memset(item, 0, sizeof *item);
-            d->failed = event(d, item) != 0;
+            d->failed = host_decode_event(d, item) != 0;
             return d->failed ? -1 : 1;
         }
     }

@@ -26,7 +26,7 @@ static enum mt_host_op op_of(const char *text)
 }
 
 /* Where the site's row is, made when new. NULL: no memory. */
-static struct mt_host_site_info *row(struct mt_host_meta *m, uint32_t site)
+static struct mt_host_site_info *host_meta_row(struct mt_host_meta *m, uint32_t site)
 {
     uint32_t *known = mt_map32_find(&m->sites, site);
     if (known)
@@ -50,7 +50,7 @@ static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
 {
     if (e->id < 4 || e->id > UINT32_MAX)
         return 0; /* no site that a record could name */
-    struct mt_host_site_info *s = row(m, (uint32_t)e->id);
+    struct mt_host_site_info *s = host_meta_row(m, (uint32_t)e->id);
     if (!s)
         return -1;
     *s = (struct mt_host_site_info){.site = (uint32_t)e->id,

@@ -30,19 +30,20 @@ struct mt_order {
 
 /* ---- the heap ---- */
 
-static int before(const struct lane *a, const struct lane *b)
+static int host_order_before(const struct lane *a, const struct lane *b)
 {
     return a->key != b->key ? a->key < b->key : a->thread < b->thread;
 }
 
-static void sink(struct mt_order *o, size_t i)
+static void host_order_sink(struct mt_order *o, size_t i)
 {
     size_t lane = o->heap[i];
     for (;;) {
         size_t child = 2 * i + 1;
-        if (child + 1 < o->count && before(&o->lanes[o->heap[child + 1]], &o->lanes[o->heap[child]]))
+        if (child + 1 < o->count &&
+            host_order_before(&o->lanes[o->heap[child + 1]], &o->lanes[o->heap[child]]))
             child++;
-        if (child >= o->count || !before(&o->lanes[o->heap[child]], &o->lanes[lane]))
+        if (child >= o->count || !host_order_before(&o->lanes[o->heap[child]], &o->lanes[lane]))
             break;
         o->heap[i] = o->heap[child];
         i = child;
@@ -53,7 +54,7 @@ static void sink(struct mt_order *o, size_t i)
 /* ---- lanes ---- */
 
 /* Gets what comes behind the records that are there: more of them, or `pending`. */
-static void fill(struct mt_order *o, struct lane *l)
+static void host_order_fill(struct mt_order *o, struct lane *l)
 {
     struct mt_host_stream *s = &l->stream;
     struct mt_host_item item;
@@ -74,7 +75,7 @@ static void fill(struct mt_order *o, struct lane *l)
 }
 
 /* Records of one execution, which have one time, at the front of the lane; 0: more must be read to tell. */
-static size_t execution(const struct lane *l)
+static size_t host_order_execution(const struct lane *l)
 {
     const struct mt_host_record *r = l->stream.room + l->at;
     size_t n = l->end - l->at, i = 1;
@@ -85,10 +86,10 @@ static size_t execution(const struct lane *l)
 
 /* Finds out the lane's next item. 1: it is ready; 0: the thread has no more; -1 with *err: go on with another
  * call. */
-static int look(struct mt_order *o, struct lane *l, struct mt_error *err)
+static int host_order_look(struct mt_order *o, struct lane *l, struct mt_error *err)
 {
     for (;;) {
-        if (l->at < l->end && (!o->by_time || execution(l))) {
+        if (l->at < l->end && (!o->by_time || host_order_execution(l))) {
             l->key = o->by_time ? l->stream.room[l->at].time : l->seq;
             return 1;
         }
@@ -102,7 +103,7 @@ static int look(struct mt_order *o, struct lane *l, struct mt_error *err)
             return -1;
         }
         if (l->stream.open) {
-            fill(o, l);
+            host_order_fill(o, l);
             continue;
         }
         if (l->next == l->nchunks)
@@ -113,14 +114,14 @@ static int look(struct mt_order *o, struct lane *l, struct mt_error *err)
     }
 }
 
-static void take(struct mt_order *o, struct lane *l, struct mt_host_item *item)
+static void host_order_take(struct mt_order *o, struct lane *l, struct mt_host_item *item)
 {
     if (l->at == l->end) {
         *item = l->event;
         l->pending = NOTHING;
     } else {
         const struct mt_host_record *records = l->stream.room + l->at;
-        size_t n = o->by_time ? execution(l) : l->end - l->at;
+        size_t n = o->by_time ? host_order_execution(l) : l->end - l->at;
         *item = (struct mt_host_item){.kind = MT_HOST_ITEM_RECORDS,
                                       .thread = l->thread,
                                       .seq = l->seq,
@@ -137,10 +138,10 @@ int mt_order_next(struct mt_order *o, struct mt_host_item *item, struct mt_error
     while (o->count) {
         struct lane *l = &o->lanes[o->heap[0]];
         if (l->ready) {
-            take(o, l, item);
+            host_order_take(o, l, item);
             return 1;
         }
-        int rc = look(o, l, err);
+        int rc = host_order_look(o, l, err);
         if (rc < 0)
             return -1;
         l->ready = rc;
@@ -149,7 +150,7 @@ int mt_order_next(struct mt_order *o, struct mt_host_item *item, struct mt_error
             o->heap[0] = o->heap[--o->count];
         }
         if (o->count)
-            sink(o, 0);
+            host_order_sink(o, 0);
     }
     return 0;
 }
@@ -181,7 +182,7 @@ static void make_lanes(struct mt_order *o, size_t n)
         l->nchunks++;
     }
     for (size_t i = o->count / 2; i-- > 0;)
-        sink(o, i);
+        host_order_sink(o, i);
 }
 
 struct mt_order *mt_order_new(struct mt_host_reader *r, int by_time, struct mt_error *err)

@@ -9,7 +9,7 @@ static uint32_t size_of(void *arg, uint32_t site)
     return s ? s->size : 0;
 }
 
-static int memory(const struct mt_host_reader *r, struct mt_error *err)
+static int host_stream_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
     mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
     return -1;
@@ -44,7 +44,7 @@ int mt_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t
         return -1;
     if (make_room(s, head->items) != 0 ||
         mt_decode_start(&s->decoder, s->plain.data, s->plain.bytes, timed, head->first) != 0)
-        return memory(r, err);
+        return host_stream_memory(r, err);
     s->decoder.size_of = size_of;
     s->decoder.arg = &r->meta;
     s->offset = offset;
@@ -106,7 +106,7 @@ int mt_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t ke
     }
     s->open = 0;
     if (rc < 0 && !d->why)
-        return memory(r, err);
+        return host_stream_memory(r, err);
     mt_error_set(err, MT_E_CORRUPT, 0, s->offset, r->window.name, "a chunk %s (byte %llu of its payload)",
                  rc < 0 ? d->why : "has more items than its head says",
                  (unsigned long long)(d->at - d->begin));

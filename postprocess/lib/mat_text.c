@@ -50,7 +50,7 @@ static ssize_t next_line(struct mt_mat *m, uint64_t *offset, struct mt_error *er
 }
 
 /* Up to seven numbers, decimal or 0x…; *rest is behind them and the blanks that follow. */
-static int numbers(const char *p, uint64_t *out, const char **rest)
+static int mat_text_numbers(const char *p, uint64_t *out, const char **rest)
 {
     int n = 0;
     for (; n < 7; n++) {
@@ -99,7 +99,7 @@ static int no_place(const struct mt_mat *m, struct mt_error *err)
     return -1;
 }
 
-static int stopped(const struct mt_mat *m, struct mt_error *err)
+static int mat_text_stopped(const struct mt_mat *m, struct mt_error *err)
 {
     mt_error_set(err, MT_E_STOPPED, EINTR, 0, m->path, "stopped while reading");
     return -1;
@@ -111,7 +111,7 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     const char *rest;
     ssize_t n;
     while ((n = next_line(m, &offset, err)) > 0 && !mt_stopped(&m->stop)) {
-        int count = numbers(m->line, field, &rest);
+        int count = mat_text_numbers(m->line, field, &rest);
         if (is_place(count, rest) && add_place(m, field[0], rest) != 0) {
             return no_place(m, err);
         }
@@ -209,10 +209,10 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
         uint64_t field[7] = {0}, offset = 0;
         const char *rest;
         if (++m->calls % 4096 == 0 && mt_stopped(&m->stop))
-            return stopped(m, err);
+            return mat_text_stopped(m, err);
         ssize_t length = next_line(m, &offset, err);
         if (length < 0 && mt_stopped(&m->stop))
-            return stopped(m, err);
+            return mat_text_stopped(m, err);
         if (length < 0)
             return -1;
         if (length == 0 && m->cut) {
@@ -222,7 +222,7 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
         }
         if (length == 0)
             return 0;
-        int n = numbers(m->line, field, &rest);
+        int n = mat_text_numbers(m->line, field, &rest);
         if (m->follows && is_place(n, rest) && add_place(m, field[0], rest) != 0)
             return no_place(m, err);
         if (is_place(n, rest) || (n == 0 && *rest == 0))

@@ -54,7 +54,7 @@ static const struct mt_launch_event *next_launch(struct mt_input *in)
 }
 
 /* The input that has the next launch and that launch's seq; ninputs at the end. */
-static size_t choose(struct mt_merge *m, uint64_t *seq)
+static size_t merge_choose(struct mt_merge *m, uint64_t *seq)
 {
     size_t best = m->ninputs;
     *seq = MT_SEQ_NONE;
@@ -178,8 +178,8 @@ static int pull_runs(struct mt_merge *m, size_t i, struct mt_raw_record *room, s
 }
 
 /* The next batch of input i: 1; 0: none this time, it may be finished. */
-static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct mt_access_run *runs,
-                size_t capacity, struct mt_item *item)
+static int merge_pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct mt_access_run *runs,
+                      size_t capacity, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     struct mt_error why;
@@ -214,13 +214,13 @@ static int pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct
 }
 
 /* Is there more of an input whose next launch has no number? If not, it is finished. */
-static int more(struct mt_merge *m, size_t i)
+static int merge_more(struct mt_merge *m, size_t i)
 {
     struct mt_input *in = &m->inputs[i];
     struct mt_item none;
     struct mt_raw_record room[1];
     if (in->container) /* nothing but problems */
-        while (!in->finished && pull(m, i, room, NULL, 1, &none) == 0)
+        while (!in->finished && merge_pull(m, i, room, NULL, 1, &none) == 0)
             ;
     else if (!in->unknown && !mt_reader_more(in->reader))
         in->finished = 1;
@@ -232,17 +232,17 @@ enum next { NEXT_END, NEXT_COPY, NEXT_HOST, NEXT_LAUNCH };
 
 /* *launch and *host: the inputs that have the next launch and the next host accesses. Of equal numbers the
  * call itself comes first: host accesses with its number happened after it began. */
-static enum next decide(struct mt_merge *m, size_t *launch, size_t *host)
+static enum next merge_decide(struct mt_merge *m, size_t *launch, size_t *host)
 {
     for (;;) {
         uint64_t seq, host_seq = MT_SEQ_NONE;
-        size_t i = *launch = choose(m, &seq);
+        size_t i = *launch = merge_choose(m, &seq);
         size_t h = *host = m->hosts ? mt_merge_host(m, &host_seq) : m->ninputs;
         if (m->next_copy < m->ncopies && m->copies[m->next_copy].seq < seq &&
             (h == m->ninputs || m->copies[m->next_copy].seq <= host_seq)) {
             if (h == m->ninputs && i == m->ninputs)
                 return NEXT_END; /* copies after the last launch are nobody's business */
-            if (h == m->ninputs && seq == MT_SEQ_NONE && !more(m, i))
+            if (h == m->ninputs && seq == MT_SEQ_NONE && !merge_more(m, i))
                 continue;
             return NEXT_COPY;
         }
@@ -265,7 +265,7 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_acce
     while (!m->stopped) {
         size_t i = m->current, host;
         if (i == m->ninputs) {
-            switch (decide(m, &i, &host)) {
+            switch (merge_decide(m, &i, &host)) {
             case NEXT_END:
                 return 0;
             case NEXT_COPY:
@@ -281,7 +281,7 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_acce
                 break;
             }
         }
-        int got = pull(m, i, room, runs, capacity, item);
+        int got = merge_pull(m, i, room, runs, capacity, item);
         if (m->out_of_memory) {
             mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[i].path, "no memory while reading");
             return -1;

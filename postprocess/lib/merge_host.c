@@ -13,7 +13,7 @@ int mt_host_input_open(struct mt_input *in, struct mt_error *err)
 }
 
 /* The same damage again means that the reader cannot go on behind it. */
-static void damage(struct mt_merge *m, struct mt_input *in, const struct mt_error *problem)
+static void merge_host_damage(struct mt_merge *m, struct mt_input *in, const struct mt_error *problem)
 {
     mt_merge_problem(m, problem);
     if (problem->code != MT_E_CORRUPT || problem->offset == in->bad_offset)
@@ -32,7 +32,7 @@ static int fill_head(struct mt_merge *m, struct mt_input *in)
         mt_host_progress(in->host, &after, &total);
         __atomic_fetch_add(&m->done, after - before, __ATOMIC_RELAXED);
         if (rc < 0)
-            damage(m, in, &problem);
+            merge_host_damage(m, in, &problem);
         in->finished |= rc == 0;
         in->has_head = rc > 0 && in->head.kind == MT_HOST_ITEM_RECORDS && in->head.count > 0;
         in->taken = 0;

@@ -29,7 +29,7 @@ struct mt_ahead {
 };
 
 /* Runs of a container stay where they were decoded until the consumer is done with them. */
-static void keep(const struct mt_merge *m, struct slot *s)
+static void readahead_keep(const struct mt_merge *m, struct slot *s)
 {
     struct mt_host_reader *r =
         s->rc > 0 && s->item.kind == MT_ITEM_RUNS ? m->inputs[s->item.input].container : NULL;
@@ -61,7 +61,7 @@ static void *reader_thread(void *arg)
         if (quit)
             break;
         rc = s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
-        keep(a->merge, s);
+        readahead_keep(a->merge, s);
         if (a->merges)
             put_together(s);
         pthread_mutex_lock(&a->lock);

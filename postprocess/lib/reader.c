@@ -106,7 +106,7 @@ uint64_t mt_reader_offset(const struct mt_reader *r)
 }
 
 /* Gets more bytes behind the unread ones. 1: got some; 0: end of file; -1: error set. */
-static int refill(struct mt_reader *r)
+static int reader_refill(struct mt_reader *r)
 {
     if (r->eof)
         return 0;
@@ -141,7 +141,7 @@ static int refill(struct mt_reader *r)
 
 static int read_size(struct mt_reader *r)
 {
-    int got = r->pos < r->end ? 1 : refill(r);
+    int got = r->pos < r->end ? 1 : reader_refill(r);
     if (got < 0)
         return -1;
     if (got == 0) {
@@ -187,7 +187,7 @@ static int read_name(struct mt_reader *r)
                          (int)NAME_MAX_BYTES);
             return -1;
         }
-        int got = refill(r);
+        int got = reader_refill(r);
         if (got < 0)
             return -1;
         if (got == 0 && seen == 0)
@@ -295,7 +295,7 @@ static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t 
                 continue;
             if (r->end - r->pos >= MT_RAW_RECORD_SIZE)
                 continue; /* it is no plain one */
-            int got = refill(r);
+            int got = reader_refill(r);
             if (got > 0)
                 continue;
             if (got == 0)
@@ -393,7 +393,7 @@ int mt_reader_more(struct mt_reader *r)
     int rc = 1;
     if (r->state == AT_SIZE)
         rc = read_size(r);
-    if (rc > 0 && r->state == AT_NAME && r->pos == r->end && (rc = refill(r)) == 0)
+    if (rc > 0 && r->state == AT_NAME && r->pos == r->end && (rc = reader_refill(r)) == 0)
         r->state = AT_END;
     if (rc < 0)
         r->state = AT_ERROR;

@@ -2,7 +2,7 @@
 #include "memtrace/trace.h"
 
 /* How many records from r[0] on make one run (at most count, which is >= 1). */
-static size_t even(const struct mt_raw_record *r, size_t count)
+static size_t runs_even(const struct mt_raw_record *r, size_t count)
 {
     size_t n = 1;
     uint64_t step = count > 1 ? r[1].w[1] - r[0].w[1] : 0;
@@ -16,7 +16,7 @@ size_t mt_runs_from_records(const struct mt_raw_record *r, size_t count, struct 
 {
     size_t n = 0, i = 0;
     while (i < count && n < room) {
-        size_t length = even(r + i, count - i < UINT32_MAX ? count - i : UINT32_MAX);
+        size_t length = runs_even(r + i, count - i < UINT32_MAX ? count - i : UINT32_MAX);
         runs[n++] = (struct mt_access_run){.base = r[i].w[1],
                                            .stride = length > 1 ? (int64_t)(r[i + 1].w[1] - r[i].w[1]) : 0,
                                            .cta = r[i].w[2],

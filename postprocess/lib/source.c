@@ -129,7 +129,7 @@ static int one_process(struct mt_merge *m, struct mt_error *err)
 
 /* Has the host trace the numbers of the CUDA calls? The compile-time engine and qemu's take them from the
  * CUDA runtime in the process; Pin's counts for itself. */
-static int numbered(const struct mt_input *in)
+static int source_numbered(const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);
     return !c || strcmp(c->engine, "pin") != 0;
@@ -154,7 +154,7 @@ static void decide_order(struct mt_source *s)
             mt_merge_note(
                 m, 0, "%s: is left out: without companions its accesses cannot be put in order with launches",
                 in->path);
-        else if (traces > 0 && !numbered(in))
+        else if (traces > 0 && !source_numbered(in))
             mt_merge_note(
                 m, 0,
                 "%s: is left out: the engine %s does not see the numbers of CUDA calls, so its accesses "
@@ -167,7 +167,7 @@ static void decide_order(struct mt_source *s)
 }
 
 /* Threads decode for all inputs, but what each has in memory is bounded: with many, chunks ahead are few. */
-static unsigned share(unsigned threads, size_t inputs)
+static unsigned source_share(unsigned threads, size_t inputs)
 {
     size_t each = (threads + inputs - 1) / inputs;
     return each > 2 ? (unsigned)each : 2;
@@ -200,7 +200,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
         m->inputs[i].fd = -1;
         m->inputs[i].ends = o->ends ? &o->ends[i] : NULL;
         m->inputs[i].decoders = m->decoders;
-        m->inputs[i].threads = m->decoders ? share(o->threads, npaths) : 1;
+        m->inputs[i].threads = m->decoders ? source_share(o->threads, npaths) : 1;
     }
     if (open_inputs(s, paths, o, err) != 0)
         goto fail;
@@ -290,7 +290,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
 }
 
 /* Ends the thread; from here on the merge is ours. */
-static void settle(struct mt_source *s)
+static void source_settle(struct mt_source *s)
 {
     if (!s->ended) {
         __atomic_store_n(&s->halt, 1, __ATOMIC_RELAXED);
@@ -319,7 +319,7 @@ int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *e
 
 int mt_source_rewind(struct mt_source *s, struct mt_error *err)
 {
-    settle(s);
+    source_settle(s);
     __atomic_store_n(&s->halt, 0, __ATOMIC_RELAXED);
     s->ended = 0;
     struct mt_merge *m = &s->merge;
@@ -339,7 +339,7 @@ void mt_source_close(struct mt_source *s)
 {
     if (!s)
         return;
-    settle(s);
+    source_settle(s);
     struct mt_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
@@ -360,7 +360,7 @@ void mt_source_stop(struct mt_source *s)
 {
     struct mt_merge *m = &s->merge;
     struct mt_error stopped;
-    settle(s);
+    source_settle(s);
     if (m->stopped || m->ninputs == 0)
         return;
     mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[m->current < m->ninputs ? m->current : 0].path,
@@ -370,14 +370,14 @@ void mt_source_stop(struct mt_source *s)
 
 const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count)
 {
-    settle(s);
+    source_settle(s);
     *count = s->merge.nproblems;
     return s->merge.problems;
 }
 
 const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete)
 {
-    settle(s);
+    source_settle(s);
     mt_merge_finish(&s->merge);
     *count = s->merge.nnotes;
     *complete = !s->merge.incomplete;
@@ -394,7 +394,7 @@ static int launch_by_seq(const void *a, const void *b)
 /* Launches of streams without trace stand in every companion: each once. */
 int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
 {
-    settle(s);
+    source_settle(s);
     mt_merge_finish(&s->merge);
     *accesses = *launches = 0;
     size_t n = 0;

@@ -64,7 +64,8 @@ static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, 
         }
     }
     if (refused > 1)
-        mt_merge_note(m, 1, "nor have %llu other streams", (unsigned long long)refused - 1);
+        mt_merge_note(m, 1, "%llu more streams of the process have no trace",
+                      (unsigned long long)refused - 1);
     if (others == 1)
         mt_merge_note(
             m, 1,

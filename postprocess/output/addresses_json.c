@@ -28,7 +28,7 @@ struct writer {
     struct who_text *texts;
 };
 
-static char *digits(char *out, uint64_t v)
+static char *addresses_json_digits(char *out, uint64_t v)
 {
     char d[20], *s = d + sizeof d;
     do
@@ -39,14 +39,14 @@ static char *digits(char *out, uint64_t v)
     return out + n;
 }
 
-static char *text(char *out, const char *s)
+static char *addresses_json_text(char *out, const char *s)
 {
     size_t n = strlen(s);
     memcpy(out, s, n);
     return out + n;
 }
 
-static char *hex(char *out, uint64_t v)
+static char *addresses_json_hex(char *out, uint64_t v)
 {
     int shift = v ? (63 - __builtin_clzll(v)) / 4 * 4 : 0;
     for (; shift >= 0; shift -= 4)
@@ -61,12 +61,14 @@ static const struct who_text *text_of(struct writer *w, uint32_t who)
         return t;
     const struct mt_operator *o = &w->a->who[who];
     struct mt_raw_record r = {{0, 0, o->cta}};
-    char *p = digits(text(t->before, ", \"it\": "), o->superstep);
-    p = digits(text(p, ", \"cta\": ["), mt_rec_cta_x(&r));
-    p = digits(text(p, ", "), mt_rec_cta_y(&r));
-    p = digits(text(p, ", "), mt_rec_cta_z(&r));
-    t->before_n = (unsigned char)(text(p, "], \"addr\": \"0x") - t->before);
-    t->after_n = (unsigned char)(digits(text(t->after, "\", \"smid\": "), o->smid) - t->after);
+    char *p = addresses_json_digits(addresses_json_text(t->before, ", \"it\": "), o->superstep);
+    p = addresses_json_digits(addresses_json_text(p, ", \"cta\": ["), mt_rec_cta_x(&r));
+    p = addresses_json_digits(addresses_json_text(p, ", "), mt_rec_cta_y(&r));
+    p = addresses_json_digits(addresses_json_text(p, ", "), mt_rec_cta_z(&r));
+    t->before_n = (unsigned char)(addresses_json_text(p, "], \"addr\": \"0x") - t->before);
+    t->after_n =
+        (unsigned char)(addresses_json_digits(addresses_json_text(t->after, "\", \"smid\": "), o->smid) -
+                        t->after);
     t->who = who + 1;
     return t;
 }
@@ -84,7 +86,8 @@ static int kernel_of(struct writer *w, uint64_t superstep)
         if (kernel) {
             free(w->kernel);
             w->kernel = kernel;
-            w->kernel_n = (size_t)(text(text(kernel, "{\"kernel\": "), quoted) - kernel);
+            w->kernel_n =
+                (size_t)(addresses_json_text(addresses_json_text(kernel, "{\"kernel\": "), quoted) - kernel);
         }
         free(quoted);
         if (!kernel)
@@ -115,10 +118,11 @@ static int make_line(struct writer *w, const struct mt_operation *op)
     memcpy(p, w->kernel, w->kernel_n);
     p += w->kernel_n;
     memcpy(p, t->before, sizeof t->before);
-    p = hex(p + t->before_n, w->key - kind->before);
+    p = addresses_json_hex(p + t->before_n, w->key - kind->before);
     memcpy(p, t->after, sizeof t->after);
-    p = digits(text(p + t->after_n, ", \"size\": "), kind->meta & MT_RAW_MAX_SIZE);
-    p = text(p, types[kind->meta >> 28]);
+    p = addresses_json_digits(addresses_json_text(p + t->after_n, ", \"size\": "),
+                              kind->meta & MT_RAW_MAX_SIZE);
+    p = addresses_json_text(p, types[kind->meta >> 28]);
     w->line_n = (size_t)(p - w->line);
     w->last_who = op->who;
     w->last_what = op->what;

@@ -30,8 +30,8 @@ static int by_key(const void *a, const void *b)
 enum what { KERNEL, CTA, SM };
 
 /* The launch's actors, those with one key together; how many. */
-static size_t gather(const struct mt_comm *c, const struct mt_comm_launch *l, enum what what,
-                     struct row *rows)
+static size_t comm_csv_gather(const struct mt_comm *c, const struct mt_comm_launch *l, enum what what,
+                              struct row *rows)
 {
     size_t n = 0, made = 0;
     for (uint32_t i = l->first; i < l->end; i++, n++) {
@@ -57,13 +57,13 @@ static size_t gather(const struct mt_comm *c, const struct mt_comm_launch *l, en
     return made;
 }
 
-static void section(FILE *f, const struct mt_comm *c, unsigned s, struct row *rows)
+static void comm_csv_section(FILE *f, const struct mt_comm *c, unsigned s, struct row *rows)
 {
     enum what what = s == MT_KCV || s == MT_KDV ? KERNEL : s == MT_CCV || s == MT_CDV ? CTA : SM;
     int comm = s == MT_KCV || s == MT_CCV || s == MT_SCV;
     for (size_t i = 0; i < c->nlaunches; i++) {
         const struct mt_comm_launch *l = &c->launches[i];
-        size_t n = l->selected ? gather(c, l, what, rows) : 0;
+        size_t n = l->selected ? comm_csv_gather(c, l, what, rows) : 0;
         for (size_t k = 0; k < n; k++) {
             char key[64];
             fprintf(f, "%s,", mt_section_names[s]);
@@ -92,7 +92,7 @@ static void host_section(FILE *f, const struct mt_comm *c, unsigned s)
     }
 }
 
-static int volumes(FILE *f, const struct mt_comm_result *r)
+static int comm_csv_volumes(FILE *f, const struct mt_comm_result *r)
 {
     const struct mt_comm *c = r->comm;
     size_t most = 0;
@@ -111,7 +111,7 @@ static int volumes(FILE *f, const struct mt_comm_result *r)
             if (c->options.host)
                 host_section(f, c, s);
         } else {
-            section(f, c, s, rows);
+            comm_csv_section(f, c, s, rows);
         }
     }
     free(rows);
@@ -173,7 +173,7 @@ size_t *mt_transfers_sort(const struct mt_comm *c)
     return order;
 }
 
-static int transfers(FILE *f, const struct mt_comm *c)
+static int comm_csv_transfers(FILE *f, const struct mt_comm *c)
 {
     size_t *order = mt_transfers_sort(c);
     if (!order)
@@ -194,5 +194,5 @@ static int transfers(FILE *f, const struct mt_comm *c)
 
 int mt_csv_write(FILE *f, const struct mt_comm_result *r)
 {
-    return r->sections & 1u << MT_TRANSFERS ? transfers(f, r->comm) : volumes(f, r);
+    return r->sections & 1u << MT_TRANSFERS ? comm_csv_transfers(f, r->comm) : comm_csv_volumes(f, r);
 }

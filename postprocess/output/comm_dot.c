@@ -34,7 +34,7 @@ static uint64_t node_of(const struct dot *d, uint32_t id)
     return d->by == MT_DOT_CTA ? d->rank[id] : d->by == MT_DOT_LAUNCH ? launch : d->same[launch];
 }
 
-static int add(struct dot *d, struct mt_pairmap *index, const struct mt_transfer *t)
+static int comm_dot_add(struct dot *d, struct mt_pairmap *index, const struct mt_transfer *t)
 {
     uint64_t src = node_of(d, t->src), dst = node_of(d, t->dst);
     uint64_t *at = mt_pairmap_get(index, src, dst, d->n);
@@ -68,7 +68,7 @@ static int by_nodes(const void *a, const void *b)
     return x->dst < y->dst ? -1 : x->dst > y->dst;
 }
 
-static void quoted(FILE *f, const char *s)
+static void comm_dot_quoted(FILE *f, const char *s)
 {
     for (; *s; s++) {
         if (*s == '"' || *s == '\\')
@@ -77,7 +77,7 @@ static void quoted(FILE *f, const char *s)
     }
 }
 
-static void amount(char out[32], uint64_t bytes)
+static void comm_dot_amount(char out[32], uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double v = (double)bytes;
@@ -103,17 +103,17 @@ static void write_node(FILE *f, const struct dot *d, uint64_t node)
     name_of(f, node);
     fputs(" [label=\"", f);
     if (node & HOST) {
-        quoted(f, MT_HOST_NAME);
+        comm_dot_quoted(f, MT_HOST_NAME);
         if (c->options.host) {
             fputs("\\n", f);
-            quoted(f, mt_place_name(c, (uint32_t)(node & ~HOST)));
+            comm_dot_quoted(f, mt_place_name(c, (uint32_t)(node & ~HOST)));
         }
         fputs("\", style=filled, fillcolor=gray90];\n", f);
         return;
     }
     const struct mt_actor *a = d->by == MT_DOT_CTA ? &c->actors[d->actor[node]] : NULL;
     uint32_t launch = a ? a->launch : (uint32_t)node;
-    quoted(f, c->launches[launch].kernel);
+    comm_dot_quoted(f, c->launches[launch].kernel);
     if (d->by != MT_DOT_KERNEL)
         fprintf(f, "\\nsuperstep %" PRIu32, launch);
     if (a)
@@ -124,7 +124,7 @@ static void write_node(FILE *f, const struct dot *d, uint64_t node)
 static void write_edge(FILE *f, const struct edge *e, uint64_t most)
 {
     char size[32];
-    amount(size, e->bytes);
+    comm_dot_amount(size, e->bytes);
     fputs("  ", f);
     name_of(f, e->src);
     fputs(" -> ", f);
@@ -161,7 +161,7 @@ static int write_graph(FILE *f, struct dot *d, size_t top)
           f);
     if (shown < d->n) {
         char size[32];
-        amount(size, left);
+        comm_dot_amount(size, left);
         fprintf(f, "  label=\"the %zu largest of %zu transfers; the others carry %s\";\n", shown, d->n, size);
     }
     for (size_t i = 0; i < n; i++)
@@ -234,7 +234,7 @@ int mt_dot_write(FILE *f, const struct mt_comm_result *r, enum mt_dot_by by, siz
     if (first_launches(&d) != 0 || (by == MT_DOT_CTA && rank_ctas(&d) != 0))
         goto out;
     for (size_t i = 0; i < d.c->ntransfers; i++)
-        if (add(&d, &index, &d.c->transfers[i]) != 0)
+        if (comm_dot_add(&d, &index, &d.c->transfers[i]) != 0)
             goto out;
     rc = write_graph(f, &d, top);
 out:

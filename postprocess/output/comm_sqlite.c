@@ -71,7 +71,7 @@ static const char views[] =
     " t.src_launch LEFT JOIN launches d ON d.id = t.dst_launch GROUP BY 1, 2;"
     "COMMIT;";
 
-static int fail(struct mt_db *d)
+static int comm_sqlite_fail(struct mt_db *d)
 {
     snprintf(d->why, sizeof d->why, "%s", sqlite3_errmsg(d->db));
     return -1;
@@ -116,19 +116,19 @@ struct table {
     int column;
 };
 
-static int table(struct mt_db *d, struct table *t, const char *sql)
+static int comm_sqlite_table(struct mt_db *d, struct table *t, const char *sql)
 {
     *t = (struct table){.column = 0};
-    return sqlite3_prepare_v2(d->db, sql, -1, &t->s, NULL) ? fail(d) : 0;
+    return sqlite3_prepare_v2(d->db, sql, -1, &t->s, NULL) ? comm_sqlite_fail(d) : 0;
 }
 
-static void number(struct table *t, uint64_t v)
+static void comm_sqlite_number(struct table *t, uint64_t v)
 {
     sqlite3_bind_int64(t->s, ++t->column, (sqlite3_int64)v);
 }
 
 /* "" becomes NULL: not known. */
-static void text(struct table *t, const char *v)
+static void comm_sqlite_text(struct table *t, const char *v)
 {
     if (v && *v)
         sqlite3_bind_text(t->s, ++t->column, v, -1, SQLITE_STATIC);
@@ -136,97 +136,97 @@ static void text(struct table *t, const char *v)
         sqlite3_bind_null(t->s, ++t->column);
 }
 
-static void nulls(struct table *t, int n)
+static void comm_sqlite_nulls(struct table *t, int n)
 {
     while (n-- > 0)
         sqlite3_bind_null(t->s, ++t->column);
 }
 
-static int row(struct mt_db *d, struct table *t)
+static int comm_sqlite_row(struct mt_db *d, struct table *t)
 {
     int rc = sqlite3_step(t->s);
     sqlite3_reset(t->s);
     t->column = 0;
-    return rc == SQLITE_DONE ? 0 : fail(d);
+    return rc == SQLITE_DONE ? 0 : comm_sqlite_fail(d);
 }
 
-static void cta(struct table *t, uint64_t word)
+static void comm_sqlite_cta(struct table *t, uint64_t word)
 {
-    number(t, word >> 32);
-    number(t, word >> 16 & 0xffff);
-    number(t, word & 0xffff);
+    comm_sqlite_number(t, word >> 32);
+    comm_sqlite_number(t, word >> 16 & 0xffff);
+    comm_sqlite_number(t, word & 0xffff);
 }
 
 /* ---- the tables ---- */
 
-static int launches(struct mt_db *d, const struct mt_comm_result *r)
+static int comm_sqlite_launches(struct mt_db *d, const struct mt_comm_result *r)
 {
     struct table t;
-    int rc = table(d, &t, "INSERT INTO launches VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT INTO launches VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; rc == 0 && i < r->comm->nlaunches; i++) {
         const struct mt_launch_event *e = r->events[i];
-        number(&t, i);
+        comm_sqlite_number(&t, i);
         sqlite3_bind_text(t.s, ++t.column, r->comm->launches[i].kernel, -1, SQLITE_STATIC); /* may be "" */
         if (e) {
-            text(&t, e->mangled);
-            text(&t, e->signature);
-            number(&t, e->seq);
-            number(&t, e->stream);
+            comm_sqlite_text(&t, e->mangled);
+            comm_sqlite_text(&t, e->signature);
+            comm_sqlite_number(&t, e->seq);
+            comm_sqlite_number(&t, e->stream);
             for (int k = 0; k < 3; k++)
-                number(&t, e->grid[k]);
+                comm_sqlite_number(&t, e->grid[k]);
             for (int k = 0; k < 3; k++)
-                number(&t, e->block[k]);
-            number(&t, e->shared);
-            text(&t, e->file);
-            number(&t, e->line);
-            number(&t, e->begin_ns);
-            number(&t, e->end_ns);
-            number(&t, e->untraced);
+                comm_sqlite_number(&t, e->block[k]);
+            comm_sqlite_number(&t, e->shared);
+            comm_sqlite_text(&t, e->file);
+            comm_sqlite_number(&t, e->line);
+            comm_sqlite_number(&t, e->begin_ns);
+            comm_sqlite_number(&t, e->end_ns);
+            comm_sqlite_number(&t, e->untraced);
         } else {
-            nulls(&t, 16);
+            comm_sqlite_nulls(&t, 16);
         }
-        number(&t, r->comm->launches[i].selected != 0);
-        rc = row(d, &t);
+        comm_sqlite_number(&t, r->comm->launches[i].selected != 0);
+        rc = comm_sqlite_row(d, &t);
     }
     sqlite3_finalize(t.s);
     return rc;
 }
 
-static int volumes(struct mt_db *d, const struct mt_comm *c)
+static int comm_sqlite_volumes(struct mt_db *d, const struct mt_comm *c)
 {
     struct table t;
-    int rc = table(d, &t, "INSERT INTO cta_volumes VALUES (?,?,?,?,?,?,?,?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT INTO cta_volumes VALUES (?,?,?,?,?,?,?,?,?)");
     for (uint32_t i = 1; rc == 0 && i < c->nactors; i++) {
         const struct mt_actor *a = &c->actors[i];
         if (!c->launches[a->launch].selected)
             continue;
-        number(&t, a->launch);
-        cta(&t, a->cta);
-        number(&t, a->smid);
-        number(&t, a->load);
-        number(&t, a->store);
-        number(&t, a->comm_load);
-        number(&t, a->comm_store);
-        rc = row(d, &t);
+        comm_sqlite_number(&t, a->launch);
+        comm_sqlite_cta(&t, a->cta);
+        comm_sqlite_number(&t, a->smid);
+        comm_sqlite_number(&t, a->load);
+        comm_sqlite_number(&t, a->store);
+        comm_sqlite_number(&t, a->comm_load);
+        comm_sqlite_number(&t, a->comm_store);
+        rc = comm_sqlite_row(d, &t);
     }
     sqlite3_finalize(t.s);
     return rc;
 }
 
-static int hosts(struct mt_db *d, const struct mt_comm *c)
+static int comm_sqlite_hosts(struct mt_db *d, const struct mt_comm *c)
 {
     struct table t;
-    int rc = table(d, &t, "INSERT INTO host_volumes VALUES (?,?,?,?,?,?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT INTO host_volumes VALUES (?,?,?,?,?,?,?)");
     for (size_t i = 0; rc == 0 && i < c->nhosts; i++) {
         const struct mt_host_actor *h = &c->hosts[i];
-        number(&t, i);
-        number(&t, h->superstep);
-        text(&t, mt_place_name(c, h->place));
-        number(&t, h->load);
-        number(&t, h->store);
-        number(&t, h->comm_load);
-        number(&t, h->comm_store);
-        rc = row(d, &t);
+        comm_sqlite_number(&t, i);
+        comm_sqlite_number(&t, h->superstep);
+        comm_sqlite_text(&t, mt_place_name(c, h->place));
+        comm_sqlite_number(&t, h->load);
+        comm_sqlite_number(&t, h->store);
+        comm_sqlite_number(&t, h->comm_load);
+        comm_sqlite_number(&t, h->comm_store);
+        rc = comm_sqlite_row(d, &t);
     }
     sqlite3_finalize(t.s);
     return rc;
@@ -235,20 +235,20 @@ static int hosts(struct mt_db *d, const struct mt_comm *c)
 static void end_of(struct table *t, const struct mt_comm *c, uint32_t id)
 {
     if (id & MT_ENTRY_HOST) {
-        nulls(t, 4);
-        number(t, id & MT_ENTRY_MAX);
+        comm_sqlite_nulls(t, 4);
+        comm_sqlite_number(t, id & MT_ENTRY_MAX);
     } else {
-        number(t, c->actors[id].launch);
-        cta(t, c->actors[id].cta);
-        nulls(t, 1);
+        comm_sqlite_number(t, c->actors[id].launch);
+        comm_sqlite_cta(t, c->actors[id].cta);
+        comm_sqlite_nulls(t, 1);
     }
 }
 
-static int transfers(struct mt_db *d, const struct mt_comm *c)
+static int comm_sqlite_transfers(struct mt_db *d, const struct mt_comm *c)
 {
     struct table t;
     size_t *order = mt_transfers_sort(c);
-    int rc = table(d, &t, "INSERT INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
     if (rc == 0 && !order) {
         snprintf(d->why, sizeof d->why, "out of memory");
         rc = -1;
@@ -257,60 +257,60 @@ static int transfers(struct mt_db *d, const struct mt_comm *c)
         const struct mt_transfer *x = &c->transfers[order[i]];
         end_of(&t, c, x->src);
         end_of(&t, c, x->dst);
-        number(&t, x->size);
-        number(&t, x->count);
-        number(&t,
-               !((x->src | x->dst) & MT_ENTRY_HOST) && c->actors[x->src].launch == c->actors[x->dst].launch);
-        rc = row(d, &t);
+        comm_sqlite_number(&t, x->size);
+        comm_sqlite_number(&t, x->count);
+        comm_sqlite_number(&t, !((x->src | x->dst) & MT_ENTRY_HOST) &&
+                                   c->actors[x->src].launch == c->actors[x->dst].launch);
+        rc = comm_sqlite_row(d, &t);
     }
     sqlite3_finalize(t.s);
     free(order);
     return rc;
 }
 
-static int sites(struct mt_db *d, const struct mt_comm_result *r)
+static int comm_sqlite_sites(struct mt_db *d, const struct mt_comm_result *r)
 {
     struct table t; /* streams of one process have the same sites */
-    int rc = table(d, &t, "INSERT OR IGNORE INTO sites VALUES (?,?,?,?,?,?,?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT OR IGNORE INTO sites VALUES (?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < r->ninputs; i++) {
         const struct mt_companion *c = mt_source_companion(r->source, i);
         for (size_t k = 0; c && !c->engine[0] && rc == 0 && k < c->nsites; k++) {
             const struct mt_site_event *s = &c->sites[k];
-            number(&t, s->id);
-            text(&t, s->file);
-            number(&t, s->line);
-            number(&t, s->column);
-            text(&t, s->function);
-            text(&t, s->op);
-            number(&t, s->size);
-            text(&t, s->var);
-            rc = row(d, &t);
+            comm_sqlite_number(&t, s->id);
+            comm_sqlite_text(&t, s->file);
+            comm_sqlite_number(&t, s->line);
+            comm_sqlite_number(&t, s->column);
+            comm_sqlite_text(&t, s->function);
+            comm_sqlite_text(&t, s->op);
+            comm_sqlite_number(&t, s->size);
+            comm_sqlite_text(&t, s->var);
+            rc = comm_sqlite_row(d, &t);
         }
     }
     sqlite3_finalize(t.s);
     return rc;
 }
 
-static int allocations(struct mt_db *d, struct mt_source *source)
+static int comm_sqlite_allocations(struct mt_db *d, struct mt_source *source)
 {
     size_t n;
     const struct mt_alloc_event *a = mt_source_allocs(source, &n);
     struct table t;
-    int rc = table(d, &t, "INSERT OR IGNORE INTO allocations VALUES (?,?,?,?,?,?,?,?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT OR IGNORE INTO allocations VALUES (?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        number(&t, a[i].id);
-        number(&t, a[i].base);
-        number(&t, a[i].bytes);
-        text(&t, a[i].kind);
-        text(&t, a[i].name);
-        text(&t, a[i].file);
-        number(&t, a[i].line);
-        number(&t, a[i].seq);
+        comm_sqlite_number(&t, a[i].id);
+        comm_sqlite_number(&t, a[i].base);
+        comm_sqlite_number(&t, a[i].bytes);
+        comm_sqlite_text(&t, a[i].kind);
+        comm_sqlite_text(&t, a[i].name);
+        comm_sqlite_text(&t, a[i].file);
+        comm_sqlite_number(&t, a[i].line);
+        comm_sqlite_number(&t, a[i].seq);
         if (a[i].free_seq == MT_SEQ_NONE)
-            nulls(&t, 1);
+            comm_sqlite_nulls(&t, 1);
         else
-            number(&t, a[i].free_seq);
-        rc = row(d, &t);
+            comm_sqlite_number(&t, a[i].free_seq);
+        rc = comm_sqlite_row(d, &t);
     }
     sqlite3_finalize(t.s);
     return rc;
@@ -318,8 +318,9 @@ static int allocations(struct mt_db *d, struct mt_source *source)
 
 int mt_db_result(struct mt_db *d, const struct mt_comm_result *r)
 {
-    return launches(d, r) != 0 || volumes(d, r->comm) != 0 || hosts(d, r->comm) != 0 ||
-                   transfers(d, r->comm) != 0 || sites(d, r) != 0 || allocations(d, r->source) != 0
+    return comm_sqlite_launches(d, r) != 0 || comm_sqlite_volumes(d, r->comm) != 0 ||
+                   comm_sqlite_hosts(d, r->comm) != 0 || comm_sqlite_transfers(d, r->comm) != 0 ||
+                   comm_sqlite_sites(d, r) != 0 || comm_sqlite_allocations(d, r->source) != 0
                ? -1
                : 0;
 }
@@ -331,32 +332,32 @@ struct ranges {
     uint64_t launch;
 };
 
-static int range(void *arg, uint64_t word, uint32_t type, const struct mt_range *range)
+static int comm_sqlite_range(void *arg, uint64_t word, uint32_t type, const struct mt_range *range)
 {
     struct ranges *r = arg;
     struct table t = {.s = r->d->range};
-    number(&t, r->launch);
-    cta(&t, word);
-    number(&t, type);
-    number(&t, range->start);
-    number(&t, range->end);
-    return row(r->d, &t);
+    comm_sqlite_number(&t, r->launch);
+    comm_sqlite_cta(&t, word);
+    comm_sqlite_number(&t, type);
+    comm_sqlite_number(&t, range->start);
+    comm_sqlite_number(&t, range->end);
+    return comm_sqlite_row(r->d, &t);
 }
 
 int mt_db_ranges(struct mt_db *d, uint64_t launch, struct mt_ranges *ranges)
 {
     struct ranges r = {d, launch};
-    return mt_ranges_end(ranges, range, &r);
+    return mt_ranges_end(ranges, comm_sqlite_range, &r);
 }
 
 int mt_db_say(struct mt_db *d, const char *key, const char *value)
 {
     struct table t;
-    int rc = table(d, &t, "INSERT OR REPLACE INTO meta VALUES (?,?)");
+    int rc = comm_sqlite_table(d, &t, "INSERT OR REPLACE INTO meta VALUES (?,?)");
     if (rc == 0) {
-        text(&t, key);
-        text(&t, value);
-        rc = row(d, &t);
+        comm_sqlite_text(&t, key);
+        comm_sqlite_text(&t, value);
+        rc = comm_sqlite_row(d, &t);
     }
     sqlite3_finalize(t.s);
     return rc;
@@ -364,5 +365,5 @@ int mt_db_say(struct mt_db *d, const char *key, const char *value)
 
 int mt_db_finish(struct mt_db *d)
 {
-    return sqlite3_exec(d->db, views, NULL, NULL, NULL) ? fail(d) : 0;
+    return sqlite3_exec(d->db, views, NULL, NULL, NULL) ? comm_sqlite_fail(d) : 0;
 }

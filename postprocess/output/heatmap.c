@@ -39,13 +39,13 @@ static size_t common_folders(const struct mt_compare *c)
     return common;
 }
 
-static int continues(char c)
+static int heatmap_continues(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80; /* a character of UTF-8 */
 }
 
 /* At most LABEL_CHARS bytes and a sign for what was left out of the middle. */
-static void label(FILE *f, const char *path)
+static void heatmap_label(FILE *f, const char *path)
 {
     size_t n = strlen(path), head = LABEL_CHARS / 2, tail = n - LABEL_CHARS / 2;
     char start[LABEL_CHARS];
@@ -53,9 +53,9 @@ static void label(FILE *f, const char *path)
         mt_xml_text(f, path);
         return;
     }
-    while (head > 0 && continues(path[head]))
+    while (head > 0 && heatmap_continues(path[head]))
         head--;
-    while (continues(path[tail]))
+    while (heatmap_continues(path[tail]))
         tail++;
     memcpy(start, path, head);
     start[head] = 0;
@@ -75,8 +75,8 @@ static int label_width(const struct mt_compare *c, size_t skip)
     return (int)most * CHAR + 8;
 }
 
-static void cell(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v, size_t i, size_t k,
-                 int x, int y, int size)
+static void heatmap_cell(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v, size_t i,
+                         size_t k, int x, int y, int size)
 {
     double value = mt_compare_value(c, v, i, k), alike = v->distance ? 1 - value : value;
     struct colour in = colour_of(alike);
@@ -98,7 +98,7 @@ static void cell(FILE *f, const struct mt_compare *c, const struct mt_compare_vi
     fputs("</g>\n", f);
 }
 
-static void scale(FILE *f, const struct mt_compare_view *v, int x, int y, int width)
+static void heatmap_scale(FILE *f, const struct mt_compare_view *v, int x, int y, int width)
 {
     enum { STEPS = 48 };
     for (int i = 0; i < STEPS; i++) {
@@ -135,15 +135,15 @@ void mt_compare_write_svg(FILE *f, const struct mt_compare *c, const struct mt_c
             width, height, width, height, size < 32 ? 10 : 12, title, MARGIN, MARGIN + 12, title);
     for (int i = 0; names && i < n; i++) {
         fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6, top + i * size + size / 2 + 4);
-        label(f, c->rows[i].path + skip);
+        heatmap_label(f, c->rows[i].path + skip);
         int x = left + i * size + size / 2 + 4, y = top - 6;
         fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" transform=\"rotate(-45 %d %d)\">", x, y, x, y);
-        label(f, c->rows[i].path + skip);
+        heatmap_label(f, c->rows[i].path + skip);
         fputs("</text>\n", f);
     }
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++)
-            cell(f, c, v, (size_t)i, (size_t)k, left + k * size, top + i * size, size);
-    scale(f, v, left, top + grid + MARGIN, bar);
+            heatmap_cell(f, c, v, (size_t)i, (size_t)k, left + k * size, top + i * size, size);
+    heatmap_scale(f, v, left, top + grid + MARGIN, bar);
     fputs("</svg>\n", f);
 }

@@ -11,7 +11,7 @@
 /* The longest double with six decimals: sign, digits before the point, point, decimals, NUL. */
 enum { REAL_ROOM = 1 + DBL_MAX_10_EXP + 1 + 1 + 6 + 1 };
 
-static void flush(struct mt_json *j)
+static void json_flush(struct mt_json *j)
 {
     if (j->target) {
         memcpy(j->target, j->buffer, j->used);
@@ -29,14 +29,14 @@ static void flush(struct mt_json *j)
     j->used = 0;
 }
 
-static void put(struct mt_json *j, const char *s, size_t n)
+static void json_put(struct mt_json *j, const char *s, size_t n)
 {
     if (j->used + n > sizeof j->buffer)
-        flush(j);
+        json_flush(j);
     if (n > sizeof j->buffer) {
         for (; n > sizeof j->buffer; s += sizeof j->buffer, n -= sizeof j->buffer) {
             memcpy(j->buffer, s, j->used = sizeof j->buffer);
-            flush(j);
+            json_flush(j);
         }
     }
     memcpy(j->buffer + j->used, s, n);
@@ -45,10 +45,10 @@ static void put(struct mt_json *j, const char *s, size_t n)
 
 static void put_char(struct mt_json *j, char c)
 {
-    put(j, &c, 1);
+    json_put(j, &c, 1);
 }
 
-static char *digits(char *end, uint64_t v)
+static char *json_digits(char *end, uint64_t v)
 {
     do
         *--end = (char)('0' + v % 10);
@@ -58,8 +58,8 @@ static char *digits(char *end, uint64_t v)
 
 static void put_u64(struct mt_json *j, uint64_t v)
 {
-    char d[20], *s = digits(d + sizeof d, v);
-    put(j, s, (size_t)(d + sizeof d - s));
+    char d[20], *s = json_digits(d + sizeof d, v);
+    json_put(j, s, (size_t)(d + sizeof d - s));
 }
 
 static void put_string(struct mt_json *j, const char *s)
@@ -75,9 +75,9 @@ static void put_string(struct mt_json *j, const char *s)
             i += step;
             continue;
         }
-        put(j, s + plain, i - plain);
+        json_put(j, s + plain, i - plain);
         if (step == 0) {
-            put(j, "\xef\xbf\xbd", 3);
+            json_put(j, "\xef\xbf\xbd", 3);
         } else if (c == '"' || c == '\\') {
             put_char(j, '\\');
             put_char(j, (char)c);
@@ -86,11 +86,11 @@ static void put_string(struct mt_json *j, const char *s)
             if (control)
                 c = (unsigned char)s[++i];
             char e[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-            put(j, e, sizeof e);
+            json_put(j, e, sizeof e);
         }
         plain = ++i;
     }
-    put(j, s + plain, n - plain);
+    json_put(j, s + plain, n - plain);
     put_char(j, '"');
 }
 
@@ -103,7 +103,7 @@ char *mt_json_quoted(const char *text)
         j->fd = -1;
         j->target = out;
         put_string(j, text);
-        flush(j);
+        json_flush(j);
         *j->target = 0;
     } else {
         free(out);
@@ -114,27 +114,27 @@ char *mt_json_quoted(const char *text)
 }
 
 /* What stands before a member. */
-static void member(struct mt_json *j, const char *key)
+static void json_member(struct mt_json *j, const char *key)
 {
     static const char blanks[] = "\n                                ";
     if (j->depth > 0) {
         if (!j->first)
             put_char(j, ',');
         if (!j->flat)
-            put(j, blanks, 1 + (j->depth < 32 ? j->depth : 32));
+            json_put(j, blanks, 1 + (j->depth < 32 ? j->depth : 32));
         else if (!j->first)
             put_char(j, ' ');
     }
     j->first = 0;
     if (key) {
         put_string(j, key);
-        put(j, ": ", 2);
+        json_put(j, ": ", 2);
     }
 }
 
-static void begin(struct mt_json *j, const char *key, int flat, char open, char close)
+static void json_begin(struct mt_json *j, const char *key, int flat, char open, char close)
 {
-    member(j, key);
+    json_member(j, key);
     put_char(j, open);
     j->kind[j->depth++] = close;
     if (flat && !j->flat)
@@ -157,18 +157,18 @@ void mt_json_open(struct mt_json *j, int fd)
 int mt_json_close(struct mt_json *j)
 {
     put_char(j, '\n');
-    flush(j);
+    json_flush(j);
     return j->error ? -1 : 0;
 }
 
 void mt_json_object(struct mt_json *j, const char *key, int flat)
 {
-    begin(j, key, flat, '{', '}');
+    json_begin(j, key, flat, '{', '}');
 }
 
 void mt_json_array(struct mt_json *j, const char *key, int flat)
 {
-    begin(j, key, flat, '[', ']');
+    json_begin(j, key, flat, '[', ']');
 }
 
 void mt_json_end(struct mt_json *j)
@@ -188,24 +188,24 @@ void mt_json_end(struct mt_json *j)
 
 void mt_json_text(struct mt_json *j, const char *key, const char *value)
 {
-    member(j, key);
+    json_member(j, key);
     if (value)
         put_string(j, value);
     else
-        put(j, "null", 4);
+        json_put(j, "null", 4);
 }
 
 void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
 {
-    member(j, key);
+    json_member(j, key);
     put_u64(j, value);
 }
 
 void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
 {
     char lines[1 << 12];
-    member(j, NULL);
-    put(j, text, n);
+    json_member(j, NULL);
+    json_put(j, text, n);
     /* The same line with all that stands before it, several times over. */
     size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (j->flat != 0),
            all = before + n;
@@ -222,19 +222,19 @@ void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
         }
         for (uint32_t left = count - 1; left > 0; left -= (uint32_t)want) {
             want = left < want ? left : want;
-            put(j, lines, want * all);
+            json_put(j, lines, want * all);
         }
         return;
     }
     while (--count > 0) {
-        member(j, NULL);
-        put(j, text, n);
+        json_member(j, NULL);
+        json_put(j, text, n);
     }
 }
 
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
 {
-    member(j, key);
+    json_member(j, key);
     if (value < 0)
         put_char(j, '-');
     put_u64(j, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
@@ -243,19 +243,19 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
 void mt_json_real(struct mt_json *j, const char *key, double value)
 {
     char text[REAL_ROOM];
-    member(j, key);
+    json_member(j, key);
     if (!isfinite(value)) {
-        put(j, "null", 4); /* JSON has no word for it */
+        json_put(j, "null", 4); /* JSON has no word for it */
         return;
     }
     int n = snprintf(text, sizeof text, "%.6f", value);
-    put(j, text, n < 0 ? 0 : (size_t)n);
+    json_put(j, text, n < 0 ? 0 : (size_t)n);
 }
 
 void mt_json_bool(struct mt_json *j, const char *key, int value)
 {
-    member(j, key);
-    put(j, value ? "true" : "false", value ? 4 : 5);
+    json_member(j, key);
+    json_put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
 void mt_json_hex(struct mt_json *j, const char *key, uint64_t value)
@@ -266,7 +266,7 @@ void mt_json_hex(struct mt_json *j, const char *key, uint64_t value)
 
 const char *mt_key_u64(char *out, uint64_t value)
 {
-    char d[20], *s = digits(d + sizeof d, value);
+    char d[20], *s = json_digits(d + sizeof d, value);
     size_t n = (size_t)(d + sizeof d - s);
     memcpy(out, s, n);
     out[n] = 0;

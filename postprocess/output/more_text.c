@@ -20,7 +20,7 @@ static const char *short_line(const char *line)
     return slash && slash[1] ? slash + 1 : line;
 }
 
-static void percent(struct mt_table *t, uint64_t part, uint64_t all)
+static void more_text_percent(struct mt_table *t, uint64_t part, uint64_t all)
 {
     if (all)
         mt_table_say(t, "%.1f %%", 100.0 * (double)part / (double)all);
@@ -153,7 +153,7 @@ static int coalescing_text(FILE *f, const struct mt_more *m, const struct mt_sit
         mt_table_say(&t, "%.1f", (double)x->accesses / n);
         mt_table_say(&t, "%.2f", (double)x->sectors / n);
         mt_table_say(&t, "%.2f", (double)x->lines / n);
-        percent(&t, x->bytes, x->sectors << MT_SECTOR_BITS);
+        more_text_percent(&t, x->bytes, x->sectors << MT_SECTOR_BITS);
         usual_stride(&t, c, i);
     }
     if (mt_table_print(&t, f, ROWS) != 0)
@@ -166,7 +166,7 @@ static int coalescing_text(FILE *f, const struct mt_more *m, const struct mt_sit
 /* ---- reuse ---- */
 
 /* Uses below a distance of 2^b lines: what a cache of that many lines would hit. */
-static uint64_t below(const struct mt_reuse_counts *c, unsigned b)
+static uint64_t more_text_below(const struct mt_reuse_counts *c, unsigned b)
 {
     uint64_t n = 0;
     for (unsigned k = 0; k <= b; k++)
@@ -185,12 +185,12 @@ static void reuse_row(struct mt_table *t, const char *kernel, const char *level,
     mt_table_text(t, level);
     mt_table_u64(t, c->contexts);
     mt_table_u64(t, c->largest * scale);
-    percent(t, c->cold, uses);
+    more_text_percent(t, c->cold, uses);
     for (unsigned b = 6; b <= 18; b += 4)
-        percent(t, below(c, b), uses);
+        more_text_percent(t, more_text_below(c, b), uses);
 }
 
-static void add(struct mt_reuse_counts *sum, const struct mt_reuse_counts *c)
+static void more_text_add(struct mt_reuse_counts *sum, const struct mt_reuse_counts *c)
 {
     for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
         sum->histogram[b] += c->histogram[b];
@@ -222,7 +222,7 @@ static int reuse_text(FILE *f, const struct mt_more *m)
         memset(sum, 0, sizeof sum);
         for (first = i; same_kernel(list, n, i, first); i++)
             for (int level = 0; level < MT_REUSE_LEVELS; level++)
-                add(&sum[level], &r->launches[list[i].i].level[level]);
+                more_text_add(&sum[level], &r->launches[list[i].i].level[level]);
         sum[MT_REUSE_DEVICE].contexts = 1;
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
             reuse_row(&t, list[first].kernel, levels[level], &sum[level], 1ull << r->options.sample_bits);
@@ -366,7 +366,7 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
         mt_table_row(&t, 0);
         mt_table_text(&t, policies[policy]);
         mt_table_u64(&t, p->cross[policy]);
-        percent(&t, p->cross[policy], p->load);
+        more_text_percent(&t, p->cross[policy], p->load);
     }
     return mt_table_print(&t, f, ROWS);
 }

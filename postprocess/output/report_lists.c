@@ -108,7 +108,7 @@ struct positions {
 };
 
 /* Launches shown that came before the event. */
-static size_t position(const struct positions *p, uint64_t seq)
+static size_t report_lists_position(const struct positions *p, uint64_t seq)
 {
     size_t lo = 0, hi = p->n;
     while (lo < hi) {
@@ -130,10 +130,10 @@ static void write_copies(struct mt_json *j, const struct mt_report *r, const str
     mt_json_array(j, "copies", 0);
     for (size_t i = 0; i < r->copies.n; i++) {
         const struct mt_copy_event *c = &r->copies.at[i];
-        size_t at = position(p, c->seq);
+        size_t at = report_lists_position(p, c->seq);
         uint64_t bytes = c->width * c->height, count = 1;
         while (sum && i + 1 < r->copies.n && r->copies.at[i + 1].kind == c->kind &&
-               position(p, r->copies.at[i + 1].seq) == at) {
+               report_lists_position(p, r->copies.at[i + 1].seq) == at) {
             i++;
             bytes += r->copies.at[i].width * r->copies.at[i].height;
             count++;
@@ -193,11 +193,11 @@ static void write_allocs(struct mt_json *j, const struct mt_report *r, const str
         mt_json_u64(j, NULL, a->bytes);
         mt_json_text(j, NULL, a->file);
         mt_json_u64(j, NULL, a->line);
-        mt_json_u64(j, NULL, position(p, a->seq));
+        mt_json_u64(j, NULL, report_lists_position(p, a->seq));
         if (a->free_seq == MT_SEQ_NONE)
             mt_json_text(j, NULL, NULL);
         else
-            mt_json_u64(j, NULL, position(p, a->free_seq));
+            mt_json_u64(j, NULL, report_lists_position(p, a->free_seq));
         mt_json_end(j);
     }
     mt_json_end(j);

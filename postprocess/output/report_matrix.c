@@ -148,13 +148,13 @@ static int add_cell(struct matrix *m, struct cell c)
 }
 
 /* Place 0 is the host's, before and after. */
-static uint32_t shrink(uint32_t place, uint32_t by)
+static uint32_t report_matrix_shrink(uint32_t place, uint32_t by)
 {
     return place ? (place - 1) / by + 1 : 0;
 }
 
 /* Puts CTAs together two by two, or supersteps when the matrix is small. */
-static int coarsen(struct matrix *m)
+static int report_matrix_coarsen(struct matrix *m)
 {
     int steps = m->axis / m->bin <= SMALL_AXIS && m->most_step / m->step_bin > 0;
     size_t n = m->cells.n;
@@ -164,8 +164,8 @@ static int coarsen(struct matrix *m)
     for (size_t i = 0; i < n; i++) { /* none goes behind the place where it stood */
         struct cell c = m->cells.at[i];
         c.step /= 1u + (unsigned)steps;
-        c.row = shrink(c.row, 2u - (unsigned)steps);
-        c.column = shrink(c.column, 2u - (unsigned)steps);
+        c.row = report_matrix_shrink(c.row, 2u - (unsigned)steps);
+        c.column = report_matrix_shrink(c.column, 2u - (unsigned)steps);
         if (add_cell(m, c) != 0)
             return -1;
     }
@@ -210,7 +210,8 @@ static int write_cells(struct mt_json *j, const struct matrix *m)
 }
 
 /* All transfers, and then in the order in which they are written. 0, or -1 without memory. */
-static int gather(struct matrix *m, const struct mt_report *r, const uint64_t *axis, size_t naxis)
+static int report_matrix_gather(struct matrix *m, const struct mt_report *r, const uint64_t *axis,
+                                size_t naxis)
 {
     for (size_t i = 0; i < r->transfers.n; i++)
         if (r->transfers.at[i].dst.superstep > m->most_step)
@@ -219,14 +220,14 @@ static int gather(struct matrix *m, const struct mt_report *r, const uint64_t *a
         const struct mt_report_transfer *t = &r->transfers.at[i];
         struct cell c = {t->dst.superstep / m->step_bin,
                          t->src.kernel,
-                         shrink(place_of(axis, naxis, &t->src), m->bin),
-                         shrink(place_of(axis, naxis, &t->dst), m->bin),
+                         report_matrix_shrink(place_of(axis, naxis, &t->src), m->bin),
+                         report_matrix_shrink(place_of(axis, naxis, &t->dst), m->bin),
                          t->size,
                          t->count};
         if (add_cell(m, c) != 0)
             return -1;
         while (m->cells.n > MOST_CELLS)
-            if (coarsen(m) != 0)
+            if (report_matrix_coarsen(m) != 0)
                 return -1;
     }
     if (m->cells.n)
@@ -237,7 +238,7 @@ static int gather(struct matrix *m, const struct mt_report *r, const uint64_t *a
 int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis, size_t naxis)
 {
     struct matrix m = {.axis = naxis, .bin = 1, .step_bin = 1};
-    int rc = gather(&m, r, axis, naxis) == 0 ? write_cells(j, &m) : -1;
+    int rc = report_matrix_gather(&m, r, axis, naxis) == 0 ? write_cells(j, &m) : -1;
     mt_pairmap_free(&m.index);
     free(m.cells.at);
     return rc;

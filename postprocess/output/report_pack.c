@@ -2,7 +2,7 @@
 #include "report.h"
 #include <stdlib.h>
 
-static void put(struct mt_pack *p, unsigned char byte)
+static void report_pack_put(struct mt_pack *p, unsigned char byte)
 {
     if (p->n == p->room) {
         size_t room = p->room ? p->room * 2 : 4096;
@@ -20,8 +20,8 @@ static void put(struct mt_pack *p, unsigned char byte)
 void mt_pack_u64(struct mt_pack *p, uint64_t v)
 {
     for (; v > 127; v >>= 7)
-        put(p, (unsigned char)(v | 128));
-    put(p, (unsigned char)v);
+        report_pack_put(p, (unsigned char)(v | 128));
+    report_pack_put(p, (unsigned char)v);
 }
 
 int mt_pack_write(struct mt_pack *p, struct mt_json *j, const char *key)

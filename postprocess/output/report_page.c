@@ -76,7 +76,7 @@ int mt_report_json(struct mt_json *j, const struct mt_report *r)
 
 /* ---- the page ---- */
 
-static int put(int fd, const char *text, size_t n)
+static int report_page_put(int fd, const char *text, size_t n)
 {
     while (n > 0) {
         ssize_t done = write(fd, text, n);
@@ -96,9 +96,9 @@ static int put_escaped(int fd, const char *text, size_t n)
         const char *as = i == n ? "" : text[i] == '<' ? "&lt;" : text[i] == '&' ? "&amp;" : NULL;
         if (!as)
             continue;
-        e = put(fd, text + from, i - from);
+        e = report_page_put(fd, text + from, i - from);
         if (e == 0)
-            e = put(fd, as, strlen(as));
+            e = report_page_put(fd, as, strlen(as));
         from = i + 1;
     }
     return e;
@@ -124,11 +124,11 @@ static int put_part(int fd, const struct mt_report *r, const char *mark, size_t 
 {
 #define PART(name) (size_t)(mt_report_##name##_end - mt_report_##name)
     if (n == 5 && memcmp(mark, "style", 5) == 0)
-        return put(fd, mt_report_css, PART(css));
+        return report_page_put(fd, mt_report_css, PART(css));
     if (n == 2 && memcmp(mark, "d3", 2) == 0)
-        return put(fd, mt_report_d3, PART(d3));
+        return report_page_put(fd, mt_report_d3, PART(d3));
     if (n == 6 && memcmp(mark, "script", 6) == 0)
-        return put(fd, mt_report_js, PART(js));
+        return report_page_put(fd, mt_report_js, PART(js));
     if (n == 7 && memcmp(mark, "licence", 7) == 0)
         return put_escaped(fd, mt_report_licence, PART(licence));
     return n == 4 && memcmp(mark, "data", 4) == 0 ? put_data(fd, r) : 0;
@@ -143,7 +143,7 @@ int mt_report_page(int fd, const struct mt_report *r, int *error)
     while (e == 0 && at < end) {
         const char *mark = memmem(at, (size_t)(end - at), open, sizeof open - 1);
         const char *close = mark ? memmem(mark, (size_t)(end - mark), "-->", 3) : NULL;
-        e = put(fd, at, (size_t)((close ? mark : end) - at));
+        e = report_page_put(fd, at, (size_t)((close ? mark : end) - at));
         if (e != 0 || !close)
             break;
         mark += sizeof open - 1;

@@ -32,7 +32,7 @@ static int mention_order(const void *a, const void *b)
     return d ? d : x->line < y->line ? -1 : x->line > y->line;
 }
 
-static int mention(struct mentions *m, const char *file, uint64_t line)
+static int report_source_mention(struct mentions *m, const char *file, uint64_t line)
 {
     if (!file || !*file || line == 0)
         return 0;
@@ -42,16 +42,16 @@ static int mention(struct mentions *m, const char *file, uint64_t line)
     return at ? 0 : -1;
 }
 
-static int collect(struct mentions *m, const struct mt_report *r)
+static int report_source_collect(struct mentions *m, const struct mt_report *r)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < r->sites.n; i++)
-        rc = mention(m, r->sites.at[i].file, r->sites.at[i].line);
+        rc = report_source_mention(m, r->sites.at[i].file, r->sites.at[i].line);
     for (size_t i = 0; rc == 0 && i < r->launches.n; i++)
         if (r->launches.at[i].event)
-            rc = mention(m, r->launches.at[i].event->file, r->launches.at[i].event->line);
+            rc = report_source_mention(m, r->launches.at[i].event->file, r->launches.at[i].event->line);
     for (size_t i = 0; rc == 0 && i < r->nallocs; i++)
-        rc = mention(m, r->allocs[i].file, r->allocs[i].line);
+        rc = report_source_mention(m, r->allocs[i].file, r->allocs[i].line);
     if (m->n)
         qsort(m->at, m->n, sizeof *m->at, mention_order);
     return rc;
@@ -96,7 +96,7 @@ static int is_known(const struct mt_report *r, const char *file, const struct co
 }
 
 /* A regular file only: a FIFO by that name would wait for ever. 0, or -1. */
-static int slurp(int fd, struct contents *c)
+static int report_source_slurp(int fd, struct contents *c)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > LARGEST)
@@ -117,7 +117,7 @@ static int try_source(const struct mt_report *r, const char *file, const char *p
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), good = 0;
     if (fd < 0)
         return 0;
-    if (slurp(fd, c) == 0) {
+    if (report_source_slurp(fd, c) == 0) {
         good = c->n > 0 && (in_a_root(r, fd) || is_known(r, file, c));
         if (!good)
             free(c->at);
@@ -182,7 +182,7 @@ int mt_report_write_sources(struct mt_json *j, const struct mt_report *r)
 {
     struct mentions m = {0};
     size_t left = MOST_BYTES;
-    int rc = collect(&m, r);
+    int rc = report_source_collect(&m, r);
     mt_json_object(j, "sources", 0);
     for (size_t i = 0, end, files = 0; rc == 0 && r->with_sources && i < m.n && files < MOST_FILES; i = end) {
         for (end = i; end < m.n && strcmp(m.at[end].file, m.at[i].file) == 0;)

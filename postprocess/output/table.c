@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct mt_table *t, char *text)
+static void table_put(struct mt_table *t, char *text)
 {
     if (!text)
         t->failed = 1;
@@ -45,14 +45,14 @@ void mt_table_init(struct mt_table *t, const char *title, const char *heads)
         size_t n = strcspn(heads, "|");
         unsigned right = *heads == '>';
         t->right |= right << t->columns++;
-        put(t, strndup(heads + right, n - right));
+        table_put(t, strndup(heads + right, n - right));
         heads += n + (heads[n] == '|');
     }
 }
 
 void mt_table_text(struct mt_table *t, const char *text)
 {
-    put(t, strdup(text));
+    table_put(t, strdup(text));
 }
 
 void mt_table_say(struct mt_table *t, const char *format, ...)
@@ -63,7 +63,7 @@ void mt_table_say(struct mt_table *t, const char *format, ...)
     if (vasprintf(&text, format, args) < 0)
         text = NULL;
     va_end(args);
-    put(t, text);
+    table_put(t, text);
 }
 
 void mt_table_u64(struct mt_table *t, uint64_t n)

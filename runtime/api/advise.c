@@ -53,7 +53,7 @@ void mt_advice_reset(void)
 }
 
 /* Managed memory, whole pages of it. cudaSuccess, or cudaErrorInvalidValue. */
-static cudaError_t find(const void *p, size_t bytes, struct advice *a)
+static cudaError_t advise_find(const void *p, size_t bytes, struct advice *a)
 {
     struct mt_block b;
     uint64_t at = (uint64_t)(uintptr_t)p;
@@ -68,7 +68,7 @@ static cudaError_t find(const void *p, size_t bytes, struct advice *a)
 }
 
 /* Appends it; what it covers wholly says nothing any more. */
-static cudaError_t keep(const struct advice *a)
+static cudaError_t advise_keep(const struct advice *a)
 {
     size_t kept = 0;
     cudaError_t e = cudaSuccess;
@@ -94,7 +94,7 @@ static cudaError_t keep(const struct advice *a)
 }
 
 /* What was said last about the page at `address`; *border: how far that goes at least. */
-static struct place ask(enum topic topic, uint64_t address, uint64_t *border)
+static struct place advise_ask(enum topic topic, uint64_t address, uint64_t *border)
 {
     struct place said = {cudaMemLocationTypeInvalid, NOWHERE};
     for (size_t i = 0; i < count; i++) {
@@ -118,7 +118,7 @@ static struct place ask_all(enum topic topic, const struct advice *range)
     pthread_mutex_lock(&lock);
     for (uint64_t at = range->base, next; at < range->end; at = next) {
         next = range->end;
-        struct place here = ask(topic, at, &next);
+        struct place here = advise_ask(topic, at, &next);
         if (at == range->base)
             all = here;
         else if (here.id != all.id || here.type != all.type)
@@ -164,8 +164,8 @@ static struct cudaMemLocation location_of(int device)
 
 /* ---- calls ---- */
 
-static cudaError_t advise(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
-                          const struct cudaMemLocation *where)
+static cudaError_t advise_run(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
+                              const struct cudaMemLocation *where)
 {
     static const enum topic topics[] = {
         [cudaMemAdviseSetReadMostly] = READ_MOSTLY,      [cudaMemAdviseUnsetReadMostly] = READ_MOSTLY,
@@ -176,7 +176,7 @@ static cudaError_t advise(const void *p, size_t bytes, enum cudaMemoryAdvise adv
     MT_RETURN_IF_FAILED();
     if ((int)advice < cudaMemAdviseSetReadMostly || advice > cudaMemAdviseUnsetAccessedBy)
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = find(p, bytes, &a);
+    cudaError_t e = advise_find(p, bytes, &a);
     a.topic = topics[advice];
     a.value = (struct place){cudaMemLocationTypeDevice, 0};
     if (!e && (advice == cudaMemAdviseSetPreferredLocation || a.topic == ACCESSED_BY))
@@ -184,33 +184,33 @@ static cudaError_t advise(const void *p, size_t bytes, enum cudaMemoryAdvise adv
     if (advice == cudaMemAdviseUnsetReadMostly || advice == cudaMemAdviseUnsetPreferredLocation ||
         advice == cudaMemAdviseUnsetAccessedBy)
         a.value = (struct place){cudaMemLocationTypeInvalid, NOWHERE};
-    return mt_fail(e ? e : keep(&a));
+    return mt_fail(e ? e : advise_keep(&a));
 }
 
-static cudaError_t prefetch(const void *p, size_t bytes, const struct cudaMemLocation *where, unsigned flags,
-                            cudaStream_t stream)
+static cudaError_t advise_prefetch(const void *p, size_t bytes, const struct cudaMemLocation *where,
+                                   unsigned flags, cudaStream_t stream)
 {
     struct advice a = {.topic = PREFETCHED};
     MT_RETURN_IF_FAILED();
     if (!mt_stream_get(stream))
         return mt_fail(cudaErrorInvalidResourceHandle);
-    cudaError_t e = flags ? cudaErrorInvalidValue : find(p, bytes, &a);
+    cudaError_t e = flags ? cudaErrorInvalidValue : advise_find(p, bytes, &a);
     if (!e)
         e = place_of(where, &a.value);
-    return mt_fail(e ? e : keep(&a));
+    return mt_fail(e ? e : advise_keep(&a));
 }
 
 #if CUDART_VERSION >= 13000
 cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, struct cudaMemLocation where,
                                        unsigned flags, cudaStream_t stream)
 {
-    return prefetch(p, bytes, &where, flags, stream);
+    return advise_prefetch(p, bytes, &where, flags, stream);
 }
 
 cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
                                 struct cudaMemLocation where)
 {
-    return advise(p, bytes, advice, &where);
+    return advise_run(p, bytes, advice, &where);
 }
 
 cudaError_t IMPL(cudaMemPrefetchBatchAsync)(void **p, size_t *bytes, size_t n, struct cudaMemLocation *where,
@@ -222,7 +222,7 @@ cudaError_t IMPL(cudaMemPrefetchBatchAsync)(void **p, size_t *bytes, size_t n, s
         return mt_fail(cudaErrorInvalidValue);
     for (size_t i = 0, at = 0; i < n && !e; i++) {
         at += at + 1 < places && first[at + 1] == i;
-        e = prefetch(p[i], bytes[i], &where[at], 0, stream);
+        e = advise_prefetch(p[i], bytes[i], &where[at], 0, stream);
     }
     return e;
 }
@@ -238,7 +238,7 @@ cudaError_t IMPL(cudaMemDiscardBatchAsync)(void **p, size_t *bytes, size_t n, un
         return mt_fail(cudaErrorInvalidResourceHandle);
     for (size_t i = 0; i < n; i++) {
         struct advice a;
-        if (find(p[i], bytes[i], &a))
+        if (advise_find(p[i], bytes[i], &a))
             return mt_fail(cudaErrorInvalidValue);
     }
     return cudaSuccess;
@@ -283,7 +283,7 @@ cudaError_t IMPL(cudaMemAdvise_v2)(const void *p, size_t bytes, enum cudaMemoryA
 /* ---- questions ---- */
 
 /* One int of an answer. */
-static int figure(enum cudaMemRangeAttribute attribute, const struct advice *range)
+static int advise_figure(enum cudaMemRangeAttribute attribute, const struct advice *range)
 {
     switch ((int)attribute) {
     case cudaMemRangeAttributeReadMostly:
@@ -323,7 +323,7 @@ cudaError_t IMPL(cudaMemRangeGetAttribute)(void *data, size_t size, enum cudaMem
     struct advice range;
     int *out = data;
     MT_RETURN_IF_FAILED();
-    if (!data || !size || size % sizeof *out || !is_attribute(attribute) || find(p, bytes, &range))
+    if (!data || !size || size % sizeof *out || !is_attribute(attribute) || advise_find(p, bytes, &range))
         return mt_fail(cudaErrorInvalidValue);
     if (attribute == cudaMemRangeAttributeAccessedBy) {
         out[0] = ask_all(ACCESSED_BY, &range).id;
@@ -333,7 +333,7 @@ cudaError_t IMPL(cudaMemRangeGetAttribute)(void *data, size_t size, enum cudaMem
     }
     if (size != sizeof *out)
         return mt_fail(cudaErrorInvalidValue);
-    *out = figure(attribute, &range);
+    *out = advise_figure(attribute, &range);
     return cudaSuccess;
 }
 

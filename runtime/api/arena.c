@@ -52,7 +52,7 @@ failed:
 }
 
 /* The first unit of `n` free ones in a row, at a multiple of `step`; UNITS: there are none. */
-static unsigned find(const struct mt_segment *s, unsigned n, unsigned step)
+static unsigned arena_find(const struct mt_segment *s, unsigned n, unsigned step)
 {
     unsigned at = (s->start + step - 1) / step * step;
     while (at + n <= UNITS) {
@@ -64,7 +64,7 @@ static unsigned find(const struct mt_segment *s, unsigned n, unsigned step)
     return UNITS;
 }
 
-static void *take(struct mt_segment *s, unsigned at, unsigned n)
+static void *arena_take(struct mt_segment *s, unsigned at, unsigned n)
 {
     memset(s->taken + at, 1, n);
     s->free -= n;
@@ -80,7 +80,7 @@ void *mt_arena_get(size_t bytes, size_t align, struct mt_segment **from)
     void *p = NULL;
     pthread_mutex_lock(&lock);
     for (s = segments; s; s = s->next)
-        if (s->free >= n && (at = find(s, n, step)) != UNITS)
+        if (s->free >= n && (at = arena_find(s, n, step)) != UNITS)
             break;
     if (!s && (s = make_segment())) {
         s->next = segments;
@@ -88,7 +88,7 @@ void *mt_arena_get(size_t bytes, size_t align, struct mt_segment **from)
         at = 0;
     }
     if (s)
-        p = take(s, at, n);
+        p = arena_take(s, at, n);
     *from = s;
     pthread_mutex_unlock(&lock);
     return p;

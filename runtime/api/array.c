@@ -37,7 +37,7 @@ size_t mt_channel_bytes(const struct cudaChannelFormatDesc *d)
 }
 
 /* Formats that CUDA has and this device has not. */
-static int unsupported(const struct cudaChannelFormatDesc *d)
+static int array_unsupported(const struct cudaChannelFormatDesc *d)
 {
 #if CUDART_VERSION >= 11050
     return d->f == cudaChannelFormatKindNV12 || d->f >= cudaChannelFormatKindUnsignedBlockCompressed1;
@@ -46,7 +46,7 @@ static int unsupported(const struct cudaChannelFormatDesc *d)
 #endif
 }
 
-static int within(struct cudaExtent e, size_t width, size_t height, size_t depth)
+static int array_within(struct cudaExtent e, size_t width, size_t height, size_t depth)
 {
     return e.width <= width && e.height <= height && e.depth <= depth;
 }
@@ -59,24 +59,25 @@ static int shape_fits(struct cudaExtent e, unsigned flags)
         return 0;
     if (flags & cudaArrayCubemap)
         return e.width == e.height && (layered ? e.depth && e.depth % 6 == 0 : e.depth == 6) && !gather &&
-               within(e, 32768, 32768, 2046);
+               array_within(e, 32768, 32768, 2046);
     if (layered)
-        return e.depth && (e.height || !gather) && within(e, 32768, 32768, 2048);
+        return e.depth && (e.height || !gather) && array_within(e, 32768, 32768, 2048);
     if (e.depth)
-        return e.height && !gather && within(e, 16384, 16384, 16384);
+        return e.height && !gather && array_within(e, 16384, 16384, 16384);
     if (e.height)
-        return gather ? within(e, 32768, 32768, 0) : within(e, 131072, 65536, 0);
-    return !gather && within(e, 131072, 0, 0);
+        return gather ? array_within(e, 32768, 32768, 0) : array_within(e, 131072, 65536, 0);
+    return !gather && array_within(e, 131072, 0, 0);
 }
 
-static cudaError_t check(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent, unsigned flags)
+static cudaError_t array_check(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                               unsigned flags)
 {
     const unsigned known =
         cudaArrayLayered | cudaArraySurfaceLoadStore | cudaArrayCubemap | cudaArrayTextureGather;
     const unsigned other = cudaArrayColorAttachment | 0x40 | 0x80; /* sparse and deferred arrays */
     if (!desc || flags & ~(known | other))
         return cudaErrorInvalidValue;
-    if (unsupported(desc) || flags & other)
+    if (array_unsupported(desc) || flags & other)
         return cudaErrorNotSupported;
     if (!mt_channel_bytes(desc))
         return cudaErrorInvalidChannelDescriptor;
@@ -86,8 +87,8 @@ static cudaError_t check(const struct cudaChannelFormatDesc *desc, struct cudaEx
 /* ---- arrays ---- */
 
 /* Everything but the memory and the entry in the map; NULL: out of memory. */
-static struct mt_array *make(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
-                             unsigned flags)
+static struct mt_array *array_make(const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                                   unsigned flags)
 {
     struct mt_array *a = calloc(1, sizeof *a);
     if (!a)
@@ -107,10 +108,10 @@ cudaError_t IMPL(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFo
                                     struct cudaExtent extent, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
-    cudaError_t e = out ? check(desc, extent, flags) : cudaErrorInvalidValue;
+    cudaError_t e = out ? array_check(desc, extent, flags) : cudaErrorInvalidValue;
     if (e)
         return mt_fail(e);
-    struct mt_array *a = make(desc, extent, flags);
+    struct mt_array *a = array_make(desc, extent, flags);
     if (!a)
         return mt_fail(cudaErrorMemoryAllocation);
     a->data = mt_heap_alloc(a->slice * a->planes, MT_HEAP_DEVICE, 0);
@@ -148,7 +149,7 @@ cudaError_t IMPL(cudaFreeArray)(cudaArray_t handle)
 
 /* ---- mipmapped arrays ---- */
 
-static size_t half(size_t n)
+static size_t array_half(size_t n)
 {
     return n > 1 ? n / 2 : n;
 }
@@ -164,7 +165,7 @@ static unsigned levels_of(struct cudaExtent e, unsigned flags)
     return n;
 }
 
-static void drop(struct mt_mipmap *m)
+static void array_drop(struct mt_mipmap *m)
 {
     if (m->nlevels && m->level[0] && m->level[0]->data)
         mt_heap_free(m->level[0]->data, 1u << MT_HEAP_DEVICE);
@@ -180,16 +181,16 @@ static int make_levels(struct mt_mipmap *m, const struct cudaChannelFormatDesc *
                        struct cudaExtent extent, unsigned flags, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        struct mt_array *a = make(desc, extent, flags);
+        struct mt_array *a = array_make(desc, extent, flags);
         if (!a)
             return -1;
         m->level[m->nlevels++] = a;
         a->mipmap = m;
         m->bytes += (a->slice * a->planes + 511) / 512 * 512;
-        extent.width = half(extent.width);
-        extent.height = half(extent.height);
+        extent.width = array_half(extent.width);
+        extent.height = array_half(extent.height);
         if (!(flags & (cudaArrayLayered | cudaArrayCubemap)))
-            extent.depth = half(extent.depth);
+            extent.depth = array_half(extent.depth);
     }
     return 0;
 }
@@ -199,7 +200,7 @@ cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out,
                                            unsigned nlevels, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
-    cudaError_t e = out ? check(desc, extent, flags) : cudaErrorInvalidValue;
+    cudaError_t e = out ? array_check(desc, extent, flags) : cudaErrorInvalidValue;
     if (e)
         return mt_fail(e);
     unsigned most = levels_of(extent, flags);
@@ -219,7 +220,7 @@ cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out,
     if (failed) {
         mt_map_take(&mipmaps, m);
         if (m)
-            drop(m);
+            array_drop(m);
         return mt_fail(cudaErrorMemoryAllocation);
     }
     *out = (cudaMipmappedArray_t)m;
@@ -248,7 +249,7 @@ cudaError_t IMPL(cudaFreeMipmappedArray)(cudaMipmappedArray_t handle)
     if (!m)
         return mt_fail(cudaErrorInvalidValue);
     mt_stream_wait_all();
-    drop(m);
+    array_drop(m);
     return cudaSuccess;
 }
 
@@ -285,18 +286,18 @@ struct cudaChannelFormatDesc IMPL(cudaCreateChannelDesc)(int x, int y, int z, in
 
 /* ---- cudaDeviceReset ---- */
 
-static void first(void *value, void *ctx)
+static void array_first(void *value, void *ctx)
 {
     void **at = ctx;
     if (!*at)
         *at = value;
 }
 
-static void empty(struct mt_map *m)
+static void array_empty(struct mt_map *m)
 {
     for (;;) {
         void *one = NULL;
-        mt_map_each(m, first, &one);
+        mt_map_each(m, array_first, &one);
         if (!one)
             return;
         mt_map_take(m, one);
@@ -306,6 +307,6 @@ static void empty(struct mt_map *m)
 
 void mt_arrays_reset(void)
 {
-    empty(&arrays);
-    empty(&mipmaps);
+    array_empty(&arrays);
+    array_empty(&mipmaps);
 }

@@ -22,14 +22,14 @@ static int check_attributes(const struct cudaMemcpyAttributes *attributes, const
 
 /* Behind a copy that was asked for with `e`: a source that is only valid now has been read when this returns.
  */
-static cudaError_t made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
+static cudaError_t batch_made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
 {
     return !e && order == cudaMemcpySrcAccessOrderDuringApiCall ? IMPL(cudaStreamSynchronize)(stream) : e;
 }
 
-static cudaError_t batch(void *const *dst, const void *const *src, const size_t *bytes, size_t n,
-                         const struct cudaMemcpyAttributes *attributes, const size_t *first,
-                         size_t nattributes, size_t *failed, cudaStream_t stream)
+static cudaError_t batch_run(void *const *dst, const void *const *src, const size_t *bytes, size_t n,
+                             const struct cudaMemcpyAttributes *attributes, const size_t *first,
+                             size_t nattributes, size_t *failed, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
     if (failed)
@@ -42,7 +42,7 @@ static cudaError_t batch(void *const *dst, const void *const *src, const size_t 
     for (size_t i = 0, at = 0; i < n; i++) {
         at += at + 1 < nattributes && first[at + 1] == i;
         cudaError_t e = REC(cudaMemcpyAsync)(dst[i], src[i], bytes[i], cudaMemcpyDefault, stream);
-        e = made(e, attributes[at].srcAccessOrder, stream);
+        e = batch_made(e, attributes[at].srcAccessOrder, stream);
         if (e && failed)
             *failed = i;
         if (e)
@@ -56,7 +56,7 @@ cudaError_t IMPL(cudaMemcpyBatchAsync)(void *const *dst, const void *const *src,
                                        size_t n, struct cudaMemcpyAttributes *attributes, size_t *first,
                                        size_t nattributes, cudaStream_t stream)
 {
-    return batch(dst, src, bytes, n, attributes, first, nattributes, NULL, stream);
+    return batch_run(dst, src, bytes, n, attributes, first, nattributes, NULL, stream);
 }
 #else
 cudaError_t IMPL(cudaMemcpyBatchAsync)(void **dst, void **src, size_t *bytes, size_t n,
@@ -69,8 +69,8 @@ cudaError_t IMPL(cudaMemcpyBatchAsync)(void **dst, void **src, size_t *bytes, si
 
 /* ---- 3-D ---- */
 
-static cudaError_t operand(const struct cudaMemcpy3DOperand *o, const struct cudaExtent *extent,
-                           cudaArray_t *array, struct cudaPos *pos, struct cudaPitchedPtr *ptr)
+static cudaError_t batch_operand(const struct cudaMemcpy3DOperand *o, const struct cudaExtent *extent,
+                                 cudaArray_t *array, struct cudaPos *pos, struct cudaPitchedPtr *ptr)
 {
     if (o->type == cudaMemcpyOperandTypeArray) {
         *array = o->op.array.array;
@@ -97,11 +97,11 @@ static cudaError_t batch_3d(const struct cudaMemcpy3DBatchOp *ops, size_t n, uns
         return mt_fail(cudaErrorInvalidResourceHandle);
     for (size_t i = 0; i < n; i++) {
         struct cudaMemcpy3DParms p = {.extent = ops[i].extent, .kind = cudaMemcpyDefault};
-        cudaError_t e = operand(&ops[i].src, &ops[i].extent, &p.srcArray, &p.srcPos, &p.srcPtr);
+        cudaError_t e = batch_operand(&ops[i].src, &ops[i].extent, &p.srcArray, &p.srcPos, &p.srcPtr);
         if (!e)
-            e = operand(&ops[i].dst, &ops[i].extent, &p.dstArray, &p.dstPos, &p.dstPtr);
+            e = batch_operand(&ops[i].dst, &ops[i].extent, &p.dstArray, &p.dstPos, &p.dstPtr);
         e = e ? mt_fail(e) : REC(cudaMemcpy3DAsync)(&p, stream);
-        e = made(e, ops[i].srcAccessOrder, stream);
+        e = batch_made(e, ops[i].srcAccessOrder, stream);
         if (e && failed)
             *failed = i;
         if (e)

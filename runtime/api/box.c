@@ -50,7 +50,7 @@ static cudaError_t side_3d(struct mt_side *s, cudaArray_t array, struct cudaPitc
 }
 
 /* The extent counts elements when an array takes part. */
-static size_t element(cudaArray_t a, cudaArray_t b)
+static size_t box_element(cudaArray_t a, cudaArray_t b)
 {
     cudaArray_t one = a ? a : b;
     struct mt_array *known = one ? mt_array_get(one) : NULL;
@@ -64,8 +64,8 @@ static size_t element(cudaArray_t a, cudaArray_t b)
 
 cudaError_t mt_box_3d(struct mt_box *b, const struct cudaMemcpy3DParms *p)
 {
-    size_t scale = element(p->srcArray, p->dstArray);
-    if (p->srcArray && p->dstArray && scale != element(p->dstArray, NULL))
+    size_t scale = box_element(p->srcArray, p->dstArray);
+    if (p->srcArray && p->dstArray && scale != box_element(p->dstArray, NULL))
         return cudaErrorInvalidValue;
     *b = (struct mt_box){.width = p->extent.width * scale,
                          .height = p->extent.height,

@@ -60,7 +60,7 @@ struct search {
     int spoil, found;
 };
 
-static void look(void *stream, void *ctx)
+static void capture_look(void *stream, void *ctx)
 {
     struct mt_stream *s = stream;
     struct search *l = ctx;
@@ -75,7 +75,7 @@ static int is_implicit(const struct mt_stream *s, int spoil)
 {
     struct search l = {.spoil = spoil};
     if (s == mt_stream_legacy())
-        mt_stream_each(look, &l);
+        mt_stream_each(capture_look, &l);
     return l.found;
 }
 
@@ -95,7 +95,7 @@ static int is_prohibited(void)
     return found;
 }
 
-static cudaError_t check(struct mt_stream *s, enum mt_call call)
+static cudaError_t capture_check(struct mt_stream *s, enum mt_call call)
 {
     if (call == MT_CALL_DEVICE) {
         for (struct mt_capture *c = captures; c; c = c->next)
@@ -120,15 +120,16 @@ cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call)
     if (!ncaptures)
         return cudaSuccess;
     pthread_mutex_lock(&mt_capture_lock);
-    cudaError_t e = check(s, call);
+    cudaError_t e = capture_check(s, call);
     pthread_mutex_unlock(&mt_capture_lock);
     return mt_fail(e);
 }
 
 /* ---- begin and end ---- */
 
-static cudaError_t begin(cudaStream_t handle, struct CUgraph_st *into, struct CUgraphNode_st *const *after,
-                         size_t n, enum cudaStreamCaptureMode mode)
+static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *into,
+                                 struct CUgraphNode_st *const *after, size_t n,
+                                 enum cudaStreamCaptureMode mode)
 {
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(handle);
@@ -171,7 +172,7 @@ static cudaError_t begin(cudaStream_t handle, struct CUgraph_st *into, struct CU
 
 cudaError_t IMPL(cudaStreamBeginCapture)(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
-    return begin(stream, NULL, NULL, 0, mode);
+    return capture_begin(stream, NULL, NULL, 0, mode);
 }
 
 #if CUDART_VERSION >= 12030
@@ -185,7 +186,7 @@ cudaError_t IMPL(cudaStreamBeginCaptureToGraph)(cudaStream_t stream, cudaGraph_t
     for (size_t i = 0; i < n; i++)
         if (!mt_graph_node(after[i]) || after[i]->graph != g)
             return mt_fail(cudaErrorInvalidValue);
-    return begin(stream, g, after, n, mode);
+    return capture_begin(stream, g, after, n, mode);
 }
 #endif
 
@@ -207,7 +208,7 @@ static int is_unjoined(struct mt_stream *origin, struct CUgraphNode_st *const *t
     return unjoined;
 }
 
-static void leave(void *stream, void *ctx)
+static void capture_leave(void *stream, void *ctx)
 {
     struct mt_stream *s = stream;
     struct leaving *l = ctx;
@@ -219,10 +220,10 @@ static void leave(void *stream, void *ctx)
 }
 
 /* Called with the lock: the capture is over. 1 when some stream was not joined. */
-static int end(struct mt_capture *c)
+static int capture_end(struct mt_capture *c)
 {
     struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
-    mt_stream_each(leave, &l);
+    mt_stream_each(capture_leave, &l);
     free(c->left);
     mt_tips_clear(c->origin);
     mt_capture_set(c->origin, NULL);
@@ -256,7 +257,7 @@ cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
         pthread_mutex_unlock(&mt_capture_lock);
         return mt_fail(e);
     }
-    int unjoined = end(c);
+    int unjoined = capture_end(c);
     pthread_mutex_unlock(&mt_capture_lock);
     e = c->invalid ? cudaErrorStreamCaptureInvalidated
         : unjoined ? cudaErrorStreamCaptureUnjoined
@@ -280,7 +281,7 @@ void mt_capture_leave(struct mt_stream *s)
     struct mt_capture *c = s->capture;
     if (c) {
         if (c->origin == s)
-            end(over = c);
+            capture_end(over = c);
         else if (mt_tips_add(&c->left, &c->nleft, s->tips, s->ntips))
             c->invalid = 1;
         mt_tips_clear(s);
@@ -301,9 +302,9 @@ static enum cudaStreamCaptureStatus status_of(const struct mt_stream *s)
                                  : cudaStreamCaptureStatusActive;
 }
 
-static cudaError_t info(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
-                        cudaGraph_t *graph, const cudaGraphNode_t **tips, const cudaGraphEdgeData **edges,
-                        size_t *n)
+static cudaError_t capture_info(cudaStream_t handle, enum cudaStreamCaptureStatus *status,
+                                unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **tips,
+                                const cudaGraphEdgeData **edges, size_t *n)
 {
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(handle);
@@ -329,10 +330,10 @@ static cudaError_t info(cudaStream_t handle, enum cudaStreamCaptureStatus *statu
 
 cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
 {
-    return info(handle, status, NULL, NULL, NULL, NULL, NULL);
+    return capture_info(handle, status, NULL, NULL, NULL, NULL, NULL);
 }
 
-static cudaError_t update(cudaStream_t handle, cudaGraphNode_t *tips, size_t n, unsigned flags)
+static cudaError_t capture_update(cudaStream_t handle, cudaGraphNode_t *tips, size_t n, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(handle);
@@ -361,14 +362,14 @@ cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamC
                                            const cudaGraphNode_t **tips, const cudaGraphEdgeData **edges,
                                            size_t *n)
 {
-    return info(stream, status, id, graph, tips, edges, n);
+    return capture_info(stream, status, id, graph, tips, edges, n);
 }
 
 cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips,
                                                       const cudaGraphEdgeData *edges, size_t n,
                                                       unsigned flags)
 {
-    return update(stream, tips, n, flags);
+    return capture_update(stream, tips, n, flags);
 }
 #else
 cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,

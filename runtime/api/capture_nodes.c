@@ -20,7 +20,8 @@ static enum cudaGraphNodeType type_of(const struct mt_op *op)
 }
 
 /* Called with the lock. */
-static struct CUgraphNode_st *append(struct mt_stream *s, enum cudaGraphNodeType type, struct mt_op *op)
+static struct CUgraphNode_st *capture_nodes_append(struct mt_stream *s, enum cudaGraphNodeType type,
+                                                   struct mt_op *op)
 {
     struct CUgraphNode_st *n = mt_graph_add(s->capture->graph, type, op, s->tips, s->ntips);
     if (n)
@@ -37,7 +38,7 @@ cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op)
     cudaError_t e = op ? cudaErrorStreamCaptureInvalidated : cudaErrorMemoryAllocation;
     pthread_mutex_lock(&mt_capture_lock);
     if (op && s->capture && !s->capture->invalid)
-        e = append(s, type_of(op), op) ? cudaSuccess : cudaErrorMemoryAllocation;
+        e = capture_nodes_append(s, type_of(op), op) ? cudaSuccess : cudaErrorMemoryAllocation;
     else
         mt_op_free(op);
     pthread_mutex_unlock(&mt_capture_lock);
@@ -52,7 +53,7 @@ cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
     struct CUgraphNode_st *n = NULL;
     pthread_mutex_lock(&mt_capture_lock);
     if (s->capture && !s->capture->invalid)
-        n = append(s, cudaGraphNodeTypeMemAlloc, NULL);
+        n = capture_nodes_append(s, cudaGraphNodeTypeMemAlloc, NULL);
     if (n)
         n->memory = m;
     pthread_mutex_unlock(&mt_capture_lock);
@@ -68,7 +69,7 @@ cudaError_t mt_capture_free(struct mt_stream *s, void *p)
     if (s->capture && !s->capture->invalid) {
         struct CUgraphNode_st *from = mt_graph_allocated(s->capture->graph, p), *n = NULL;
         if (from && !from->memory->freed)
-            n = append(s, cudaGraphNodeTypeMemFree, NULL);
+            n = capture_nodes_append(s, cudaGraphNodeTypeMemFree, NULL);
         if (n) {
             n->freed = p;
             from->memory->freed = 1;
@@ -98,7 +99,7 @@ cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e)
     return mt_fail(rc);
 }
 
-static cudaError_t join(struct mt_stream *s, struct mt_event *e)
+static cudaError_t capture_nodes_join(struct mt_stream *s, struct mt_event *e)
 {
     struct mt_capture *c = mt_capture_of(e);
     if (__atomic_load_n(&e->capture, __ATOMIC_RELAXED) && !c)
@@ -127,7 +128,7 @@ static cudaError_t join(struct mt_stream *s, struct mt_event *e)
 cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e)
 {
     pthread_mutex_lock(&mt_capture_lock);
-    cudaError_t rc = join(s, e);
+    cudaError_t rc = capture_nodes_join(s, e);
     pthread_mutex_unlock(&mt_capture_lock);
     return mt_fail(rc);
 }

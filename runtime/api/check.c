@@ -119,12 +119,12 @@ static int describe_freed(uint64_t address, char *text, size_t size)
     return 1;
 }
 
-static uint64_t min(uint64_t a, uint64_t b)
+static uint64_t check_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static void describe(uint64_t address, char *text, size_t size, int look_for_host)
+static void check_describe(uint64_t address, char *text, size_t size, int look_for_host)
 {
     struct mt_block below, above;
     mt_heap_around(address, &below, &above);
@@ -139,7 +139,7 @@ static void describe(uint64_t address, char *text, size_t size, int look_for_hos
         snprintf(text, size, "a null pointer");
     else if (describe_freed(address, text, size) || describe_device_heap(address, text, size))
         return;
-    else if (min(before, behind - below.bytes) >= NEAR && look_for_host && is_mapped(address))
+    else if (check_min(before, behind - below.bytes) >= NEAR && look_for_host && is_mapped(address))
         snprintf(text, size, "memory of the host program that is neither pinned, managed nor registered");
     else if (below.bytes && behind - below.bytes < FAR && behind - below.bytes <= before)
         describe_block(text, size, behind - below.bytes, "behind the", &below);
@@ -151,7 +151,7 @@ static void describe(uint64_t address, char *text, size_t size, int look_for_hos
 
 void mt_check_describe(uint64_t address, char *text, size_t size)
 {
-    describe(address, text, size, 0); /* from a signal handler: no stdio on files */
+    check_describe(address, text, size, 0); /* from a signal handler: no stdio on files */
 }
 
 /* ---- looking up ---- */
@@ -168,7 +168,7 @@ void mt_check_device_heap(void *base, uint64_t bytes)
     mt_heap_generation++;
 }
 
-static int find(uint64_t address, uint64_t *base, uint64_t *bytes)
+static int check_find(uint64_t address, uint64_t *base, uint64_t *bytes)
 {
     struct mt_block b;
     struct mt_range r;
@@ -200,7 +200,7 @@ static const struct mt_launch_line *line_of(const struct mt_cpu_launch *l)
     return l->user;
 }
 
-static void print(const struct mt_cpu_bad *bad, const char *near)
+static void check_print(const struct mt_cpu_bad *bad, const char *near)
 {
     const struct mt_image_site *s = site_of(bad);
     const struct mt_launch_line *l = line_of(bad->launch);
@@ -224,7 +224,7 @@ static int same_place(const struct place *p, const struct mt_cpu_bad *bad)
            p->first.code == bad->code;
 }
 
-static void report(const struct mt_cpu_bad *bad)
+static void check_report(const struct mt_cpu_bad *bad)
 {
     struct place *p;
     pthread_mutex_lock(&lock);
@@ -233,15 +233,15 @@ static void report(const struct mt_cpu_bad *bad)
     if (!p && (p = calloc(1, sizeof *p))) {
         p->launch = bad->launch;
         p->first = *bad;
-        describe(bad->address, p->near, sizeof p->near, 1);
+        check_describe(bad->address, p->near, sizeof p->near, 1);
         p->next = places;
         places = p;
     }
     if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL) {
         char near[256];
-        describe(bad->address, near, sizeof near, 1);
+        check_describe(bad->address, near, sizeof near, 1);
         printed++;
-        print(bad, near);
+        check_print(bad, near);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -271,7 +271,7 @@ static void sum_up(const struct place *p)
                   base_name(s->file), s->line, (unsigned long long)p->count);
 }
 
-static uint64_t end(const struct mt_cpu_launch *launch)
+static uint64_t check_end(const struct mt_cpu_launch *launch)
 {
     uint64_t n = 0;
     pthread_mutex_lock(&lock);
@@ -292,7 +292,7 @@ static uint64_t end(const struct mt_cpu_launch *launch)
 
 void mt_check_start(void)
 {
-    static const struct mt_cpu_checker checker = {&mt_heap_generation, find, report, end};
+    static const struct mt_cpu_checker checker = {&mt_heap_generation, check_find, check_report, check_end};
     mt_cpu_set_describe(mt_check_describe);
     if (mt_options()->check)
         mt_cpu_set_checker(&checker);

@@ -16,7 +16,7 @@
                         */
 
 /* Bytes from the first to the last byte of one side. */
-static int span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)
+static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)
 {
     uint64_t rows, planes;
     return __builtin_mul_overflow(b->height - 1, s->pitch, &rows) ||
@@ -55,7 +55,7 @@ static cudaError_t check_any(const struct mt_side *s, uint64_t bytes)
 }
 
 /* skip: bit 0 the destination, bit 1 the source was checked by whoever made the box (arrays, symbols). */
-static cudaError_t check(const struct mt_box *b, int skip)
+static cudaError_t copy_check(const struct mt_box *b, int skip)
 {
     uint64_t dst, src;
     cudaError_t e = cudaSuccess;
@@ -63,7 +63,7 @@ static cudaError_t check(const struct mt_box *b, int skip)
         return cudaErrorInvalidMemcpyDirection;
     if (b->height * b->depth > 1 && (b->width > b->dst.pitch || b->width > b->src.pitch))
         return cudaErrorInvalidPitchValue;
-    if (span(b, &b->dst, &dst) || span(b, &b->src, &src))
+    if (copy_span(b, &b->dst, &dst) || copy_span(b, &b->src, &src))
         return cudaErrorInvalidValue;
     int to_device = b->kind == cudaMemcpyHostToDevice || b->kind == cudaMemcpyDeviceToDevice;
     int from_device = b->kind == cudaMemcpyDeviceToHost || b->kind == cudaMemcpyDeviceToDevice;
@@ -78,7 +78,7 @@ static cudaError_t check(const struct mt_box *b, int skip)
     return e;
 }
 
-static void move(const struct mt_box *b)
+static void copy_move(const struct mt_box *b)
 {
     if (b->dst.pitch == b->width && b->src.pitch == b->width && b->depth == 1) {
         memmove(b->dst.p, b->src.p, b->width * b->height);
@@ -101,25 +101,25 @@ struct copy_op {
     int64_t stream;      /* number of its trace */
 };
 
-static void perform(const struct copy_op *c)
+static void copy_perform(const struct copy_op *c)
 {
     mt_copy_note(&c->box, c->kind, c->stream, c->op.site);
-    move(&c->moved);
+    copy_move(&c->moved);
 }
 
-static int run(struct mt_op *op)
+static int copy_run(struct mt_op *op)
 {
-    perform((struct copy_op *)op);
+    copy_perform((struct copy_op *)op);
     return MT_OP_DONE;
 }
 
-static void drop(struct mt_op *op)
+static void copy_drop(struct mt_op *op)
 {
     free(((struct copy_op *)op)->staged);
 }
 
 /* Sets the rest of a copy whose op.site is set. */
-static void describe(struct copy_op *c, const struct mt_box *b)
+static void copy_describe(struct copy_op *c, const struct mt_box *b)
 {
     c->box = c->moved = *b;
     c->staged = NULL;
@@ -127,22 +127,22 @@ static void describe(struct copy_op *c, const struct mt_box *b)
     c->stream = -1;
 }
 
-static int empty(const struct mt_box *b)
+static int copy_empty(const struct mt_box *b)
 {
     return !b->width || !b->height || !b->depth;
 }
 
 cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, const struct mt_host_site *site)
 {
-    cudaError_t e = empty(b) ? cudaSuccess : check(b, skip);
+    cudaError_t e = copy_empty(b) ? cudaSuccess : copy_check(b, skip);
     if (e)
         return mt_fail(e);
-    struct copy_op *c = mt_op_new(sizeof *c, MT_OP_COPY, run);
+    struct copy_op *c = mt_op_new(sizeof *c, MT_OP_COPY, copy_run);
     if (!c)
         return mt_fail(cudaErrorMemoryAllocation);
     c->op.site = site;
-    c->op.drop = drop;
-    describe(c, b);
+    c->op.drop = copy_drop;
+    copy_describe(c, b);
     *out = &c->op;
     return cudaSuccess;
 }
@@ -165,7 +165,7 @@ static int is_pageable(const struct mt_side *s)
 }
 
 /* Sets the source aside, rows and planes without gaps. 0, or -1: too much. */
-static int stage(struct copy_op *c)
+static int copy_stage(struct copy_op *c)
 {
     const struct mt_box *b = &c->box;
     size_t plane = b->width * b->height;
@@ -173,7 +173,7 @@ static int stage(struct copy_op *c)
         return -1;
     struct mt_box aside = *b;
     aside.dst = (struct mt_side){c->staged, b->width, plane};
-    move(&aside);
+    copy_move(&aside);
     c->moved.src = aside.dst;
     return 0;
 }
@@ -183,12 +183,12 @@ static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt
                     struct mt_turn *t)
 {
     struct copy_op c = {.op = {.site = site}};
-    describe(&c, b);
+    copy_describe(&c, b);
     c.stream = mt_stream_number_of(s);
     if (!granted)
         mt_turn_begin(t, s);
-    if (!empty(b))
-        perform(&c);
+    if (!copy_empty(b))
+        copy_perform(&c);
     mt_turn_end(t);
 }
 
@@ -209,7 +209,7 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     cudaError_t e = to_program ? cudaSuccess : mt_copy_op(&op, b, skip, site);
     if (e)
         return e;
-    if (to_program || (from_program && stage((struct copy_op *)op))) {
+    if (to_program || (from_program && copy_stage((struct copy_op *)op))) {
         if (!to_program)
             mt_op_free(op);
         in_turn(s, b, site, 0, &t);
@@ -219,7 +219,7 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     return mt_op_submit(s, op);
 }
 
-static cudaError_t copy(const struct mt_box *b, int skip, cudaStream_t stream, int async)
+static cudaError_t copy_start(const struct mt_box *b, int skip, cudaStream_t stream, int async)
 {
     const struct mt_host_site *site = mt_host_site_take();
     MT_RETURN_IF_FAILED();
@@ -231,11 +231,11 @@ static cudaError_t copy(const struct mt_box *b, int skip, cudaStream_t stream, i
         e = mt_capture_check(NULL, MT_CALL_UNSAFE);
     if (e)
         return e;
-    e = empty(b) ? cudaSuccess : check(b, skip);
+    e = copy_empty(b) ? cudaSuccess : copy_check(b, skip);
     if (e)
         return mt_fail(e);
     if (async)
-        return empty(b) ? cudaSuccess : copy_async(s, b, skip, site);
+        return copy_empty(b) ? cudaSuccess : copy_async(s, b, skip, site);
     struct mt_turn t;
     in_turn(s, b, site, 0, &t);
     mt_synced();
@@ -247,41 +247,41 @@ static cudaError_t copy(const struct mt_box *b, int skip, cudaStream_t stream, i
 cudaError_t IMPL(cudaMemcpy)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, kind);
-    return copy(&b, 0, NULL, 0);
+    return copy_start(&b, 0, NULL, 0);
 }
 
 cudaError_t IMPL(cudaMemcpyAsync)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
                                   cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, kind);
-    return copy(&b, 0, stream, 1);
+    return copy_start(&b, 0, stream, 1);
 }
 
 cudaError_t IMPL(cudaMemcpyPeer)(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
-    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy(&b, 0, NULL, 1);
+    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, NULL, 1);
 }
 
 cudaError_t IMPL(cudaMemcpyPeerAsync)(void *dst, int dst_device, const void *src, int src_device,
                                       size_t bytes, cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
-    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy(&b, 0, stream, 1);
+    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, stream, 1);
 }
 
 cudaError_t IMPL(cudaMemcpy2D)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                size_t height, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
-    return copy(&b, 0, NULL, 0);
+    return copy_start(&b, 0, NULL, 0);
 }
 
 cudaError_t IMPL(cudaMemcpy2DAsync)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                     size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
-    return copy(&b, 0, stream, 1);
+    return copy_start(&b, 0, stream, 1);
 }
 
 /* ---- symbols ---- */
@@ -295,7 +295,7 @@ static cudaError_t symbol_copy(const void *symbol, size_t offset, const void *ot
     if (!e &&
         (kind == cudaMemcpyHostToHost || kind == (to ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice)))
         e = cudaErrorInvalidMemcpyDirection;
-    return e ? mt_fail(e) : copy(&b, to ? 1 : 2, stream, async);
+    return e ? mt_fail(e) : copy_start(&b, to ? 1 : 2, stream, async);
 }
 
 cudaError_t IMPL(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t bytes, size_t offset,
@@ -329,7 +329,7 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DParms *p, cudaStream_t strea
     struct mt_box b;
     MT_RETURN_IF_FAILED();
     cudaError_t e = p ? mt_box_3d(&b, p) : cudaErrorInvalidValue;
-    return e ? mt_fail(e) : copy(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, async);
+    return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, async);
 }
 
 static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
@@ -339,7 +339,7 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStrea
     cudaError_t e = p ? mt_box_3d_peer(&b, p) : cudaErrorInvalidValue;
     if (!e && (p->srcDevice || p->dstDevice))
         e = cudaErrorInvalidDevice;
-    return e ? mt_fail(e) : copy(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
+    return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
 }
 
 cudaError_t IMPL(cudaMemcpy3D)(const struct cudaMemcpy3DParms *p)
@@ -369,7 +369,7 @@ static cudaError_t array_copy(struct mt_box *b, cudaArray_const_t array, size_t 
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = mt_side_array(to ? &b->dst : &b->src, array, x, y, b->width, b->height);
-    return e ? mt_fail(e) : copy(b, to ? 1 : 2, stream, async);
+    return e ? mt_fail(e) : copy_start(b, to ? 1 : 2, stream, async);
 }
 
 cudaError_t IMPL(cudaMemcpy2DToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src,
@@ -437,7 +437,7 @@ static cudaError_t array_to_array(struct mt_box *b, cudaArray_t dst, size_t dx, 
     cudaError_t e = mt_side_array(&b->dst, dst, dx, dy, b->width, b->height);
     if (!e)
         e = mt_side_array(&b->src, src, sx, sy, b->width, b->height);
-    return e ? mt_fail(e) : copy(b, 3, NULL, 1);
+    return e ? mt_fail(e) : copy_start(b, 3, NULL, 1);
 }
 
 cudaError_t IMPL(cudaMemcpy2DArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,

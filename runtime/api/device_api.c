@@ -29,7 +29,7 @@ static _Atomic int cache_config;
 static _Atomic int shared_config = cudaSharedMemBankSizeFourByte;
 #endif
 
-static cudaError_t answer(int *out, int value)
+static cudaError_t device_api_answer(int *out, int value)
 {
     MT_RETURN_IF_FAILED();
     if (!out)
@@ -40,12 +40,12 @@ static cudaError_t answer(int *out, int value)
 
 cudaError_t IMPL(cudaGetDeviceCount)(int *n)
 {
-    return answer(n, 1);
+    return device_api_answer(n, 1);
 }
 
 cudaError_t IMPL(cudaGetDevice)(int *device)
 {
-    return answer(device, 0);
+    return device_api_answer(device, 0);
 }
 
 cudaError_t IMPL(cudaSetDevice)(int device)
@@ -56,7 +56,7 @@ cudaError_t IMPL(cudaSetDevice)(int device)
 
 cudaError_t IMPL(cudaChooseDevice)(int *device, const struct cudaDeviceProp *wanted)
 {
-    return wanted ? answer(device, 0) : mt_fail(cudaErrorInvalidValue);
+    return wanted ? device_api_answer(device, 0) : mt_fail(cudaErrorInvalidValue);
 }
 
 #if CUDART_VERSION >= 12000
@@ -90,7 +90,7 @@ cudaError_t IMPL(cudaSetDeviceFlags)(unsigned flags)
 
 cudaError_t IMPL(cudaGetDeviceFlags)(unsigned *flags)
 {
-    return answer((int *)flags, (int)(device_flags | cudaDeviceMapHost));
+    return device_api_answer((int *)flags, (int)(device_flags | cudaDeviceMapHost));
 }
 
 cudaError_t IMPL(cudaDeviceGetPCIBusId)(char *out, int size, int device)
@@ -106,7 +106,7 @@ cudaError_t IMPL(cudaDeviceGetByPCIBusId)(int *device, const char *id)
 {
     if (!id)
         return mt_fail(cudaErrorInvalidValue);
-    return strcasecmp(id, BUS_ID) ? mt_fail(cudaErrorInvalidDevice) : answer(device, 0);
+    return strcasecmp(id, BUS_ID) ? mt_fail(cudaErrorInvalidDevice) : device_api_answer(device, 0);
 }
 
 /* ---- settings ---- */
@@ -152,7 +152,7 @@ cudaError_t IMPL(cudaDeviceSetCacheConfig)(enum cudaFuncCache config)
 
 cudaError_t IMPL(cudaDeviceGetCacheConfig)(enum cudaFuncCache *out)
 {
-    return answer((int *)out, cache_config);
+    return device_api_answer((int *)out, cache_config);
 }
 
 #if CUDART_VERSION < 14000
@@ -167,7 +167,7 @@ cudaError_t IMPL(cudaDeviceSetSharedMemConfig)(enum cudaSharedMemConfig config)
 
 cudaError_t IMPL(cudaDeviceGetSharedMemConfig)(enum cudaSharedMemConfig *out)
 {
-    return answer((int *)out, shared_config);
+    return device_api_answer((int *)out, shared_config);
 }
 #endif
 
@@ -218,7 +218,7 @@ cudaError_t IMPL(cudaDeviceReset)(void)
 
 cudaError_t IMPL(cudaDeviceCanAccessPeer)(int *can, int device, int peer)
 {
-    return device || peer ? mt_fail(cudaErrorInvalidDevice) : answer(can, 0);
+    return device || peer ? mt_fail(cudaErrorInvalidDevice) : device_api_answer(can, 0);
 }
 
 cudaError_t IMPL(cudaDeviceEnablePeerAccess)(int peer, unsigned flags)
@@ -240,12 +240,12 @@ cudaError_t IMPL(cudaDeviceGetP2PAttribute)(int *out, enum cudaDeviceP2PAttr a, 
 
 cudaError_t IMPL(cudaDriverGetVersion)(int *version)
 {
-    return answer(version, CUDART_VERSION);
+    return device_api_answer(version, CUDART_VERSION);
 }
 
 cudaError_t IMPL(cudaRuntimeGetVersion)(int *version)
 {
-    return answer(version, CUDART_VERSION);
+    return device_api_answer(version, CUDART_VERSION);
 }
 
 cudaError_t IMPL(cudaProfilerStart)(void)

@@ -111,7 +111,7 @@ cudaError_t IMPL(cudaGetDeviceProperties)(struct cudaDeviceProp *p, int device)
 }
 
 /* 0 and *out; -1: no such attribute. */
-static int attribute(int a, const struct cudaDeviceProp *p, int *out)
+static int device_attributes_attribute(int a, const struct cudaDeviceProp *p, int *out)
 {
     switch (a) {
 #define MT_ATTRIBUTE(name, value)                                                                            \
@@ -132,7 +132,7 @@ cudaError_t IMPL(cudaDeviceGetAttribute)(int *out, enum cudaDeviceAttr a, int de
     cudaError_t e = IMPL(cudaGetDeviceProperties)(&p, device);
     if (e)
         return e;
-    if (!out || attribute((int)a, &p, &value))
+    if (!out || device_attributes_attribute((int)a, &p, &value))
         return mt_fail(cudaErrorInvalidValue);
     *out = value;
     return cudaSuccess;

@@ -25,18 +25,18 @@ void mt_per_thread_leave(int outer)
     per_thread = outer;
 }
 
-static cudaError_t unsupported(void)
+static cudaError_t entry_unsupported(void)
 {
     return mt_fail(cudaErrorNotSupported);
 }
 
-static void say(struct mt_entry *e, const char *why)
+static void entry_say(struct mt_entry *e, const char *why)
 {
     if (!__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
         mt_report("%s: %s; it returns cudaErrorNotSupported", e->name, why);
 }
 
-static void *real(struct mt_entry *e)
+static void *entry_real(struct mt_entry *e)
 {
     void **at = per_thread && e->per_thread ? &e->real_per_thread : &e->real;
     void *f = __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -54,32 +54,32 @@ static cudaError_t no_runtime(void)
 }
 
 /* NULL: nothing is there, and that was said. */
-static void *find(struct mt_entry *e)
+static void *entry_find(struct mt_entry *e)
 {
     int gpu = mt_device_is_gpu();
-    void *f = gpu ? real(e) : (void *)e->impl;
+    void *f = gpu ? entry_real(e) : (void *)e->impl;
     if (!f && gpu && e->alone && e->impl)
         return (void *)e->impl;
     if (!f && gpu && !mt_device_cudart())
         return (void *)no_runtime;
     if (!f)
-        say(e, gpu ? "not in the CUDA runtime in use" : "the CPU device does not have this function");
+        entry_say(e, gpu ? "not in the CUDA runtime in use" : "the CPU device does not have this function");
     return f;
 }
 
 void *mt_entry_next(enum mt_entry_index index)
 {
-    void *f = find(&mt_entries[index]);
-    return f ? f : (void *)unsupported;
+    void *f = entry_find(&mt_entries[index]);
+    return f ? f : (void *)entry_unsupported;
 }
 
 void *mt_entry_resolve(uint32_t index)
 {
     struct mt_entry *e = &mt_entries[index];
-    void *f = e->rec ? (void *)e->rec : find(e);
+    void *f = e->rec ? (void *)e->rec : entry_find(e);
     /* Per-thread variants come through the same slot and must stay with the real runtime's own variant. */
     int fixed = f && (e->rec || !mt_device_is_gpu() || !e->per_thread);
     if (fixed)
         __atomic_store_n(&mt_entry_slots[index], f, __ATOMIC_RELEASE);
-    return f ? f : (void *)unsupported;
+    return f ? f : (void *)entry_unsupported;
 }

@@ -88,7 +88,7 @@ static const struct {
 
 static char spelled[NAMES][64]; /* "cudaErrorStubLibrary" -> "stub library" */
 
-static void spell(void)
+static void error_spell(void)
 {
     for (int i = 0; i < NAMES; i++) {
         const char *s = names[i].name;
@@ -101,7 +101,7 @@ static void spell(void)
     }
 }
 
-static int find(cudaError_t e)
+static int error_find(cudaError_t e)
 {
     for (int i = 0; i < NAMES; i++)
         if (names[i].code == (int)e)
@@ -111,7 +111,7 @@ static int find(cudaError_t e)
 
 const char *IMPL(cudaGetErrorName)(cudaError_t e)
 {
-    int i = find(e);
+    int i = error_find(e);
     return i < 0 ? "unrecognized error code" : names[i].name;
 }
 
@@ -121,9 +121,9 @@ const char *IMPL(cudaGetErrorString)(cudaError_t e)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].code == (int)e)
             return texts[i].text;
-    int i = find(e);
+    int i = error_find(e);
     if (i < 0)
         return "unrecognized error code";
-    pthread_once(&once, spell);
+    pthread_once(&once, error_spell);
     return spelled[i];
 }

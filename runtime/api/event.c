@@ -102,7 +102,7 @@ struct event_op {
     uint64_t record;
 };
 
-static int reach(struct mt_op *op)
+static int event_reach(struct mt_op *op)
 {
     struct event_op *o = (struct event_op *)op;
     mt_event_event("record", o->id, o->stream);
@@ -112,7 +112,7 @@ static int reach(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-static int reached(struct mt_op *op)
+static int event_reached(struct mt_op *op)
 {
     struct event_op *o = (struct event_op *)op;
     mt_event_event("wait", o->id, o->stream);
@@ -159,9 +159,9 @@ static int renew_wait(struct mt_op *op)
     return cudaSuccess;
 }
 
-static struct mt_op *make(cudaEvent_t handle, enum mt_op_kind kind)
+static struct mt_op *event_make(cudaEvent_t handle, enum mt_op_kind kind)
 {
-    struct event_op *o = mt_op_new(sizeof *o, kind, kind == MT_OP_RECORD ? reach : reached);
+    struct event_op *o = mt_op_new(sizeof *o, kind, kind == MT_OP_RECORD ? event_reach : event_reached);
     if (!o)
         return NULL;
     o->op.always = 1; /* others wait for it */
@@ -176,12 +176,12 @@ static struct mt_op *make(cudaEvent_t handle, enum mt_op_kind kind)
 
 struct mt_op *mt_event_record_op(cudaEvent_t e)
 {
-    return make(e, MT_OP_RECORD);
+    return event_make(e, MT_OP_RECORD);
 }
 
 struct mt_op *mt_event_wait_op(cudaEvent_t e)
 {
-    return make(e, MT_OP_WAIT);
+    return event_make(e, MT_OP_WAIT);
 }
 
 cudaEvent_t mt_event_of(const struct mt_op *op)
@@ -194,7 +194,7 @@ void mt_event_bind(struct mt_op *op, const struct mt_stream *s)
     ((struct event_op *)op)->stream = mt_stream_number_of(s);
 }
 
-static cudaError_t put(struct mt_stream *s, struct mt_op *op)
+static cudaError_t event_put(struct mt_stream *s, struct mt_op *op)
 {
     cudaError_t e = op ? (cudaError_t)op->renew(op) : cudaErrorMemoryAllocation;
     if (e) {
@@ -214,7 +214,8 @@ static int is_captured(const struct mt_event *e)
 
 /* ---- entry points ---- */
 
-static cudaError_t find(cudaEvent_t handle, cudaStream_t stream, struct mt_event **e, struct mt_stream **s)
+static cudaError_t event_find(cudaEvent_t handle, cudaStream_t stream, struct mt_event **e,
+                              struct mt_stream **s)
 {
     MT_RETURN_IF_FAILED();
     *e = mt_event_get(handle);
@@ -228,7 +229,7 @@ cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stre
 {
     struct mt_event *e;
     struct mt_stream *s;
-    cudaError_t rc = find(handle, stream, &e, &s);
+    cudaError_t rc = event_find(handle, stream, &e, &s);
     if (rc)
         return rc;
     /* An external node is one of a graph. */
@@ -236,7 +237,7 @@ cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stre
         return mt_fail(cudaErrorInvalidValue);
     if (mt_capturing(s))
         return flags ? mt_op_submit(s, mt_event_record_op(handle)) : mt_capture_record(s, e);
-    return put(s, mt_event_record_op(handle));
+    return event_put(s, mt_event_record_op(handle));
 }
 
 cudaError_t IMPL(cudaEventRecord)(cudaEvent_t handle, cudaStream_t stream)
@@ -276,7 +277,7 @@ cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, u
 {
     struct mt_event *e;
     struct mt_stream *s;
-    cudaError_t rc = find(handle, stream, &e, &s);
+    cudaError_t rc = event_find(handle, stream, &e, &s);
     if (rc)
         return rc;
     if (flags & ~(unsigned)cudaEventWaitExternal || (flags && !mt_capturing(s)))
@@ -287,11 +288,11 @@ cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, u
         return mt_capture_wait(s, e);
     if (e->shared && e->shared->pid != getpid() && (rc = put_foreign(s, e->shared)))
         return rc;
-    return put(s, mt_event_wait_op(handle));
+    return event_put(s, mt_event_wait_op(handle));
 }
 
 /* The mark of an event that may be asked about, as a reference in *m. */
-static cudaError_t ask(cudaEvent_t handle, struct mt_event **e, struct mt_mark **m)
+static cudaError_t event_ask(cudaEvent_t handle, struct mt_event **e, struct mt_mark **m)
 {
     MT_RETURN_IF_FAILED();
     *e = mt_event_get(handle);
@@ -308,7 +309,7 @@ cudaError_t IMPL(cudaEventQuery)(cudaEvent_t handle)
 {
     struct mt_event *e;
     struct mt_mark *m = NULL;
-    cudaError_t rc = ask(handle, &e, &m);
+    cudaError_t rc = event_ask(handle, &e, &m);
     if (!rc && m && !mt_mark_done(m))
         rc = cudaErrorNotReady;
     if (!rc && e->shared && !mt_shared_event_done(e->shared, e->shared->issued))
@@ -321,7 +322,7 @@ cudaError_t IMPL(cudaEventSynchronize)(cudaEvent_t handle)
 {
     struct mt_event *e = NULL;
     struct mt_mark *m = NULL;
-    cudaError_t rc = mt_in_host_function() ? mt_fail(cudaErrorNotPermitted) : ask(handle, &e, &m);
+    cudaError_t rc = mt_in_host_function() ? mt_fail(cudaErrorNotPermitted) : event_ask(handle, &e, &m);
     if (rc)
         return rc;
     if (m)
@@ -351,9 +352,9 @@ cudaError_t IMPL(cudaEventElapsedTime)(float *ms, cudaEvent_t start, cudaEvent_t
     uint64_t begin = 0, finish = 0;
     if (!ms)
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = ask(start, &a, &from);
+    cudaError_t e = event_ask(start, &a, &from);
     if (!e)
-        e = ask(end, &b, &to);
+        e = event_ask(end, &b, &to);
     cudaError_t first = e ? e : time_of(a, from, &begin), second = e ? e : time_of(b, to, &finish);
     /* What will never do says more than what is not there yet. */
     e = first && first != cudaErrorNotReady ? first : second ? second : first;

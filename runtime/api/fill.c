@@ -27,7 +27,7 @@ static void set_row(char *p, const struct mt_fill *f)
         memset(p, f->value, f->width);
 }
 
-static void perform(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
+static void fill_perform(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
 {
     mt_fill_note(f, stream, site);
     for (size_t z = 0; z < f->depth; z++)
@@ -35,15 +35,15 @@ static void perform(const struct mt_fill *f, int64_t stream, const struct mt_hos
             set_row(f->p + z * f->slice + y * f->pitch, f);
 }
 
-static int run(struct mt_op *op)
+static int fill_run(struct mt_op *op)
 {
     struct fill_op *f = (struct fill_op *)op;
-    perform(&f->fill, f->stream, op->site);
+    fill_perform(&f->fill, f->stream, op->site);
     return MT_OP_DONE;
 }
 
 /* *host: the program can look at the memory without a copy. */
-static cudaError_t check(const struct mt_fill *f, int *host)
+static cudaError_t fill_check(const struct mt_fill *f, int *host)
 {
     struct mt_block b;
     uint64_t rows, planes, bytes;
@@ -59,7 +59,7 @@ static cudaError_t check(const struct mt_fill *f, int *host)
     return cudaSuccess;
 }
 
-static int empty(const struct mt_fill *f)
+static int fill_empty(const struct mt_fill *f)
 {
     return !f->width || !f->height || !f->depth;
 }
@@ -67,10 +67,10 @@ static int empty(const struct mt_fill *f)
 cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct mt_host_site *site)
 {
     int host;
-    cudaError_t e = empty(f) ? cudaSuccess : check(f, &host);
+    cudaError_t e = fill_empty(f) ? cudaSuccess : fill_check(f, &host);
     if (e)
         return mt_fail(e);
-    struct fill_op *o = mt_op_new(sizeof *o, MT_OP_FILL, run);
+    struct fill_op *o = mt_op_new(sizeof *o, MT_OP_FILL, fill_run);
     if (!o)
         return mt_fail(cudaErrorMemoryAllocation);
     o->op.site = site;
@@ -91,7 +91,7 @@ const struct mt_fill *mt_fill_of(const struct mt_op *op)
 }
 
 /* sync: not the Async form, which waits when the memory is the host's too. */
-static cudaError_t fill(struct mt_fill f, cudaStream_t stream, int sync)
+static cudaError_t fill_start(struct mt_fill f, cudaStream_t stream, int sync)
 {
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_turn t;
@@ -102,9 +102,9 @@ static cudaError_t fill(struct mt_fill f, cudaStream_t stream, int sync)
     if (!s)
         return mt_fail(cudaErrorInvalidResourceHandle);
     cudaError_t e = mt_capture_check(s, sync ? MT_CALL_SYNC : MT_CALL_ASYNC);
-    if (e || empty(&f))
+    if (e || fill_empty(&f))
         return e;
-    e = check(&f, &host);
+    e = fill_check(&f, &host);
     if (e)
         return mt_fail(e);
     int turn = !mt_capturing(s) && mt_turn_try(&t, s);
@@ -117,7 +117,7 @@ static cudaError_t fill(struct mt_fill f, cudaStream_t stream, int sync)
     }
     if (!turn)
         mt_turn_begin(&t, s);
-    perform(&f, mt_stream_number_of(s), site);
+    fill_perform(&f, mt_stream_number_of(s), site);
     mt_turn_end(&t);
     return cudaSuccess;
 }
@@ -141,32 +141,32 @@ static struct mt_fill fill_3d(struct cudaPitchedPtr p, int value, struct cudaExt
 
 cudaError_t IMPL(cudaMemset)(void *p, int value, size_t bytes)
 {
-    return fill(fill_1d(p, value, bytes), NULL, 1);
+    return fill_start(fill_1d(p, value, bytes), NULL, 1);
 }
 
 cudaError_t IMPL(cudaMemsetAsync)(void *p, int value, size_t bytes, cudaStream_t stream)
 {
-    return fill(fill_1d(p, value, bytes), stream, 0);
+    return fill_start(fill_1d(p, value, bytes), stream, 0);
 }
 
 cudaError_t IMPL(cudaMemset2D)(void *p, size_t pitch, int value, size_t width, size_t height)
 {
-    return fill(fill_2d(p, pitch, value, width, height), NULL, 1);
+    return fill_start(fill_2d(p, pitch, value, width, height), NULL, 1);
 }
 
 cudaError_t IMPL(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t width, size_t height,
                                     cudaStream_t stream)
 {
-    return fill(fill_2d(p, pitch, value, width, height), stream, 0);
+    return fill_start(fill_2d(p, pitch, value, width, height), stream, 0);
 }
 
 cudaError_t IMPL(cudaMemset3DAsync)(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
                                     cudaStream_t stream)
 {
-    return fill(fill_3d(p, value, extent), stream, 0);
+    return fill_start(fill_3d(p, value, extent), stream, 0);
 }
 
 cudaError_t IMPL(cudaMemset3D)(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
 {
-    return fill(fill_3d(p, value, extent), NULL, 1);
+    return fill_start(fill_3d(p, value, extent), NULL, 1);
 }

@@ -138,7 +138,7 @@ struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType
 
 /* ---- walks ---- */
 
-static void unseen(struct CUgraph_st *g)
+static void graph_unseen(struct CUgraph_st *g)
 {
     for (size_t i = 0; i < g->n; i++)
         g->node[i]->seen = 0;
@@ -152,7 +152,7 @@ int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of)
     int found = 0;
     if (!stack)
         return 0;
-    unseen(of->graph);
+    graph_unseen(of->graph);
     of->seen = 1;
     stack[depth++] = of;
     while (depth && !found) {
@@ -174,7 +174,7 @@ struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g)
     size_t done = 0;
     if (!sorted)
         return NULL;
-    unseen(g);
+    graph_unseen(g);
     for (size_t before = 1; done != before;) { /* nodes mostly stand in a good order already: one round */
         before = done;
         for (size_t i = 0; i < g->n; i++) {

@@ -11,7 +11,7 @@ struct answer {
     size_t room, n;
 };
 
-static void give(struct answer *a, struct CUgraphNode_st *n, struct CUgraphNode_st *m)
+static void graph_edges_give(struct answer *a, struct CUgraphNode_st *n, struct CUgraphNode_st *m)
 {
     if (a->out && a->n < a->room)
         a->out[a->n] = n;
@@ -20,7 +20,7 @@ static void give(struct answer *a, struct CUgraphNode_st *n, struct CUgraphNode_
     a->n++;
 }
 
-static cudaError_t given(struct answer *a, size_t *count, cudaGraphEdgeData *edges)
+static cudaError_t graph_edges_given(struct answer *a, size_t *count, cudaGraphEdgeData *edges)
 {
     if (a->out && edges)
         memset(edges, 0, (a->n < a->room ? a->n : a->room) * sizeof *edges);
@@ -33,7 +33,7 @@ static cudaError_t given(struct answer *a, size_t *count, cudaGraphEdgeData *edg
     return cudaSuccess;
 }
 
-static cudaError_t list(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count, int roots)
+static cudaError_t graph_edges_list(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count, int roots)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!g || !count)
@@ -41,22 +41,22 @@ static cudaError_t list(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count, 
     struct answer a = {.out = out, .room = *count};
     for (size_t i = 0; i < g->n; i++)
         if (!roots || !g->node[i]->nafter)
-            give(&a, g->node[i], NULL);
-    return given(&a, count, NULL);
+            graph_edges_give(&a, g->node[i], NULL);
+    return graph_edges_given(&a, count, NULL);
 }
 
 cudaError_t IMPL(cudaGraphGetNodes)(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
 {
-    return list(graph, out, count, 0);
+    return graph_edges_list(graph, out, count, 0);
 }
 
 cudaError_t IMPL(cudaGraphGetRootNodes)(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
 {
-    return list(graph, out, count, 1);
+    return graph_edges_list(graph, out, count, 1);
 }
 
-static cudaError_t edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
-                         cudaGraphEdgeData *data, size_t *count)
+static cudaError_t graph_edges_edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                                     cudaGraphEdgeData *data, size_t *count)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!g || !count || !from != !to)
@@ -64,24 +64,24 @@ static cudaError_t edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode
     struct answer a = {.out = from, .second = to, .room = *count};
     for (size_t i = 0; i < g->n; i++)
         for (size_t k = 0; k < g->node[i]->nafter; k++)
-            give(&a, g->node[i]->after[k], g->node[i]);
-    return given(&a, count, data);
+            graph_edges_give(&a, g->node[i]->after[k], g->node[i]);
+    return graph_edges_given(&a, count, data);
 }
 
-static cudaError_t neighbours(cudaGraphNode_t node, cudaGraphNode_t *out, cudaGraphEdgeData *data,
-                              size_t *count, int before)
+static cudaError_t graph_edges_neighbours(cudaGraphNode_t node, cudaGraphNode_t *out, cudaGraphEdgeData *data,
+                                          size_t *count, int before)
 {
     struct CUgraphNode_st *n = mt_graph_node(node);
     if (!n || !count)
         return mt_fail(cudaErrorInvalidValue);
     struct answer a = {.out = out, .room = *count};
     for (size_t i = 0; before && i < n->nafter; i++)
-        give(&a, n->after[i], NULL);
+        graph_edges_give(&a, n->after[i], NULL);
     for (size_t i = 0; !before && i < n->graph->n; i++)
         for (size_t k = 0; k < n->graph->node[i]->nafter; k++)
             if (n->graph->node[i]->after[k] == n)
-                give(&a, n->graph->node[i], NULL);
-    return given(&a, count, data);
+                graph_edges_give(&a, n->graph->node[i], NULL);
+    return graph_edges_given(&a, count, data);
 }
 
 static size_t edge_at(const struct CUgraphNode_st *to, const struct CUgraphNode_st *from)
@@ -92,8 +92,8 @@ static size_t edge_at(const struct CUgraphNode_st *to, const struct CUgraphNode_
     return k;
 }
 
-static cudaError_t change(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t n,
-                          int add)
+static cudaError_t graph_edges_change(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                      const cudaGraphNode_t *to, size_t n, int add)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!g || (n && (!from || !to)))
@@ -119,33 +119,33 @@ static cudaError_t change(cudaGraph_t graph, const cudaGraphNode_t *from, const 
 cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
                                     cudaGraphEdgeData *data, size_t *n)
 {
-    return edges(g, from, to, data, n);
+    return graph_edges_edges(g, from, to, data, n);
 }
 
 cudaError_t IMPL(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t *out,
                                                cudaGraphEdgeData *data, size_t *n)
 {
-    return neighbours(node, out, data, n, 1);
+    return graph_edges_neighbours(node, out, data, n, 1);
 }
 
 cudaError_t IMPL(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t *out,
                                                  cudaGraphEdgeData *data, size_t *n)
 {
-    return neighbours(node, out, data, n, 0);
+    return graph_edges_neighbours(node, out, data, n, 0);
 }
 
 /* Edges of kernels that begin before others end: the whole kernel is waited for, which is always right. */
 cudaError_t IMPL(cudaGraphAddDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
                                            const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t n)
 {
-    return change(g, from, to, n, 1);
+    return graph_edges_change(g, from, to, n, 1);
 }
 
 cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
                                               const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
                                               size_t n)
 {
-    return change(g, from, to, n, 0);
+    return graph_edges_change(g, from, to, n, 0);
 }
 #else
 cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n)

@@ -23,14 +23,14 @@ struct CUgraphExec_st {
 static struct mt_map execs = MT_MAP_INIT;
 MT_FORK_TABLE(execs);
 
-static struct CUgraphExec_st *get(cudaGraphExec_t e)
+static struct CUgraphExec_st *graph_exec_get(cudaGraphExec_t e)
 {
     return e ? mt_map_get(&execs, e) : NULL;
 }
 
 /* ---- launching ---- */
 
-static void bind(struct mt_op *op, struct mt_stream *s)
+static void graph_exec_bind(struct mt_op *op, struct mt_stream *s)
 {
     if (op->kind == MT_OP_KERNEL)
         mt_launch_bind(op, s);
@@ -56,7 +56,7 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s)
         mt_op_free(op);
         return mt_fail(e);
     }
-    bind(op, s);
+    graph_exec_bind(op, s);
     mt_op_enqueue(s, op);
     return cudaSuccess;
 }
@@ -71,15 +71,15 @@ cudaError_t mt_graph_run(struct CUgraph_st *g, struct mt_stream *s)
     return e;
 }
 
-static int nothing(struct mt_op *op)
+static int graph_exec_nothing(struct mt_op *op)
 {
     return MT_OP_DONE;
 }
 
-static cudaError_t run(struct CUgraphExec_st *x, struct mt_stream *s)
+static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
 {
-    struct mt_op *begin = mt_op_new(sizeof *begin, MT_OP_OTHER, nothing);
-    struct mt_op *end = mt_op_new(sizeof *end, MT_OP_OTHER, nothing);
+    struct mt_op *begin = mt_op_new(sizeof *begin, MT_OP_OTHER, graph_exec_nothing);
+    struct mt_op *end = mt_op_new(sizeof *end, MT_OP_OTHER, graph_exec_nothing);
     struct mt_mark *mark = mt_mark_new();
     if (!begin || !end || !mark) {
         mt_op_free(begin);
@@ -100,18 +100,18 @@ static cudaError_t run(struct CUgraphExec_st *x, struct mt_stream *s)
 cudaError_t IMPL(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
-    struct CUgraphExec_st *x = get(exec);
+    struct CUgraphExec_st *x = graph_exec_get(exec);
     struct mt_stream *s = mt_stream_get(stream);
     if (!x || !s)
         return mt_fail(x ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
     cudaError_t e = mt_capture_check(s, MT_CALL_SYNC); /* CUDA captures no launches of graphs */
-    return e ? e : run(x, s);
+    return e ? e : graph_exec_run(x, s);
 }
 
 cudaError_t IMPL(cudaGraphUpload)(cudaGraphExec_t exec, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
-    if (!get(exec))
+    if (!graph_exec_get(exec))
         return mt_fail(cudaErrorInvalidValue);
     struct mt_stream *s = mt_stream_get(stream);
     return s ? mt_capture_check(s, MT_CALL_ASYNC) : mt_fail(cudaErrorInvalidResourceHandle);
@@ -172,7 +172,7 @@ cudaError_t IMPL(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph
 
 cudaError_t IMPL(cudaGraphExecGetFlags)(cudaGraphExec_t exec, unsigned long long *flags)
 {
-    struct CUgraphExec_st *x = get(exec);
+    struct CUgraphExec_st *x = graph_exec_get(exec);
     if (!x || !flags)
         return mt_fail(cudaErrorInvalidValue);
     *flags = x->flags;
@@ -213,16 +213,16 @@ static struct CUgraphNode_st *made_from(struct CUgraph_st *g, cudaGraphNode_t no
     return NULL;
 }
 
-static struct CUgraphNode_st *find(cudaGraphExec_t exec, cudaGraphNode_t node)
+static struct CUgraphNode_st *graph_exec_find(cudaGraphExec_t exec, cudaGraphNode_t node)
 {
-    struct CUgraphExec_st *x = get(exec);
+    struct CUgraphExec_st *x = graph_exec_get(exec);
     return x ? made_from(x->graph, node) : NULL;
 }
 
 #define SET(type, make)                                                                                      \
     struct mt_op *op = NULL;                                                                                 \
     cudaError_t e = (make);                                                                                  \
-    return e ? e : mt_graph_replace(find(exec, node), type, op)
+    return e ? e : mt_graph_replace(graph_exec_find(exec, node), type, op)
 
 cudaError_t IMPL(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                    const struct cudaKernelNodeParams *params)
@@ -290,7 +290,7 @@ cudaError_t IMPL(cudaGraphExecEventWaitNodeSetEvent)(cudaGraphExec_t exec, cudaG
 
 cudaError_t IMPL(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
 {
-    struct CUgraphNode_st *n = find(exec, node);
+    struct CUgraphNode_st *n = graph_exec_find(exec, node);
     if (!n || (n->type != cudaGraphNodeTypeKernel && n->type != cudaGraphNodeTypeMemset &&
                n->type != cudaGraphNodeTypeMemcpy))
         return mt_fail(cudaErrorInvalidValue);
@@ -300,7 +300,7 @@ cudaError_t IMPL(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t 
 
 cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned *enabled)
 {
-    struct CUgraphNode_st *n = find(exec, node);
+    struct CUgraphNode_st *n = graph_exec_find(exec, node);
     if (!n || !enabled)
         return mt_fail(cudaErrorInvalidValue);
     *enabled = !n->disabled;
@@ -311,7 +311,8 @@ cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t 
 
 /* NULL when `b` has the nodes of `a`, in order, with the same edges; else the first node of `b` that differs.
  */
-static struct CUgraphNode_st *differs(const struct CUgraph_st *a, const struct CUgraph_st *b, int *type)
+static struct CUgraphNode_st *graph_exec_differs(const struct CUgraph_st *a, const struct CUgraph_st *b,
+                                                 int *type)
 {
     *type = 0;
     for (size_t i = 0; i < a->n; i++) {
@@ -321,7 +322,8 @@ static struct CUgraphNode_st *differs(const struct CUgraph_st *a, const struct C
             same = x->after[k]->index == y->after[k]->index;
         if (same && x->type != y->type)
             *type = 1;
-        else if (same && x->child && (x->child->n != y->child->n || differs(x->child, y->child, type)))
+        else if (same && x->child &&
+                 (x->child->n != y->child->n || graph_exec_differs(x->child, y->child, type)))
             same = 0;
         if (!same || *type)
             return y;
@@ -344,14 +346,14 @@ static cudaError_t take_over(struct CUgraph_st *to, const struct CUgraph_st *fro
     return cudaSuccess;
 }
 
-static enum cudaGraphExecUpdateResult update(struct CUgraphExec_st *x, struct CUgraph_st *g,
-                                             struct CUgraphNode_st **at)
+static enum cudaGraphExecUpdateResult graph_exec_update(struct CUgraphExec_st *x, struct CUgraph_st *g,
+                                                        struct CUgraphNode_st **at)
 {
     int type = 0;
     *at = NULL;
     if (x->graph->n != g->n)
         return cudaGraphExecUpdateErrorTopologyChanged;
-    *at = differs(x->graph, g, &type);
+    *at = graph_exec_differs(x->graph, g, &type);
     if (*at)
         return type ? cudaGraphExecUpdateErrorNodeTypeChanged : cudaGraphExecUpdateErrorTopologyChanged;
     return take_over(x->graph, g) ? cudaGraphExecUpdateError : cudaGraphExecUpdateSuccess;
@@ -361,13 +363,13 @@ static enum cudaGraphExecUpdateResult update(struct CUgraphExec_st *x, struct CU
 cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph,
                                       cudaGraphExecUpdateResultInfo *info)
 {
-    struct CUgraphExec_st *x = get(exec);
+    struct CUgraphExec_st *x = graph_exec_get(exec);
     struct CUgraph_st *g = mt_graph_get(graph);
     struct CUgraphNode_st *at;
     MT_RETURN_IF_FAILED();
     if (!x || !g || !info)
         return mt_fail(cudaErrorInvalidValue);
-    *info = (cudaGraphExecUpdateResultInfo){.result = update(x, g, &at)};
+    *info = (cudaGraphExecUpdateResultInfo){.result = graph_exec_update(x, g, &at)};
     info->errorNode = at;
     return info->result ? mt_fail(cudaErrorGraphExecUpdateFailure) : cudaSuccess;
 }
@@ -391,10 +393,10 @@ cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, c
 cudaError_t IMPL(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                        cudaGraph_t child)
 {
-    struct CUgraphNode_st *n = find(exec, node);
+    struct CUgraphNode_st *n = graph_exec_find(exec, node);
     struct CUgraph_st *g = mt_graph_get(child);
     int type;
-    if (!n || !n->child || !g || n->child->n != g->n || differs(n->child, g, &type))
+    if (!n || !n->child || !g || n->child->n != g->n || graph_exec_differs(n->child, g, &type))
         return mt_fail(cudaErrorInvalidValue);
     return mt_fail(take_over(n->child, g));
 }

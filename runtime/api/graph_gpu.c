@@ -65,7 +65,7 @@ static void free_exec(struct exec *x)
     free(x);
 }
 
-static struct kernel_node *find(struct exec *x, cudaGraphNode_t node)
+static struct kernel_node *graph_gpu_find(struct exec *x, cudaGraphNode_t node)
 {
     for (unsigned i = 0; x && i < x->n; i++)
         if (x->list[i].handle == node)
@@ -122,7 +122,7 @@ static int is_cooperative(cudaGraphNode_t node)
            value.cooperative;
 }
 
-static struct kernel_node *add(struct exec *x)
+static struct kernel_node *graph_gpu_add(struct exec *x)
 {
     if (x->n == x->cap) {
         unsigned cap = x->cap ? 2 * x->cap : 16;
@@ -151,7 +151,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
         say_once(EXTRA, "a node has its parameters as one block");
         return;
     }
-    struct kernel_node *k = add(x);
+    struct kernel_node *k = graph_gpu_add(x);
     if (!k || x->n == KERNELS_MAX) {
         say_once(TOO_MANY, "a graph has more than 512");
         return;
@@ -201,7 +201,7 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
 }
 
 /* The program's own graph is as it was. */
-static void restore(const struct exec *x)
+static void graph_gpu_restore(const struct exec *x)
 {
     int clean = mt_error_hold();
     for (unsigned i = 0; i < x->n; i++)
@@ -211,7 +211,7 @@ static void restore(const struct exec *x)
 
 /* ---- making one ready ---------------------------------------------------------------------------- */
 
-static struct exec *begin(cudaGraph_t graph)
+static struct exec *graph_gpu_begin(cudaGraph_t graph)
 {
     if (!mt_device_gpu_path() || !mt_gpu())
         return NULL;
@@ -221,11 +221,11 @@ static struct exec *begin(cudaGraph_t graph)
     return x;
 }
 
-static cudaError_t end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e)
+static cudaError_t graph_gpu_end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e)
 {
     if (!x)
         return e;
-    restore(x);
+    graph_gpu_restore(x);
     if (e || !mt_tracing() || mt_map_set(&execs, *out, x))
         free_exec(x);
     return e;
@@ -234,22 +234,22 @@ static cudaError_t end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e
 cudaError_t REC(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph,
                                                unsigned long long flags)
 {
-    struct exec *x = begin(graph);
-    return end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
+    struct exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
 }
 
 #if CUDART_VERSION >= 12000
 cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
-    struct exec *x = begin(graph);
-    return end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, flags));
+    struct exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, flags));
 }
 
 cudaError_t REC(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph_t graph,
                                                 cudaGraphInstantiateParams *params)
 {
-    struct exec *x = begin(graph);
-    return end(x, out, MT_NEXT(cudaGraphInstantiateWithParams)(out, graph, params));
+    struct exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithParams)(out, graph, params));
 }
 #else
 cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
@@ -268,7 +268,7 @@ cudaError_t REC(cudaGraphExecDestroy)(cudaGraphExec_t exec)
     return e;
 }
 
-static void forget(void *exec, void *data)
+static void graph_gpu_forget(void *exec, void *data)
 {
     struct exec *x = exec;
     x->n = 0; /* its contexts are gone with the device */
@@ -276,7 +276,7 @@ static void forget(void *exec, void *data)
 
 void mt_graph_gpu_reset(void)
 {
-    mt_map_each(&execs, forget, NULL);
+    mt_map_each(&execs, graph_gpu_forget, NULL);
 }
 
 /* ---- changing it --------------------------------------------------------------------------------- */
@@ -284,7 +284,7 @@ void mt_graph_gpu_reset(void)
 void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p,
                            const void **func)
 {
-    struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
+    struct kernel_node *k = exec ? graph_gpu_find(mt_map_get(&execs, exec), node) : NULL;
     struct mt_function *f = k ? mt_function_find(p->func) : NULL;
     const struct mt_launch_config c = config_of(p, k && k->c.cooperative);
     *func = p->func;
@@ -299,7 +299,7 @@ void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const str
 
 void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
 {
-    struct kernel_node *k = exec ? find(mt_map_get(&execs, exec), node) : NULL;
+    struct kernel_node *k = exec ? graph_gpu_find(mt_map_get(&execs, exec), node) : NULL;
     struct mt_function *f = k ? mt_function_find(p->func) : NULL;
     if (!k)
         return;
@@ -324,7 +324,7 @@ static cudaError_t end_update(struct exec *x, struct exec *now, cudaError_t e)
 {
     if (!now)
         return e;
-    restore(now);
+    graph_gpu_restore(now);
     for (unsigned i = 0; !e && i < x->n && i < now->n; i++) {
         now->list[i].handle = x->list[i].handle; /* the program goes on to name it so */
         now->list[i].off = x->list[i].off;
@@ -364,7 +364,7 @@ cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cu
 cudaError_t REC(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
 {
     cudaError_t e = MT_NEXT(cudaGraphNodeSetEnabled)(exec, node, enabled);
-    struct kernel_node *k = e ? NULL : find(mt_map_get(&execs, exec), node);
+    struct kernel_node *k = e ? NULL : graph_gpu_find(mt_map_get(&execs, exec), node);
     if (k)
         k->off = !enabled;
     return e;
@@ -387,7 +387,7 @@ cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cuda
 
 /* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what
  * stands behind the launch must come before the next one, too. 0 when it does. */
-static int follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
+static int graph_gpu_follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
 {
     int bad = 0;
     if (x->stream && x->stream != s->id) {
@@ -409,8 +409,8 @@ static int follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
     return bad;
 }
 
-static struct mt_gpu_launch describe(const struct kernel_node *k, cudaStream_t stream,
-                                     const struct mt_host_site *site)
+static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cudaStream_t stream,
+                                               const struct mt_host_site *site)
 {
     const struct mt_image_kernel *i = k->f->kernel;
     const struct mt_launch_config *c = &k->c;
@@ -431,14 +431,14 @@ static struct mt_gpu_launch describe(const struct kernel_node *k, cudaStream_t s
                                            .no_records = (i->flags & MT_KERNEL_NO_RECORDS) != 0}};
 }
 
-static cudaError_t launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t stream, struct mt_stream *s,
-                          const struct mt_host_site *site)
+static cudaError_t graph_gpu_launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t stream,
+                                    struct mt_stream *s, const struct mt_host_site *site)
 {
     struct mt_gpu_launch *launches = calloc(x->n, sizeof *launches);
     struct mt_gpu_node **nodes = calloc(x->n, sizeof *nodes);
     unsigned n = 0;
     cudaError_t e;
-    int blind = x->blind || mt_cpu_channel_failed() || follow(x, s, stream);
+    int blind = x->blind || mt_cpu_channel_failed() || graph_gpu_follow(x, s, stream);
     if (blind)
         say_once(STREAMS, "its launches cannot be told apart");
     for (unsigned i = 0; i < x->n && launches && nodes; i++) {
@@ -446,7 +446,7 @@ static cudaError_t launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t str
         if (k->off)
             continue;
         nodes[n] = blind || k->plain ? NULL : k->gpu;
-        launches[n] = describe(k, stream, site);
+        launches[n] = graph_gpu_describe(k, stream, site);
         if (mt_selection_takes(&launches[n].line))
             launches[n].trace = mt_stream_trace(s);
         n++;
@@ -470,5 +470,5 @@ cudaError_t REC(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
         return MT_NEXT(cudaGraphLaunch)(exec, stream);
     if (mt_device_is_gpu())
         mt_modules_log_symbols();
-    return launch(x, exec, stream, s, site);
+    return graph_gpu_launch(x, exec, stream, s, site);
 }

@@ -16,7 +16,7 @@
 
 /* Arguments as one block: {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
  * CU_LAUNCH_PARAM_END}. */
-static int unpack(void **extra, const struct mt_image_kernel *k, void **args)
+static int graph_nodes_unpack(void **extra, const struct mt_image_kernel *k, void **args)
 {
     const struct mt_image_param *p = k->params;
     char *block = NULL;
@@ -52,8 +52,9 @@ cudaError_t mt_graph_kernel_op(struct mt_op **out, const struct cudaKernelNodePa
         return mt_fail(cudaErrorMemoryAllocation);
     void *untraced = NULL;
     args[f->kernel->nparams] = &untraced; /* the launch context */
-    cudaError_t e = unpack(p->extra, f->kernel, args) ? mt_fail(cudaErrorInvalidValue)
-                                                      : mt_launch_op(out, p->func, &c, args, site);
+    cudaError_t e = graph_nodes_unpack(p->extra, f->kernel, args)
+                        ? mt_fail(cudaErrorInvalidValue)
+                        : mt_launch_op(out, p->func, &c, args, site);
     free(args);
     return e;
 }
@@ -126,7 +127,8 @@ cudaError_t mt_graph_replace(struct CUgraphNode_st *n, enum cudaGraphNodeType ty
 
 /* ---- adding ---- */
 
-static cudaError_t valid(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t n)
+static cudaError_t graph_nodes_valid(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                     size_t n)
 {
     MT_RETURN_IF_FAILED();
     struct CUgraph_st *g = mt_graph_get(graph);
@@ -146,7 +148,7 @@ static cudaError_t valid(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGrap
 /* `make` fills `op`. */
 #define ADD(type, make)                                                                                      \
     struct mt_op *op = NULL;                                                                                 \
-    cudaError_t e = valid(out, graph, after, n);                                                             \
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);                                                 \
     if (!e)                                                                                                  \
         e = (make);                                                                                          \
     if (e)                                                                                                   \
@@ -225,7 +227,7 @@ cudaError_t IMPL(cudaGraphAddEventWaitNode)(cudaGraphNode_t *out, cudaGraph_t gr
 cudaError_t IMPL(cudaGraphAddChildGraphNode)(cudaGraphNode_t *out, cudaGraph_t graph,
                                              const cudaGraphNode_t *after, size_t n, cudaGraph_t child)
 {
-    cudaError_t e = valid(out, graph, after, n);
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
         return e;
     struct CUgraph_st *c = mt_graph_get(child);
@@ -249,7 +251,7 @@ cudaError_t IMPL(cudaGraphAddMemAllocNode)(cudaGraphNode_t *out, cudaGraph_t gra
                                            struct cudaMemAllocNodeParams *params)
 {
     const struct mt_host_site *site = mt_host_site_take();
-    cudaError_t e = valid(out, graph, after, n);
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
         return e;
     if (!params || !params->bytesize || params->poolProps.allocType != cudaMemAllocationTypePinned)
@@ -302,7 +304,7 @@ static int give_back(struct mt_op *op)
 cudaError_t IMPL(cudaGraphAddMemFreeNode)(cudaGraphNode_t *out, cudaGraph_t graph,
                                           const cudaGraphNode_t *after, size_t n, void *p)
 {
-    cudaError_t e = valid(out, graph, after, n);
+    cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
         return e;
     struct CUgraphNode_st *node, *from = mt_graph_allocated(graph, p);

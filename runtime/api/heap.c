@@ -32,7 +32,7 @@ MT_FORK_LOCK(freed_lock, MT_FORK_LEAVES);
 static struct mt_block *freed, **freed_end = &freed;
 static uint64_t freed_bytes;
 
-static int counted(enum mt_heap_kind kind)
+static int heap_counted(enum mt_heap_kind kind)
 {
     return kind == MT_HEAP_DEVICE || kind == MT_HEAP_MANAGED;
 }
@@ -43,7 +43,7 @@ static int is_ours(enum mt_heap_kind kind)
 }
 
 /* Takes `bytes` from the device's memory. 0, or -1: not that much is left. */
-static int reserve(uint64_t bytes)
+static int heap_reserve(uint64_t bytes)
 {
     uint64_t total = mt_device_memory(), now = used;
     do
@@ -59,7 +59,7 @@ static size_t small_bytes(const struct mt_block *b)
     return b->bytes + (mt_options()->check ? GAP : 0);
 }
 
-static void *get(struct mt_block *b)
+static void *heap_get(struct mt_block *b)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), guard = mt_options()->check ? GUARD : page;
     if (b->bytes >= MAP_FROM) {
@@ -79,7 +79,7 @@ static void *get(struct mt_block *b)
 }
 
 /* Gives the memory back to the system. */
-static void release(struct mt_block *b)
+static void heap_release(struct mt_block *b)
 {
     if (b->shared.ino)
         mt_fd_close(&b->shared);
@@ -91,7 +91,7 @@ static void release(struct mt_block *b)
 }
 
 /* Keeps a freed block for a while, so that whoever still uses it is found. */
-static void keep(struct mt_block *b)
+static void heap_keep(struct mt_block *b)
 {
     struct mt_block *out = NULL, **end = &out;
     b->freed = mt_host_site_taken();
@@ -110,44 +110,44 @@ static void keep(struct mt_block *b)
     pthread_mutex_unlock(&freed_lock);
     while (out) {
         struct mt_block *next = out->next;
-        release(out);
+        heap_release(out);
         out = next;
     }
 }
 
-static void drop(struct mt_block *b)
+static void heap_drop(struct mt_block *b)
 {
     pthread_rwlock_wrlock(&life); /* nobody looks at it any more */
     pthread_rwlock_unlock(&life);
-    if (counted(b->kind))
+    if (heap_counted(b->kind))
         used -= b->bytes;
     if (mt_options()->check && is_ours(b->kind))
-        keep(b);
+        heap_keep(b);
     else
-        release(b);
+        heap_release(b);
 }
 
 void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags)
 {
-    if (bytes > mt_device_memory() || (counted(kind) && reserve(bytes)))
+    if (bytes > mt_device_memory() || (heap_counted(kind) && heap_reserve(bytes)))
         return NULL;
     struct mt_block *b = calloc(1, sizeof *b);
     if (!b) {
-        used -= counted(kind) ? bytes : 0;
+        used -= heap_counted(kind) ? bytes : 0;
         return NULL;
     }
     b->bytes = bytes;
     b->kind = kind;
     b->flags = flags;
     b->site = mt_host_site_taken();
-    void *p = get(b);
+    void *p = heap_get(b);
     b->base = (uint64_t)(uintptr_t)p;
     if (p && !mt_ranges_add(&blocks, b->base, bytes, b)) {
         mt_heap_generation++;
         return p;
     }
-    used -= counted(kind) ? bytes : 0;
-    release(b);
+    used -= heap_counted(kind) ? bytes : 0;
+    heap_release(b);
     return NULL;
 }
 
@@ -234,7 +234,7 @@ static int free_block(void *base, unsigned kinds, int condemned)
     if (!ok || !mt_ranges_take(&blocks, (uint64_t)(uintptr_t)base, &r))
         return 0;
     mt_heap_generation++;
-    drop(r.data);
+    heap_drop(r.data);
     return 1;
 }
 
@@ -305,7 +305,7 @@ void mt_heap_reset(void)
         if (!is_ours(b->kind))
             mt_ranges_add(&stay, r.base, r.bytes, b);
         else
-            drop(b);
+            heap_drop(b);
     }
     while (mt_ranges_pop(&stay, &r))
         mt_ranges_add(&blocks, r.base, r.bytes, r.data);

@@ -28,7 +28,7 @@ int mt_in_host_function(void)
     return inside;
 }
 
-static void call(const struct host_op *h)
+static void hostfn_call(const struct host_op *h)
 {
     cudaError_t e = mt_failed();
     inside++;
@@ -39,7 +39,7 @@ static void call(const struct host_op *h)
     inside--;
 }
 
-static void *helper(void *arg)
+static void *hostfn_helper(void *arg)
 {
     mt_last_ours();
     pthread_mutex_lock(&lock);
@@ -57,7 +57,7 @@ static void *helper(void *arg)
             last = &first;
         queued--;
         pthread_mutex_unlock(&lock);
-        call(h);
+        hostfn_call(h);
         mt_op_finish(&h->op);
         pthread_mutex_lock(&lock);
     }
@@ -80,13 +80,13 @@ static int start_thread(void)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&a);
     pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-    int rc = pthread_create(&thread, &a, helper, NULL);
+    int rc = pthread_create(&thread, &a, hostfn_helper, NULL);
     pthread_attr_destroy(&a);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
 }
 
-static int run(struct mt_op *op)
+static int hostfn_run(struct mt_op *op)
 {
     struct host_op *h = (struct host_op *)op;
     pthread_mutex_lock(&lock);
@@ -94,7 +94,7 @@ static int run(struct mt_op *op)
         threads += !start_thread();
         if (!threads) { /* no thread at all: here and now */
             pthread_mutex_unlock(&lock);
-            call(h);
+            hostfn_call(h);
             return MT_OP_DONE;
         }
     }
@@ -109,7 +109,7 @@ static int run(struct mt_op *op)
 
 struct mt_op *mt_host_op(cudaHostFn_t fn, cudaStreamCallback_t callback, cudaStream_t handle, void *data)
 {
-    struct host_op *h = mt_op_new(sizeof *h, MT_OP_HOST, run);
+    struct host_op *h = mt_op_new(sizeof *h, MT_OP_HOST, hostfn_run);
     if (!h)
         return NULL;
     h->op.always = callback != NULL; /* callbacks are told of errors, functions are not called */

@@ -74,7 +74,7 @@ static cudaError_t check_cluster(const struct mt_function *f, const struct mt_la
                                                                              : cudaSuccess;
 }
 
-static cudaError_t check(const struct mt_function *f, const struct mt_launch_config *c)
+static cudaError_t launch_check(const struct mt_function *f, const struct mt_launch_config *c)
 {
     const dim3 *g = &c->grid, *b = &c->block;
     uint64_t threads = (uint64_t)b->x * b->y * b->z;
@@ -94,8 +94,8 @@ static cudaError_t check(const struct mt_function *f, const struct mt_launch_con
     return check_cluster(f, c);
 }
 
-static void describe(struct mt_launch_line *l, const struct mt_image_kernel *k,
-                     const struct mt_launch_config *c, const struct mt_host_site *site)
+static void launch_describe(struct mt_launch_line *l, const struct mt_image_kernel *k,
+                            const struct mt_launch_config *c, const struct mt_host_site *site)
 {
     *l = (struct mt_launch_line){
         .kernel = k->pretty,
@@ -125,30 +125,30 @@ struct launch_op {
 };
 
 /* Where the value of each parameter stands: `at`, from the end of the pointers on; starts with 0. */
-static size_t place(const struct mt_image_param *p, size_t *at)
+static size_t launch_place(const struct mt_image_param *p, size_t *at)
 {
     size_t align = p->align ? p->align : 1, here = (*at + align - 1) / align * align;
     *at = here + p->size;
     return here;
 }
 
-static const struct mt_image_param *parameters(const struct mt_image_kernel *k)
+static const struct mt_image_param *launch_parameters(const struct mt_image_kernel *k)
 {
     return k->params;
 }
 
 /* args[i] = address of value i inside the operation. */
-static void point(struct launch_op *l, void **args)
+static void launch_point(struct launch_op *l, void **args)
 {
     const struct mt_image_kernel *k = l->f->kernel;
     char *values = (char *)&l->args[k->nparams + 1];
     size_t at = 0;
     for (uint32_t i = 0; i < k->nparams; i++)
-        args[i] = values + place(&parameters(k)[i], &at);
+        args[i] = values + launch_place(&launch_parameters(k)[i], &at);
 }
 
 /* A launch that failed: what the program gets when it synchronises, as on a GPU. */
-static void settle(const struct mt_cpu_launch *run, int status)
+static void launch_settle(const struct mt_cpu_launch *run, int status)
 {
     if (!status)
         return;
@@ -191,10 +191,10 @@ static void ended_in_channel(struct launch_op *l, int status)
     }
     if (l->f->kernel->flags & MT_KERNEL_PRINTF)
         mt_printed();
-    settle(&l->run, status);
+    launch_settle(&l->run, status);
 }
 
-static void ended(struct launch_op *l, int status)
+static void launch_ended(struct launch_op *l, int status)
 {
     if (mt_device_gpu_path()) {
         ended_in_channel(l, status);
@@ -208,23 +208,23 @@ static void ended(struct launch_op *l, int status)
     mt_trace_end(l->trace, &l->line);
     if (l->f->kernel->flags & MT_KERNEL_PRINTF)
         mt_printed();
-    settle(&l->run, status);
+    launch_settle(&l->run, status);
 }
 
-static void done(void *op, int status)
+static void launch_done(void *op, int status)
 {
-    ended(op, status);
+    launch_ended(op, status);
     mt_op_finish(op);
 }
 
-static int start(struct mt_op *op)
+static int launch_start(struct mt_op *op)
 {
     struct launch_op *l = (struct launch_op *)op;
-    point(l, l->args);
+    launch_point(l, l->args);
     l->args[l->f->kernel->nparams] = &l->context;
     l->run.args = l->args;
     l->run.user = &l->line;
-    l->run.done = done;
+    l->run.done = launch_done;
     l->run.done_ctx = l;
     if (l->trace) {
         l->run.flush = mt_trace_compact() ? NULL : mt_trace_append;
@@ -239,19 +239,19 @@ static int start(struct mt_op *op)
     int status = mt_cpu_start(&l->run);
     if (!status)
         return MT_OP_PENDING;
-    ended(l, status);
+    launch_ended(l, status);
     return MT_OP_DONE;
 }
 
-static struct launch_op *make(struct mt_function *f, const struct mt_launch_config *c, void **args,
-                              const struct mt_host_site *site)
+static struct launch_op *launch_make(struct mt_function *f, const struct mt_launch_config *c, void **args,
+                                     const struct mt_host_site *site)
 {
     const struct mt_image_kernel *k = f->kernel;
     size_t bytes = 0;
     for (uint32_t i = 0; i < k->nparams; i++)
-        place(&parameters(k)[i], &bytes);
+        launch_place(&launch_parameters(k)[i], &bytes);
     struct launch_op *l =
-        mt_op_new(sizeof *l + (k->nparams + 1) * sizeof *l->args + bytes, MT_OP_KERNEL, start);
+        mt_op_new(sizeof *l + (k->nparams + 1) * sizeof *l->args + bytes, MT_OP_KERNEL, launch_start);
     if (!l)
         return NULL;
     l->op.site = site;
@@ -267,12 +267,12 @@ static struct launch_op *make(struct mt_function *f, const struct mt_launch_conf
         .cooperative = (uint32_t)c->cooperative,
     };
     mt_launch_cluster(f, c->cluster, l->run.cluster);
-    describe(&l->line, k, c, site);
+    launch_describe(&l->line, k, c, site);
     memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
     l->context = mt_device_gpu_path() && args ? *(void **)args[k->nparams] : NULL;
-    point(l, l->args);
+    launch_point(l, l->args);
     for (uint32_t i = 0; i < k->nparams; i++)
-        memcpy(l->args[i], args[i], parameters(k)[i].size);
+        memcpy(l->args[i], args[i], launch_parameters(k)[i].size);
     return l;
 }
 
@@ -301,7 +301,7 @@ const struct mt_function *mt_launch_parts(struct mt_op *op, struct mt_launch_con
 {
     struct launch_op *l = (struct launch_op *)op;
     *c = l->config;
-    point(l, args);
+    launch_point(l, args);
     args[l->f->kernel->nparams] = &l->context;
     return l->f;
 }
@@ -323,12 +323,12 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
     }
     if (!args && f->kernel->nparams)
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = check(f, c);
+    cudaError_t e = launch_check(f, c);
     if (e)
         return mt_fail(e);
     if (mt_device_start())
         return mt_fail(cudaErrorInitializationError);
-    struct launch_op *l = make(f, c, args, site);
+    struct launch_op *l = launch_make(f, c, args, site);
     *out = l ? &l->op : NULL;
     return l ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }

@@ -124,14 +124,14 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
 
 /* What the real runtime is to launch for `func`: with a context the version with record calls. Of what is
  * captured it is decided when the graph is ready. */
-static const void *version(const struct gpu_call *g, const void *func)
+static const void *launch_api_version(const struct gpu_call *g, const void *func)
 {
     return g->ours && g->context && mt_plain_of(g->function) ? mt_traced_of(g->function) : func;
 }
 
 /* 1: it is to be launched again, without record calls: with them it needs more registers than there are, and
  * the program shall not fail for that. */
-static int again(struct gpu_call *g, cudaError_t e)
+static int launch_api_again(struct gpu_call *g, cudaError_t e)
 {
     int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
     if (!refused || !g->ours || g->why || !g->context || !mt_plain_of(g->function))
@@ -177,9 +177,9 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
     void **all = gpu_begin(&g, func, &c, args);
     do
         e = mt_device_is_gpu()
-                ? MT_NEXT(cudaLaunchKernel)(version(&g, func), grid, block, all, shared, stream)
+                ? MT_NEXT(cudaLaunchKernel)(launch_api_version(&g, func), grid, block, all, shared, stream)
                 : mt_launch_cpu(func, &c, all);
-    while (again(&g, e));
+    while (launch_api_again(&g, e));
     return gpu_end(&g, e);
 }
 
@@ -193,10 +193,10 @@ cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 b
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
     do
-        e = mt_device_is_gpu()
-                ? MT_NEXT(cudaLaunchCooperativeKernel)(version(&g, func), grid, block, all, shared, stream)
-                : mt_launch_cpu(func, &c, all);
-    while (again(&g, e));
+        e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchCooperativeKernel)(launch_api_version(&g, func), grid,
+                                                                      block, all, shared, stream)
+                               : mt_launch_cpu(func, &c, all);
+    while (launch_api_again(&g, e));
     return gpu_end(&g, e);
 }
 
@@ -210,16 +210,17 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
         return mt_launch_cpu(kernel, &c, args);
     void **all = gpu_begin(&g, kernel, &c, args);
     do {
-        cudaKernel_t traced = mt_device_is_gpu() && version(&g, NULL) ? mt_traced_handle(g.function) : NULL;
+        cudaKernel_t traced =
+            mt_device_is_gpu() && launch_api_version(&g, NULL) ? mt_traced_handle(g.function) : NULL;
         e = mt_device_is_gpu()
                 ? MT_NEXT(__cudaLaunchKernel)(traced ? traced : kernel, grid, block, all, shared, stream)
                 : mt_launch_cpu(kernel, &c, all);
-    } while (again(&g, e));
+    } while (launch_api_again(&g, e));
     return gpu_end(&g, e);
 }
 
 /* What a launch attribute asks for, as far as we need to know it. */
-static cudaError_t attribute(const cudaLaunchAttribute *a, struct mt_launch_config *c)
+static cudaError_t launch_api_attribute(const cudaLaunchAttribute *a, struct mt_launch_config *c)
 {
     switch ((int)a->id) {
     case cudaLaunchAttributeCooperative:
@@ -243,7 +244,7 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     struct mt_launch_config c = {
         config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, 0, {0}};
     for (unsigned i = 0; i < config->numAttrs; i++) {
-        cudaError_t e = attribute(&config->attrs[i], &c);
+        cudaError_t e = launch_api_attribute(&config->attrs[i], &c);
         if (e && !mt_device_is_gpu())
             return mt_fail(e);
     }
@@ -252,9 +253,9 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     void **all = gpu_begin(&g, func, &c, args);
     cudaError_t e;
     do
-        e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, version(&g, func), all)
+        e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, launch_api_version(&g, func), all)
                                : mt_launch_cpu(func, &c, all);
-    while (again(&g, e));
+    while (launch_api_again(&g, e));
     return gpu_end(&g, e);
 }
 

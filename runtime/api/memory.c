@@ -16,7 +16,7 @@
 
 #define BIT(kind) (1u << (kind))
 
-static cudaError_t alloc(void **out, size_t bytes, enum mt_heap_kind kind, unsigned flags)
+static cudaError_t memory_alloc(void **out, size_t bytes, enum mt_heap_kind kind, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     if (!out)
@@ -33,26 +33,26 @@ static cudaError_t alloc(void **out, size_t bytes, enum mt_heap_kind kind, unsig
 
 cudaError_t IMPL(cudaMalloc)(void **out, size_t bytes)
 {
-    return alloc(out, bytes, MT_HEAP_DEVICE, 0);
+    return memory_alloc(out, bytes, MT_HEAP_DEVICE, 0);
 }
 
 cudaError_t IMPL(cudaMallocHost)(void **out, size_t bytes)
 {
-    return alloc(out, bytes, MT_HEAP_HOST, cudaHostAllocDefault);
+    return memory_alloc(out, bytes, MT_HEAP_HOST, cudaHostAllocDefault);
 }
 
 cudaError_t IMPL(cudaHostAlloc)(void **out, size_t bytes, unsigned flags)
 {
     if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
         return mt_fail(cudaErrorInvalidValue);
-    return alloc(out, bytes, MT_HEAP_HOST, flags);
+    return memory_alloc(out, bytes, MT_HEAP_HOST, flags);
 }
 
 cudaError_t IMPL(cudaMallocManaged)(void **out, size_t bytes, unsigned flags)
 {
     if ((flags != cudaMemAttachGlobal && flags != cudaMemAttachHost) || !bytes)
         return mt_fail(cudaErrorInvalidValue);
-    return alloc(out, bytes, MT_HEAP_MANAGED, flags);
+    return memory_alloc(out, bytes, MT_HEAP_MANAGED, flags);
 }
 
 cudaError_t IMPL(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_t height)
@@ -61,7 +61,7 @@ cudaError_t IMPL(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_
     if (!pitch || width > SIZE_MAX - MT_DEV_PITCH || __builtin_mul_overflow(p, height, &bytes))
         return mt_fail(cudaErrorInvalidValue);
     *pitch = p;
-    return alloc(out, bytes, MT_HEAP_DEVICE, 0);
+    return memory_alloc(out, bytes, MT_HEAP_DEVICE, 0);
 }
 
 cudaError_t IMPL(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent extent)

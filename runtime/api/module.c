@@ -26,12 +26,12 @@ static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
 MT_FORK_TABLE(functions);
 MT_FORK_TABLE(variables);
 
-static void enter(void)
+static void module_enter(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-static void leave(void)
+static void module_leave(void)
 {
     pthread_mutex_unlock(&lock);
 }
@@ -84,7 +84,7 @@ static void load_image(struct mt_module *m)
     bind_functions(m);
 }
 
-static void load(struct mt_module *m)
+static void module_load(struct mt_module *m)
 {
     m->loaded = 1;
     load_image(m);
@@ -100,21 +100,21 @@ void mt_modules_load(void)
     if (!unloaded)
         return;
     mt_device_is_gpu(); /* decided before the lock is taken: deciding takes it */
-    enter();
+    module_enter();
     for (struct mt_module *m = modules; m; m = m->next)
         if (!m->loaded) {
-            load(m);
+            module_load(m);
             unloaded--; /* at the end: other threads' lookups pass the lock by when nothing is left to load */
         }
-    leave();
+    module_leave();
 }
 
 void mt_module_complain(struct mt_module *m, const char *kernel)
 {
-    enter();
+    module_enter();
     int said = m->said;
     m->said = 1;
-    leave();
+    module_leave();
     if (!said)
         mt_report("kernel %s cannot run on the CPU device: %s; compile its file with mt-cc, or with clang++ "
                   "-fplugin=libMemtrace-AA.so and --cuda-path=<build>/cuda-overlay",
@@ -123,10 +123,10 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
 
 void mt_module_untraced(struct mt_module *m, const char *kernel)
 {
-    enter();
+    module_enter();
     int said = m->said || m->too_old;
     m->said = 1;
-    leave();
+    module_leave();
     if (!said)
         mt_note("kernel %s and others of its file run on the GPU without a trace: %s", kernel,
                 m->why ? m->why : "its file has no CPU image");
@@ -184,11 +184,11 @@ static void register_real(struct mt_module *m)
 
 void mt_modules_to_gpu(void)
 {
-    enter();
+    module_enter();
     to_gpu = 1;
     for (struct mt_module *m = modules; m; m = m->next)
         register_real(m);
-    leave();
+    module_leave();
 }
 
 void mt_modules_log_symbols(void)
@@ -196,7 +196,7 @@ void mt_modules_log_symbols(void)
     if (symbols_logged)
         return;
     int clean = mt_error_hold();
-    enter();
+    module_enter();
     for (struct mt_module *m = modules; m && !symbols_logged; m = m->next)
         for (struct mt_variable *v = m->variables; v; v = v->next) {
             void *p;
@@ -205,7 +205,7 @@ void mt_modules_log_symbols(void)
                 mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, NULL);
         }
     symbols_logged = 1;
-    leave();
+    module_leave();
     mt_error_release(clean);
 }
 
@@ -220,11 +220,11 @@ void **REC(__cudaRegisterFatBinary)(void *wrapper)
     }
     m->wrapper = wrapper;
     mt_registered = 1;
-    enter();
+    module_enter();
     *modules_end = m;
     modules_end = &m->next;
     unloaded++;
-    leave();
+    module_leave();
     return (void **)m;
 }
 
@@ -242,12 +242,12 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     f->thread_limit = thread_limit;
     f->module = m;
     f->dynamic_shared_max = f->carveout = -1;
-    enter();
+    module_enter();
     f->next = m->functions;
     m->functions = f;
     if (m->image)
         f->kernel = mt_image_find_kernel(m->image, f->name);
-    leave();
+    module_leave();
 }
 
 static void add_variable(void **handle, const void *host, void **managed, char *device, const char *name,
@@ -267,10 +267,10 @@ static void add_variable(void **handle, const void *host, void **managed, char *
     v->constant = constant;
     v->global = global;
     v->module = m;
-    enter();
+    module_enter();
     v->next = m->variables;
     m->variables = v;
-    leave();
+    module_leave();
 }
 
 void REC(__cudaRegisterVar)(void **handle, char *host, char *device, const char *name, int ext, size_t size,
@@ -317,10 +317,10 @@ void REC(__cudaRegisterFatBinaryEnd)(void **handle)
     struct mt_module *m = (struct mt_module *)handle;
     if (!m)
         return;
-    enter();
+    module_enter();
     if (to_gpu)
         register_real(m);
-    leave();
+    module_leave();
     if (has_managed(m) && !mt_device_is_gpu())
         mt_modules_load();
 }
@@ -336,7 +336,7 @@ char REC(__cudaInitModule)(void **handle)
 
 /* Its library goes, with the fat binary and the addresses by which its kernels and variables are known;
  * others may come to lie there. What was launched has all it needs. */
-static void forget(struct mt_module *m)
+static void module_forget(struct mt_module *m)
 {
     for (struct mt_module **at = &modules; *at; at = &(*at)->next)
         if (*at == m) {
@@ -361,20 +361,20 @@ void REC(__cudaUnregisterFatBinary)(void **handle)
     if (!m)
         return;
     m->real = NULL;
-    enter();
-    forget(m);
-    leave();
+    module_enter();
+    module_forget(m);
+    module_leave();
 }
 
 /* Is the handle one of this runtime's; with NULL: has it any? Compiled code asks, and finds out that NVIDIA's
  * was linked. */
 __attribute__((visibility("default"))) int __mt_is_registered(void **handle)
 {
-    enter();
+    module_enter();
     struct mt_module *m = modules;
     while (m && handle && m != (struct mt_module *)handle)
         m = m->next;
-    leave();
+    module_leave();
     return m != NULL;
 }
 
@@ -385,10 +385,10 @@ __attribute__((visibility("default"))) const char __mt_device_linker = 0;
 static struct mt_module *unlinked_module(const void *object)
 {
     struct mt_module *m;
-    enter();
+    module_enter();
     for (m = modules; m && !(m->fatbins && m->object == object && !m->loaded); m = m->next) {
     }
-    leave();
+    module_leave();
     return m ? m : (struct mt_module *)__cudaRegisterFatBinary(NULL);
 }
 

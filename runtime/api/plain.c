@@ -61,7 +61,7 @@ static uint64_t blocks_of(const struct mt_launch_config *c)
 }
 
 /* What a launch of `func` will be refused for, as far as the runtime can be asked. */
-static cudaError_t refusal(const void *func, const struct mt_launch_config *c)
+static cudaError_t plain_refusal(const void *func, const struct mt_launch_config *c)
 {
     struct cudaFuncAttributes a;
     int device, sms, each;
@@ -77,8 +77,8 @@ static cudaError_t refusal(const void *func, const struct mt_launch_config *c)
 
 cudaError_t mt_plain_must(const struct mt_function *f, const struct mt_launch_config *c)
 {
-    cudaError_t e = mt_plain_of(f) ? refusal(mt_traced_of(f), c) : cudaSuccess;
-    return e && !refusal(mt_plain_of(f), c) ? e : cudaSuccess;
+    cudaError_t e = mt_plain_of(f) ? plain_refusal(mt_traced_of(f), c) : cudaSuccess;
+    return e && !plain_refusal(mt_plain_of(f), c) ? e : cudaSuccess;
 }
 
 void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cudaError_t why)

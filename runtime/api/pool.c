@@ -34,14 +34,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the counts */
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static unsigned last_id = 1;
 
-static pool *get(cudaMemPool_t p)
+static pool *pool_get(cudaMemPool_t p)
 {
     return p == &standard ? p : p ? mt_map_get(&pools, p) : NULL;
 }
 
 /* ---- counting ---- */
 
-static int reserve(pool *p, uint64_t bytes)
+static int pool_reserve(pool *p, uint64_t bytes)
 {
     int ok;
     pthread_mutex_lock(&lock);
@@ -86,7 +86,7 @@ void mt_pool_freed(unsigned id, uint64_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-static void reset(void *value, void *ctx)
+static void pool_reset(void *value, void *ctx)
 {
     pool *p = value;
     p->used = p->reserved = 0;
@@ -95,12 +95,12 @@ static void reset(void *value, void *ctx)
 void mt_pools_reset(void)
 {
     pthread_mutex_lock(&lock);
-    reset(&standard, NULL);
-    mt_map_each(&pools, reset, NULL);
+    pool_reset(&standard, NULL);
+    mt_map_each(&pools, pool_reset, NULL);
     pthread_mutex_unlock(&lock);
 }
 
-static void settle(void *value, void *ctx)
+static void pool_settle(void *value, void *ctx)
 {
     pool *p = value;
     give_back(p, p->threshold);
@@ -109,14 +109,14 @@ static void settle(void *value, void *ctx)
 void mt_pools_synced(void)
 {
     pthread_mutex_lock(&lock);
-    settle(&standard, NULL);
-    mt_map_each(&pools, settle, NULL);
+    pool_settle(&standard, NULL);
+    mt_map_each(&pools, pool_settle, NULL);
     pthread_mutex_unlock(&lock);
 }
 
 /* ---- allocation ---- */
 
-static cudaError_t alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
+static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
     if (!out || !p)
@@ -130,7 +130,7 @@ static cudaError_t alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
     *out = NULL;
     if (!bytes)
         return cudaSuccess;
-    if (!reserve(p, bytes))
+    if (!pool_reserve(p, bytes))
         return mt_fail(cudaErrorMemoryAllocation);
     *out = mt_heap_alloc(bytes, MT_HEAP_DEVICE, p->id);
     e = !*out             ? mt_fail(cudaErrorMemoryAllocation)
@@ -147,12 +147,12 @@ static cudaError_t alloc(void **out, size_t bytes, pool *p, cudaStream_t stream)
 
 cudaError_t IMPL(cudaMallocAsync)(void **out, size_t bytes, cudaStream_t stream)
 {
-    return alloc(out, bytes, current, stream);
+    return pool_alloc(out, bytes, current, stream);
 }
 
 cudaError_t IMPL(cudaMallocFromPoolAsync)(void **out, size_t bytes, cudaMemPool_t p, cudaStream_t stream)
 {
-    return alloc(out, bytes, get(p), stream);
+    return pool_alloc(out, bytes, pool_get(p), stream);
 }
 
 struct free_op {
@@ -228,7 +228,7 @@ cudaError_t IMPL(cudaDeviceGetMemPool)(cudaMemPool_t *out, int device)
 cudaError_t IMPL(cudaDeviceSetMemPool)(int device, cudaMemPool_t p)
 {
     MT_RETURN_IF_FAILED();
-    if (device || !get(p))
+    if (device || !pool_get(p))
         return mt_fail(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     current = p;
     return cudaSuccess;
@@ -317,7 +317,7 @@ cudaError_t IMPL(cudaMemPoolDestroy)(cudaMemPool_t p)
 cudaError_t IMPL(cudaMemPoolTrimTo)(cudaMemPool_t handle, size_t keep)
 {
     MT_RETURN_IF_FAILED();
-    pool *p = get(handle);
+    pool *p = pool_get(handle);
     if (!p)
         return mt_fail(cudaErrorInvalidValue);
     pthread_mutex_lock(&lock);
@@ -331,7 +331,7 @@ cudaError_t IMPL(cudaMemPoolTrimTo)(cudaMemPool_t handle, size_t keep)
 cudaError_t IMPL(cudaMemPoolSetAttribute)(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
 {
     MT_RETURN_IF_FAILED();
-    pool *p = get(handle);
+    pool *p = pool_get(handle);
     uint64_t v = 0;
     if (!p || !value || (int)a < 1)
         return mt_fail(cudaErrorInvalidValue);
@@ -359,7 +359,7 @@ cudaError_t IMPL(cudaMemPoolSetAttribute)(cudaMemPool_t handle, enum cudaMemPool
 cudaError_t IMPL(cudaMemPoolGetAttribute)(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
 {
     MT_RETURN_IF_FAILED();
-    pool *p = get(handle);
+    pool *p = pool_get(handle);
     if (!p || !value || (int)a < 1)
         return mt_fail(cudaErrorInvalidValue);
     if ((int)a < SWITCHES) {
@@ -380,7 +380,7 @@ cudaError_t IMPL(cudaMemPoolGetAttribute)(cudaMemPool_t handle, enum cudaMemPool
 cudaError_t IMPL(cudaMemPoolSetAccess)(cudaMemPool_t p, const struct cudaMemAccessDesc *desc, size_t count)
 {
     MT_RETURN_IF_FAILED();
-    if (!get(p) || (!desc && count))
+    if (!pool_get(p) || (!desc && count))
         return mt_fail(cudaErrorInvalidValue);
     for (size_t i = 0; i < count; i++) {
         cudaError_t e = check_location(&desc[i].location);
@@ -396,7 +396,7 @@ cudaError_t IMPL(cudaMemPoolGetAccess)(enum cudaMemAccessFlags *flags, cudaMemPo
                                        struct cudaMemLocation *where)
 {
     MT_RETURN_IF_FAILED();
-    if (!flags || !get(p) || !where)
+    if (!flags || !pool_get(p) || !where)
         return mt_fail(cudaErrorInvalidValue);
     cudaError_t e = check_location(where);
     if (!e)

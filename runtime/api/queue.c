@@ -51,7 +51,7 @@ void mt_op_free(struct mt_op *op)
 
 /* ---- streams; all with the lock held ---- */
 
-static void hold(struct mt_stream *s)
+static void queue_hold(struct mt_stream *s)
 {
     s->refs++;
 }
@@ -70,7 +70,7 @@ static void let_go(struct mt_stream *s)
         pthread_cond_broadcast(&reached);
 }
 
-static void append(struct mt_stream *s, struct mt_op *op)
+static void queue_append(struct mt_stream *s, struct mt_op *op)
 {
     op->stream = s;
     op->next = NULL;
@@ -87,7 +87,7 @@ static void append(struct mt_stream *s, struct mt_op *op)
     if (active)
         active->prev_active = s;
     active = s;
-    hold(s);
+    queue_hold(s);
 }
 
 static void leave_active(struct mt_stream *s)
@@ -133,7 +133,7 @@ static int must_wait(const struct mt_stream *s, uint64_t ticket)
     return 0;
 }
 
-static int startable(struct mt_stream *s)
+static int queue_startable(struct mt_stream *s)
 {
     struct mt_op *op = s->first;
     if (!op || s->running || closed)
@@ -144,7 +144,7 @@ static int startable(struct mt_stream *s)
     return !wait;
 }
 
-static int run(struct mt_op *op)
+static int queue_run(struct mt_op *op)
 {
     if (!op->always && mt_failed())
         return MT_OP_DONE;
@@ -152,20 +152,20 @@ static int run(struct mt_op *op)
 }
 
 /* Begins all that can begin: the first of `s`, and, after something has ended, what was blocked elsewhere. */
-static void pump(struct mt_stream *s, int something_ended)
+static void queue_pump(struct mt_stream *s, int something_ended)
 {
     for (;;) {
-        struct mt_stream *next = s && startable(s) ? s : NULL;
+        struct mt_stream *next = s && queue_startable(s) ? s : NULL;
         if (!next && something_ended && nblocked)
-            for (next = active; next && !(next->blocked && startable(next));)
+            for (next = active; next && !(next->blocked && queue_startable(next));)
                 next = next->next_active;
         if (!next)
             return;
         struct mt_op *op = next->first;
         next->running = 1;
-        hold(next);
+        queue_hold(next);
         pthread_mutex_unlock(&lock);
-        int rc = run(op);
+        int rc = queue_run(op);
         pthread_mutex_lock(&lock);
         if (rc == MT_OP_DONE) {
             something_ended = 1;
@@ -184,7 +184,7 @@ static void pump(struct mt_stream *s, int something_ended)
 
 static void wait_one(struct mt_stream *s)
 {
-    hold(s);
+    queue_hold(s);
     s->waiters++;
     pthread_cond_wait(&s->moved, &lock);
     s->waiters--;
@@ -196,8 +196,8 @@ void mt_op_enqueue(struct mt_stream *s, struct mt_op *op)
     pthread_mutex_lock(&lock);
     int late = closed;
     if (!late) {
-        append(s, op);
-        pump(s, 0);
+        queue_append(s, op);
+        queue_pump(s, 0);
         while (s->issued - s->done > QUEUE_MAX && !closed)
             wait_one(s);
     }
@@ -217,12 +217,13 @@ cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op)
 }
 
 /* `op` is the first of its stream and has ended. */
-static void finish(struct mt_op *op, int owned)
+static void queue_finish(struct mt_op *op, int owned)
 {
     struct mt_stream *s = op->stream;
     pthread_mutex_lock(&lock);
-    hold(s); /* whenever the lock is free, another may end what is left in the stream, and the stream with it
-              */
+    queue_hold(
+        s); /* whenever the lock is free, another may end what is left in the stream, and the stream with it
+             */
     take_first(s);
     int empty = !s->first;
     if (owned) {
@@ -230,7 +231,7 @@ static void finish(struct mt_op *op, int owned)
         mt_op_free(op);
         pthread_mutex_lock(&lock);
     }
-    pump(empty ? NULL : s, 1);
+    queue_pump(empty ? NULL : s, 1);
     if (empty)
         let_go(s);
     let_go(s);
@@ -239,12 +240,12 @@ static void finish(struct mt_op *op, int owned)
 
 void mt_op_finish(struct mt_op *op)
 {
-    finish(op, 1);
+    queue_finish(op, 1);
 }
 
 /* ---- turns ---- */
 
-static int grant(struct mt_op *op)
+static int queue_grant(struct mt_op *op)
 {
     struct mt_turn *t = (struct mt_turn *)op;
     pthread_mutex_lock(&lock);
@@ -257,11 +258,11 @@ static int grant(struct mt_op *op)
 
 int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
 {
-    *t = (struct mt_turn){.op = {.kind = MT_OP_OTHER, .always = 1, .run = grant}, .granted = 1};
+    *t = (struct mt_turn){.op = {.kind = MT_OP_OTHER, .always = 1, .run = queue_grant}, .granted = 1};
     pthread_mutex_lock(&lock);
     int now = closed || (!s->first && !must_wait(s, tickets + 1));
     if (now && !closed) { /* after the end nobody is left to wait for */
-        append(s, &t->op);
+        queue_append(s, &t->op);
         s->running = 1;
     }
     pthread_mutex_unlock(&lock);
@@ -269,7 +270,7 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
 }
 
 /* A turn that will not come. */
-static void withdraw(struct mt_stream *s, struct mt_op *op)
+static void queue_withdraw(struct mt_stream *s, struct mt_op *op)
 {
     struct mt_op **at = &s->first, *before = NULL;
     while (*at && *at != op) {
@@ -294,15 +295,15 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
         return;
     t->granted = 0;
     pthread_mutex_lock(&lock);
-    append(s, &t->op);
-    pump(s, 0);
-    hold(s);
+    queue_append(s, &t->op);
+    queue_pump(s, 0);
+    queue_hold(s);
     s->waiters++;
     while (!t->granted && !closed)
         pthread_cond_wait(&s->moved, &lock);
     s->waiters--;
     if (!t->granted) { /* the process ends, and this thread is to get out of the way */
-        withdraw(s, &t->op);
+        queue_withdraw(s, &t->op);
         t->op.stream = NULL;
     }
     let_go(s);
@@ -312,7 +313,7 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
 void mt_turn_end(struct mt_turn *t)
 {
     if (t->op.stream)
-        finish(&t->op, 0);
+        queue_finish(&t->op, 0);
 }
 
 /* ---- waiting ---- */
@@ -334,7 +335,7 @@ void mt_stream_drain(struct mt_stream *s)
     }
     pthread_mutex_lock(&lock);
     uint64_t upto = s->issued;
-    hold(s);
+    queue_hold(s);
     while (s->done < upto && !closed)
         wait_one(s);
     let_go(s);
@@ -412,7 +413,7 @@ void mt_queue_let_go(struct mt_stream *s)
     pthread_mutex_unlock(&lock);
 }
 
-static void empty(void *value, void *ctx)
+static void queue_empty(void *value, void *ctx)
 {
     struct mt_stream *s = value;
     s->first = s->last = NULL;
@@ -430,7 +431,7 @@ void mt_queue_forked(void)
     pthread_cond_init(&reached, NULL);
     active = NULL;
     nblocked = mark_waiters = freeing = 0;
-    mt_stream_each(empty, NULL);
+    mt_stream_each(queue_empty, NULL);
     mt_hostfn_forked();
 }
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static uint64_t address(const void *p)
+static uint64_t record_copy_address(const void *p)
 {
     return (uint64_t)(uintptr_t)p;
 }
@@ -36,8 +36,8 @@ static void note_plane(const struct mt_box *b, size_t z, const char *kind, int64
 {
     struct mt_event_copy c = {
         .kind = kind,
-        .dst = address(b->dst.p + z * b->dst.slice),
-        .src = address(b->src.p + z * b->src.slice),
+        .dst = record_copy_address(b->dst.p + z * b->dst.slice),
+        .src = record_copy_address(b->src.p + z * b->src.slice),
         .bytes = b->width * b->height,
         .stream = stream,
     };
@@ -58,7 +58,7 @@ void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, cons
         note_plane(b, z, kind, stream, site);
 }
 
-static cudaError_t note(cudaError_t e, const struct mt_box *b, cudaStream_t stream)
+static cudaError_t record_copy_note(cudaError_t e, const struct mt_box *b, cudaStream_t stream)
 {
     const struct mt_host_site *site = mt_host_site_take();
     if (!e && mt_device_is_gpu())
@@ -69,7 +69,7 @@ static cudaError_t note(cudaError_t e, const struct mt_box *b, cudaStream_t stre
 /* Evaluates `call`, then writes down the box. */
 #define COPY(box, stream, call)                                                                              \
     struct mt_box b = box;                                                                                   \
-    return note((call), &b, (stream))
+    return record_copy_note((call), &b, (stream))
 
 cudaError_t REC(cudaMemcpy)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
@@ -114,13 +114,13 @@ cudaError_t REC(cudaMemcpy2DAsync)(void *dst, size_t dpitch, const void *src, si
 static cudaError_t note_3d(cudaError_t e, const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
     struct mt_box b = {0};
-    return note(e, e || mt_box_3d(&b, p) ? &(struct mt_box){0} : &b, stream);
+    return record_copy_note(e, e || mt_box_3d(&b, p) ? &(struct mt_box){0} : &b, stream);
 }
 
 static cudaError_t note_3d_peer(cudaError_t e, const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
 {
     struct mt_box b = {0};
-    return note(e, e || mt_box_3d_peer(&b, p) ? &(struct mt_box){0} : &b, stream);
+    return record_copy_note(e, e || mt_box_3d_peer(&b, p) ? &(struct mt_box){0} : &b, stream);
 }
 
 cudaError_t REC(cudaMemcpy3D)(const struct cudaMemcpy3DParms *p)
@@ -155,7 +155,7 @@ static cudaError_t note_symbol(cudaError_t e, const void *symbol, size_t offset,
         b.kind = is_device(other) ? cudaMemcpyDeviceToDevice
                  : to             ? cudaMemcpyHostToDevice
                                   : cudaMemcpyDeviceToHost;
-    return note(e, &b, stream);
+    return record_copy_note(e, &b, stream);
 }
 
 cudaError_t REC(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t bytes, size_t offset,
@@ -195,7 +195,7 @@ static cudaError_t note_array(cudaError_t e, struct mt_box b, cudaArray_const_t 
         mt_side_array(&b.dst, dst, dx, dy, b.width, b.height);
     if (!e && src)
         mt_side_array(&b.src, src, sx, sy, b.width, b.height);
-    return note(e, &b, stream);
+    return record_copy_note(e, &b, stream);
 }
 
 cudaError_t REC(cudaMemcpy2DToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,

@@ -43,34 +43,35 @@ static cudaError_t note_box(cudaError_t e, struct mt_fill f, cudaStream_t stream
     return e;
 }
 
-static cudaError_t note(cudaError_t e, void *p, size_t pitch, int value, size_t width, size_t height,
-                        cudaStream_t stream, const struct mt_host_site *site)
+static cudaError_t record_fill_note(cudaError_t e, void *p, size_t pitch, int value, size_t width,
+                                    size_t height, cudaStream_t stream, const struct mt_host_site *site)
 {
     return note_box(e, (struct mt_fill){p, pitch, 0, width, height, 1, value, 1}, stream, site);
 }
 
 cudaError_t REC(cudaMemset)(void *p, int value, size_t bytes)
 {
-    return note(MT_NEXT(cudaMemset)(p, value, bytes), p, bytes, value, bytes, 1, NULL, site_on_gpu());
+    return record_fill_note(MT_NEXT(cudaMemset)(p, value, bytes), p, bytes, value, bytes, 1, NULL,
+                            site_on_gpu());
 }
 
 cudaError_t REC(cudaMemsetAsync)(void *p, int value, size_t bytes, cudaStream_t stream)
 {
-    return note(MT_NEXT(cudaMemsetAsync)(p, value, bytes, stream), p, bytes, value, bytes, 1, stream,
-                site_on_gpu());
+    return record_fill_note(MT_NEXT(cudaMemsetAsync)(p, value, bytes, stream), p, bytes, value, bytes, 1,
+                            stream, site_on_gpu());
 }
 
 cudaError_t REC(cudaMemset2D)(void *p, size_t pitch, int value, size_t width, size_t height)
 {
-    return note(MT_NEXT(cudaMemset2D)(p, pitch, value, width, height), p, pitch, value, width, height, NULL,
-                site_on_gpu());
+    return record_fill_note(MT_NEXT(cudaMemset2D)(p, pitch, value, width, height), p, pitch, value, width,
+                            height, NULL, site_on_gpu());
 }
 
 cudaError_t REC(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t width, size_t height,
                                    cudaStream_t stream)
 {
-    return note(MT_NEXT(cudaMemset2DAsync)(p, pitch, value, width, height, stream), p, pitch, value, width,
-                height, stream, site_on_gpu());
+    return record_fill_note(MT_NEXT(cudaMemset2DAsync)(p, pitch, value, width, height, stream), p, pitch,
+                            value, width, height, stream, site_on_gpu());
 }
 
 static cudaError_t note_3d(cudaError_t e, struct cudaPitchedPtr p, int value, struct cudaExtent extent,

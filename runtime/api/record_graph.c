@@ -14,7 +14,7 @@ struct widened {
 };
 
 /* *args becomes what to hand on, of *w or the program's own. 0, or -1: no memory. */
-static int widen(struct widened *w, const void *func, void **extra, void ***args, void *context)
+static int record_graph_widen(struct widened *w, const void *func, void **extra, void ***args, void *context)
 {
     struct mt_function *f = mt_device_gpu_path() ? mt_function_find(func) : NULL;
     uint32_t n = f && f->kernel ? f->kernel->nparams : 0;
@@ -31,7 +31,7 @@ static int widen(struct widened *w, const void *func, void **extra, void ***args
     return 0;
 }
 
-static cudaError_t done(struct widened *w, cudaError_t e)
+static cudaError_t record_graph_done(struct widened *w, cudaError_t e)
 {
     if (w->args != w->few)
         free(w->args);
@@ -43,8 +43,9 @@ static cudaError_t kernel_params(struct widened *w, struct cudaKernelNodeParams 
                                  const struct cudaKernelNodeParams *given, void *context)
 {
     *p = *given;
-    return widen(w, p->func, p->extra, &p->kernelParams, context) ? mt_fail(cudaErrorMemoryAllocation)
-                                                                  : cudaSuccess;
+    return record_graph_widen(w, p->func, p->extra, &p->kernelParams, context)
+               ? mt_fail(cudaErrorMemoryAllocation)
+               : cudaSuccess;
 }
 
 cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -56,7 +57,7 @@ cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph
     if (!params)
         return MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, params);
     cudaError_t e = kernel_params(&w, &p, params, NULL);
-    return e ? e : done(&w, MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, &p));
+    return e ? e : record_graph_done(&w, MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, &p));
 }
 
 cudaError_t REC(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
@@ -66,7 +67,7 @@ cudaError_t REC(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const struct
     if (!params)
         return MT_NEXT(cudaGraphKernelNodeSetParams)(node, params);
     cudaError_t e = kernel_params(&w, &p, params, NULL);
-    return e ? e : done(&w, MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p));
+    return e ? e : record_graph_done(&w, MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p));
 }
 
 cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
@@ -81,7 +82,7 @@ cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGrap
     cudaError_t e = kernel_params(&w, &p, params, context);
     p.func = (void *)(uintptr_t)func;
     if (!e)
-        e = done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
+        e = record_graph_done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
     if (!e)
         mt_graph_gpu_changed(exec, node, params);
     return e;
@@ -96,7 +97,7 @@ static cudaError_t node_params(struct widened *w, struct cudaGraphNodeParams *p,
     *w = (struct widened){0};
     if (p->type != cudaGraphNodeTypeKernel)
         return cudaSuccess;
-    return widen(w, p->kernel.func, p->kernel.extra, &p->kernel.kernelParams, context)
+    return record_graph_widen(w, p->kernel.func, p->kernel.extra, &p->kernel.kernelParams, context)
                ? mt_fail(cudaErrorMemoryAllocation)
                : cudaSuccess;
 }
@@ -107,7 +108,7 @@ static cudaError_t give_back(struct widened *w, struct cudaGraphNodeParams *to,
 {
     if (p->type != cudaGraphNodeTypeKernel)
         *to = *p;
-    return done(w, e);
+    return record_graph_done(w, e);
 }
 
 #if CUDART_VERSION >= 13000

@@ -11,7 +11,7 @@
 
 /* ---- streams ---- */
 
-static cudaError_t created(cudaError_t e, cudaStream_t *out, unsigned flags, int priority)
+static cudaError_t record_sync_created(cudaError_t e, cudaStream_t *out, unsigned flags, int priority)
 {
     mt_host_site_take();
     if (!e && !mt_stream_get(*out))
@@ -21,17 +21,18 @@ static cudaError_t created(cudaError_t e, cudaStream_t *out, unsigned flags, int
 
 cudaError_t REC(cudaStreamCreate)(cudaStream_t *out)
 {
-    return created(MT_NEXT(cudaStreamCreate)(out), out, 0, 0);
+    return record_sync_created(MT_NEXT(cudaStreamCreate)(out), out, 0, 0);
 }
 
 cudaError_t REC(cudaStreamCreateWithFlags)(cudaStream_t *out, unsigned flags)
 {
-    return created(MT_NEXT(cudaStreamCreateWithFlags)(out, flags), out, flags, 0);
+    return record_sync_created(MT_NEXT(cudaStreamCreateWithFlags)(out, flags), out, flags, 0);
 }
 
 cudaError_t REC(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags, int priority)
 {
-    return created(MT_NEXT(cudaStreamCreateWithPriority)(out, flags, priority), out, flags, priority);
+    return record_sync_created(MT_NEXT(cudaStreamCreateWithPriority)(out, flags, priority), out, flags,
+                               priority);
 }
 
 cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
@@ -66,14 +67,15 @@ cudaError_t REC(cudaProfilerStop)(void)
 /* ---- synchronisation ---- */
 
 /* Taken before the wait: what other threads launch meanwhile is not waited for. */
-static struct mt_gpu_point point(cudaStream_t stream, int all)
+static struct mt_gpu_point record_sync_point(cudaStream_t stream, int all)
 {
     struct mt_stream *s = all || !mt_device_gpu_path() ? NULL : mt_stream_get(stream);
     const struct mt_trace *trace = s ? __atomic_load_n(&s->trace, __ATOMIC_ACQUIRE) : NULL;
     return mt_device_gpu_path() && mt_gpu() ? mt_gpu()->point(stream, trace, all) : (struct mt_gpu_point){0};
 }
 
-static cudaError_t synced(cudaError_t e, const char *what, int64_t id, const struct mt_gpu_point *p)
+static cudaError_t record_sync_synced(cudaError_t e, const char *what, int64_t id,
+                                      const struct mt_gpu_point *p)
 {
     mt_host_site_take();
     if (mt_device_gpu_path() && mt_gpu())
@@ -88,21 +90,21 @@ static cudaError_t synced(cudaError_t e, const char *what, int64_t id, const str
 
 cudaError_t REC(cudaDeviceSynchronize)(void)
 {
-    struct mt_gpu_point p = point(NULL, 1);
-    return synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, &p);
+    struct mt_gpu_point p = record_sync_point(NULL, 1);
+    return record_sync_synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, &p);
 }
 
 cudaError_t REC(cudaStreamSynchronize)(cudaStream_t stream)
 {
-    struct mt_gpu_point p = point(stream, 0);
-    return synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), &p);
+    struct mt_gpu_point p = record_sync_point(stream, 0);
+    return record_sync_synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), &p);
 }
 
 cudaError_t REC(cudaEventSynchronize)(cudaEvent_t event)
 {
     struct mt_event *e = mt_event_get(event);
     struct mt_gpu_point p = e ? e->point : (struct mt_gpu_point){0};
-    return synced(MT_NEXT(cudaEventSynchronize)(event), "event", e ? (int64_t)e->id : -1, &p);
+    return record_sync_synced(MT_NEXT(cudaEventSynchronize)(event), "event", e ? (int64_t)e->id : -1, &p);
 }
 
 /* ---- events ---- */
@@ -135,7 +137,7 @@ cudaError_t REC(cudaEventDestroy)(cudaEvent_t event)
     return e;
 }
 
-static cudaError_t note(cudaError_t e, const char *op, cudaEvent_t event, cudaStream_t stream)
+static cudaError_t record_sync_note(cudaError_t e, const char *op, cudaEvent_t event, cudaStream_t stream)
 {
     struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL; /* the CPU device: event.c */
     mt_host_site_take();
@@ -148,22 +150,22 @@ static void set_point(cudaEvent_t event, cudaStream_t stream)
 {
     struct mt_event *e = mt_device_gpu_path() ? mt_event_get(event) : NULL;
     if (e)
-        e->point = point(stream, 0);
+        e->point = record_sync_point(stream, 0);
 }
 
 cudaError_t REC(cudaEventRecord)(cudaEvent_t event, cudaStream_t stream)
 {
     set_point(event, stream);
-    return note(MT_NEXT(cudaEventRecord)(event, stream), "record", event, stream);
+    return record_sync_note(MT_NEXT(cudaEventRecord)(event, stream), "record", event, stream);
 }
 
 cudaError_t REC(cudaEventRecordWithFlags)(cudaEvent_t event, cudaStream_t stream, unsigned flags)
 {
     set_point(event, stream);
-    return note(MT_NEXT(cudaEventRecordWithFlags)(event, stream, flags), "record", event, stream);
+    return record_sync_note(MT_NEXT(cudaEventRecordWithFlags)(event, stream, flags), "record", event, stream);
 }
 
 cudaError_t REC(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    return note(MT_NEXT(cudaStreamWaitEvent)(stream, event, flags), "wait", event, stream);
+    return record_sync_note(MT_NEXT(cudaStreamWaitEvent)(stream, event, flags), "wait", event, stream);
 }

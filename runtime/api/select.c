@@ -130,7 +130,7 @@ static void *choose_runtime(int must)
 }
 
 /* Prefers the GPU unless told otherwise; says why when it cannot have what was asked for. */
-static void choose(void)
+static void select_choose(void)
 {
     const char *why = "";
     unsigned want = mt_options()->device;
@@ -162,7 +162,7 @@ static void hand_over(void)
 
 int mt_device_is_gpu(void)
 {
-    pthread_once(&once, choose);
+    pthread_once(&once, select_choose);
     if (is_gpu) {
         /* Outside of choose(): registration calls the real runtime through the entry table. */
         static pthread_once_t told = PTHREAD_ONCE_INIT;
@@ -209,7 +209,7 @@ static void device_heap(void *base, uint64_t bytes)
         mt_object_done(mt_object_take(base), 1);
 }
 
-static void start(void)
+static void select_start(void)
 {
     if (mt_trace_compact())
         mt_cpu_set_compact();
@@ -227,12 +227,12 @@ static void start(void)
 int mt_device_start(void)
 {
     static pthread_once_t started = PTHREAD_ONCE_INIT;
-    pthread_once(&started, start);
+    pthread_once(&started, select_start);
     return start_error;
 }
 
 /* Last of all, after the program's own exit handlers: the files get their ends. */
-__attribute__((destructor)) static void finish(void)
+__attribute__((destructor)) static void select_finish(void)
 {
     if (!mt_forked() && (is_gpu || mt_options()->channel == MT_CHANNEL_WARP) && mt_gpu() && mt_gpu()->finish)
         mt_gpu()->finish();

@@ -27,12 +27,12 @@ static void thread_ends(void *stream)
     mt_stream_remove(stream);
 }
 
-static void forked(void)
+static void stream_forked(void)
 {
     mt_queue_forked();
 }
 
-static struct mt_stream *add(cudaStream_t handle, unsigned flags, int priority, int lasting)
+static struct mt_stream *stream_add(cudaStream_t handle, unsigned flags, int priority, int lasting)
 {
     struct mt_stream *s = calloc(1, sizeof *s);
     if (!s)
@@ -52,16 +52,16 @@ static struct mt_stream *add(cudaStream_t handle, unsigned flags, int priority, 
     return s;
 }
 
-static void first(void)
+static void stream_first(void)
 {
     pthread_key_create(&thread_key, thread_ends);
-    legacy = add(cudaStreamLegacy, 0, 0, 1);
-    pthread_atfork(NULL, NULL, forked);
+    legacy = stream_add(cudaStreamLegacy, 0, 0, 1);
+    pthread_atfork(NULL, NULL, stream_forked);
 }
 
 struct mt_stream *mt_stream_legacy(void)
 {
-    pthread_once(&once, first);
+    pthread_once(&once, stream_first);
     return legacy;
 }
 
@@ -83,13 +83,13 @@ static struct mt_stream *of_current_device(void)
 
 struct mt_stream *mt_stream_get(cudaStream_t handle)
 {
-    pthread_once(&once, first);
+    pthread_once(&once, stream_first);
     if (handle == cudaStreamLegacy || (!handle && !mt_per_thread()))
         return of_current_device();
     if (handle && handle != cudaStreamPerThread)
         return mt_map_get(&streams, handle);
     if (!own) {
-        own = add(NULL, cudaStreamDefault, 0, 1); /* blocking with respect to the legacy stream */
+        own = stream_add(NULL, cudaStreamDefault, 0, 1); /* blocking with respect to the legacy stream */
         pthread_setspecific(thread_key, own);
     }
     return own;
@@ -97,7 +97,7 @@ struct mt_stream *mt_stream_get(cudaStream_t handle)
 
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority)
 {
-    return add(handle, flags, priority, 0);
+    return stream_add(handle, flags, priority, 0);
 }
 
 void mt_stream_remove(struct mt_stream *s)

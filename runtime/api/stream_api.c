@@ -11,7 +11,7 @@
 #define LEAST 0
 #define GREATEST (-5)
 
-static struct mt_stream *get(cudaStream_t handle, cudaError_t *e)
+static struct mt_stream *stream_api_get(cudaStream_t handle, cudaError_t *e)
 {
     *e = mt_failed();
     struct mt_stream *s = *e ? NULL : mt_stream_get(handle);
@@ -58,7 +58,7 @@ cudaError_t IMPL(cudaStreamDestroy)(cudaStream_t handle)
 cudaError_t IMPL(cudaStreamSynchronize)(cudaStream_t handle)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (!s || (e = mt_capture_check(s, MT_CALL_SYNC)))
         return e;
     mt_stream_drain(s);
@@ -69,7 +69,7 @@ cudaError_t IMPL(cudaStreamSynchronize)(cudaStream_t handle)
 cudaError_t IMPL(cudaStreamQuery)(cudaStream_t handle)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (!s || (e = mt_capture_check(s, MT_CALL_SYNC)))
         return e;
     return mt_stream_idle(s) ? mt_failed_sync() : cudaErrorNotReady;
@@ -78,7 +78,7 @@ cudaError_t IMPL(cudaStreamQuery)(cudaStream_t handle)
 cudaError_t IMPL(cudaStreamGetPriority)(cudaStream_t handle, int *priority)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (s && priority)
         *priority = s->priority;
     return s && !priority ? mt_fail(cudaErrorInvalidValue) : e;
@@ -87,7 +87,7 @@ cudaError_t IMPL(cudaStreamGetPriority)(cudaStream_t handle, int *priority)
 cudaError_t IMPL(cudaStreamGetFlags)(cudaStream_t handle, unsigned *flags)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (s && flags)
         *flags = s->flags;
     return s && !flags ? mt_fail(cudaErrorInvalidValue) : e;
@@ -97,7 +97,7 @@ cudaError_t IMPL(cudaStreamGetFlags)(cudaStream_t handle, unsigned *flags)
 cudaError_t IMPL(cudaStreamGetId)(cudaStream_t handle, unsigned long long *id)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (s && id)
         *id = s->id;
     return s && !id ? mt_fail(cudaErrorInvalidValue) : e;
@@ -108,7 +108,7 @@ cudaError_t IMPL(cudaStreamGetId)(cudaStream_t handle, unsigned long long *id)
 cudaError_t IMPL(cudaStreamGetDevice)(cudaStream_t handle, int *device)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (s && device)
         *device = 0;
     return s && !device ? mt_fail(cudaErrorInvalidValue) : e;
@@ -119,7 +119,7 @@ cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t 
 {
     cudaError_t e;
     struct mt_block b;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (!s)
         return e;
     int known = flags == cudaMemAttachGlobal || flags == cudaMemAttachHost || flags == cudaMemAttachSingle;
@@ -131,10 +131,10 @@ cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t 
     return cudaSuccess; /* who may touch it when: the CPU device lets everybody */
 }
 
-static cudaStreamAttrValue *attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
-                                      cudaError_t *e)
+static cudaStreamAttrValue *stream_api_attribute(cudaStream_t handle, cudaStreamAttrID id, const void *value,
+                                                 cudaError_t *e)
 {
-    struct mt_stream *s = get(handle, e);
+    struct mt_stream *s = stream_api_get(handle, e);
     if (s && (!value || (unsigned)id >= sizeof s->attribute / sizeof *s->attribute))
         *e = mt_fail(cudaErrorInvalidValue);
     return *e ? NULL : &s->attribute[id];
@@ -144,7 +144,7 @@ cudaError_t IMPL(cudaStreamSetAttribute)(cudaStream_t handle, cudaStreamAttrID i
                                          const cudaStreamAttrValue *value)
 {
     cudaError_t e;
-    cudaStreamAttrValue *at = attribute(handle, id, value, &e);
+    cudaStreamAttrValue *at = stream_api_attribute(handle, id, value, &e);
     if (at)
         *at = *value;
     return e;
@@ -153,7 +153,7 @@ cudaError_t IMPL(cudaStreamSetAttribute)(cudaStream_t handle, cudaStreamAttrID i
 cudaError_t IMPL(cudaStreamGetAttribute)(cudaStream_t handle, cudaStreamAttrID id, cudaStreamAttrValue *value)
 {
     cudaError_t e;
-    cudaStreamAttrValue *at = attribute(handle, id, value, &e);
+    cudaStreamAttrValue *at = stream_api_attribute(handle, id, value, &e);
     if (at)
         *value = *at;
     return e;
@@ -162,7 +162,7 @@ cudaError_t IMPL(cudaStreamGetAttribute)(cudaStream_t handle, cudaStreamAttrID i
 cudaError_t IMPL(cudaStreamCopyAttributes)(cudaStream_t dst, cudaStream_t src)
 {
     cudaError_t e;
-    struct mt_stream *to = get(dst, &e), *from = to ? get(src, &e) : NULL;
+    struct mt_stream *to = stream_api_get(dst, &e), *from = to ? stream_api_get(src, &e) : NULL;
     if (from)
         memcpy(to->attribute, from->attribute, sizeof to->attribute);
     return e;
@@ -173,7 +173,7 @@ cudaError_t IMPL(cudaStreamCopyAttributes)(cudaStream_t dst, cudaStream_t src)
 static cudaError_t host_call(cudaStream_t handle, cudaStreamCallback_t callback, cudaHostFn_t fn, void *data)
 {
     cudaError_t e;
-    struct mt_stream *s = get(handle, &e);
+    struct mt_stream *s = stream_api_get(handle, &e);
     if (!s)
         return e;
     if (!callback && !fn)

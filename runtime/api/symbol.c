@@ -5,7 +5,7 @@
 #include "common/report.h"
 
 /* A variable whose file has no CPU image: there is no memory for it. */
-static cudaError_t find(const void *symbol, struct mt_variable **v)
+static cudaError_t symbol_find(const void *symbol, struct mt_variable **v)
 {
     *v = mt_variable_find(symbol);
     if (!*v)
@@ -25,7 +25,7 @@ cudaError_t IMPL(cudaGetSymbolAddress)(void **out, const void *symbol)
     MT_RETURN_IF_FAILED();
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = find(symbol, &v);
+    cudaError_t e = symbol_find(symbol, &v);
     if (!e)
         *out = v->address;
     return mt_fail(e);
@@ -37,7 +37,7 @@ cudaError_t IMPL(cudaGetSymbolSize)(size_t *out, const void *symbol)
     MT_RETURN_IF_FAILED();
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = find(symbol, &v);
+    cudaError_t e = symbol_find(symbol, &v);
     if (!e)
         *out = v->size;
     return mt_fail(e);

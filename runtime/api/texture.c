@@ -32,7 +32,7 @@ static struct mt_map textures = MT_MAP_INIT, surfaces = MT_MAP_INIT;
 MT_FORK_TABLE(textures);
 MT_FORK_TABLE(surfaces);
 
-static const void *key(uint64_t handle)
+static const void *texture_key(uint64_t handle)
 {
     return (const void *)(uintptr_t)handle;
 }
@@ -148,7 +148,7 @@ static int layers_of(const struct mt_array *a)
 }
 
 /* Linear or pitched memory that the device can reach, all of it. */
-static int reachable(const void *p, uint64_t bytes)
+static int texture_reachable(const void *p, uint64_t bytes)
 {
     struct mt_block b;
     return p && !((uintptr_t)p % MT_DEV_ALIGN) && mt_heap_find(p, &b) &&
@@ -162,7 +162,8 @@ static cudaError_t set_linear(struct mt_texture *t, const struct cudaResourceDes
     size_t bytes = mt_channel_bytes(d), n = bytes ? r->res.linear.sizeInBytes / bytes : 0;
     if (!bytes)
         return cudaErrorInvalidChannelDescriptor;
-    if (!n || n > MT_DEV_TEXTURE_LINEAR || !reachable(r->res.linear.devPtr, r->res.linear.sizeInBytes))
+    if (!n || n > MT_DEV_TEXTURE_LINEAR ||
+        !texture_reachable(r->res.linear.devPtr, r->res.linear.sizeInBytes))
         return cudaErrorInvalidValue;
     t->level[0] = (struct mt_tex_level){r->res.linear.devPtr, {(int)n, 1, 1}, n * bytes, n * bytes};
     t->linear_memory = 1;
@@ -179,7 +180,7 @@ static cudaError_t set_pitched(struct mt_texture *t, const struct cudaResourceDe
         return cudaErrorInvalidChannelDescriptor;
     if (!width || !height || width > 131072 || height > 65000 || pitch > 2097120 || width * bytes > pitch ||
         pitch % MT_DEV_TEXTURE_PITCH ||
-        !reachable(r->res.pitch2D.devPtr, (height - 1) * pitch + width * bytes))
+        !texture_reachable(r->res.pitch2D.devPtr, (height - 1) * pitch + width * bytes))
         return cudaErrorInvalidValue;
     t->level[0] =
         (struct mt_tex_level){r->res.pitch2D.devPtr, {(int)width, (int)height, 1}, pitch, pitch * height};
@@ -231,8 +232,8 @@ static cudaError_t set_view(struct mt_texture *t, const struct cudaResourceViewD
     return cudaSuccess;
 }
 
-static cudaError_t describe(struct mt_texture *t, const struct cudaResourceDesc *r,
-                            const struct cudaTextureDesc *x, const struct cudaResourceViewDesc *v)
+static cudaError_t texture_describe(struct mt_texture *t, const struct cudaResourceDesc *r,
+                                    const struct cudaTextureDesc *x, const struct cudaResourceViewDesc *v)
 {
     struct cudaChannelFormatDesc d = {0};
     cudaError_t e = set_mode(t, x);
@@ -280,10 +281,10 @@ cudaError_t IMPL(cudaCreateTextureObject)(cudaTextureObject_t *out, const struct
     t->texture = *texture;
     if ((t->has_view = view != NULL))
         t->view = *view;
-    cudaError_t e = describe(&t->sampler, resource, texture, view);
+    cudaError_t e = texture_describe(&t->sampler, resource, texture, view);
     mt_tex_prepare(&t->sampler);
     if (!e && (!(t->handle = mt_tex_object_add(MT_TEX_OBJECT, &t->sampler)) ||
-               mt_map_set(&textures, key(t->handle), t)))
+               mt_map_set(&textures, texture_key(t->handle), t)))
         e = cudaErrorMemoryAllocation;
     if (e) {
         mt_tex_object_take(MT_TEX_OBJECT, t->handle);
@@ -298,7 +299,7 @@ cudaError_t IMPL(cudaCreateTextureObject)(cudaTextureObject_t *out, const struct
 cudaError_t IMPL(cudaDestroyTextureObject)(cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
-    struct texture *t = mt_map_take(&textures, key(object));
+    struct texture *t = mt_map_take(&textures, texture_key(object));
     if (!t)
         return mt_fail(cudaErrorInvalidValue);
     mt_stream_wait_all();
@@ -307,15 +308,15 @@ cudaError_t IMPL(cudaDestroyTextureObject)(cudaTextureObject_t object)
     return cudaSuccess;
 }
 
-static const struct texture *find(cudaTextureObject_t object)
+static const struct texture *texture_find(cudaTextureObject_t object)
 {
-    return mt_map_get(&textures, key(object));
+    return mt_map_get(&textures, texture_key(object));
 }
 
 cudaError_t IMPL(cudaGetTextureObjectResourceDesc)(struct cudaResourceDesc *out, cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
-    const struct texture *t = find(object);
+    const struct texture *t = texture_find(object);
     if (!out || !t)
         return mt_fail(cudaErrorInvalidValue);
     *out = t->resource;
@@ -325,7 +326,7 @@ cudaError_t IMPL(cudaGetTextureObjectResourceDesc)(struct cudaResourceDesc *out,
 cudaError_t IMPL(cudaGetTextureObjectTextureDesc)(struct cudaTextureDesc *out, cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
-    const struct texture *t = find(object);
+    const struct texture *t = texture_find(object);
     if (!out || !t)
         return mt_fail(cudaErrorInvalidValue);
     *out = t->texture;
@@ -336,7 +337,7 @@ cudaError_t IMPL(cudaGetTextureObjectResourceViewDesc)(struct cudaResourceViewDe
                                                        cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
-    const struct texture *t = find(object);
+    const struct texture *t = texture_find(object);
     if (!out || !t || !t->has_view)
         return mt_fail(cudaErrorInvalidValue);
     *out = t->view;
@@ -361,7 +362,7 @@ cudaError_t IMPL(cudaCreateSurfaceObject)(cudaSurfaceObject_t *out, const struct
     s->resource = *resource;
     s->access = (struct mt_surface){level_of(a), (unsigned)a->element, layers_of(a)};
     s->handle = mt_tex_object_add(MT_SURF_OBJECT, &s->access);
-    if (!s->handle || mt_map_set(&surfaces, key(s->handle), s)) {
+    if (!s->handle || mt_map_set(&surfaces, texture_key(s->handle), s)) {
         mt_tex_object_take(MT_SURF_OBJECT, s->handle);
         free(s);
         return mt_fail(cudaErrorMemoryAllocation);
@@ -373,7 +374,7 @@ cudaError_t IMPL(cudaCreateSurfaceObject)(cudaSurfaceObject_t *out, const struct
 cudaError_t IMPL(cudaDestroySurfaceObject)(cudaSurfaceObject_t object)
 {
     MT_RETURN_IF_FAILED();
-    struct surface *s = mt_map_take(&surfaces, key(object));
+    struct surface *s = mt_map_take(&surfaces, texture_key(object));
     if (!s)
         return mt_fail(cudaErrorInvalidValue);
     mt_stream_wait_all();
@@ -385,7 +386,7 @@ cudaError_t IMPL(cudaDestroySurfaceObject)(cudaSurfaceObject_t object)
 cudaError_t IMPL(cudaGetSurfaceObjectResourceDesc)(struct cudaResourceDesc *out, cudaSurfaceObject_t object)
 {
     MT_RETURN_IF_FAILED();
-    const struct surface *s = mt_map_get(&surfaces, key(object));
+    const struct surface *s = mt_map_get(&surfaces, texture_key(object));
     if (!out || !s)
         return mt_fail(cudaErrorInvalidValue);
     *out = s->resource;
@@ -394,7 +395,7 @@ cudaError_t IMPL(cudaGetSurfaceObjectResourceDesc)(struct cudaResourceDesc *out,
 
 /* ---- cudaDeviceReset ---- */
 
-static void first(void *value, void *ctx)
+static void texture_first(void *value, void *ctx)
 {
     void **at = ctx;
     if (!*at)
@@ -403,13 +404,13 @@ static void first(void *value, void *ctx)
 
 void mt_textures_reset(void)
 {
-    for (struct texture *t = NULL; mt_map_each(&textures, first, (void *)&t), t; t = NULL) {
-        mt_map_take(&textures, key(t->handle));
+    for (struct texture *t = NULL; mt_map_each(&textures, texture_first, (void *)&t), t; t = NULL) {
+        mt_map_take(&textures, texture_key(t->handle));
         mt_tex_object_take(MT_TEX_OBJECT, t->handle);
         free(t);
     }
-    for (struct surface *s = NULL; mt_map_each(&surfaces, first, (void *)&s), s; s = NULL) {
-        mt_map_take(&surfaces, key(s->handle));
+    for (struct surface *s = NULL; mt_map_each(&surfaces, texture_first, (void *)&s), s; s = NULL) {
+        mt_map_take(&surfaces, texture_key(s->handle));
         mt_tex_object_take(MT_SURF_OBJECT, s->handle);
         free(s);
     }

@@ -10,7 +10,7 @@ struct CUuserObject_st {
     cudaHostFn_t destroy;
 };
 
-static cudaError_t release(struct CUuserObject_st *o, unsigned count)
+static cudaError_t user_release(struct CUuserObject_st *o, unsigned count)
 {
     int left = __atomic_sub_fetch(&o->refs, (int)count, __ATOMIC_ACQ_REL);
     if (!left) {
@@ -46,10 +46,10 @@ cudaError_t IMPL(cudaUserObjectRetain)(cudaUserObject_t object, unsigned count)
 cudaError_t IMPL(cudaUserObjectRelease)(cudaUserObject_t object, unsigned count)
 {
     struct CUuserObject_st *o = object;
-    return o && count ? release(o, count) : mt_fail(cudaErrorInvalidValue);
+    return o && count ? user_release(o, count) : mt_fail(cudaErrorInvalidValue);
 }
 
-static int share(struct CUgraph_st *g, struct CUuserObject_st *o, unsigned count)
+static int user_share(struct CUgraph_st *g, struct CUuserObject_st *o, unsigned count)
 {
     for (size_t i = 0; i < g->nuser; i++)
         if (g->user[i].object == o) {
@@ -71,7 +71,7 @@ cudaError_t IMPL(cudaGraphRetainUserObject)(cudaGraph_t graph, cudaUserObject_t 
     struct CUuserObject_st *o = object;
     if (!g || !o || !count || flags & ~(unsigned)cudaGraphUserObjectMove)
         return mt_fail(cudaErrorInvalidValue);
-    if (share(g, o, count))
+    if (user_share(g, o, count))
         return mt_fail(cudaErrorMemoryAllocation);
     if (!(flags & cudaGraphUserObjectMove))
         __atomic_fetch_add(&o->refs, (int)count, __ATOMIC_RELAXED);
@@ -84,7 +84,7 @@ cudaError_t IMPL(cudaGraphReleaseUserObject)(cudaGraph_t graph, cudaUserObject_t
     for (size_t i = 0; g && count && i < g->nuser; i++)
         if (g->user[i].object == object && g->user[i].count >= count) {
             g->user[i].count -= count;
-            return release(g->user[i].object, count);
+            return user_release(g->user[i].object, count);
         }
     return mt_fail(cudaErrorInvalidValue);
 }
@@ -94,7 +94,7 @@ int mt_user_clone(const struct CUgraph_st *from, struct CUgraph_st *to)
     for (size_t i = 0; i < from->nuser; i++) {
         if (!from->user[i].count)
             continue;
-        if (share(to, from->user[i].object, from->user[i].count))
+        if (user_share(to, from->user[i].object, from->user[i].count))
             return -1;
         __atomic_fetch_add(&from->user[i].object->refs, (int)from->user[i].count, __ATOMIC_RELAXED);
     }
@@ -105,6 +105,6 @@ void mt_user_drop(struct CUgraph_st *g)
 {
     for (size_t i = 0; i < g->nuser; i++)
         if (g->user[i].count)
-            release(g->user[i].object, g->user[i].count);
+            user_release(g->user[i].object, g->user[i].count);
     free(g->user);
 }

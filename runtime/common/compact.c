@@ -76,7 +76,7 @@ static void give_encoder(struct encoder *x)
 
 /* ---- the file ---- */
 
-static void fail(struct mt_compact *c, const char *why, uint64_t bytes)
+static void compact_fail(struct mt_compact *c, const char *why, uint64_t bytes)
 {
     if (atomic_exchange(&c->off, 1))
         return;
@@ -95,7 +95,7 @@ static int write_file(void *self, const void *data, size_t bytes)
         c->good += bytes;
         return 0;
     }
-    fail(c, mt_file_reason(rc), c->good + done);
+    compact_fail(c, mt_file_reason(rc), c->good + done);
     if (!c->file.fifo && rc != EBADF)
         mt_file_cut(&c->file, c->good);
     return rc;
@@ -118,11 +118,11 @@ static void write_chunk(struct mt_compact *c, unsigned flags, const void *payloa
     if (!rc)
         c->kept += items;
     else
-        fail(c, mt_file_reason(rc), mt_mtc_writer_bytes(c->writer));
+        compact_fail(c, mt_file_reason(rc), mt_mtc_writer_bytes(c->writer));
 }
 
-static struct mt_compact *new(const char *path, const struct mt_companion_head *head, int level, int memory,
-                              char *why, size_t size)
+static struct mt_compact *compact_new(const char *path, const struct mt_companion_head *head, int level,
+                                      int memory, char *why, size_t size)
 {
     struct mt_compact *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {
@@ -153,13 +153,13 @@ fail:
 struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
                                    char *why, size_t size)
 {
-    return new (path, head, level, 0, why, size);
+    return compact_new(path, head, level, 0, why, size);
 }
 
 struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
                                         char *why, size_t size)
 {
-    return new (path, head, level, 1, why, size);
+    return compact_new(path, head, level, 1, why, size);
 }
 
 int mt_compact_descriptor(const struct mt_compact *c)
@@ -193,7 +193,7 @@ int mt_compact_begin(struct mt_compact *c, const struct mt_launch_line *l)
 {
     uint32_t kernel = c->off ? 0 : kernel_of(c, l->kernel);
     if (!c->off && !kernel)
-        fail(c, strerror(ENOMEM), c->good);
+        compact_fail(c, strerror(ENOMEM), c->good);
     if (!c->off && c->sites != mt_log_sites()) {
         uint64_t sites = mt_log_sites();
         mt_companion_flush(c->inside, 1);
@@ -247,7 +247,7 @@ void mt_compact_append(struct mt_compact *c, const struct mt_access_run *runs, s
         if (!done)
             write_chunk(c, 0, payload, bytes, items);
     } else {
-        fail(c, bytes ? "runs and accesses differ in number" : why, c->good);
+        compact_fail(c, bytes ? "runs and accesses differ in number" : why, c->good);
     }
     if (x)
         give_encoder(x);
@@ -309,7 +309,7 @@ void mt_compact_close(struct mt_compact *c)
         return;
     mt_companion_close(c->inside);
     if (mt_mtc_writer_close(c->writer) && c->inside)
-        fail(c, strerror(ENOMEM), c->good);
+        compact_fail(c, strerror(ENOMEM), c->good);
     mt_file_close(&c->file);
     pthread_mutex_destroy(&c->lock);
     for (size_t i = 0; i < c->nkernels; i++)

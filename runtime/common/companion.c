@@ -57,7 +57,7 @@ static void turn_off(struct mt_companion *c, const char *why)
 }
 
 /* Makes the descriptor usable: a parked file, or a FIFO whose reader may have come. 0, or EAGAIN. */
-static int wake(struct mt_companion *c)
+static int companion_wake(struct mt_companion *c)
 {
     char why[512];
     if (!c->parked && !c->waiting)
@@ -95,7 +95,7 @@ static void write_out(struct mt_companion *c)
         write_lines(c);
         return;
     }
-    if (wake(c)) {
+    if (companion_wake(c)) {
         if (c->n > HELD)
             turn_off(c, "a companion's FIFO has no reader and its lines fill the memory set aside");
         return;
@@ -113,7 +113,7 @@ static void write_out(struct mt_companion *c)
 }
 
 /* Room for `bytes` more, or NULL. */
-static char *room(struct mt_companion *c, size_t bytes)
+static char *companion_room(struct mt_companion *c, size_t bytes)
 {
     if (c->n + bytes > CHUNK)
         write_out(c);
@@ -137,7 +137,7 @@ static void put_line(struct mt_companion *c)
         turn_off(c, "a companion's line does not fit into memory");
         return;
     }
-    char *p = room(c, c->line.n);
+    char *p = companion_room(c, c->line.n);
     if (p) {
         memcpy(p, c->line.text, c->line.n);
         c->n += c->line.n;
@@ -199,7 +199,7 @@ static void catch_up(struct mt_companion *c)
     size_t got;
     if (leave_to_first(c))
         return;
-    while (!c->off && c->log_at < mt_log_size() && (p = room(c, CHUNK / 2))) {
+    while (!c->off && c->log_at < mt_log_size() && (p = companion_room(c, CHUNK / 2))) {
         got = mt_log_read(c->log_at, p, CHUNK / 2);
         if (!got) {
             turn_off(c, "a companion cannot read back the process's events");
@@ -311,7 +311,7 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
 }
 
 /* 1, with the lock held, when there is something to write to. */
-static int enter(struct mt_companion *c)
+static int companion_enter(struct mt_companion *c)
 {
     if (!c || mt_forked())
         return 0;
@@ -322,39 +322,39 @@ static int enter(struct mt_companion *c)
     return 0;
 }
 
-static void leave(struct mt_companion *c)
+static void companion_leave(struct mt_companion *c)
 {
     pthread_mutex_unlock(&c->lock);
 }
 
 void mt_companion_kernel(struct mt_companion *c, uint64_t id, const char *name)
 {
-    if (!enter(c))
+    if (!companion_enter(c))
         return;
     mt_json_begin(&c->line, "kernel");
     mt_json_u64(&c->line, "id", id);
     mt_json_string(&c->line, "name", name);
     put_line(c);
-    leave(c);
+    companion_leave(c);
 }
 
 void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l)
 {
-    if (!enter(c))
+    if (!companion_enter(c))
         return;
     catch_up(c);
     mt_launch_text(&c->line, l);
     put_line(c);
     if (mt_now_ns() - c->flushed_ns > FLUSH_NS)
         write_out(c);
-    leave(c);
+    companion_leave(c);
 }
 
 char *mt_companion_take(struct mt_companion *c, size_t *bytes)
 {
     char *text = NULL;
     *bytes = 0;
-    if (!enter(c))
+    if (!companion_enter(c))
         return NULL;
     catch_up(c);
     if (!c->off && c->n) {
@@ -363,35 +363,35 @@ char *mt_companion_take(struct mt_companion *c, size_t *bytes)
         c->out = NULL;
         c->n = c->capacity = 0;
     }
-    leave(c);
+    companion_leave(c);
     return text;
 }
 
 void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why)
 {
-    if (!enter(c))
+    if (!companion_enter(c))
         return;
     mt_json_begin(&c->line, "lost");
     mt_json_u64(&c->line, "count", count);
     mt_json_string(&c->line, "why", why);
     put_line(c);
-    leave(c);
+    companion_leave(c);
 }
 
 void mt_companion_flush(struct mt_companion *c, int force)
 {
-    if (!enter(c))
+    if (!companion_enter(c))
         return;
     if (force)
         catch_up(c);
     if (force || mt_now_ns() - c->flushed_ns > FLUSH_NS)
         write_out(c);
-    leave(c);
+    companion_leave(c);
 }
 
 void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e)
 {
-    if (!enter(c))
+    if (!companion_enter(c))
         return;
     catch_up(c);
     if (!c->ended || c->ended_at != c->log_at) {
@@ -405,12 +405,12 @@ void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e)
         c->ended_at = c->log_at;
     }
     write_out(c);
-    leave(c);
+    companion_leave(c);
 }
 
 void mt_companion_park(struct mt_companion *c)
 {
-    if (!enter(c))
+    if (!companion_enter(c))
         return;
     write_out(c);
     if (!c->off && !c->waiting && !c->file.fifo && !c->in_memory) {
@@ -420,7 +420,7 @@ void mt_companion_park(struct mt_companion *c)
         c->out = NULL;
         c->n = c->capacity = 0;
     }
-    leave(c);
+    companion_leave(c);
 }
 
 void mt_companion_close(struct mt_companion *c)

@@ -6,7 +6,7 @@
 
 /* ---- texts -------------------------------------------------------------------------------------- */
 
-static int number(const char **text, uint64_t *out)
+static int ctas_number(const char **text, uint64_t *out)
 {
     char *end;
     if (**text < '0' || **text > '9')
@@ -18,7 +18,7 @@ static int number(const char **text, uint64_t *out)
 }
 
 /* A range at *text, which ends up behind it. 0, or -1: there is none. */
-static int range(const char **text, uint64_t *low, uint64_t *high)
+static int ctas_range(const char **text, uint64_t *low, uint64_t *high)
 {
     *low = 0;
     *high = UINT64_MAX;
@@ -26,33 +26,33 @@ static int range(const char **text, uint64_t *low, uint64_t *high)
         ++*text;
         return 0;
     }
-    int has_low = number(text, low), colon = **text == ':';
+    int has_low = ctas_number(text, low), colon = **text == ':';
     *text += colon;
-    int has_high = colon && number(text, high);
+    int has_high = colon && ctas_number(text, high);
     if (!colon)
         *high = *low;
     return (has_low || has_high) && *low <= *high ? 0 : -1;
 }
 
-static uint32_t cut(uint64_t n)
+static uint32_t ctas_cut(uint64_t n)
 {
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-static int term(struct mt_cta_term *t, const char **text)
+static int ctas_term(struct mt_cta_term *t, const char **text)
 {
     uint64_t low[3] = {0, 0, 0}, high[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     unsigned n = 0;
     do {
         *text += n > 0;
-        if (range(text, &low[n], &high[n]))
+        if (ctas_range(text, &low[n], &high[n]))
             return -1;
         n++;
     } while (**text == ',' && n < 3);
     *t = (struct mt_cta_term){.first = n == 1 ? low[0] : 0, .last = n == 1 ? high[0] : UINT64_MAX};
     for (unsigned i = 0; i < 3; i++) {
-        t->low[i] = n == 1 ? 0 : cut(low[i]);
-        t->high[i] = n == 1 ? UINT32_MAX : cut(high[i]);
+        t->low[i] = n == 1 ? 0 : ctas_cut(low[i]);
+        t->high[i] = n == 1 ? UINT32_MAX : ctas_cut(high[i]);
     }
     return 0;
 }
@@ -69,7 +69,7 @@ int mt_ctas_parse(struct mt_cta_rule *rule, const char *text, char *why, size_t 
             snprintf(why, size, "more than %u terms", MT_CTA_TERMS);
             return -1;
         }
-        if (term(&r.term[r.terms++], &at) || (*at && *at != '+')) {
+        if (ctas_term(&r.term[r.terms++], &at) || (*at && *at != '+')) {
             snprintf(why, size,
                      "'%.40s' is neither a range of CTA numbers (A, A:B, A:, :B) nor ranges x,y or x,y,z "
                      "(* is any)",
@@ -89,7 +89,7 @@ int mt_sample_parse(uint32_t *ctas, uint32_t *launches, const char *text, char *
         uint64_t n;
         int launch = !strncmp(at += at > text, "launch:", 7), cta = !strncmp(at, "cta:", 4);
         at += launch ? 7 : cta ? 4 : 0;
-        if (!number(&at, &n) || !n || n > UINT32_MAX || got[launch] || (*at && *at != ',')) {
+        if (!ctas_number(&at, &n) || !n || n > UINT32_MAX || got[launch] || (*at && *at != ',')) {
             snprintf(why, size,
                      "not N or cta:N (every N-th CTA), launch:N (every N-th launch of each kernel), "
                      "or cta:N,launch:M; N is 1 or more");
@@ -114,7 +114,7 @@ static int by_from(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-static uint64_t multiples(uint64_t from, uint64_t to, uint32_t every)
+static uint64_t ctas_multiples(uint64_t from, uint64_t to, uint32_t every)
 {
     return to / every + 1 - (from + every - 1) / every;
 }
@@ -152,7 +152,7 @@ static uint64_t count_row(struct span *s, unsigned n, uint32_t every)
         uint64_t from = s[i].from < next ? next : s[i].from;
         if (from > s[i].to)
             continue;
-        sum += multiples(from, s[i].to, every);
+        sum += ctas_multiples(from, s[i].to, every);
         next = s[i].to + 1;
     }
     return sum;
@@ -166,7 +166,7 @@ uint64_t mt_ctas_count(const struct mt_cta_rule *rule, uint32_t every, const uin
     if (!total)
         return 0;
     if (!rule->terms)
-        return multiples(0, total - 1, every);
+        return ctas_multiples(0, total - 1, every);
     for (uint32_t i = 0; i < rule->terms; i++)
         for (unsigned k = 0; k < 3; k++)
             linear &= rule->term[i].low[k] == 0 && rule->term[i].high[k] == UINT32_MAX;

@@ -78,7 +78,7 @@ uint64_t mt_event_seq(void)
 /* ---- the log ---- */
 
 /* Moves the tail to the file. 0, or -1: it stays. */
-static int spill(void)
+static int events_spill(void)
 {
     if (spill_file.fd < 0) {
         int fd = open(mt_options()->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -104,7 +104,7 @@ static int spill(void)
     return 0;
 }
 
-static void lose(size_t bytes, const char *why)
+static void events_lose(size_t bytes, const char *why)
 {
     if (!dropped)
         mt_report("companion: %s; allocations, copies and events from here on are missing", why);
@@ -116,9 +116,9 @@ static void append_locked(const struct mt_json *j)
     if (!tail)
         tail = malloc(LOG_MEMORY);
     if (!tail || j->failed || j->n > LOG_MEMORY)
-        lose(j->n, "out of memory");
-    else if (dropped || (tail_bytes + j->n > LOG_MEMORY && spill()))
-        lose(j->n, "no space for its lines");
+        events_lose(j->n, "out of memory");
+    else if (dropped || (tail_bytes + j->n > LOG_MEMORY && events_spill()))
+        events_lose(j->n, "no space for its lines");
     else {
         memcpy(tail + tail_bytes, j->text, j->n);
         tail_bytes += j->n;
@@ -175,7 +175,7 @@ size_t mt_log_read(uint64_t from, void *out, size_t bytes)
 /* ---- lines ---- */
 
 /* Between begin and end the lock is held, so that the log is in the order of the sequence numbers. */
-static int begin(const char *ev)
+static int events_begin(const char *ev)
 {
     if (!mt_tracing())
         return 0;
@@ -185,7 +185,7 @@ static int begin(const char *ev)
     return 1;
 }
 
-static void end(void)
+static void events_end(void)
 {
     mt_json_end(&line);
     append_locked(&line);
@@ -201,7 +201,7 @@ static void put_site(const struct mt_host_site *site)
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
                         const struct mt_host_site *site)
 {
-    if (!begin("alloc"))
+    if (!events_begin("alloc"))
         return 0;
     uint64_t id = alloc_id++;
     mt_json_u64(&line, "id", id);
@@ -210,22 +210,22 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
     mt_json_string(&line, "kind", kind);
     mt_json_string(&line, "name", name);
     put_site(site);
-    end();
+    events_end();
     return id;
 }
 
 void mt_event_free(uint64_t id, uint64_t base)
 {
-    if (!begin("free"))
+    if (!events_begin("free"))
         return;
     mt_json_u64(&line, "id", id);
     mt_json_address(&line, "base", base);
-    end();
+    events_end();
 }
 
 void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site)
 {
-    if (!begin("memcpy"))
+    if (!events_begin("memcpy"))
         return;
     mt_json_string(&line, "kind", c->kind);
     mt_json_address(&line, "dst", c->dst);
@@ -240,12 +240,12 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
     mt_json_i64(&line, "stream", c->stream);
     mt_json_u64(&line, "begin_ns", mt_now_ns());
     put_site(site);
-    end();
+    events_end();
 }
 
 void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *site)
 {
-    if (!begin("memset"))
+    if (!events_begin("memset"))
         return;
     mt_json_address(&line, "dst", f->dst);
     mt_json_u64(&line, "value", f->value);
@@ -258,12 +258,12 @@ void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *s
     mt_json_i64(&line, "stream", f->stream);
     mt_json_u64(&line, "begin_ns", mt_now_ns());
     put_site(site);
-    end();
+    events_end();
 }
 
 void mt_event_range(const struct mt_event_range *r, int still_open)
 {
-    if (!begin("range"))
+    if (!events_begin("range"))
         return;
     mt_json_u64(&line, "begin", r->begin);
     mt_json_string(&line, "name", r->name);
@@ -274,27 +274,27 @@ void mt_event_range(const struct mt_event_range *r, int still_open)
     mt_json_u64(&line, "end_ns", mt_now_ns());
     if (still_open)
         mt_json_bool(&line, "open", 1);
-    end();
+    events_end();
 }
 
 void mt_event_sync(const char *what, int64_t id)
 {
-    if (!begin("sync"))
+    if (!events_begin("sync"))
         return;
     mt_json_string(&line, "what", what);
     if (strcmp(what, "device"))
         mt_json_i64(&line, what, id); /* "stream": N or "event": id */
-    end();
+    events_end();
 }
 
 void mt_event_event(const char *op, uint64_t event, int64_t stream)
 {
-    if (!begin("event"))
+    if (!events_begin("event"))
         return;
     mt_json_string(&line, "op", op);
     mt_json_u64(&line, "event", event);
     mt_json_i64(&line, "stream", stream);
-    end();
+    events_end();
 }
 
 static const char *op_name(uint32_t op)
@@ -310,7 +310,7 @@ static const char *op_name(uint32_t op)
 
 void mt_event_check(const struct mt_event_check *c)
 {
-    if (!begin("check"))
+    if (!events_begin("check"))
         return;
     mt_json_string(&line, "why", c->why);
     mt_json_u64(&line, "count", c->count);
@@ -325,7 +325,7 @@ void mt_event_check(const struct mt_event_check *c)
     mt_json_u32x3(&line, "cta", c->cta);
     mt_json_u32x3(&line, "thread", c->thread);
     mt_json_string(&line, "near", c->near);
-    end();
+    events_end();
 }
 
 static _Atomic uint64_t site_tables;

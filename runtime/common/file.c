@@ -40,7 +40,7 @@ int mt_forked(void)
     return forked;
 }
 
-static void install(void)
+static void file_install(void)
 {
     pthread_atfork(NULL, NULL, in_child);
 }
@@ -48,10 +48,10 @@ static void install(void)
 void mt_fork_counts(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install);
+    pthread_once(&once, file_install);
 }
 
-static void enlist(struct mt_file *f)
+static void file_enlist(struct mt_file *f)
 {
     mt_fork_counts();
     pthread_mutex_lock(&list_lock);
@@ -67,7 +67,7 @@ static void enlist(struct mt_file *f)
 
 #define WAY_OUT "; remove it, or set MEMTRACE_DIR or MEMTRACE_PATTERN"
 
-static int refuse(const struct stat *st, const char *path, char *why, size_t size)
+static int file_refuse(const struct stat *st, const char *path, char *why, size_t size)
 {
     if (S_ISLNK(st->st_mode))
         snprintf(why, size, "%s is a symbolic link and is not followed" WAY_OUT, path);
@@ -101,7 +101,7 @@ static int open_once(const char *path, int create, int *fd, char *why, size_t si
 {
     struct stat st;
     if (!lstat(path, &st)) {
-        int rc = refuse(&st, path, why, size);
+        int rc = file_refuse(&st, path, why, size);
         if (rc)
             return rc;
     }
@@ -115,12 +115,13 @@ static int open_once(const char *path, int create, int *fd, char *why, size_t si
 }
 
 /* The file behind the descriptor is what counts: the path may have changed since lstat. */
-static int adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode mode, char *why, size_t size)
+static int file_adopt(struct mt_file *f, int fd, const char *path, enum mt_file_mode mode, char *why,
+                      size_t size)
 {
     struct stat st;
     if (fstat(fd, &st))
         return open_failed(path, errno, why, size);
-    int rc = refuse(&st, path, why, size);
+    int rc = file_refuse(&st, path, why, size);
     if (rc)
         return rc;
     f->fifo = S_ISFIFO(st.st_mode);
@@ -187,14 +188,14 @@ int mt_file_open(struct mt_file *f, const char *path, enum mt_file_mode mode, ch
             snprintf(why, size, "%s is a FIFO and nobody reads it", path);
         return rc;
     }
-    rc = adopt(f, fd, path, mode, why, size);
+    rc = file_adopt(f, fd, path, mode, why, size);
     if (rc) {
         close(fd);
         return rc;
     }
     f->at.fd = fd;
     f->whole_path = f->fifo ? NULL : path_of(fd);
-    enlist(f);
+    file_enlist(f);
     return 0;
 }
 
@@ -232,7 +233,7 @@ static int open_again(struct mt_file *f)
 }
 
 /* 0 when the descriptor is what it should be, perhaps a new one. */
-static int ready(struct mt_file *f)
+static int file_ready(struct mt_file *f)
 {
     if (f->at.fd < 0 || forked)
         return EBADF;
@@ -265,7 +266,7 @@ static int write_all(int fd, const char *p, size_t bytes, int64_t offset, size_t
 int mt_file_write(struct mt_file *f, const void *data, size_t bytes, int64_t offset, size_t *done)
 {
     *done = 0;
-    int rc = ready(f);
+    int rc = file_ready(f);
     if (rc)
         return rc;
     struct mt_held h = mt_hold(f->fifo ? SIGPIPE : SIGXFSZ);
@@ -287,7 +288,7 @@ const char *mt_file_reason(int error)
 
 int mt_file_cut(struct mt_file *f, uint64_t bytes)
 {
-    int rc = ready(f);
+    int rc = file_ready(f);
     return rc ? rc : ftruncate(f->at.fd, (off_t)bytes) ? errno : 0;
 }
 
@@ -299,6 +300,6 @@ int mt_file_in_memory(struct mt_file *f, char *why, size_t size)
         snprintf(why, size, "no file in memory: %s", strerror(e));
         return e;
     }
-    enlist(f);
+    file_enlist(f);
     return 0;
 }

@@ -12,13 +12,13 @@ extern const struct mt_fork_lock __stop_mt_fork_locks[] __attribute__((weak, vis
 static unsigned char taken[LOCKS_MAX]; /* between before and after, by the thread that forks */
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
 
-static size_t count(void)
+static size_t fork_count(void)
 {
     size_t n = __start_mt_fork_locks ? (size_t)(__stop_mt_fork_locks - __start_mt_fork_locks) : 0;
     return n < LOCKS_MAX ? n : LOCKS_MAX;
 }
 
-static int take(const struct mt_fork_lock *l, const struct timespec *until)
+static int fork_take(const struct mt_fork_lock *l, const struct timespec *until)
 {
     return l->kind == MT_FORK_RWLOCK ? !pthread_rwlock_timedwrlock(l->lock, until)
                                      : !pthread_mutex_timedlock(l->lock, until);
@@ -32,7 +32,7 @@ static void give_back(const struct mt_fork_lock *l)
         pthread_mutex_unlock(l->lock);
 }
 
-static void before(void)
+static void fork_before(void)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -41,14 +41,14 @@ static void before(void)
     until.tv_nsec %= 1000000000;
     pthread_mutex_timedlock(&forking, &until);
     for (int order = 0; order < MT_FORK_ORDERS; order++)
-        for (size_t i = 0; i < count(); i++)
+        for (size_t i = 0; i < fork_count(); i++)
             if ((int)__start_mt_fork_locks[i].order == order)
-                taken[i] = (unsigned char)take(&__start_mt_fork_locks[i], &until);
+                taken[i] = (unsigned char)fork_take(&__start_mt_fork_locks[i], &until);
 }
 
 static void in_parent(void)
 {
-    for (size_t i = 0; i < count(); i++) {
+    for (size_t i = 0; i < fork_count(); i++) {
         int ours = taken[i];
         taken[i] = 0;
         if (ours)
@@ -63,7 +63,7 @@ static void in_child(void)
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    for (size_t i = 0; i < count(); i++) {
+    for (size_t i = 0; i < fork_count(); i++) {
         const struct mt_fork_lock *l = &__start_mt_fork_locks[i];
         taken[i] = 0;
         if (l->kind == MT_FORK_RWLOCK)
@@ -75,7 +75,7 @@ static void in_child(void)
     pthread_mutex_init(&forking, NULL);
 }
 
-__attribute__((constructor(101))) static void install(void)
+__attribute__((constructor(101))) static void fork_install(void)
 {
-    pthread_atfork(before, in_parent, in_child);
+    pthread_atfork(fork_before, in_parent, in_child);
 }

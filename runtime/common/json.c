@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct mt_json *j, const char *s, size_t n)
+static void json_put(struct mt_json *j, const char *s, size_t n)
 {
     if (j->failed)
         return;
@@ -24,13 +24,13 @@ static void put(struct mt_json *j, const char *s, size_t n)
 
 static void put_key(struct mt_json *j, const char *key)
 {
-    put(j, ",\"", 2);
-    put(j, key, strlen(key));
-    put(j, "\":", 2);
+    json_put(j, ",\"", 2);
+    json_put(j, key, strlen(key));
+    json_put(j, "\":", 2);
 }
 
 /* Length of the UTF-8 sequence at s (shortest form, no surrogates), 0 if there is none. */
-static size_t sequence(const unsigned char *s)
+static size_t json_sequence(const unsigned char *s)
 {
     if (s[0] < 0x80)
         return 1;
@@ -47,7 +47,7 @@ static size_t sequence(const unsigned char *s)
 }
 
 /* Bytes from s on that stand in a string as they are. */
-static size_t plain(const unsigned char *s)
+static size_t json_plain(const unsigned char *s)
 {
     size_t n = 0;
     while (s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
@@ -57,31 +57,31 @@ static size_t plain(const unsigned char *s)
 
 static void put_string(struct mt_json *j, const char *text)
 {
-    put(j, "\"", 1);
+    json_put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
         char esc[8];
-        size_t n = plain(s);
+        size_t n = json_plain(s);
         if (n) {
-            put(j, (const char *)s, n);
+            json_put(j, (const char *)s, n);
             s += n;
             continue;
         }
-        n = sequence(s);
+        n = json_sequence(s);
         if (n == 0) {
-            put(j, "\xef\xbf\xbd", 3);
+            json_put(j, "\xef\xbf\xbd", 3);
             n = 1;
         } else if (*s == '"' || *s == '\\') {
             esc[0] = '\\';
             esc[1] = (char)*s;
-            put(j, esc, 2);
+            json_put(j, esc, 2);
         } else if (*s < 0x20 || *s == 0x7f) {
-            put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", *s));
+            json_put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", *s));
         } else {
-            put(j, (const char *)s, n);
+            json_put(j, (const char *)s, n);
         }
         s += n;
     }
-    put(j, "\"", 1);
+    json_put(j, "\"", 1);
 }
 
 /* Digits of `value` behind `before`, `after` behind them. By hand: allocations write thousands of lines. */
@@ -92,16 +92,16 @@ static inline void put_number(struct mt_json *j, const char *before, uint64_t va
     do
         *--p = "0123456789abcdef"[value % base];
     while (value /= base);
-    put(j, before, strlen(before));
-    put(j, p, (size_t)(end - p));
-    put(j, after, strlen(after));
+    json_put(j, before, strlen(before));
+    json_put(j, p, (size_t)(end - p));
+    json_put(j, after, strlen(after));
 }
 
 void mt_json_begin(struct mt_json *j, const char *ev)
 {
     j->n = 0;
     j->failed = 0;
-    put(j, "{\"ev\":", 6);
+    json_put(j, "{\"ev\":", 6);
     put_string(j, ev);
 }
 
@@ -115,14 +115,14 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
 {
     put_key(j, key);
     if (value < 0)
-        put(j, "-", 1);
+        json_put(j, "-", 1);
     put_number(j, "", value < 0 ? -(uint64_t)value : (uint64_t)value, 10, "");
 }
 
 void mt_json_bool(struct mt_json *j, const char *key, int value)
 {
     put_key(j, key);
-    put(j, value ? "true" : "false", value ? 4 : 5);
+    json_put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
 void mt_json_address(struct mt_json *j, const char *key, uint64_t value)
@@ -141,8 +141,8 @@ void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3])
 {
     char text[48];
     put_key(j, key);
-    put(j, text,
-        (size_t)snprintf(text, sizeof text, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", v[0], v[1], v[2]));
+    json_put(j, text,
+             (size_t)snprintf(text, sizeof text, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", v[0], v[1], v[2]));
 }
 
 void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t n)
@@ -150,13 +150,13 @@ void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t 
     char text[32];
     put_key(j, key);
     for (size_t i = 0; i < n; i++)
-        put(j, text, (size_t)snprintf(text, sizeof text, "%c%" PRIu64, i ? ',' : '[', v[i]));
-    put(j, n ? "]" : "[]", n ? 1 : 2);
+        json_put(j, text, (size_t)snprintf(text, sizeof text, "%c%" PRIu64, i ? ',' : '[', v[i]));
+    json_put(j, n ? "]" : "[]", n ? 1 : 2);
 }
 
 void mt_json_end(struct mt_json *j)
 {
-    put(j, "}\n", 2);
+    json_put(j, "}\n", 2);
 }
 
 void mt_json_free(struct mt_json *j)

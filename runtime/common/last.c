@@ -71,7 +71,7 @@ static int is_dead(pid_t thread)
 }
 
 /* 1: there is no thread of the program any more; 0: there is, or one cannot tell. */
-static int alone(void)
+static int last_alone(void)
 {
     DIR *d = opendir("/proc/self/task");
     int others = !d;
@@ -84,11 +84,11 @@ static int alone(void)
     return !others;
 }
 
-static void *watch(void *unused)
+static void *last_watch(void *unused)
 {
     const struct timespec step = {0, LOOK_NS};
     mt_last_ours();
-    while (!alone())
+    while (!last_alone())
         nanosleep(&step, NULL);
     exit(0);
     return unused;
@@ -102,7 +102,7 @@ static void main_ends(void *unused)
     (void)unused;
     sigfillset(&signals);
     pthread_sigmask(SIG_SETMASK, &signals, &before);
-    if (!pthread_create(&t, NULL, watch, NULL))
+    if (!pthread_create(&t, NULL, last_watch, NULL))
         pthread_detach(t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -62,7 +62,7 @@ static char error[256];
 
 /* ---- sending: with `out` held ------------------------------------------------------------------- */
 
-static void fail(const char *why, int e)
+static void live_fail(const char *why, int e)
 {
     if (off)
         return;
@@ -75,16 +75,16 @@ static void send_all(const void *data, size_t bytes)
 {
     const char *p = data;
     if (!off && !mt_fd_is(&peer))
-        fail("the program closed the descriptor of mt-extract's socket", 0);
+        live_fail("the program closed the descriptor of mt-extract's socket", 0);
     while (bytes && !off) {
         ssize_t n = send(peer.fd, p, bytes, MSG_NOSIGNAL);
         if (n > 0) {
             p += n;
             bytes -= (size_t)n;
         } else if (n < 0 && errno != EINTR) {
-            fail(errno == EPIPE || errno == ECONNRESET ? "mt-extract has ended"
-                                                       : "mt-extract cannot be reached",
-                 errno == EPIPE || errno == ECONNRESET ? 0 : errno);
+            live_fail(errno == EPIPE || errno == ECONNRESET ? "mt-extract has ended"
+                                                            : "mt-extract cannot be reached",
+                      errno == EPIPE || errno == ECONNRESET ? 0 : errno);
         }
     }
 }
@@ -110,7 +110,7 @@ static int read_back(struct launch *l, void *to, size_t bytes, uint64_t at)
     ssize_t n = mt_fd_is(&l->file) ? pread(l->file.fd, to, bytes, (off_t)at) : 0;
     if (n == (ssize_t)bytes)
         return 0;
-    fail("accesses that waited in a file cannot be read back", n < 0 ? errno : 0);
+    live_fail("accesses that waited in a file cannot be read back", n < 0 ? errno : 0);
     return -1;
 }
 
@@ -122,7 +122,7 @@ static void send_file(struct launch *l, uint64_t from, uint64_t to)
             return;
         void *payload = malloc(bytes);
         if (!payload)
-            fail("no memory", 0);
+            live_fail("no memory", 0);
         else if (!read_back(l, payload, bytes, from + sizeof bytes))
             send_frame(MT_LIVE_RUNS, l->stream->number, 0, payload, bytes);
         free(payload);
@@ -132,7 +132,7 @@ static void send_file(struct launch *l, uint64_t from, uint64_t to)
 
 /* ---- the order of launches ---------------------------------------------------------------------- */
 
-static void announce(struct launch *l)
+static void live_announce(struct launch *l)
 {
     send_lines(log_stream);
     if (l->stream != log_stream)
@@ -140,7 +140,7 @@ static void announce(struct launch *l)
     send_frame(MT_LIVE_LAUNCH, l->stream->number, l->seq, l->line.text, l->line.n);
 }
 
-static void drop(struct launch *l)
+static void live_drop(struct launch *l)
 {
     mt_fd_close(&l->file);
     mt_json_free(&l->line);
@@ -148,7 +148,7 @@ static void drop(struct launch *l)
 }
 
 /* One step for the first launch; 0 when there is nothing to do before something happens. */
-static int step(void)
+static int live_step(void)
 {
     pthread_mutex_lock(&lock);
     struct launch *l = first;
@@ -171,7 +171,7 @@ static int step(void)
         ended = 0;
     pthread_mutex_unlock(&lock);
     if (new)
-        announce(l);
+        live_announce(l);
     for (struct block *next; b; b = next) {
         next = b->next;
         send_frame(MT_LIVE_RUNS, l->stream->number, 0, b->data, b->bytes);
@@ -185,7 +185,7 @@ static int step(void)
         send_file(l, from, to);
     if (ended) {
         send_frame(MT_LIVE_END, l->stream->number, 0, NULL, 0);
-        drop(l);
+        live_drop(l);
         return 1;
     }
     pthread_mutex_lock(&lock);
@@ -194,15 +194,15 @@ static int step(void)
     return new || from < to;
 }
 
-static void advance(void)
+static void live_advance(void)
 {
     pthread_mutex_lock(&out);
-    while (step()) {
+    while (live_step()) {
     }
     pthread_mutex_unlock(&out);
 }
 
-static struct launch *add(struct mt_live *s, uint64_t seq)
+static struct launch *live_add(struct mt_live *s, uint64_t seq)
 {
     struct launch *l = calloc(1, sizeof *l);
     if (!l)
@@ -220,7 +220,7 @@ uint64_t mt_live_number(struct mt_live *s)
 {
     pthread_mutex_lock(&lock);
     uint64_t seq = mt_event_seq();
-    s->launch = off ? NULL : add(s, seq);
+    s->launch = off ? NULL : live_add(s, seq);
     pthread_mutex_unlock(&lock);
     return seq;
 }
@@ -232,7 +232,7 @@ int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
         return -1;
     pthread_mutex_lock(&lock);
     if (!x || x->seq != l->seq) /* it had its number before */
-        x = s->launch = add(s, l->seq);
+        x = s->launch = live_add(s, l->seq);
     if (x) {
         mt_launch_text(&x->line, l);
         mt_json_end(&x->line);
@@ -240,14 +240,14 @@ int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
     }
     pthread_mutex_unlock(&lock);
     if (!x || x->line.failed)
-        fail("no memory for a launch", 0);
-    advance();
+        live_fail("no memory for a launch", 0);
+    live_advance();
     return off ? -1 : 0;
 }
 
 /* ---- accesses ----------------------------------------------------------------------------------- */
 
-static int spill(struct launch *l, const void *payload, uint64_t bytes)
+static int live_spill(struct launch *l, const void *payload, uint64_t bytes)
 {
     const char *dir = secure_getenv("TMPDIR");
     off_t at = (off_t)l->file_end;
@@ -268,13 +268,13 @@ static int spill(struct launch *l, const void *payload, uint64_t bytes)
 }
 
 /* With the lock: accesses of a launch that is not at the front, or whose earlier ones still wait. */
-static int hold(struct launch *l, const void *payload, size_t bytes)
+static int live_hold(struct launch *l, const void *payload, size_t bytes)
 {
     if (l->file_at < l->file_end || held + bytes > HELD_MAX)
-        return spill(l, payload, bytes);
+        return live_spill(l, payload, bytes);
     struct block *b = malloc(sizeof *b + bytes);
     if (!b)
-        return spill(l, payload, bytes);
+        return live_spill(l, payload, bytes);
     b->next = NULL;
     b->bytes = bytes;
     memcpy(b->data, payload, bytes);
@@ -284,16 +284,16 @@ static int hold(struct launch *l, const void *payload, size_t bytes)
     return 0;
 }
 
-static void put(struct mt_live *s, struct launch *l, const void *payload, size_t bytes)
+static void live_put(struct mt_live *s, struct launch *l, const void *payload, size_t bytes)
 {
     int waits, lost = 0;
     pthread_mutex_lock(&lock);
     waits = l != first || !l->announced || l->first || l->file_at < l->file_end;
     if (waits)
-        lost = hold(l, payload, bytes);
+        lost = live_hold(l, payload, bytes);
     pthread_mutex_unlock(&lock);
     if (lost) {
-        fail("accesses that wait for an earlier launch fit neither into memory nor into TMPDIR", errno);
+        live_fail("accesses that wait for an earlier launch fit neither into memory nor into TMPDIR", errno);
         return;
     }
     if (waits)
@@ -337,12 +337,12 @@ void mt_live_append(struct mt_live *s, const struct mt_access_run *runs, size_t 
             bytes += bytes_of(&runs[end]);
         char *payload = malloc(bytes), *at = payload;
         if (!payload) {
-            fail("no memory for accesses", 0);
+            live_fail("no memory for accesses", 0);
             return;
         }
         for (size_t k = i; k < end; k++)
             at = put_run(at, &runs[k]);
-        put(s, l, payload, bytes);
+        live_put(s, l, payload, bytes);
         free(payload);
     }
     l->records += accesses;
@@ -358,7 +358,7 @@ uint64_t mt_live_end(struct mt_live *s)
     pthread_mutex_lock(&lock);
     l->ended = 1;
     pthread_mutex_unlock(&lock);
-    advance();
+    live_advance();
     return off ? 0 : n;
 }
 
@@ -370,7 +370,7 @@ static void in_child(void)
 }
 
 /* With `out` held: mt-extract runs, and has said what it wants. */
-static int start(char *why, size_t size)
+static int live_start(char *why, size_t size)
 {
     static int tried;
     ssize_t n = -1;
@@ -398,7 +398,7 @@ static int start(char *why, size_t size)
 int mt_live_start(int *whole, char *why, size_t size)
 {
     pthread_mutex_lock(&out);
-    int rc = start(why, size);
+    int rc = live_start(why, size);
     *whole = wanted == MT_LIVE_WANTS_TRACES;
     pthread_mutex_unlock(&out);
     return rc;
@@ -439,11 +439,11 @@ void mt_live_give(uint32_t number, const char *path, int trace)
     pthread_mutex_lock(&out);
     ssize_t n = -1;
     if (!off && !mt_fd_is(&peer))
-        fail("the program closed the descriptor of mt-extract's socket", 0);
+        live_fail("the program closed the descriptor of mt-extract's socket", 0);
     while (!off && (n = sendmsg(peer.fd, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
     }
     if (!off && n < 0)
-        fail("a trace cannot be given to mt-extract", errno);
+        live_fail("a trace cannot be given to mt-extract", errno);
     send_all((char *)&f + (n < 0 ? 0 : n), sizeof f - (size_t)(n < 0 ? 0 : n));
     send_all(path, strlen(path));
     pthread_mutex_unlock(&out);

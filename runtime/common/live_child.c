@@ -82,7 +82,7 @@ struct start {
 };
 
 /* It shares our memory until it runs mt-extract. */
-static int extractor(void *start)
+static int live_child_extractor(void *start)
 {
     struct start *s = start;
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -104,16 +104,16 @@ fail:
 }
 
 /* Its parent ends at once, so it is no child of the program. */
-static int between(void *start)
+static int live_child_between(void *start)
 {
     struct start *s = start;
-    int pid = clone(extractor, s->top[1], CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    int pid = clone(live_child_extractor, s->top[1], CLONE_VM | CLONE_VFORK | SIGCHLD, s);
     if (pid < 0)
         s->error = errno;
     _exit(0);
 }
 
-static void find(char *path, size_t size)
+static void live_child_find(char *path, size_t size)
 {
     Dl_info info;
     char *end;
@@ -141,13 +141,13 @@ int mt_live_child(char *why, size_t size)
     pair[0] = mt_fd_up(pair[0]);
     pair[1] = mt_fd_up(pair[1]);
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){4 << 20}, sizeof(int));
-    find(s.path, sizeof s.path);
+    live_child_find(s.path, sizeof s.path);
     s.socket = pair[1];
     s.top[0] = stacks + STACK;
     s.top[1] = stacks + 2 * STACK;
     sigfillset(&all); /* no handler of the program may run there */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    pid = clone(between, s.top[0], CLONE_VM | CLONE_VFORK, &s);
+    pid = clone(live_child_between, s.top[0], CLONE_VM | CLONE_VFORK, &s);
     if (pid < 0)
         s.error = errno;
     else

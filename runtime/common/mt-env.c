@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int usage(FILE *f, int rc)
+static int mt_env_usage(FILE *f, int rc)
 {
     fputs("usage: mt-env [--markdown]\n"
           "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n"
@@ -16,32 +16,32 @@ static int usage(FILE *f, int rc)
     return rc;
 }
 
-static const char *shown(const char *s)
+static const char *mt_env_shown(const char *s)
 {
     return *s ? s : "(empty)";
 }
 
-static void plain(void)
+static void mt_env_plain(void)
 {
 #define MT_OPTION(kind, field, name, def, values, help)                                                      \
     {                                                                                                        \
         const char *now = getenv(name);                                                                      \
-        printf("%-22s default %-16s values %-14s\n", name, shown(def), values);                              \
+        printf("%-22s default %-16s values %-14s\n", name, mt_env_shown(def), values);                       \
         if (now)                                                                                             \
-            printf("%22s now     %s\n", "", shown(now));                                                     \
+            printf("%22s now     %s\n", "", mt_env_shown(now));                                              \
         printf("%22s %s\n", "", help);                                                                       \
     }
 #include "options.def"
 }
 
 /* '|' would end a cell. */
-static void cell(const char *s)
+static void mt_env_cell(const char *s)
 {
     for (; *s; s++)
         fputs(*s == '|' ? "\\|" : (char[2]){*s, 0}, stdout);
 }
 
-static void markdown(void)
+static void mt_env_markdown(void)
 {
     puts("| variable | default | values | meaning |");
     puts("|---|---|---|---|");
@@ -49,9 +49,9 @@ static void markdown(void)
     printf("| `%s` | ", name);                                                                               \
     fputs(*def ? "`" def "`" : "(empty)", stdout);                                                           \
     fputs(" | ", stdout);                                                                                    \
-    cell(values);                                                                                            \
+    mt_env_cell(values);                                                                                     \
     fputs(" | ", stdout);                                                                                    \
-    cell(help);                                                                                              \
+    mt_env_cell(help);                                                                                       \
     puts(" |");
 #include "options.def"
 }
@@ -59,14 +59,14 @@ static void markdown(void)
 int main(int argc, char **argv)
 {
     if (argc > 2)
-        return usage(stderr, 2);
+        return mt_env_usage(stderr, 2);
     if (argc == 2 && !strcmp(argv[1], "--help"))
-        return usage(stdout, 0);
+        return mt_env_usage(stdout, 0);
     if (argc == 2 && strcmp(argv[1], "--markdown"))
-        return usage(stderr, 2);
+        return mt_env_usage(stderr, 2);
     if (argc == 2)
-        markdown();
+        mt_env_markdown();
     else
-        plain();
+        mt_env_plain();
     return fflush(stdout) || ferror(stdout) ? 1 : 0;
 }

@@ -70,7 +70,7 @@ int mt_nvtx_takes(void)
 
 /* ---- names -------------------------------------------------------------------------------------- */
 
-static size_t narrow(char *out, const wchar_t *text)
+static size_t nvtx_narrow(char *out, const wchar_t *text)
 {
     size_t n = 0;
     for (; *text && n + 4 < NAME_MAX_BYTES; text++) {
@@ -86,7 +86,7 @@ static size_t narrow(char *out, const wchar_t *text)
 }
 
 /* Cut between two characters. */
-static size_t copy(char *out, const char *text)
+static size_t nvtx_copy(char *out, const char *text)
 {
     size_t n = strnlen(text, NAME_MAX_BYTES - 1);
     while (n == NAME_MAX_BYTES - 1 && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
@@ -104,17 +104,17 @@ static size_t name_of(char *out, const struct nvtx_attributes *a)
         return 0;
     switch (a->message_type) {
     case NVTX_ASCII:
-        return copy(out, m);
+        return nvtx_copy(out, m);
     case NVTX_WIDE:
-        return narrow(out, m);
+        return nvtx_narrow(out, m);
     case NVTX_REGISTERED:
-        return copy(out, ((const struct name *)m)->text);
+        return nvtx_copy(out, ((const struct name *)m)->text);
     default:
         return 0;
     }
 }
 
-static void *keep(const char *text)
+static void *nvtx_keep(const char *text)
 {
     size_t n = strlen(text);
     struct name *s = malloc(sizeof *s + n);
@@ -126,13 +126,13 @@ static void *keep(const char *text)
 static void *keep_wide(const wchar_t *text)
 {
     char name[NAME_MAX_BYTES];
-    narrow(name, text);
-    return keep(name);
+    nvtx_narrow(name, text);
+    return nvtx_keep(name);
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------- */
 
-static struct range *begin(const char *text, size_t n, const struct name *domain, int is_start)
+static struct range *nvtx_begin(const char *text, size_t n, const struct name *domain, int is_start)
 {
     struct range *r = calloc(1, sizeof *r + n + 1);
     if (!r)
@@ -166,9 +166,9 @@ static void end_locked(struct range *r)
 }
 
 /* A child of fork shares none of this: its parent's threads may hold the lock. */
-static int push(const char *text, size_t n, const struct name *domain)
+static int nvtx_push(const char *text, size_t n, const struct name *domain)
 {
-    struct range *r = mt_tracing() ? begin(text, n, domain, 0) : NULL;
+    struct range *r = mt_tracing() ? nvtx_begin(text, n, domain, 0) : NULL;
     int level = 0;
     if (!r)
         return NVTX_NO_LEVEL;
@@ -180,7 +180,7 @@ static int push(const char *text, size_t n, const struct name *domain)
     return level;
 }
 
-static int pop(const struct name *domain)
+static int nvtx_pop(const struct name *domain)
 {
     struct range **at = &pushed, *r;
     int level = 0;
@@ -200,9 +200,9 @@ static int pop(const struct name *domain)
     return level;
 }
 
-static uint64_t start(const char *text, size_t n, const struct name *domain)
+static uint64_t nvtx_start(const char *text, size_t n, const struct name *domain)
 {
-    struct range *r = mt_tracing() ? begin(text, n, domain, 1) : NULL;
+    struct range *r = mt_tracing() ? nvtx_begin(text, n, domain, 1) : NULL;
     if (!r)
         return 0;
     uint64_t id = r->id; /* who has it may end the range at once */
@@ -210,7 +210,7 @@ static uint64_t start(const char *text, size_t n, const struct name *domain)
     return id;
 }
 
-static void end(uint64_t id)
+static void nvtx_end(uint64_t id)
 {
     if (!id || !mt_tracing())
         return;
@@ -243,20 +243,20 @@ void mt_nvtx_finish(void)
 EXPORT int nvtxRangePushA(const char *text)
 {
     char name[NAME_MAX_BYTES];
-    size_t n = copy(name, text ? text : "");
-    return push(name, n, NULL);
+    size_t n = nvtx_copy(name, text ? text : "");
+    return nvtx_push(name, n, NULL);
 }
 EXPORT int nvtxRangePushW(const wchar_t *text)
 {
     char name[NAME_MAX_BYTES];
-    size_t n = narrow(name, text ? text : L"");
-    return push(name, n, NULL);
+    size_t n = nvtx_narrow(name, text ? text : L"");
+    return nvtx_push(name, n, NULL);
 }
 EXPORT int nvtxDomainRangePushEx(void *domain, const struct nvtx_attributes *a)
 {
     char name[NAME_MAX_BYTES];
     size_t n = name_of(name, a);
-    return push(name, n, domain);
+    return nvtx_push(name, n, domain);
 }
 EXPORT int nvtxRangePushEx(const struct nvtx_attributes *a)
 {
@@ -264,29 +264,29 @@ EXPORT int nvtxRangePushEx(const struct nvtx_attributes *a)
 }
 EXPORT int nvtxRangePop(void)
 {
-    return pop(NULL);
+    return nvtx_pop(NULL);
 }
 EXPORT int nvtxDomainRangePop(void *domain)
 {
-    return pop(domain);
+    return nvtx_pop(domain);
 }
 EXPORT uint64_t nvtxRangeStartA(const char *text)
 {
     char name[NAME_MAX_BYTES];
-    size_t n = copy(name, text ? text : "");
-    return start(name, n, NULL);
+    size_t n = nvtx_copy(name, text ? text : "");
+    return nvtx_start(name, n, NULL);
 }
 EXPORT uint64_t nvtxRangeStartW(const wchar_t *text)
 {
     char name[NAME_MAX_BYTES];
-    size_t n = narrow(name, text ? text : L"");
-    return start(name, n, NULL);
+    size_t n = nvtx_narrow(name, text ? text : L"");
+    return nvtx_start(name, n, NULL);
 }
 EXPORT uint64_t nvtxDomainRangeStartEx(void *domain, const struct nvtx_attributes *a)
 {
     char name[NAME_MAX_BYTES];
     size_t n = name_of(name, a);
-    return start(name, n, domain);
+    return nvtx_start(name, n, domain);
 }
 EXPORT uint64_t nvtxRangeStartEx(const struct nvtx_attributes *a)
 {
@@ -294,16 +294,16 @@ EXPORT uint64_t nvtxRangeStartEx(const struct nvtx_attributes *a)
 }
 EXPORT void nvtxRangeEnd(uint64_t id)
 {
-    end(id);
+    nvtx_end(id);
 }
 EXPORT void nvtxDomainRangeEnd(void *domain, uint64_t id)
 {
     (void)domain;
-    end(id);
+    nvtx_end(id);
 }
 EXPORT void *nvtxDomainCreateA(const char *text)
 {
-    return keep(text ? text : "");
+    return nvtx_keep(text ? text : "");
 }
 EXPORT void *nvtxDomainCreateW(const wchar_t *text)
 {
@@ -316,7 +316,7 @@ EXPORT void nvtxDomainDestroy(void *domain)
 EXPORT void *nvtxDomainRegisterStringA(void *domain, const char *text)
 {
     (void)domain;
-    return keep(text ? text : "");
+    return nvtx_keep(text ? text : "");
 }
 EXPORT void *nvtxDomainRegisterStringW(void *domain, const wchar_t *text)
 {
@@ -370,7 +370,7 @@ EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 
 /* NVTX looks for a tool in the environment, at the program's first call of it. Another tool keeps its place.
  */
-__attribute__((constructor)) static void offer(void)
+__attribute__((constructor)) static void nvtx_offer(void)
 {
     const char *enable = secure_getenv("MEMTRACE_ENABLE");
     Dl_info info;

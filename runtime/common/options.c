@@ -20,7 +20,7 @@ struct parse {
 };
 
 /* "64K" -> 65536. -1: not a number or too large. */
-static int number(const char *s, uint64_t *out)
+static int options_number(const char *s, uint64_t *out)
 {
     if (*s < '0' || *s > '9')
         return -1;
@@ -43,13 +43,13 @@ static int in_range(const char *s, const char *values, uint64_t *out)
     const char *dots = strstr(values, "..");
     uint64_t lo = 0, hi = 0;
     snprintf(low, sizeof low, "%.*s", (int)(dots - values), values);
-    number(low, &lo);
-    number(dots + 2, &hi);
-    return number(s, out) || *out < lo || *out > hi ? -1 : 0;
+    options_number(low, &lo);
+    options_number(dots + 2, &hi);
+    return options_number(s, out) || *out < lo || *out > hi ? -1 : 0;
 }
 
 /* Index of `s` among words separated by '|'. */
-static int choice(const char *s, const char *values, unsigned *out)
+static int options_choice(const char *s, const char *values, unsigned *out)
 {
     size_t n = strlen(s);
     for (unsigned i = 0;; i++) {
@@ -64,14 +64,14 @@ static int choice(const char *s, const char *values, unsigned *out)
     }
 }
 
-static const char *given(const struct parse *p, const char *name)
+static const char *options_given(const struct parse *p, const char *name)
 {
     const char *s = p->get(name, p->ctx);
     return s && *s ? s : NULL;
 }
 
-static void refuse(const struct parse *p, const char *name, const char *value, const char *values,
-                   const char *def)
+static void options_refuse(const struct parse *p, const char *name, const char *value, const char *values,
+                           const char *def)
 {
     char line[512];
     snprintf(line, sizeof line, "%s=%.200s is not understood (wanted: %s); using %s", name, value, values,
@@ -82,30 +82,30 @@ static void refuse(const struct parse *p, const char *name, const char *value, c
 static void take_STRING(const struct parse *p, const char **out, const char *name, const char *def,
                         const char *values)
 {
-    const char *s = given(p, name);
+    const char *s = options_given(p, name);
     *out = s ? s : def;
 }
 
 static void take_NUMBER(const struct parse *p, uint64_t *out, const char *name, const char *def,
                         const char *values)
 {
-    const char *s = given(p, name);
+    const char *s = options_given(p, name);
     if (s && !in_range(s, values, out))
         return;
     if (s)
-        refuse(p, name, s, values, def);
+        options_refuse(p, name, s, values, def);
     in_range(def, values, out);
 }
 
 static void take_CHOICE(const struct parse *p, unsigned *out, const char *name, const char *def,
                         const char *values)
 {
-    const char *s = given(p, name);
-    if (s && !choice(s, values, out))
+    const char *s = options_given(p, name);
+    if (s && !options_choice(s, values, out))
         return;
     if (s)
-        refuse(p, name, s, values, def);
-    choice(def, values, out);
+        options_refuse(p, name, s, values, def);
+    options_choice(def, values, out);
 }
 
 static void take_SWITCH(const struct parse *p, unsigned *out, const char *name, const char *def,
@@ -120,7 +120,8 @@ static void check_pattern(const struct parse *p, struct mt_options *o)
     static const char def[] = "MemTrace-pipe-?";
     if (strchr(o->pattern, '?') && !strchr(o->pattern, '/'))
         return;
-    refuse(p, "MEMTRACE_PATTERN", o->pattern, "a file name with a `?` for the stream number and no `/`", def);
+    options_refuse(p, "MEMTRACE_PATTERN", o->pattern,
+                   "a file name with a `?` for the stream number and no `/`", def);
     o->pattern = def;
 }
 
@@ -190,7 +191,7 @@ static void to_stderr(const char *line, void *ctx)
     mt_report("%s", line);
 }
 
-static const char *copy(const char *s)
+static const char *options_copy(const char *s)
 {
     const char *p = strdup(s);
     return p ? p : s;
@@ -202,7 +203,7 @@ static void read_once(void)
     if (!getauxval(AT_SECURE))
         mt_options_misspelt(environ, to_stderr, NULL);
     /* Copies: the program may change its environment later. */
-#define KEEP_STRING(f) options.f = copy(options.f)
+#define KEEP_STRING(f) options.f = options_copy(options.f)
 #define KEEP_NUMBER(f) (void)0
 #define KEEP_CHOICE(f) (void)0
 #define KEEP_SWITCH(f) (void)0

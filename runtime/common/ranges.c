@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Index of the first range with base > address. */
-static size_t above(const struct mt_ranges *t, uint64_t address)
+static size_t ranges_above(const struct mt_ranges *t, uint64_t address)
 {
     size_t lo = 0, hi = t->n;
     while (lo < hi) {
@@ -17,16 +17,16 @@ static size_t above(const struct mt_ranges *t, uint64_t address)
     return lo;
 }
 
-static uint64_t length(const struct mt_range *r)
+static uint64_t ranges_length(const struct mt_range *r)
 {
     return r->bytes ? r->bytes : 1;
 }
 
-static int insert(struct mt_ranges *t, const struct mt_range *r)
+static int ranges_insert(struct mt_ranges *t, const struct mt_range *r)
 {
-    size_t i = above(t, r->base);
-    if ((i && r->base - t->at[i - 1].base < length(&t->at[i - 1])) ||
-        (i < t->n && t->at[i].base - r->base < length(r)))
+    size_t i = ranges_above(t, r->base);
+    if ((i && r->base - t->at[i - 1].base < ranges_length(&t->at[i - 1])) ||
+        (i < t->n && t->at[i].base - r->base < ranges_length(r)))
         return EEXIST;
     if (t->n == t->capacity) {
         size_t capacity = t->capacity ? 2 * t->capacity : 64;
@@ -45,7 +45,7 @@ static int insert(struct mt_ranges *t, const struct mt_range *r)
 int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data)
 {
     pthread_rwlock_wrlock(&t->lock);
-    int rc = insert(t, &(struct mt_range){base, bytes, data});
+    int rc = ranges_insert(t, &(struct mt_range){base, bytes, data});
     pthread_rwlock_unlock(&t->lock);
     return rc;
 }
@@ -53,7 +53,7 @@ int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data
 int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out)
 {
     pthread_rwlock_wrlock(&t->lock);
-    size_t i = above(t, base);
+    size_t i = ranges_above(t, base);
     int found = i && t->at[i - 1].base == base;
     if (found) {
         *out = t->at[i - 1];
@@ -67,8 +67,8 @@ int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out)
 int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out)
 {
     pthread_rwlock_rdlock(&t->lock);
-    size_t i = above(t, address);
-    int found = i && address - t->at[i - 1].base < length(&t->at[i - 1]);
+    size_t i = ranges_above(t, address);
+    int found = i && address - t->at[i - 1].base < ranges_length(&t->at[i - 1]);
     if (found)
         *out = t->at[i - 1];
     pthread_rwlock_unlock(&t->lock);
@@ -78,7 +78,7 @@ int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out)
 void mt_ranges_around(struct mt_ranges *t, uint64_t address, struct mt_range *below, struct mt_range *behind)
 {
     pthread_rwlock_rdlock(&t->lock);
-    size_t i = above(t, address);
+    size_t i = ranges_above(t, address);
     *below = i ? t->at[i - 1] : (struct mt_range){0};
     *behind = i < t->n ? t->at[i] : (struct mt_range){0};
     pthread_rwlock_unlock(&t->lock);

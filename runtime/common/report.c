@@ -9,7 +9,7 @@
 
 #define FILES_SAID 16
 
-static void line(const char *format, va_list ap)
+static void report_line(const char *format, va_list ap)
 {
     int saved = errno;
     char text[2048] = "memtrace: ";
@@ -35,7 +35,7 @@ void mt_report(const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    line(format, ap);
+    report_line(format, ap);
     va_end(ap);
 }
 
@@ -46,7 +46,7 @@ void mt_report_file(const char *format, ...)
     va_list ap;
     va_start(ap, format);
     if (n < FILES_SAID)
-        line(format, ap);
+        report_line(format, ap);
     va_end(ap);
     if (n == FILES_SAID)
         mt_report("more files cannot be written; they are not named any more");
@@ -58,7 +58,7 @@ void mt_note(const char *format, ...)
     if (mt_options()->quiet)
         return;
     va_start(ap, format);
-    line(format, ap);
+    report_line(format, ap);
     va_end(ap);
 }
 
@@ -68,6 +68,6 @@ void mt_say(const char *format, ...)
     if (!mt_options()->verbose)
         return;
     va_start(ap, format);
-    line(format, ap);
+    report_line(format, ap);
     va_end(ap);
 }

@@ -49,7 +49,7 @@ static void read_kernels(const char *text)
 }
 
 /* A number of a launch; 0 when there is none at *text, which is `missing` then. */
-static int number(const char **text, uint64_t *out)
+static int selection_number(const char **text, uint64_t *out)
 {
     char *end;
     if (**text < '0' || **text > '9')
@@ -66,9 +66,9 @@ static void read_launches(const char *text)
     uint64_t first = 0, last = UINT64_MAX;
     if (!*text)
         return;
-    int has_first = number(&at, &first), range = *at == ':';
+    int has_first = selection_number(&at, &first), range = *at == ':';
     at += range;
-    int has_last = range && number(&at, &last);
+    int has_last = range && selection_number(&at, &last);
     if (!range)
         last = first;
     if (*at || (!has_first && !has_last) || first > last) {
@@ -133,7 +133,7 @@ int mt_selection_never(const char *kernel)
     return !mt_tracing() || is_left_out(kernel) || launches > rule.last || (limit && bytes >= limit);
 }
 
-static const char *reason(const char *kernel)
+static const char *selection_reason(const char *kernel)
 {
     if (!on)
         return "memtrace_stop";
@@ -172,7 +172,7 @@ static void count_ctas(struct mt_launch_line *l)
 int mt_selection_takes(struct mt_launch_line *l)
 {
     pthread_once(&once, read_options);
-    l->left_out = reason(l->kernel);
+    l->left_out = selection_reason(l->kernel);
     l->in_parts = rule.parts && (!l->left_out || l->left_out == sampled);
     if (l->in_parts)
         count_ctas(l);

@@ -24,7 +24,7 @@ struct mt_sink {
     char error[256];
 };
 
-static void fail(struct mt_sink *s, uint64_t at, int error)
+static void sink_fail(struct mt_sink *s, uint64_t at, int error)
 {
     pthread_mutex_lock(&s->lock);
     int first = !s->off;
@@ -41,7 +41,7 @@ static void fail(struct mt_sink *s, uint64_t at, int error)
 }
 
 /* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. */
-static void put(struct mt_sink *s, const void *data, size_t bytes)
+static void sink_put(struct mt_sink *s, const void *data, size_t bytes)
 {
     size_t done;
     if (s->file.fifo)
@@ -52,7 +52,7 @@ static void put(struct mt_sink *s, const void *data, size_t bytes)
     if (s->file.fifo)
         pthread_mutex_unlock(&s->lock);
     if (off || rc)
-        fail(s, off ? at : at + done, rc);
+        sink_fail(s, off ? at : at + done, rc);
 }
 
 struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
@@ -70,7 +70,7 @@ struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
         mt_sink_close(s);
         return NULL;
     }
-    put(s, &header, 1);
+    sink_put(s, &header, 1);
     if (s->off) {
         snprintf(why, size, "%s: %s", path, s->error);
         mt_sink_close(s);
@@ -81,7 +81,7 @@ struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
 }
 
 /* Cuts the file back to whole records and says why, once. */
-static void stop(struct mt_sink *s)
+static void sink_stop(struct mt_sink *s)
 {
     uint64_t keep = s->fail_offset;
     if (s->in_launch && keep >= s->first)
@@ -104,19 +104,19 @@ int mt_sink_begin(struct mt_sink *s, const char *kernel)
         return -1;
     char *line = malloc(n + 1);
     if (!line) {
-        fail(s, s->offset, ENOMEM);
+        sink_fail(s, s->offset, ENOMEM);
         s->launch = s->offset;
-        stop(s);
+        sink_stop(s);
         return -1;
     }
     for (size_t i = 0; i < n; i++)
         line[i] = kernel[i] == '\n' ? ' ' : kernel[i];
     line[n] = '\n';
     s->launch = s->offset;
-    put(s, line, n + 1);
+    sink_put(s, line, n + 1);
     free(line);
     if (s->off) {
-        stop(s);
+        sink_stop(s);
         return -1;
     }
     s->first = s->offset;
@@ -130,7 +130,7 @@ void mt_sink_append(struct mt_sink *s, const void *records, size_t count)
     if (s->off)
         atomic_fetch_add(&s->dropped, count);
     else
-        put(s, records, count * MT_RAW_RECORD_SIZE);
+        sink_put(s, records, count * MT_RAW_RECORD_SIZE);
 }
 
 uint64_t mt_sink_end(struct mt_sink *s)
@@ -140,9 +140,9 @@ uint64_t mt_sink_end(struct mt_sink *s)
         return 0;
     uint64_t came = (s->offset - s->first) / MT_RAW_RECORD_SIZE, kept = came;
     if (!s->off)
-        put(s, &eot, sizeof eot);
+        sink_put(s, &eot, sizeof eot);
     if (s->off) {
-        stop(s);
+        sink_stop(s);
         kept = s->fail_offset > s->first ? (s->fail_offset - s->first) / MT_RAW_RECORD_SIZE : 0;
     }
     s->in_launch = 0;

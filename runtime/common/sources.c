@@ -19,7 +19,7 @@ static char *seen[MOST_FILES];
 static unsigned nseen;
 
 /* 1 when the name is new. */
-static int note(const char *file)
+static int sources_note(const char *file)
 {
     for (unsigned i = nseen; i-- > 0;) /* sites of one file stand together */
         if (strcmp(seen[i], file) == 0)
@@ -31,7 +31,7 @@ static int note(const char *file)
 }
 
 /* A FIFO or a terminal by that name is not waited for. 0, or -1. */
-static int digest(const char *file, uint64_t *bytes, XXH128_hash_t *hash)
+static int sources_digest(const char *file, uint64_t *bytes, XXH128_hash_t *hash)
 {
     struct stat st;
     int fd = mt_fd_up(open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)), rc = -1;
@@ -56,7 +56,7 @@ void mt_source_line(const char *file)
     uint64_t bytes;
     XXH128_hash_t hash;
     char text[33];
-    if (!*file || !note(file) || digest(file, &bytes, &hash) != 0)
+    if (!*file || !sources_note(file) || sources_digest(file, &bytes, &hash) != 0)
         return;
     snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);

@@ -121,7 +121,7 @@ static uint64_t end_file(struct mt_trace *t)
 }
 
 /* A whole trace, or as much as there is, to the extractor. */
-static void give(struct mt_trace *t, int memory)
+static void trace_give(struct mt_trace *t, int memory)
 {
     mt_live_give((uint32_t)t->n, t->path, memory);
     close(memory);
@@ -139,7 +139,7 @@ static void close_file(struct mt_trace *t)
     int memory = t->path ? mt_compact_descriptor(compact) : -1;
     mt_compact_close(compact);
     if (memory >= 0)
-        give(t, memory);
+        trace_give(t, memory);
 }
 
 static int has_suffix(const char *path)
@@ -416,7 +416,7 @@ void mt_trace_finish(void)
             mt_live_close(t->live);
         if (t->busy && t->path) {
             flush_lines(t);
-            give(t, mt_compact_descriptor(t->compact));
+            trace_give(t, mt_compact_descriptor(t->compact));
         }
         if (t->busy)
             continue; /* a thread still writes; the process is about to end */

@@ -70,7 +70,7 @@ int __wrap_open(const char *path, int flags, ...)
     return fd;
 }
 
-static int print(FILE *f, const char *format, va_list args)
+static int uncancelled_print(FILE *f, const char *format, va_list args)
 {
     int state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
@@ -83,7 +83,7 @@ int __wrap_fprintf(FILE *f, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = print(f, format, args);
+    int n = uncancelled_print(f, format, args);
     va_end(args);
     return n;
 }
@@ -93,7 +93,7 @@ int __wrap___fprintf_chk(FILE *f, int flag, const char *format, ...)
     va_list args;
     va_start(args, format);
     (void)flag;
-    int n = print(f, format, args);
+    int n = uncancelled_print(f, format, args);
     va_end(args);
     return n;
 }

@@ -102,8 +102,8 @@ static uint32_t context_of(struct work *w, const struct mt_access_run *r, unsign
 /* ---- which access of the code ---- */
 
 /* The address that base code `code` stands for; 3: from where the difference counts. *known: there is one. */
-static inline uint64_t predict(struct mt_mtc_device_encoder *e, const struct mt_slot *s, uint32_t slot,
-                               uint32_t c, unsigned code)
+static inline uint64_t device_encoder_predict(struct mt_mtc_device_encoder *e, const struct mt_slot *s,
+                                              uint32_t slot, uint32_t c, unsigned code)
 {
     const uint64_t *own;
     if (code == 0)
@@ -116,24 +116,26 @@ static inline uint64_t predict(struct mt_mtc_device_encoder *e, const struct mt_
     return own ? *own : s->last;
 }
 
-static int hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
+static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
 {
     const struct mt_slot *s = &e->slots[slot];
-    return predict(e, s, slot, c, 0) == base || predict(e, s, slot, c, 1) == base ||
-           predict(e, s, slot, c, 2) == base;
+    return device_encoder_predict(e, s, slot, c, 0) == base ||
+           device_encoder_predict(e, s, slot, c, 1) == base ||
+           device_encoder_predict(e, s, slot, c, 2) == base;
 }
 
 /* Runs without site: the slot that foresaw the address, or that was near; MT_NONE: make one. */
-static uint32_t anonymous(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, uint32_t c)
+static uint32_t device_encoder_anonymous(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
+                                         uint32_t c)
 {
     const struct mt_slot *l = &e->slots[e->contexts[c].slot];
     uint64_t nearest = UINT64_MAX;
     uint32_t best = MT_NONE, n = 0;
     if (l->next != MT_NONE && e->slots[l->next].site == 0 && e->slots[l->next].meta == r->meta &&
-        hits(e, l->next, c, r->base))
+        device_encoder_hits(e, l->next, c, r->base))
         return l->next;
     if (l->second != MT_NONE && e->slots[l->second].site == 0 && e->slots[l->second].meta == r->meta &&
-        hits(e, l->second, c, r->base))
+        device_encoder_hits(e, l->second, c, r->base))
         return l->second;
     for (uint32_t i = mt_slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
         uint64_t d = r->base - e->slots[i].last;
@@ -157,7 +159,7 @@ static uint32_t slot_of(struct work *w, const struct mt_access_run *r, uint32_t 
     uint32_t before = e->contexts[c].slot, now;
     struct mt_slot *l = &e->slots[before];
     if (__builtin_expect(r->site == 0, 0))
-        now = anonymous(e, r, c);
+        now = device_encoder_anonymous(e, r, c);
     else if (is_slot(e, l->next, r))
         return l->next;
     else if (is_slot(e, l->second, r))
@@ -231,8 +233,8 @@ static unsigned bits_of(uint64_t v)
 }
 
 /* Lanes as multiples of 1 << shift above the anchor, `width` bits each. Returns what is behind. */
-static unsigned char *pack(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor, unsigned shift,
-                           unsigned width)
+static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
+                                          unsigned shift, unsigned width)
 {
     uint64_t bits = 0;
     unsigned have = 0;
@@ -254,7 +256,7 @@ static unsigned char *pack(unsigned char *out, const uint64_t *a, uint32_t n, ui
 }
 
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static unsigned gather(struct work *w, struct mt_slot *s, const struct mt_access_run *r)
+static unsigned device_encoder_gather(struct work *w, struct mt_slot *s, const struct mt_access_run *r)
 {
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
@@ -285,7 +287,7 @@ static unsigned gather(struct work *w, struct mt_slot *s, const struct mt_access
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = pack(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = device_encoder_pack(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
@@ -295,8 +297,8 @@ static unsigned gather(struct work *w, struct mt_slot *s, const struct mt_access
 /* ---- all of it ---- */
 
 /* What the run changes for predictions. */
-static inline void note(struct mt_mtc_device_encoder *e, struct mt_slot *s, uint32_t slot, uint32_t c,
-                        uint64_t base)
+static inline void device_encoder_note(struct mt_mtc_device_encoder *e, struct mt_slot *s, uint32_t slot,
+                                       uint32_t c, uint64_t base)
 {
     struct mt_context *x = &e->contexts[c];
     const uint64_t *own = mt_own_find(e, c, slot);
@@ -337,20 +339,20 @@ static int encode_run(struct work *w, const struct mt_access_run *r)
             new_shape(w, &s->shape[s->now], r);
     }
     if (token >> 6 == 3) {
-        code = gather(w, s, r);
+        code = device_encoder_gather(w, s, r);
     } else {
-        while (code < 3 && predict(e, s, slot, c, code) != r->base)
+        while (code < 3 && device_encoder_predict(e, s, slot, c, code) != r->base)
             code++;
         if (code == 3)
-            w->bases = mt_leb_signed(w->bases, r->base - predict(e, s, slot, c, 3));
+            w->bases = mt_leb_signed(w->bases, r->base - device_encoder_predict(e, s, slot, c, 3));
     }
     *w->tokens++ = (unsigned char)(token | code << 4);
-    note(e, s, slot, c, r->base);
+    device_encoder_note(e, s, slot, c, r->base);
     return 0;
 }
 
 /* Are the lanes' addresses evenly spaced? Then in *r as a stride. */
-static void straighten(struct mt_access_run *r)
+static void device_encoder_straighten(struct mt_access_run *r)
 {
     uint64_t stride = r->count > 1 ? r->addresses[1] - r->addresses[0] : 0;
     r->base = r->addresses[0];
@@ -368,7 +370,7 @@ static int encode_addresses(struct work *w, const struct mt_access_run *from)
     for (uint32_t left = from->count; left; left -= r.count) {
         r.addresses = from->addresses + (from->count - left);
         r.count = left < MT_MTC_MAX_LANES ? left : MT_MTC_MAX_LANES;
-        straighten(&r);
+        device_encoder_straighten(&r);
         if (encode_run(w, &r) != 0)
             return -1;
     }
@@ -376,8 +378,8 @@ static int encode_addresses(struct work *w, const struct mt_access_run *from)
 }
 
 /* What the runs need at most. 0, or why they cannot be encoded. */
-static const char *measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
-                           uint64_t *gathers, uint64_t *accesses)
+static const char *device_encoder_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
+                                          uint64_t *gathers, uint64_t *accesses)
 {
     *pieces = count;
     *gathers = *accesses = 0;
@@ -400,7 +402,8 @@ static const char *measure(const struct mt_access_run *runs, size_t count, uint6
 }
 
 /* Room for the columns, one behind the other. 0, or -1 without memory. */
-static int begin(struct work *w, struct mt_mtc_device_encoder *e, uint64_t pieces, uint64_t gathers)
+static int device_encoder_begin(struct work *w, struct mt_mtc_device_encoder *e, uint64_t pieces,
+                                uint64_t gathers)
 {
     size_t want = sizeof(struct mt_mtc_columns) + pieces * (1 + CONTEXT_BYTES + SHAPE_BYTES + BASE_BYTES) +
                   gathers * LANE_BYTES + 64;
@@ -436,11 +439,11 @@ size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_acc
 {
     uint64_t pieces, gathers;
     struct work w, at;
-    *why = measure(runs, count, &pieces, &gathers, accesses);
+    *why = device_encoder_measure(runs, count, &pieces, &gathers, accesses);
     if (*why)
         return 0;
     *why = "no memory for encoding a chunk";
-    if (begin(&w, e, pieces, gathers) != 0)
+    if (device_encoder_begin(&w, e, pieces, gathers) != 0)
         return 0;
     at = w;
     for (size_t i = 0; i < count; i++)

@@ -9,7 +9,7 @@
 enum { CONTEXTS = 1024, SLOTS = 32, EPOCHS = 1 << 22 }; /* contexts and slots of a chunk: below 2^21 */
 
 /* `*p` with room for `want` elements of `size` bytes. 0, or -1 without memory. */
-static int grow(void **p, size_t *room, size_t want, size_t size)
+static int device_tables_grow(void **p, size_t *room, size_t want, size_t size)
 {
     if (want <= *room)
         return 0;
@@ -41,8 +41,8 @@ int mt_tables_begin(struct mt_mtc_device_encoder *e)
     if ((!e->context_index.cells && index_room(&e->context_index, 4 * CONTEXTS) != 0) ||
         (!e->slot_index.cells && index_room(&e->slot_index, 4 * SLOTS) != 0))
         return -1;
-    if (grow((void **)&e->contexts, &e->context_room, CONTEXTS, sizeof *e->contexts) != 0 ||
-        grow((void **)&e->slots, &e->slot_room, SLOTS, sizeof *e->slots) != 0)
+    if (device_tables_grow((void **)&e->contexts, &e->context_room, CONTEXTS, sizeof *e->contexts) != 0 ||
+        device_tables_grow((void **)&e->slots, &e->slot_room, SLOTS, sizeof *e->slots) != 0)
         return -1;
     if (++e->epoch == EPOCHS) {
         memset(e->own, 0, MT_MTC_OWN_PLACES * sizeof *e->own);
@@ -68,7 +68,7 @@ void mt_tables_free(struct mt_mtc_device_encoder *e)
         mt_pages_free(e->slot_index.cells, ((size_t)e->slot_index.mask + 1) * sizeof(uint64_t));
 }
 
-static uint32_t mix(uint64_t a, uint64_t b)
+static uint32_t device_tables_mix(uint64_t a, uint64_t b)
 {
     uint64_t h = (a * UINT64_C(0x9e3779b97f4a7c15)) ^ (b * UINT64_C(0xc2b2ae3d27d4eb4f));
     return (uint32_t)((h ^ h >> 29) * UINT64_C(0xff51afd7ed558ccd) >> 32);
@@ -76,12 +76,12 @@ static uint32_t mix(uint64_t a, uint64_t b)
 
 static uint32_t hash_context(uint64_t cta, uint32_t warp, uint32_t smid)
 {
-    return mix(cta, (uint64_t)smid << 32 | warp);
+    return device_tables_mix(cta, (uint64_t)smid << 32 | warp);
 }
 
 static uint32_t hash_slot(uint32_t site, uint32_t meta)
 {
-    return mix(site, meta);
+    return device_tables_mix(site, meta);
 }
 
 static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_t number)
@@ -108,7 +108,8 @@ uint32_t mt_context_add(struct mt_mtc_device_encoder *e, const struct mt_access_
 {
     struct mt_index *x = &e->context_index;
     uint32_t number = e->ncontexts;
-    if (grow((void **)&e->contexts, &e->context_room, (size_t)number + 1, sizeof *e->contexts) != 0)
+    if (device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
+                           sizeof *e->contexts) != 0)
         return MT_NONE;
     if (2 * x->used > x->mask) {
         if (index_room(x, 4 * (x->mask + 1)) != 0)
@@ -140,7 +141,7 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
 {
     struct mt_index *x = &e->slot_index;
     uint32_t number = e->nslots, first = mt_slot_find(e, site, meta);
-    if (grow((void **)&e->slots, &e->slot_room, (size_t)number + 1, sizeof *e->slots) != 0)
+    if (device_tables_grow((void **)&e->slots, &e->slot_room, (size_t)number + 1, sizeof *e->slots) != 0)
         return MT_NONE;
     struct mt_slot *s = &e->slots[number];
     memset(s, 0, offsetof(struct mt_slot, shape));

@@ -70,7 +70,7 @@ void mt_mtc_encoder_free(struct mt_mtc_encoder *e)
 }
 
 /* Room for `site` in the table; -1: no memory. Untouched parts cost address space only. */
-static int grow(struct mt_mtc_encoder *e, uint32_t site)
+static int encoder_grow(struct mt_mtc_encoder *e, uint32_t site)
 {
     uint64_t want = e->nsites * 2 > 1024 ? e->nsites * 2 : 1024;
     if (want <= site)
@@ -87,7 +87,7 @@ static int grow(struct mt_mtc_encoder *e, uint32_t site)
 }
 
 /* Room for the output, and a clean table. 0, or -1 without memory. */
-static int begin(struct mt_mtc_encoder *e, size_t count)
+static int encoder_begin(struct mt_mtc_encoder *e, size_t count)
 {
     size_t want = (count + 1) * ENTRY_BYTES;
     if (count > MT_MTC_MAX_ITEMS)
@@ -99,7 +99,7 @@ static int begin(struct mt_mtc_encoder *e, size_t count)
             return -1;
         e->out_room = want;
     }
-    if (!e->nsites && grow(e, 0) != 0)
+    if (!e->nsites && encoder_grow(e, 0) != 0)
         return -1;
     if (++e->epoch == 0) { /* after 2^32 chunks */
         memset(e->sites, 0, e->nsites * sizeof *e->sites);
@@ -131,8 +131,8 @@ static inline unsigned char *end_run(unsigned char *out, unsigned run)
 }
 
 /* The entry at `at`, whichever kind it is. */
-static inline __attribute__((always_inline)) struct mt_host_timed_entry fetch(const char *at,
-                                                                              enum times timed)
+static inline __attribute__((always_inline)) struct mt_host_timed_entry encoder_fetch(const char *at,
+                                                                                      enum times timed)
 {
     struct mt_host_timed_entry t;
     struct mt_host_entry e;
@@ -149,17 +149,17 @@ static inline size_t entry_bytes(enum times timed)
 }
 
 /* An event at `at`, `left` entries from the end; returns how many entries it takes. */
-static size_t event(struct work *w, const char *at, size_t left, enum times timed)
+static size_t encoder_event(struct work *w, const char *at, size_t left, enum times timed)
 {
     static const unsigned char least[64] = {
 #define MT_HOST_EVENT(name, code, args, text) [code] = args,
 #include "memtrace/container.def"
     };
-    struct mt_host_timed_entry first = fetch(at, timed), next;
+    struct mt_host_timed_entry first = encoder_fetch(at, timed), next;
     unsigned kind = first.size & 63;
     size_t more = 0; /* arguments behind the first */
     while (more + 1 < left) {
-        next = fetch(at + (more + 1) * entry_bytes(timed), timed);
+        next = encoder_fetch(at + (more + 1) * entry_bytes(timed), timed);
         if (next.site || next.size)
             break;
         more++;
@@ -173,7 +173,7 @@ static size_t event(struct work *w, const char *at, size_t left, enum times time
     args = args < EVENT_ARGS_MAX ? args : EVENT_ARGS_MAX;
     *w->out++ = (unsigned char)args;
     for (size_t i = 0; i < args; i++)
-        w->out = mt_leb(w->out, fetch(at + i * entry_bytes(timed), timed).address);
+        w->out = mt_leb(w->out, encoder_fetch(at + i * entry_bytes(timed), timed).address);
     if (kind == MT_HOST_EV_SEQ)
         w->seq = first.address;
     return 1 + more;
@@ -183,8 +183,8 @@ static size_t event(struct work *w, const char *at, size_t left, enum times time
  * where it was. `p`: the site before. `other`: the site is not the predicted one. Always inlined with a
  * constant `other`, and few branches beyond that: they could not be foreseen. */
 static inline __attribute__((always_inline)) unsigned char *
-single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_timed_entry a,
-       const struct before b, enum times timed, uint64_t shift, unsigned other)
+encoder_single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_timed_entry a,
+               const struct before b, enum times timed, uint64_t shift, unsigned other)
 {
     int seen = !other || s->epoch == b.epoch;
     if (__builtin_expect(!seen, 0))
@@ -220,8 +220,8 @@ single(unsigned char *out, struct site *p, struct site *s, const struct mt_host_
 }
 
 /* 1: the access, of the predicted site, is as predicted in all else, and what that changes is done. */
-static inline __attribute__((always_inline)) int known(struct site *s, const struct mt_host_timed_entry a,
-                                                       const struct before b, enum times timed)
+static inline __attribute__((always_inline)) int
+encoder_known(struct site *s, const struct mt_host_timed_entry a, const struct before b, enum times timed)
 {
     uint64_t d = a.address - s->last;
     if (s->size != a.size || (timed == TIMES && a.time != b.time + !MT_HOST_OPERAND(a.site)))
@@ -265,7 +265,7 @@ static size_t go_on(const struct mt_host_entry *e, size_t left, size_t period)
 /* The CALM entries up to `e` were as predicted, and the sites know where they were. If they went round and
  * round, as in a loop: how many of the `left` behind them go on so, which makes them as predicted, too. Does
  * what that changes, at the price of a comparison for each. */
-static size_t skip(struct site *sites, const struct mt_host_entry *e, size_t left)
+static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, size_t left)
 {
     uint64_t step[PERIOD_MAX + 1];
     size_t period = 1;
@@ -296,8 +296,8 @@ static size_t skip(struct site *sites, const struct mt_host_entry *e, size_t lef
 }
 
 /* 0, or -1 without memory. */
-static inline __attribute__((always_inline)) int encode(struct work *w, const char *at, size_t count,
-                                                        enum times timed)
+static inline __attribute__((always_inline)) int encoder_encode(struct work *w, const char *at, size_t count,
+                                                                enum times timed)
 {
     struct before b = {.epoch = w->e->epoch};
     const char *end = at + count * entry_bytes(timed), *again = at;
@@ -307,27 +307,28 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
     unsigned run = 0;
     unsigned char *out = w->out;
     while (at < end) {
-        struct mt_host_timed_entry a = fetch(at, timed);
+        struct mt_host_timed_entry a = encoder_fetch(at, timed);
         struct site *s = &sites[a.site];
         if (__builtin_expect(p->next == a.site,
                              1)) { /* seen in this chunk, so it is in the table, and no event */
-            if (__builtin_expect((timed == COUNTED && w->shift) || !known(s, a, b, timed), 0)) {
-                out = single(end_run(out, run), p, s, a, b, timed, w->shift, 0);
+            if (__builtin_expect((timed == COUNTED && w->shift) || !encoder_known(s, a, b, timed), 0)) {
+                out = encoder_single(end_run(out, run), p, s, a, b, timed, w->shift, 0);
                 w->shift = 0;
                 run = 0;
             } else if (__builtin_expect(++run % CALM == 0, 0)) {
                 if (timed != TIMES && at >= again) {
                     s->offset = a.address - b.address;
                     s->last = a.address;
-                    size_t n = skip(sites, (const void *)at, (size_t)(end - at) / entry_bytes(timed) - 1);
+                    size_t n =
+                        encoder_skip(sites, (const void *)at, (size_t)(end - at) / entry_bytes(timed) - 1);
                     patience = n >= 2 * CALM ? CALM : patience < 4096 ? patience * 2 : patience;
                     again = at + (n >= 2 * CALM ? 0 : patience * entry_bytes(timed));
                     if (n) {
                         run += (unsigned)n;
                         at += (n - 1) * entry_bytes(timed);
-                        b.address = fetch(at, timed).address;
+                        b.address = encoder_fetch(at, timed).address;
                         at += entry_bytes(timed);
-                        a = fetch(at, timed);
+                        a = encoder_fetch(at, timed);
                         s = &sites[a.site];
                     }
                 }
@@ -342,7 +343,7 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
         } else if (__builtin_expect(a.site == 0, 0)) {
             w->out = end_run(out, run);
             w->time = b.time;
-            size_t n = event(w, at, (size_t)(end - at) / entry_bytes(timed), timed);
+            size_t n = encoder_event(w, at, (size_t)(end - at) / entry_bytes(timed), timed);
             at += n * entry_bytes(timed);
             arguments += n - 1;
             out = w->out;
@@ -351,14 +352,14 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
             continue;
         } else {
             if (__builtin_expect(a.site >= nsites, 0)) {
-                if (grow(w->e, a.site) != 0)
+                if (encoder_grow(w->e, a.site) != 0)
                     return -1;
                 sites = w->e->sites;
                 nsites = w->e->nsites;
                 p = &sites[b.site];
                 s = &sites[a.site];
             }
-            out = single(end_run(out, run), p, s, a, b, timed, w->shift, 1);
+            out = encoder_single(end_run(out, run), p, s, a, b, timed, w->shift, 1);
             w->shift = 0;
             run = 0;
         }
@@ -375,7 +376,7 @@ static inline __attribute__((always_inline)) int encode(struct work *w, const ch
     return 0;
 }
 
-static size_t finish(const struct work *w, uint64_t *items, uint64_t *seq, const void **payload)
+static size_t encoder_finish(const struct work *w, uint64_t *items, uint64_t *seq, const void **payload)
 {
     *items = w->items;
     *seq = w->seq;
@@ -386,26 +387,32 @@ static size_t finish(const struct work *w, uint64_t *items, uint64_t *seq, const
 size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
                      uint64_t *items, uint64_t *seq, const void **payload)
 {
-    if (begin(e, count) != 0)
+    if (encoder_begin(e, count) != 0)
         return 0;
     struct work w = {.e = e, .out = e->out, .seq = *seq};
-    return encode(&w, (const char *)entries, count, NO_TIMES) == 0 ? finish(&w, items, seq, payload) : 0;
+    return encoder_encode(&w, (const char *)entries, count, NO_TIMES) == 0
+               ? encoder_finish(&w, items, seq, payload)
+               : 0;
 }
 
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,
                            uint64_t *items, uint64_t *seq, const void **payload)
 {
-    if (begin(e, count) != 0)
+    if (encoder_begin(e, count) != 0)
         return 0;
     struct work w = {.e = e, .out = e->out, .seq = *seq};
-    return encode(&w, (const char *)entries, count, TIMES) == 0 ? finish(&w, items, seq, payload) : 0;
+    return encoder_encode(&w, (const char *)entries, count, TIMES) == 0
+               ? encoder_finish(&w, items, seq, payload)
+               : 0;
 }
 
 size_t mt_mtc_encode_counted(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
                              uint64_t *items, uint64_t *seq, const void **payload)
 {
-    if (begin(e, count) != 0)
+    if (encoder_begin(e, count) != 0)
         return 0;
     struct work w = {.e = e, .out = e->out, .seq = *seq};
-    return encode(&w, (const char *)entries, count, COUNTED) == 0 ? finish(&w, items, seq, payload) : 0;
+    return encoder_encode(&w, (const char *)entries, count, COUNTED) == 0
+               ? encoder_finish(&w, items, seq, payload)
+               : 0;
 }

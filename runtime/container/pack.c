@@ -22,7 +22,7 @@ enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8, BEFORE = 64 };
 enum { FAST = 3, PROBE = 1 << 14, PROBED = 16 * PROBE }; /* levels and payloads that are looked at first */
 
 #ifndef MT_CONTAINER_STORED
-static void *get(void *unused, size_t bytes)
+static void *pack_get(void *unused, size_t bytes)
 {
     (void)unused;
     size_t *p = mt_pages(bytes + BEFORE);
@@ -32,7 +32,7 @@ static void *get(void *unused, size_t bytes)
     return (char *)p + BEFORE;
 }
 
-static void give(void *unused, void *p)
+static void pack_give(void *unused, void *p)
 {
     (void)unused;
     if (p)
@@ -87,7 +87,7 @@ static int is_noise(struct mt_packer *p, const unsigned char *plain, size_t byte
 #endif
 
 /* Stored bytes behind the head, 0: store it as it is. */
-static size_t compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
+static size_t pack_compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
 {
 #ifdef MT_CONTAINER_STORED
     (void)p, (void)level, (void)plain, (void)bytes;
@@ -96,7 +96,7 @@ static size_t compress(struct mt_packer *p, int level, const void *plain, size_t
     if (level <= 0 || bytes < 32)
         return 0;
     if (!p->context)
-        p->context = ZSTD_createCCtx_advanced((ZSTD_customMem){get, give, NULL});
+        p->context = ZSTD_createCCtx_advanced((ZSTD_customMem){pack_get, pack_give, NULL});
     if (!p->context)
         return 0;
     if (level <= FAST && bytes >= PROBED && is_noise(p, plain, bytes))
@@ -112,7 +112,7 @@ int mt_pack(struct mt_packer *p, int level, const void *plain, size_t bytes)
     struct mt_mtc_chunk *head = &p->head;
     if (make_room(p, bytes) != 0)
         return -1;
-    size_t stored = compress(p, level, plain, bytes);
+    size_t stored = pack_compress(p, level, plain, bytes);
     head->codec = stored ? MT_MTC_ZSTD : MT_MTC_STORED;
     if (!stored) {
         stored = bytes;

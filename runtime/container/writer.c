@@ -25,7 +25,7 @@ struct mt_mtc_writer {
 };
 
 /* The holder may be inside write(2), so waiting ones give the processor away. */
-static void lock(struct mt_mtc_writer *w)
+static void writer_lock(struct mt_mtc_writer *w)
 {
     for (unsigned tries = 0; __atomic_exchange_n(&w->lock, 1, __ATOMIC_ACQUIRE);)
         if (++tries % 64 == 0)
@@ -34,12 +34,12 @@ static void lock(struct mt_mtc_writer *w)
             __builtin_ia32_pause();
 }
 
-static void unlock(struct mt_mtc_writer *w)
+static void writer_unlock(struct mt_mtc_writer *w)
 {
     __atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE);
 }
 
-static uint64_t now(clockid_t clock)
+static uint64_t writer_now(clockid_t clock)
 {
     struct timespec t = {0, 0};
     clock_gettime(clock, &t);
@@ -47,7 +47,7 @@ static uint64_t now(clockid_t clock)
 }
 
 /* Under the lock. */
-static int append(struct mt_mtc_writer *w, const void *data, size_t bytes)
+static int writer_append(struct mt_mtc_writer *w, const void *data, size_t bytes)
 {
     if (w->off)
         return w->off;
@@ -72,7 +72,7 @@ struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const 
     w->level = level;
     head.head_bytes = sizeof head;
     mt_pack_head(&head);
-    int e = append(w, &head, sizeof head);
+    int e = writer_append(w, &head, sizeof head);
     if (e) {
         snprintf(why, size, "cannot write the head of the container: %s", strerror(e));
         free(w);
@@ -88,14 +88,14 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
                                .version = MT_MTC_VERSION,
                                .minor = MT_MTC_MINOR,
                                .features = features,
-                               .start_ns = now(CLOCK_MONOTONIC),
-                               .wall_ns = now(CLOCK_REALTIME),
+                               .start_ns = writer_now(CLOCK_MONOTONIC),
+                               .wall_ns = writer_now(CLOCK_REALTIME),
                                .pid = (uint32_t)getpid()};
     return mt_mtc_writer_again(file, &head, level, why, size);
 }
 
 /* Under the lock: an entry for the chunk that is about to stand at w->bytes. */
-static void remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
+static void writer_remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
 {
     if (w->chunks == w->room && !w->no_index) {
         uint64_t more = w->room ? w->room * 2 : 256;
@@ -123,11 +123,11 @@ static void remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
 /* One with room of its own for this caller; NULL: no memory. */
 static struct mt_packer *take_packer(struct mt_mtc_writer *w)
 {
-    lock(w);
+    writer_lock(w);
     struct mt_packer *p = w->idle;
     if (p)
         w->idle = p->next;
-    unlock(w);
+    writer_unlock(w);
     return p ? p : mt_packer_new();
 }
 
@@ -157,8 +157,8 @@ static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int 
     if (e && !w->off)
         __atomic_store_n(&w->off, e, __ATOMIC_RELAXED);
     if (!w->off) {
-        remember(w, &p->head);
-        append(w, p->buffer, p->bytes);
+        writer_remember(w, &p->head);
+        writer_append(w, p->buffer, p->bytes);
     }
     if (w->off)
         __atomic_store_n(&w->lost, w->lost + items, __ATOMIC_RELAXED);
@@ -167,9 +167,9 @@ static int append_chunk(struct mt_mtc_writer *w, const struct mt_packer *p, int 
 
 int mt_mtc_append(struct mt_mtc_writer *w, const struct mt_packer *p)
 {
-    lock(w);
+    writer_lock(w);
     int e = append_chunk(w, p, 0, has_accesses(p->head.type) ? p->head.items : 0);
-    unlock(w);
+    writer_unlock(w);
     return e;
 }
 
@@ -180,13 +180,13 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
     struct mt_packer *p = e ? NULL : take_packer(w);
     if (!e)
         e = p ? mt_mtc_pack(p, w->level, type, flags, key, first, last, items, plain, bytes) : ENOMEM;
-    lock(w);
+    writer_lock(w);
     e = append_chunk(w, p, e, has_accesses(type) ? items : 0);
     if (p) {
         p->next = w->idle;
         w->idle = p;
     }
-    unlock(w);
+    writer_unlock(w);
     return e;
 }
 
@@ -201,7 +201,7 @@ uint64_t mt_mtc_writer_bytes(const struct mt_mtc_writer *w)
 }
 
 /* Index and tail, as far as the index fits into a chunk. */
-static void finish(struct mt_mtc_writer *w)
+static void writer_finish(struct mt_mtc_writer *w)
 {
     struct mt_mtc_tail tail = {.index = w->bytes, .chunks = w->chunks, .magic = MT_MTC_TAIL_MAGIC};
     size_t bytes = w->chunks * sizeof *w->list;
@@ -213,15 +213,15 @@ static void finish(struct mt_mtc_writer *w)
     if (mt_mtc_pack(p, w->level, MT_MTC_INDEX, 0, 0, 0, 0, w->chunks, w->list, bytes) != 0)
         return; /* no memory: the file is as good without */
     mt_pack_tail(&tail);
-    if (append(w, p->buffer, p->bytes) == 0)
-        append(w, &tail, sizeof tail);
+    if (writer_append(w, p->buffer, p->bytes) == 0)
+        writer_append(w, &tail, sizeof tail);
 }
 
 int mt_mtc_writer_close(struct mt_mtc_writer *w)
 {
     if (!w)
         return 0;
-    finish(w);
+    writer_finish(w);
     int e = w->off;
     while (w->idle) {
         struct mt_packer *p = w->idle;

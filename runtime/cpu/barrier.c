@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "scheduler.h"
 
-static void release(struct mt_cta *cta, uint32_t id)
+static void barrier_release(struct mt_cta *cta, uint32_t id)
 {
     struct mt_barrier *b = &cta->barrier[id];
     struct mt_queue *w = &b->waiters;
@@ -30,13 +30,13 @@ static void release(struct mt_cta *cta, uint32_t id)
     cta->active_barriers &= ~(1u << id);
 }
 
-static int complete(const struct mt_cta *cta, const struct mt_barrier *b)
+static int barrier_complete(const struct mt_cta *cta, const struct mt_barrier *b)
 {
     return b->arrived >= (b->expected && b->expected < cta->alive ? b->expected : cta->alive);
 }
 
-static struct mt_barrier *arrive(struct mt_cta *cta, uint32_t kind, uint32_t id, uint32_t count,
-                                 uint32_t value)
+static struct mt_barrier *barrier_arrive(struct mt_cta *cta, uint32_t kind, uint32_t id, uint32_t count,
+                                         uint32_t value)
 {
     struct mt_barrier *b = &cta->barrier[id];
     value = value != 0;
@@ -58,12 +58,12 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
     id %= MT_BARRIERS;
-    struct mt_barrier *b = arrive(cta, kind, id, count, value);
+    struct mt_barrier *b = barrier_arrive(cta, kind, id, count, value);
     w->blocked |= 1u << self->lane;
     mt_queue_append(&b->waiters, self);
     b->nwaiters++;
-    if (complete(cta, b))
-        release(cta, id);
+    if (barrier_complete(cta, b))
+        barrier_release(cta, id);
     else if (MT_UNLIKELY(w->parked != 0))
         mt_warp_parked_check(cta, w, self->warp);
     return (uint32_t)mt_cta_block(cta, self);
@@ -72,17 +72,17 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
 void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
-    struct mt_barrier *b = arrive(cta, 0, id % MT_BARRIERS, count, 0);
-    if (complete(cta, b))
-        release(cta, id % MT_BARRIERS);
+    struct mt_barrier *b = barrier_arrive(cta, 0, id % MT_BARRIERS, count, 0);
+    if (barrier_complete(cta, b))
+        barrier_release(cta, id % MT_BARRIERS);
 }
 
 void mt_barrier_exited(struct mt_cta *cta)
 {
     for (uint32_t m = cta->active_barriers; m; m &= m - 1) {
         uint32_t id = (uint32_t)__builtin_ctz(m);
-        if (complete(cta, &cta->barrier[id]) && cta->barrier[id].arrived)
-            release(cta, id);
+        if (barrier_complete(cta, &cta->barrier[id]) && cta->barrier[id].arrived)
+            barrier_release(cta, id);
     }
 }
 
@@ -95,7 +95,7 @@ int mt_barrier_force(struct mt_cta *cta)
         struct mt_barrier *b = &cta->barrier[id];
         if (exited && b->expected && b->nwaiters && b->arrived + exited >= b->expected) {
             made += b->nwaiters;
-            release(cta, id);
+            barrier_release(cta, id);
         }
     }
     return (int)made;

@@ -27,7 +27,7 @@ struct file {
 
 static _Thread_local char message[512];
 
-static const char *sentence(const char *format, const char *a)
+static const char *bind_sentence(const char *format, const char *a)
 {
     snprintf(message, sizeof message, format, a ? a : "?");
     return message;
@@ -108,7 +108,7 @@ static int find_symbols(unsigned char *object, uint64_t size, struct symbols *ou
 }
 
 /* The name of a definition that other pieces see, or NULL. */
-static const char *defined(const struct symbols *s, size_t i, unsigned binding)
+static const char *bind_defined(const struct symbols *s, size_t i, unsigned binding)
 {
     const Elf64_Sym *y = &s->sym[i];
     if (y->st_shndx == SHN_UNDEF || ELF64_ST_BIND(y->st_info) != binding || y->st_name >= s->names_size)
@@ -127,7 +127,7 @@ static int by_text(const void *a, const void *b)
 
 /* The dynamic linker takes the first definition, whatever it is: weak ones that have a strong one elsewhere
  * are made undefined. Two strong ones are an error, as they are to nvlink. */
-static int settle(const struct symbols *s, size_t n, const char **why)
+static int bind_settle(const struct symbols *s, size_t n, const char **why)
 {
     size_t count = 0, total = 0;
     for (size_t p = 0; p < n; p++)
@@ -139,19 +139,19 @@ static int settle(const struct symbols *s, size_t n, const char **why)
     }
     for (size_t p = 0; p < n; p++)
         for (size_t i = 0; i < s[p].n; i++)
-            if ((strong[count] = defined(&s[p], i, STB_GLOBAL)))
+            if ((strong[count] = bind_defined(&s[p], i, STB_GLOBAL)))
                 count++;
     qsort(strong, count, sizeof *strong, by_text);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(strong[i - 1], strong[i])) {
-            *why = sentence("two of its files define the device symbol %s",
-                            strong[i] + strlen(MT_DEVICE_PREFIX));
+            *why = bind_sentence("two of its files define the device symbol %s",
+                                 strong[i] + strlen(MT_DEVICE_PREFIX));
             free(strong);
             return -1;
         }
     for (size_t p = 0; p < n; p++)
         for (size_t i = 0; i < s[p].n; i++) {
-            const char *weak = defined(&s[p], i, STB_WEAK);
+            const char *weak = bind_defined(&s[p], i, STB_WEAK);
             if (weak && bsearch(&weak, strong, count, sizeof *strong, by_text)) {
                 s[p].sym[i].st_shndx = SHN_UNDEF;
                 s[p].sym[i].st_value = 0;
@@ -221,12 +221,12 @@ static const char *why_not(const char *said)
 {
     const char *symbol = said ? strstr(said, "undefined symbol: " MT_DEVICE_PREFIX) : NULL;
     if (!symbol)
-        return sentence("its CPU image cannot be loaded: %s", said);
-    return sentence("no file of the program, or none that mt-cc compiled, defines the device symbol %s",
-                    symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
+        return bind_sentence("its CPU image cannot be loaded: %s", said);
+    return bind_sentence("no file of the program, or none that mt-cc compiled, defines the device symbol %s",
+                         symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
 }
 
-static void locate(struct mt_bind_piece *p)
+static void bind_locate(struct mt_bind_piece *p)
 {
     struct link_map *map = NULL;
     const Elf64_Ehdr *e = p->object;
@@ -251,7 +251,7 @@ static int load_one(struct mt_bind_piece *p, const char **why)
         close(f.fd);
     if (!p->handle)
         return -1;
-    locate(p);
+    bind_locate(p);
     return 0;
 }
 
@@ -273,7 +273,7 @@ static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *
             goto out;
         }
     }
-    if (settle(symbols, n, why))
+    if (bind_settle(symbols, n, why))
         goto out;
     rc = 0;
     for (size_t i = 0; i < n && !rc; i++)
@@ -310,7 +310,7 @@ static int load_together(struct mt_bind_piece *piece, size_t n, struct file *fil
             *why = why_not(dlerror());
             rc = -1;
         } else {
-            locate(&piece[i]);
+            bind_locate(&piece[i]);
         }
     }
     if (rc)

@@ -36,7 +36,7 @@ int mt_cpu_channel_failed(void)
 }
 
 /* NULL: this CTA, or all of its launch, is not traced. */
-static struct mt_gpu_context *context(void)
+static struct mt_gpu_context *channel_context(void)
 {
     return __mt_gpu_begin(mt_cta_current()->run->launch->channel);
 }
@@ -45,7 +45,7 @@ uint64_t *mt_channel_access(uint64_t address, uint32_t meta, uint32_t site, cons
 {
     struct mt_worker *w = mt_worker_self;
     here = (uint64_t)(uintptr_t)caller;
-    __mt_gpu_access_global((const void *)(uintptr_t)address, meta, site, context());
+    __mt_gpu_access_global((const void *)(uintptr_t)address, meta, site, channel_context());
     mt_cpu_tls.end = w->buffer + 3; /* full again when the caller has written */
     return mt_cpu_tls.cur = w->buffer;
 }
@@ -53,7 +53,7 @@ uint64_t *mt_channel_access(uint64_t address, uint32_t meta, uint32_t site, cons
 void mt_channel_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, const void *caller)
 {
     here = (uint64_t)(uintptr_t)caller;
-    __mt_gpu_access_global_n((const void *)(uintptr_t)address, bytes, type, site, context());
+    __mt_gpu_access_global_n((const void *)(uintptr_t)address, bytes, type, site, channel_context());
 }
 
 /* ---- for channel_warp.h -------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ void mt_cpu_set_checker(const struct mt_cpu_checker *c)
     mt_check_on = 1;
 }
 
-static int inside(uint64_t address, uint64_t bytes, const struct known *k)
+static int check_inside(uint64_t address, uint64_t bytes, const struct known *k)
 {
     return address - k->base < k->bytes && bytes <= k->bytes - (address - k->base);
 }
@@ -38,17 +38,17 @@ static int is_allocated(uint64_t address, uint64_t bytes, uint32_t type)
     uint64_t generation = atomic_load_explicit(checker.generation, memory_order_acquire);
     struct known k = {.generation = generation};
     for (int i = 0; i < CACHED; i++)
-        if (known[i].generation == generation && inside(address, bytes, &known[i]))
+        if (known[i].generation == generation && check_inside(address, bytes, &known[i]))
             return 1;
     if (!checker.find(address, &k.base, &k.bytes) &&
         !(type == MT_LOAD && mt_image_literal(address, &k.base, &k.bytes)))
         return 0;
     known[next_known++ % CACHED] = k;
-    return inside(address, bytes, &k);
+    return check_inside(address, bytes, &k);
 }
 
-static void tell(struct mt_run *run, const struct mt_image *image, uint64_t address, uint32_t meta,
-                 uint32_t site, uint32_t align, int code)
+static void check_tell(struct mt_run *run, const struct mt_image *image, uint64_t address, uint32_t meta,
+                       uint32_t site, uint32_t align, int code)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_cpu_bad bad = {.launch = run->launch,
@@ -94,7 +94,7 @@ void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void 
             mt_fault_fail(run->bad, "the launch did not end by itself after a bad access");
         return;
     }
-    tell(run, image, address, meta, site, align, code);
+    check_tell(run, image, address, meta, site, align, code);
     atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
     mt_cpu_exit_thread();
 }

@@ -17,7 +17,7 @@
 _Thread_local struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
 /* Where records are from. */
-static void place(const struct mt_cta *cta)
+static void cta_place(const struct mt_cta *cta)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t word = mt_rec_cta(cta->ctaid[0], cta->ctaid[1], cta->ctaid[2]);
@@ -30,7 +30,7 @@ static void place(const struct mt_cta *cta)
     }
 }
 
-static void bind(struct mt_cta *cta)
+static void cta_bind(struct mt_cta *cta)
 {
     const struct mt_run *run = cta->run;
     const struct mt_cpu_launch *launch = run->launch;
@@ -41,7 +41,7 @@ static void bind(struct mt_cta *cta)
         t->ntid[i] = launch->block[i];
         t->nctaid[i] = launch->grid[i];
     }
-    place(cta);
+    cta_place(cta);
     t->shared = cta->shared;
     t->shared_bytes = run->shared_bytes;
     t->cluster_shared = cta->cluster ? cta->cluster->shared : cta->shared;
@@ -61,7 +61,7 @@ static void bind(struct mt_cta *cta)
 
 typedef uint64_t two_numbers __attribute__((aligned(4), may_alias));
 
-static inline void enter(struct mt_cta *cta, struct mt_fiber *f)
+static inline void cta_enter(struct mt_cta *cta, struct mt_fiber *f)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     cta->current = f;
@@ -129,7 +129,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
 }
 
 /* The next thread that has not started yet, on `stack` or, when NULL, on a stack of its own. */
-static struct mt_fiber *start(struct mt_cta *cta, struct mt_stack *stack)
+static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
 {
     uint32_t i = cta->unstarted, *tid = cta->next_tid;
     const uint32_t *block = cta->run->launch->block;
@@ -158,7 +158,7 @@ static struct mt_fiber *start(struct mt_cta *cta, struct mt_stack *stack)
 }
 
 /* Takes the next fiber that can run, or NULL. */
-static inline struct mt_fiber *pick(struct mt_cta *cta)
+static inline struct mt_fiber *cta_pick(struct mt_cta *cta)
 {
     struct mt_fiber *f = cta->ready.head;
     if (MT_LIKELY(f != NULL)) {
@@ -166,24 +166,24 @@ static inline struct mt_fiber *pick(struct mt_cta *cta)
         cta->nready--;
         return f;
     }
-    return cta->unstarted < cta->nthreads ? start(cta, NULL) : NULL;
+    return cta->unstarted < cta->nthreads ? cta_start(cta, NULL) : NULL;
 }
 
 /* Nothing can run: settles what waits, in the order in which it is surely right. NULL: other CTAs of the
  * cluster will. */
-static __attribute__((noinline)) struct mt_fiber *idle(struct mt_cta *cta)
+static __attribute__((noinline)) struct mt_fiber *cta_idle(struct mt_cta *cta)
 {
     char text[256];
     struct mt_cluster *c = cta->cluster;
     if (mt_warp_release_parked(cta))
-        return pick(cta);
+        return cta_pick(cta);
     if (c && cta->cluster_waiters.head && c->stalled + 1 < c->left) {
         c->stalled++;
         cta->stalled = 1;
         return NULL;
     }
     if (mt_barrier_force(cta) || mt_warp_force_collective(cta))
-        return pick(cta);
+        return cta_pick(cta);
     mt_barrier_describe(cta, text, sizeof text);
     mt_fault_fail(MT_ERR_TIMEOUT, "deadlock: %s", text);
 }
@@ -196,15 +196,15 @@ static void to_worker(struct mt_cta *cta, void **save, enum mt_status status)
 
 uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self)
 {
-    struct mt_fiber *f = pick(cta);
+    struct mt_fiber *f = cta_pick(cta);
     cta->yields = 0;
-    if (MT_UNLIKELY(!f) && !(f = idle(cta))) {
+    if (MT_UNLIKELY(!f) && !(f = cta_idle(cta))) {
         to_worker(cta, &self->sp, MT_CTA_STALLED);
         return self->result;
     }
     if (f == self)
         return self->result;
-    enter(cta, f);
+    cta_enter(cta, f);
     if (cta->ready.head) /* the one after it: its stack is seldom in the nearest cache */
         __builtin_prefetch(cta->ready.head->sp);
     return mt_fiber_switch(&self->sp, f->sp, f->result);
@@ -239,15 +239,15 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     f = NULL;
     if (!cta->ready.head && cta->unstarted < cta->nthreads && reuse) {
         self->stack = NULL;
-        enter(cta, start(cta, stack));
+        cta_enter(cta, cta_start(cta, stack));
         return;
     }
     if (cta->alive) { /* before the stack is given away: f must not be prepared on it */
-        f = pick(cta);
+        f = cta_pick(cta);
         if (!f)
-            f = idle(cta);
+            f = cta_idle(cta);
         if (f)
-            enter(cta, f);
+            cta_enter(cta, f);
     }
     self->stack = NULL;
     mt_stack_give(cta->worker, stack);
@@ -285,7 +285,7 @@ static int next_in_loop(struct mt_cta *cta)
         cta->quiet = !mt_cta_is_traced(ctas, linear, at);
         mt_worker_quiet(cta->worker, cta->quiet);
     }
-    place(cta);
+    cta_place(cta);
     return 1;
 }
 
@@ -330,7 +330,7 @@ static void cta_run(struct mt_cta *cta, void *sp, uint64_t result)
 enum mt_status mt_cta_resume(struct mt_cta *cta)
 {
     struct mt_worker *w = cta->worker;
-    bind(cta);
+    cta_bind(cta);
     /* start() may have to report that memory is exhausted, and there is no fiber yet to leave. */
     if (!cta->ready.head && !w->nfree) {
         struct mt_stack *s = mt_stack_take(w);
@@ -340,8 +340,8 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
         }
         mt_stack_give(w, s);
     }
-    struct mt_fiber *f = pick(cta);
-    enter(cta, f);
+    struct mt_fiber *f = cta_pick(cta);
+    cta_enter(cta, f);
     cta_run(cta, f->sp, f->result);
     mt_cpu_tls.cta_state = NULL;
     return w->status;
@@ -350,8 +350,8 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
 enum mt_status mt_cta_loop(struct mt_cta *cta)
 {
     struct mt_worker *w = cta->worker;
-    bind(cta);
-    enter(cta, &w->loop_fiber);
+    cta_bind(cta);
+    cta_enter(cta, &w->loop_fiber);
     cta_run(cta, w->loop_fiber.sp, 0);
     mt_cpu_tls.cta_state = NULL;
     if (w->status == MT_CTA_FAILED)
@@ -384,7 +384,7 @@ void mt_cpu_yield(void)
         return;
     }
     if (cta->unstarted < cta->nthreads) {
-        f = start(cta, NULL);
+        f = cta_start(cta, NULL);
         cta->yields = 0;
     } else {
         if (++cta->yields % (cta->nready + 1) == 0) { /* everyone that can run has just yielded */
@@ -398,13 +398,13 @@ void mt_cpu_yield(void)
                 return;
             }
         }
-        f = pick(cta);
+        f = cta_pick(cta);
         if (!f) /* cannot be: the last one that can run gives way to the worker above */
             return;
     }
     mt_queue_append(&cta->ready, self);
     cta->nready++;
-    enter(cta, f);
+    cta_enter(cta, f);
     mt_fiber_switch(&self->sp, f->sp, f->result);
 }
 

@@ -18,7 +18,7 @@ struct text {
     char small[512];
 };
 
-static int grow(struct text *t, size_t more)
+static int device_grow(struct text *t, size_t more)
 {
     if (t->n + more <= t->capacity)
         return 0;
@@ -33,9 +33,9 @@ static int grow(struct text *t, size_t more)
     return 0;
 }
 
-static void put(struct text *t, const char *s, size_t n)
+static void device_put(struct text *t, const char *s, size_t n)
 {
-    if (grow(t, n))
+    if (device_grow(t, n))
         return;
     memcpy(t->p + t->n, s, n);
     t->n += n;
@@ -47,7 +47,7 @@ struct block {
     int count;
 };
 
-static uint64_t take(struct block *b, size_t size)
+static uint64_t device_take(struct block *b, size_t size)
 {
     uint64_t v = 0;
     b->at = (b->at + size - 1) & ~(size - 1);
@@ -59,14 +59,14 @@ static uint64_t take(struct block *b, size_t size)
 
 /* One conversion, formatted by the C library with the same flags. `spec` is "%…" without length modifiers,
  * with room for two more characters before the final NUL. */
-static void convert(struct text *t, char *spec, size_t n, char c, int longs, struct block *b)
+static void device_convert(struct text *t, char *spec, size_t n, char c, int longs, struct block *b)
 {
     char out[512], *big = NULL;
     int len;
     double d;
     uint64_t v;
     if (strchr("fFeEgGaA", c)) {
-        v = take(b, 8);
+        v = device_take(b, 8);
         memcpy(&d, &v, 8);
         spec[n++] = c;
         spec[n] = 0;
@@ -74,7 +74,7 @@ static void convert(struct text *t, char *spec, size_t n, char c, int longs, str
         if (len >= (int)sizeof out && (big = malloc((size_t)len + 1)))
             snprintf(big, (size_t)len + 1, spec, d);
     } else if (c == 's') {
-        const char *s = (const char *)(uintptr_t)take(b, 8);
+        const char *s = (const char *)(uintptr_t)device_take(b, 8);
         spec[n++] = 's';
         spec[n] = 0;
         s = s ? s : "(null)";
@@ -84,13 +84,13 @@ static void convert(struct text *t, char *spec, size_t n, char c, int longs, str
     } else if (c == 'c') {
         spec[n++] = 'c';
         spec[n] = 0;
-        len = snprintf(out, sizeof out, spec, (int)take(b, 4));
+        len = snprintf(out, sizeof out, spec, (int)device_take(b, 4));
     } else if (c == 'p') {
         spec[n++] = 'p';
         spec[n] = 0;
-        len = snprintf(out, sizeof out, spec, (void *)(uintptr_t)take(b, 8));
+        len = snprintf(out, sizeof out, spec, (void *)(uintptr_t)device_take(b, 8));
     } else {
-        v = take(b, longs ? 8 : 4);
+        v = device_take(b, longs ? 8 : 4);
         if (!longs && (c == 'd' || c == 'i'))
             v = (uint64_t)(int64_t)(int32_t)v;
         spec[n++] = 'l';
@@ -101,7 +101,7 @@ static void convert(struct text *t, char *spec, size_t n, char c, int longs, str
             snprintf(big, (size_t)len + 1, spec, (unsigned long)v);
     }
     if (len > 0)
-        put(t, big ? big : out, big || len < (int)sizeof out ? (size_t)len : sizeof out - 1);
+        device_put(t, big ? big : out, big || len < (int)sizeof out ? (size_t)len : sizeof out - 1);
     free(big);
 }
 
@@ -117,12 +117,12 @@ int mt_cpu_vprintf(const char *format, const void *args)
         int longs = 0;
         if (*f != '%') {
             size_t run = strcspn(f, "%");
-            put(&t, f, run);
+            device_put(&t, f, run);
             f += run;
             continue;
         }
         if (f[1] == '%') {
-            put(&t, "%", 1);
+            device_put(&t, "%", 1);
             f += 2;
             continue;
         }
@@ -130,7 +130,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
         spec[n++] = *f++;
         while (*f && strchr("-+ #0123456789.*hlLjztq", *f) && n < 64) {
             if (*f == '*') {
-                n += (size_t)snprintf(spec + n, 16, "%d", (int)take(&b, 4));
+                n += (size_t)snprintf(spec + n, 16, "%d", (int)device_take(&b, 4));
                 b.count--;
             } else if (strchr("ljztqL", *f)) {
                 longs++;
@@ -140,10 +140,10 @@ int mt_cpu_vprintf(const char *format, const void *args)
             f++;
         }
         if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: as it stands */
-            put(&t, start, (size_t)(f - start));
+            device_put(&t, start, (size_t)(f - start));
             continue;
         }
-        convert(&t, spec, n, *f++, longs, &b);
+        device_convert(&t, spec, n, *f++, longs, &b);
     }
     fwrite(t.p, 1, t.n, stdout); /* one call: whole lines, in order with the program's own output */
     if (t.p != t.small)

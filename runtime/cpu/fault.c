@@ -35,7 +35,7 @@ void mt_fault_record(struct mt_run *run, int code, const char *text)
 }
 
 /* Leaves the running fiber for good. */
-static _Noreturn void leave(void)
+static _Noreturn void fault_leave(void)
 {
     struct mt_worker *w = mt_worker_self;
     void *dead;
@@ -55,7 +55,7 @@ void mt_fault_fail(int code, const char *format, ...)
     mt_fault_where(where, sizeof where);
     snprintf(text, sizeof text, "%.250s: %.250s", where, what);
     mt_fault_record(cta->run, code, text);
-    leave();
+    fault_leave();
 }
 
 void mt_cpu_trap(void)
@@ -124,7 +124,7 @@ static int wants_alignment(const uint8_t *p)
 }
 
 /* The error code for a signal, and words. */
-static int describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
+static int fault_describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
 {
     const struct mt_worker *w = mt_worker_self;
     const struct mt_cta *cta = mt_cta_current();
@@ -160,12 +160,12 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         ucontext_t *uc = context;
         char where[128], what[320], text[512];
         mt_fault_where(where, sizeof where);
-        int code =
-            describe(what, sizeof what, sig, info, (const void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+        int code = fault_describe(what, sizeof what, sig, info,
+                                  (const void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
         snprintf(text, sizeof text, "%.120s: %s", where, what);
         mt_fault_record(cta->run, code, text);
         /* Return from the handler into leave(), on a stack of its own: the fiber's may be used up. */
-        uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)leave;
+        uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)fault_leave;
         uc->uc_mcontext.gregs[REG_RSP] =
             (greg_t)(((uintptr_t)w->fault_stack + 4 * MT_FAULT_STACK) & ~(uintptr_t)63) - 8;
         return;

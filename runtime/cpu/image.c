@@ -47,7 +47,7 @@ static _Atomic(struct constants *) constants;
 
 static _Thread_local char message[512];
 
-static const char *sentence(const char *format, const char *a)
+static const char *image_sentence(const char *format, const char *a)
 {
     snprintf(message, sizeof message, format, a ? a : "?");
     return message;
@@ -219,7 +219,8 @@ static const struct mt_image_head *find_head(const struct mt_bind_piece *p, cons
     else if (head->version != MT_IMAGE_VERSION)
         *why = "its CPU image was made by another version of memtrace: compile it again";
     else if (!tables_only && !cpu_supports(head->cpu))
-        *why = sentence("its CPU image was compiled for %s processors, and this one is older", head->cpu);
+        *why =
+            image_sentence("its CPU image was compiled for %s processors, and this one is older", head->cpu);
     else
         return head;
     return NULL;
@@ -243,7 +244,7 @@ static void lay_out_shared(struct mt_image *first)
     }
 }
 
-static void drop(struct mt_image *first)
+static void image_drop(struct mt_image *first)
 {
     for (struct mt_image *i = first, *next; i; i = next) {
         next = i->peer;
@@ -260,7 +261,7 @@ static struct mt_image *make_images(const struct group *g, const char **why)
         struct mt_image *image = head ? calloc(1, sizeof *image) : NULL;
         if (!image) {
             *why = head ? "no memory to load the CPU image" : *why;
-            drop(first);
+            image_drop(first);
             return NULL;
         }
         image->head = head;
@@ -274,7 +275,7 @@ static struct mt_image *make_images(const struct group *g, const char **why)
     return first;
 }
 
-static int publish(struct mt_image *first)
+static int image_publish(struct mt_image *first)
 {
     int rc = 0;
     pthread_mutex_lock(&lock);
@@ -309,9 +310,9 @@ struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const c
     first = make_images(&g, why);
     for (size_t i = 0; !first && i < g.n; i++)
         dlclose(g.piece[i].handle);
-    if (first && publish(first)) {
+    if (first && image_publish(first)) {
         *why = "no memory to load the CPU image";
-        drop(first);
+        image_drop(first);
         first = NULL;
     }
 out:

@@ -49,7 +49,7 @@ static uint64_t read_element(const char *p, uint64_t index, unsigned bits)
     return value;
 }
 
-static void load(const struct mt_matrix_op *op, const struct mt_matrix_call *c, unsigned lane)
+static void matrix_load(const struct mt_matrix_op *op, const struct mt_matrix_call *c, unsigned lane)
 {
     struct mt_matrix_tile t;
     unsigned row, col;
@@ -61,7 +61,7 @@ static void load(const struct mt_matrix_op *op, const struct mt_matrix_call *c, 
     }
 }
 
-static void store(const struct mt_matrix_op *op, const struct mt_matrix_call *c, unsigned lane)
+static void matrix_store(const struct mt_matrix_op *op, const struct mt_matrix_call *c, unsigned lane)
 {
     struct mt_matrix_tile t;
     unsigned row, col;
@@ -89,7 +89,7 @@ static char *element_16(const struct mt_matrix_op *op, struct mt_matrix_call *co
     return call[first + row] ? call[first + row]->p + col * 2 : NULL;
 }
 
-static void ldmatrix(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned lane)
+static void matrix_ldmatrix(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned lane)
 {
     for (unsigned j = 0; j < op->count; j++) {
         uint16_t pair[2] = {0, 0};
@@ -102,7 +102,7 @@ static void ldmatrix(const struct mt_matrix_op *op, struct mt_matrix_call *const
     }
 }
 
-static void stmatrix(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned lane)
+static void matrix_stmatrix(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned lane)
 {
     for (unsigned j = 0; j < op->count; j++)
         for (unsigned i = 0; i < 2; i++) {
@@ -114,7 +114,7 @@ static void stmatrix(const struct mt_matrix_op *op, struct mt_matrix_call *const
 }
 
 /* Transposed: element (g, 2t + i) comes from (2t + i, g). */
-static void movmatrix(struct mt_matrix_call *const *call, unsigned lane)
+static void matrix_movmatrix(struct mt_matrix_call *const *call, unsigned lane)
 {
     uint64_t out = 0;
     for (unsigned i = 0; i < 2; i++) {
@@ -138,19 +138,19 @@ void mt_matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *c
             continue;
         switch (op->kind) {
         case MT_MATRIX_LOAD:
-            load(op, call[lane], lane);
+            matrix_load(op, call[lane], lane);
             break;
         case MT_MATRIX_STORE:
-            store(op, call[lane], lane);
+            matrix_store(op, call[lane], lane);
             break;
         case MT_MATRIX_LDMATRIX:
-            ldmatrix(op, call, lane);
+            matrix_ldmatrix(op, call, lane);
             break;
         case MT_MATRIX_STMATRIX:
-            stmatrix(op, call, lane);
+            matrix_stmatrix(op, call, lane);
             break;
         case MT_MATRIX_MOVMATRIX:
-            movmatrix(call, lane);
+            matrix_movmatrix(call, lane);
             break;
         }
     }

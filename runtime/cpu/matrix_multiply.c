@@ -133,8 +133,8 @@ static int is_of_group(const struct mt_matrix_op *op, unsigned group, unsigned l
     return !(op->flags & MT_MATRIX_QUADS) || lane % 16 / 4 == group;
 }
 
-static unsigned place(const struct mt_matrix_op *op, const struct operand *o, unsigned lane, unsigned i,
-                      unsigned row_step, unsigned col_step)
+static unsigned matrix_multiply_place(const struct mt_matrix_op *op, const struct operand *o, unsigned lane,
+                                      unsigned i, unsigned row_step, unsigned col_step)
 {
     unsigned row, col;
     if (op->flags & MT_MATRIX_QUADS)
@@ -149,7 +149,7 @@ static unsigned registers_of(const struct mt_matrix_tile *t)
     return t->bits >= 32 ? t->held : t->held * t->bits / 32;
 }
 
-static struct operand operand(const struct mt_matrix_op *op, int matrix, unsigned group)
+static struct operand matrix_multiply_operand(const struct mt_matrix_op *op, int matrix, unsigned group)
 {
     static const char order[] = "dabc";
     struct operand o = {.matrix = matrix, .group = group, .type = op->type[strchr(order, matrix) - order]};
@@ -166,7 +166,7 @@ static struct operand operand(const struct mt_matrix_op *op, int matrix, unsigne
         if (!call[lane] || !is_of_group(op, (o).group, lane))                                                \
             continue;                                                                                        \
         for (unsigned i = 0; i < (o).tile.held; i++) {                                                       \
-            unsigned at = place(op, &(o), lane, i, row_step, col_step);                                      \
+            unsigned at = matrix_multiply_place(op, &(o), lane, i, row_step, col_step);                      \
             uint64_t value = mt_matrix_element(call[lane]->in + (o).first, (o).tile.bits, i);                \
             body;                                                                                            \
         }                                                                                                    \
@@ -177,7 +177,7 @@ static struct operand operand(const struct mt_matrix_op *op, int matrix, unsigne
             continue;                                                                                        \
         memset(call[lane]->out, 0, op->nout * sizeof(uint64_t));                                             \
         for (unsigned i = 0; i < (o).tile.held; i++) {                                                       \
-            unsigned at = place(op, &(o), lane, i, n, 1);                                                    \
+            unsigned at = matrix_multiply_place(op, &(o), lane, i, n, 1);                                    \
             mt_matrix_set(call[lane]->out, (o).tile.bits, i, body);                                          \
         }                                                                                                    \
     }
@@ -187,12 +187,12 @@ struct operands {
     unsigned m, n, k;
 };
 
-static struct operands operands(const struct mt_matrix_op *op, unsigned group)
+static struct operands matrix_multiply_operands(const struct mt_matrix_op *op, unsigned group)
 {
-    struct operands o = {operand(op, 'a', group),
-                         operand(op, 'b', group),
-                         operand(op, 'c', group),
-                         operand(op, 'd', group),
+    struct operands o = {matrix_multiply_operand(op, 'a', group),
+                         matrix_multiply_operand(op, 'b', group),
+                         matrix_multiply_operand(op, 'c', group),
+                         matrix_multiply_operand(op, 'd', group),
                          op->m,
                          op->n,
                          op->k};
@@ -206,7 +206,7 @@ static struct operands operands(const struct mt_matrix_op *op, unsigned group)
 
 static void multiply_float(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned group)
 {
-    struct operands o = operands(op, group);
+    struct operands o = matrix_multiply_operands(op, group);
     float a[A_MOST / 2] = {0}, b[B_MOST] = {0}, c[C_MOST] = {0};
     FOR_ELEMENTS(o.a, o.k, 1, a[at] = to_float(o.a.type, value));
     FOR_ELEMENTS(o.b, 1, o.n, b[at] = to_float(o.b.type, value));
@@ -220,7 +220,7 @@ static void multiply_float(const struct mt_matrix_op *op, struct mt_matrix_call 
 
 static void multiply_double(const struct mt_matrix_op *op, struct mt_matrix_call *const *call)
 {
-    struct operands o = operands(op, 0);
+    struct operands o = matrix_multiply_operands(op, 0);
     double a[C_MOST] = {0}, b[C_MOST] = {0}, c[C_MOST] = {0};
     FOR_ELEMENTS(o.a, o.k, 1, memcpy(&a[at], &value, 8));
     FOR_ELEMENTS(o.b, 1, o.n, memcpy(&b[at], &value, 8));
@@ -234,7 +234,7 @@ static void multiply_double(const struct mt_matrix_op *op, struct mt_matrix_call
 
 static void multiply_int(const struct mt_matrix_op *op, struct mt_matrix_call *const *call)
 {
-    struct operands o = operands(op, 0);
+    struct operands o = matrix_multiply_operands(op, 0);
     int32_t a[A_MOST] = {0}, b[B_MOST] = {0};
     int64_t c[C_MOST] = {0};
     FOR_ELEMENTS(o.a, o.k, 1, a[at] = to_int(o.a.type, value));

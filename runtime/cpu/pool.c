@@ -30,7 +30,7 @@ static struct {
 
 /* ---- for workers ---- */
 
-static int claimable(const struct mt_run *run)
+static int pool_claimable(const struct mt_run *run)
 {
     return run->next < run->total && !atomic_load_explicit(&run->failed, memory_order_relaxed);
 }
@@ -38,7 +38,7 @@ static int claimable(const struct mt_run *run)
 static struct mt_run *first_claimable(void)
 {
     struct mt_run *run = pool.first;
-    while (run && !claimable(run))
+    while (run && !pool_claimable(run))
         run = run->link;
     return run;
 }
@@ -55,7 +55,7 @@ static void unlink_run(struct mt_run *run)
 
 static int is_done(const struct mt_run *run)
 {
-    return run->finished == run->claimed && !claimable(run);
+    return run->finished == run->claimed && !pool_claimable(run);
 }
 
 /* Waking a thread takes longer than most small launches: a worker looks out for the next one for a moment,
@@ -106,7 +106,7 @@ int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim)
     struct mt_run *run;
     pthread_mutex_lock(&pool.lock);
     run = first_claimable();
-    if (preferred && run && preferred->launch->priority <= run->launch->priority && claimable(preferred))
+    if (preferred && run && preferred->launch->priority <= run->launch->priority && pool_claimable(preferred))
         run = preferred;
     if (run)
         claim_of(run, claim);
@@ -118,7 +118,7 @@ int mt_pool_claim_other(const struct mt_run *not_this, struct mt_claim *claim)
 {
     struct mt_run *run;
     pthread_mutex_lock(&pool.lock);
-    for (run = pool.first; run && (run == not_this || !claimable(run));)
+    for (run = pool.first; run && (run == not_this || !pool_claimable(run));)
         run = run->link;
     if (run)
         claim_of(run, claim);
@@ -169,7 +169,7 @@ uint64_t mt_cpu_progress(void)
 
 /* ---- workers ---- */
 
-static void forked(void)
+static void pool_forked(void)
 {
     /* The workers do not exist here, nor does anybody who waits for them; their memory may be used again. */
     pthread_mutex_init(&pool.lock, NULL);
@@ -197,7 +197,7 @@ int mt_cpu_init(unsigned threads, unsigned sms)
     pthread_mutex_lock(&pool.lock);
     if (!pool.installed) {
         pool.installed = 1;
-        pthread_atfork(NULL, NULL, forked);
+        pthread_atfork(NULL, NULL, pool_forked);
         mt_fault_install();
     }
     pool.active = threads ? threads : online_cpus();
@@ -254,33 +254,33 @@ static int start_workers(void)
 
 /* ---- launches ---- */
 
-static int reject(struct mt_cpu_launch *l, int code, const char *why)
+static int pool_reject(struct mt_cpu_launch *l, int code, const char *why)
 {
     snprintf(l->message, sizeof l->message, "%s", why);
     return code;
 }
 
-static int check(struct mt_cpu_launch *l)
+static int pool_check(struct mt_cpu_launch *l)
 {
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
     if (!pool.ready)
-        return reject(l, MT_ERR_LAUNCH, "the CPU device is not initialised");
+        return pool_reject(l, MT_ERR_LAUNCH, "the CPU device is not initialised");
     if (mt_worker_self && mt_worker_self->in_device)
-        return reject(l, MT_ERR_LAUNCH, "launched from device code");
+        return pool_reject(l, MT_ERR_LAUNCH, "launched from device code");
     for (int i = 0; i < 3; i++)
         if (!l->grid[i] || !l->block[i] || l->block[i] > MT_CTA_MAX)
-            return reject(l, MT_ERR_CONFIGURATION, "a dimension of the grid or block is 0 or too large");
+            return pool_reject(l, MT_ERR_CONFIGURATION, "a dimension of the grid or block is 0 or too large");
     if (threads > MT_CTA_MAX)
-        return reject(l, MT_ERR_CONFIGURATION, "more than 1024 threads in a block");
+        return pool_reject(l, MT_ERR_CONFIGURATION, "more than 1024 threads in a block");
     uint64_t ctas = (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
     if (l->cluster[0] && (!ctas || ctas > MT_CLUSTER_MAX || l->grid[0] % l->cluster[0] ||
                           l->grid[1] % l->cluster[1] || l->grid[2] % l->cluster[2]))
-        return reject(l, MT_ERR_CONFIGURATION, "the grid cannot be divided into such clusters");
+        return pool_reject(l, MT_ERR_CONFIGURATION, "the grid cannot be divided into such clusters");
     return 0;
 }
 
 /* Called with the lock. */
-static void queue(struct mt_run *run)
+static void pool_queue(struct mt_run *run)
 {
     struct mt_run **tail = &pool.first;
     run->grid_id = ++pool.grids;
@@ -316,7 +316,7 @@ static void choose_code(struct mt_run *run)
 }
 
 /* Fills the run of a launch. 0, or why it cannot run. */
-static int prepare(struct mt_run *run, struct mt_cpu_launch *l)
+static int pool_prepare(struct mt_run *run, struct mt_cpu_launch *l)
 {
     run->launch = l;
     run->cooperative = l->cooperative;
@@ -328,14 +328,14 @@ static int prepare(struct mt_run *run, struct mt_cpu_launch *l)
     mt_image_constant_hull(&run->const_base, &run->const_bytes);
     choose_code(run);
     if (!run->loop && !run->entry)
-        return reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
+        return pool_reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
     run->args = mt_image_args_copy(l, &run->workspace);
-    return run->args ? 0 : reject(l, MT_ERR_MEMORY, "no memory for its arguments");
+    return run->args ? 0 : pool_reject(l, MT_ERR_MEMORY, "no memory for its arguments");
 }
 
 int mt_cpu_start(struct mt_cpu_launch *l)
 {
-    int rc = check(l);
+    int rc = pool_check(l);
     l->records = l->untraced = 0;
     memset(l->counts, 0, sizeof l->counts);
     memset(l->recorded, 0, sizeof l->recorded);
@@ -344,19 +344,19 @@ int mt_cpu_start(struct mt_cpu_launch *l)
     l->message[0] = 0;
     struct mt_run *run = calloc(1, sizeof *run);
     if (!run)
-        return reject(l, MT_ERR_MEMORY, "no memory for a launch");
-    rc = prepare(run, l);
+        return pool_reject(l, MT_ERR_MEMORY, "no memory for a launch");
+    rc = pool_prepare(run, l);
     if (rc)
         goto fail;
     pthread_mutex_lock(&pool.lock);
     rc = start_workers();
     if (!rc)
-        queue(run);
+        pool_queue(run);
     pthread_mutex_unlock(&pool.lock);
     if (!rc)
         return 0;
     mt_image_args_free(run->args);
-    rc = reject(l, MT_ERR_MEMORY, "no worker thread could be started");
+    rc = pool_reject(l, MT_ERR_MEMORY, "no worker thread could be started");
 fail:
     free(run);
     return rc;
@@ -368,7 +368,7 @@ struct waiter {
     int done, status;
 };
 
-static void wake(void *ctx, int status)
+static void pool_wake(void *ctx, int status)
 {
     struct waiter *w = ctx;
     pthread_mutex_lock(&w->lock);
@@ -381,9 +381,9 @@ static void wake(void *ctx, int status)
 int mt_cpu_run(struct mt_cpu_launch *l)
 {
     struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-    l->done = wake;
+    l->done = pool_wake;
     l->done_ctx = &w;
-    int rc = mt_worker_self ? reject(l, MT_ERR_LAUNCH, "launched from device code") : mt_cpu_start(l);
+    int rc = mt_worker_self ? pool_reject(l, MT_ERR_LAUNCH, "launched from device code") : mt_cpu_start(l);
     if (rc)
         return rc;
     pthread_mutex_lock(&w.lock);

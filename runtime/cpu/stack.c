@@ -22,7 +22,7 @@ size_t mt_stack_bytes(void)
 
 int mt_stack_unguarded;
 
-static struct mt_stack *make(char *low, size_t bytes, unsigned colour, int guarded)
+static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int guarded)
 {
     /* Stacks lie a multiple of the page size apart; without an offset their tops would share a few cache
      * sets. */
@@ -49,7 +49,7 @@ static int add_slab(struct mt_worker *w)
     if (!p)
         return -1;
     for (unsigned i = SLAB; i-- > 0;)
-        mt_stack_give(w, make(p + i * stride, stack_bytes, w->stacks++ * 7, guarded));
+        mt_stack_give(w, stack_make(p + i * stride, stack_bytes, w->stacks++ * 7, guarded));
     return 0;
 }
 
@@ -65,5 +65,5 @@ struct mt_stack *mt_stack_for_loops(void)
     size_t bytes = stack_bytes > LOOP_MIN ? stack_bytes : LOOP_MIN;
     int guarded;
     char *p = mt_local_alloc(bytes, 1, NULL, &guarded);
-    return p ? make(p, bytes, 0, guarded) : NULL;
+    return p ? stack_make(p, bytes, 0, guarded) : NULL;
 }

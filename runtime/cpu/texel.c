@@ -25,7 +25,7 @@ static uint32_t half_bits(uint16_t h)
 static float srgb_table[256], unorm8_table[256], snorm8_table[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void fill(void)
+static void texel_fill(void)
 {
     for (int i = 0; i < 256; i++) {
         double c = i / 255.0;
@@ -92,7 +92,7 @@ mt_texel_load *mt_texel_loader(enum mt_texel_kind kind, unsigned bits, unsigned 
         ROW(MT_TEXEL_SNORM, 8, snorm8_),  ROW(MT_TEXEL_SNORM, 16, snorm16_),
         ROW(MT_TEXEL_SRGB, 8, srgb_),
     };
-    pthread_once(&once, fill);
+    pthread_once(&once, texel_fill);
     if (channels != 1 && channels != 2 && channels != 4)
         return NULL;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

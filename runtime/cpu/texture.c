@@ -24,7 +24,7 @@ static uint32_t bits_of(float f)
     static inline __attribute__((always_inline)) /* so that the number of dimensions is a constant */
 
 /* floor() of what fits: without SSE 4.1 the C library's is a call. */
-INLINE int64_t whole(double x)
+INLINE int64_t texture_whole(double x)
 {
     int64_t i = (int64_t)x;
     return i - (x < (double)i);
@@ -43,7 +43,7 @@ struct place {
 };
 
 /* Texel i of n under an address mode, -1: the border. */
-INLINE int addressed(int64_t i, int n, int mode)
+INLINE int texture_addressed(int64_t i, int n, int mode)
 {
     if (__builtin_expect((uint64_t)i < (uint64_t)n, 1))
         return (int)i;
@@ -64,16 +64,16 @@ INLINE int addressed(int64_t i, int n, int mode)
 
 /* Coordinate to texels: whole periods are taken off before it is scaled, so that large ones keep their
  * fraction. What is not a number is 0; nothing is so far out that it cannot be an int64_t. */
-INLINE double scaled(float x, int n, int normalized, int mode)
+INLINE double texture_scaled(float x, int n, int normalized, int mode)
 {
     if (!(x > -0x1p40f && x < 0x1p40f))
         x = x > 0 ? 0x1p40f : x < 0 ? -0x1p40f : 0;
     if (!normalized)
         return x;
     if (mode == MT_TEX_WRAP)
-        x -= (float)whole(x);
+        x -= (float)texture_whole(x);
     else if (mode == MT_TEX_MIRROR)
-        x -= 2 * (float)whole(x / 2);
+        x -= 2 * (float)texture_whole(x / 2);
     return (double)x * n;
 }
 
@@ -83,7 +83,8 @@ INLINE int mode_of(const struct mt_texture *t, int d)
     return !t->normalized && mode != MT_TEX_BORDER ? MT_TEX_CLAMP : mode;
 }
 
-INLINE const char *texel(const struct mt_texture *t, const struct mt_tex_level *l, int x, int y, int z)
+INLINE const char *texture_texel(const struct mt_texture *t, const struct mt_tex_level *l, int x, int y,
+                                 int z)
 {
     return l->data + (size_t)z * l->slice + (size_t)y * l->pitch + (size_t)x * t->bytes;
 }
@@ -132,10 +133,10 @@ static const char *cube_texel(const struct mt_texture *t, const struct mt_tex_le
         double v[3], s, u;
         direction_of(face, (2 * x + 1.0) / n - 1, (2 * y + 1.0) / n - 1, v);
         face = face_of(v, &s, &u);
-        x = addressed((int64_t)(s * n), n, MT_TEX_CLAMP);
-        y = addressed((int64_t)(u * n), n, MT_TEX_CLAMP);
+        x = texture_addressed((int64_t)(s * n), n, MT_TEX_CLAMP);
+        y = texture_addressed((int64_t)(u * n), n, MT_TEX_CLAMP);
     }
-    return texel(t, l, x, y, cube + face);
+    return texture_texel(t, l, x, y, cube + face);
 }
 
 /* ---- one level ---- */
@@ -147,11 +148,11 @@ INLINE mt_texel load_one(const struct mt_texture *t, const struct mt_tex_level *
         return t->load(cube_texel(t, l, layer, at[0], at[1]));
     if ((at[0] | at[1] | at[2]) < 0)
         return (mt_texel){t->border[0], t->border[1], t->border[2], t->border[3]};
-    return t->load(texel(t, l, at[0], at[1], at[2] + layer));
+    return t->load(texture_texel(t, l, at[0], at[1], at[2] + layer));
 }
 
-INLINE void load(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
-                 int seamless, uint32_t out[4])
+INLINE void texture_load(const struct mt_texture *t, const struct mt_tex_level *l, const int at[3], int layer,
+                         int seamless, uint32_t out[4])
 {
     mt_texel v = load_one(t, l, at, layer, seamless);
     memcpy(out, &v, sizeof v);
@@ -161,22 +162,22 @@ INLINE void load(const struct mt_texture *t, const struct mt_tex_level *l, const
 INLINE struct axis axis_of(const struct mt_texture *t, double x, int n, int d, int seamless)
 {
     int mode = mode_of(t, d);
-    int64_t fixed = whole((x - 0.5) * 256 + 0.5), i = fixed >> 8;
+    int64_t fixed = texture_whole((x - 0.5) * 256 + 0.5), i = fixed >> 8;
     struct axis a = {{0}, (float)(fixed & 255) / 256};
     if (seamless) {
         a.at[0] = (int)i;
         a.at[1] = (int)i + 1;
         return a;
     }
-    a.at[0] = addressed(i, n, mode);
-    a.at[1] = addressed(i + 1, n, mode);
+    a.at[0] = texture_addressed(i, n, mode);
+    a.at[1] = texture_addressed(i + 1, n, mode);
     return a;
 }
 
 typedef float floats4 __attribute__((vector_size(16)));
 
-INLINE void filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
-                     int dims, int seamless, uint32_t out[4])
+INLINE void texture_filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                             int dims, int seamless, uint32_t out[4])
 {
     struct axis a[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
     floats4 sum = {0, 0, 0, 0};
@@ -198,31 +199,31 @@ INLINE void filtered(const struct mt_texture *t, const struct mt_tex_level *l, c
     memcpy(out, &sum, sizeof sum);
 }
 
-INLINE void nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p, int dims,
-                    uint32_t out[4])
+INLINE void texture_nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                            int dims, uint32_t out[4])
 {
     int at[3] = {0, 0, 0};
     for (int d = 0; d < dims; d++) {
-        int64_t i = whole(p->x[d]);
+        int64_t i = texture_whole(p->x[d]);
         if (t->linear_memory && (uint64_t)i >= (uint64_t)l->size[d]) {
             memset(out, 0, 4 * sizeof *out);
             return;
         }
-        at[d] = addressed(i, l->size[d], mode_of(t, d));
+        at[d] = texture_addressed(i, l->size[d], mode_of(t, d));
     }
-    load(t, l, at, p->layer, 0, out);
+    texture_load(t, l, at, p->layer, 0, out);
 }
 
 /* One channel of the four texels that filtering would take, counterclockwise from the lower left. */
-static void gathered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
-                     int component, uint32_t out[4])
+static void texture_gathered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
+                             int component, uint32_t out[4])
 {
     static const unsigned char corner[4][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 0}};
     struct axis x = axis_of(t, p->x[0], l->size[0], 0, 0), y = axis_of(t, p->x[1], l->size[1], 1, 0);
     for (int i = 0; i < 4; i++) {
         uint32_t texel[4];
         int at[3] = {x.at[corner[i][0]], y.at[corner[i][1]], 0};
-        load(t, l, at, p->layer, 0, texel);
+        texture_load(t, l, at, p->layer, 0, texel);
         out[i] = texel[component];
     }
 }
@@ -243,13 +244,13 @@ INLINE void in_level(const struct mt_texture *t, const struct request *r, uint32
     struct place p = {{0}, r->layer};
     for (int d = 0; d < dims; d++)
         p.x[d] = integers ? (double)r->integer[d]
-                          : scaled(r->x[d], l->size[d], r->cube || t->normalized, mode_of(t, d));
+                          : texture_scaled(r->x[d], l->size[d], r->cube || t->normalized, mode_of(t, d));
     if ((what & MT_TEX_MODE) == MT_TEX_GATHER)
-        gathered(t, l, &p, what >> MT_TEX_COMPONENT_AT & 3, out);
+        texture_gathered(t, l, &p, what >> MT_TEX_COMPONENT_AT & 3, out);
     else if (!t->linear || integers)
-        nearest(t, l, &p, dims, out);
+        texture_nearest(t, l, &p, dims, out);
     else
-        filtered(t, l, &p, dims, r->cube && t->seamless, out);
+        texture_filtered(t, l, &p, dims, r->cube && t->seamless, out);
 }
 
 static void one_level(const struct mt_texture *t, const struct request *r, uint32_t what, int level,
@@ -280,7 +281,8 @@ static float level_of_gradients(const struct mt_texture *t, const struct request
     return longest > 0 ? (float)log2(longest) : -126;
 }
 
-static void levels(const struct mt_texture *t, const struct request *r, uint32_t what, uint32_t out[4])
+static void texture_levels(const struct mt_texture *t, const struct request *r, uint32_t what,
+                           uint32_t out[4])
 {
     float lod = fminf(fmaxf(r->level + t->bias, t->low), t->high), last = (float)(t->nlevels - 1);
     lod = lod > 0 ? lod < last ? lod : last : 0; /* what is not a number is 0 */
@@ -331,7 +333,7 @@ void mt_tex_sample(const struct mt_texture *t, uint32_t what, const uint32_t *in
     else if ((what & MT_TEX_MODE) == MT_TEX_GRAD && t->nlevels > 1)
         r.level = level_of_gradients(t, &r, in);
     if (t->nlevels > 1)
-        levels(t, &r, what, out);
+        texture_levels(t, &r, what, out);
     else
         one_level(t, &r, what, 0, out);
 }

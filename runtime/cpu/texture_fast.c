@@ -14,17 +14,17 @@ INLINE float float_of(uint32_t u)
 }
 
 /* The texel that holds x, or the nearest one; 0 for what is not a number. */
-INLINE int clamped(float x, int n)
+INLINE int texture_fast_clamped(float x, int n)
 {
     return x > 0 ? x < (float)n ? (int)x : n - 1 : 0;
 }
 
-INLINE const char *texel(const struct mt_texture *t, int x, int y)
+INLINE const char *texture_fast_texel(const struct mt_texture *t, int x, int y)
 {
     return t->level[0].data + (size_t)y * t->level[0].pitch + (size_t)x * t->bytes;
 }
 
-INLINE void load(const struct mt_texture *t, const char *from, uint32_t out[4])
+INLINE void texture_fast_load(const struct mt_texture *t, const char *from, uint32_t out[4])
 {
     if (t->floats && t->channels == 1) {
         memcpy(out, from, 4);
@@ -36,18 +36,21 @@ INLINE void load(const struct mt_texture *t, const char *from, uint32_t out[4])
     }
 }
 
-static void fetch(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
+static void texture_fast_fetch(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
 {
     if (in[0] < (uint32_t)t->level[0].size[0])
-        load(t, t->level[0].data + (size_t)in[0] * t->bytes, out);
+        texture_fast_load(t, t->level[0].data + (size_t)in[0] * t->bytes, out);
     else
         memset(out, 0, 4 * sizeof *out);
 }
 
-static void nearest(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
+static void texture_fast_nearest(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
 {
     const int *n = t->level[0].size;
-    load(t, texel(t, clamped(float_of(in[0]), n[0]), clamped(float_of(in[1]), n[1])), out);
+    texture_fast_load(t,
+                      texture_fast_texel(t, texture_fast_clamped(float_of(in[0]), n[0]),
+                                         texture_fast_clamped(float_of(in[1]), n[1])),
+                      out);
 }
 
 /* Two neighbours, and the second one's weight. */
@@ -56,7 +59,7 @@ struct axis {
     float weight;
 };
 
-INLINE struct axis axis(uint32_t bits, int n)
+INLINE struct axis texture_fast_axis(uint32_t bits, int n)
 {
     float x = float_of(bits);
     x = x > -1 ? x < (float)n + 1 ? x : (float)n + 1 : -1;  /* where all weights meet the same texel */
@@ -67,21 +70,24 @@ INLINE struct axis axis(uint32_t bits, int n)
 }
 
 /* Not weight * v: of a texel without weight nothing counts, not even that it is no number. */
-INLINE float part(float weight, float v)
+INLINE float texture_fast_part(float weight, float v)
 {
     return weight != 0 ? weight * v : 0;
 }
 
-static void linear(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
+static void texture_fast_linear(const struct mt_texture *t, const uint32_t *in, uint32_t out[4])
 {
-    const struct axis x = axis(in[0], t->level[0].size[0]), y = axis(in[1], t->level[0].size[1]);
+    const struct axis x = texture_fast_axis(in[0], t->level[0].size[0]),
+                      y = texture_fast_axis(in[1], t->level[0].size[1]);
     const float right = x.weight, left = 1 - right, below = y.weight, above = 1 - below;
-    const float *a = (const float *)texel(t, x.low, y.low), *b = (const float *)texel(t, x.high, y.low);
-    const float *c = (const float *)texel(t, x.low, y.high), *d = (const float *)texel(t, x.high, y.high);
+    const float *a = (const float *)texture_fast_texel(t, x.low, y.low),
+                *b = (const float *)texture_fast_texel(t, x.high, y.low);
+    const float *c = (const float *)texture_fast_texel(t, x.low, y.high),
+                *d = (const float *)texture_fast_texel(t, x.high, y.high);
     float sum[4] = {0, 0, 0, 1};
     for (int i = 0; i < t->channels; i++)
-        sum[i] = part(left * above, a[i]) + part(right * above, b[i]) + part(left * below, c[i]) +
-                 part(right * below, d[i]);
+        sum[i] = texture_fast_part(left * above, a[i]) + texture_fast_part(right * above, b[i]) +
+                 texture_fast_part(left * below, c[i]) + texture_fast_part(right * below, d[i]);
     memcpy(out, sum, sizeof sum);
 }
 
@@ -94,10 +100,10 @@ void mt_tex_prepare(struct mt_texture *t)
     if (t->nlevels != 1 || t->layers != 1)
         return;
     if (t->linear_memory) {
-        t->fast = fetch;
+        t->fast = texture_fast_fetch;
         t->fast_what = MT_TEX_1D | MT_TEX_INTEGER;
     } else if (!t->normalized && clamps && (!t->linear || t->floats)) {
-        t->fast = t->linear ? linear : nearest;
+        t->fast = t->linear ? texture_fast_linear : texture_fast_nearest;
         t->fast_what = MT_TEX_2D;
     }
 }

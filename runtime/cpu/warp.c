@@ -72,7 +72,7 @@ static uint64_t shfl_lane(const struct mt_warp *w, uint32_t i, uint32_t mode, ui
     return (uint32_t)w->value[j] | (uint64_t)in << 32;
 }
 
-static uint32_t vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes)
+static uint32_t warp_vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes)
 {
     uint32_t ballot = 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -91,7 +91,7 @@ static uint32_t vote(const struct mt_warp *w, uint32_t mode, uint32_t lanes)
     }
 }
 
-static uint32_t redux(const struct mt_warp *w, uint32_t op, uint32_t lanes)
+static uint32_t warp_redux(const struct mt_warp *w, uint32_t op, uint32_t lanes)
 {
     uint32_t acc = (uint32_t)w->value[__builtin_ctz(lanes)];
     for (uint32_t m = lanes & (lanes - 1); m; m &= m - 1) {
@@ -125,7 +125,7 @@ static uint32_t redux(const struct mt_warp *w, uint32_t op, uint32_t lanes)
     return acc;
 }
 
-static uint32_t match(const struct mt_warp *w, uint64_t value, uint32_t lanes)
+static uint32_t warp_match(const struct mt_warp *w, uint64_t value, uint32_t lanes)
 {
     uint32_t same = 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -135,7 +135,7 @@ static uint32_t match(const struct mt_warp *w, uint64_t value, uint32_t lanes)
     return same;
 }
 
-__attribute__((noinline)) static void matrix(const struct mt_warp *w, uint32_t lanes)
+__attribute__((noinline)) static void warp_matrix(const struct mt_warp *w, uint32_t lanes)
 {
     struct mt_matrix_call *call[MT_WARP] = {NULL};
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -145,7 +145,7 @@ __attribute__((noinline)) static void matrix(const struct mt_warp *w, uint32_t l
     mt_matrix_meet(call);
 }
 
-static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t lanes)
+static void warp_compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t lanes)
 {
     const struct mt_warp *w = &cta->warp[warp];
     uint32_t op = key >> 8, mode = key & 255;
@@ -154,23 +154,23 @@ static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t la
     case OP_SYNC:
         return;
     case OP_MATRIX:
-        matrix(w, lanes);
+        warp_matrix(w, lanes);
         return;
     case OP_VOTE:
-        all = vote(w, mode, lanes);
+        all = warp_vote(w, mode, lanes);
         break;
     case OP_REDUX:
-        all = redux(w, mode, lanes);
+        all = warp_redux(w, mode, lanes);
         break;
     case OP_MATCH_ALL:
-        all = match(w, w->value[__builtin_ctz(lanes)], lanes) == lanes ? lanes : 0;
+        all = warp_match(w, w->value[__builtin_ctz(lanes)], lanes) == lanes ? lanes : 0;
         break;
     }
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         uint64_t r = op == OP_SHFL        ? shfl_lane(w, i, mode, lanes)
                      : op == OP_EXCHANGE  ? w->value[w->a[i]]
-                     : op == OP_MATCH_ANY ? match(w, w->value[i], lanes)
+                     : op == OP_MATCH_ANY ? warp_match(w, w->value[i], lanes)
                                           : all;
         lane_fiber(cta, warp, i)->result = r;
     }
@@ -179,11 +179,11 @@ static void compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t la
 /* ---- waiting
  * ---------------------------------------------------------------------------------------------------- */
 
-static void complete(struct mt_cta *cta, uint32_t warp, struct mt_group *g)
+static void warp_complete(struct mt_cta *cta, uint32_t warp, struct mt_group *g)
 {
     struct mt_warp *w = &cta->warp[warp];
     uint32_t lanes = g->arrived;
-    compute(cta, warp, g->key, lanes);
+    warp_compute(cta, warp, g->key, lanes);
     *g = w->group[--w->ngroups];
     make_ready(cta, warp, lanes);
 }
@@ -193,7 +193,7 @@ static int is_complete(const struct mt_warp *w, const struct mt_group *g)
     return (g->mask & w->lanes & ~w->exited & ~g->arrived) == 0;
 }
 
-static uint64_t collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t a, uint32_t b)
+static uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t a, uint32_t b)
 {
     struct mt_cta *cta = mt_cta_waiting("a warp collective");
     struct mt_fiber *self = cta->current;
@@ -217,11 +217,11 @@ static uint64_t collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t
     g->arrived |= bit;
     if (is_complete(w, g)) {
         if (g->arrived == bit) { /* alone: no need to wait */
-            compute(cta, self->warp, key, bit);
+            warp_compute(cta, self->warp, key, bit);
             *g = w->group[--w->ngroups];
             return self->result;
         }
-        complete(cta, self->warp, g);
+        warp_complete(cta, self->warp, g);
     } else {
         w->blocked |= bit;
         if (MT_UNLIKELY(w->parked != 0))
@@ -232,44 +232,44 @@ static uint64_t collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t
 
 void mt_cpu_syncwarp(uint32_t mask)
 {
-    collective(KEY(OP_SYNC, 0), mask, 0, 0, 0);
+    warp_collective(KEY(OP_SYNC, 0), mask, 0, 0, 0);
 }
 
 uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode)
 {
-    return collective(KEY(OP_SHFL, mode), mask, value, lane, c);
+    return warp_collective(KEY(OP_SHFL, mode), mask, value, lane, c);
 }
 
 uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode)
 {
-    return (uint32_t)collective(KEY(OP_VOTE, mode), mask, pred, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_VOTE, mode), mask, pred, 0, 0);
 }
 
 uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value)
 {
-    return (uint32_t)collective(KEY(OP_MATCH_ANY, 0), mask, value, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_MATCH_ANY, 0), mask, value, 0, 0);
 }
 
 uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value)
 {
-    return (uint32_t)collective(KEY(OP_MATCH_ALL, 0), mask, value, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_MATCH_ALL, 0), mask, value, 0, 0);
 }
 
 uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op)
 {
-    return (uint32_t)collective(KEY(OP_REDUX, op), mask, value, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_REDUX, op), mask, value, 0, 0);
 }
 
 void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in, uint64_t *out)
 {
     struct mt_matrix_call call = {op, p, stride, in, out};
-    collective(KEY(OP_MATRIX, 0), UINT32_MAX, (uint64_t)(uintptr_t)&call, 0, 0);
+    warp_collective(KEY(OP_MATRIX, 0), UINT32_MAX, (uint64_t)(uintptr_t)&call, 0, 0);
     __asm__ volatile("" : : "r"(&call) : "memory"); /* others read it: it must outlive the wait */
 }
 
 uint64_t mt_warp_exchange(uint32_t mask, uint64_t value, uint32_t lane)
 {
-    return collective(KEY(OP_EXCHANGE, 0), mask, value, lane, 0);
+    return warp_collective(KEY(OP_EXCHANGE, 0), mask, value, lane, 0);
 }
 
 /* ---- parked lanes
@@ -389,7 +389,7 @@ void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f)
     w->exited |= 1u << f->lane;
     for (uint32_t i = 0; i < w->ngroups;) {
         if (is_complete(w, &w->group[i]))
-            complete(cta, f->warp, &w->group[i]);
+            warp_complete(cta, f->warp, &w->group[i]);
         else
             i++;
     }
@@ -415,7 +415,7 @@ int mt_warp_force_collective(struct mt_cta *cta)
         }
         while (w->ngroups) {
             made += __builtin_popcount(w->group[0].arrived);
-            complete(cta, i, &w->group[0]);
+            warp_complete(cta, i, &w->group[0]);
         }
         return made;
     }

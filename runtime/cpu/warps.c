@@ -91,8 +91,8 @@ void mt_warps_flush(struct mt_warps *w)
 }
 
 /* One access of `n` lanes: entry number `row` behind at[0], at[1] … */
-static inline void emit(struct mt_warps *w, uint32_t warp, uint32_t mask, uint32_t n, const uint64_t **at,
-                        size_t row)
+static inline void warps_emit(struct mt_warps *w, uint32_t warp, uint32_t mask, uint32_t n,
+                              const uint64_t **at, size_t row)
 {
     const size_t word = row * MT_ENTRY_WORDS + 1;
     uint64_t what = at[0][word - 1], base = at[0][word], stride = n > 1 ? at[1][word] - base : 0;
@@ -126,7 +126,7 @@ static inline void emit(struct mt_warps *w, uint32_t warp, uint32_t mask, uint32
 static void emit_alike(struct mt_warps *w, struct phase *p)
 {
     for (size_t row = 0; row < p->count[0]; row++)
-        emit(w, p->warp, p->mask, p->lanes, p->at, row);
+        warps_emit(w, p->warp, p->mask, p->lanes, p->at, row);
 }
 
 /* ---- lanes that go different ways ---- */
@@ -144,7 +144,7 @@ static const struct mt_place *place_of(const struct mt_warps *w, uint32_t site)
     return w->places && site < w->places->count ? &w->places->place[site] : &none;
 }
 
-static inline int compare(const struct position *a, const struct position *b, uint32_t depth)
+static inline int warps_compare(const struct position *a, const struct position *b, uint32_t depth)
 {
     for (uint32_t i = 0; i <= depth; i++)
         if (a->word[i] != b->word[i])
@@ -162,7 +162,7 @@ static inline void set_position(struct position *p, const struct mt_place *place
 }
 
 /* From one site's access to the next one's. */
-static void move(const struct mt_warps *w, struct position *p, uint32_t from, uint32_t to)
+static void warps_move(const struct mt_warps *w, struct position *p, uint32_t from, uint32_t to)
 {
     const struct mt_place *a = place_of(w, from), *b = place_of(w, to);
     uint32_t common = 0;
@@ -191,11 +191,11 @@ struct party {
 /* Before another one? With equal positions, by type and size. */
 static inline int is_before(const struct lane *a, const struct lane *b, uint32_t depth)
 {
-    int order = compare(&a->position, &b->position, depth);
+    int order = warps_compare(&a->position, &b->position, depth);
     return order ? order < 0 : a->at[0] < b->at[0];
 }
 
-static void gather(struct party *party, struct lane *lanes, uint32_t n, uint32_t depth)
+static void warps_gather(struct party *party, struct lane *lanes, uint32_t n, uint32_t depth)
 {
     struct lane *least = NULL;
     party->n = party->mask = 0;
@@ -207,18 +207,18 @@ static void gather(struct party *party, struct lane *lanes, uint32_t n, uint32_t
         struct lane *l = &lanes[i];
         if (!l->left)
             continue;
-        if (l->at[0] == least->at[0] && !compare(&l->position, &least->position, depth)) {
+        if (l->at[0] == least->at[0] && !warps_compare(&l->position, &least->position, depth)) {
             party->at[party->n] = l->at;
             party->lane[party->n++] = l;
             party->mask |= 1u << l->number;
-        } else if (compare(&l->position, &party->others, depth) < 0) {
+        } else if (warps_compare(&l->position, &party->others, depth) < 0) {
             party->others = l->position;
         }
     }
 }
 
 /* Everyone in the party takes its access. 1: all have the same next one, which is `next`. */
-static int advance(struct party *party, uint64_t *next)
+static int warps_advance(struct party *party, uint64_t *next)
 {
     int together = 1;
     for (uint32_t i = 0; i < party->n; i++) {
@@ -249,30 +249,30 @@ static void emit_different(struct mt_warps *w, struct phase *p)
         left += p->count[i];
     }
     while (left) {
-        gather(&party, lanes, p->lanes, w->depth);
+        warps_gather(&party, lanes, p->lanes, w->depth);
         struct position at = party.lane[0]->position;
         uint32_t site = (uint32_t)(party.at[0][0] >> 32);
         int together;
         do { /* until they part, or those who wait are no longer behind */
-            emit(w, p->warp, party.mask, party.n, party.at, 0);
+            warps_emit(w, p->warp, party.mask, party.n, party.at, 0);
             left -= party.n;
-            together = advance(&party, &next);
+            together = warps_advance(&party, &next);
             if (!together)
                 break;
-            move(w, &at, site, (uint32_t)(next >> 32));
+            warps_move(w, &at, site, (uint32_t)(next >> 32));
             site = (uint32_t)(next >> 32);
-        } while (compare(&at, &party.others, w->depth) < 0);
+        } while (warps_compare(&at, &party.others, w->depth) < 0);
         for (uint32_t i = 0; i < party.n; i++) {
             struct lane *l = party.lane[i];
             l->position = at;
             if (!together && l->left)
-                move(w, &l->position, site, (uint32_t)(l->at[0] >> 32));
+                warps_move(w, &l->position, site, (uint32_t)(l->at[0] >> 32));
         }
     }
 }
 
 /* Are the `count` entries at `b` of this thread, and but for addresses those at `a`? */
-static int alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t thread)
+static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t thread)
 {
     uint64_t odd = 0;
     for (; count >= 4; count -= 4, a += 4 * MT_ENTRY_WORDS, b += 4 * MT_ENTRY_WORDS) {
@@ -299,7 +299,8 @@ static size_t find_phase(struct phase *p, const uint64_t *e, const uint64_t *end
         size_t first = p->lanes ? p->count[0] : 0;
         thread = at[2];
         if (p->lanes) {
-            *same = *same && (size_t)(end - at) >= first * MT_ENTRY_WORDS && alike(e, at, first, thread);
+            *same =
+                *same && (size_t)(end - at) >= first * MT_ENTRY_WORDS && warps_alike(e, at, first, thread);
             at += *same ? first * MT_ENTRY_WORDS : 0;
         }
         for (; at < end && at[2] == thread; at += MT_ENTRY_WORDS)

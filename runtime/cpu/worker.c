@@ -48,7 +48,7 @@ int mt_cpu_is_worker(void)
 /* ---- records ---- */
 
 /* Adds up the records of a launch whose program counts its accesses, too. */
-static void tally(struct mt_run *run, const uint64_t *records, uint64_t n)
+static void worker_tally(struct mt_run *run, const uint64_t *records, uint64_t n)
 {
     uint64_t sum[MT_COUNTS] = {0};
     for (uint64_t i = 0; i < n; i++) {
@@ -99,7 +99,7 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
     atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
     if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-        tally(run, w->buffer, used);
+        worker_tally(run, w->buffer, used);
     rest = (count - used) * MT_ENTRY_WORDS;
     memmove(w->buffer, w->buffer + used * MT_ENTRY_WORDS, rest * sizeof *w->buffer);
     if (rest > limit / 2)
@@ -109,7 +109,7 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
 
 /* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
  * too. */
-static void flush(struct mt_worker *w, int all)
+static void worker_flush(struct mt_worker *w, int all)
 {
     struct mt_run *run = w->run;
     uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer), rest = 0;
@@ -121,7 +121,7 @@ static void flush(struct mt_worker *w, int all)
         } else {
             atomic_fetch_add_explicit(&run->records, words / 3, memory_order_relaxed);
             if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-                tally(run, w->buffer, words / 3);
+                worker_tally(run, w->buffer, words / 3);
             run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
         }
         w->in_device = in_device;
@@ -133,7 +133,7 @@ static void flush(struct mt_worker *w, int all)
 /* No more records of the worker's run will come. */
 static void flush_last(struct mt_worker *w)
 {
-    flush(w, 1);
+    worker_flush(w, 1);
     if (!w->warps)
         return;
     mt_warps_flush(w->warps);
@@ -172,7 +172,7 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
         if (w->quiet)
             t->cur = w->scratch;
         else if (t->cur == w->buffer + w->limit)
-            flush(w, 0);
+            worker_flush(w, 0);
         t->end = t->cur + 3; /* room for this one */
         return t->cur;
     }
@@ -181,7 +181,7 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
     if (MT_UNLIKELY(w->quiet))
         t->cur = w->scratch;
     else
-        flush(w, 0);
+        worker_flush(w, 0);
     return t->cur;
 }
 
@@ -193,7 +193,7 @@ void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
     if (t->cur > w->buffer && t->cur[-1] == MT_ENTRY_MARK)
         t->cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
     else if (t->cur == w->buffer + w->limit)
-        flush(w, 0);
+        worker_flush(w, 0);
     t->cur[0] = smid;
     t->cur[1] = cta;
     t->cur[2] = MT_ENTRY_MARK;
@@ -213,7 +213,7 @@ int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t
 /* ---- claiming and reporting ---- */
 
 /* Flushes, and reports the finished CTAs of the run that the worker is at. */
-static void settle(struct mt_worker *w)
+static void worker_settle(struct mt_worker *w)
 {
     struct mt_run *run = w->run;
     uint64_t finished = w->finished;
@@ -231,10 +231,10 @@ static void settle(struct mt_worker *w)
     mt_pool_report(run, finished);
 }
 
-static void attach(struct mt_worker *w, struct mt_run *run)
+static void worker_attach(struct mt_worker *w, struct mt_run *run)
 {
     if (w->run != run) {
-        settle(w);
+        worker_settle(w);
         w->run = run;
     }
 }
@@ -249,7 +249,7 @@ static int has_claim(struct mt_worker *w)
 {
     struct mt_claim *c = &w->claim;
     if (c->next < c->end && has_failed(c->run)) {
-        attach(w, c->run);
+        worker_attach(w, c->run);
         w->finished += c->end - c->next;
         c->next = c->end;
     }
@@ -261,11 +261,11 @@ static void take_claim(struct mt_worker *w, struct mt_run **run, uint64_t *linea
 {
     *run = w->claim.run;
     *linear = w->claim.next++;
-    attach(w, *run);
+    worker_attach(w, *run);
 }
 
 /* Takes the next CTA. 0 when there is none. */
-static int claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+static int worker_claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
 {
     if (!has_claim(w) && !mt_pool_claim(w->run, &w->claim))
         return 0;
@@ -381,7 +381,7 @@ static void begin_cluster(struct mt_worker *w, struct mt_run *run, uint64_t numb
     }
 }
 
-static void begin(struct mt_worker *w, struct mt_run *run, uint64_t number)
+static void worker_begin(struct mt_worker *w, struct mt_run *run, uint64_t number)
 {
     if (run->launch->cluster[0])
         begin_cluster(w, run, number);
@@ -390,13 +390,13 @@ static void begin(struct mt_worker *w, struct mt_run *run, uint64_t number)
 }
 
 /* Runs the resident CTA whose turn it is until it ends or spins. */
-static void step(struct mt_worker *w)
+static void worker_step(struct mt_worker *w)
 {
     struct mt_cta *cta = w->resident;
     struct mt_run *run = cta->run, *next;
     enum mt_status status;
     uint64_t linear;
-    attach(w, run);
+    worker_attach(w, run);
     status = has_failed(run) ? MT_CTA_FAILED : cta->stalled ? MT_CTA_STALLED : mt_cta_resume(cta);
     if (status == MT_CTA_FAILED)
         mt_cta_abandon(cta);
@@ -415,7 +415,7 @@ static void step(struct mt_worker *w)
     }
     cta->spins++;
     if ((run->cooperative || cta->spins > SPINS_BEFORE_MORE) && claim_beside(w, cta, &next, &linear)) {
-        begin(w, next, linear);
+        worker_begin(w, next, linear);
         return;
     }
     w->resident = cta->next;
@@ -423,19 +423,19 @@ static void step(struct mt_worker *w)
         sched_yield();
 }
 
-static void drain(struct mt_worker *w)
+static void worker_drain(struct mt_worker *w)
 {
     struct mt_run *run;
     uint64_t linear;
     for (;;) {
         if (w->resident)
-            step(w);
-        else if (claim(w, &run, &linear))
-            begin(w, run, linear);
+            worker_step(w);
+        else if (worker_claim(w, &run, &linear))
+            worker_begin(w, run, linear);
         else
             break;
     }
-    settle(w);
+    worker_settle(w);
 }
 
 /* ---- the thread ---- */
@@ -482,7 +482,7 @@ void *mt_worker_main(void *worker)
     mt_fault_thread(w);
     for (;;) {
         t->nsmid = mt_pool_wait(w);
-        drain(w);
+        worker_drain(w);
     }
     return NULL;
 }

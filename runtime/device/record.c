@@ -139,7 +139,7 @@ static inline uint32_t place_packet(const struct ring *r, uint32_t mask, uint32_
     return mt_shuffle_half(mask, at, lowest_of(mask));
 }
 
-static inline struct mt_slot *slot(const struct ring *r, uint32_t at)
+static inline struct mt_slot *record_slot(const struct ring *r, uint32_t at)
 {
     return r->slots + (at & r->mask);
 }
@@ -175,7 +175,7 @@ static inline void put_half(const struct ring *r, const struct head *h, uint32_t
         a = (uint64_t)h->high << 32 | h->low | mt_packet_first(0, 0, mt_warp(), mt_sm(), 0, 0);
         b = (uint64_t)h->mask << 31 | ((h->site + mt_site_base()) & 0x7fffffff);
     }
-    mt_store_pair(&slot(r, at)->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
+    mt_store_pair(&record_slot(r, at)->w[2 * half], (a & MT_WORD_MASK) | tag, (b & MT_WORD_MASK) | tag);
 }
 
 /* The first slot, by two lanes at once where there are two: the bus then writes it in one piece. */
@@ -189,16 +189,16 @@ static inline void put_head(const struct ring *r, const struct head *h, uint32_t
 }
 
 /* Word i of a packet's body. */
-static inline uint64_t *word(const struct ring *r, uint32_t at, uint32_t i, uint64_t *tag)
+static inline uint64_t *record_word(const struct ring *r, uint32_t at, uint32_t i, uint64_t *tag)
 {
     at += 1 + i / MT_SLOT_WORDS;
     *tag = mt_packet_tag(at, r->mask + 1);
-    return &slot(r, at)->w[i % MT_SLOT_WORDS];
+    return &record_slot(r, at)->w[i % MT_SLOT_WORDS];
 }
 
 static inline void put_word(const struct ring *r, uint32_t at, uint32_t i, uint64_t value)
 {
-    uint64_t tag, *to = word(r, at, i, &tag);
+    uint64_t tag, *to = record_word(r, at, i, &tag);
     mt_store(to, value | tag);
 }
 
@@ -217,7 +217,7 @@ static inline uint64_t deltas_of(uint32_t mask, uint32_t mine)
     return (uint64_t)mt_shuffle_half(mask, mine, next) << MT_DELTA_BITS | mine;
 }
 
-static inline int fits(int64_t value, uint32_t bits)
+static inline int record_fits(int64_t value, uint32_t bits)
 {
     return (uint64_t)value + (1ull << (bits - 1)) < 1ull << bits;
 }
@@ -236,7 +236,7 @@ static inline struct shape shape_of(uint32_t mask, uint64_t address, uint32_t si
         uint32_t high = (uint32_t)stride >> MT_REGULAR_STRIDE_LOW & 0xffff;
         return (struct shape){MT_PACKET_REGULAR, size << 16 | high, low << MT_REGULAR_ADDRESS_BITS | base, 0};
     }
-    if (mt_all(mask, fits((int64_t)(address - base), MT_DELTA_BITS))) {
+    if (mt_all(mask, record_fits((int64_t)(address - base), MT_DELTA_BITS))) {
         uint32_t mine = (uint32_t)(address - base) & ((1u << MT_DELTA_BITS) - 1);
         return (struct shape){MT_PACKET_DELTAS, size, base, mine};
     }
@@ -276,8 +276,8 @@ NOINLINE void __mt_gpu_access_global(const void *pointer, uint32_t meta, uint32_
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t bytes, uint32_t type,
-                           uint32_t site)
+static NOINLINE void record_block(struct mt_gpu_context *c, uint64_t address, uint64_t bytes, uint32_t type,
+                                  uint32_t site)
 {
     const uint32_t mask = lanes_alike(type, site);
     const struct ring r = ring_of(c);
@@ -288,7 +288,7 @@ static NOINLINE void block(struct mt_gpu_context *c, uint64_t address, uint64_t 
     put_head(&r, &h, at);
     mt_count(r.counter, (bytes + MT_RAW_MAX_SIZE - 1) / MT_RAW_MAX_SIZE); /* records: long blocks are cut */
     for (uint32_t i = rank_in(mask); i < (slots - 1) * MT_SLOT_WORDS / 2; i += count_of(mask)) {
-        uint64_t *to = word(&r, at, 2 * i, &tag);
+        uint64_t *to = record_word(&r, at, 2 * i, &tag);
         mt_store_pair(to, (address & MT_WORD_MASK) | tag, (bytes & MT_WORD_MASK) | tag);
     }
 }
@@ -297,13 +297,13 @@ void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type
                               struct mt_gpu_context *c)
 {
     if ((c = context_of(site, c)) && bytes)
-        block(c, (uint64_t)address, bytes, type, site);
+        record_block(c, (uint64_t)address, bytes, type, site);
 }
 
 /* ---- counting instead of recording (option count=only) ------------------------------------------- */
 
 /* The lanes that run an access together count it together. */
-static NOINLINE void count(struct mt_gpu_context *c, uint32_t meta)
+static NOINLINE void record_count(struct mt_gpu_context *c, uint32_t meta)
 {
     uint32_t mask = lanes_alike(meta, 0), n = (uint32_t)__builtin_popcount(mask), type = meta >> 28;
     if (type < 3 && mt_lane() == (uint32_t)__builtin_ctz(mask)) {
@@ -324,7 +324,7 @@ void __mt_gpu_count_global(const void *address, uint32_t meta, uint32_t site, st
 {
     (void)address;
     if ((c = context_of(site, c)))
-        count(c, meta);
+        record_count(c, meta);
 }
 
 void __mt_gpu_count_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,

@@ -53,8 +53,8 @@ static void CUDART_CB copy_now(void *data)
 }
 
 /* Not the CPU device's own copy, which would be told as one of the program's. */
-static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                        cudaStream_t stream)
+static cudaError_t cuda_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                             cudaStream_t stream)
 {
     struct copy *c = malloc(sizeof *c);
     if (!c)
@@ -71,7 +71,7 @@ static void load_cpu(void)
 #define F(name) table.name = (__typeof__(table.name))mt_entries[MT_I_cuda##name].impl;
     MT_CUDA_FUNCTIONS(F)
 #undef F
-    table.MemcpyAsync = copy;
+    table.MemcpyAsync = cuda_copy;
     table.WriteValue = write_value;
     table.sites_are_numbered = 1;
     usable = 1;
@@ -79,7 +79,7 @@ static void load_cpu(void)
 
 /* ---- a GPU --------------------------------------------------------------------------------------- */
 
-static void load(void)
+static void cuda_load(void)
 {
     if (!mt_device_is_gpu()) {
         load_cpu();
@@ -118,6 +118,6 @@ uint64_t mt_cuda_ring_slots(void)
 
 const struct mt_cuda *mt_cuda(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, cuda_load);
     return usable ? &table : NULL;
 }

@@ -120,7 +120,7 @@ static struct mt_gpu_device *room_for(void)
 }
 
 /* What is half made when this fails is kept: it happens once per device and process. */
-static struct mt_gpu_device *make(const struct mt_cuda *cu, int ordinal)
+static struct mt_gpu_device *device_make(const struct mt_cuda *cu, int ordinal)
 {
     struct mt_gpu_device *d = room_for();
     void *rings = NULL, *contexts = NULL;
@@ -217,7 +217,7 @@ struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
     for (d = devices; d && d->ordinal != ordinal;)
         d = d->next;
     if (!d && !failed[ordinal]) {
-        d = make(cu, ordinal);
+        d = device_make(cu, ordinal);
         failed[ordinal] = !d;
         if (d && cu->ends_at_exit) /* the driver has its context now, and with it its handlers */
             atexit(at_exit);
@@ -423,7 +423,7 @@ static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
     return n;
 }
 
-static unsigned drain(struct mt_gpu_device *d, struct mt_ring *r)
+static unsigned device_drain(struct mt_gpu_device *d, struct mt_ring *r)
 {
     struct mt_packet p;
     unsigned n = 0;
@@ -459,7 +459,7 @@ unsigned mt_gpu_poll(void)
     for (struct mt_gpu_device *d = closed ? NULL : devices; d; d = d->next) {
         unsigned n = read_marks(d, ended);
         for (unsigned i = 0; i < MT_GPU_RINGS; i++)
-            packets += drain(d, &d->rings[i]);
+            packets += device_drain(d, &d->rings[i]);
         for (unsigned i = 0; i < n; i++)
             ended[i]->ended = 1;
     }

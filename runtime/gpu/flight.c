@@ -114,21 +114,21 @@ static int is_open(struct mt_flight *f)
     return f->queue->open == f;
 }
 
-static void complain(struct mt_flight *f)
+static void flight_complain(struct mt_flight *f)
 {
     if (!f->dropped)
         mt_report("kernel %s: no memory for records that wait for an earlier launch; its trace is incomplete",
                   f->launch.line.kernel);
 }
 
-static void hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
+static void flight_hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
 {
     if (f->nheld + n > f->held_cap) {
         size_t cap = f->held_cap ? 2 * f->held_cap : 4096;
         struct mt_raw_record *more =
             cap * sizeof *more > HELD_MAX ? NULL : realloc(f->held, cap * sizeof *more);
         if (!more) {
-            complain(f);
+            flight_complain(f);
             f->dropped += n;
             return;
         }
@@ -207,7 +207,7 @@ static uint32_t site_of(const struct mt_flight *f, uint32_t site)
     return !image || f->no_sites || site >= image->head->nsites ? 0 : image->site_base + site;
 }
 
-static void gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)
+static void flight_gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)
 {
     uint32_t site = site_of(f, p->site);
     uint64_t from = 0;
@@ -223,7 +223,7 @@ static void gather(struct mt_flight *f, const struct mt_packet *p, uint64_t tota
     }
     if (from == total)
         return;
-    complain(f);
+    flight_complain(f);
     f->dropped += total - from;
 }
 
@@ -250,7 +250,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
     if (first && !is_open(f))
         open_first(f->queue, f);
     if (mt_trace_compact()) {
-        gather(f, p, total, first);
+        flight_gather(f, p, total, first);
         from = total;
     }
     while (from < total) {
@@ -258,7 +258,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
         if (first)
             mt_trace_append(f->queue->trace, records, n);
         else
-            hold(f, records, n);
+            flight_hold(f, records, n);
         from += n;
     }
     f->taken += total;
@@ -281,7 +281,7 @@ static int is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
     return looked - f->missing_ns > MT_GPU_PATIENCE_MS * 1000000ull;
 }
 
-static void finish(struct mt_queue *q, struct mt_flight *f)
+static void flight_finish(struct mt_queue *q, struct mt_flight *f)
 {
     struct mt_launch_line *l = &f->launch.line;
     if (f->cancelled) {
@@ -337,7 +337,7 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, ui
     unsigned n = 0;
     pthread_once(&once, make_cond);
     while ((f = next_complete(&q, looked, moved))) {
-        finish(q, f);
+        flight_finish(q, f);
         done(f);
         pthread_mutex_lock(&lock);
         q->first = f->next;
@@ -370,7 +370,7 @@ uint64_t mt_flight_issued_so_far(void)
     return n;
 }
 
-static unsigned count(const struct mt_flight_filter *filter, uint64_t before)
+static unsigned flight_count(const struct mt_flight_filter *filter, uint64_t before)
 {
     unsigned n = 0;
     for (struct mt_queue *q = queues; q; q = q->next)
@@ -382,7 +382,7 @@ static unsigned count(const struct mt_flight_filter *filter, uint64_t before)
 unsigned mt_flight_count(const struct mt_flight_filter *filter)
 {
     pthread_mutex_lock(&lock);
-    unsigned n = count(filter, UINT64_MAX);
+    unsigned n = flight_count(filter, UINT64_MAX);
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -401,7 +401,7 @@ unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms)
     }
     pthread_mutex_lock(&lock);
     uint64_t before = issued;
-    while ((n = count(filter, before)) && pthread_cond_timedwait(&left, &lock, &end) != ETIMEDOUT)
+    while ((n = flight_count(filter, before)) && pthread_cond_timedwait(&left, &lock, &end) != ETIMEDOUT)
         ;
     pthread_mutex_unlock(&lock);
     return n;

@@ -8,7 +8,8 @@ void mt_gather_clear(struct mt_gather *g)
     g->next = NULL;
 }
 
-static struct mt_access_run *add(struct mt_gather *g, const struct mt_packet *p, uint32_t site, uint32_t mask)
+static struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_packet *p, uint32_t site,
+                                        uint32_t mask)
 {
     struct mt_access_run *r = &g->run[g->runs++];
     *r = (struct mt_access_run){.cta = p->cta,
@@ -27,7 +28,7 @@ static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32
     uint32_t n = (uint32_t)__builtin_popcount(p->mask);
     if (g->runs == MT_GATHER_RUNS || g->addresses + n > MT_GATHER_ADDRESSES)
         return 0;
-    struct mt_access_run *r = add(g, p, site, p->mask);
+    struct mt_access_run *r = gather_add(g, p, site, p->mask);
     r->base = p->words[0];
     if (p->kind == MT_PACKET_REGULAR) {
         r->stride = (int64_t)p->words[1];
@@ -55,7 +56,7 @@ static uint64_t put_blocks(struct mt_gather *g, const struct mt_packet *p, uint6
             if (g->runs == MT_GATHER_RUNS)
                 return made;
             uint64_t left = bytes - at;
-            struct mt_access_run *r = add(g, p, site, mask & -mask);
+            struct mt_access_run *r = gather_add(g, p, site, mask & -mask);
             r->base = address + at;
             r->meta = mt_rec_meta(p->meta >> 28, left < MT_RAW_MAX_SIZE ? (uint32_t)left : MT_RAW_MAX_SIZE);
             made++;

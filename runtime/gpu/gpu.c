@@ -25,7 +25,7 @@ static int running;
 static unsigned under_way;                /* launches; under `lock` */
 static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
 
-static void left(struct mt_flight *f)
+static void gpu_left(struct mt_flight *f)
 {
     mt_gpu_return(f);
     pthread_mutex_lock(&lock);
@@ -34,7 +34,7 @@ static void left(struct mt_flight *f)
 }
 
 /* Longer and longer, as long as nothing comes. */
-static void rest(unsigned idle)
+static void gpu_rest(unsigned idle)
 {
     struct timespec t = {0, idle < 2000 ? 20000 : 200000};
     if (idle < 200)
@@ -43,7 +43,7 @@ static void rest(unsigned idle)
         nanosleep(&t, NULL);
 }
 
-static void *reader(void *unused)
+static void *gpu_reader(void *unused)
 {
     unsigned idle = 0;
     uint64_t last = 0;
@@ -56,18 +56,18 @@ static void *reader(void *unused)
         unsigned moved = mt_gpu_poll();
         uint64_t now = mt_now_ns();
         last = moved ? now : last;
-        moved += mt_flight_settle(left, now, last);
+        moved += mt_flight_settle(gpu_left, now, last);
         progress += moved;
         rounds++;
         idle = moved ? 0 : idle + 1;
         if (idle)
-            rest(idle);
+            gpu_rest(idle);
     }
     return unused;
 }
 
 /* A launch is under way: the reader reads. 0, or -1 when there is no thread. */
-static int wake(void)
+static int gpu_wake(void)
 {
     pthread_mutex_lock(&lock);
     if (!running) {
@@ -78,7 +78,7 @@ static int wake(void)
         pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's signals are for the program's threads */
-        running = !pthread_create(&t, &a, reader, NULL);
+        running = !pthread_create(&t, &a, gpu_reader, NULL);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         pthread_attr_destroy(&a);
     }
@@ -116,7 +116,7 @@ static int patience_ends(struct patience *p, unsigned most)
 /* ---- launches ----------------------------------------------------------------------------------- */
 
 /* NULL means different streams in different programs; these do not. */
-static cudaStream_t plain(cudaStream_t s)
+static cudaStream_t gpu_plain(cudaStream_t s)
 {
     return s ? s : mt_per_thread() ? cudaStreamPerThread : cudaStreamLegacy;
 }
@@ -132,10 +132,10 @@ static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
     return e || status != cudaStreamCaptureStatusNone;
 }
 
-static int capturing(cudaStream_t stream)
+static int gpu_capturing(cudaStream_t stream)
 {
     const struct mt_cuda *cu = mt_cuda();
-    return cu && is_capturing(cu, plain(stream));
+    return cu && is_capturing(cu, gpu_plain(stream));
 }
 
 enum reason { NO_ROOM, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
@@ -146,7 +146,7 @@ static void say_once(enum reason r, const char *kernel, const char *why)
         mt_report("kernel %s is not traced: %s (said once)", kernel, why);
 }
 
-static void finish(void);
+static void gpu_finish(void);
 
 /* Nothing is traced any more, since the rings are not looked at. */
 static int is_over(const char *kernel)
@@ -157,8 +157,8 @@ static int is_over(const char *kernel)
 }
 
 /* A launch with a context; NULL: there is none. */
-static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_device *d,
-                              struct mt_gpu_node *node, void **context)
+static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct mt_gpu_device *d,
+                                  struct mt_gpu_node *node, void **context)
 {
     struct mt_flight *f = d ? calloc(1, sizeof *f) : NULL;
     if (!f)
@@ -169,7 +169,7 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
         return NULL;
     }
     f->launch = *l;
-    f->launch.stream = plain(l->stream);
+    f->launch.stream = gpu_plain(l->stream);
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
@@ -182,14 +182,14 @@ static struct mt_flight *lend(const struct mt_gpu_launch *l, struct mt_gpu_devic
 }
 
 /* What is needed to trace a launch; NULL when it must go untraced. Leaves the queue's order locked. */
-static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
+static struct mt_flight *gpu_prepare(struct mt_gpu_launch *l, void **context)
 {
     const char *kernel = l->line.kernel;
-    struct mt_flight *f = is_over(kernel) ? NULL : lend(l, mt_gpu_device(finish), NULL, context);
+    struct mt_flight *f = is_over(kernel) ? NULL : gpu_lend(l, mt_gpu_device(gpu_finish), NULL, context);
     if (!f)
         return NULL;
     struct mt_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
-    if (q && !wake()) {
+    if (q && !gpu_wake()) {
         mt_flight_add(q, f);
         return f;
     }
@@ -202,13 +202,13 @@ static struct mt_flight *prepare(struct mt_gpu_launch *l, void **context)
     return NULL;
 }
 
-static void *launch(struct mt_gpu_launch *l)
+static void *gpu_launch(struct mt_gpu_launch *l)
 {
     void *context = NULL;
     int possible = !l->kernel || !(l->kernel->flags & MT_KERNEL_GPU_UNTRACED);
     if (l->trace && !possible)
         say_once(NO_ROOM, l->line.kernel, "it has no shared memory left for that, as the compiler said");
-    l->state = l->trace && possible ? prepare(l, &context) : NULL;
+    l->state = l->trace && possible ? gpu_prepare(l, &context) : NULL;
     return l->state ? context : NULL;
 }
 
@@ -222,7 +222,7 @@ static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
     mt_trace_end(NULL, &l->line);
 }
 
-static void mark(struct mt_flight *f, cudaError_t status)
+static void gpu_mark(struct mt_flight *f, cudaError_t status)
 {
     if (status) {
         mt_flight_cancel(f, (int)status);
@@ -239,7 +239,7 @@ static void mark(struct mt_flight *f, cudaError_t status)
     mt_flight_issued(f);
 }
 
-static void issued(struct mt_gpu_launch *l, cudaError_t status)
+static void gpu_issued(struct mt_gpu_launch *l, cudaError_t status)
 {
     struct mt_flight *f = l->state;
     if (!f) {
@@ -250,7 +250,7 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
     if (l->plain)
         mt_flight_cancel(f, (int)status);
     else
-        mark(f, status);
+        gpu_mark(f, status);
     mt_queue_leave(q);
 }
 
@@ -258,7 +258,7 @@ static void issued(struct mt_gpu_launch *l, cudaError_t status)
 
 static struct mt_gpu_node *node_new(void)
 {
-    struct mt_gpu_device *d = mt_gpu_closed() ? NULL : mt_gpu_device(finish);
+    struct mt_gpu_device *d = mt_gpu_closed() ? NULL : mt_gpu_device(gpu_finish);
     return d ? mt_gpu_node_new(d) : NULL;
 }
 
@@ -280,8 +280,8 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         context = NULL;
         struct mt_flight *f = is_over(launches[i].line.kernel)
                                   ? NULL
-                                  : lend(&launches[i], nodes[i]->device, nodes[i], &context);
-        if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !wake()) {
+                                  : gpu_lend(&launches[i], nodes[i]->device, nodes[i], &context);
+        if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !gpu_wake()) {
             mt_flight_add(q, f);
             launches[i].state = f;
             cudaError_t e = mt_gpu_node_is(nodes[i], f->context, f->launch.stream);
@@ -310,7 +310,7 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         }
         q = f->queue;
         mt_gpu_node_is(nodes[i], MT_PACKET_NOBODY, f->launch.stream); /* before its place is another's */
-        mark(f, status);
+        gpu_mark(f, status);
     }
     if (q)
         mt_queue_leave(q);
@@ -336,7 +336,7 @@ static void give_up(struct mt_flight *f, void *data)
 }
 
 /* They will never end: what is there is all. */
-static void end(const struct mt_flight_filter *filter, cudaError_t e)
+static void gpu_end(const struct mt_flight_filter *filter, cudaError_t e)
 {
     struct verdict v = {filter, e};
     mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
@@ -346,7 +346,7 @@ static void end(const struct mt_flight_filter *filter, cudaError_t e)
 }
 
 /* What is wrong with the device, if anything. The program's error state stays as it is. */
-static cudaError_t ask(cudaStream_t stream)
+static cudaError_t gpu_ask(cudaStream_t stream)
 {
     const struct mt_cuda *cu = mt_cuda();
     if (!cu)
@@ -365,11 +365,11 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
     struct patience p = patience_new();
     while (mt_flight_wait(filter, STALL_MS)) {
         int over = patience_ends(&p, patience);
-        cudaError_t e = stream ? ask(*stream) : cudaSuccess;
+        cudaError_t e = stream ? gpu_ask(*stream) : cudaSuccess;
         if (!e && over)
             e = cudaErrorTimeout;
         if (e) {
-            end(filter, e);
+            gpu_end(filter, e);
             return;
         }
     }
@@ -402,28 +402,28 @@ static int is_for_good(cudaError_t e)
 
 /* The program may end at once now: what had arrived is written before it hears of the failure. A wait for all
  * may have heard of another device. */
-static void failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
+static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
-    if (is_for_good(e) && (p->trace || ask(p->stream)) && mt_flight_wait(filter, STALL_MS))
-        end(filter, e);
+    if (is_for_good(e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, STALL_MS))
+        gpu_end(filter, e);
 }
 
-static struct mt_gpu_point point(cudaStream_t stream, const struct mt_trace *trace, int all)
+static struct mt_gpu_point gpu_point(cudaStream_t stream, const struct mt_trace *trace, int all)
 {
-    struct mt_gpu_point p = {.stream = plain(all ? NULL : stream), .trace = all ? NULL : trace};
+    struct mt_gpu_point p = {.stream = gpu_plain(all ? NULL : stream), .trace = all ? NULL : trace};
     int any = p.stream == cudaStreamLegacy || p.stream == cudaStreamPerThread;
     p.device = any ? mt_gpu_device_in_use() : NULL; /* else the stream says it */
     p.launches = (all || trace) && (p.device || !any) && !mt_forked() ? mt_flight_issued_so_far() : 0;
     return p;
 }
 
-static void synced(const struct mt_gpu_point *p, cudaError_t error)
+static void gpu_synced(const struct mt_gpu_point *p, cudaError_t error)
 {
     struct mt_flight_filter filter = {p->trace, p->device, p->launches};
     if (!p->launches || mt_forked() || !mt_flight_count(&filter))
         return;
     if (error)
-        failed(p, &filter, error);
+        gpu_failed(p, &filter, error);
     else
         wait_for(&filter, &p->stream, PATIENCE_SYNCED);
 }
@@ -432,7 +432,7 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
 {
     const struct mt_cuda *cu = mt_cuda();
     struct mt_flight_filter filter = {.trace = trace};
-    cudaStream_t s = plain(stream);
+    cudaStream_t s = gpu_plain(stream);
     if (!trace || mt_forked())
         return;
     if (cu && mt_flight_count(&filter))
@@ -441,7 +441,7 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
     mt_queue_forget(trace);
 }
 
-static void reset(void)
+static void gpu_reset(void)
 {
     const struct mt_cuda *cu = mt_cuda();
     struct mt_gpu_device *d = mt_gpu_device_in_use();
@@ -451,7 +451,7 @@ static void reset(void)
         return;
     cudaError_t e = cu->DeviceSynchronize();
     if (mt_flight_count(&its) && e)
-        end(&its, e);
+        gpu_end(&its, e);
     else if (mt_flight_count(&its))
         wait_for(&its, &legacy, PATIENCE_SYNCED);
     mt_gpu_retire(d);
@@ -460,7 +460,7 @@ static void reset(void)
 /* The last look at a GPU's rings: what the program launched and never waited for. Behind this the driver may
  * take their memory. Exit handlers that the program registered before its first traced launch run later, and
  * what they launch is not traced. */
-static void finish(void)
+static void gpu_finish(void)
 {
     struct mt_flight_filter any = {NULL, NULL, 0};
     if (mt_forked() || mt_gpu_closed())
@@ -471,7 +471,7 @@ static void finish(void)
         mt_gpu_close();
 }
 
-static void start(void)
+static void gpu_start(void)
 {
     const struct mt_cuda *cu = mt_cuda();
     static char name[128] = "NVIDIA GPU";
@@ -485,22 +485,22 @@ static void start(void)
 }
 
 static const struct mt_gpu_ops ops = {
-    .start = start,
-    .launch = launch,
-    .issued = issued,
+    .start = gpu_start,
+    .launch = gpu_launch,
+    .issued = gpu_issued,
     .began = mt_gpu_began,
-    .capturing = capturing,
+    .capturing = gpu_capturing,
     .node_new = node_new,
     .node_context = mt_gpu_node_context,
     .node_free = mt_gpu_node_free,
     .node_idle = mt_gpu_node_idle,
     .graph_launch = graph_launch,
     .graph_issued = graph_issued,
-    .point = point,
-    .synced = synced,
+    .point = gpu_point,
+    .synced = gpu_synced,
     .stream_ends = stream_ends,
-    .reset = reset,
-    .finish = finish,
+    .reset = gpu_reset,
+    .finish = gpu_finish,
 };
 
 const struct mt_gpu_ops *mt_gpu(void)

@@ -1,14 +1,14 @@
 #include "ring.h"
 
-static const uint64_t *slot(const struct mt_ring *r, uint64_t i)
+static const uint64_t *ring_slot(const struct mt_ring *r, uint64_t i)
 {
     return r->slots[(r->at + i) & r->mask].w;
 }
 
 /* Word i of the packet at r->at. 0 when its tag is not there yet. */
-static int word(const struct mt_ring *r, uint32_t i, uint64_t *out)
+static int ring_word(const struct mt_ring *r, uint32_t i, uint64_t *out)
 {
-    uint64_t w = __atomic_load_n(&slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_RELAXED);
+    uint64_t w = __atomic_load_n(&ring_slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_RELAXED);
     *out = w & MT_WORD_MASK;
     return (w & ~MT_WORD_MASK) == mt_packet_tag(r->at + i / MT_SLOT_WORDS, r->mask + 1);
 }
@@ -23,7 +23,7 @@ static uint64_t sign_extended(uint64_t value, uint32_t bits)
 static int take_words(const struct mt_ring *r, uint32_t slots, uint64_t *words)
 {
     for (uint32_t i = 0; i < (slots - 1) * MT_SLOT_WORDS; i++)
-        if (!word(r, MT_SLOT_WORDS + i, &words[i]))
+        if (!ring_word(r, MT_SLOT_WORDS + i, &words[i]))
             return 0;
     return 1;
 }
@@ -34,7 +34,7 @@ static int take_deltas(const struct mt_ring *r, uint32_t slots, uint64_t base, u
     words[at++] = base;
     for (uint32_t i = 0; i < (slots - 1) * MT_SLOT_WORDS; i++) {
         uint64_t w;
-        if (!word(r, MT_SLOT_WORDS + i, &w))
+        if (!ring_word(r, MT_SLOT_WORDS + i, &w))
             return 0;
         words[at++] = base + sign_extended(w, MT_DELTA_BITS);
         words[at++] = base + sign_extended(w >> MT_DELTA_BITS, MT_DELTA_BITS);
@@ -66,7 +66,7 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
     if (r->damaged)
         return -1;
     for (uint32_t i = 0; i < MT_SLOT_WORDS; i++)
-        if (!word(r, i, &w[i]))
+        if (!ring_word(r, i, &w[i]))
             return 0;
     p->kind = (uint32_t)(w[0] >> 60);
     p->warp = (uint32_t)(w[0] >> 52) & 31;
@@ -94,7 +94,7 @@ void mt_ring_publish(struct mt_ring *r)
 
 /* ---- expansion ---------------------------------------------------------------------------------- */
 
-static uint64_t pieces(uint64_t bytes)
+static uint64_t ring_pieces(uint64_t bytes)
 {
     return bytes / MT_RAW_MAX_SIZE + (bytes % MT_RAW_MAX_SIZE != 0);
 }
@@ -106,7 +106,7 @@ uint64_t mt_packet_count(const struct mt_packet *p)
     if (p->kind != MT_PACKET_BLOCKS)
         return n;
     for (uint32_t i = 0; i < n; i++)
-        sum += pieces(p->words[2 * i + 1]);
+        sum += ring_pieces(p->words[2 * i + 1]);
     return sum;
 }
 
@@ -115,7 +115,7 @@ static size_t expand_blocks(const struct mt_packet *p, uint64_t from, struct mt_
     uint32_t n = (uint32_t)__builtin_popcount(p->mask);
     size_t made = 0;
     for (uint32_t i = 0; i < n && made < cap; i++) {
-        uint64_t address = p->words[2 * i], bytes = p->words[2 * i + 1], k = pieces(bytes);
+        uint64_t address = p->words[2 * i], bytes = p->words[2 * i + 1], k = ring_pieces(bytes);
         if (from >= k) {
             from -= k;
             continue;

@@ -17,7 +17,7 @@ struct mt_gpu_sites {
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int number(const struct mt_cuda *cu, void *module, const struct mt_image *image)
+static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_image *image)
 {
     unsigned long long at;
     size_t bytes;
@@ -38,11 +38,11 @@ static int number_all(const struct mt_cuda *cu, const struct mt_gpu_launch *l)
         cu->ModuleOf(&module, function))
         return l->image->head->site_base ? -1 : 0; /* a file alone: most likely they are the image's */
     for (const struct mt_image *i = l->image; i; i = i->peer)
-        bad |= number(cu, module, i);
+        bad |= sites_number(cu, module, i);
     return bad ? -1 : 0;
 }
 
-static struct mt_gpu_sites *find(const struct mt_gpu_device *d, const struct mt_image *first)
+static struct mt_gpu_sites *sites_find(const struct mt_gpu_device *d, const struct mt_image *first)
 {
     struct mt_gpu_sites *s = d->sites;
     while (s && s->first != first)
@@ -79,7 +79,7 @@ int mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
         !mt_trace_compact())
         return 1;
     pthread_mutex_lock(&lock);
-    struct mt_gpu_sites *s = find(d, l->image);
+    struct mt_gpu_sites *s = sites_find(d, l->image);
     if (!s && (s = malloc(sizeof *s))) {
         *s = (struct mt_gpu_sites){.first = l->image, .known = number_on(d, l), .next = d->sites};
         d->sites = s;

@@ -11,8 +11,8 @@ import re
 import subprocess
 import sys
 
-FUNCTIONS = {"kernel", "__mt_gpu_begin", "__mt_gpu_access_global", "__mt_gpu_access_global_n", "block", "__mt_gpu_untraced",
-             "__mt_gpu_count_global", "__mt_gpu_count_global_n", "count", "count_block"}
+FUNCTIONS = {"kernel", "__mt_gpu_begin", "__mt_gpu_access_global", "__mt_gpu_access_global_n", "record_block", "__mt_gpu_untraced",
+             "__mt_gpu_count_global", "__mt_gpu_count_global_n", "record_count", "count_block"}
 
 
 def run(*cmd):

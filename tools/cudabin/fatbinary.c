@@ -52,7 +52,7 @@ static int add_arg(struct job *job, char *arg)
 }
 
 /* Copies the value of key= up to the next comma; 1 if there. */
-static int field(const char *spec, const char *key, char *out, size_t room)
+static int fatbinary_field(const char *spec, const char *key, char *out, size_t room)
 {
     size_t length = strlen(key);
     for (const char *p = spec; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
@@ -98,14 +98,14 @@ static int parse_input(int argc, char **argv, int i, struct input *in)
     }
     in->file = strchr(file, '=') + 1;
     char profile[32];
-    if (field(spec, "profile=", profile, sizeof profile)) {
+    if (fatbinary_field(spec, "profile=", profile, sizeof profile)) {
         const char *number = strchr(profile, '_');
         in->profile = number != NULL;
         snprintf(in->kind, sizeof in->kind, "%s", strncmp(profile, "compute_", 8) == 0 ? "ptx" : "elf");
         snprintf(in->sm, sizeof in->sm, "%.15s", number ? number + 1 : "");
     } else {
-        field(spec, "kind=", in->kind, sizeof in->kind);
-        field(spec, "sm=", in->sm, sizeof in->sm);
+        fatbinary_field(spec, "kind=", in->kind, sizeof in->kind);
+        fatbinary_field(spec, "sm=", in->sm, sizeof in->sm);
     }
     return 1;
 }
@@ -281,7 +281,7 @@ static int write_empty(struct job *job)
     return 0;
 }
 
-static int run(struct job *job)
+static int fatbinary_run(struct job *job)
 {
     struct bytes linked = {0};
     int code = 0;
@@ -324,7 +324,7 @@ int fatbinary_main(const struct tool *tool, int argc, char **argv)
         return tool_error(tool, "out of memory");
     }
     if (add_arg(&job, strdup(tool->real)) == 0 && read_arguments(&job, argc, argv) == 0) {
-        code = run(&job);
+        code = fatbinary_run(&job);
     }
     for (int i = 0; i < job.nargs; i++) {
         free(job.args[i]);

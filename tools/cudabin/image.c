@@ -16,7 +16,7 @@ struct trailer {
 _Static_assert(sizeof(struct trailer) == 16, "trailer is 16 bytes on disk");
 
 /* Value of a base64 digit, or -1. */
-static int digit(unsigned char c)
+static int image_digit(unsigned char c)
 {
     if (c >= 'A' && c <= 'Z') {
         return c - 'A';
@@ -31,7 +31,7 @@ static int digit(unsigned char c)
 }
 
 /* Decodes text[0, size); 0, or -1 when it is not base64 (RFC 4648, with or without padding). */
-static int decode(const unsigned char *text, size_t size, struct bytes *out)
+static int image_decode(const unsigned char *text, size_t size, struct bytes *out)
 {
     while (size > 0 && (text[size - 1] == '\r' || text[size - 1] == ' ')) {
         size--;
@@ -50,7 +50,7 @@ static int decode(const unsigned char *text, size_t size, struct bytes *out)
     uint32_t word = 0;
     int bits = 0;
     for (size_t i = 0; i < size; i++) {
-        int d = digit(text[i]);
+        int d = image_digit(text[i]);
         if (d < 0) {
             free(data);
             return -1;
@@ -116,7 +116,7 @@ static int take_lines(struct bytes *contents, struct bytes *image, const char **
             lf = end;
         }
         bytes_free(image);
-        if (decode(at + prefix, (size_t)(lf - at) - prefix, image) != 0) {
+        if (image_decode(at + prefix, (size_t)(lf - at) - prefix, image) != 0) {
             *why = "the CPU image in the PTX is damaged";
             return -1;
         }

@@ -22,7 +22,7 @@ static char *parameters_end(char *text, const char *name)
 }
 
 /* Puts `words` at `at`, which is in the text. */
-static int insert(struct bytes *contents, char *at, const char *words)
+static int ptx_insert(struct bytes *contents, char *at, const char *words)
 {
     size_t offset = (size_t)(at - (char *)contents->data), length = strlen(words);
     unsigned char *grown = realloc(contents->data, contents->size + length + 1);
@@ -54,7 +54,7 @@ static int put_cluster(struct bytes *contents, char *line, const char **why)
         return -1;
     }
     snprintf(words, sizeof words, " .explicitcluster .reqnctapercluster %u, %u, %u", x, y, z);
-    if (insert(contents, at, words) != 0) {
+    if (ptx_insert(contents, at, words) != 0) {
         *why = "out of memory";
         return -1;
     }

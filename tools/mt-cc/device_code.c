@@ -52,7 +52,7 @@ static int read_fatbin(const unsigned char *at, const unsigned char *end, unsign
 }
 
 /* Searches a file that is mapped at [data, end). */
-static int scan(const unsigned char *data, const unsigned char *end, struct device_code *code)
+static int device_code_scan(const unsigned char *data, const unsigned char *end, struct device_code *code)
 {
     static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
     if (!memmem(data, (size_t)(end - data), SECTION, sizeof SECTION - 1)) {
@@ -83,7 +83,7 @@ int device_code_in(const char *path, struct device_code *code)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
         unsigned char *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data != MAP_FAILED) {
-            found = scan(data, data + st.st_size, code);
+            found = device_code_scan(data, data + st.st_size, code);
             munmap(data, (size_t)st.st_size);
         }
     }

@@ -54,7 +54,7 @@ static const char stub[] =
 
 static const char *const temporary[] = {"registered.h", "linked.fatbin", "register.c"};
 
-static char *in(const char *folder, const char *file)
+static char *device_link_in(const char *folder, const char *file)
 {
     return text("%s/%s", folder, file);
 }
@@ -62,7 +62,7 @@ static char *in(const char *folder, const char *file)
 void device_link_clean(const char *folder)
 {
     for (size_t i = 0; i < sizeof temporary / sizeof *temporary; i++) {
-        unlink(in(folder, temporary[i]));
+        unlink(device_link_in(folder, temporary[i]));
     }
     for (int arch = 0; arch < MT_ARCHS; arch++) {
         unlink(text("%s/sm_%d.cubin", folder, arch));
@@ -103,13 +103,13 @@ static int link_for(const struct request *r, const struct words *inputs, int arc
     return run_line(r, &line, -1);
 }
 
-static int bundle(const struct request *r, const struct device_code *code, const char *folder)
+static int device_link_bundle(const struct request *r, const struct device_code *code, const char *folder)
 {
     struct words line = {0};
     words_addf(&line, "%s/bin/fatbinary", r->places->overlay);
     words_add(&line, "-64");
     words_add(&line, "--create");
-    words_add(&line, in(folder, "linked.fatbin"));
+    words_add(&line, device_link_in(folder, "linked.fatbin"));
     for (int arch = 0; arch < MT_ARCHS; arch++) {
         if (code->arch[arch] && asked_for(r, code, arch)) {
             words_addf(&line, "--image=profile=sm_%d,file=%s/sm_%d.cubin", arch, folder, arch);
@@ -119,10 +119,10 @@ static int bundle(const struct request *r, const struct device_code *code, const
 }
 
 /* How many files' code was linked; none: it was linked before, and they bring the object with them. */
-static int registered(const char *folder)
+static int device_link_registered(const char *folder)
 {
     int n = 0;
-    FILE *f = fopen(in(folder, "registered.h"), "re");
+    FILE *f = fopen(device_link_in(folder, "registered.h"), "re");
     if (f && fscanf(f, " #define NUM_PRELINKED_OBJECTS %d", &n) != 1) {
         n = 0;
     }
@@ -135,7 +135,7 @@ static int registered(const char *folder)
 static int compile_stub(const struct request *r, const char *code, const char *folder, const char *object)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
-    char *source = in(folder, "register.c");
+    char *source = device_link_in(folder, "register.c");
     struct words line = {0};
     if (!r->show) {
         FILE *f = fopen(source, "we");
@@ -175,10 +175,10 @@ int device_link(const struct request *r, const struct words *inputs, const struc
             archs++;
         }
     }
-    if (rc != 0 || archs == 0 || (!r->show && registered(folder) == 0)) {
+    if (rc != 0 || archs == 0 || (!r->show && device_link_registered(folder) == 0)) {
         return rc;
     }
-    rc = bundle(r, code, folder);
+    rc = device_link_bundle(r, code, folder);
     if (rc == 0) {
         rc = compile_stub(r, stub, folder, object);
     }

@@ -13,7 +13,7 @@ static int is_c_standard(const char *word)
     return strncmp(word, "-std=", 5) == 0 && !is_cxx_standard(word) && strncmp(word, "-std=cuda", 9) != 0;
 }
 
-static int holds(const struct words *list, const char *pointer)
+static int languages_holds(const struct words *list, const char *pointer)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (list->word[i] == pointer) {
@@ -68,8 +68,8 @@ struct words languages_c(const struct request *r, size_t file, const char *objec
     }
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
-        if (holds(&r->files, word)) {
-            if (object ? word == r->c_files.word[file] : holds(&r->c_files, word)) {
+        if (languages_holds(&r->files, word)) {
+            if (object ? word == r->c_files.word[file] : languages_holds(&r->c_files, word)) {
                 words_take(&out, word);
             }
         } else if (object && strcmp(word, "-o") == 0) {
@@ -99,7 +99,7 @@ static struct words without_idle_languages(const struct words *list)
 struct words languages_one(const struct request *r, const char *source, const char *object)
 {
     struct words out = {0};
-    int is_c = holds(&r->c_files, source);
+    int is_c = languages_holds(&r->c_files, source);
     words_add(&out, "-Qunused-arguments");
     words_add(&out, "-c");
     words_add(&out, "-o");
@@ -108,9 +108,9 @@ struct words languages_one(const struct request *r, const char *source, const ch
         char *word = r->user.word[i];
         if (strcmp(word, "-o") == 0) {
             i++;
-        } else if (holds(&r->files, word) ? word == source
-                                          : !(is_c ? is_cxx_standard(word) : is_c_standard(word)) &&
-                                                strncmp(word, "-o", 2) != 0) {
+        } else if (languages_holds(&r->files, word) ? word == source
+                                                    : !(is_c ? is_cxx_standard(word) : is_c_standard(word)) &&
+                                                          strncmp(word, "-o", 2) != 0) {
             words_take(&out, word);
         }
     }
@@ -127,7 +127,7 @@ struct words languages_linked(const struct request *r, const struct words *objec
         if (strcmp(word, "-x") == 0) {
             i++;
         } else if (!is_c_standard(word)) {
-            words_take(&out, holds(&r->sources, word) ? objects->word[next++] : word);
+            words_take(&out, languages_holds(&r->sources, word) ? objects->word[next++] : word);
         }
     }
     return out;
@@ -139,7 +139,7 @@ struct words languages_rest(const struct request *r, const struct words *objects
     size_t next = 0;
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
-        if (!holds(&r->c_files, word)) {
+        if (!languages_holds(&r->c_files, word)) {
             if (!is_c_standard(word)) {
                 words_take(&out, word);
             }

@@ -45,7 +45,7 @@ static const char help[] =
     "environment: MEMTRACE_CLANG  the clang++ 19 to run instead of clang++-19\n"
     "exit codes: clang's; 1 when it cannot be run, 2 for a wrong option\n";
 
-static int exists(const char *path, const char *what)
+static int main_exists(const char *path, const char *what)
 {
     if (access(path, R_OK) == 0) {
         return 1;
@@ -56,11 +56,12 @@ static int exists(const char *path, const char *what)
 
 static int are_there(const struct request *r, const struct places *p)
 {
-    if (r->compiles && !r->plain && !exists(p->plugin, "plugin")) {
+    if (r->compiles && !r->plain && !main_exists(p->plugin, "plugin")) {
         return 0;
     }
     return !r->links || r->inputs == 0 ||
-           (exists(p->runtime, "runtime") && (!r->host || exists(p->host, "runtime of host tracing")));
+           (main_exists(p->runtime, "runtime") &&
+            (!r->host || main_exists(p->host, "runtime of host tracing")));
 }
 
 /* CMake compiles this to ask which compiler it has. It must take mt-cc for clang, whose options mt-cc has. */
@@ -170,7 +171,7 @@ static void add_last_flags(struct words *line, const struct request *r, const st
 }
 
 /* Becomes clang; returns only when that cannot be. */
-static int become(struct words *line)
+static int main_become(struct words *line)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
     int is_clang = strcmp(line->word[0], CLANG) == 0 || (chosen && strcmp(line->word[0], chosen) == 0);
@@ -217,7 +218,7 @@ int run_line(const struct request *r, struct words *line, int out)
         if (out >= 0 && dup2(out, STDOUT_FILENO) < 0) {
             _exit(1);
         }
-        _exit(become(line));
+        _exit(main_become(line));
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
         fprintf(stderr, "mt-cc: cannot run %s: %s\n", line->word[0], strerror(errno));
@@ -294,7 +295,7 @@ static int main_run(const struct request *r)
         return run_languages(r);
     }
     struct words line = complete(r, &r->user, r->links);
-    return r->show ? run_line(r, &line, -1) : become(&line);
+    return r->show ? run_line(r, &line, -1) : main_become(&line);
 }
 
 int main(int argc, char **argv)

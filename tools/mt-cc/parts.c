@@ -6,7 +6,7 @@
 #include "device_link.h"
 #include "mt-cc.h"
 
-static void clean(const struct request *r, const char *folder, const struct words *objects)
+static void parts_clean(const struct request *r, const char *folder, const struct words *objects)
 {
     if (r->show) {
         return;
@@ -36,7 +36,7 @@ int run_languages(const struct request *r)
         code = run_line(r, &line, -1);
     }
     if (folder) {
-        clean(r, folder, &objects);
+        parts_clean(r, folder, &objects);
     }
     return code;
 }
@@ -55,8 +55,8 @@ static int compile_sources(const struct request *r, const char *folder, struct w
 }
 
 /* --show: the objects are not there to be asked. */
-static void suppose(const struct request *r, const struct words *objects, struct words *inputs,
-                    struct device_code *code)
+static void parts_suppose(const struct request *r, const struct words *objects, struct words *inputs,
+                          struct device_code *code)
 {
     if (!r->show || objects->count == 0) {
         return;
@@ -118,7 +118,7 @@ int run_device_link(const struct request *r)
     }
     if (code == 0) {
         inputs = device_code_inputs(&words, &device);
-        suppose(r, &objects, &inputs, &device);
+        parts_suppose(r, &objects, &inputs, &device);
         code = device_link(r, &inputs, &device, folder, object, &made);
     }
     if (code == 0 && r->dlink && !made) {
@@ -130,6 +130,6 @@ int run_device_link(const struct request *r)
     if (made && !r->dlink) {
         words_add(&objects, object);
     }
-    clean(r, folder, &objects);
+    parts_clean(r, folder, &objects);
     return code;
 }

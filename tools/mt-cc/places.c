@@ -26,7 +26,7 @@ static int read_marker(struct places *p)
     return p->toolkit && p->cuda ? 0 : -1;
 }
 
-static void set(struct places *p, const char *root, const char *libdir, const char *overlay)
+static void places_set(struct places *p, const char *root, const char *libdir, const char *overlay)
 {
     p->overlay = text("%s/%s", root, overlay);
     p->plugin = text("%s/%s/libMemtrace-AA.so", root, libdir);
@@ -51,11 +51,11 @@ int places_find(struct places *p)
             *slash = 0;
         }
     }
-    set(p, root, "lib", "cuda-overlay");
+    places_set(p, root, "lib", "cuda-overlay");
     if (read_marker(p) == 0) {
         return 0;
     }
-    set(p, root, MT_INSTALL_LIBDIR, MT_INSTALL_LIBDIR "/memtrace/cuda-overlay");
+    places_set(p, root, MT_INSTALL_LIBDIR, MT_INSTALL_LIBDIR "/memtrace/cuda-overlay");
     if (read_marker(p) == 0) {
         return 0;
     }

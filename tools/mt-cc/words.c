@@ -11,7 +11,7 @@ static void no_memory(void)
     exit(1);
 }
 
-static char *vtext(const char *format, va_list args)
+static char *words_vtext(const char *format, va_list args)
 {
     char *s = NULL;
     if (vasprintf(&s, format, args) < 0) {
@@ -24,12 +24,12 @@ char *text(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *s = vtext(format, args);
+    char *s = words_vtext(format, args);
     va_end(args);
     return s;
 }
 
-static void push(struct words *w, char *word)
+static void words_push(struct words *w, char *word)
 {
     if (w->count + 1 >= w->room) {
         w->room = w->room ? 2 * w->room : 32;
@@ -45,27 +45,27 @@ static void push(struct words *w, char *word)
 
 void words_add(struct words *w, const char *word)
 {
-    push(w, text("%s", word));
+    words_push(w, text("%s", word));
 }
 
 void words_addf(struct words *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    push(w, vtext(format, args));
+    words_push(w, words_vtext(format, args));
     va_end(args);
 }
 
 void words_append(struct words *w, const struct words *more)
 {
     for (size_t i = 0; i < more->count; i++) {
-        push(w, more->word[i]);
+        words_push(w, more->word[i]);
     }
 }
 
 void words_take(struct words *w, char *word)
 {
-    push(w, word);
+    words_push(w, word);
 }
 
 static void print_quoted(const char *word)

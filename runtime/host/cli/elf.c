@@ -11,7 +11,7 @@ struct image {
     size_t bytes;
 };
 
-static const void *at(const struct image *f, uint64_t offset, uint64_t bytes)
+static const void *elf_at(const struct image *f, uint64_t offset, uint64_t bytes)
 {
     return offset <= f->bytes && bytes <= f->bytes - offset ? f->data + offset : NULL;
 }
@@ -44,7 +44,7 @@ static uint64_t offset_of(const struct image *f, const Elf64_Phdr *p, unsigned c
 /* 1 if a DT_NEEDED entry is the compile-time engine's library, by name or by path. */
 static int needs_runtime(const struct image *f, const Elf64_Ehdr *head)
 {
-    const Elf64_Phdr *p = at(f, head->e_phoff, (uint64_t)head->e_phnum * sizeof *p);
+    const Elf64_Phdr *p = elf_at(f, head->e_phoff, (uint64_t)head->e_phnum * sizeof *p);
     const Elf64_Dyn *dynamic = NULL;
     size_t entries = 0;
     uint64_t strings = 0, size = 0;
@@ -52,7 +52,7 @@ static int needs_runtime(const struct image *f, const Elf64_Ehdr *head)
         return 0;
     for (unsigned i = 0; i < head->e_phnum; i++)
         if (p[i].p_type == PT_DYNAMIC && p[i].p_offset % 8 == 0) {
-            dynamic = at(f, p[i].p_offset, p[i].p_filesz);
+            dynamic = elf_at(f, p[i].p_offset, p[i].p_filesz);
             entries = p[i].p_filesz / sizeof *dynamic;
         }
     for (size_t i = 0; dynamic && i < entries; i++) {
@@ -61,7 +61,7 @@ static int needs_runtime(const struct image *f, const Elf64_Ehdr *head)
         if (dynamic[i].d_tag == DT_STRSZ)
             size = dynamic[i].d_un.d_val;
     }
-    const char *text = dynamic ? at(f, offset_of(f, p, head->e_phnum, strings), size) : NULL;
+    const char *text = dynamic ? elf_at(f, offset_of(f, p, head->e_phnum, strings), size) : NULL;
     if (!text || !size || text[size - 1])
         return 0;
     for (size_t i = 0; i < entries && dynamic[i].d_tag != DT_NULL; i++) {

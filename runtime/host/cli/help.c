@@ -62,7 +62,7 @@ static const struct {
 
 /* `text` in lines of at most `width` characters, the first one where the cursor is, the others behind
  * `indent`. */
-static void wrapped(const char *text, int indent, int width)
+static void help_wrapped(const char *text, int indent, int width)
 {
     int column = 0;
     while (*text) {
@@ -94,7 +94,7 @@ static void option_print(const struct option_row *row)
     printf("%-28s ", head);
     if (strlen(head) > 28)
         printf("\n%29s", "");
-    wrapped(text, 29, 82);
+    help_wrapped(text, 29, 82);
 }
 
 void help_print(const char *mode)

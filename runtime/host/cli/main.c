@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void show(const struct command *c)
+static void main_show(const struct command *c)
 {
     struct words path = {0}, rest = {0};
     words_add(&path, c->path);
@@ -21,7 +21,7 @@ static void show(const struct command *c)
     words_free(&rest);
 }
 
-static int trace(const struct request *r, const struct command *c, const char *engine)
+static int main_trace(const struct request *r, const struct command *c, const char *engine)
 {
     struct trace_before before;
     int talk = r->verbose || isatty(STDERR_FILENO);
@@ -51,11 +51,11 @@ int main(int argc, char **argv)
     if (code == 0)
         code = engine_command(&r, &p, &c, &engine);
     if (code == 0 && r.show)
-        show(&c);
+        main_show(&c);
     else if (code == 0 && r.exec)
         code = command_become(&c);
     else if (code == 0)
-        code = trace(&r, &c, engine);
+        code = main_trace(&r, &c, engine);
     words_free(&c.argv);
     words_free(&c.env);
     program_free(&p);

@@ -94,7 +94,7 @@ static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
 }
 
 /* 0: an ELF program; 1: a script was unfolded, look again; less: an exit code, negative. */
-static int look(struct program *p)
+static int program_look(struct program *p)
 {
     struct stat st;
     struct elf_facts facts;
@@ -140,7 +140,7 @@ int program_find(struct program *p, char *const *argv)
     for (; *argv; argv++)
         words_add(&p->argv, *argv);
     for (int depth = 0; depth <= NESTING; depth++) {
-        int code = look(p);
+        int code = program_look(p);
         if (code <= 0)
             return -code;
     }

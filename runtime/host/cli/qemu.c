@@ -89,7 +89,7 @@ static int check_qemu(const char *path)
 }
 
 /* Appends `text`; for qemu a comma ends a value, and two are one. */
-static void put(FILE *f, const char *text)
+static void qemu_put(FILE *f, const char *text)
 {
     for (; *text; text++) {
         if (*text == ',')
@@ -105,17 +105,17 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
     if (f) {
-        put(f, plugin);
+        qemu_put(f, plugin);
         fprintf(f, ",mode=%s", r->mode);
         for (size_t i = 0; i + 1 < r->given.count; i += 2) {
             fprintf(f, ",%s=", r->given.word[i]);
-            put(f, r->given.word[i + 1]);
+            qemu_put(f, r->given.word[i + 1]);
         }
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
         if (n > 0) { /* exec is followed by this program */
             self[n] = 0;
             fputs(",follow=", f);
-            put(f, self);
+            qemu_put(f, self);
         }
     }
     if (!f || fclose(f) != 0) {

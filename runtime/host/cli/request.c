@@ -106,7 +106,7 @@ static int wrong_option(const char *mode, int c, int argc, char **argv)
 }
 
 /* Keeps one option of the mode, in both spellings. */
-static void keep(struct request *r, const struct option_row *row, const char *value)
+static void request_keep(struct request *r, const struct option_row *row, const char *value)
 {
     int output = strcmp(row->name, "output") == 0;
     words_add(&r->given, row->name);
@@ -132,7 +132,7 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
             /* A switch may be spelt -r 1, too. Only 0 and 1 are taken as the value. */
             if (!value && optind < argc && (!strcmp(argv[optind], "0") || !strcmp(argv[optind], "1")))
                 value = argv[optind++];
-            keep(r, row, value ? value : "1");
+            request_keep(r, row, value ? value : "1");
         } else if (c == OWN_ENGINE) {
             r->engine = optarg;
         } else if (c == OWN_VERSION) {

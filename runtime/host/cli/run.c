@@ -26,7 +26,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
     errno = kept;
 }
 
-static void catch (struct sigaction before[PASSED])
+static void run_catch(struct sigaction before[PASSED])
 {
     struct sigaction sa = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigfillset(&sa.sa_mask);
@@ -38,8 +38,8 @@ static void catch (struct sigaction before[PASSED])
 }
 
 /* In the child: never returns. */
-static void become(const struct command *c, const struct sigaction before[PASSED], const sigset_t *mask,
-                   int report, pid_t parent)
+static void run_become(const struct command *c, const struct sigaction before[PASSED], const sigset_t *mask,
+                       int report, pid_t parent)
 {
     /* Whoever kills mt-host means the program. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -87,10 +87,10 @@ int command_run(const struct command *c)
     }
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &mask); /* no signal gets lost between fork and the child's exec */
-    catch (before);
+    run_catch(before);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(c, before, &mask, report[1], parent);
+        run_become(c, before, &mask, report[1], parent);
     child = pid;
     why = pid < 0 ? errno : 0;
     sigprocmask(SIG_SETMASK, &mask, NULL);

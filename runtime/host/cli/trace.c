@@ -35,7 +35,7 @@ static const char *size_text(uint64_t bytes, char text[32])
 
 #ifdef MT_HAVE_READER
 /* 1234567 as 1,234,567. */
-static const char *grouped(uint64_t n, char text[32])
+static const char *trace_grouped(uint64_t n, char text[32])
 {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%" PRIu64, n), out = 0;
@@ -49,7 +49,7 @@ static const char *grouped(uint64_t n, char text[32])
 }
 
 /* How many accesses a container has, and whether it is whole: " 1,234 accesses, complete,". */
-static void contents(const char *path, char *text, size_t size)
+static void trace_contents(const char *path, char *text, size_t size)
 {
     *text = 0;
     struct mt_error err;
@@ -65,10 +65,11 @@ static void contents(const char *path, char *text, size_t size)
     if (!c || !c->has_end)
         snprintf(text, size, ", cut off: the program ended without ending it; what is whole can be read");
     else if (c->complete)
-        snprintf(text, size, ", %s accesses, complete", grouped(c->records_written, n));
+        snprintf(text, size, ", %s accesses, complete", trace_grouped(c->records_written, n));
     else
-        snprintf(text, size, ", %s accesses, not complete: %s lost (%s)", grouped(c->records_written, n),
-                 grouped(c->lost, lost), c->lost_why && *c->lost_why ? c->lost_why : "see mt-dump");
+        snprintf(text, size, ", %s accesses, not complete: %s lost (%s)",
+                 trace_grouped(c->records_written, n), trace_grouped(c->lost, lost),
+                 c->lost_why && *c->lost_why ? c->lost_why : "see mt-dump");
     mt_host_reader_close(reader);
 }
 #else
@@ -118,7 +119,7 @@ static void later_traces(const char *path, const struct timespec *since)
         if (stat(name, &st) != 0 || st.st_mtim.tv_sec < since->tv_sec ||
             (st.st_mtim.tv_sec == since->tv_sec && st.st_mtim.tv_nsec < since->tv_nsec))
             return;
-        contents(name, text, sizeof text);
+        trace_contents(name, text, sizeof text);
         say("trace after exec: %s, %s%s", name, size_text((uint64_t)st.st_size, bytes), text);
     }
 }
@@ -147,7 +148,7 @@ void trace_words(const struct request *r, const struct trace_before *before, int
     }
     if (!talk)
         return;
-    contents(r->output, text, sizeof text);
+    trace_contents(r->output, text, sizeof text);
     say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
     later_traces(r->output, &before->now);
     next_step(r);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *must(void *memory)
+static void *words_must(void *memory)
 {
     if (!memory) {
         say("no memory");
@@ -13,11 +13,11 @@ static void *must(void *memory)
     return memory;
 }
 
-static void take(struct words *w, char *word)
+static void words_take(struct words *w, char *word)
 {
     if (w->count + 2 > w->room) {
         w->room = w->room ? w->room * 2 : 16;
-        w->word = must(realloc(w->word, w->room * sizeof *w->word));
+        w->word = words_must(realloc(w->word, w->room * sizeof *w->word));
     }
     w->word[w->count++] = word;
     w->word[w->count] = NULL;
@@ -25,7 +25,7 @@ static void take(struct words *w, char *word)
 
 void words_add(struct words *w, const char *word)
 {
-    take(w, must(strdup(word)));
+    words_take(w, words_must(strdup(word)));
 }
 
 void words_addf(struct words *w, const char *format, ...)
@@ -36,13 +36,13 @@ void words_addf(struct words *w, const char *format, ...)
     if (vasprintf(&word, format, args) < 0)
         word = NULL;
     va_end(args);
-    take(w, must(word));
+    words_take(w, words_must(word));
 }
 
 void words_replace(struct words *w, size_t i, const char *word)
 {
     free(w->word[i]);
-    w->word[i] = must(strdup(word));
+    w->word[i] = words_must(strdup(word));
 }
 
 void words_free(struct words *w)
@@ -53,7 +53,7 @@ void words_free(struct words *w)
     memset(w, 0, sizeof *w);
 }
 
-static int plain(const char *word)
+static int words_plain(const char *word)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=/.,:@%";
     return *word && word[strspn(word, safe)] == 0;
@@ -65,7 +65,7 @@ void words_print(const struct words *w)
         const char *word = w->word[i], *equals = strchr(word, '=');
         if (i)
             putchar(' ');
-        if (plain(word)) {
+        if (words_plain(word)) {
             fputs(word, stdout);
             continue;
         }
@@ -83,7 +83,7 @@ void words_print(const struct words *w)
     }
 }
 
-static void line(const char *format, va_list args)
+static void words_line(const char *format, va_list args)
 {
     flockfile(stderr);
     fputs("mt-host: ", stderr);
@@ -96,7 +96,7 @@ void say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    line(format, args);
+    words_line(format, args);
     va_end(args);
 }
 
@@ -104,7 +104,7 @@ int refuse(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    line(format, args);
+    words_line(format, args);
     va_end(args);
     return EXIT_USAGE;
 }

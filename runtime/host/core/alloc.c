@@ -22,7 +22,7 @@ static struct mt_index_tree *tree_of(enum mt_core_alloc_kind kind)
     return kind == MT_CORE_MMAP || kind == MT_CORE_BRK ? &mt_g.maps : &mt_g.blocks;
 }
 
-static int keeps(void)
+static int alloc_keeps(void)
 {
     return mt_on() && (mt_g.o->mode == MT_CORE_MAT || mt_g.o->container);
 }
@@ -71,7 +71,7 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
 
 /* ---- taking away ---- */
 
-static void gone(const struct mt_range *was, int whole, void *arg)
+static void alloc_gone(const struct mt_range *was, int whole, void *arg)
 {
     struct change *c = arg;
     if (!was->id)
@@ -100,7 +100,7 @@ static void gone(const struct mt_range *was, int whole, void *arg)
 static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
 {
     struct change c = {.low = base, .high = base + bytes};
-    if (mt_index_remove(t, base, bytes, gone, &c))
+    if (mt_index_remove(t, base, bytes, alloc_gone, &c))
         return -1;
     for (unsigned i = 0; i < c.cuts; i++)
         if (!mt_index_has(t, c.cut[i].start, c.cut[i].end, c.cut[i].id))
@@ -113,13 +113,14 @@ static void no_memory(void)
     mt_fail("the allocation index is out of memory");
 }
 
-static void changed(void)
+static void alloc_changed(void)
 {
     __atomic_add_fetch(&mt_g.changes, 1, __ATOMIC_RELEASE);
 }
 
 /* Under the lock: [base, base + bytes) is a new allocation. */
-static void put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const struct mt_code_place *p)
+static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
+                      const struct mt_code_place *p)
 {
     struct mt_index_tree *t = tree_of(kind);
     uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to be of interest */
@@ -131,13 +132,13 @@ static void put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, con
         mt_g.allocations++;
         line_alloc(id, base, bytes, kind, p);
     }
-    changed();
+    alloc_changed();
 }
 
 /* A signal handler that interrupted the core in this thread must not wait for its locks. */
-static int enter(struct mt_core_thread *t)
+static int alloc_enter(struct mt_core_thread *t)
 {
-    if (!keeps())
+    if (!alloc_keeps())
         return 0;
     if (t && t->state->busy) {
         mt_count(&t->state->lost, 1);
@@ -146,7 +147,7 @@ static int enter(struct mt_core_thread *t)
     return 1;
 }
 
-static void lock(struct mt_core_thread *t)
+static void alloc_lock(struct mt_core_thread *t)
 {
     if (t)
         t->state->busy++;
@@ -155,7 +156,7 @@ static void lock(struct mt_core_thread *t)
 }
 
 /* Everybody's next access comes after what was said. */
-static void unlock(struct mt_core_thread *t)
+static void alloc_unlock(struct mt_core_thread *t)
 {
     int tell = moved && mt_g.o->mode == MT_CORE_MAT;
     mt_spin_unlock(&mt_g.index_lock);
@@ -171,12 +172,12 @@ void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint6
                    uint64_t ip)
 {
     struct mt_code_place p;
-    if (!base || !bytes || !enter(t))
+    if (!base || !bytes || !alloc_enter(t))
         return;
     mt_site_place(ip, &p);
-    lock(t);
-    put(kind, base, bytes, &p);
-    unlock(t);
+    alloc_lock(t);
+    alloc_put(kind, base, bytes, &p);
+    alloc_unlock(t);
 }
 
 /* Under the lock. `id` UINT64_MAX: whichever stands there. */
@@ -187,21 +188,21 @@ static void free_block(uint64_t base, uint64_t id)
         return;
     if (take_away(&mt_g.blocks, base, r->end - base))
         no_memory();
-    changed();
+    alloc_changed();
 }
 
 void mt_core_free(struct mt_core_thread *t, uint64_t base)
 {
-    if (!base || !enter(t))
+    if (!base || !alloc_enter(t))
         return;
-    lock(t);
+    alloc_lock(t);
     free_block(base, UINT64_MAX);
-    unlock(t);
+    alloc_unlock(t);
 }
 
 void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old)
 {
-    if (!old || !t || !enter(t))
+    if (!old || !t || !alloc_enter(t))
         return;
     mt_spin_lock(&mt_g.index_lock);
     struct mt_range *r = mt_index_find(&mt_g.blocks, old);
@@ -214,10 +215,10 @@ void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint
 {
     struct mt_code_place p;
     uint64_t id = UINT64_MAX;
-    if (!base || !enter(t))
+    if (!base || !alloc_enter(t))
         return;
     mt_site_place(ip, &p);
-    lock(t);
+    alloc_lock(t);
     if (t && t->state->realloc_base == old)
         id = t->state->realloc_id;
     if (t)
@@ -225,60 +226,60 @@ void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint
     if (old)
         free_block(old, id);
     if (bytes)
-        put(MT_CORE_REALLOC, base, bytes, &p);
-    unlock(t);
+        alloc_put(MT_CORE_REALLOC, base, bytes, &p);
+    alloc_unlock(t);
 }
 
 /* ---- maps ---- */
 
-static void unmap(uint64_t base, uint64_t bytes)
+static void alloc_unmap(uint64_t base, uint64_t bytes)
 {
     if (bytes && take_away(&mt_g.maps, base, bytes))
         no_memory();
-    changed();
+    alloc_changed();
 }
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t alloc_pages(uint64_t bytes)
 {
     return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
 void mt_core_unmap(struct mt_core_thread *t, uint64_t base, uint64_t bytes)
 {
-    if (!bytes || !enter(t))
+    if (!bytes || !alloc_enter(t))
         return;
-    lock(t);
-    unmap(base, pages(bytes));
-    unlock(t);
+    alloc_lock(t);
+    alloc_unmap(base, alloc_pages(bytes));
+    alloc_unlock(t);
 }
 
 void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, uint64_t base, uint64_t bytes,
                    uint64_t ip)
 {
     struct mt_code_place p;
-    if (!base || !enter(t))
+    if (!base || !alloc_enter(t))
         return;
     mt_site_place(ip, &p);
-    lock(t);
+    alloc_lock(t);
     if (old_bytes)
-        unmap(old, pages(old_bytes));
+        alloc_unmap(old, alloc_pages(old_bytes));
     if (bytes)
-        put(MT_CORE_MMAP, base, bytes, &p);
-    unlock(t);
+        alloc_put(MT_CORE_MMAP, base, bytes, &p);
+    alloc_unlock(t);
 }
 
 void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_break, uint64_t ip)
 {
     struct mt_code_place p;
-    if (old_break == new_break || !enter(t))
+    if (old_break == new_break || !alloc_enter(t))
         return;
     mt_site_place(new_break > old_break ? ip : 0, &p);
-    lock(t);
+    alloc_lock(t);
     if (new_break > old_break)
-        put(MT_CORE_BRK, old_break, new_break - old_break, &p);
+        alloc_put(MT_CORE_BRK, old_break, new_break - old_break, &p);
     else
-        unmap(new_break, old_break - new_break);
-    unlock(t);
+        alloc_unmap(new_break, old_break - new_break);
+    alloc_unlock(t);
 }
 
 /* ---- lookup ---- */
@@ -302,7 +303,7 @@ static void look_up(uint64_t address, struct mt_meaning *m)
     m->bytes = r->bytes;
 }
 
-static int holds(const struct mt_meaning *m, uint64_t address, uint64_t changes)
+static int alloc_holds(const struct mt_meaning *m, uint64_t address, uint64_t changes)
 {
     return address - m->base < m->end - m->base && m->changes == changes && m->end;
 }
@@ -311,10 +312,10 @@ const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64
 {
     uint64_t changes = __atomic_load_n(&mt_g.changes, __ATOMIC_ACQUIRE);
     const struct mt_meaning *last = &t->cache[t->last_cache];
-    if (holds(last, address, changes))
+    if (alloc_holds(last, address, changes))
         return last;
     for (unsigned i = 0; i < MT_CACHE; i++)
-        if (holds(&t->cache[i], address, changes)) {
+        if (alloc_holds(&t->cache[i], address, changes)) {
             t->last_cache = i;
             return &t->cache[i];
         }

@@ -31,7 +31,7 @@ static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
         mt_atomic_write(t, time);
 }
 
-static int taken(const struct mt_core_thread_state *t, int64_t name)
+static int annotate_taken(const struct mt_core_thread_state *t, int64_t name)
 {
     for (uint32_t i = 0; i < mt_g.slots; i++)
         if (mt_g.slot[i] != t && mt_g.slot[i]->live && mt_g.slot[i]->name == name)
@@ -43,7 +43,7 @@ static void log_register(struct mt_core_thread_state *t, uint64_t time, void *ar
 {
     uint64_t name = *(uint64_t *)arg;
     static int said;
-    if ((int64_t)name < 0 || taken(t, (int64_t)name)) {
+    if ((int64_t)name < 0 || annotate_taken(t, (int64_t)name)) {
         if (!said++)
             mt_plat_report("register_thread(%lld): %s; the call is ignored", (long long)name,
                            (int64_t)name < 0 ? "a name is 0 or more"
@@ -67,7 +67,7 @@ static void log_roi(struct mt_core_thread_state *t, uint64_t time, void *arg)
     mt_atomic_publish(t);
 }
 
-static void annotate(struct mt_core_thread_state *t, uint32_t function, uint64_t argument)
+static void annotate_run(struct mt_core_thread_state *t, uint32_t function, uint64_t argument)
 {
     int on = function == MT_CORE_FN_START_ROI;
     if (function != MT_CORE_FN_REGISTER)
@@ -77,7 +77,7 @@ static void annotate(struct mt_core_thread_state *t, uint32_t function, uint64_t
 }
 
 /* A callback holds no address locks: the instruction is over. 0: not now. */
-static int enter(struct mt_core_thread_state *t)
+static int annotate_enter(struct mt_core_thread_state *t)
 {
     if (!mt_on() || (t && (t->busy || !t->live)))
         return 0;
@@ -91,7 +91,7 @@ static int enter(struct mt_core_thread_state *t)
     return 1;
 }
 
-static void leave(struct mt_core_thread_state *t)
+static void annotate_leave(struct mt_core_thread_state *t)
 {
     if (t)
         t->busy = 0;
@@ -118,14 +118,14 @@ void mt_core_call(struct mt_core_thread *pub, uint32_t function, uint64_t sp, co
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
     if (mt_on() && mt_g.o->mode == MT_CORE_MAT)
         mat_call(pub, function, sp);
-    if (!function || mt_g.o->mode != MT_CORE_ATOMIC || !enter(t))
+    if (!function || mt_g.o->mode != MT_CORE_ATOMIC || !annotate_enter(t))
         return;
     struct event e = {MT_HOST_EV_CALL, {function, sp, a[0], a[1], a[2]}, 5};
     if (function <= MT_CORE_FN_END_ROI)
-        annotate(t, function, a[0]);
+        annotate_run(t, function, a[0]);
     else
         log_in_thread(t, &e);
-    leave(t);
+    annotate_leave(t);
 }
 
 void mt_core_return(struct mt_core_thread *pub, uint32_t function, uint64_t sp, uint64_t value)
@@ -135,19 +135,19 @@ void mt_core_return(struct mt_core_thread *pub, uint32_t function, uint64_t sp, 
         return;
     if (mt_g.o->mode == MT_CORE_MAT)
         mt_core_routine_leave(pub);
-    if (mt_g.o->mode != MT_CORE_ATOMIC || !enter(t))
+    if (mt_g.o->mode != MT_CORE_ATOMIC || !annotate_enter(t))
         return;
     struct event e = {MT_HOST_EV_RETURN, {function, sp, value}, 3};
     log_in_thread(t, &e);
-    leave(t);
+    annotate_leave(t);
 }
 
 void mt_core_context_change(struct mt_core_thread *pub)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
-    if (!mt_on() || mt_g.o->mode != MT_CORE_ATOMIC || !enter(t))
+    if (!mt_on() || mt_g.o->mode != MT_CORE_ATOMIC || !annotate_enter(t))
         return;
     struct event e = {MT_HOST_EV_CONTEXT, {0}, 0};
     log_in_thread(t, &e);
-    leave(t);
+    annotate_leave(t);
 }

@@ -29,8 +29,8 @@ int mt_atomic_open(char *why, unsigned size)
 
 /* ---- buffers ---- */
 
-static void append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
-                   uint32_t size)
+static void atomic_append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
+                          uint32_t size)
 {
     if (mt_turns(t)) {
         mt_turns_append(t, address, time, site, size);
@@ -82,7 +82,7 @@ static uint32_t size_of(const struct mt_host_timed_entry *e, const struct mt_sit
     return e->size ? e->size : s->size[MT_HOST_OPERAND(e->site)];
 }
 
-static void print(struct mt_core_thread_state *t)
+static void atomic_print(struct mt_core_thread_state *t)
 {
     const struct mt_host_timed_entry *e = t->buffer->timed, *end = e + t->buffer->count;
     struct piece p = {t->text, 0};
@@ -121,7 +121,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         return;
     if (!mt_g.o->container) {
         uint64_t time = b->timed[b->count - 1].time;
-        print(t);
+        atomic_print(t);
         /* Not before it is in the file: others read it without our lock and write up to -d further. */
         __atomic_store_n(&t->written, time, __ATOMIC_RELEASE);
         return;
@@ -138,21 +138,21 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
     mt_atomic_fresh(t);
 }
 
-static int full(const struct mt_core_thread_state *t)
+static int atomic_full(const struct mt_core_thread_state *t)
 {
     return mt_turns(t) ? mt_turns_full(t) : t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE;
 }
 
 void mt_atomic_publish(struct mt_core_thread_state *t)
 {
-    if (!mt_g.o->container || full(t))
+    if (!mt_g.o->container || atomic_full(t))
         mt_atomic_flush(t);
 }
 
 static inline int due_now(struct mt_core_thread_state *t)
 {
     t->accesses++;
-    return full(t) || (!mt_g.o->container && t->accesses >= mt_g.o->flush);
+    return atomic_full(t) || (!mt_g.o->container && t->accesses >= mt_g.o->flush);
 }
 
 int mt_atomic_due(struct mt_core_thread_state *t)
@@ -177,9 +177,9 @@ void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host
     if (!t->buffer)
         return;
     mt_turns_close(t);
-    append(t, n ? args[0] : 0, time, 0, (uint32_t)kind);
+    atomic_append(t, n ? args[0] : 0, time, 0, (uint32_t)kind);
     for (unsigned i = 1; i < n; i++)
-        append(t, args[i], time, 0, 0);
+        atomic_append(t, args[i], time, 0, 0);
     t->time = time;
 }
 
@@ -190,7 +190,8 @@ int mt_atomic_traced(const struct mt_core_thread_state *t)
     return t->name >= 0 && (!mt_g.o->roi || __atomic_load_n(&mt_g.in_roi, __ATOMIC_RELAXED));
 }
 
-static void keep(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count)
+static void atomic_keep(struct mt_core_thread_state *t, const struct mt_core_operand *operands,
+                        unsigned count)
 {
     t->count = count > MT_CORE_OPERANDS ? MT_CORE_OPERANDS : count;
     mt_count(&t->lost, count - t->count);
@@ -199,7 +200,7 @@ static void keep(struct mt_core_thread_state *t, const struct mt_core_operand *o
 }
 
 /* 1: the access is to be logged. Always to be followed by t->busy = 0. */
-static inline int begin(struct mt_core_thread_state *t)
+static inline int atomic_begin(struct mt_core_thread_state *t)
 {
     t->busy = 1;
     if (t->held)
@@ -213,8 +214,8 @@ void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_opera
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
     if (!t || t->busy || !t->live)
         return;
-    if (begin(t)) {
-        keep(t, operands, count);
+    if (atomic_begin(t)) {
+        atomic_keep(t, operands, count);
         if (!mt_g.o->test)
             mt_order_acquire(t);
     }
@@ -226,7 +227,7 @@ void mt_core_atomic_begin_one(struct mt_core_thread *pub, uint64_t address, uint
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
     if (!t || t->busy || !t->live)
         return;
-    if (begin(t)) {
+    if (atomic_begin(t)) {
         t->operand[0] = (struct mt_core_operand){address, site, size};
         t->count = 1;
         if (!mt_g.o->test && !mt_order_acquire_one(t, address, size))
@@ -251,7 +252,7 @@ static uint64_t log_access(struct mt_core_thread_state *t, uint64_t time)
             time++;
             mt_text_access_add(&a, (enum mt_host_op)s->op[k], o->address, o->size ? o->size : s->size[k]);
         }
-        append(t, o->address, time, o->site, o->size);
+        atomic_append(t, o->address, time, o->site, o->size);
     }
     return time;
 }
@@ -272,7 +273,7 @@ static inline void end_one(struct mt_core_thread_state *t)
     const struct mt_core_operand *o = &t->operand[0];
     mt_spin_lock(&t->lock);
     uint64_t last = __atomic_load_n(&l->time, __ATOMIC_RELAXED), time = (last > t->time ? last : t->time) + 1;
-    append(t, o->address, time, o->site, o->size);
+    atomic_append(t, o->address, time, o->site, o->size);
     t->time = time;
     t->held = 0;
     __atomic_store_n(&l->time, time, __ATOMIC_RELAXED);
@@ -292,7 +293,7 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     t->busy = 1;
     t->pending = 0;
     if (count)
-        keep(t, operands, count);
+        atomic_keep(t, operands, count);
     if (t->count == 1 && t->held == 1 && !failed && mt_on()) {
         end_one(t);
         t->busy = 0;
@@ -329,7 +330,7 @@ static void log_alone(struct mt_core_thread_state *t, const struct mt_core_opera
 {
     mt_turns_close(t);
     uint64_t time = mt_order_tick(t->time);
-    keep(t, operands, count);
+    atomic_keep(t, operands, count);
     if (failed && !mt_g.o->failed)
         mark_failed(t);
     for (uint64_t last = log_access(t, time); time < last;)
@@ -357,7 +358,7 @@ void mt_core_atomic_alone_one(struct mt_core_thread *pub, uint64_t address, uint
     mt_turns_close(t);
     uint64_t time = mt_order_tick(t->time);
     t->time = time;
-    append(t, address, time, site, size);
+    atomic_append(t, address, time, site, size);
     if (__builtin_expect(due_now(t), 0))
         write_alone(t);
     mt_turns_open(t);

@@ -73,7 +73,7 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
  * ever: what it holds is then lost. */
 #define STOP_WAIT_NS 1000000000u
 
-static void collect(void)
+static void core_collect(void)
 {
     int locked =
         !mt_spin_lock_for(&mt_g.threads_lock, STOP_WAIT_NS, mt_sink_writing); /* none ends meanwhile */
@@ -111,7 +111,7 @@ void mt_core_stop(int killed)
         mt_plat_report("%s: stopped inside the tracer; the trace has no end", mt_g.o->output);
         return;
     }
-    collect();
+    core_collect();
     if (mt_g.o->mode == MT_CORE_INSN)
         mt_insn_stop();
     else if (mt_g.o->mode == MT_CORE_ATOMIC)

@@ -93,7 +93,7 @@ int mt_core_descriptor(uint32_t first, uint32_t last)
 
 /* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0: there is
  * none. */
-static long keeper(void)
+static long descriptors_keeper(void)
 {
     long parent = mt_sys(__NR_getpid, 0, 0, 0, 0, 0, 0), child = mt_sys(__NR_clone, 0, 0, 0, 0, 0, 0);
     if (child)
@@ -121,7 +121,7 @@ void mt_core_descriptors_closing(uint32_t first, uint32_t last)
             mt_spin_unlock(&o->lock);
         } else { /* perhaps there is no number that stays */
             if (!kept_by)
-                kept_by = keeper();
+                kept_by = descriptors_keeper();
             o->aside = 1;
         }
     }

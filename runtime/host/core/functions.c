@@ -22,7 +22,7 @@ struct name {
 static struct name *names; /* from FIRST on */
 static uint32_t count;
 
-static int add(const char *name)
+static int functions_add(const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (!strcmp(names[i].text, name))
@@ -44,7 +44,7 @@ static int add_lines(char *text)
         while (end > line && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
             end--;
         *end = 0;
-        if (*line && add(line))
+        if (*line && functions_add(line))
             return -1;
         line = next;
     }
@@ -59,7 +59,7 @@ int mt_functions_start(char *why, unsigned size)
         return -1;
     }
     for (unsigned i = 0; i < mt_g.o->routine.count; i++)
-        add(mt_g.o->routine.item[i]);
+        functions_add(mt_g.o->routine.item[i]);
     if (!*mt_g.o->functions)
         return 0;
     char *text = mt_output_slurp(mt_g.o->functions, &bytes, why, size); /* names point into it */

@@ -10,7 +10,7 @@ struct slab {
 };
 
 /* At least `n` nodes in `spare`. */
-static int reserve(struct mt_index_tree *t, int n)
+static int index_reserve(struct mt_index_tree *t, int n)
 {
     for (struct mt_range *r = t->spare; r && n > 0; r = r->right)
         n--;
@@ -28,7 +28,7 @@ static int reserve(struct mt_index_tree *t, int n)
     return 0;
 }
 
-static struct mt_range *take(struct mt_index_tree *t)
+static struct mt_range *index_take(struct mt_index_tree *t)
 {
     struct mt_range *r = t->spare;
     t->spare = r->right;
@@ -36,7 +36,7 @@ static struct mt_range *take(struct mt_index_tree *t)
     return r;
 }
 
-static void give(struct mt_index_tree *t, struct mt_range *r)
+static void index_give(struct mt_index_tree *t, struct mt_range *r)
 {
     r->right = t->spare;
     t->spare = r;
@@ -44,7 +44,7 @@ static void give(struct mt_index_tree *t, struct mt_range *r)
 }
 
 /* Top-down splay: the last node on the path to `key` becomes the root. */
-static struct mt_range *splay(struct mt_range *root, uint64_t key)
+static struct mt_range *index_splay(struct mt_range *root, uint64_t key)
 {
     struct mt_range head = {.left = 0}, *less = &head, *more = &head, *n = root;
     for (;;) {
@@ -88,12 +88,12 @@ static struct mt_range *floor_of(struct mt_index_tree *t, uint64_t key)
 {
     if (!t->root)
         return 0;
-    struct mt_range *r = t->root = splay(t->root, key);
+    struct mt_range *r = t->root = index_splay(t->root, key);
     if (r->base <= key)
         return r;
     if (!r->left)
         return 0;
-    struct mt_range *l = splay(r->left, key); /* all are smaller: the greatest, without right child */
+    struct mt_range *l = index_splay(r->left, key); /* all are smaller: the greatest, without right child */
     r->left = 0;
     l->right = r;
     return t->root = l;
@@ -142,10 +142,10 @@ static void drop_root(struct mt_index_tree *t)
     if (!r->left) {
         t->root = r->right;
     } else {
-        t->root = splay(r->left, r->base);
+        t->root = index_splay(r->left, r->base);
         t->root->right = r->right;
     }
-    give(t, r);
+    index_give(t, r);
 }
 
 /* The root loses [base, end), with which it overlaps. A spare node is there. */
@@ -157,7 +157,7 @@ static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
         return 1;
     }
     if (r->base < base && r->end > end) {
-        struct mt_range *tail = take(t);
+        struct mt_range *tail = index_take(t);
         *tail = *r;
         tail->base = end;
         tail->left = 0;
@@ -177,7 +177,7 @@ int mt_index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
     uint64_t end = end_of(base, bytes);
     if (base == end)
         return 0;
-    if (reserve(t, 1))
+    if (index_reserve(t, 1))
         return -1;
     for (;;) {
         struct mt_range *r = floor_of(t, end - 1);
@@ -194,9 +194,9 @@ int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint
 {
     if (!bytes)
         return 0;
-    if (reserve(t, 2) || mt_index_remove(t, base, bytes, 0, 0))
+    if (index_reserve(t, 2) || mt_index_remove(t, base, bytes, 0, 0))
         return -1;
-    struct mt_range *r = take(t);
+    struct mt_range *r = index_take(t);
     *r = (struct mt_range){base, end_of(base, bytes), id, base, bytes, 0, 0};
     struct mt_range *below = floor_of(t, base);
     if (below) {

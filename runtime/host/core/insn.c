@@ -31,7 +31,7 @@ static void to_spool(struct mt_buffer *b)
     b->count = 0;
 }
 
-static void flush(struct mt_core_thread_state *t)
+static void insn_flush(struct mt_core_thread_state *t)
 {
     struct mt_buffer *b = t->buffer, *other;
     if (!b || !b->count)
@@ -47,15 +47,15 @@ static void flush(struct mt_core_thread_state *t)
     }
 }
 
-static void append(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size)
+static void insn_append(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size)
 {
     struct mt_buffer *b = t->buffer;
     b->timed[b->count++] = (struct mt_host_timed_entry){address, t->order, site, size};
     if (b->count >= MT_BUFFER_TIMED_MAX - 2)
-        flush(t);
+        insn_flush(t);
 }
 
-static int enter(struct mt_core_thread_state *t)
+static int insn_enter(struct mt_core_thread_state *t)
 {
     if (!mt_on() || !t || !t->live)
         return 0;
@@ -72,7 +72,7 @@ static int enter(struct mt_core_thread_state *t)
     return 0;
 }
 
-static void leave(struct mt_core_thread_state *t)
+static void insn_leave(struct mt_core_thread_state *t)
 {
     mt_spin_unlock(&t->lock);
     t->busy = 0;
@@ -81,40 +81,40 @@ static void leave(struct mt_core_thread_state *t)
 void mt_core_insn(struct mt_core_thread *pub, uint32_t site)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
-    if (!enter(t))
+    if (!insn_enter(t))
         return;
     if (t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE)
-        flush(t);
+        insn_flush(t);
     t->order = __atomic_fetch_add(&mt_g.order, 1, __ATOMIC_RELAXED);
-    append(t, 0, site, 0);
-    leave(t);
+    insn_append(t, 0, site, 0);
+    insn_leave(t);
 }
 
 void mt_core_insn_operand(struct mt_core_thread *pub, uint32_t site, uint64_t address, uint32_t size)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
-    if (!enter(t))
+    if (!insn_enter(t))
         return;
-    append(t, address, site, size);
-    leave(t);
+    insn_append(t, address, site, size);
+    insn_leave(t);
 }
 
 /* A time that no record shares: start and end of a thread take a place in the order of their own, so that
  * they stay in place when all threads are put in order. */
-static void event(struct mt_core_thread_state *t, enum mt_host_event kind, uint64_t arg)
+static void insn_event(struct mt_core_thread_state *t, enum mt_host_event kind, uint64_t arg)
 {
     struct mt_buffer *b = t->buffer;
     t->order = __atomic_load_n(&mt_g.order, __ATOMIC_RELAXED);
     b->timed[b->count++] = (struct mt_host_timed_entry){arg, t->order, 0, (uint32_t)kind};
     if (b->count >= MT_BUFFER_TIMED_MAX - RESERVE)
-        flush(t);
+        insn_flush(t);
 }
 
 void mt_insn_thread(struct mt_core_thread_state *t)
 {
     mt_spin_lock(&t->lock);
     if (mt_g.o->container && t->buffer)
-        event(t, MT_HOST_EV_THREAD_START, t->number);
+        insn_event(t, MT_HOST_EV_THREAD_START, t->number);
     mt_spin_unlock(&t->lock);
 }
 
@@ -122,14 +122,14 @@ void mt_insn_end(struct mt_core_thread_state *t)
 {
     mt_spin_lock(&t->lock);
     if (mt_g.o->container && t->buffer)
-        event(t, MT_HOST_EV_THREAD_END, 0);
-    flush(t);
+        insn_event(t, MT_HOST_EV_THREAD_END, 0);
+    insn_flush(t);
     mt_spin_unlock(&t->lock);
 }
 
 void mt_insn_flush(struct mt_core_thread_state *t)
 {
-    flush(t);
+    insn_flush(t);
 }
 
 /* ---- the text ---- */
@@ -150,7 +150,7 @@ struct ranks {
     uint32_t count;
 };
 
-static int same(uint32_t a, uint32_t b)
+static int insn_same(uint32_t a, uint32_t b)
 {
     const struct mt_site *x = mt_site_of(a << 2), *y = mt_site_of(b << 2);
     return x->ip == y->ip && x->text == y->text;
@@ -169,7 +169,7 @@ static int rank_all(struct ranks *r)
             r->by_rank[n++] = i;
     qsort(r->by_rank, n, sizeof *r->by_rank, by_address);
     for (uint32_t i = 0; i < n; i++) {
-        if (!r->count || !same(r->by_rank[r->count - 1], r->by_rank[i]))
+        if (!r->count || !insn_same(r->by_rank[r->count - 1], r->by_rank[i]))
             r->by_rank[r->count++] = r->by_rank[i];
         r->rank[r->by_rank[i]] = r->count - 1;
     }
@@ -184,7 +184,7 @@ struct printer {
     int open; /* an execution's line */
 };
 
-static void put(struct printer *p, size_t n)
+static void insn_put(struct printer *p, size_t n)
 {
     mt_sink_text_locked(p->room, n);
 }
@@ -192,18 +192,18 @@ static void put(struct printer *p, size_t n)
 static void close_line(struct printer *p)
 {
     if (p->open)
-        put(p, mt_text_insn_end(p->room, ROOM));
+        insn_put(p, mt_text_insn_end(p->room, ROOM));
     p->open = 0;
 }
 
-static void head(struct printer *p, uint32_t rank)
+static void insn_head(struct printer *p, uint32_t rank)
 {
     const struct mt_site *s = mt_site_of(p->ranks->by_rank[rank] << 2);
-    put(p, mt_text_insn_head(p->room, ROOM, s->ip, s->text, s->reads, s->writes));
+    insn_put(p, mt_text_insn_head(p->room, ROOM, s->ip, s->text, s->reads, s->writes));
     p->rank = rank;
 }
 
-static void print(void *arg, const struct mt_host_timed_entry *e, uint32_t rank)
+static void insn_print(void *arg, const struct mt_host_timed_entry *e, uint32_t rank)
 {
     struct printer *p = arg;
     const struct mt_site *s = mt_site_of(e->site);
@@ -213,14 +213,14 @@ static void print(void *arg, const struct mt_host_timed_entry *e, uint32_t rank)
     if (!s)
         return;
     if (rank != p->rank)
-        head(p, rank);
+        insn_head(p, rank);
     if (!p->open) {
-        put(p, mt_text_insn_begin(p->room, ROOM, e->time));
+        insn_put(p, mt_text_insn_begin(p->room, ROOM, e->time));
         p->order = e->time;
         p->open = 1;
     }
-    put(p, mt_text_insn_operand(p->room, ROOM, (enum mt_host_op)s->op[k], e->address,
-                                e->size ? e->size : s->size[k]));
+    insn_put(p, mt_text_insn_operand(p->room, ROOM, (enum mt_host_op)s->op[k], e->address,
+                                     e->size ? e->size : s->size[k]));
 }
 
 void mt_insn_stop(void)
@@ -233,7 +233,7 @@ void mt_insn_stop(void)
     p.room = mt_plat_map(ROOM);
     int rc = p.room ? rank_all(&ranks) : ENOMEM;
     if (!rc) {
-        struct mt_spool_reader r = {.rank = ranks.rank, .ranks = ranks.count, .entry = print, .arg = &p};
+        struct mt_spool_reader r = {.rank = ranks.rank, .ranks = ranks.count, .entry = insn_print, .arg = &p};
         mt_sink_text_lock();
         rc = mt_spool_read(&spool, &r);
         close_line(&p);

@@ -11,7 +11,7 @@ static size_t left;
 static const char **table;
 static uint64_t room, count;
 
-static uint64_t hash(const char *s, size_t n)
+static uint64_t intern_hash(const char *s, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325ull;
     for (size_t i = 0; i < n; i++)
@@ -19,16 +19,16 @@ static uint64_t hash(const char *s, size_t n)
     return h ^ h >> 32;
 }
 
-static const char **find(const char **t, uint64_t size, const char *s, size_t n)
+static const char **intern_find(const char **t, uint64_t size, const char *s, size_t n)
 {
-    for (uint64_t i = hash(s, n);; i++) {
+    for (uint64_t i = intern_hash(s, n);; i++) {
         const char **p = &t[i & (size - 1)];
         if (!*p || (!strncmp(*p, s, n) && !(*p)[n]))
             return p;
     }
 }
 
-static int grow(void)
+static int intern_grow(void)
 {
     uint64_t size = room ? 2 * room : 8192;
     const char **t = mt_plat_map(size * sizeof *t);
@@ -36,7 +36,7 @@ static int grow(void)
         return -1;
     for (uint64_t i = 0; i < room; i++)
         if (table[i])
-            *find(t, size, table[i], strlen(table[i])) = table[i];
+            *intern_find(t, size, table[i], strlen(table[i])) = table[i];
     mt_plat_unmap(table, room * sizeof *table);
     table = t;
     room = size;
@@ -48,9 +48,9 @@ const char *mt_intern(const char *s)
     if (!s || !*s)
         return "";
     size_t n = strnlen(s, LONGEST);
-    if (4 * count >= 3 * room && grow())
+    if (4 * count >= 3 * room && intern_grow())
         return "";
-    const char **p = find(table, room, s, n);
+    const char **p = intern_find(table, room, s, n);
     if (*p)
         return *p;
     if (n + 1 > left) {

@@ -9,16 +9,16 @@
 #define RESERVE (PARK + MT_CORE_SLACK + OPERANDS + 8u)
 #define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
 
-static int active(const struct mt_core_thread_state *t)
+static int mat_active(const struct mt_core_thread_state *t)
 {
     return __atomic_load_n(&mt_g.switched, __ATOMIC_RELAXED) &&
            (!mt_g.o->roi || __atomic_load_n(&mt_g.in_roi, __ATOMIC_RELAXED)) &&
            (!mt_g.o->routine.count || t->depth);
 }
 
-static enum mt_window wanted(const struct mt_core_thread_state *t)
+static enum mt_window mat_wanted(const struct mt_core_thread_state *t)
 {
-    if (!active(t))
+    if (!mat_active(t))
         return MT_DISCARD;
     return mt_g.o->container && !mt_g.o->threshold ? MT_APPEND : MT_EACH;
 }
@@ -28,7 +28,7 @@ static void set_cur(struct mt_core_thread_state *t, struct mt_host_entry *e)
     __atomic_store_n(&t->pub.cur, e, __ATOMIC_RELEASE);
 }
 
-static void append(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size)
+static void mat_append(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size)
 {
     struct mt_host_entry *e = t->pub.cur;
     *e = (struct mt_host_entry){address, site, size};
@@ -38,9 +38,9 @@ static void append(struct mt_core_thread_state *t, uint64_t address, uint32_t si
 /* Room is there: RESERVE. */
 void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args, unsigned n)
 {
-    append(t, n ? args[0] : 0, 0, (uint32_t)kind);
+    mat_append(t, n ? args[0] : 0, 0, (uint32_t)kind);
     for (unsigned i = 1; i < n; i++)
-        append(t, args[i], 0, 0);
+        mat_append(t, args[i], 0, 0);
 }
 
 static void clock_event(struct mt_core_thread_state *t)
@@ -67,7 +67,7 @@ static void hand_over(struct mt_core_thread_state *t)
 }
 
 /* After the end: entries go nowhere, and not where somebody may still be writing them out. */
-static void park(struct mt_core_thread_state *t)
+static void mat_park(struct mt_core_thread_state *t)
 {
     if (t->live && t->buffer && !t->parked) {
         t->parked = 1;
@@ -102,10 +102,10 @@ void mt_mat_look(struct mt_core_thread_state *t)
     uint64_t bell = __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST);
     t->bell = bell;
     if (!mt_on() || !t->live) {
-        park(t);
+        mat_park(t);
         return;
     }
-    enum mt_window want = wanted(t);
+    enum mt_window want = mat_wanted(t);
     if (t->window == MT_DISCARD)
         set_cur(t, t->kept);
     struct mt_host_entry *limit = END(t->buffer) - RESERVE;
@@ -173,7 +173,7 @@ static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t addr
     mt_sink_text_unlock();
 }
 
-static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
+static void mat_one(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
 {
     static const struct mt_meaning nothing;
     const struct mt_meaning *m = mt_alloc_meaning(t, address);
@@ -182,7 +182,7 @@ static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address,
         return;
     }
     if (mt_g.o->container)
-        append(t, address, site, size);
+        mat_append(t, address, site, size);
     else
         text_access(m->id ? m : &nothing, site, address, size);
     t->kept = t->pub.cur;
@@ -190,30 +190,30 @@ static void one(struct mt_core_thread_state *t, uint32_t site, uint64_t address,
 
 /* The operands of one execution stay together: nothing comes between them, neither event nor end of buffer.
  */
-static int continues(const struct mt_core_thread_state *t, uint32_t site)
+static int mat_continues(const struct mt_core_thread_state *t, uint32_t site)
 {
     return MT_HOST_OPERAND(site) && t->window == MT_APPEND && mt_on() && t->pub.cur > t->buffer->entry &&
            t->pub.cur < END(t->buffer) - RESERVE + MT_CORE_SLACK + OPERANDS;
 }
 
-static void record(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
+static void mat_record(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
 {
     if (t->pub.cur < t->buffer->entry ||
         t->pub.cur > END(t->buffer)) { /* an append was interrupted by another */
         set_cur(t, t->kept);
         mt_count(&t->lost, 1);
     }
-    if (continues(t, site)) {
-        append(t, address, site, size);
+    if (mat_continues(t, site)) {
+        mat_append(t, address, site, size);
         return;
     }
     if (t->window != MT_EACH || t->bell != __atomic_load_n(&mt_g.bell, __ATOMIC_SEQ_CST) ||
         t->pub.cur >= END(t->buffer) - RESERVE)
         mt_mat_look(t);
     if (t->window == MT_APPEND)
-        append(t, address, site, size);
+        mat_append(t, address, site, size);
     else if (t->window == MT_EACH)
-        one(t, site, address, size);
+        mat_one(t, site, address, size);
 }
 
 void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address, uint32_t size)
@@ -226,7 +226,7 @@ void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address,
     t->busy = 1;
     mt_spin_lock(&t->lock);
     if (t->buffer)
-        record(t, site, address, size);
+        mat_record(t, site, address, size);
     mt_spin_unlock(&t->lock);
     t->busy = 0;
 }

@@ -27,12 +27,12 @@ static const struct {
              [MT_CORE_INSN] = {"insn", "insn_trace.out", 'I'},
              [MT_CORE_ATOMIC] = {"atomic", "memory_trace.out", 'A'}};
 
-static void *field(struct mt_core_options *o, const struct option *d)
+static void *options_field(struct mt_core_options *o, const struct option *d)
 {
     return (char *)o + d->offset;
 }
 
-static int wrong(const struct option *d, const char *given, char *why, unsigned size)
+static int options_wrong(const struct option *d, const char *given, char *why, unsigned size)
 {
     if (d->letter)
         snprintf(why, size, "option --%s (-%c): '%s' is not %s%s", d->name, d->letter, given,
@@ -43,7 +43,7 @@ static int wrong(const struct option *d, const char *given, char *why, unsigned 
 }
 
 /* Decimal or 0x; BYTES may end in K, M or G. */
-static int number(const char *text, int suffix, uint64_t *value)
+static int options_number(const char *text, int suffix, uint64_t *value)
 {
     char *end;
     if (*text < '0' || *text > '9')
@@ -70,7 +70,7 @@ static int in_range(const char *values, uint64_t v)
     return strncmp(dots, "..", 2) || (v >= low && v <= strtoull(dots + 2, NULL, 10));
 }
 
-static int add(struct mt_core_list *l, const char *value)
+static int options_add(struct mt_core_list *l, const char *value)
 {
     const char **item = realloc(l->item, (l->count + 1) * sizeof *item);
     if (!item)
@@ -80,36 +80,37 @@ static int add(struct mt_core_list *l, const char *value)
     return 0;
 }
 
-static int set(struct mt_core_options *o, const struct option *d, const char *value, char *why, unsigned size)
+static int options_set(struct mt_core_options *o, const struct option *d, const char *value, char *why,
+                       unsigned size)
 {
     uint64_t v;
     switch (d->kind) {
     case STRING:
-        *(const char **)field(o, d) = value;
+        *(const char **)options_field(o, d) = value;
         return 0;
     case LIST:
         if (!*value)
-            return wrong(d, value, why, size);
-        if (!add(field(o, d), value))
+            return options_wrong(d, value, why, size);
+        if (!options_add(options_field(o, d), value))
             return 0;
         snprintf(why, size, "option --%s: out of memory", d->name);
         return -1;
     case SWITCH:
         if (strcmp(value, "0") && strcmp(value, "1"))
-            return wrong(d, value, why, size);
-        *(int *)field(o, d) = *value == '1';
+            return options_wrong(d, value, why, size);
+        *(int *)options_field(o, d) = *value == '1';
         return 0;
     default:
-        if (number(value, !strcmp(d->values, "BYTES"), &v) || !in_range(d->values, v) ||
+        if (options_number(value, !strcmp(d->values, "BYTES"), &v) || !in_range(d->values, v) ||
             (d->kind == POWER && (v & (v - 1))))
-            return wrong(d, value, why, size);
-        *(uint64_t *)field(o, d) = v;
+            return options_wrong(d, value, why, size);
+        *(uint64_t *)options_field(o, d) = v;
         return 0;
     }
 }
 
 /* The option that `arg` names; *value is what stands behind '=' or the letter, NULL if nothing does. */
-static const struct option *find(const char *arg, const char **value)
+static const struct option *options_find(const char *arg, const char **value)
 {
     *value = NULL;
     for (size_t i = 0; i < COUNT; i++) {
@@ -127,10 +128,10 @@ static const struct option *find(const char *arg, const char **value)
     return NULL;
 }
 
-static int defaults(struct mt_core_options *o, char *why, unsigned size)
+static int options_defaults(struct mt_core_options *o, char *why, unsigned size)
 {
     for (size_t i = 0; i < COUNT; i++)
-        if (options[i].kind != LIST && set(o, &options[i], options[i].def, why, size))
+        if (options[i].kind != LIST && options_set(o, &options[i], options[i].def, why, size))
             return -1;
     return 0;
 }
@@ -141,11 +142,11 @@ static int takes_next(const struct option *d, const char *next)
     return next && (d->kind != SWITCH || !strcmp(next, "0") || !strcmp(next, "1"));
 }
 
-static int parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size)
+static int options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size)
 {
     for (int i = 1; i < argc; i++) {
         const char *value;
-        const struct option *d = argv[i][0] == '-' && argv[i][1] ? find(argv[i], &value) : NULL;
+        const struct option *d = argv[i][0] == '-' && argv[i][1] ? options_find(argv[i], &value) : NULL;
         if (!d) {
             snprintf(why, size, "option '%s' is not known; mt-host --help lists them", argv[i]);
             return -1;
@@ -162,7 +163,7 @@ static int parse(struct mt_core_options *o, int argc, char *const *argv, char *w
             snprintf(why, size, "option --%s wants a value: %s", d->name, d->values);
             return -1;
         }
-        if (set(o, d, value, why, size))
+        if (options_set(o, d, value, why, size))
             return -1;
     }
     return 0;
@@ -179,7 +180,7 @@ int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv
         return -1;
     }
     o->mode = (enum mt_core_mode)mode;
-    if (defaults(o, why, size) || parse(o, argc, argv, why, size)) {
+    if (options_defaults(o, why, size) || options_parse(o, argc, argv, why, size)) {
         mt_core_options_free(o);
         return -1;
     }
@@ -194,7 +195,7 @@ void mt_core_options_free(struct mt_core_options *o)
 {
     for (size_t i = 0; i < COUNT; i++)
         if (options[i].kind == LIST) {
-            struct mt_core_list *l = field(o, &options[i]);
+            struct mt_core_list *l = options_field(o, &options[i]);
             free(l->item);
             *l = (struct mt_core_list){0};
         }

@@ -29,7 +29,7 @@ int mt_order_start(char *why, unsigned size)
 
 /* ---- which locks ---- */
 
-static void insert(struct mt_core_thread_state *t, uint32_t index)
+static void order_insert(struct mt_core_thread_state *t, uint32_t index)
 {
     unsigned i = t->held;
     while (i && t->lock_at[i - 1] > index)
@@ -43,7 +43,7 @@ static void insert(struct mt_core_thread_state *t, uint32_t index)
 }
 
 /* Sorted, each once; held = ALL when it is simpler to take all. */
-static void choose(struct mt_core_thread_state *t)
+static void order_choose(struct mt_core_thread_state *t)
 {
     t->held = 0;
     if (!t->count) {
@@ -59,7 +59,7 @@ static void choose(struct mt_core_thread_state *t)
             return;
         }
         for (uint64_t b = first; b <= last; b++)
-            insert(t, (uint32_t)b & mt_order_mask);
+            order_insert(t, (uint32_t)b & mt_order_mask);
     }
 }
 
@@ -93,7 +93,7 @@ void mt_order_wait(struct mt_address_lock *l, uint32_t me)
 }
 
 /* How many locks t holds. */
-static uint32_t held(const struct mt_core_thread_state *t)
+static uint32_t order_held(const struct mt_core_thread_state *t)
 {
     return t->held == ALL ? mt_order_mask + 1 : t->held;
 }
@@ -105,15 +105,15 @@ static struct mt_address_lock *lock_of(const struct mt_core_thread_state *t, uin
 
 void mt_order_acquire(struct mt_core_thread_state *t)
 {
-    choose(t);
-    for (uint32_t i = 0; i < held(t); i++)
+    order_choose(t);
+    for (uint32_t i = 0; i < order_held(t); i++)
         mt_order_take(lock_of(t, i), t->slot + 1);
 }
 
 uint64_t mt_order_time(const struct mt_core_thread_state *t)
 {
     uint64_t max = 0;
-    for (uint32_t i = 0; i < held(t); i++) {
+    for (uint32_t i = 0; i < order_held(t); i++) {
         uint64_t time = __atomic_load_n(&lock_of(t, i)->time, __ATOMIC_RELAXED);
         max = time > max ? time : max;
     }
@@ -122,7 +122,7 @@ uint64_t mt_order_time(const struct mt_core_thread_state *t)
 
 void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
 {
-    for (uint32_t i = 0; i < held(t); i++) {
+    for (uint32_t i = 0; i < order_held(t); i++) {
         struct mt_address_lock *l = lock_of(t, i);
         if (time)
             __atomic_store_n(&l->time, time, __ATOMIC_RELAXED);
@@ -133,7 +133,7 @@ void mt_order_release(struct mt_core_thread_state *t, uint64_t time)
 
 void mt_order_release_dead(struct mt_core_thread_state *t)
 {
-    for (uint32_t i = 0; i < held(t); i++) {
+    for (uint32_t i = 0; i < order_held(t); i++) {
         uint32_t me = t->slot + 1;
         __atomic_compare_exchange_n(&lock_of(t, i)->owner, &me, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     }

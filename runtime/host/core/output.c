@@ -48,14 +48,14 @@ static int add_pid(void)
     return snprintf(name + n, (size_t)room, ".%u%s", mt_plat_pid(), end) < room ? 0 : -1;
 }
 
-static uint32_t user(void)
+static uint32_t output_user(void)
 {
     return (uint32_t)mt_sys(__NR_geteuid, 0, 0, 0, 0, 0, 0);
 }
 
-static int refuse(const struct stat *st, const char *path, char *why, size_t size)
+static int output_refuse(const struct stat *st, const char *path, char *why, size_t size)
 {
-    uint32_t me = user();
+    uint32_t me = output_user();
     if (S_ISCHR(st->st_mode))
         return 0; /* /dev/null, a terminal: whoever may write to it */
     if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
@@ -71,7 +71,7 @@ static int refuse(const struct stat *st, const char *path, char *why, size_t siz
     return EPERM;
 }
 
-static int failed(const char *path, int error, char *why, size_t size)
+static int output_failed(const char *path, int error, char *why, size_t size)
 {
     if (error == ENOENT)
         snprintf(why, size, "%s cannot be written: its folder does not exist; create it or give another -o",
@@ -96,19 +96,19 @@ static int lead_on(char *path, const char *to)
 
 /* One step from the link at `path`. Link and owner are those of one descriptor: nobody can exchange it
  * between. */
-static int follow(char *path, char *why, size_t size)
+static int output_follow(char *path, char *why, size_t size)
 {
     char to[PATH_ROOM];
     struct stat st;
     long fd = mt_sys(__NR_open, (long)path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0, 0, 0);
     if (fd < 0)
-        return failed(path, (int)-fd, why, size);
+        return output_failed(path, (int)-fd, why, size);
     int rc = fstat((int)fd, &st) ? errno : 0;
     long n = mt_sys(__NR_readlinkat, fd, (long)"", (long)to, sizeof to - 1, 0, 0);
     mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
     if (rc || n < 0)
-        return failed(path, rc ? rc : (int)-n, why, size);
-    if (st.st_uid != user()) {
+        return output_failed(path, rc ? rc : (int)-n, why, size);
+    if (st.st_uid != output_user()) {
         snprintf(why, size,
                  "%s is a symbolic link of user %u and is not followed; remove it or give another -o", path,
                  (unsigned)st.st_uid);
@@ -116,19 +116,19 @@ static int follow(char *path, char *why, size_t size)
     }
     to[n] = 0;
     rc = lead_on(path, to);
-    return rc ? failed(path, rc, why, size) : 0;
+    return rc ? output_failed(path, rc, why, size) : 0;
 }
 
 /* `path` as it stands without links at its end. */
-static int resolve(const char *path, char real[PATH_ROOM], char *why, size_t size)
+static int output_resolve(const char *path, char real[PATH_ROOM], char *why, size_t size)
 {
     struct stat st;
     if (snprintf(real, PATH_ROOM, "%s", path) >= PATH_ROOM)
-        return failed(path, ENAMETOOLONG, why, size);
+        return output_failed(path, ENAMETOOLONG, why, size);
     for (unsigned i = 0; !lstat(real, &st); i++) {
         int rc = !S_ISLNK(st.st_mode) ? 0
-                 : i == LINKS         ? failed(path, ELOOP, why, size)
-                                      : follow(real, why, size);
+                 : i == LINKS         ? output_failed(path, ELOOP, why, size)
+                                      : output_follow(real, why, size);
         if (rc || !S_ISLNK(st.st_mode))
             return rc;
     }
@@ -165,7 +165,7 @@ static int take_number(struct mt_output *o, int number, const char *path, char *
     }
     long fd = mt_descriptor_copy(number);
     if (fd < 0 || fstat((int)fd, &st))
-        return failed(path, fd < 0 ? (int)-fd : errno, why, size);
+        return output_failed(path, fd < 0 ? (int)-fd : errno, why, size);
     *o = (struct mt_output){.fd = (int)fd, .fifo = 1, .dev = st.st_dev, .ino = st.st_ino};
     mt_descriptor_watch(o);
     return 0;
@@ -178,7 +178,7 @@ static int open_once(const char *path, int *fd, char *why, size_t size)
 {
     struct stat st;
     if (!lstat(path, &st)) {
-        int rc = refuse(&st, path, why, size);
+        int rc = output_refuse(&st, path, why, size);
         if (rc)
             return rc;
     }
@@ -191,16 +191,16 @@ static int open_once(const char *path, int *fd, char *why, size_t size)
     *fd = (int)rc;
     if (rc == -ENXIO)
         return EAGAIN;
-    return rc < 0 ? failed(path, (int)-rc, why, size) : 0;
+    return rc < 0 ? output_failed(path, (int)-rc, why, size) : 0;
 }
 
 /* The file behind the descriptor is what counts: the path may have changed since lstat. */
-static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_t size)
+static int output_adopt(struct mt_output *o, int fd, const char *path, char *why, size_t size)
 {
     struct stat st;
     if (fstat(fd, &st))
-        return failed(path, errno, why, size);
-    int rc = refuse(&st, path, why, size);
+        return output_failed(path, errno, why, size);
+    int rc = output_refuse(&st, path, why, size);
     if (rc)
         return rc;
     o->fifo = !S_ISREG(st.st_mode);
@@ -219,7 +219,7 @@ static int adopt(struct mt_output *o, int fd, const char *path, char *why, size_
         rc = (int)-mt_sys(__NR_fchmod, fd, 0600, 0, 0, 0, 0);
     if (!rc)
         rc = (int)-mt_sys(__NR_ftruncate, fd, 0, 0, 0, 0, 0);
-    return rc ? failed(path, rc, why, size) : 0;
+    return rc ? output_failed(path, rc, why, size) : 0;
 }
 
 static int open_one(struct mt_output *o, const char *path, char *why, size_t size)
@@ -229,7 +229,7 @@ static int open_one(struct mt_output *o, const char *path, char *why, size_t siz
     *o = (struct mt_output){.fd = -1};
     if (number >= 0)
         return take_number(o, number, path, why, size);
-    if ((rc = resolve(path, real, why, size)))
+    if ((rc = output_resolve(path, real, why, size)))
         return rc;
     for (unsigned step = 0; (rc = open_once(real, &fd, why, size)) == EAGAIN; step++) {
         if (step == WAIT_WORDS)
@@ -238,7 +238,7 @@ static int open_one(struct mt_output *o, const char *path, char *why, size_t siz
     }
     if (rc)
         return rc;
-    rc = adopt(o, fd, path, why, size);
+    rc = output_adopt(o, fd, path, why, size);
     if (rc) {
         mt_sys(__NR_close, fd, 0, 0, 0, 0, 0);
         return rc;

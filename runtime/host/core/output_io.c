@@ -83,7 +83,7 @@ struct held {
     uint64_t mine, old, pending;
 };
 
-static struct held hold(int signo)
+static struct held output_io_hold(int signo)
 {
     struct held h = {.mine = 1ull << (signo - 1)};
     mt_sys(__NR_rt_sigpending, (long)&h.pending, KERNEL_SIGSET, 0, 0, 0, 0);
@@ -107,7 +107,7 @@ static int write_now(struct mt_output *o, const void *data, size_t bytes)
         return o->error ? o->error : EBADF;
     if (!is_ours(o, o->fd) && (o->error = open_again(o)))
         return o->error;
-    struct held h = hold(o->fifo ? SIGPIPE : SIGXFSZ);
+    struct held h = output_io_hold(o->fifo ? SIGPIPE : SIGXFSZ);
     o->error = write_all(o->fd, data, bytes);
     let_go(&h, o->error);
     return o->error;
@@ -123,7 +123,7 @@ int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
 
 /* ---- scratch files and small input files ---- */
 
-static int own(struct mt_output *o, long fd)
+static int output_io_own(struct mt_output *o, long fd)
 {
     struct stat st;
     *o = (struct mt_output){.fd = (int)fd};
@@ -152,7 +152,7 @@ int mt_output_scratch(struct mt_output *o, char *why, size_t size)
             mt_sys(__NR_unlink, (long)path, 0, 0, 0, 0, 0);
         else
             snprintf(why, size, "no scratch file in %s: %s; set TMPDIR", folder, strerror((int)-fd));
-        return fd >= 0 ? own(o, fd) : (int)-fd;
+        return fd >= 0 ? output_io_own(o, fd) : (int)-fd;
     }
     snprintf(why, size, "no scratch file in %s: names are taken; set TMPDIR", folder);
     return EEXIST;
@@ -201,7 +201,7 @@ int mt_output_pwrite(struct mt_output *o, const void *data, size_t bytes, uint64
     int rc = EBADF;
     mt_spin_lock(&o->lock);
     if (is_ours(o, o->fd)) {
-        struct held h = hold(SIGXFSZ);
+        struct held h = output_io_hold(SIGXFSZ);
         rc = pwrite_all(o->fd, data, bytes, offset);
         let_go(&h, rc);
     }

@@ -64,7 +64,7 @@ uint32_t mt_queue_waiting(void)
 }
 
 /* The oldest buffer, with a job for it; under the lock. */
-static struct job *pop(int help)
+static struct job *queue_pop(int help)
 {
     if (!q.head || q.popped - q.appended >= JOBS)
         return NULL;
@@ -95,7 +95,7 @@ static int level_for(const struct job *job, size_t bytes, uint64_t items)
 }
 
 /* Makes the chunk. */
-static int make(struct job *job)
+static int queue_make(struct job *job)
 {
     const struct mt_buffer *b = job->buffer;
     const void *payload = b->text;
@@ -128,7 +128,7 @@ static int make(struct job *job)
     return mt_mtc_pack(job->packer, level, type, 0, b->thread, first, seq, items, payload, bytes);
 }
 
-static void append(struct job *job)
+static void queue_append(struct job *job)
 {
     int host = job->buffer->kind != MT_BUFFER_META;
     int error = job->error ? job->error : mt_mtc_append(q.writer, job->packer);
@@ -141,7 +141,7 @@ static void append(struct job *job)
 }
 
 /* The oldest one if it is done; NULL: it is not, its maker will come here. */
-static struct job *oldest(void)
+static struct job *queue_oldest(void)
 {
     mt_spin_lock(&q.lock);
     struct job *job = q.popped != q.appended ? q.ring[q.appended % JOBS] : NULL;
@@ -151,7 +151,7 @@ static struct job *oldest(void)
     return job;
 }
 
-static void retire(struct job *job)
+static void queue_retire(struct job *job)
 {
     struct mt_buffer *b = job->buffer;
     mt_spin_lock(&q.lock);
@@ -164,22 +164,22 @@ static void retire(struct job *job)
 
 /* Appends what is done and next in order. If somebody is at that already, he sees ours: he looks again under
  * the lock under which it became done, after he has let go of the file. */
-static void flush(void)
+static void queue_flush(void)
 {
-    while (oldest() && mt_spin_try(&q.append_lock)) {
+    while (queue_oldest() && mt_spin_try(&q.append_lock)) {
         __atomic_store_n(&q.writing, 1, __ATOMIC_RELAXED);
-        for (struct job *job; (job = oldest());) {
-            append(job);
-            retire(job);
+        for (struct job *job; (job = queue_oldest());) {
+            queue_append(job);
+            queue_retire(job);
         }
         __atomic_store_n(&q.writing, 0, __ATOMIC_RELAXED);
         mt_spin_unlock(&q.append_lock);
     }
 }
 
-static void run(struct job *job)
+static void queue_run(struct job *job)
 {
-    int error = make(job);
+    int error = queue_make(job);
     mt_spin_lock(&q.lock);
     int mine = job->state == BUSY;
     if (mine) {
@@ -188,7 +188,7 @@ static void run(struct job *job)
     }
     mt_spin_unlock(&q.lock);
     if (mine)
-        flush(); /* else somebody else has made the chunk: job and buffer are nobody's any more */
+        queue_flush(); /* else somebody else has made the chunk: job and buffer are nobody's any more */
 }
 
 int mt_queue_step(int help)
@@ -198,10 +198,10 @@ int mt_queue_step(int help)
     /* Below a handler that ends the program we would never come to an end. */
     uint64_t mask = mt_plat_signals_off();
     mt_spin_lock(&q.lock);
-    struct job *job = pop(help);
+    struct job *job = queue_pop(help);
     mt_spin_unlock(&q.lock);
     if (job)
-        run(job);
+        queue_run(job);
     mt_plat_signals_back(mask);
     return job != NULL;
 }
@@ -223,7 +223,7 @@ static void take_oldest(void)
     }
     mt_spin_unlock(&q.lock);
     if (ours)
-        run(own);
+        queue_run(own);
     else
         mt_plat_unmap(own, sizeof *own);
 }
@@ -234,7 +234,7 @@ void mt_queue_finish(void)
     for (unsigned step = 0;; step++) {
         if (mt_queue_step(0))
             continue;
-        flush();
+        queue_flush();
         mt_spin_lock(&q.lock);
         uint64_t appended = q.appended;
         int all = appended == q.popped && !q.head;

@@ -48,19 +48,19 @@ static int write_file(void *self, const void *data, size_t bytes)
     return mt_output_write(self, data, bytes);
 }
 
-static void drain(void)
+static void sink_drain(void)
 {
     while (mt_queue_step(0))
         ;
 }
 
-static void work(void *arg)
+static void sink_work(void *arg)
 {
     (void)arg;
     for (;;) {
         uint32_t seen = __atomic_load_n(&s.work, __ATOMIC_ACQUIRE);
         int quit = (int)__atomic_load_n(&s.quit, __ATOMIC_ACQUIRE);
-        drain();
+        sink_drain();
         if (quit || mt_g.forked)
             break;
         mt_plat_wait(&s.work, seen, IDLE_NS);
@@ -69,10 +69,10 @@ static void work(void *arg)
 }
 
 /* Somebody writes it: the worker, or we; both when the worker does not keep up. */
-static void kick(void)
+static void sink_kick(void)
 {
     if (!__atomic_load_n(&s.running, __ATOMIC_ACQUIRE)) {
-        drain();
+        sink_drain();
         return;
     }
     __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
@@ -159,7 +159,7 @@ void mt_sink_put(struct mt_buffer *b)
     }
     push_meta();
     mt_queue_push(b);
-    kick();
+    sink_kick();
 }
 
 /* ---- meta lines ---- */
@@ -194,10 +194,10 @@ void mt_sink_line_end(void)
     }
     mt_spin_unlock(&s.meta_lock);
     if (full)
-        kick();
+        sink_kick();
 }
 
-static void header(void)
+static void sink_header(void)
 {
     static const char *const modes[] = {"mat", "insn", "atomic"};
     char program[4096];
@@ -308,10 +308,10 @@ static int open_container(char *why, unsigned size)
     blank[sizeof blank - 1] = 0;
     mt_json_begin(&s.line, "");
     mt_json_string(&s.line, "", blank);
-    header();
+    sink_header();
     if (mt_g.e->spawn) {
         s.running = s.joins = 1;
-        if (mt_g.e->spawn(work, NULL, &s.worker))
+        if (mt_g.e->spawn(sink_work, NULL, &s.worker))
             s.running = s.joins = 0; /* then the program's threads write */
     }
     return 0;

@@ -13,7 +13,7 @@ static uint32_t next = 1; /* instruction number; 0 does not exist */
 /* ---- table ---- */
 
 /* `count` instructions in a row; the first one's number, 0 without memory. Locked. */
-static uint32_t reserve(uint32_t count)
+static uint32_t sites_reserve(uint32_t count)
 {
     if (!chunk && !(chunk = mt_plat_map(CHUNKS * sizeof *chunk)))
         return 0;
@@ -52,7 +52,7 @@ static const char *const op_names[] = {
 #include "memtrace/container.def"
 };
 
-static void line(uint32_t site, const struct mt_site *s, unsigned operand, const char *variable)
+static void sites_line(uint32_t site, const struct mt_site *s, unsigned operand, const char *variable)
 {
     struct mt_json *j = mt_sink_line("site");
     if (!j)
@@ -77,7 +77,7 @@ static void line(uint32_t site, const struct mt_site *s, unsigned operand, const
 }
 
 /* Asks the engine when the site itself does not say where it stands. */
-static void place(struct mt_core_site *s, struct mt_core_place *p)
+static void sites_place(struct mt_core_site *s, struct mt_core_place *p)
 {
     if (s->line || (s->file && *s->file) || !s->ip || !mt_g.e->locate || mt_g.e->locate(s->ip, p))
         return;
@@ -90,14 +90,14 @@ static void place(struct mt_core_site *s, struct mt_core_place *p)
         s->module = p->module;
 }
 
-static void define(uint32_t site, const struct mt_core_site *operands, unsigned count)
+static void sites_define(uint32_t site, const struct mt_core_site *operands, unsigned count)
 {
     struct mt_core_place p = {.line = 0};
     struct mt_core_site first = operands[0];
     uint32_t i = site >> 2;
     if (!i || i >= mt_site_instructions())
         return;
-    place(&first, &p);
+    sites_place(&first, &p);
     mt_spin_lock(&lock);
     struct mt_site *s = &chunk[i / CHUNK][i % CHUNK];
     s->ip = first.ip;
@@ -116,7 +116,7 @@ static void define(uint32_t site, const struct mt_core_site *operands, unsigned 
     s->operands = (uint8_t)count;
     mt_spin_unlock(&lock);
     for (unsigned k = 0; k < count; k++)
-        line(site, s, k, operands[k].variable);
+        sites_line(site, s, k, operands[k].variable);
     __atomic_store_n(&s->defined, 1, __ATOMIC_RELEASE);
 }
 
@@ -125,7 +125,7 @@ uint32_t mt_core_sites_reserve(uint32_t instructions)
     if (!mt_on())
         return 0;
     mt_spin_lock(&lock);
-    uint32_t first = reserve(instructions);
+    uint32_t first = sites_reserve(instructions);
     mt_spin_unlock(&lock);
     return first << 2;
 }
@@ -134,7 +134,7 @@ uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count)
 {
     uint32_t site = count && count <= 4 ? mt_core_sites_reserve(1) : 0;
     if (site)
-        define(site, operands, count);
+        sites_define(site, operands, count);
     return site;
 }
 
@@ -145,7 +145,7 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
     if (!mt_on())
         return;
     if (!operand) {
-        define(site, s, 1);
+        sites_define(site, s, 1);
         return;
     }
     struct mt_site *m = mt_site_of(site);
@@ -155,7 +155,7 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
     m->size[operand] = s->size;
     if (operand >= m->operands)
         m->operands = (uint8_t)(operand + 1);
-    line(site - operand, m, operand, s->variable);
+    sites_line(site - operand, m, operand, s->variable);
 }
 
 /* ---- twins of compare-and-swaps that fail ---- */
@@ -184,7 +184,7 @@ uint32_t mt_site_twin(uint32_t site)
         twin = mt_core_sites_reserve(1);
         if (!twin)
             return site;
-        define(twin, operand, s->operands);
+        sites_define(twin, operand, s->operands);
         __atomic_store_n(&s->twin, twin, __ATOMIC_RELEASE); /* two threads: one twin more, no harm */
     }
     return twin + MT_HOST_OPERAND(site);

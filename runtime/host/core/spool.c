@@ -53,8 +53,8 @@ static void sort_times(struct mt_host_timed_entry *e, struct mt_host_timed_entry
 }
 
 /* `e` sorted into `out` by rank, stable, by counting; then each rank by time. */
-static int sort(const struct mt_spool_reader *r, struct mt_host_timed_entry *e,
-                struct mt_host_timed_entry *out, uint64_t n, uint32_t low, uint32_t high)
+static int spool_sort(const struct mt_spool_reader *r, struct mt_host_timed_entry *e,
+                      struct mt_host_timed_entry *out, uint64_t n, uint32_t low, uint32_t high)
 {
     uint64_t bytes = ((uint64_t)high - low + 2) * sizeof(uint64_t);
     uint64_t *at = mt_plat_map(bytes);
@@ -80,7 +80,7 @@ static int in_memory(const struct mt_spool_reader *r, struct mt_spool *s, uint32
     struct mt_host_timed_entry *e = mt_plat_map(bytes), *out = mt_plat_map(bytes);
     int rc = e && out ? mt_output_pread(&s->file, e, bytes, 0) : ENOMEM;
     if (!rc)
-        rc = sort(r, e, out, s->entries, low, high);
+        rc = spool_sort(r, e, out, s->entries, low, high);
     for (uint64_t i = 0; !rc && i < s->entries; i++)
         r->entry(r->arg, &out[i], rank_of(r, &out[i]));
     mt_plat_unmap(e, bytes);
@@ -101,13 +101,13 @@ struct split {
     uint64_t low, high; /* seen */
 };
 
-static uint64_t key(const struct split *p, const struct mt_host_timed_entry *e)
+static uint64_t spool_key(const struct split *p, const struct mt_host_timed_entry *e)
 {
     return p->by_time ? e->time : rank_of(p->r, e);
 }
 
-static int each(struct mt_spool *s, int (*visit)(struct split *, const struct mt_host_timed_entry *),
-                struct split *p)
+static int spool_each(struct mt_spool *s, int (*visit)(struct split *, const struct mt_host_timed_entry *),
+                      struct split *p)
 {
     struct mt_host_timed_entry *e = mt_plat_map(PIECE * ENTRY);
     int rc = e ? 0 : ENOMEM;
@@ -123,28 +123,28 @@ static int each(struct mt_spool *s, int (*visit)(struct split *, const struct mt
 
 static int find_range(struct split *p, const struct mt_host_timed_entry *e)
 {
-    uint64_t k = key(p, e);
+    uint64_t k = spool_key(p, e);
     p->low = k < p->low ? k : p->low;
     p->high = k > p->high ? k : p->high;
     return 0;
 }
 
-static int push(struct split *p, unsigned w)
+static int spool_push(struct split *p, unsigned w)
 {
     int rc = mt_spool_add(&p->part[w], p->waiting[w], p->count[w]);
     p->count[w] = 0;
     return rc;
 }
 
-static int deal(struct split *p, const struct mt_host_timed_entry *e)
+static int spool_deal(struct split *p, const struct mt_host_timed_entry *e)
 {
-    uint64_t k = key(p, e);
+    uint64_t k = spool_key(p, e);
     unsigned w = 0;
     for (unsigned half = WAYS / 2; half; half /= 2)
         if (p->bound[w + half] <= k)
             w += half;
     p->waiting[w][p->count[w]++] = *e;
-    return p->count[w] == PIECE ? push(p, w) : 0;
+    return p->count[w] == PIECE ? spool_push(p, w) : 0;
 }
 
 static int split_open(struct split *p)
@@ -170,7 +170,7 @@ static void split_close(struct split *p)
 }
 
 /* One key: nothing is left to sort. */
-static int emit(struct split *p, const struct mt_host_timed_entry *e)
+static int spool_emit(struct split *p, const struct mt_host_timed_entry *e)
 {
     p->r->entry(p->r->arg, e, rank_of(p->r, e));
     return 0;
@@ -180,24 +180,24 @@ static int emit(struct split *p, const struct mt_host_timed_entry *e)
 static int split_fill(struct split *p, struct mt_spool *s)
 {
     p->low = UINT64_MAX;
-    int rc = each(s, find_range, p);
+    int rc = spool_each(s, find_range, p);
     if (!rc && p->low == p->high && !p->by_time) {
         p->by_time = 1;
         p->low = UINT64_MAX;
         p->high = 0;
-        rc = each(s, find_range, p);
+        rc = spool_each(s, find_range, p);
     }
     if (!rc && p->low == p->high)
-        return each(s, emit, p); /* one execution with very many operands */
+        return spool_each(s, spool_emit, p); /* one execution with very many operands */
     uint64_t span = p->high - p->low, step = span / WAYS + 1;
     for (unsigned w = 0; w <= WAYS; w++)
         p->bound[w] = w && step > (UINT64_MAX - p->low) / w ? UINT64_MAX : p->low + w * step;
     if (!rc)
         rc = split_open(p);
     if (!rc)
-        rc = each(s, deal, p);
+        rc = spool_each(s, spool_deal, p);
     for (unsigned w = 0; !rc && w < WAYS; w++) {
-        rc = push(p, w);
+        rc = spool_push(p, w);
         mt_plat_unmap(p->waiting[w], PIECE * ENTRY);
         p->waiting[w] = NULL;
     }

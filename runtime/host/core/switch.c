@@ -1,7 +1,7 @@
 /* Regions that are traced in mat mode: routines. (Signals: mt_core_switch, regions: functions.) */
 #include "state.h"
 
-static void look(struct mt_core_thread_state *t)
+static void switch_look(struct mt_core_thread_state *t)
 {
     if (t->busy || !t->live || !mt_on() || mt_g.o->mode != MT_CORE_MAT)
         return;
@@ -15,11 +15,11 @@ static void look(struct mt_core_thread_state *t)
 void mt_core_routine_enter(struct mt_core_thread *pub)
 {
     if (pub && !pub->state->depth++)
-        look(pub->state);
+        switch_look(pub->state);
 }
 
 void mt_core_routine_leave(struct mt_core_thread *pub)
 {
     if (pub && pub->state->depth && !--pub->state->depth)
-        look(pub->state);
+        switch_look(pub->state);
 }

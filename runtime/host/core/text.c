@@ -7,7 +7,7 @@ struct out {
     int full;
 };
 
-static void put(struct out *o, const char *s, size_t n)
+static void text_put(struct out *o, const char *s, size_t n)
 {
     if ((size_t)(o->end - o->p) < n) {
         o->full = 1;
@@ -19,12 +19,12 @@ static void put(struct out *o, const char *s, size_t n)
 
 static void put_char(struct out *o, char c)
 {
-    put(o, &c, 1);
+    text_put(o, &c, 1);
 }
 
 static void put_string(struct out *o, const char *s)
 {
-    put(o, s, strlen(s));
+    text_put(o, s, strlen(s));
 }
 
 static void put_number(struct out *o, uint64_t v)
@@ -34,7 +34,7 @@ static void put_number(struct out *o, uint64_t v)
     do
         text[--i] = (char)('0' + v % 10);
     while (v /= 10);
-    put(o, text + i, sizeof text - i);
+    text_put(o, text + i, sizeof text - i);
 }
 
 static void put_hex(struct out *o, uint64_t v)
@@ -44,8 +44,8 @@ static void put_hex(struct out *o, uint64_t v)
     do
         text[--i] = "0123456789abcdef"[v & 15];
     while (v >>= 4);
-    put(o, "0x", 2);
-    put(o, text + i, sizeof text - i);
+    text_put(o, "0x", 2);
+    text_put(o, text + i, sizeof text - i);
 }
 
 static void put_signed(struct out *o, int64_t v)
@@ -62,12 +62,12 @@ static void put_field(struct out *o, uint64_t v)
     put_number(o, v);
 }
 
-static struct out begin(char *out, size_t room)
+static struct out text_begin(char *out, size_t room)
 {
     return (struct out){out, out + room, 0};
 }
 
-static size_t done(const struct out *o, const char *start)
+static size_t text_done(const struct out *o, const char *start)
 {
     return o->full ? 0 : (size_t)(o->p - start);
 }
@@ -120,27 +120,27 @@ static void put_start(struct out *o, uint64_t time, int64_t thread)
 
 size_t mt_text_access(char *out, size_t room, uint64_t time, int64_t thread, const struct mt_text_access *a)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     if (!a->has)
         return 0;
     put_start(&o, time, thread);
     put_char(&o, 'm');
     if (a->has & 1) {
-        put(&o, "\tr", 2);
+        text_put(&o, "\tr", 2);
         put_field(&o, a->r);
         put_field(&o, a->r_size);
     }
     if (a->has & 2) {
-        put(&o, "\tr2", 3);
+        text_put(&o, "\tr2", 3);
         put_field(&o, a->r2);
     }
     if (a->has & 4) {
-        put(&o, "\tw", 2);
+        text_put(&o, "\tw", 2);
         put_field(&o, a->w);
         put_field(&o, a->w_size);
     }
     put_char(&o, '\n');
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 size_t mt_text_event(char *out, size_t room, uint64_t time, int64_t thread, enum mt_host_event event,
@@ -150,7 +150,7 @@ size_t mt_text_event(char *out, size_t room, uint64_t time, int64_t thread, enum
 #define MT_HOST_EVENT(name, code, args, text) [code] = text,
 #include "memtrace/container.def"
     };
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     if (event >= sizeof words / sizeof *words || !words[event] || event == MT_HOST_EV_SEQ ||
         event == MT_HOST_EV_CLOCK || event == MT_HOST_EV_LOST)
         return 0;
@@ -163,7 +163,7 @@ size_t mt_text_event(char *out, size_t room, uint64_t time, int64_t thread, enum
             put_field(&o, args[i]);
     }
     put_char(&o, '\n');
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 /* ---- mat ---- */
@@ -179,25 +179,25 @@ static void put_mat(struct out *o, const struct mt_text_mat *a, unsigned type)
 
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     unsigned d = mt_text_directions(a->op);
     if (d & 1)
         put_mat(&o, a, 1);
     if (d & 2)
         put_mat(&o, a, 2);
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     put_number(&o, ip);
     put_char(&o, ' ');
     put_string(&o, file);
     put_char(&o, ':');
     put_number(&o, line);
     put_char(&o, '\n');
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 /* ---- instructions ---- */
@@ -205,7 +205,7 @@ size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, 
 size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, const char *reads,
                          const char *writes)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     put_hex(&o, ip);
     put_char(&o, '\t');
     put_string(&o, text);
@@ -214,32 +214,32 @@ size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, 
     put_string(&o, "\tW:");
     put_string(&o, writes);
     put_char(&o, '\n');
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 size_t mt_text_insn_begin(char *out, size_t room, uint64_t order)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     put_field(&o, order);
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 size_t mt_text_insn_operand(char *out, size_t room, enum mt_host_op op, uint64_t address, uint32_t size)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     unsigned d = mt_text_directions(op);
     for (unsigned bit = 1; bit <= 2; bit <<= 1)
         if (d & bit) {
-            put(&o, bit == 1 ? "\tR\t" : "\tW\t", 3);
+            text_put(&o, bit == 1 ? "\tR\t" : "\tW\t", 3);
             put_hex(&o, address);
             put_field(&o, size);
         }
-    return done(&o, out);
+    return text_done(&o, out);
 }
 
 size_t mt_text_insn_end(char *out, size_t room)
 {
-    struct out o = begin(out, room);
+    struct out o = text_begin(out, room);
     put_char(&o, '\n');
-    return done(&o, out);
+    return text_done(&o, out);
 }

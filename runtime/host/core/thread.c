@@ -22,7 +22,7 @@ static struct mt_core_thread_state *slot_take(void)
     return mt_g.slot[i];
 }
 
-static void clear(struct mt_core_thread_state *t)
+static void thread_clear(struct mt_core_thread_state *t)
 {
     uint32_t slot = t->slot;
     memset(t, 0, sizeof *t);
@@ -31,7 +31,7 @@ static void clear(struct mt_core_thread_state *t)
     t->name = MT_NAMELESS;
 }
 
-static void line(const struct mt_core_thread_state *t)
+static void thread_line(const struct mt_core_thread_state *t)
 {
     struct mt_json *j = mt_sink_line("thread");
     if (!j)
@@ -41,7 +41,7 @@ static void line(const struct mt_core_thread_state *t)
     mt_sink_line_end();
 }
 
-static void refuse(void)
+static void thread_refuse(void)
 {
     if (!mt_g.refused++)
         mt_plat_report("a thread is not traced: no memory, or more than %u threads; the trace is incomplete",
@@ -60,7 +60,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
     mt_spin_lock(&mt_g.threads_lock);
     struct mt_core_thread_state *t = b && mt_on() ? slot_take() : NULL;
     if (t) {
-        clear(t);
+        thread_clear(t);
         t->native = native_id;
         b->thread = t->number = mt_g.numbers++;
         t->buffer = b;
@@ -71,7 +71,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
             mt_atomic_fresh(t);
         __atomic_store_n(&t->live, 1, __ATOMIC_RELEASE);
     } else if (mt_on()) {
-        refuse();
+        thread_refuse();
     }
     mt_spin_unlock(&mt_g.threads_lock);
     if (!t) {
@@ -79,7 +79,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
             mt_sink_return(b);
         return NULL;
     }
-    line(t);
+    thread_line(t);
     if (mt_g.o->mode == MT_CORE_ATOMIC)
         mt_atomic_start(t);
     else if (mt_g.o->mode == MT_CORE_INSN)

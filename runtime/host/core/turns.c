@@ -42,17 +42,17 @@ void mt_turns_close(struct mt_core_thread_state *t)
         mt_order_alone = t->time;
 }
 
-static void put(struct mt_core_thread_state *t, struct mt_host_entry e)
+static void turns_put(struct mt_core_thread_state *t, struct mt_host_entry e)
 {
     *t->mark = e;
     __atomic_store_n(&t->pub.cur, ++t->mark, __ATOMIC_RELEASE);
 }
 
 /* What comes next is at `time`, or one behind it. */
-static void move(struct mt_core_thread_state *t, uint64_t time)
+static void turns_move(struct mt_core_thread_state *t, uint64_t time)
 {
     if (time != t->running)
-        put(t, (struct mt_host_entry){time - t->running, 0, MT_MTC_SHIFT});
+        turns_put(t, (struct mt_host_entry){time - t->running, 0, MT_MTC_SHIFT});
     t->running = time;
 }
 
@@ -61,7 +61,7 @@ void mt_turns_open(struct mt_core_thread_state *t)
     if (!mt_turns(t) || !t->turn || !t->live || !mt_on() || !mt_atomic_traced(t) || mt_turns_full(t))
         return;
     t->time = t->time > mt_order_alone ? t->time : mt_order_alone;
-    move(t, t->time);
+    turns_move(t, t->time);
     __atomic_store_n(&t->pub.limit, limit_of(t), __ATOMIC_SEQ_CST);
     if (!mt_on()) /* switched off meanwhile */
         __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
@@ -70,8 +70,8 @@ void mt_turns_open(struct mt_core_thread_state *t)
 void mt_turns_append(struct mt_core_thread_state *t, uint64_t address, uint64_t time, uint32_t site,
                      uint32_t size)
 {
-    move(t, time - (site && !MT_HOST_OPERAND(site)));
-    put(t, (struct mt_host_entry){address, site, size});
+    turns_move(t, time - (site && !MT_HOST_OPERAND(site)));
+    turns_put(t, (struct mt_host_entry){address, site, size});
     t->running = time;
 }
 

@@ -7,8 +7,8 @@ void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site)
 }
 
 /* Each run of neighbouring lanes is one access. Returns how many. */
-static unsigned runs(struct mt_core_operand *o, uint64_t address, uint64_t mask, uint64_t element,
-                     uint32_t site)
+static unsigned access_runs(struct mt_core_operand *o, uint64_t address, uint64_t mask, uint64_t element,
+                            uint32_t site)
 {
     unsigned n = 0;
     for (uint64_t lane = 0; mask;) {
@@ -23,8 +23,8 @@ static unsigned runs(struct mt_core_operand *o, uint64_t address, uint64_t mask,
     return n;
 }
 
-static unsigned each(struct mt_core_operand *o, const uint64_t *address, uint64_t mask, uint64_t element,
-                     uint32_t site)
+static unsigned access_each(struct mt_core_operand *o, const uint64_t *address, uint64_t mask,
+                            uint64_t element, uint32_t site)
 {
     unsigned n = 0;
     for (; mask; mask &= mask - 1)
@@ -41,13 +41,13 @@ static void record_all(const struct mt_core_operand *o, unsigned n)
 void __mt_host_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site)
 {
     struct mt_core_operand o[MT_CORE_OPERANDS];
-    record_all(o, runs(o, address, mask, element, site));
+    record_all(o, access_runs(o, address, mask, element, site));
 }
 
 void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site)
 {
     struct mt_core_operand o[MT_CORE_OPERANDS];
-    record_all(o, each(o, address, mask, element, site));
+    record_all(o, access_each(o, address, mask, element, site));
 }
 
 void __mt_host_untraced(void)
@@ -116,13 +116,13 @@ static void begin_all(const struct mt_core_operand *o, unsigned n)
 void __mt_host_begin_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site)
 {
     struct mt_core_operand o[MT_CORE_OPERANDS];
-    begin_all(o, runs(o, address, mask, element, site));
+    begin_all(o, access_runs(o, address, mask, element, site));
 }
 
 void __mt_host_begin_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site)
 {
     struct mt_core_operand o[MT_CORE_OPERANDS];
-    begin_all(o, each(o, address, mask, element, site));
+    begin_all(o, access_each(o, address, mask, element, site));
 }
 
 void __mt_host_end(uint32_t failed)

@@ -125,7 +125,7 @@ static void *out_of_arena(void *old, size_t bytes)
     return p;
 }
 
-static void *change(void *(*real)(void *, size_t), void *old, size_t bytes, uint64_t ip)
+static void *alloc_change(void *(*real)(void *, size_t), void *old, size_t bytes, uint64_t ip)
 {
     struct mt_self *s = &mt_self;
     int told = !s->ours && !s->busy && mt_phase == MT_PHASE_ON && !mt_not_for_us(ip);
@@ -145,7 +145,7 @@ static void *change(void *(*real)(void *, size_t), void *old, size_t bytes, uint
     return p;
 }
 
-static void *resize(void *old, size_t bytes, uint64_t ip)
+static void *alloc_resize(void *old, size_t bytes, uint64_t ip)
 {
     REAL(void *, realloc, (void *, size_t));
     if (in_arena(old))
@@ -153,7 +153,7 @@ static void *resize(void *old, size_t bytes, uint64_t ip)
     if (!real_realloc)
         return old ? NULL : from_arena(bytes, 16);
     if (old)
-        return change(real_realloc, old, bytes, ip);
+        return alloc_change(real_realloc, old, bytes, ip);
     void *p = real_realloc(NULL, bytes);
     mt_told_alloc(MT_CORE_REALLOC, p, bytes, ip);
     return p;
@@ -161,7 +161,7 @@ static void *resize(void *old, size_t bytes, uint64_t ip)
 
 MT_ENTRY void *realloc(void *old, size_t bytes)
 {
-    return resize(old, bytes, CALLER);
+    return alloc_resize(old, bytes, CALLER);
 }
 
 MT_ENTRY void *reallocarray(void *old, size_t n, size_t size)
@@ -171,7 +171,7 @@ MT_ENTRY void *reallocarray(void *old, size_t n, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    return resize(old, bytes, CALLER);
+    return alloc_resize(old, bytes, CALLER);
 }
 
 MT_ENTRY void *memalign(size_t align, size_t bytes)

@@ -31,7 +31,7 @@ void mt_stop(int killed)
     errno = saved;
 }
 
-static void quick(void)
+static void exit_quick(void)
 {
     mt_stop(0);
 }
@@ -49,7 +49,7 @@ void mt_exit_open(void)
 {
     owner = getpid();
     pthread_atfork(NULL, NULL, in_child);
-    at_quick_exit(quick);
+    at_quick_exit(exit_quick);
 }
 
 __attribute__((destructor)) static void at_unload(void)
@@ -89,7 +89,7 @@ EXEC(fexecve, (int fd, char *const argv[], char *const env[]), (int, char *const
      env)
 
 /* How many words, with the NULL behind them. */
-static size_t count(const char *first, va_list args)
+static size_t exit_count(const char *first, va_list args)
 {
     size_t n = 1;
     for (const char *word = first; word; n++)
@@ -98,7 +98,7 @@ static size_t count(const char *first, va_list args)
 }
 
 /* The list that follows `first` as an array, in `argv`; the environment behind it if `env`. */
-static void gather(char **argv, const char *first, va_list args, char *const **env)
+static void exit_gather(char **argv, const char *first, va_list args, char *const **env)
 {
     argv[0] = (char *)(uintptr_t)first;
     for (size_t n = 0; argv[n]; n++)
@@ -114,10 +114,10 @@ static void gather(char **argv, const char *first, va_list args, char *const **e
         char *const *environment = NULL;                                                                     \
         va_list args;                                                                                        \
         va_start(args, first);                                                                               \
-        char *argv[count(first, args)];                                                                      \
+        char *argv[exit_count(first, args)];                                                                 \
         va_end(args);                                                                                        \
         va_start(args, first);                                                                               \
-        gather(argv, first, args, env);                                                                      \
+        exit_gather(argv, first, args, env);                                                                 \
         va_end(args);                                                                                        \
         (void)environment;                                                                                   \
         return call;                                                                                         \

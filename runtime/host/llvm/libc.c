@@ -17,7 +17,7 @@ struct touched {
 #define BYTES(x) ((const unsigned char *)(uintptr_t)(x))
 
 /* Operand i of libc.def has touched so much. */
-static void set(struct touched *t, unsigned i, uint64_t address, uint64_t bytes)
+static void libc_set(struct touched *t, unsigned i, uint64_t address, uint64_t bytes)
 {
     if (!bytes)
         return;
@@ -37,7 +37,7 @@ static uint64_t length_in(uint64_t s, uint64_t n)
 }
 
 /* Bytes up to and with the deciding one. */
-static uint64_t upto(uint64_t at, uint64_t n)
+static uint64_t libc_upto(uint64_t at, uint64_t n)
 {
     return at < n ? at + 1 : n;
 }
@@ -52,65 +52,65 @@ static uint64_t same_text(uint64_t a, uint64_t b, uint64_t n, int fold)
         if (!x)
             break;
     }
-    return upto(i, n);
+    return libc_upto(i, n);
 }
 
-static void both(struct touched *t, uint64_t a, uint64_t b, uint64_t n)
+static void libc_both(struct touched *t, uint64_t a, uint64_t b, uint64_t n)
 {
-    set(t, 0, a, n);
-    set(t, 1, b, n);
+    libc_set(t, 0, a, n);
+    libc_set(t, 1, b, n);
 }
 
 /* ---- one function per shape of libc.def; a, b, c, d: the call's arguments; r: its result ---- */
 #define SHAPE(name)                                                                                          \
-    static void name(struct touched *t, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t r)
+    static void libc_##name(struct touched *t, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t r)
 #define UNUSED (void)a, (void)b, (void)c, (void)d, (void)r
 
 SHAPE(copy)
 {
     UNUSED;
-    set(t, 0, b, c);
-    set(t, 1, a, c);
+    libc_set(t, 0, b, c);
+    libc_set(t, 1, a, c);
 }
 SHAPE(copy_back)
 {
     UNUSED;
-    set(t, 0, a, c);
-    set(t, 1, b, c);
+    libc_set(t, 0, a, c);
+    libc_set(t, 1, b, c);
 }
 SHAPE(fill)
 {
     UNUSED;
-    set(t, 0, a, c);
+    libc_set(t, 0, a, c);
 }
 SHAPE(zero)
 {
     UNUSED;
-    set(t, 0, a, b);
+    libc_set(t, 0, a, b);
 }
 SHAPE(copy_until) /* without the byte c, the length, which is the fourth argument, was copied */
 {
     UNUSED;
-    set(t, 0, b, r ? r - a : d);
-    set(t, 1, a, r ? r - a : d);
+    libc_set(t, 0, b, r ? r - a : d);
+    libc_set(t, 1, a, r ? r - a : d);
 }
 SHAPE(find)
 {
     UNUSED;
     const void *at = memchr(BYTES(a), (int)b, c);
-    set(t, 0, a, at ? (uint64_t)((const unsigned char *)at - BYTES(a)) + 1 : c);
+    libc_set(t, 0, a, at ? (uint64_t)((const unsigned char *)at - BYTES(a)) + 1 : c);
 }
 SHAPE(find_last)
 {
     UNUSED;
     const void *at = memrchr(BYTES(a), (int)b, c);
     uint64_t first = at ? (uint64_t)((const unsigned char *)at - BYTES(a)) : 0;
-    set(t, 0, a + first, c - first);
+    libc_set(t, 0, a + first, c - first);
 }
 SHAPE(find_raw)
 {
     UNUSED;
-    set(t, 0, a, (uint64_t)((const unsigned char *)rawmemchr(BYTES(a), (int)b) - BYTES(a)) + 1);
+    libc_set(t, 0, a, (uint64_t)((const unsigned char *)rawmemchr(BYTES(a), (int)b) - BYTES(a)) + 1);
 }
 SHAPE(compare)
 {
@@ -118,108 +118,108 @@ SHAPE(compare)
     uint64_t i = 0;
     while (i < c && BYTES(a)[i] == BYTES(b)[i])
         i++;
-    both(t, a, b, upto(i, c));
+    libc_both(t, a, b, libc_upto(i, c));
 }
 SHAPE(search)
 {
     UNUSED;
     const void *at = memmem(BYTES(a), b, BYTES(c), d);
-    set(t, 0, a, at ? (uint64_t)((const unsigned char *)at - BYTES(a)) + d : b);
-    set(t, 1, c, d);
+    libc_set(t, 0, a, at ? (uint64_t)((const unsigned char *)at - BYTES(a)) + d : b);
+    libc_set(t, 1, c, d);
 }
 SHAPE(text)
 {
     UNUSED;
-    set(t, 0, a, strlen(TEXT(a)) + 1);
+    libc_set(t, 0, a, strlen(TEXT(a)) + 1);
 }
 SHAPE(text_n)
 {
     UNUSED;
-    set(t, 0, a, upto(length_in(a, b), b));
+    libc_set(t, 0, a, libc_upto(length_in(a, b), b));
 }
 SHAPE(text_copy)
 {
     UNUSED;
     uint64_t n = strlen(TEXT(b)) + 1;
-    set(t, 0, b, n);
-    set(t, 1, a, n);
+    libc_set(t, 0, b, n);
+    libc_set(t, 1, a, n);
 }
 SHAPE(text_copy_n)
 {
     UNUSED;
-    set(t, 0, b, upto(length_in(b, c), c));
-    set(t, 1, a, c);
+    libc_set(t, 0, b, libc_upto(length_in(b, c), c));
+    libc_set(t, 1, a, c);
 }
-static void appended(struct touched *t, uint64_t a, uint64_t b, uint64_t read, uint64_t written)
+static void libc_appended(struct touched *t, uint64_t a, uint64_t b, uint64_t read, uint64_t written)
 {
     uint64_t there = strlen(TEXT(a));
-    set(t, 0, a, there + 1);
-    set(t, 1, b, read);
-    set(t, 2, a + there, written);
+    libc_set(t, 0, a, there + 1);
+    libc_set(t, 1, b, read);
+    libc_set(t, 2, a + there, written);
 }
 SHAPE(append)
 {
     UNUSED;
     uint64_t n = strlen(TEXT(b)) + 1;
-    appended(t, a, b, n, n);
+    libc_appended(t, a, b, n, n);
 }
 SHAPE(append_n)
 {
     UNUSED;
     uint64_t n = length_in(b, c);
-    appended(t, a, b, upto(n, c), n + 1);
+    libc_appended(t, a, b, libc_upto(n, c), n + 1);
 }
 SHAPE(text_compare)
 {
     UNUSED;
-    both(t, a, b, same_text(a, b, UINT64_MAX, 0));
+    libc_both(t, a, b, same_text(a, b, UINT64_MAX, 0));
 }
 SHAPE(text_compare_n)
 {
     UNUSED;
-    both(t, a, b, same_text(a, b, c, 0));
+    libc_both(t, a, b, same_text(a, b, c, 0));
 }
 SHAPE(case_compare)
 {
     UNUSED;
-    both(t, a, b, same_text(a, b, UINT64_MAX, 1));
+    libc_both(t, a, b, same_text(a, b, UINT64_MAX, 1));
 }
 SHAPE(case_compare_n)
 {
     UNUSED;
-    both(t, a, b, same_text(a, b, c, 1));
+    libc_both(t, a, b, same_text(a, b, c, 1));
 }
 SHAPE(text_find)
 {
     UNUSED;
-    set(t, 0, a, (uint64_t)(strchrnul(TEXT(a), (int)b) - TEXT(a)) + 1);
+    libc_set(t, 0, a, (uint64_t)(strchrnul(TEXT(a), (int)b) - TEXT(a)) + 1);
 }
 SHAPE(text_search)
 {
     UNUSED;
     const char *at = strstr(TEXT(a), TEXT(b));
     uint64_t needle = strlen(TEXT(b));
-    set(t, 0, a, at ? (uint64_t)(at - TEXT(a)) + needle : strlen(TEXT(a)) + 1);
-    set(t, 1, b, needle + 1);
+    libc_set(t, 0, a, at ? (uint64_t)(at - TEXT(a)) + needle : strlen(TEXT(a)) + 1);
+    libc_set(t, 1, b, needle + 1);
 }
 SHAPE(span)
 {
     UNUSED;
-    set(t, 0, a, strspn(TEXT(a), TEXT(b)) + 1);
-    set(t, 1, b, strlen(TEXT(b)) + 1);
+    libc_set(t, 0, a, strspn(TEXT(a), TEXT(b)) + 1);
+    libc_set(t, 1, b, strlen(TEXT(b)) + 1);
 }
 SHAPE(complement_span)
 {
     UNUSED;
-    set(t, 0, a, strcspn(TEXT(a), TEXT(b)) + 1);
-    set(t, 1, b, strlen(TEXT(b)) + 1);
+    libc_set(t, 0, a, strcspn(TEXT(a), TEXT(b)) + 1);
+    libc_set(t, 1, b, strlen(TEXT(b)) + 1);
 }
 SHAPE(duplicate)
 {
     UNUSED;
     uint64_t n = r ? strlen(TEXT(r)) + 1 : 0;
-    set(t, 0, a, n);
-    set(t, 1, r, n);
+    libc_set(t, 0, a, n);
+    libc_set(t, 1, r, n);
 }
 static uint64_t count_of(uint64_t result) /* -1: it failed */
 {
@@ -228,54 +228,54 @@ static uint64_t count_of(uint64_t result) /* -1: it failed */
 SHAPE(transfer) /* recv with MSG_TRUNC says more than fits */
 {
     UNUSED;
-    set(t, 0, b, count_of(r) < c ? count_of(r) : c);
+    libc_set(t, 0, b, count_of(r) < c ? count_of(r) : c);
 }
-static void pieces(struct touched *t, const struct iovec *v, uint64_t n, uint64_t bytes)
+static void libc_pieces(struct touched *t, const struct iovec *v, uint64_t n, uint64_t bytes)
 {
     for (uint64_t i = 0; i < n && bytes; i++) {
         uint64_t part = v[i].iov_len < bytes ? v[i].iov_len : bytes;
-        set(t, 0, (uint64_t)(uintptr_t)v[i].iov_base, part);
+        libc_set(t, 0, (uint64_t)(uintptr_t)v[i].iov_base, part);
         bytes -= part;
     }
 }
 SHAPE(scattered)
 {
     UNUSED;
-    pieces(t, (const struct iovec *)(uintptr_t)b, c, count_of(r));
+    libc_pieces(t, (const struct iovec *)(uintptr_t)b, c, count_of(r));
 }
 SHAPE(message)
 {
     UNUSED;
     const struct msghdr *m = (const struct msghdr *)(uintptr_t)b;
-    pieces(t, m->msg_iov, m->msg_iovlen, count_of(r));
+    libc_pieces(t, m->msg_iov, m->msg_iovlen, count_of(r));
 }
 SHAPE(items) /* the piece of an item at a file's end does not count */
 {
     UNUSED;
-    set(t, 0, a, r * b);
+    libc_set(t, 0, a, r * b);
 }
 SHAPE(items_checked)
 {
     UNUSED;
-    set(t, 0, a, r * c);
+    libc_set(t, 0, a, r * c);
 }
 SHAPE(line)
 {
     UNUSED;
-    set(t, 0, a, r ? strlen(TEXT(a)) + 1 : 0);
+    libc_set(t, 0, a, r ? strlen(TEXT(a)) + 1 : 0);
 }
 SHAPE(whole_line)
 {
     UNUSED;
     if (count_of(r))
-        set(t, 0, (uint64_t)(uintptr_t)*(char **)(uintptr_t)a, r + 1);
+        libc_set(t, 0, (uint64_t)(uintptr_t)*(char **)(uintptr_t)a, r + 1);
 }
 #undef SHAPE
 
 static const struct {
     void (*shape)(struct touched *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 } functions[] = {
-#define MT_HOST_LIBC(symbol, shape, ops, after) {shape},
+#define MT_HOST_LIBC(symbol, shape, ops, after) {libc_##shape},
 #include "libc.def"
 };
 

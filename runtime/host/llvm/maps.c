@@ -29,7 +29,7 @@ static void close_tell(void)
     mt_self.place = NULL;
 }
 
-static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset, uint64_t ip)
+static void *maps_map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset, uint64_t ip)
 {
     long p = syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
     struct mt_core_thread *t = p == -1 ? NULL : open_tell(ip);
@@ -42,12 +42,12 @@ static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_
 
 MT_ENTRY void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-    return map(at, bytes, protection, flags, fd, offset, CALLER);
+    return maps_map(at, bytes, protection, flags, fd, offset, CALLER);
 }
 
 MT_ENTRY void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off64_t offset)
 {
-    return map(at, bytes, protection, flags, fd, offset, CALLER);
+    return maps_map(at, bytes, protection, flags, fd, offset, CALLER);
 }
 
 MT_ENTRY int munmap(void *p, size_t bytes)
@@ -80,7 +80,7 @@ MT_ENTRY void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...)
     return (void *)p;
 }
 
-static void moved(uint64_t from, uint64_t to, uint64_t ip)
+static void maps_moved(uint64_t from, uint64_t to, uint64_t ip)
 {
     struct mt_core_thread *t = from == to ? NULL : open_tell(ip);
     if (t) {
@@ -101,7 +101,7 @@ MT_ENTRY int brk(void *to)
     uint64_t before = (uint64_t)(uintptr_t)real_sbrk(0), ip = CALLER;
     int rc = real(to);
     if (!rc)
-        moved(before, (uint64_t)(uintptr_t)to, ip);
+        maps_moved(before, (uint64_t)(uintptr_t)to, ip);
     return rc;
 }
 
@@ -112,6 +112,6 @@ MT_ENTRY void *sbrk(intptr_t by)
         real = (void *(*)(intptr_t))mt_next("sbrk");
     void *before = real(by);
     if (before != (void *)-1)
-        moved((uint64_t)(uintptr_t)before, (uint64_t)(uintptr_t)before + (uint64_t)by, CALLER);
+        maps_moved((uint64_t)(uintptr_t)before, (uint64_t)(uintptr_t)before + (uint64_t)by, CALLER);
     return before;
 }

@@ -3,7 +3,7 @@
  */
 #include "entry.h"
 
-static void *finish(void *p, size_t bytes, uint64_t ip)
+static void *new_finish(void *p, size_t bytes, uint64_t ip)
 {
     if (mt_self.new) /* malloc was not called */
         mt_told_alloc(MT_CORE_NEW, p, bytes, ip);
@@ -21,7 +21,7 @@ static void *finish(void *p, size_t bytes, uint64_t ip)
             __atomic_store_n(&real, (void *(*)types)mt_next(#symbol), __ATOMIC_RELEASE);                     \
         mt_self.new = 1;                                                                                     \
         mt_self.new_ip = ip;                                                                                 \
-        return finish(real(__VA_ARGS__), bytes, ip);                                                         \
+        return new_finish(real(__VA_ARGS__), bytes, ip);                                                     \
     }
 
 OPERATOR(_Znwm, (size_t bytes), (size_t), bytes)

@@ -16,7 +16,7 @@
 static struct mt_core_options options;
 
 /* Cuts `text` into words at blanks; a backslash makes the next character an ordinary one. -1: too many. */
-static int split(char *text, char **word, int room)
+static int process_split(char *text, char **word, int room)
 {
     int n = 0;
     for (char *in = text, *out = text;;) {
@@ -52,7 +52,7 @@ static void *run_thread(void *start)
 }
 
 /* A thread of the core's; no signal of the program ends up there. */
-static int spawn(void (*run)(void *), void *arg, void **handle)
+static int process_spawn(void (*run)(void *), void *arg, void **handle)
 {
     sigset_t all, before;
     pthread_t *thread = malloc(sizeof *thread);
@@ -74,13 +74,13 @@ static int spawn(void (*run)(void *), void *arg, void **handle)
     return 0;
 }
 
-static void join(void *handle)
+static void process_join(void *handle)
 {
     pthread_join(*(pthread_t *)handle, NULL);
     free(handle);
 }
 
-static void report(const char *line)
+static void process_report(const char *line)
 {
     mt_report("%s", line);
 }
@@ -88,9 +88,9 @@ static void report(const char *line)
 static const struct mt_core_engine engine = {.name = "llvm",
                                              .locate = mt_locate,
                                              .sequence = mt_sequence,
-                                             .spawn = spawn,
-                                             .join = join,
-                                             .report = report};
+                                             .spawn = process_spawn,
+                                             .join = process_join,
+                                             .report = process_report};
 
 /* The settings as the CUDA runtime has them, which complains about bad ones when it is there. */
 static const char *from_environment(const char *name, void *context)
@@ -99,7 +99,7 @@ static const char *from_environment(const char *name, void *context)
     return secure_getenv(name);
 }
 
-static void complain(const char *line, void *context)
+static void process_complain(const char *line, void *context)
 {
     (void)context;
     if (!dlsym(RTLD_DEFAULT, "mt_runtime_version"))
@@ -119,7 +119,7 @@ static int read_options(const struct mt_options *env)
             "MEMTRACE_HOST"); /* not for the program, and not for those that it starts: one file, one trace */
     } else if (asprintf(&text, "mat") < 0)
         text = NULL;
-    n = text ? split(text, word, MAX_WORDS - 2) : -1;
+    n = text ? process_split(text, word, MAX_WORDS - 2) : -1;
     if (n > 0 && !*env->host) {
         char *path;
         if (asprintf(&path, "%s/MemTrace-host.mtc", env->dir) < 0)
@@ -144,12 +144,12 @@ static int read_options(const struct mt_options *env)
     return 0;
 }
 
-__attribute__((constructor(101))) static void start(void)
+__attribute__((constructor(101))) static void process_start(void)
 {
     struct mt_options env;
     char why[512];
     mt_self.busy++;
-    mt_options_parse(&env, from_environment, complain, NULL);
+    mt_options_parse(&env, from_environment, process_complain, NULL);
     if (read_options(&env))
         goto off;
     mt_sequence_open();

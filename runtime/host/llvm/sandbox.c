@@ -11,7 +11,7 @@
 #define SET_SECCOMP 22 /* prctl's */
 #define SET_FILTER 1   /* seccomp's operations up to this one restrict */
 
-static void restricted(void)
+static void sandbox_restricted(void)
 {
     if (mt_phase == MT_PHASE_ON) {
         mt_core_incomplete(
@@ -23,7 +23,7 @@ static void restricted(void)
 }
 
 /* As the C library has them: what was not given is handed on as it lies there. */
-static long call(long number, const long *a)
+static long sandbox_call(long number, const long *a)
 {
     long rc = mt_sys(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if ((unsigned long)rc <= -4096ul)
@@ -35,8 +35,8 @@ static long call(long number, const long *a)
 MT_ENTRY int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
     if (option == SET_SECCOMP)
-        restricted();
-    return (int)call(SYS_prctl, (long[]){option, (long)a, (long)b, (long)c, (long)d, 0});
+        sandbox_restricted();
+    return (int)sandbox_call(SYS_prctl, (long[]){option, (long)a, (long)b, (long)c, (long)d, 0});
 }
 
 MT_ENTRY long syscall(long number, ...)
@@ -48,8 +48,8 @@ MT_ENTRY long syscall(long number, ...)
         a[i] = va_arg(args, long);
     va_end(args);
     if ((number == SYS_seccomp && a[0] <= SET_FILTER) || (number == SYS_prctl && a[0] == SET_SECCOMP))
-        restricted();
+        sandbox_restricted();
     if (number == SYS_close_range)
         return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
-    return call(number, a);
+    return sandbox_call(number, a);
 }

@@ -16,7 +16,7 @@ uint64_t mt_sequence(int next)
 }
 
 /* A CUDA call has taken a number. */
-static void moved(void)
+static void sequence_moved(void)
 {
     if (mt_phase != MT_PHASE_ON || mt_self.busy)
         return;
@@ -49,7 +49,7 @@ void mt_sequence_open(void)
         return;
     cuda_sequence = (uint64_t (*)(int))sequence;
     dl_iterate_phdr(find_range, sequence);
-    on_move(moved);
+    on_move(sequence_moved);
 }
 
 int mt_not_for_us(uint64_t ip)

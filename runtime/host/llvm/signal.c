@@ -101,7 +101,7 @@ static void call_program(const struct sigaction *a, int sig, siginfo_t *info, vo
 
 /* Atomic mode: between begin and end a handler would make the record wrong or lose its own. It runs at the
  * end, which is near; unless the access itself is what the signal is about. */
-static int defer(struct mt_self *s, int sig, siginfo_t *info, void *context)
+static int signal_defer(struct mt_self *s, int sig, siginfo_t *info, void *context)
 {
     int fault = (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP) &&
                 info->si_code > 0;
@@ -145,7 +145,7 @@ void mt_run_deferred(void)
 static void install_fatal(int sig);
 
 /* The kernel has gone back to the default, as the program asked for. */
-static void reset(int sig)
+static void signal_reset(int sig)
 {
     stands_in[sig] = 0;
     program[sig].sa_handler = SIG_DFL;
@@ -153,17 +153,17 @@ static void reset(int sig)
         install_fatal(sig);
 }
 
-static void trampoline(int sig, siginfo_t *info, void *context)
+static void signal_trampoline(int sig, siginfo_t *info, void *context)
 {
     struct mt_self *s = &mt_self;
     struct sigaction a = program[sig];
     int saved = errno, ours = 0;
     const greg_t *at = ((const ucontext_t *)context)->uc_mcontext.gregs;
     if (s->locked && s->core && mt_phase == MT_PHASE_ON && !(a.sa_flags & SA_RESETHAND) &&
-        defer(s, sig, info, context))
+        signal_defer(s, sig, info, context))
         return;
     if (a.sa_flags & SA_RESETHAND)
-        reset(sig);
+        signal_reset(sig);
     if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
         /* In atomic mode all goes through the core, which knows when it was interrupted. */
         if (mt_atomic && !s->busy)
@@ -199,7 +199,7 @@ static void end_trace(void)
 /* What would end the program, and is left to the kernel after the trace is closed: the signal comes once
  * more, from whomever it came, as soon as we return. (Not all of them would come by themselves: int3 lies
  * behind us, and what a timer or a terminal sends is sent once.) */
-static void fatal(int sig, siginfo_t *info, void *context)
+static void signal_fatal(int sig, siginfo_t *info, void *context)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     int process = (int)syscall(SYS_getpid), thread = (int)syscall(SYS_gettid);
@@ -213,7 +213,7 @@ static void fatal(int sig, siginfo_t *info, void *context)
 
 static struct sigaction fatal_action(void)
 {
-    struct sigaction a = {.sa_sigaction = fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction a = {.sa_sigaction = signal_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigfillset(&a.sa_mask);
     return a;
 }
@@ -255,7 +255,7 @@ void mt_signals_close(void)
             stands_in[i] = kernel_action(i, &plain, NULL) != 0;
 }
 
-static void turn(int sig)
+static void signal_turn(int sig)
 {
     mt_core_switch(sig == SIGUSR1);
 }
@@ -265,7 +265,7 @@ int mt_signals_open(int switches)
     for (int i = 1; i < NSIG; i++)
         if (ends_program(i))
             install_fatal(i);
-    struct sigaction a = {.sa_handler = turn, .sa_flags = SA_RESTART};
+    struct sigaction a = {.sa_handler = signal_turn, .sa_flags = SA_RESTART};
     if (switches && (kernel_action(SIGUSR1, &a, NULL) || kernel_action(SIGUSR2, &a, NULL)))
         return -1;
     return 0;
@@ -277,7 +277,7 @@ static int stand_in(int sig, const struct sigaction *new, struct sigaction *ours
     *ours = *new;
     if (new->sa_handler != SIG_DFL &&new->sa_handler != SIG_IGN) { /* the flags do not matter for these */
         ours->sa_flags |= SA_SIGINFO;
-        ours->sa_sigaction = trampoline;
+        ours->sa_sigaction = signal_trampoline;
     } else if (new->sa_handler == SIG_DFL && ends_program(sig)) {
         *ours = fatal_action();
     } else {

@@ -83,7 +83,7 @@ int mt_threads_open(void)
     return have_key ? 0 : -1;
 }
 
-static void begin(struct mt_self *s)
+static void thread_begin(struct mt_self *s)
 {
     s->state = 1;
     s->busy++;
@@ -129,7 +129,7 @@ struct mt_core_thread *mt_thread(void)
 {
     struct mt_self *s = &mt_self;
     if (s->state == 0 && mt_phase == MT_PHASE_ON && !s->handlers)
-        begin(s);
+        thread_begin(s);
     if (__mt_host_current == &s->handler)
         mt_handler_left();
     if (!s->core || s->busy || __mt_host_current == &s->handler)
@@ -146,7 +146,7 @@ struct mt_core_thread *mt_thread(void)
 }
 
 /* No room in a handler's buffer: its entries go round behind the end. */
-static void overflow(struct mt_self *s)
+static void thread_overflow(struct mt_self *s)
 {
     s->lost += (uint64_t)(s->handler.cur - s->handler.limit);
     s->handler.cur = s->handler.limit;
@@ -157,7 +157,7 @@ void mt_slow(void)
     struct mt_self *s = &mt_self;
     struct mt_core_thread *t = mt_thread();
     if (__mt_host_current == &s->handler)
-        overflow(s);
+        thread_overflow(s);
     else {
         int off = s->state == 2 || mt_phase == MT_PHASE_OFF;
         s->lost += !t && !off; /* too early, or inside the tracer */

@@ -21,14 +21,14 @@ static struct {
     uint32_t slot[SLOTS];          /* waiters of ticket % SLOTS sleep on it */
 } b;
 
-static void become(struct mt_baton_hand *h, uint32_t ticket)
+static void baton_become(struct mt_baton_hand *h, uint32_t ticket)
 {
     h->ticket = ticket;
     h->blocks = mt_baton_blocks;
     __atomic_store_n(&mt_baton_holder, h, __ATOMIC_RELAXED);
 }
 
-static int sleeps(int thread)
+static int baton_sleeps(int thread)
 {
     char path[48], text[128];
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
@@ -47,8 +47,8 @@ static int take_from_sleeper(uint32_t ticket)
 {
     struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
     uint32_t before = ticket - 1;
-    if (!h || h->inside || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before || !sleeps(h->thread) ||
-        h->inside)
+    if (!h || h->inside || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before ||
+        !baton_sleeps(h->thread) || h->inside)
         return 0;
     if (!__atomic_compare_exchange_n(&b.serving, &before, ticket, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return 0;
@@ -77,7 +77,7 @@ int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
         if (ms && waited >= ms)
             return -1; /* only who ends the process goes without: the others may stay behind this ticket */
     }
-    become(h, ticket);
+    baton_become(h, ticket);
     return 0;
 }
 

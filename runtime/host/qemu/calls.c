@@ -22,7 +22,7 @@ static int traces_calls(void)
     return mt_core_options()->mode == MT_CORE_ATOMIC;
 }
 
-static void pop(struct mt_calls *c, struct mt_core_thread *t)
+static void calls_pop(struct mt_calls *c, struct mt_core_thread *t)
 {
     struct mt_frame *f = &c->frames[--c->count];
     if (is_allocator(f))
@@ -36,10 +36,10 @@ static void pop(struct mt_calls *c, struct mt_core_thread *t)
 static void pop_dead(struct mt_calls *c, struct mt_core_thread *t, uint64_t sp)
 {
     while (c->count && c->frames[c->count - 1].sp < sp && sp - c->frames[c->count - 1].sp < SAME_STACK)
-        pop(c, t);
+        calls_pop(c, t);
 }
 
-static struct mt_frame *push(struct mt_calls *c)
+static struct mt_frame *calls_push(struct mt_calls *c)
 {
     if (c->count == c->room) {
         unsigned room = c->room ? c->room * 2 : 16;
@@ -52,7 +52,7 @@ static struct mt_frame *push(struct mt_calls *c)
     return &c->frames[c->count++];
 }
 
-static void before(struct mt_core_thread *t, const struct mt_frame *f)
+static void calls_before(struct mt_core_thread *t, const struct mt_frame *f)
 {
     switch (f->watch->alloc) {
     case MT_FN_FREE:
@@ -79,8 +79,8 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
     /* The same function at the same place: the call before did not return. (Another one is called from a
      * function's end: both return together.) */
     if (c->count && c->frames[c->count - 1].sp == sp && c->frames[c->count - 1].watch == w)
-        pop(c, t);
-    struct mt_frame *f = push(c);
+        calls_pop(c, t);
+    struct mt_frame *f = calls_push(c);
     if (!f)
         return;
     *f = (struct mt_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0, 0};
@@ -91,7 +91,7 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
     if (is_allocator(f)) {
         f->counted = c->allocators++ == 0 && !c->silent;
         if (f->counted)
-            before(t, f);
+            calls_before(t, f);
     }
     if (w->routine)
         mt_core_routine_enter(t);
@@ -99,7 +99,8 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
         mt_core_call(t, w->function, sp, args);
 }
 
-static void reallocated(struct mt_core_thread *t, const struct mt_frame *f, uint64_t value, uint64_t bytes)
+static void calls_reallocated(struct mt_core_thread *t, const struct mt_frame *f, uint64_t value,
+                              uint64_t bytes)
 {
     if (!value && bytes)
         return; /* failed: the old one stays */
@@ -111,7 +112,7 @@ static void reallocated(struct mt_core_thread *t, const struct mt_frame *f, uint
         mt_core_free(t, f->args[0]);
 }
 
-static void after(struct mt_core_thread *t, const struct mt_frame *f, uint64_t value)
+static void calls_after(struct mt_core_thread *t, const struct mt_frame *f, uint64_t value)
 {
     const uint64_t *a = f->args;
     switch (f->watch->alloc) {
@@ -122,10 +123,10 @@ static void after(struct mt_core_thread *t, const struct mt_frame *f, uint64_t v
         mt_core_alloc(t, MT_CORE_CALLOC, value, a[0] * a[1], f->ip);
         break;
     case MT_FN_REALLOC:
-        reallocated(t, f, value, a[1]);
+        calls_reallocated(t, f, value, a[1]);
         break;
     case MT_FN_REALLOCARRAY:
-        reallocated(t, f, value, a[1] * a[2]);
+        calls_reallocated(t, f, value, a[1] * a[2]);
         break;
     case MT_FN_MEMALIGN:
         mt_core_alloc(t, MT_CORE_MEMALIGN, value, a[1], f->ip);
@@ -155,11 +156,11 @@ void mt_calls_return(struct mt_calls *c, struct mt_core_thread *t, uint64_t ip, 
         const struct mt_frame *f = &c->frames[c->count - 1];
         if (f->ret == ip) {
             if (f->counted)
-                after(t, f, value);
+                calls_after(t, f, value);
             if (f->watch->function && !is_annotation(f->watch) && traces_calls())
                 mt_core_return(t, f->watch->function, f->sp, value);
         }
-        pop(c, t);
+        calls_pop(c, t);
     }
 }
 

@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static int decode(ZydisDecodedInstruction *i, ZydisDecodedOperand *o, const void *bytes, unsigned size)
+static int decode_run(ZydisDecodedInstruction *i, ZydisDecodedOperand *o, const void *bytes, unsigned size)
 {
     ZydisDecoder d;
     ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, bytes, size, i, o)) ? 0 : -1;
 }
 
-static uint8_t general(ZydisRegister r)
+static uint8_t decode_general(ZydisRegister r)
 {
     ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r);
     if (r == ZYDIS_REGISTER_NONE || ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64)
@@ -18,7 +18,7 @@ static uint8_t general(ZydisRegister r)
     return (uint8_t)ZydisRegisterGetId(whole);
 }
 
-static int untouched(const ZydisDecodedInstruction *i)
+static int decode_untouched(const ZydisDecodedInstruction *i)
 {
     switch (i->meta.category) {
     case ZYDIS_CATEGORY_NOP:
@@ -31,10 +31,10 @@ static int untouched(const ZydisDecodedInstruction *i)
     }
 }
 
-static int accessed(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+static int decode_accessed(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
 {
     return o->type == ZYDIS_OPERAND_TYPE_MEMORY && o->actions != 0 && o->mem.type != ZYDIS_MEMOP_TYPE_AGEN &&
-           !untouched(i);
+           !decode_untouched(i);
 }
 
 static int compares_and_swaps(const ZydisDecodedInstruction *i)
@@ -43,7 +43,7 @@ static int compares_and_swaps(const ZydisDecodedInstruction *i)
            i->mnemonic == ZYDIS_MNEMONIC_CMPXCHG16B;
 }
 
-static int repeats(const ZydisDecodedInstruction *i)
+static int decode_repeats(const ZydisDecodedInstruction *i)
 {
     return (i->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
 }
@@ -106,8 +106,8 @@ static void fill_state(struct mt_x86_operand *m, const ZydisDecodedInstruction *
     }
 }
 
-static void fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o,
-                 uint64_t ip)
+static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i,
+                        const ZydisDecodedOperand *o, uint64_t ip)
 {
     m->op = op_of(i, o);
     m->parts = parts_of(i, o);
@@ -115,8 +115,8 @@ static void fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i, con
     if (m->parts == MT_X86_BLOCK)
         fill_state(m, i);
     m->segment = o->mem.segment == ZYDIS_REGISTER_FS || o->mem.segment == ZYDIS_REGISTER_GS;
-    m->base = general(o->mem.base);
-    m->index = general(o->mem.index);
+    m->base = decode_general(o->mem.base);
+    m->index = decode_general(o->mem.index);
     m->scale = o->mem.scale;
     m->displacement = o->mem.disp.has_displacement ? o->mem.disp.value : 0;
     ZyanU64 absolute;
@@ -133,31 +133,31 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
     memset(insn, 0, sizeof *insn);
     insn->ip = ip;
-    if (decode(&i, o, bytes, size) != 0)
+    if (decode_run(&i, o, bytes, size) != 0)
         return -1;
     insn->length = i.length;
     insn->call = i.meta.category == ZYDIS_CATEGORY_CALL;
     insn->cas = (uint8_t)compares_and_swaps(&i);
     insn->cas_register = MT_X86_NO_REG;
-    insn->repeats = (uint8_t)repeats(&i);
+    insn->repeats = (uint8_t)decode_repeats(&i);
     insn->certain = !insn->repeats;
     for (unsigned k = 0; k < i.operand_count; k++) {
-        if (accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
+        if (decode_accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
             struct mt_x86_operand *m = &insn->operand[insn->count++];
-            fill(m, &i, &o[k], ip);
+            decode_fill(m, &i, &o[k], ip);
             if (m->parts == MT_X86_EACH || m->parts == MT_X86_BLOCK)
                 insn->certain = 0;
         }
         if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER && (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-            general(o[k].reg.value) != MT_X86_NO_REG)
-            insn->writes |= (uint16_t)(1u << general(o[k].reg.value));
+            decode_general(o[k].reg.value) != MT_X86_NO_REG)
+            insn->writes |= (uint16_t)(1u << decode_general(o[k].reg.value));
         if (i.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
-            insn->cas_register = general(o[k].reg.value);
+            insn->cas_register = decode_general(o[k].reg.value);
     }
     return 0;
 }
 
-static int vector(ZydisRegister r)
+static int decode_vector(ZydisRegister r)
 {
     switch (ZydisRegisterGetClass(r)) {
     case ZYDIS_REGCLASS_X87:
@@ -173,14 +173,14 @@ static int vector(ZydisRegister r)
     }
 }
 
-static void add(char *list, size_t size, ZydisRegister r)
+static void decode_add(char *list, size_t size, ZydisRegister r)
 {
     const char *name = ZydisRegisterGetString(r);
     char word[24];
     size_t have = strlen(list), n;
     if (r == ZYDIS_REGISTER_NONE || !name)
         return;
-    n = (size_t)snprintf(word, sizeof word, "%s%s", name, vector(r) ? "*" : "");
+    n = (size_t)snprintf(word, sizeof word, "%s%s", name, decode_vector(r) ? "*" : "");
     for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
         if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
             return;
@@ -194,7 +194,7 @@ int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigne
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
     ZydisFormatter f;
     memset(w, 0, sizeof *w);
-    if (decode(&i, o, bytes, size) != 0) {
+    if (decode_run(&i, o, bytes, size) != 0) {
         strcpy(w->text, "(bad)");
         return -1;
     }
@@ -205,15 +205,15 @@ int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigne
     ZydisFormatterFormatInstruction(&f, &i, o, i.operand_count_visible, w->text, sizeof w->text, ip, NULL);
     for (unsigned k = 0; k < i.operand_count; k++) {
         if (o[k].type == ZYDIS_OPERAND_TYPE_MEMORY) {
-            add(w->reads, sizeof w->reads, o[k].mem.base);
-            add(w->reads, sizeof w->reads, o[k].mem.index);
+            decode_add(w->reads, sizeof w->reads, o[k].mem.base);
+            decode_add(w->reads, sizeof w->reads, o[k].mem.index);
             if (o[k].mem.segment == ZYDIS_REGISTER_FS || o[k].mem.segment == ZYDIS_REGISTER_GS)
-                add(w->reads, sizeof w->reads, o[k].mem.segment);
+                decode_add(w->reads, sizeof w->reads, o[k].mem.segment);
         } else if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER) {
             if (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_READ)
-                add(w->reads, sizeof w->reads, o[k].reg.value);
+                decode_add(w->reads, sizeof w->reads, o[k].reg.value);
             if (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
-                add(w->writes, sizeof w->writes, o[k].reg.value);
+                decode_add(w->writes, sizeof w->writes, o[k].reg.value);
         }
     }
     return 0;

@@ -179,7 +179,7 @@ static int by_low(const void *a, const void *b)
 }
 
 /* The debug information of a stripped file, where distributions put it. */
-static Dwarf *separate(struct mt_elf *e)
+static Dwarf *elffile_separate(struct mt_elf *e)
 {
     const void *id;
     ssize_t n = dwelf_elf_gnu_build_id(e->elf, &id);
@@ -211,7 +211,7 @@ static void read_units(struct mt_elf *e)
     if (!e->dwarf || dwarf_get_units(e->dwarf, NULL, &cu, NULL, NULL, &die, NULL) != 0) {
         if (e->dwarf)
             dwarf_end(e->dwarf);
-        e->dwarf = separate(e);
+        e->dwarf = elffile_separate(e);
         cu = NULL;
         if (!e->dwarf || dwarf_get_units(e->dwarf, NULL, &cu, NULL, NULL, &die, NULL) != 0)
             return;

@@ -6,7 +6,7 @@
 
 static struct mt_map known; /* ip -> newest instruction */
 
-static void define(struct mt_insn *n, int whole)
+static void insns_define(struct mt_insn *n, int whole)
 {
     struct mt_core_site s[MT_X86_OPERANDS + 1];
     struct mt_x86_words words;
@@ -67,7 +67,7 @@ struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, in
     mt_x86_decode(&n->x86, ip, bytes, size);
     n->older = newest;
     if (traced)
-        define(n, whole);
+        insns_define(n, whole);
     if (mt_map_put(&known, ip, (uint64_t)(uintptr_t)n) != 0) {
         free(n);
         return NULL;

@@ -59,7 +59,7 @@ static const struct {
     {"sbrk", MT_FN_MAP},
 };
 
-static enum mt_alloc_function allocator(const char *name)
+static enum mt_alloc_function modules_allocator(const char *name)
 {
     if (!strncmp(name, "_Znwm", 5) || !strncmp(name, "_Znam", 5))
         return MT_FN_NEW;
@@ -71,7 +71,7 @@ static enum mt_alloc_function allocator(const char *name)
     return MT_FN_NONE;
 }
 
-static size_t slot(uint64_t address)
+static size_t modules_slot(uint64_t address)
 {
     return (size_t)((address * 0x9e3779b97f4a7c15ull) >> 32);
 }
@@ -85,7 +85,7 @@ static struct mt_watch *watch_at(uint64_t address, int make)
             return NULL;
         for (size_t i = 0; i < m.watches_room; i++)
             if (m.watches[i]) {
-                size_t k = slot(m.watches[i]->address);
+                size_t k = modules_slot(m.watches[i]->address);
                 while (w[k & (room - 1)])
                     k++;
                 w[k & (room - 1)] = m.watches[i];
@@ -96,7 +96,7 @@ static struct mt_watch *watch_at(uint64_t address, int make)
     }
     if (!m.watches_room)
         return NULL;
-    size_t k = slot(address);
+    size_t k = modules_slot(address);
     for (; m.watches[k & (m.watches_room - 1)]; k++)
         if (m.watches[k & (m.watches_room - 1)]->address == address)
             return m.watches[k & (m.watches_room - 1)];
@@ -117,13 +117,13 @@ static int is_routine(const char *name)
     return 0;
 }
 
-static void consider(void *arg, const char *name, uint64_t address)
+static void modules_consider(void *arg, const char *name, uint64_t address)
 {
     const struct module *module = arg;
     if (mt_core_symbol_is_part(name))
         return;
     enum mt_alloc_function alloc = module->runtime ? MT_FN_RUNTIME
-                                   : m.allocations ? allocator(name)
+                                   : m.allocations ? modules_allocator(name)
                                                    : MT_FN_NONE;
     int named = *m.options->functions || m.options->routine.count || strstr(name, "atomic_trace") ||
                 !strncmp(name, "mt_", 3);
@@ -173,7 +173,7 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
     x->next = m.modules;
     m.modules = x;
     if (x->elf) {
-        mt_elf_functions(x->elf, consider, x);
+        mt_elf_functions(x->elf, modules_consider, x);
         uint64_t sequence = x->runtime ? mt_elf_data(x->elf, "__mt_host_seq") : 0;
         if (sequence)
             m.sequence = sequence + bias;
@@ -223,7 +223,7 @@ static void look_up(uint64_t ip)
         add_range(ip & ~4095ull, (ip & ~4095ull) + 4096, NULL);
 }
 
-static struct range *find(uint64_t ip)
+static struct range *modules_find(uint64_t ip)
 {
     if (m.last < m.nranges && ip - m.ranges[m.last].start < m.ranges[m.last].end - m.ranges[m.last].start)
         return &m.ranges[m.last];
@@ -237,10 +237,10 @@ static struct range *find(uint64_t ip)
 
 static struct module *module_of(uint64_t ip)
 {
-    struct range *r = find(ip);
+    struct range *r = modules_find(ip);
     if (!r) {
         look_up(ip);
-        r = find(ip);
+        r = modules_find(ip);
     }
     return r ? r->module : NULL;
 }

@@ -186,7 +186,7 @@ static void on_cas(unsigned vcpu, void *insn)
 
 /* ---- order with CUDA calls ---- */
 
-static __attribute__((noinline)) void moved(struct mt_thread *t)
+static __attribute__((noinline)) void plugin_moved(struct mt_thread *t)
 {
     mt_sequence_seen();
     if (!mt_plugin.forked)
@@ -196,7 +196,7 @@ static __attribute__((noinline)) void moved(struct mt_thread *t)
 /* ---- calls ---- */
 
 /* Inside the CUDA runtime the fast path finds no thread. */
-static void hide(unsigned vcpu, struct mt_thread *t)
+static void plugin_hide(unsigned vcpu, struct mt_thread *t)
 {
     mt_cores[vcpu] = t->calls.silent ? NULL : t->core;
 }
@@ -215,10 +215,10 @@ static void on_entry(unsigned vcpu, void *watch)
     t->hand.inside = 1;
     mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip, args);
     t->hand.inside = 0;
-    hide(vcpu, t);
+    plugin_hide(vcpu, t);
 }
 
-static __attribute__((noinline)) void returned(struct mt_thread *t, void *ip)
+static __attribute__((noinline)) void plugin_returned(struct mt_thread *t, void *ip)
 {
     if (mt_plugin.forked)
         return;
@@ -236,11 +236,11 @@ static void on_behind_call(unsigned vcpu, void *ip)
     if (!t)
         return;
     if (t->calls.count) {
-        returned(t, ip);
-        hide(vcpu, t);
+        plugin_returned(t, ip);
+        plugin_hide(vcpu, t);
     }
     if (mt_plugin.mode == MT_CORE_MAT && mt_sequence_moved())
-        moved(t); /* a CUDA call may have returned here */
+        plugin_moved(t); /* a CUDA call may have returned here */
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
@@ -318,7 +318,7 @@ static void leave_out(struct qemu_plugin_insn *q, const struct mt_insn *n)
         qemu_plugin_register_vcpu_mem_cb(q, on_nothing, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
 }
 
-static unsigned bit(unsigned r)
+static unsigned plugin_bit(unsigned r)
 {
     return r == MT_X86_NO_REG ? 0 : 1u << r;
 }
@@ -332,7 +332,7 @@ struct block {
 static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct block *b)
 {
     const struct mt_x86_operand *o = &n->x86.operand[0];
-    int addressed = !(b->changed & (bit(o->base) | bit(o->index)));
+    int addressed = !(b->changed & (plugin_bit(o->base) | plugin_bit(o->index)));
     b->changed = (n->x86.count && n->x86.certain ? 0 : b->changed) | n->x86.writes;
     if (mt_plugin.mode == MT_CORE_INSN && n->site)
         qemu_plugin_register_vcpu_insn_exec_cb(
@@ -420,20 +420,20 @@ static struct mt_core_engine engine = {.name = "qemu",
                                        .addresses_late = 1};
 
 /* qemu's name for the program, while the guest is not there yet; its own before 7.x exported that. */
-static const char *program(void)
+static const char *plugin_program(void)
 {
     static char whole[4096];
     const char **path = dlsym(RTLD_DEFAULT, "exec_path");
     return path && *path && realpath(*path, whole) ? whole : NULL;
 }
 
-static int refuse(const char *why)
+static int plugin_refuse(const char *why)
 {
     fprintf(stderr, "memtrace: %s\n", why);
     return -1;
 }
 
-static int prepare(const qemu_info_t *info, char *why, unsigned size)
+static int plugin_prepare(const qemu_info_t *info, char *why, unsigned size)
 {
     if (strcmp(info->target_name, "x86_64") != 0 || info->system_emulation)
         return snprintf(why, size, "qemu emulates %s%s; the plugin traces x86-64 programs under qemu-x86_64",
@@ -461,13 +461,13 @@ MT_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, 
 {
     char why[512];
     if (mt_arguments_parse(&mt_plugin.options, argc, argv, why, sizeof why) != 0 ||
-        prepare(info, why, sizeof why) != 0)
-        return refuse(why);
-    engine.program = program();
+        plugin_prepare(info, why, sizeof why) != 0)
+        return plugin_refuse(why);
+    engine.program = plugin_program();
     mt_baton_stolen = mt_turn_stolen;
     mt_baton_blocks = (uint32_t)mt_plugin.options.turn;
     if (mt_core_start(&mt_plugin.options, &engine, why, sizeof why) != 0)
-        return refuse(why);
+        return plugin_refuse(why);
     mt_plugin.mode = mt_plugin.options.mode;
     calls = has_registers;
     pthread_atfork(NULL, NULL, mt_plugin_in_child);

@@ -35,20 +35,20 @@ static void remember_old(struct mt_thread *t, uint64_t address, uint32_t bytes)
 }
 
 /* Of two registers, as cmpxchg8b and cmpxchg16b take them. */
-static void pair(uint64_t low, uint64_t high, uint32_t bytes, uint64_t v[2])
+static void record_pair(uint64_t low, uint64_t high, uint32_t bytes, uint64_t v[2])
 {
     v[0] = bytes == 8 ? (high << 32 | (uint32_t)low) : low;
     v[1] = bytes == 8 ? 0 : high;
 }
 
 /* What the instruction compares with, and what it would write. */
-static void wanted(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t old[2],
-                   uint64_t new[2])
+static void record_wanted(const struct mt_thread *t, const struct mt_insn *n, uint32_t bytes, uint64_t old[2],
+                          uint64_t new[2])
 {
     const uint64_t *r = t->registers;
     if (n->x86.cas_register == MT_X86_NO_REG) {
-        pair(r[RAX], r[RDX], bytes, old);
-        pair(r[RBX], r[RCX], bytes, new);
+        record_pair(r[RAX], r[RDX], bytes, old);
+        record_pair(r[RBX], r[RCX], bytes, new);
         return;
     }
     old[0] = of_size(r[RAX], bytes);
@@ -66,7 +66,7 @@ static int cas_failed(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     t->old_known = 0;
     if (!n->x86.cas || !t->registers)
         return 0;
-    wanted(t, n, o->size, old, new);
+    record_wanted(t, n, o->size, old, new);
     if (known)
         return old[0] != t->old[0] || old[1] != t->old[1];
     read_value(address, o->size, now);
@@ -81,7 +81,7 @@ static void load_half(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     remember_old(t, address, o->size);
 }
 
-static int predict(const struct mt_thread *t, const struct mt_x86_operand *o, uint64_t *address)
+static int record_predict(const struct mt_thread *t, const struct mt_x86_operand *o, uint64_t *address)
 {
     const uint64_t *r = t->registers;
     if (o->segment || !r)
@@ -100,7 +100,7 @@ void mt_cas_begin(struct mt_thread *t, const struct mt_insn *n, int addressed)
 {
     uint64_t address;
     t->old_known = 0;
-    if (n->x86.cas && addressed && predict(t, &n->x86.operand[0], &address))
+    if (n->x86.cas && addressed && record_predict(t, &n->x86.operand[0], &address))
         remember_old(t, address, n->operand[0].size);
 }
 

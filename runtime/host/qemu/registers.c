@@ -55,7 +55,7 @@ static int ask_debugger(void *cpu, uint64_t value[COUNT])
 }
 
 /* The registers' values one after another are found once in the object, or the offset stays unknown. */
-static void find(const char *cpu)
+static void registers_find(const char *cpu)
 {
     uint64_t value[COUNT];
     if (ask_debugger((void *)(uintptr_t)cpu, value) != 0 || value[MT_RSP] == 0)
@@ -73,12 +73,12 @@ void mt_registers_attach(struct mt_thread *t, unsigned vcpu)
         return;
     const char *cpu = cpu_of((int)vcpu);
     if (cpu && offset == UNKNOWN)
-        find(cpu);
+        registers_find(cpu);
     if (cpu && offset != UNKNOWN)
         t->registers = (const uint64_t *)(const void *)(cpu + offset);
 }
 
-static void *handle(unsigned k)
+static void *registers_handle(unsigned k)
 {
     static void *handles[COUNT]; /* the same for all vCPUs of an x86-64 guest */
     if (!handles[k]) {
@@ -100,7 +100,7 @@ void mt_registers_read(struct mt_thread *t)
     t->registers = t->copy;
     for (unsigned k = 0; k < COUNT; k++) {
         bytes_resize(b, 0);
-        if (!handle(k) || read_one(handle(k), b) < 0 || b->len < 8)
+        if (!registers_handle(k) || read_one(registers_handle(k), b) < 0 || b->len < 8)
             t->registers = NULL;
         else
             memcpy(&t->copy[k], b->data, 8);

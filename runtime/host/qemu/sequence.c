@@ -6,7 +6,7 @@ uint64_t *mt_sequence_cuda, mt_sequence_last;
 
 static uint64_t own; /* as long as there is no CUDA runtime */
 
-static uint64_t *cuda(void)
+static uint64_t *sequence_cuda(void)
 {
     uint64_t none = 0;
     uint64_t *next = __atomic_load_n(&mt_sequence_cuda, __ATOMIC_ACQUIRE);
@@ -20,7 +20,7 @@ static uint64_t *cuda(void)
 
 uint64_t mt_sequence(int next)
 {
-    uint64_t *theirs = cuda();
+    uint64_t *theirs = sequence_cuda();
     if (theirs)
         return next ? __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST)
                     : __atomic_load_n(theirs, __ATOMIC_ACQUIRE) - 1;

@@ -14,14 +14,14 @@ static void (*on_death)(void);
 static struct sigaction theirs[2]; /* qemu's, of SIGUSR1 and SIGUSR2 */
 static volatile char handled[2];   /* the guest has a handler */
 
-static int which(int signal)
+static int signals_which(int signal)
 {
     return signal == SIGUSR1 ? 0 : signal == SIGUSR2 ? 1 : -1;
 }
 
-static void switched(int signal, siginfo_t *info, void *context)
+static void signals_switched(int signal, siginfo_t *info, void *context)
 {
-    int k = which(signal);
+    int k = signals_which(signal);
     mt_core_switch(signal == SIGUSR1);
     if (k >= 0 && handled[k] && (theirs[k].sa_flags & SA_SIGINFO) && theirs[k].sa_sigaction)
         theirs[k].sa_sigaction(signal, info, context);
@@ -30,12 +30,12 @@ static void switched(int signal, siginfo_t *info, void *context)
 static void put_in_front(int signal)
 {
     struct sigaction now, ours;
-    int k = which(signal);
-    if (sigaction(signal, NULL, &now) != 0 || now.sa_sigaction == switched)
+    int k = signals_which(signal);
+    if (sigaction(signal, NULL, &now) != 0 || now.sa_sigaction == signals_switched)
         return;
     theirs[k] = now;
     ours = now;
-    ours.sa_sigaction = switched;
+    ours.sa_sigaction = signals_switched;
     ours.sa_flags = (now.sa_flags | SA_SIGINFO | SA_RESTART) & ~SA_RESETHAND;
     if (!(now.sa_flags & SA_SIGINFO)) /* default or ignored */
         sigfillset(&ours.sa_mask);
@@ -44,7 +44,7 @@ static void put_in_front(int signal)
 
 void mt_signals_changed(int signal, uint64_t handler)
 {
-    int k = which(signal);
+    int k = signals_which(signal);
     if (k < 0 || !on)
         return;
     handled[k] = handler > 1;
@@ -55,7 +55,7 @@ void mt_signals_changed(int signal, uint64_t handler)
 
 /* qemu ends a guest that a signal kills by sending itself that signal with the default action; no callback of
  * a plugin tells. Nothing else in qemu-user calls kill() on itself. */
-static int killing(pid_t pid, int signal)
+static int signals_killing(pid_t pid, int signal)
 {
     static pthread_mutex_t once =
         PTHREAD_MUTEX_INITIALIZER; /* a second thread waits for the first one's end */
@@ -73,7 +73,7 @@ static int killing(pid_t pid, int signal)
     return kill(pid, signal);
 }
 
-static int fixed(const struct dl_phdr_info *info, uintptr_t slot)
+static int signals_fixed(const struct dl_phdr_info *info, uintptr_t slot)
 {
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO &&
@@ -82,13 +82,13 @@ static int fixed(const struct dl_phdr_info *info, uintptr_t slot)
     return 0;
 }
 
-static void replace(const struct dl_phdr_info *info, uintptr_t *slot)
+static void signals_replace(const struct dl_phdr_info *info, uintptr_t *slot)
 {
     uintptr_t page = (uintptr_t)slot & ~(uintptr_t)4095;
     if (mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0)
         return;
-    *slot = (uintptr_t)killing;
-    if (fixed(info, (uintptr_t)slot))
+    *slot = (uintptr_t)signals_killing;
+    if (signals_fixed(info, (uintptr_t)slot))
         mprotect((void *)page, 4096, PROT_READ);
 }
 
@@ -113,7 +113,7 @@ static int in_program(struct dl_phdr_info *info, size_t size, void *arg)
             }
     for (; symbols && strings && r && bytes >= sizeof *r; r++, bytes -= sizeof *r)
         if (!strcmp(strings + symbols[ELF64_R_SYM(r->r_info)].st_name, "kill"))
-            replace(info, (uintptr_t *)(info->dlpi_addr + r->r_offset));
+            signals_replace(info, (uintptr_t *)(info->dlpi_addr + r->r_offset));
     return 1; /* the first one is the program; no further ones */
 }
 

@@ -9,12 +9,12 @@
 
 enum { PAGE = 4096, CLOSE_ON_EXEC = 4 /* CLOSE_RANGE_CLOEXEC */ };
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t syscalls_pages(uint64_t bytes)
 {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-static int failed(int64_t result)
+static int syscalls_failed(int64_t result)
 {
     return result < 0 && result >= -4095;
 }
@@ -23,20 +23,20 @@ static uint64_t program_break; /* 0: not known yet; changes under qemu's own loc
 
 /* A vector of strings of the guest as the host sees it; guest addresses are the host's unless the user moved
  * them, then exec is not followed. */
-static char *const *vector(uint64_t address)
+static char *const *syscalls_vector(uint64_t address)
 {
     return address ? (char *const *)(uintptr_t)mt_guest(address) : NULL;
 }
 
 /* The program is about to become another one. */
-static void leaves(const char *path, uint64_t argv, uint64_t envp)
+static void syscalls_leaves(const char *path, uint64_t argv, uint64_t envp)
 {
     if (access(path, X_OK) != 0)
         return;
     int follow = mt_guest_base == 0 && mt_core_on() && mt_follow_can(path);
     mt_core_stop(0);
     if (follow)
-        mt_follow(path, vector(argv), vector(envp));
+        mt_follow(path, syscalls_vector(argv), syscalls_vector(envp));
 }
 
 void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
@@ -59,13 +59,13 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
         break;
     case SYS_munmap: /* now: afterwards another thread may have got the range */
         if (args[0] % PAGE == 0 && args[1]) {
-            mt_modules_changed(args[0], pages(args[1]));
+            mt_modules_changed(args[0], syscalls_pages(args[1]));
             if (!s->silent)
-                mt_core_unmap(t, args[0], pages(args[1]));
+                mt_core_unmap(t, args[0], syscalls_pages(args[1]));
         }
         break;
     case SYS_execve:
-        leaves(mt_guest(args[0]), args[1], args[2]);
+        syscalls_leaves(mt_guest(args[0]), args[1], args[2]);
         break;
     case SYS_execveat:
         mt_core_stop(0);
@@ -75,16 +75,16 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
     }
 }
 
-static void remapped(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t base)
+static void syscalls_remapped(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t base)
 {
     const uint64_t *a = s->args;
-    mt_modules_changed(a[0], pages(a[1]));
-    mt_modules_changed(base, pages(a[2]));
+    mt_modules_changed(a[0], syscalls_pages(a[1]));
+    mt_modules_changed(base, syscalls_pages(a[2]));
     if (!s->silent)
-        mt_core_remap(t, a[0], pages(a[1]), base, pages(a[2]), s->site);
+        mt_core_remap(t, a[0], syscalls_pages(a[1]), base, syscalls_pages(a[2]), s->site);
 }
 
-static void broke(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t now)
+static void syscalls_broke(const struct mt_syscall *s, struct mt_core_thread *t, uint64_t now)
 {
     uint64_t was = __atomic_exchange_n(&program_break, now, __ATOMIC_RELAXED);
     if (was && was != now)
@@ -95,22 +95,22 @@ void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t n
 {
     if (number == SYS_close_range)
         mt_core_descriptors_closed();
-    if (s->number != number || failed(result)) {
+    if (s->number != number || syscalls_failed(result)) {
         s->number = -1;
         return;
     }
     s->number = -1;
     switch (number) {
     case SYS_mmap:
-        mt_modules_changed((uint64_t)result, pages(s->args[1]));
+        mt_modules_changed((uint64_t)result, syscalls_pages(s->args[1]));
         if (!s->silent)
-            mt_core_alloc(t, MT_CORE_MMAP, (uint64_t)result, pages(s->args[1]), s->site);
+            mt_core_alloc(t, MT_CORE_MMAP, (uint64_t)result, syscalls_pages(s->args[1]), s->site);
         break;
     case SYS_mremap:
-        remapped(s, t, (uint64_t)result);
+        syscalls_remapped(s, t, (uint64_t)result);
         break;
     case SYS_brk:
-        broke(s, t, (uint64_t)result);
+        syscalls_broke(s, t, (uint64_t)result);
         break;
     case SYS_rt_sigaction:
         if (s->args[1])

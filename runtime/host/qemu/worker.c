@@ -11,7 +11,7 @@ struct worker {
     void *arg;
 };
 
-static void *work(void *worker)
+static void *worker_work(void *worker)
 {
     struct worker *w = worker;
     w->run(w->arg);
@@ -27,7 +27,7 @@ int mt_worker_spawn(void (*run)(void *), void *arg, void **handle)
     *w = (struct worker){.run = run, .arg = arg};
     sigfillset(&all); /* signals are the guest's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(&w->thread, NULL, work, w);
+    int e = pthread_create(&w->thread, NULL, worker_work, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (e)
         free(w);
