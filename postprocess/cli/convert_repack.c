@@ -58,7 +58,8 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_plain *plain, 
 }
 
 static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
-                    const struct mt_convert_chosen *chosen, struct mt_companion *told, struct mt_plain *plain)
+                    const struct mt_convert_chosen *chosen, struct mt_companion *told, struct mt_plain *plain,
+                    int *indexed)
 {
     struct mt_mtc_chunk head = {0};
     const unsigned char *stored;
@@ -70,6 +71,7 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
         case MT_CHUNK_END:
             return code;
         case MT_CHUNK_WHOLE:
+            *indexed |= head.type == MT_MTC_INDEX;
             if (convert_repack_copy(w, plain, in->name, at, &head, stored, chosen, told, &code) != 0)
                 return code;
             at = mt_chunk_end(at, &head);
@@ -89,16 +91,44 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
     }
 }
 
+/* The file that is written, until nothing more may go into it. */
+struct convert_repack_out {
+    FILE *f;
+    int shut;
+};
+
+static int convert_repack_write(void *file, const void *data, size_t bytes)
+{
+    struct convert_repack_out *out = file;
+    return out->shut ? 0 : mt_convert_write(out->f, data, bytes);
+}
+
+/* A container that its program ended has an index, and one that a kill ended has lines of its own. One with
+ * neither was cut off: its copy gets no index, so that nobody takes it for whole. */
+static int convert_repack_whole(const struct mt_window *in, const struct mt_companion *told, int indexed,
+                                struct convert_repack_out *out)
+{
+    if (indexed || mt_companion_speaks(told))
+        return 0;
+    mt_cli_say("%s: %s", in->name, MT_CONTAINER_CUT);
+    out->shut = 1;
+    return MT_EXIT_INPUT;
+}
+
 /* Into a container that begins with `head`. 0, or an exit code. */
 static int write_container(struct mt_window *in, const struct mt_mtc_head *head, FILE *f, int level,
                            const struct mt_convert_chosen *chosen)
 {
     char why[200] = "no memory";
+    int indexed = 0;
     struct mt_plain plain = {0};
-    struct mt_mtc_file file = {mt_convert_write, f};
+    struct convert_repack_out out = {f, 0};
+    struct mt_mtc_file file = {convert_repack_write, &out};
     struct mt_companion *told = mt_companion_new(in->name); /* what the trace says of itself */
     struct mt_mtc_writer *w = told ? mt_mtc_writer_again(&file, head, level, why, sizeof why) : NULL;
-    int code = w ? copy_all(in, head->head_bytes, w, chosen, told, &plain) : MT_EXIT_FAILURE;
+    int code = w ? copy_all(in, head->head_bytes, w, chosen, told, &plain, &indexed) : MT_EXIT_FAILURE;
+    if (code == 0)
+        code = convert_repack_whole(in, told, indexed, &out);
     int e = w ? mt_mtc_writer_close(w) : 0;
     if (!w) {
         mt_cli_say("%s", why);

@@ -36,7 +36,7 @@ static int device_input_take(struct mt_input *in, struct mt_host_reader *r, unsi
 static struct mt_companion *companion_of(struct mt_host_reader *r)
 {
     struct mt_companion *c = (struct mt_companion *)mt_host_companion(r);
-    return mt_container_speaks(r) ? c : NULL;
+    return mt_companion_speaks(c) ? c : NULL;
 }
 
 /* The file that the program wrote beside it has the same lines. One of a container without lines (the program

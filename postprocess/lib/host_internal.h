@@ -227,7 +227,8 @@ int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const stru
                            const unsigned char *stored, struct mt_error *err);
 /* Has the container lines that say what it is of? One that was made of a raw trace without companion has
  * none. */
-int mt_container_speaks(const struct mt_host_reader *r);
+int mt_companion_speaks(const struct mt_companion *c);
+#define MT_CONTAINER_CUT "the container has neither an index nor lines of its own: it is cut off"
 /* Its end is reached. 0; -1 with *err, once: nothing in it says that this is its end. Containers are closed
  * with an index, and a program that is killed leaves lines without an `end`, if it came so far. */
 int mt_container_whole(struct mt_host_reader *r, struct mt_error *err);

@@ -59,19 +59,18 @@ int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const stru
     return rc;
 }
 
-int mt_container_speaks(const struct mt_host_reader *r)
+int mt_companion_speaks(const struct mt_companion *c)
 {
-    const struct mt_companion *c = r->meta.companion;
     return c->has_header || c->has_end || c->nlaunches || c->nallocs || c->ncopies || c->bad_lines || c->lost;
 }
 
 int mt_container_whole(struct mt_host_reader *r, struct mt_error *err)
 {
-    if (r->cut_told || r->chunks.indexed || mt_container_speaks(r))
+    if (r->cut_told || r->chunks.indexed || mt_companion_speaks(r->meta.companion))
         return 0;
     r->cut_told = 1;
     mt_error_set(err, MT_E_TRUNCATED, 0, r->window.regular ? r->window.size : r->done, r->window.name,
-                 "the container has neither an index nor lines of its own: it is cut off");
+                 MT_CONTAINER_CUT);
     return -1;
 }
 

@@ -81,7 +81,9 @@ with tempfile.TemporaryDirectory() as tmp:
         for level in ("0", "9"):
             again = os.path.join(tmp, f)
             p = run(convert, "--to", "mtc", "--level", level, "-o", again, path)
-            check(f + " packed anew", (p.returncode, p.stderr), (0, b""))
+            cut = f == "head-only.mtc"  # valid, but whoever converts it hears that there may have been more
+            check(f + " packed anew", (p.returncode, b"cut off" in p.stderr), (3, True) if cut else (0, False))
+            check(f + " packed anew, quietly", cut or not p.stderr, True)
             done += succeed(f + " packed anew", again, path[:-4])
         done += n
 with open(os.path.join(folder, "fail", "expected.json"), encoding="utf-8") as f:

@@ -345,6 +345,8 @@ class Cut(Case):
             self.tool(*tool, self.cut, code=3)
         with open(self.cut, "rb") as f:
             self.tool("mt-extract", "-", code=3, stdin=f)
+        self.tool("mt-convert", "--to", "mtc", "-o", self.path("copy.mtc"), self.cut, code=3)
+        self.assertFalse(self.extract(self.path("copy.mtc"), code=3)["complete"], "packed anew it is as cut as before")
         whole = mtc.head(features=mtc.HAS_DEVICE)
         self.file("t.mtc", whole + mtc.tail(whole))
         self.assertTrue(self.extract(self.cut)["complete"], "an empty container that was closed")
