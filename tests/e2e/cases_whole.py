@@ -1,7 +1,10 @@
 """Nothing is called whole that is not: streams that are left out, or that got no file."""
 import json
 import os
+import random
+import shutil
 import subprocess
+import time
 
 from world import case, holds, same
 
@@ -112,3 +115,45 @@ def limit(world):
         same("it is said once", rest, "")
         [name] = [name for name in os.listdir(folder) if not name.endswith(".meta")]
         same("complete", extract(world, os.path.join(folder, name), code=3)[0]["complete"], False)
+
+
+@case("whole.killed")
+def killed(world):
+    """300 programs are killed, each at another moment of its life: what they leave is called whole only if it is."""
+    app = world.compile(source(world), "-O1")
+    launches, kills = 60, 300
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    kinds = [{}, {"MEMTRACE_FORMAT": "compact"}, {"MEMTRACE_CHANNEL": "warp"}, {"MEMTRACE_FORMAT": "compact", "MEMTRACE_CHANNEL": "warp"}]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+    command = [app, str(STREAMS), str(launches)]
+    ends = {"none": 0, "part": 0, "whole": 0}
+    for kind in kinds:
+        began = time.monotonic()
+        result = world.run_ok(command, **kind)
+        longest = time.monotonic() - began
+        whole = extract(world, result.folder, code=0)[0]
+        same("the run that is not killed", (whole["complete"], whole["launches"]), (True, STREAMS * launches))
+        for _ in range(kills // len(kinds)):
+            folder = world.folder("killed")
+            moment = chance.random() * longest * 0.8
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       env={**clean, "MEMTRACE_DIR": folder, "MEMTRACE_DEVICE": "cpu", **kind})
+            time.sleep(moment)
+            process.kill()
+            process.wait()
+            left = subprocess.run([world.tool("mt-extract"), folder], capture_output=True, text=True, timeout=60)
+            what = f"{kind}, killed after {moment:.4f} s: {left.stderr}"
+            if left.returncode == 2 and "no trace" in left.stderr:
+                ends["none"] += 1
+                continue
+            holds(f"mt-extract ends with {left.returncode}: {what}", left.returncode in (0, 3))
+            comm = json.loads(left.stdout)
+            same(f"complete as its exit code: {what}", comm["complete"], left.returncode == 0)
+            ends["whole" if comm["complete"] else "part"] += 1
+            if comm["complete"]:
+                same(f"called whole: {what}", (comm["launches"], comm["records"]), (whole["launches"], whole["records"]))
+            shutil.rmtree(folder)
+    print(ends)
+    holds("some were killed in the middle", ends["part"] > 10)
