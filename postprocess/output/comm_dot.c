@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_formats.h"
 #include "comm_parts.h"
-#include "../analysis/pairmap.h"
+#include "analysis/base/pairmap.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void write_node(FILE *f, const struct dot *d, uint64_t node)
         comm_dot_quoted(f, MT_HOST_NAME);
         if (c->options.host) {
             fputs("\\n", f);
-            comm_dot_quoted(f, mt_place_name(c, (uint32_t)(node & ~HOST)));
+            comm_dot_quoted(f, mt_comm_place_name(c, (uint32_t)(node & ~HOST)));
         }
         fputs("\", style=filled, fillcolor=gray90];\n", f);
         return;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include "comm_json.h"
 #include "memtrace/trace.h"
-#include "../analysis/ranges.h"
+#include "analysis/comm/ranges.h"
 
 struct mt_comm_result {
     const struct mt_comm *comm;

@@ -3,8 +3,8 @@
 #define MT_OUTPUT_COMM_JSON_H
 #include <signal.h>
 #include "json.h"
-#include "../analysis/addresses.h"
-#include "../analysis/comm.h"
+#include "analysis/comm/addresses.h"
+#include "analysis/comm/comm.h"
 
 enum mt_section {
     MT_KCV,

@@ -221,7 +221,7 @@ static int comm_sqlite_hosts(struct mt_db *d, const struct mt_comm *c)
         const struct mt_host_actor *h = &c->hosts[i];
         comm_sqlite_number(&t, i);
         comm_sqlite_number(&t, h->superstep);
-        comm_sqlite_text(&t, mt_place_name(c, h->place));
+        comm_sqlite_text(&t, mt_comm_place_name(c, h->place));
         comm_sqlite_number(&t, h->load);
         comm_sqlite_number(&t, h->store);
         comm_sqlite_number(&t, h->comm_load);

@@ -2,7 +2,7 @@
 #include "compare_out.h"
 #include "csv.h"
 #include "graph_out.h"
-#include "../lib/text.h"
+#include "reader/text.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #define MT_OUTPUT_COMPARE_OUT_H
 #include <stdio.h>
 #include "json.h"
-#include "../analysis/sequence.h"
+#include "analysis/graph/sequence.h"
 
 enum mt_compared { MT_COMPARED_NODES, MT_COMPARED_RUNS, MT_COMPARED_FIRST_RUNS };
 

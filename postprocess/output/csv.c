@@ -1,5 +1,5 @@
 #include "csv.h"
-#include "../lib/text.h"
+#include "reader/text.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef MT_OUTPUT_ESTIMATES_JSON_H
 #define MT_OUTPUT_ESTIMATES_JSON_H
 #include "json.h"
-#include "../analysis/comm.h"
-#include "../analysis/estimates.h"
+#include "analysis/comm/comm.h"
+#include "analysis/locality/estimates.h"
 
 /* Nothing when `e` is empty. `events` has one per launch of `c`; NULL where no companion tells. 0, or -1
  * without memory. */

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "graph_out.h"
-#include "../lib/text.h"
+#include "reader/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

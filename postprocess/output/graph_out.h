@@ -3,8 +3,8 @@
 #define MT_OUTPUT_GRAPH_OUT_H
 #include <stdio.h>
 #include "json.h"
-#include "../analysis/graph.h"
-#include "../analysis/sequence.h"
+#include "analysis/graph/graph.h"
+#include "analysis/graph/sequence.h"
 
 /* Words that go with the graph. */
 struct mt_graph_words {

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "json.h"
-#include "../lib/internal.h"
+#include "reader/internal.h"
 #include <errno.h>
 #include <float.h>
 #include <math.h>

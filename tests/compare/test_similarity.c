@@ -1,6 +1,6 @@
 /* Edit distance against the table of every beginner's book, on words of up to 300 letters; known distances.
  */
-#include "../../postprocess/analysis/sequence.h"
+#include "../../postprocess/analysis/graph/sequence.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

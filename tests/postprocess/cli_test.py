@@ -63,9 +63,9 @@ class Usage(Case):
     def test_help_names_every_option(self):
         for tool in TOOLS:
             text = self.run_tool(tool, "--help").stdout.decode()
-            code = source(tool)
+            code = source(tool[3:])
             if "MT_COMMON_OPTIONS" in code:
-                code += source("mt-cli", "h")
+                code += source("base", "cli.h")
             names = re.findall(r'\{"([a-z-]+)", (?:no|required|optional)_arg', code)
             self.assertIn("version", names)
             for name in names:
@@ -98,15 +98,13 @@ def given(tool, path):
     return [path, path] if tool == "mt-compare" else [path]
 
 
-def source(tool, suffix="c"):
-    """What a tool's main file says, and its file of options if it has one."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "postprocess", "cli")
+def source(room, only=None):
+    """All that stands in the files of a tool, or in one file of the room that they share."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "postprocess", "cli", room)
     text = ""
-    for name in (tool[3:], tool[3:] + "_options"):
-        path = os.path.join(folder, name + "." + suffix)
-        if os.path.exists(path):
-            with open(path) as f:
-                text += f.read()
+    for name in [only] if only else sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            text += f.read()
     return text
 
 

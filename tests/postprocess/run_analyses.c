@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../../postprocess/output/more_json.h"
+#include "../../postprocess/output/locality_json.h"
 
 enum { MOST = 4096, LANES = 64 };
 static struct mt_site_event sites[MOST];
 static struct mt_alloc_event allocs[MOST];
-static struct mt_more parts[MOST];
+static struct mt_locality parts[MOST];
 static char *kernels[MOST];
 static size_t nsites, nallocs, nparts, nkernels, nlaunches;
 static struct mt_sites names;
@@ -48,9 +48,9 @@ static char *text(const char *word)
     return strdup(strcmp(word, "-") == 0 ? "" : word);
 }
 
-static void new_part(const struct mt_more_options *o)
+static void new_part(const struct mt_locality_options *o)
 {
-    check(mt_more_init(&parts[nparts++], o, allocs, nallocs));
+    check(mt_locality_init(&parts[nparts++], o, allocs, nallocs));
     fresh = 1;
 }
 
@@ -72,13 +72,13 @@ static void run(char *words[], size_t n)
         r.addresses = addresses;
     if (fresh) {
         launch.begins = 0;
-        check(mt_more_launch(&parts[nparts - 1], &launch));
+        check(mt_locality_launch(&parts[nparts - 1], &launch));
         fresh = 0;
     }
-    check(mt_more_runs(&parts[nparts - 1], &r, 1));
+    check(mt_locality_runs(&parts[nparts - 1], &r, 1));
 }
 
-static void line(char *words[], size_t n, const struct mt_more_options *o)
+static void line(char *words[], size_t n, const struct mt_locality_options *o)
 {
     if (*words[0] == 'S')
         sites[nsites++] = (struct mt_site_event){.id = strtoull(words[1], NULL, 0),
@@ -110,23 +110,23 @@ static void line(char *words[], size_t n, const struct mt_more_options *o)
                                         .kernel = kernel(words[4]),
                                         .begins = 1,
                                         .sites = &table};
-        check(mt_more_launch(&parts[nparts - 1], &launch));
+        check(mt_locality_launch(&parts[nparts - 1], &launch));
         launches[nlaunches++] = launch;
         fresh = 0;
     }
 }
 
 /* There and back. */
-static void travel(struct mt_more *m, const struct mt_more_options *o)
+static void travel(struct mt_locality *m, const struct mt_locality_options *o)
 {
     struct mt_parcel p;
     mt_parcel_init(&p, launches, nlaunches);
-    mt_more_pack(&p, m);
+    mt_locality_pack(&p, m);
     check(p.failed);
-    mt_more_free(m);
-    check(mt_more_init(m, o, allocs, nallocs));
+    mt_locality_free(m);
+    check(mt_locality_init(m, o, allocs, nallocs));
     struct mt_unpack u = {p.data, p.data + p.used, 0, launches, nlaunches};
-    mt_more_unpack(&u, m);
+    mt_locality_unpack(&u, m);
     check(u.failed);
     mt_parcel_free(&p);
 }
@@ -138,10 +138,10 @@ int main(int argc, char **argv)
     size_t room = 0;
     if (argc != 5)
         return 2;
-    struct mt_more_options o = {.chosen = (1u << MT_MORE_PLACEMENT) - 1,
-                                .line_bits = (unsigned)atoi(argv[1]),
-                                .sample_bits = (unsigned)atoi(argv[2]),
-                                .top = (size_t)atoi(argv[3])};
+    struct mt_locality_options o = {.chosen = (1u << MT_LOCALITY_PLACEMENT) - 1,
+                                    .line_bits = (unsigned)atoi(argv[1]),
+                                    .sample_bits = (unsigned)atoi(argv[2]),
+                                    .top = (size_t)atoi(argv[3])};
     unsigned seed = (unsigned)atoi(argv[4]);
     while (getline(&buffer, &room, stdin) > 0) {
         size_t n = 0;
@@ -153,20 +153,20 @@ int main(int argc, char **argv)
         travel(&parts[i], &o);
     while (nparts > 1) {
         size_t i = (unsigned)rand_r(&seed) % (nparts - 1);
-        check(mt_more_merge(&parts[i], &parts[i + 1]));
-        mt_more_free(&parts[i + 1]);
+        check(mt_locality_merge(&parts[i], &parts[i + 1]));
+        mt_locality_free(&parts[i + 1]);
         memmove(&parts[i + 1], &parts[i + 2], (nparts - i - 2) * sizeof *parts);
         nparts--;
         if (seed % 2)
             travel(&parts[i], &o);
     }
-    check(mt_more_finish(&parts[0]));
+    check(mt_locality_finish(&parts[0]));
     mt_json_open(&json, STDOUT_FILENO);
     mt_json_object(&json, NULL, 0);
-    check(mt_more_write(&json, &parts[0], &names));
+    check(mt_locality_write(&json, &parts[0], &names));
     mt_json_end(&json);
     int rc = mt_json_close(&json);
-    mt_more_free(&parts[0]);
+    mt_locality_free(&parts[0]);
     mt_sites_free(&names);
     mt_site_table_free(&table);
     for (size_t i = 0; i < nkernels; i++)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
-#include "../../postprocess/analysis/addresses.h"
+#include "../../postprocess/analysis/comm/addresses.h"
 #include "memtrace/trace.h"
 
 enum { RECORDS = 3000, KEYS = 400 };

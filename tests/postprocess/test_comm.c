@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "../../postprocess/analysis/team.h"
+#include "../../postprocess/analysis/comm/team.h"
 #include "../../postprocess/output/comm_json.h"
 
 enum { LAUNCHES = 6, MOST = 700 };
@@ -142,7 +142,7 @@ static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
 static char *results(const struct mt_comm_options *options, enum way way, unsigned shards, size_t *size)
 {
     static struct mt_json j;
-    struct mt_team *t = mt_team_new(options, shards);
+    struct mt_team *t = mt_team_of_threads(options, shards);
     assert_non_null(t);
     for (int i = 0; i < LAUNCHES; i++) {
         for (int k = 0; k < trace[i].ncopies; k++)
@@ -233,7 +233,7 @@ static void by_hand(void **state)
          .cta = 2ull << 32,
          .mask = ~0u},
     };
-    struct mt_team *t = mt_team_new(&o, 1);
+    struct mt_team *t = mt_team_of_threads(&o, 1);
     assert_int_equal(mt_team_launch(t, "k", 1), 0);
     assert_int_equal(mt_team_runs(t, runs, 4), 0);
     assert_int_equal(mt_team_count(t), 32 + 16 + 32 + 32);

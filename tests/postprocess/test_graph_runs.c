@@ -1,5 +1,5 @@
 /* The memory graph of runs, by hand: threads of warps, lanes of an access, runs without lanes. */
-#include "../../postprocess/analysis/graph.h"
+#include "../../postprocess/analysis/graph/graph.h"
 #include "memtrace/record.h"
 #include <setjmp.h>
 #include <stdarg.h>

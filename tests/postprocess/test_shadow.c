@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "../../postprocess/analysis/shadow.h"
+#include "../../postprocess/analysis/comm/shadow.h"
 
 #define BASE 0x7f0000003123ull
 enum { PAGES = 400, SIZE = PAGES * MT_PAGE_BYTES, PARTS = 3, REGION = 1 << 16 };

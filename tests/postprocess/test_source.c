@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "memtrace/trace.h"
-#include "../../postprocess/analysis/buffers.h"
-#include "../../postprocess/analysis/shadow.h"
+#include "../../postprocess/analysis/base/buffers.h"
+#include "../../postprocess/analysis/comm/shadow.h"
 
 static char folder[] = "/tmp/mt-source-XXXXXX";
 

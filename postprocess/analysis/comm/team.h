@@ -1,0 +1,68 @@
+/* The communication analysis by several members: each has a shard of the memory (comm.h) and goes through all
+ * records for what lies in it. Members are threads of this process (team.c), or processes (session.h). Fed
+ * like an analysis, by one thread; results are those of one analysis. What is handed in is copied. Functions
+ * return 0, or -1 and mt_team_why says why. */
+#ifndef MT_ANALYSIS_TEAM_H
+#define MT_ANALYSIS_TEAM_H
+#include "comm.h"
+
+struct mt_team {
+    const struct mt_team_kind *kind;
+};
+
+struct mt_team_kind {
+    int (*launch)(struct mt_team *t, const char *kernel, int selected);
+    int (*records)(struct mt_team *t, const struct mt_raw_record *records, size_t count);
+    int (*runs)(struct mt_team *t, const struct mt_access_run *runs, size_t count);
+    int (*copy)(struct mt_team *t, const struct mt_copy_event *copy);
+    int (*host)(struct mt_team *t, const struct mt_host_access *accesses, size_t count);
+    uint64_t (*count)(const struct mt_team *t);
+    struct mt_comm *(*finish)(struct mt_team *t);
+    const char *(*why)(const struct mt_team *t);
+    void (*free)(struct mt_team *t);
+};
+
+/* `shards` >= 1; one works on the caller's thread. NULL without memory or threads. */
+struct mt_team *mt_team_of_threads(const struct mt_comm_options *options, unsigned shards);
+
+static inline int mt_team_launch(struct mt_team *t, const char *kernel, int selected)
+{
+    return t->kind->launch(t, kernel, selected);
+}
+static inline int mt_team_records(struct mt_team *t, const struct mt_raw_record *records, size_t count)
+{
+    return t->kind->records(t, records, count);
+}
+static inline int mt_team_runs(struct mt_team *t, const struct mt_access_run *runs, size_t count)
+{
+    return t->kind->runs(t, runs, count);
+}
+static inline int mt_team_copy(struct mt_team *t, const struct mt_copy_event *copy)
+{
+    return t->kind->copy(t, copy);
+}
+static inline int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
+{
+    return t->kind->host(t, accesses, count);
+}
+/* Records and host accesses handed in so far. */
+static inline uint64_t mt_team_count(const struct mt_team *t)
+{
+    return t->kind->count(t);
+}
+/* Waits for the members and puts the results together. They are the team's; NULL on failure. Nothing may be
+ * fed any more. */
+static inline struct mt_comm *mt_team_finish(struct mt_team *t)
+{
+    return t->kind->finish(t);
+}
+static inline const char *mt_team_why(const struct mt_team *t)
+{
+    return t->kind->why(t);
+}
+static inline void mt_team_free(struct mt_team *t)
+{
+    if (t)
+        t->kind->free(t);
+}
+#endif

@@ -1,0 +1,47 @@
+/* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
+ * distance between neighbouring lanes, by kernel, source line and type. Only runs with a lane mask are
+ * requests; accesses of others are counted in `unmasked`. Fed and merged as runs.h says; the order of
+ * accesses does not matter. */
+#ifndef MT_ANALYSIS_COALESCING_H
+#define MT_ANALYSIS_COALESCING_H
+#include "parcel.h"
+#include "analysis/base/pairmap.h"
+#include "analysis/base/runs.h"
+
+enum { MT_SECTOR_BITS = 5, MT_LINE_BITS = 7 };
+
+struct mt_coalescing_cell {
+    const char *kernel;
+    uint32_t line, type;         /* number of the source line */
+    uint64_t requests, accesses; /* of warps; of threads */
+    uint64_t bytes, distinct;    /* asked for; of these, different ones within their request */
+    uint64_t sectors, lines;     /* sums over requests */
+    uint64_t single, irregular;  /* requests of one lane; of lanes without one distance */
+};
+
+struct mt_coalescing_stride {
+    size_t cell;
+    int64_t stride;
+    uint64_t requests;
+};
+
+struct mt_coalescing {
+    struct mt_coalescing_cell *cells; /* in no order */
+    struct mt_coalescing_stride
+        *strides; /* of requests of two lanes or more with one distance; in no order */
+    size_t count, nstrides;
+    uint64_t masked, unmasked; /* accesses in selected launches, those of unknown type left out */
+    /* state */
+    size_t room, stride_room;
+    struct mt_pairmap index, stride_index;
+    struct mt_run_launch launch;
+};
+
+int mt_coalescing_init(struct mt_coalescing *c);
+int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *launch);
+int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs, size_t n);
+int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from);
+void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c);
+void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c);
+void mt_coalescing_free(struct mt_coalescing *c);
+#endif

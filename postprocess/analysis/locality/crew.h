@@ -1,0 +1,16 @@
+/* Threads that feed the analyses of runs side by side: each has some of them and takes all runs. */
+#ifndef MT_ANALYSIS_CREW_H
+#define MT_ANALYSIS_CREW_H
+#include "locality.h"
+
+struct mt_crew;
+
+/* At most `threads` of them, fewer when fewer sections were chosen. NULL without memory or threads. */
+struct mt_crew *mt_crew_new(struct mt_locality *m, unsigned threads);
+/* Begins on a launch (or NULL) and runs, which must stay until mt_crew_wait; that comes before the next. */
+void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const struct mt_access_run *runs,
+                   size_t n);
+/* 0, or -1 without memory (now or ever before). Nothing under way is fine. */
+int mt_crew_wait(struct mt_crew *c);
+void mt_crew_free(struct mt_crew *c); /* NULL is fine */
+#endif

@@ -1,0 +1,63 @@
+/* Shared by rounds.c, which says what comes when, and route.c, which sends.
+ *
+ * All that is sent is a row of units, each as long as a record and with a kind in the two highest bits of its
+ * type:
+ *   ONE      a record
+ *   SEVERAL  a record that goes to several ranks; its number is in the unit behind it
+ *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
+ *            addresses, if it has any
+ *   MARK     what follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier
+ * one
+ */
+#ifndef MT_MPI_ROUNDS_H
+#define MT_MPI_ROUNDS_H
+#include "parts.h"
+#include "ranks.h"
+
+enum { MT_ROUND_COST = 1 << 17 /* for a rank, in records */ };
+#define MT_UNIT_KIND (12u << 28)
+#define MT_UNIT_SEVERAL (4u << 28)
+#define MT_UNIT_RUN (8u << 28)
+#define MT_UNIT_MARK (12u << 28)
+
+struct mt_round_event {
+    enum { MT_ROUND_LAUNCH, MT_ROUND_COPY, MT_ROUND_SPAN } kind;
+    union {
+        struct {
+            const char *kernel;
+            int selected;
+        } launch;
+        struct mt_copy_event copy;
+        struct mt_span span;
+    } u;
+};
+
+struct mt_announced {
+    uint64_t launch, cta, smid;
+};
+
+struct mt_rounds {
+    struct mt_parts parts;
+    struct mt_round_event *events; /* of the round to come */
+    size_t nevents;
+    uint64_t cost, accesses; /* of its spans */
+    struct mt_raw_record *slice;
+    uint64_t *sent;          /* by rank: number of the last record that went there and to others */
+    uint64_t *marked;        /* by rank: launch of what was sent last, + 1; 0: nothing yet */
+    struct mt_pairmap known; /* actors that this rank announced in the launch */
+    struct mt_announced *mine, *all;
+    size_t nmine, mine_room, nall, all_room;
+    int *counts, *places;
+    struct mt_access_run *runs; /* received, to be handed on together */
+    size_t nruns, taken;        /* taken: plain accesses handed on in this round */
+    /* where this rank stands in the round */
+    uint64_t launch; /* in this round, from 1 */
+    uint64_t number; /* of accesses, so far */
+    const struct mt_round_event *at;
+    size_t met; /* of all */
+};
+
+/* Sends the accesses of this rank's part to their owners and fills `mine`. 0; 1: the part is damaged; -1: no
+ * memory. */
+int mt_rounds_route(struct mt_ranks *t);
+#endif

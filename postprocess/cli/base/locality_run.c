@@ -1,0 +1,365 @@
+#define _GNU_SOURCE
+#include "locality_run.h"
+#include "analysis/base/order.h"
+#include "analysis/comm/shadow.h"
+#include "output/locality_text.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MOST = 1024 };
+
+void mt_locality_run_init(struct mt_locality_run *x)
+{
+    memset(x, 0, sizeof *x);
+    x->options.line_bits = MT_LINE_BITS;
+    x->options.top = 10;
+    x->devices = 2;
+}
+
+/* ---- options ---- */
+
+int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length)
+{
+    if (length == 4 && strncasecmp(name, "more", 4) == 0) {
+        x->options.chosen = (1u << MT_LOCALITY_SECTIONS) - 1;
+        return 1;
+    }
+    for (unsigned i = 0; i < MT_LOCALITY_SECTIONS; i++)
+        if (strlen(mt_locality_names[i]) == length && strncasecmp(name, mt_locality_names[i], length) == 0) {
+            x->options.chosen |= 1u << i;
+            return 1;
+        }
+    return 0;
+}
+
+/* The exponent of a power of two; -1 if it is none. */
+static int extract_more_exponent(const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n == 0 || n & (n - 1))
+        return -1;
+    return __builtin_ctzl(n);
+}
+
+static int in_range(const char *text, unsigned long first, unsigned long last, unsigned long *n)
+{
+    char *end;
+    *n = strtoul(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && *n >= first && *n <= last;
+}
+
+int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value)
+{
+    unsigned long n;
+    int bits = extract_more_exponent(value);
+    switch (option) {
+    case MT_OPT_LINE_SIZE:
+        if (bits < MT_SECTOR_BITS || bits > 12)
+            return mt_cli_usage("--line-size is a power of two from 32 to 4096, not '%s'", value);
+        x->options.line_bits = (unsigned)bits;
+        return 0;
+    case MT_OPT_SAMPLE:
+        if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)
+            return mt_cli_usage("--sample is a power of two up to 2^24 (one of so many lines), not '%s'",
+                                value);
+        x->options.sample_bits = (unsigned)bits;
+        return 0;
+    case MT_OPT_DEVICES:
+        if (!in_range(value, 1, MT_PLACE_MOST_DEVICES, &n))
+            return mt_cli_usage("--devices is a number from 1 to %d, not '%s'", MT_PLACE_MOST_DEVICES, value);
+        x->devices = (unsigned)n;
+        return 0;
+    default:
+        if (!in_range(value, 0, 1000000, &n))
+            return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
+        x->options.top = n;
+        return 0;
+    }
+}
+
+/* ---- reading ---- */
+
+int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, size_t ninputs)
+{
+    size_t nallocs;
+    if (!x->options.chosen)
+        return 0;
+    const struct mt_alloc_event *allocs = mt_source_allocs(source, &nallocs);
+    x->source = source;
+    x->ninputs = ninputs;
+    x->tables = calloc(ninputs, sizeof *x->tables);
+    x->known = calloc(ninputs, sizeof *x->known);
+    if (!x->tables || !x->known || mt_sites_init(&x->sites) != 0 ||
+        mt_locality_init(&x->more, &x->options, allocs, nallocs) != 0)
+        return -1;
+    return 0;
+}
+
+int mt_extract_threads_option(unsigned *threads, const char *value)
+{
+    char *end;
+    unsigned long n = strtoul(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || n < 1 || n > THREADS_MOST)
+        return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, value);
+    *threads = (unsigned)n;
+    return 0;
+}
+
+int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads)
+{
+    return x->options.chosen && threads > 1 && !(x->crew = mt_crew_new(&x->more, threads)) ? -1 : 0;
+}
+
+static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t input)
+{
+    if (input >= x->ninputs)
+        return NULL;
+    const struct mt_companion *c = mt_source_companion(x->source, input);
+    if (!x->known[input] && c && mt_sites_table(&x->sites, &x->tables[input], c->sites, c->nsites) == 0)
+        x->known[input] = 1;
+    return x->known[input] ? &x->tables[input] : NULL;
+}
+
+static int extract_more_feed(struct mt_locality_run *x, const struct mt_run_launch *launch,
+                             const struct mt_access_run *runs, size_t n)
+{
+    if (!x->crew)
+        return mt_locality_feed(&x->more, ~0u, launch, runs, n);
+    mt_crew_begin(x->crew, launch, runs, n);
+    return 0;
+}
+
+struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
+                                            int selected)
+{
+    return (struct mt_run_launch){.superstep = item->superstep,
+                                  .kernel = item->kernel,
+                                  .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
+                                  .sites = table_of(x, item->input),
+                                  .begins = 1,
+                                  .selected = selected,
+                                  .cooperative = item->launch && item->launch->cooperative};
+}
+
+/* `launch`: NULL, or it begins here, even if it has no records. */
+static int feed_records(struct mt_locality_run *x, const struct mt_run_launch *launch,
+                        const struct mt_raw_record *records, size_t count)
+{
+    size_t i = 0, taken;
+    do {
+        if (mt_locality_run_wait(x) != 0)
+            return -1;
+        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_EXTRACT_RUNS, &taken);
+        if (extract_more_feed(x, launch, x->runs, n) != 0)
+            return -1;
+        launch = NULL;
+    } while ((i += taken) < count);
+    return 0;
+}
+
+int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected)
+{
+    const struct mt_run_launch *launch = NULL;
+    if (!x->options.chosen || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
+        return 0;
+    if (item->flags & MT_BATCH_BEGIN) {
+        x->launch = mt_locality_run_launch(x, item, selected);
+        launch = &x->launch;
+    }
+    return item->kind == MT_ITEM_RUNS ? extract_more_feed(x, launch, item->runs, item->count)
+                                      : feed_records(x, launch, item->records, item->count);
+}
+
+int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count)
+{
+    int begun = feed_records(x, NULL, records, count), done = mt_locality_run_wait(x);
+    return begun ? begun : done;
+}
+
+int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count)
+{
+    int begun = extract_more_feed(x, NULL, runs, count), done = mt_locality_run_wait(x);
+    return begun ? begun : done;
+}
+
+int mt_locality_run_wait(struct mt_locality_run *x)
+{
+    return x->crew ? mt_crew_wait(x->crew) : 0;
+}
+
+int mt_locality_run_item(struct mt_locality_run *x, const struct mt_item *item, int selected)
+{
+    int begun = mt_locality_run_begin(x, item, selected), done = mt_locality_run_wait(x);
+    return begun ? begun : done;
+}
+
+/* ---- placement ---- */
+
+static int by_cta(const void *a, const void *b, void *arg)
+{
+    const struct mt_comm *c = arg;
+    uint64_t x = mt_cta_order(c->actors[*(const uint32_t *)a].cta),
+             y = mt_cta_order(c->actors[*(const uint32_t *)b].cta);
+    return x < y ? -1 : x > y;
+}
+
+/* The CTAs of one launch; node[] by actor. `order` has room for all of them. */
+static int add_launch(struct mt_placement *p, const struct mt_comm *c, const struct mt_comm_launch *l,
+                      uint32_t *node, uint32_t *order)
+{
+    size_t n = 0;
+    int rc = mt_placement_launch(p);
+    for (uint32_t i = l->first; i < l->end; i++)
+        if (c->actors[i].instance == i)
+            order[n++] = i;
+    qsort_r(order, n, sizeof *order, by_cta, (void *)c);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        node[order[i]] = (uint32_t)p->nnodes;
+        rc = mt_placement_cta(p, mt_cta_order(c->actors[order[i]].cta));
+    }
+    return rc;
+}
+
+static int extract_more_place(struct mt_locality_run *x, const struct mt_comm *c)
+{
+    struct mt_placement *p = &x->placement;
+    uint32_t *node = calloc(c->nactors + 1, sizeof *node), *order = malloc((c->nactors + 1) * sizeof *order);
+    int rc = node && order && mt_placement_init(p, x->devices) == 0 ? 0 : -1;
+    for (size_t i = 0; i < c->nlaunches && rc == 0; i++)
+        rc = add_launch(p, c, &c->launches[i], node, order);
+    for (size_t i = 0; i < c->ntransfers && rc == 0; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        if (!((t->src | t->dst) & MT_ENTRY_HOST))
+            rc = mt_placement_edge(p, node[t->src], node[t->dst], t->size);
+    }
+    free(node);
+    free(order);
+    return rc ? rc : mt_placement_solve(p);
+}
+
+/* Are results listed by source line, and none of these is known? */
+static int lacks_lines(const struct mt_locality_run *x)
+{
+    const struct mt_locality *m = &x->more;
+    int found = mt_locality_has_sites(m, MT_BY_LINE);
+    if (!m->lines.count[MT_BY_LINE] && !m->coalescing.count && !m->conflicts.count)
+        return 0;
+    for (size_t i = 0; i < m->coalescing.count && !found; i++)
+        found = m->coalescing.cells[i].line != 0;
+    for (size_t i = 0; i < m->conflicts.count && !found; i++)
+        found = mt_side_line(m->conflicts.list[i].side[0]) || mt_side_line(m->conflicts.list[i].side[1]);
+    return !found;
+}
+
+int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm)
+{
+    if (!x->options.chosen)
+        return 0;
+    if (mt_locality_finish(&x->more) != 0)
+        return -1;
+    if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more))
+        strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have)");
+    if (lacks_lines(x))
+        strcpy(x->notes[1],
+               "source lines and variables are not known: the trace has no sites (compact traces "
+               "of kernels have), or was read live");
+    uint64_t longer = mt_locality_longer(&x->more);
+    if (longer)
+        snprintf(x->notes[2], sizeof x->notes[2],
+                 "%" PRIu64
+                 " accesses of more than %d KiB (block copies) are left out of reuse, sharing and conflicts",
+                 longer, MT_LOCALITY_LONGEST >> 10);
+    if (longer && x->quiet)
+        mt_cli_say("%s", x->notes[2]); /* no page has a place for it */
+    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
+        if (x->notes[i][0] && !x->quiet)
+            mt_cli_say("%s", x->notes[i]);
+    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? extract_more_place(x, comm) : 0;
+}
+
+void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j)
+{
+    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
+        if (x->notes[i][0])
+            mt_json_text(j, NULL, x->notes[i]);
+}
+
+int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm)
+{
+    if (!x->options.chosen)
+        return 0;
+    if (mt_locality_write(j, &x->more, &x->sites) != 0)
+        return -1;
+    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
+}
+
+static int extract_more_tables(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                               const struct mt_extract_text *head)
+{
+    fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
+            head->complete ? "" : "; INCOMPLETE");
+    for (size_t i = 0; i < head->nnotes; i++)
+        fprintf(f, "note: %s\n", head->notes[i]);
+    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
+        if (x->notes[i][0])
+            fprintf(f, "note: %s\n", x->notes[i]);
+    if (head->volumes && mt_comm_text(f, comm) != 0)
+        return -1;
+    if (x->options.chosen && mt_locality_text(f, &x->more, &x->sites) != 0)
+        return -1;
+    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_text(f, &x->placement) : 0;
+}
+
+int mt_locality_run_text(struct mt_locality_run *x, int fd, const struct mt_comm *comm,
+                         const struct mt_extract_text *head, int *error)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *f = copy < 0 ? NULL : fdopen(copy, "w");
+    *error = errno;
+    if (!f) {
+        if (copy >= 0)
+            close(copy);
+        return -1;
+    }
+    int rc = extract_more_tables(x, f, comm, head), bad = ferror(f);
+    *error = rc ? 0 : errno;
+    bad |= fclose(f) != 0;
+    if (bad && rc == 0)
+        *error = errno ? errno : EIO;
+    return rc ? -1 : bad ? -1 : 0;
+}
+
+void mt_locality_run_free(struct mt_locality_run *x)
+{
+    mt_crew_free(x->crew);
+    mt_locality_free(&x->more);
+    mt_sites_free(&x->sites);
+    for (size_t i = 0; i < x->ninputs && x->tables; i++)
+        mt_site_table_free(&x->tables[i]);
+    free(x->tables);
+    free(x->known);
+    mt_placement_free(&x->placement);
+}
+
+void mt_locality_run_drop(struct mt_locality_run *x)
+{
+    x->options.chosen &= 1u << MT_LOCALITY_PLACEMENT;
+    x->more.options.chosen = x->options.chosen;
+}
+
+void mt_locality_run_again(struct mt_locality_run *x)
+{
+    const struct mt_locality_options options = x->options;
+    const unsigned devices = x->devices;
+    const int quiet = x->quiet;
+    mt_locality_run_free(x);
+    mt_locality_run_init(x);
+    x->options = options;
+    x->devices = devices;
+    x->quiet = quiet;
+}

@@ -1,0 +1,91 @@
+/* What mt-extract does for the further analyses (analysis/locality.h, analysis/placement.h). */
+#ifndef MT_CLI_EXTRACT_MORE_H
+#define MT_CLI_EXTRACT_MORE_H
+#include "cli.h"
+#include "analysis/comm/comm.h"
+#include "analysis/locality/crew.h"
+#include "analysis/locality/locality.h"
+#include "analysis/locality/placement.h"
+#include "output/json.h"
+#include "output/locality_json.h"
+
+enum { MT_EXTRACT_RUNS = 1 << 14, MT_EXTRACT_NOTES = 3 };
+
+struct mt_locality_run {
+    struct mt_locality_options options;
+    unsigned devices;
+    int quiet; /* notes are not said */
+    /* state */
+    const struct mt_source *source;
+    struct mt_locality more;
+    struct mt_sites sites;
+    struct mt_site_table *tables; /* by input */
+    int *known;
+    size_t ninputs;
+    struct mt_placement placement;
+    struct mt_crew *crew; /* NULL: one thread does it all */
+    struct mt_run_launch launch;
+    struct mt_access_run runs[MT_EXTRACT_RUNS]; /* of records */
+    char notes[MT_EXTRACT_NOTES][200];
+};
+
+enum { MT_OPT_LINE_SIZE = 768, MT_OPT_SAMPLE, MT_OPT_DEVICES, MT_OPT_TOP };
+#define MT_LOCALITY_OPTIONS                                                                                  \
+    {"line-size", required_argument, NULL, MT_OPT_LINE_SIZE},                                                \
+        {"sample", required_argument, NULL, MT_OPT_SAMPLE},                                                  \
+        {"devices", required_argument, NULL, MT_OPT_DEVICES},                                                \
+    {                                                                                                        \
+        "top", required_argument, NULL, MT_OPT_TOP                                                           \
+    }
+
+void mt_locality_run_init(struct mt_locality_run *x);
+/* Chooses the section of this name, or all of them ("more"). 0: there is none. */
+int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
+/* One of MT_LOCALITY_OPTIONS: 0, or an exit code after saying why. */
+int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
+static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
+{
+    return x->options.chosen >> s & 1;
+}
+
+/* Is one of those chosen that look at accesses? */
+static inline int mt_locality_run_of_runs(const struct mt_locality_run *x)
+{
+    return (x->options.chosen & ((1u << MT_LOCALITY_OF_RUNS) - 1)) != 0;
+}
+
+/* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
+int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, size_t ninputs);
+/* The value of --threads: 0, or an exit code after saying why. */
+int mt_extract_threads_option(unsigned *threads, const char *value);
+/* After the start: `threads` of its own from now on (1: none). */
+int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads);
+/* Begins on a batch or runs; other items do not matter. The item must stay until mt_locality_run_wait. */
+int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected);
+int mt_locality_run_wait(struct mt_locality_run *x);
+/* Both. */
+int mt_locality_run_item(struct mt_locality_run *x, const struct mt_item *item, int selected);
+/* For who feeds x->more by himself: the launch that the item begins; accesses of the one fed last. */
+struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
+                                            int selected);
+int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_record *records, size_t count);
+int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count);
+int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
+/* Members of the object, and of the array of notes, under way. */
+int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm);
+/* What stands above the tables. */
+struct mt_extract_text {
+    const char *const *notes;
+    size_t nnotes;
+    int complete, volumes; /* volumes: a table of these, too */
+};
+/* Everything as tables to `fd`. -1: *error is an errno, or 0 for no memory. */
+int mt_locality_run_text(struct mt_locality_run *x, int fd, const struct mt_comm *comm,
+                         const struct mt_extract_text *head, int *error);
+void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
+void mt_locality_run_free(struct mt_locality_run *x);
+/* The analyses of runs are left out: nobody fed them. */
+void mt_locality_run_drop(struct mt_locality_run *x);
+/* As before mt_locality_run_start. */
+void mt_locality_run_again(struct mt_locality_run *x);
+#endif

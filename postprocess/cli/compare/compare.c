@@ -1,0 +1,418 @@
+/* mt-compare: traces in, how alike they are out. */
+#define _GNU_SOURCE
+#include "cli/base/graph_input.h"
+#include "graph_json.h"
+#include "output/compare_out.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: mt-compare [OPTION]... TRACE TRACE...\n"
+    "Says how alike traces walk through memory: a matrix of similarities, 1 for the same, 0 for nothing in "
+    "common.\n"
+    "\n"
+    "  mt-compare before.mtc after.mtc                     two runs of a program\n"
+    "  mt-compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
+    "  mt-compare run-1 run-2                              folders: the newest run in each\n"
+    "  mt-compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
+    "\n"
+    "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph saved "
+    "with\n"
+    "mt-graph --format=json --sequence. Each becomes the sequence of its nodes (buffer, stride, type), in "
+    "the order in\n"
+    "which they came, CTA by CTA or thread by thread. Buffers are named by the order of their first use, so "
+    "that neither\n"
+    "addresses nor numbers of allocations matter.\n"
+    "\n"
+    "Two measures:\n"
+    "  levenshtein   1 - edit distance / length of the longer sequence. If a sequence is longer than --cap, "
+    "runs of\n"
+    "                equal nodes count as one in all of them, and of more runs than --cap only the first are "
+    "compared;\n"
+    "                the output says so.\n"
+    "  ngrams        n nodes in a row: of those that make up at least --threshold percent of a trace, what "
+    "two traces\n"
+    "                have in common\n"
+    "\n"
+    "Options:\n"
+    "  -f, --format=FORMAT     text (default), csv or json (both measures and the frequent n-grams)\n"
+    "  -m, --measure=MEASURE   levenshtein (default) or ngrams, for text, csv and svg\n"
+    "  -d, --distance          distances instead of similarities: 0 for the same, 1 for nothing in common\n"
+    "  -n, --ngram=N           1 to 8 (default 3)\n"
+    "  -p, --threshold=PERCENT default 1\n"
+    "  -c, --cap=N             default 65536; the time of a comparison grows with its square\n"
+    "  -o, --output=FILE       write to FILE instead of standard output\n"
+    "  -s, --svg=FILE          a heat map too\n"
+    "  -a, --all               host traces: accesses outside all allocations count too, as one buffer\n"
+    "  -l, --lanes             kernels: strides between the lanes of each access of a warp (compact traces)\n"
+    "  -k, --kernels=REGEX     raw traces: only launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    raw traces: only launches A to B-1\n"
+    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or reading "
+    "was\n"
+    "interrupted: what was whole is compared.\n";
+
+struct options {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    const char *output, *svg;
+    enum { TEXT, CSV, JSON } format;
+    struct mt_compare_view view;
+    int all, lanes;
+    const char *of_threads, *of_ctas; /* a trace of kernels whose strides are those of threads, of CTAs */
+};
+
+static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
+                                             {"measure", required_argument, NULL, 'm'},
+                                             {"distance", no_argument, NULL, 'd'},
+                                             {"ngram", required_argument, NULL, 'n'},
+                                             {"threshold", required_argument, NULL, 'p'},
+                                             {"cap", required_argument, NULL, 'c'},
+                                             {"output", required_argument, NULL, 'o'},
+                                             {"svg", required_argument, NULL, 's'},
+                                             {"all", no_argument, NULL, 'a'},
+                                             {"lanes", no_argument, NULL, 'l'},
+                                             MT_COMMON_OPTIONS};
+
+/* One of `names`, or a usage error that lists them. */
+static int compare_choose(const char *text, const char *const *names, unsigned n, const char *list,
+                          unsigned *chosen)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *chosen = i;
+            return 0;
+        }
+    return mt_cli_usage("'%s' is none of %s", text, list);
+}
+
+static int whole_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
+{
+    char *end;
+    errno = 0;
+    *n = strtoull(text, &end, 10);
+    if (errno || *text < '0' || *text > '9' || *end || *n < least || *n > most)
+        return mt_cli_usage("'%s' is no number from %llu to %llu", text, (unsigned long long)least,
+                            (unsigned long long)most);
+    return 0;
+}
+
+static int compare_percent(const char *text, double *share)
+{
+    char *end;
+    double x = strtod(text, &end);
+    if (end == text || *end || !(x >= 0 && x <= 100))
+        return mt_cli_usage("'%s' is no percentage from 0 to 100", text);
+    *share = x / 100;
+    return 0;
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int compare_parse(struct options *x, struct mt_compare *c, int argc, char **argv)
+{
+    static const char *const formats[] = {"text", "csv", "json"}, *const measures[] = {"levenshtein",
+                                                                                       "ngrams"};
+    int rc = 0, o;
+    unsigned chosen = 0;
+    uint64_t n;
+    while (rc == 0 &&
+           (o = getopt_long(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
+        switch (o) {
+        case 'f':
+            if ((rc = compare_choose(optarg, formats, 3, "text, csv, json", &chosen)) == 0)
+                x->format = chosen;
+            break;
+        case 'm':
+            if ((rc = compare_choose(optarg, measures, 2, "levenshtein, ngrams", &chosen)) == 0)
+                x->view.grams = (int)chosen;
+            break;
+        case 'd':
+            x->view.distance = 1;
+            break;
+        case 'n':
+            if ((rc = whole_number(optarg, 1, MT_NGRAM_MAX, &n)) == 0)
+                c->alphabet.n = (unsigned)n;
+            break;
+        case 'p':
+            rc = compare_percent(optarg, &c->threshold);
+            break;
+        case 'c':
+            if ((rc = whole_number(optarg, 1, 1 << 24, &n)) == 0)
+                c->cap = n;
+            break;
+        case 'o':
+            x->output = optarg;
+            break;
+        case 's':
+            x->svg = optarg;
+            break;
+        case 'a':
+            x->all = 1;
+            break;
+        case 'l':
+            x->lanes = 1;
+            break;
+        default:
+            rc = mt_common_option(o, &x->inputs, &x->filter, help);
+        }
+    }
+    return rc;
+}
+
+static int no_memory(void)
+{
+    mt_cli_say("no memory for the comparison");
+    return MT_EXIT_FAILURE;
+}
+
+/* ---- reading ---- */
+
+struct watch {
+    struct mt_sequence *sequence;
+    struct mt_graph *graph;
+    uint64_t launch;
+};
+
+static int compare_see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+{
+    struct watch *w = arg;
+    (void)node;
+    if (w->launch != w->graph->launches) {
+        w->launch = w->graph->launches;
+        mt_sequence_launch(w->sequence);
+    }
+    return mt_sequence_add(w->sequence, a->actor, a->buffer, stride, a->type);
+}
+
+static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
+{
+    struct mt_graph_input in = {
+        .all = x->all, .lanes = x->lanes, .filter = x->filter, .inputs.flags = x->inputs.flags};
+    struct mt_graph graph = {0};
+    if (i < x->inputs.ncompanions) {
+        in.inputs.companions = &x->inputs.companions[i];
+        in.inputs.ncompanions = 1;
+    }
+    int code = mt_graph_input_open(&in, &r->path, 1);
+    if (code == 0) {
+        struct watch w = {&r->sequence, &graph, 0};
+        mt_graph_init(&graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, mt_graph_input_buffers(&in));
+        graph.watch = compare_see;
+        graph.watch_arg = &w;
+        code = mt_graph_input_read(&in, &graph);
+        r->complete = in.complete;
+        if (in.kind == MT_KIND_TRACE && graph.records)
+            *(graph.threads ? &x->of_threads : &x->of_ctas) = r->path;
+    }
+    mt_graph_free(&graph);
+    mt_graph_input_close(&in);
+    in.inputs.companions = NULL; /* x's */
+    mt_inputs_free(&in.inputs);
+    return code;
+}
+
+/* All traces; 0, MT_EXIT_INPUT (all the same comparable) or another exit code. */
+static int read_all(struct options *x, struct mt_compare *c)
+{
+    int worst = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        struct mt_compare_row *r = &c->rows[i];
+        enum mt_kind kind = mt_kind_of(r->path);
+        r->kind = mt_kind_name(kind);
+        int code = kind == MT_KIND_GRAPH ? mt_graph_json_load(r->path, &r->sequence, &r->complete)
+                                         : read_trace(x, r, i);
+        if (code == 0 && !r->complete)
+            code = MT_EXIT_INPUT;
+        if (code && code != MT_EXIT_INPUT)
+            return code;
+        worst = code ? code : worst;
+        if (!r->sequence.has_order || !r->sequence.has_grams)
+            mt_cli_say("%s: was saved without --sequence: its edit distances%s are not known", r->path,
+                       r->sequence.has_grams ? "" : ", and n-grams of more than 2,");
+        else if (r->sequence.elements == 0)
+            mt_cli_say("%s: has no nodes", r->path);
+    }
+    if (x->of_threads && x->of_ctas && !x->lanes)
+        mt_cli_say(
+            "%s knows threads and %s does not: strides of threads and of CTAs are not alike even where "
+            "the programs are",
+            x->of_threads, x->of_ctas);
+    return worst;
+}
+
+/* ---- comparing ---- */
+
+static void compare_decide(struct mt_compare *c)
+{
+    c->how = MT_COMPARED_NODES;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->rows[i].sequence.has_order && c->rows[i].sequence.elements > c->cap)
+            c->how = MT_COMPARED_RUNS;
+    for (size_t i = 0; i < c->n && c->how != MT_COMPARED_NODES; i++)
+        if (c->rows[i].sequence.has_order && c->rows[i].sequence.all_runs > c->cap)
+            c->how = MT_COMPARED_FIRST_RUNS;
+}
+
+static int edit_matrix(struct mt_compare *c)
+{
+    int rc = -1;
+    uint32_t **e = calloc(c->n, sizeof *e);
+    for (size_t i = 0; e && i < c->n; i++)
+        if (c->rows[i].sequence.has_order &&
+            !(e[i] = mt_sequence_elements(&c->rows[i].sequence, c->how != MT_COMPARED_NODES,
+                                          &c->rows[i].compared)))
+            goto out;
+    for (size_t i = 0; e && i < c->n; i++)
+        for (size_t k = i; k < c->n; k++) {
+            size_t a = c->rows[i].compared, b = c->rows[k].compared, longer = a > b ? a : b;
+            double same = NAN;
+            if (e[i] && e[k]) {
+                int64_t d = i == k ? 0 : mt_levenshtein(e[i], a, e[k], b);
+                if (d < 0)
+                    goto out;
+                same = longer ? 1 - (double)d / (double)longer : 1;
+            }
+            c->edit[i * c->n + k] = c->edit[k * c->n + i] = same;
+        }
+    rc = e ? 0 : -1;
+out:
+    for (size_t i = 0; e && i < c->n; i++)
+        free(e[i]);
+    free(e);
+    return rc;
+}
+
+static int gram_matrix(struct mt_compare *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (!(c->rows[i].grams = mt_frequent_grams(&c->rows[i].sequence, c->threshold, &c->rows[i].ngrams)))
+            return -1;
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t k = i; k < c->n; k++) {
+            const struct mt_compare_row *a = &c->rows[i], *b = &c->rows[k];
+            double same = NAN;
+            if (a->sequence.has_grams && b->sequence.has_grams)
+                same = i == k ? 1 : mt_gram_similarity(a->grams, a->ngrams, b->grams, b->ngrams);
+            if (same < 0)
+                return -1;
+            c->gram[i * c->n + k] = c->gram[k * c->n + i] = same;
+        }
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static int cannot_write(const char *path, int error)
+{
+    mt_cli_say("%s: cannot write: %s", path && strcmp(path, "-") != 0 ? path : "standard output",
+               strerror(error));
+    return MT_EXIT_FAILURE;
+}
+
+static int write_text(int out, const char *path, const struct mt_compare *c, const struct mt_compare_view *v,
+                      void (*write)(FILE *, const struct mt_compare *, const struct mt_compare_view *))
+{
+    int fd = dup(out), error = 0;
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (f)
+        write(f, c, v);
+    int bad = !f || ferror(f);
+    if (f && fclose(f) != 0)
+        error = errno;
+    else if (bad)
+        error = EIO;
+    return error ? cannot_write(path, error) : 0;
+}
+
+static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out,
+                     struct mt_output *picture)
+{
+    static struct mt_json json; /* holds the output buffer */
+    int code = mt_output_ready(out);
+    if (code == 0 && x->format == JSON) {
+        mt_json_open(&json, out->fd);
+        mt_compare_write_json(&json, c);
+        code = mt_json_close(&json) != 0 ? cannot_write(x->output, json.error) : 0;
+    } else if (code == 0) {
+        code = write_text(out->fd, x->output, c, &x->view,
+                          x->format == CSV ? mt_compare_write_csv : mt_compare_write_text);
+    }
+    if (code == 0 && x->svg)
+        code = mt_output_ready(picture);
+    if (code == 0 && x->svg)
+        code = write_text(picture->fd, x->svg, c, &x->view, mt_compare_write_svg);
+    return code;
+}
+
+static int compare_run(struct options *x, struct mt_compare *c, struct mt_output *out,
+                       struct mt_output *picture)
+{
+    c->n = x->inputs.npaths;
+    c->rows = calloc(c->n, sizeof *c->rows);
+    c->edit = calloc(c->n * c->n, sizeof *c->edit);
+    c->gram = calloc(c->n * c->n, sizeof *c->gram);
+    if (!c->rows || !c->edit || !c->gram)
+        return no_memory();
+    for (size_t i = 0; i < c->n; i++) {
+        c->rows[i].path = x->inputs.paths[i];
+        c->rows[i].complete = 1;
+        mt_sequence_init(&c->rows[i].sequence, &c->alphabet, c->cap);
+    }
+    int input = read_all(x, c);
+    if (input && input != MT_EXIT_INPUT)
+        return input;
+    compare_decide(c);
+    if (edit_matrix(c) != 0 || gram_matrix(c) != 0)
+        return no_memory();
+    int code = write_all(x, c, out, picture);
+    return code ? code : input;
+}
+
+static void compare_release(struct mt_compare *c)
+{
+    for (size_t i = 0; c->rows && i < c->n; i++) {
+        mt_sequence_free(&c->rows[i].sequence);
+        free(c->rows[i].grams);
+    }
+    mt_alphabet_free(&c->alphabet);
+    free(c->rows);
+    free(c->edit);
+    free(c->gram);
+}
+
+int main(int argc, char **argv)
+{
+    struct options x = {0};
+    struct mt_compare c = {.cap = 65536, .threshold = 0.01};
+    struct mt_output out = {0}, picture = {0};
+    mt_cli_start("mt-compare");
+    mt_filter_init(&x.filter);
+    mt_alphabet_init(&c.alphabet, 3);
+    int code = compare_parse(&x, &c, argc, argv);
+    if (code == 0) {
+        mt_inputs_take(&x.inputs, argc, argv);
+        if (x.inputs.npaths < 2)
+            code = mt_cli_usage("give at least two traces to compare");
+        else if (x.inputs.ncompanions > x.inputs.npaths)
+            code = mt_cli_usage("%zu companions for %zu traces", x.inputs.ncompanions, x.inputs.npaths);
+    }
+    if (code == 0)
+        code = mt_output_open(&out, x.output, &x.inputs);
+    if (code == 0 && x.svg)
+        code = mt_output_open(&picture, x.svg, &x.inputs);
+    if (code == 0)
+        code = compare_run(&x, &c, &out, &picture);
+    mt_output_abandon(&out);
+    mt_output_abandon(&picture);
+    compare_release(&c);
+    mt_filter_free(&x.filter);
+    mt_inputs_free(&x.inputs);
+    return code < 0 ? MT_EXIT_OK : code;
+}

@@ -1,0 +1,364 @@
+/* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
+#define _GNU_SOURCE
+#include "convert.h"
+#include "reader/host_internal.h" /* windows on files are no business of the public interface */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: mt-convert [OPTION]... TRACE\n"
+    "Turns a raw trace of kernels into a compact container and back, a container of host accesses into text, "
+    "or packs\n"
+    "a container anew.\n"
+    "\n"
+    "  mt-convert -o trace.mtc MemTrace-pipe-0         with what MemTrace-pipe-0.meta says\n"
+    "  mt-convert -o MemTrace-pipe-0 trace.mtc         and MemTrace-pipe-0.meta, if the container has its "
+    "lines\n"
+    "  mt-convert --kernels stencil -o some.mtc trace.mtc\n"
+    "  mt-convert -o trace.txt host.mtc                the text of the mode that it was traced in\n"
+    "  mt-convert --to mtc --level 9 -o small.mtc trace.mtc\n"
+    "\n"
+    "Options:\n"
+    "  -o, --output=FILE   write to FILE instead of standard output\n"
+    "      --to=FORMAT     raw     records of kernels, of one stream; the companion goes to FILE.meta\n"
+    "                      mat     IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE and IP FILE:LINE lines\n"
+    "                      atomic  TIME THREAD m[ r ADDRESS SIZE][ r2 ADDRESS][ w ADDRESS SIZE] and events\n"
+    "                      insn    instructions by address, each with its executions\n"
+    "                      mtc     a container with index, compressed\n"
+    "                      (default: mtc if FILE ends in .mtc or TRACE is raw, raw if it has kernels, else "
+    "its mode)\n"
+    "  -k, --kernels=REGEX only launches of kernels whose name matches (extended regular expression)\n"
+    "      --launches=A:B  only launches A (counted from 0) to B, B not included; A:, :B and A will do\n"
+    "      --stream=N      only launches of stream N\n"
+    "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
+    "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
+    "      --all           mat: accesses outside of all allocations too\n"
+    "  -l, --level=N       mtc: compression, 0 (none) to 19 (default 3)\n"
+    "  -h, --help          this text\n"
+    "  -V, --version       the version\n"
+    "\n"
+    "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no launches are "
+    "chosen.\n"
+    "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
+    "companion.\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading "
+    "was\n"
+    "interrupted: what was whole is in the output.\n";
+
+enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW };
+static const char *const formats[] = {"", "mat", "atomic", "insn", "mtc", "raw"};
+
+struct options {
+    const char *output, *input, *companion;
+    struct mt_filter filter;
+    struct mt_convert_choice choice;
+    int raw, no_companion; /* raw: the input is */
+    enum format to;
+    enum mt_host_order order;
+    int all, level;
+};
+
+enum { OPT_TO = 256, OPT_ORDER, OPT_ALL, OPT_LAUNCHES, OPT_STREAM, OPT_COMPANION, OPT_NO_COMPANION };
+static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+                                             {"to", required_argument, NULL, OPT_TO},
+                                             {"order", required_argument, NULL, OPT_ORDER},
+                                             {"all", no_argument, NULL, OPT_ALL},
+                                             {"level", required_argument, NULL, 'l'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"kernels", required_argument, NULL, 'k'},
+                                             {"launches", required_argument, NULL, OPT_LAUNCHES},
+                                             {"stream", required_argument, NULL, OPT_STREAM},
+                                             {"companion", required_argument, NULL, OPT_COMPANION},
+                                             {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                             {"version", no_argument, NULL, 'V'},
+                                             {NULL, 0, NULL, 0}};
+
+static int parse_to(struct options *x, const char *text)
+{
+    for (x->to = MAT; x->to <= RAW; x->to++)
+        if (strcmp(text, formats[x->to]) == 0)
+            return 0;
+    return mt_cli_usage("'%s' is no format: raw, mat, atomic, insn or mtc", text);
+}
+
+static int parse_level(struct options *x, const char *text)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    x->level = (int)n;
+    return end == text || *end || n < 0 || n > 19 ? mt_cli_usage("'%s' is no level: 0 to 19", text) : 0;
+}
+
+static int parse_order(struct options *x, const char *text)
+{
+    x->order = strcmp(text, "file") == 0 ? MT_HOST_BY_FILE : MT_HOST_BY_TIME;
+    return x->order == MT_HOST_BY_TIME && strcmp(text, "time") != 0
+               ? mt_cli_usage("'%s' is no order: time or file", text)
+               : 0;
+}
+
+static int parse_stream(struct options *x, const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    x->choice.stream = (uint32_t)n;
+    x->choice.has_stream = 1;
+    return *text < '0' || *text > '9' || *end || n > UINT32_MAX
+               ? mt_cli_usage("'%s' is no stream: a number", text)
+               : 0;
+}
+
+/* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
+static int convert_settle(struct options *x)
+{
+    size_t n = x->output ? strlen(x->output) : 0;
+    int to_mtc = n > 4 && strcmp(x->output + n - 4, ".mtc") == 0;
+    uint64_t features = strcmp(x->input, "-") == 0 ? 0 : mt_container_features(x->input);
+    x->raw = mt_convert_is_raw(x->input); /* a FIFO shows later what it is */
+    if (x->to == BY_MODE)
+        x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
+    if (x->raw && x->to != MTC)
+        return mt_cli_usage("%s: is a raw trace of kernels: it can become --to mtc", x->input);
+    if (x->raw && (x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream))
+        return mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input);
+    if (features & MT_MTC_HAS_DEVICE && x->to != MTC && x->to != RAW)
+        return mt_cli_usage("%s: has accesses of kernels: it can become --to raw or mtc", x->input);
+    return 0;
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int convert_parse(struct options *x, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:l:k:hV", long_options, NULL)) != -1) {
+        switch (o) {
+        case 'o':
+            x->output = optarg;
+            break;
+        case OPT_TO:
+            rc = parse_to(x, optarg);
+            break;
+        case OPT_ORDER:
+            rc = parse_order(x, optarg);
+            break;
+        case OPT_ALL:
+            x->all = 1;
+            break;
+        case 'l':
+            rc = parse_level(x, optarg);
+            break;
+        case 'k':
+            rc = mt_filter_kernels(&x->filter, optarg);
+            break;
+        case OPT_LAUNCHES:
+            rc = mt_filter_supersteps(&x->filter, optarg);
+            break;
+        case OPT_STREAM:
+            rc = parse_stream(x, optarg);
+            break;
+        case OPT_COMPANION:
+            x->companion = optarg;
+            break;
+        case OPT_NO_COMPANION:
+            x->no_companion = 1;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return -1;
+        case 'V':
+            mt_cli_version();
+            return -1;
+        default:
+            rc = mt_cli_usage("unknown or incomplete option");
+        }
+    }
+    if (rc)
+        return rc;
+    if (argc - optind != 1)
+        return mt_cli_usage(argc == optind ? "no trace given" : "one trace at a time");
+    x->input = argv[optind];
+    if ((rc = convert_settle(x)) != 0)
+        return rc;
+    if ((x->to == MTC || x->to == RAW) && (!x->output || strcmp(x->output, "-") == 0) &&
+        isatty(STDOUT_FILENO))
+        return mt_cli_usage("%s is not written to a terminal: give -o FILE",
+                            x->to == MTC ? "a container" : "a raw trace");
+    return 0;
+}
+
+int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *code)
+{
+    struct mt_error err;
+    int rc;
+    while ((rc = mt_host_next(r, item, &err)) < 0) {
+        mt_cli_say("%s", err.message);
+        *code = mt_cli_exit_code(&err);
+        if (err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED)
+            return -1;
+    }
+    return rc;
+}
+
+static int by_mode(struct options *x, struct mt_host_reader *r)
+{
+    const char *mode = mt_host_companion(r)->mode;
+    for (x->to = MAT; x->to <= INSN; x->to++)
+        if (strcmp(mode, formats[x->to]) == 0)
+            return 0;
+    return mt_cli_usage("%s: does not say what it was traced as: give --to mat, atomic or insn", x->input);
+}
+
+int mt_convert_complete(const char *path, const struct mt_companion *c)
+{
+    if (c->bad_lines)
+        mt_cli_say("%s: %llu meta lines cannot be read, the first: %s", path,
+                   (unsigned long long)c->bad_lines, c->bad.message);
+    if (!c->has_end)
+        mt_cli_say("%s: the trace has no end: the program was killed or still runs", path);
+    else if (c->lost)
+        mt_cli_say("%s: incomplete: %llu accesses are missing: %s", path, (unsigned long long)c->lost,
+                   c->lost_why);
+    else if (!c->complete)
+        mt_cli_say("%s: the trace says that it is incomplete", path);
+    return c->bad_lines || !c->has_end || !c->complete ? MT_EXIT_INPUT : 0;
+}
+
+int mt_convert_complete_if_known(const char *path, const struct mt_companion *c)
+{
+    return c && (c->has_header || c->has_end || c->bad_lines) ? mt_convert_complete(path, c) : 0;
+}
+
+static int to_text(struct options *x, FILE *f)
+{
+    struct mt_error err;
+    struct mt_host_reader *r = mt_host_reader_open(x->input, &mt_cli_stop, &err);
+    if (!r) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    enum mt_host_order order = MT_HOST_BY_FILE;
+    int code = x->to == BY_MODE ? by_mode(x, r) : 0;
+    if (code == 0 && x->to == ATOMIC)
+        order = x->order;
+    else if (code == 0)
+        order = x->to == MAT ? MT_HOST_BY_SEQ : MT_HOST_BY_TIME;
+    if (code == 0 && x->to != MAT && !(mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES))
+        code = mt_cli_usage("%s: its records have no times: it can become --to mat", x->input);
+    if (code == 0 && mt_host_reader_order(r, order, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        code = mt_cli_exit_code(&err);
+    }
+    int started = code == 0;
+    if (started && x->to == MAT)
+        code = mt_convert_mat(r, f, x->all);
+    else if (started && x->to == ATOMIC)
+        code = mt_convert_atomic(r, f);
+    else if (started)
+        code = mt_convert_insn(r, f);
+    if (started && code != MT_EXIT_FAILURE) {
+        int missing = mt_convert_complete(x->input, mt_host_companion(r));
+        code = code ? code : missing;
+    }
+    mt_host_reader_close(r);
+    return code;
+}
+
+/* The path of the companion beside `path`, to be freed; NULL: none. */
+static char *convert_beside(const struct options *x, const char *path)
+{
+    char *text = NULL;
+    if (x->no_companion || (!x->companion && (!path || strcmp(path, "-") == 0)))
+        return NULL;
+    if (x->companion)
+        return strdup(x->companion);
+    return asprintf(&text, "%s.meta", path) < 0 ? NULL : text;
+}
+
+/* Nothing belongs beside /dev/null. */
+static int is_device(FILE *f)
+{
+    struct stat st;
+    return fstat(fileno(f), &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
+static int from_raw(struct options *x, struct mt_window *in, FILE *f)
+{
+    /* The companion of a trace that is still being written tells too little. */
+    char *meta = in->regular || x->companion ? convert_beside(x, x->input) : NULL;
+    int code = mt_convert_from_raw(in, meta, !x->companion, f, x->level);
+    free(meta);
+    return code;
+}
+
+static int convert_input(struct options *x, FILE *f)
+{
+    if (x->to == RAW) {
+        char *meta = x->companion || !is_device(f) ? convert_beside(x, x->output) : NULL;
+        int code = mt_convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
+        free(meta);
+        return code;
+    }
+    if (x->to != MTC)
+        return to_text(x, f);
+    struct mt_window in;
+    struct mt_error err;
+    if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    int code =
+        mt_convert_window_is_raw(&in) ? from_raw(x, &in, f) : mt_convert_repack(&in, f, x->level, &x->choice);
+    mt_window_close(&in);
+    return code;
+}
+
+static int convert_run(struct options *x, struct mt_output *out)
+{
+    int code = mt_output_ready(out), error = 0;
+    int fd = code ? -1 : dup(out->fd);
+    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (code)
+        return code;
+    if (!f) {
+        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(errno));
+        return MT_EXIT_FAILURE;
+    }
+    setvbuf(f, NULL, _IOFBF, 1 << 18);
+    code = convert_input(x, f);
+    int bad = ferror(f);
+    if (fclose(f) != 0)
+        error = errno;
+    else if (bad)
+        error = EIO;
+    if (error) {
+        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
+        code = MT_EXIT_FAILURE;
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options x = {.order = MT_HOST_BY_TIME, .level = 3};
+    struct mt_output out = {0};
+    mt_cli_start("mt-convert");
+    mt_filter_init(&x.filter);
+    x.choice.filter = &x.filter;
+    int code = convert_parse(&x, argc, argv);
+    struct mt_inputs inputs = {.paths = &x.input, .npaths = 1};
+    if (code == 0 && x.input && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
+        mt_cli_say("%s: cannot open: %s", x.input, strerror(errno));
+        code = MT_EXIT_USAGE;
+    }
+    if (code == 0)
+        code = mt_output_open(&out, x.output, &inputs);
+    if (code == 0)
+        code = convert_run(&x, &out);
+    mt_output_abandon(&out);
+    mt_filter_free(&x.filter);
+    return code < 0 ? MT_EXIT_OK : code;
+}

@@ -1,0 +1,319 @@
+/* mt-dump: a trace as text. */
+#define _GNU_SOURCE
+#include "cli/base/cli.h"
+#include "dump.h"
+#include "dump_host.h"
+#include "memtrace/host.h"
+#include "analysis/locality/estimates.h"
+#include "reader/text.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: mt-dump [OPTION]... TRACE...\n"
+    "Shows memory traces as text: a line per kernel launch and per record.\n"
+    "\n"
+    "  mt-dump --head 5 /tmp/MemTrace-pipe-0         the first five records of each launch\n"
+    "  mt-dump --stat run-2                          a folder: all of the newest run in it\n"
+    "  mt-dump --stat /tmp/MemTrace-pipe-*           one line per kernel: launches, CTAs, records, bytes\n"
+    "  mt-dump --companion --head 0 /tmp/MemTrace-pipe-0     launches, allocations and copies only\n"
+    "  mt-dump --runs trace.mtc                      what each warp did at once (raw traces: evenly spaced "
+    "records)\n"
+    "  mt-dump --stat --sites host.mtc               a container of host accesses: sums per thread, its "
+    "sites\n"
+    "\n"
+    "Launch lines:  launch SUPERSTEP KERNEL\n"
+    "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
+    "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events by "
+    "name\n"
+    "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] [site "
+    "N ...]\n"
+    "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell "
+    "it.\n"
+    "\n"
+    "Options:\n"
+    "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
+    "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    only launches A to B-1\n"
+    "  -s, --stat              sums per kernel (host accesses: per thread) instead of records\n"
+    "      --counts            instead of records accesses and bytes of each launch, by kind, and the "
+    "program's "
+    "own\n"
+    "                          count where it was compiled with count=on or only; exit code 1 if they "
+    "differ\n"
+    "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, "
+    "copies,\n"
+    "                          launches, what was lost, how it ended\n"
+    "      --runs              runs instead of records\n"
+    "      --sites             host accesses: the table of sites\n"
+    "      --chunks            containers: the table of chunks\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading was\n"
+    "interrupted: what was whole is shown.\n";
+
+struct options {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    uint64_t head;
+    int stat, counts, companion, sites, chunks, runs;
+};
+
+enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS, OPT_COUNTS, OPT_RUNS };
+static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
+                                             {"kernel", required_argument, NULL, 'k'},
+                                             {"kernels", required_argument, NULL, 'k'},
+                                             {"supersteps", required_argument, NULL, 't'},
+                                             {"stat", no_argument, NULL, 's'},
+                                             {"counts", no_argument, NULL, OPT_COUNTS},
+                                             {"companion", optional_argument, NULL, 'c'},
+                                             {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                             {"sites", no_argument, NULL, OPT_SITES},
+                                             {"chunks", no_argument, NULL, OPT_CHUNKS},
+                                             {"runs", no_argument, NULL, OPT_RUNS},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, 'V'},
+                                             {NULL, 0, NULL, 0}};
+
+static int parse_head(struct options *x, const char *text)
+{
+    char *end;
+    errno = 0;
+    x->head = strtoull(text, &end, 10);
+    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is no count", text) : 0;
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int dump_parse(struct options *x, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "n:k:t:sc::hV", long_options, NULL)) != -1) {
+        switch (o) {
+        case 'n':
+            rc = parse_head(x, optarg);
+            break;
+        case 'k':
+            rc = mt_filter_kernels(&x->filter, optarg);
+            break;
+        case 't':
+            rc = mt_filter_supersteps(&x->filter, optarg);
+            break;
+        case 's':
+            x->stat = 1;
+            break;
+        case OPT_COUNTS:
+            x->counts = 1;
+            break;
+        case 'c':
+            x->companion = 1;
+            if (optarg)
+                rc = mt_inputs_companion(&x->inputs, optarg);
+            break;
+        case OPT_NO_COMPANION:
+            x->inputs.flags |= MT_SOURCE_NO_COMPANION;
+            break;
+        case OPT_SITES:
+            x->sites = 1;
+            break;
+        case OPT_RUNS:
+            x->runs = 1;
+            break;
+        case OPT_CHUNKS:
+            x->chunks = 1;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return -1;
+        case 'V':
+            mt_cli_version();
+            return -1;
+        default:
+            rc = mt_cli_usage("unknown or incomplete option");
+        }
+    }
+    return rc;
+}
+
+static const char *const types[] = {
+#define MT_ACCESS_TYPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+};
+
+static void show_record(FILE *f, const struct mt_raw_record *r)
+{
+    fprintf(f, "%s %u 0x%" PRIx64 " cta %u,%u,%u sm %u\n", types[mt_rec_type(r)], (unsigned)mt_rec_size(r),
+            mt_rec_address(r), (unsigned)mt_rec_cta_x(r), (unsigned)mt_rec_cta_y(r),
+            (unsigned)mt_rec_cta_z(r), (unsigned)mt_rec_smid(r));
+}
+
+static void show_launch(FILE *f, const struct options *x, const struct mt_item *item)
+{
+    fprintf(f, "launch %" PRIu64 " %s\n", item->superstep, item->kernel);
+    if (x->inputs.npaths > 1) {
+        fputs("# of ", f);
+        mt_text_put(f, x->inputs.paths[item->input]);
+        putc('\n', f);
+    }
+    const struct mt_launch_event *e = item->launch;
+    if (e)
+        fprintf(f,
+                "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64
+                "%s%s:%" PRIu64 "\n",
+                e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],
+                *e->file ? " launched at " : " launch site unknown ", e->file, e->line);
+}
+
+/* One item of the trace as text; `shown` counts the records (runs) of the launch under way. */
+static void show_item(FILE *f, const struct options *x, const struct mt_item *item,
+                      const struct mt_companion *c, uint64_t *shown)
+{
+    if (item->flags & MT_BATCH_BEGIN) {
+        show_launch(f, x, item);
+        *shown = 0;
+    }
+    for (size_t i = 0; i < item->count && *shown + i < x->head; i++)
+        if (item->kind == MT_ITEM_RUNS)
+            mt_dump_run(f, &item->runs[i], c);
+        else
+            show_record(f, &item->records[i]);
+    *shown += item->count;
+    if (item->flags & MT_BATCH_END && *shown > x->head)
+        fprintf(f, "# %" PRIu64 " more %s\n", *shown - x->head,
+                item->kind == MT_ITEM_RUNS ? "runs" : "records");
+}
+
+/* The launch's sums when it ends; 1 when its two counts differ. Of a count without records there is nothing
+ * to compare. */
+static int count_item(FILE *f, const struct mt_item *item, struct mt_tally *tally)
+{
+    if (item->flags & MT_BATCH_BEGIN)
+        memset(tally, 0, sizeof *tally);
+    mt_tally_add(tally, item);
+    return item->flags & MT_BATCH_END ? mt_tally_show(f, tally, item) : 0;
+}
+
+static int dump_run(struct options *x, struct mt_source *s)
+{
+    FILE *f = stdout;
+    struct mt_stat stat = {0};
+    struct mt_tally tally = {0};
+    struct mt_estimates estimates = {0};
+    struct mt_item item;
+    struct mt_error err;
+    struct mt_progress progress;
+    uint64_t shown = 0, records = 0;
+    uint64_t launches = 0, chosen = 0;
+    int rc, selected = 0, ok = 0, complete, differ = 0;
+    mt_progress_init(&progress);
+    for (size_t i = 0; x->companion && i < x->inputs.npaths; i++)
+        mt_dump_companion(f, x->inputs.paths[i], mt_source_companion(s, i));
+    for (size_t i = 0; x->chunks && i < x->inputs.npaths; i++)
+        if ((ok = mt_dump_chunks(f, x->inputs.paths[i])) != 0)
+            return ok;
+    while (ok == 0 && (rc = mt_source_next(s, &item, &err)) > 0 && !ferror(f)) {
+        if (item.kind != MT_ITEM_BATCH && item.kind != MT_ITEM_RUNS)
+            continue;
+        if (item.flags & MT_BATCH_BEGIN) {
+            selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
+            chosen += (uint64_t)selected;
+            launches++;
+        }
+        if (selected && x->stat)
+            ok = mt_stat_add(&stat, &item);
+        else if (selected && x->counts)
+            differ |= count_item(f, &item, &tally);
+        else if (selected)
+            show_item(f, x, &item, mt_source_companion(s, item.input), &shown);
+        records += item.count;
+        if (x->stat || x->counts)
+            mt_progress_step(&progress, s, records);
+    }
+    mt_progress_end(&progress);
+    int code = mt_inputs_finish(s, &complete);
+    mt_filter_explain(&x->filter, launches, chosen);
+    if (ok == 0 && x->stat) {
+        mt_stat_show(f, &stat);
+        ok = mt_estimates_gather(&estimates, s, x->inputs.npaths);
+        mt_stat_show_estimates(f, &stat, &estimates);
+    }
+    mt_estimates_free(&estimates);
+    mt_stat_free(&stat);
+    if (fflush(f) != 0 || ferror(f)) {
+        mt_cli_say("standard output: cannot write: %s", strerror(errno));
+        code = MT_EXIT_FAILURE;
+    } else if (ok != 0) {
+        mt_cli_say("no memory for the sums");
+        code = MT_EXIT_FAILURE;
+    } else if (rc < 0) {
+        mt_cli_say("%s", err.message);
+        code = mt_cli_exit_code(&err);
+    }
+    if (!code && differ) {
+        mt_cli_say("the records of a launch and the program's own count differ");
+        code = MT_EXIT_FAILURE;
+    }
+    return code;
+}
+
+/* Containers of host accesses on the command line: all inputs, or none. How many, and *code. *device: a
+ * source, if it was a FIFO with accesses of kernels. */
+static int dump_containers(const struct options *x, int argc, char **argv, int *code,
+                           struct mt_source **device)
+{
+    int n = 0;
+    for (int i = optind; i < argc; i++)
+        n += mt_dump_is_host(argv[i]);
+    struct mt_dump_host o = {x->head,
+                             x->stat,
+                             x->companion,
+                             x->sites,
+                             x->chunks,
+                             x->runs,
+                             x->filter.kernels_text || x->filter.supersteps_text};
+    int any_fifo = n == 1 && argc - optind == 1 && !mt_is_container(argv[optind]);
+    if (n && n < argc - optind)
+        *code = mt_cli_usage("containers and traces of kernels are shown one kind at a time");
+    else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
+        *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
+    else if (x->runs && ((n && !any_fifo) || x->stat || x->counts))
+        *code = mt_cli_usage("--runs shows accesses of kernels, no sums");
+    else if (n && !any_fifo && (x->filter.kernels_text || x->filter.supersteps_text))
+        *code = mt_cli_usage("a container of host accesses has no kernels to choose from");
+    for (int i = optind; n && i < argc && *code != MT_EXIT_FAILURE && *code != MT_EXIT_USAGE; i++) {
+        int one = mt_dump_host_show(stdout, argv[i], &o, device);
+        *code = one ? one : *code;
+    }
+    if (n && (fflush(stdout) != 0 || ferror(stdout))) {
+        mt_cli_say("standard output: cannot write: %s", strerror(errno));
+        *code = MT_EXIT_FAILURE;
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    struct options x = {.head = UINT64_MAX};
+    struct mt_source *s = NULL;
+    mt_cli_start("mt-dump");
+    mt_filter_init(&x.filter);
+    int code = dump_parse(&x, argc, argv);
+    int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
+    if (code == 0 && !x.companion)
+        x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
+    if (x.runs)
+        x.inputs.flags |= MT_SOURCE_RUNS;
+    if (code == 0 && s) {
+        mt_inputs_take(&x.inputs, argc, argv);
+        code = dump_run(&x, s);
+    } else if (code == 0 && !host && (s = mt_inputs_open(&x.inputs, argc, argv, &code)))
+        code = dump_run(&x, s);
+    mt_source_close(s);
+    mt_filter_free(&x.filter);
+    mt_inputs_free(&x.inputs);
+    return code < 0 ? MT_EXIT_OK : code;
+}

@@ -1,0 +1,98 @@
+/* The further analyses by parts: each member of the team has those of its part of the trace, and all come
+ * together at the one that reports. */
+#define _GNU_SOURCE
+#include "extract_share.h"
+#include <stdlib.h>
+#include <string.h>
+
+int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x, const struct mt_item *item,
+                          const struct mt_span *span, int selected)
+{
+    if (!mt_locality_run_of_runs(x))
+        return 0;
+    if (s->count == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        struct mt_run_launch *launches = realloc(s->launches, room * sizeof *launches);
+        if (launches)
+            s->launches = launches;
+        struct mt_span *spans = launches ? realloc(s->spans, room * sizeof *spans) : NULL;
+        if (!spans)
+            return -1;
+        s->spans = spans;
+        s->room = room;
+    }
+    s->launches[s->count] = mt_locality_run_launch(x, item, selected);
+    s->spans[s->count++] = *span;
+    return 0;
+}
+
+struct work {
+    struct mt_extract_share *s;
+    struct mt_locality_run *x;
+};
+
+static int extract_share_launch(void *arg, size_t number, int begins)
+{
+    struct work *w = arg;
+    struct mt_run_launch l = w->s->launches[number];
+    l.begins = begins;
+    return mt_locality_launch(&w->x->more, &l);
+}
+
+static int extract_share_records(void *arg, const struct mt_raw_record *r, size_t n)
+{
+    struct work *w = arg;
+    return mt_locality_run_records(w->x, r, n);
+}
+
+static int extract_share_runs(void *arg, const struct mt_access_run *r, size_t n)
+{
+    struct work *w = arg;
+    return mt_locality_run_runs(w->x, r, n);
+}
+
+static char *extract_share_pack(void *arg, size_t *n)
+{
+    struct work *w = arg;
+    struct mt_parcel p;
+    mt_parcel_init(&p, w->s->launches, w->s->count);
+    mt_locality_pack(&p, &w->x->more);
+    char *data = p.failed ? NULL : p.data;
+    *n = p.used;
+    if (data)
+        p.data = NULL;
+    mt_parcel_free(&p);
+    return data;
+}
+
+static int extract_share_merge(void *arg, const char *data, size_t n)
+{
+    struct work *w = arg;
+    struct mt_locality *m = &w->x->more, from;
+    struct mt_unpack u = {data, data + n, 0, w->s->launches, w->s->count};
+    int rc = mt_locality_init(&from, &m->options, m->allocs, m->nallocs);
+    if (rc == 0)
+        mt_locality_unpack(&u, &from);
+    rc = rc == 0 && !u.failed ? mt_locality_merge(m, &from) : -1;
+    mt_locality_free(&from);
+    return rc;
+}
+
+int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x, const struct mt_session *session,
+                     struct mt_team *team)
+{
+    static const struct mt_share_ops ops = {extract_share_launch, extract_share_records, extract_share_runs,
+                                            extract_share_pack, extract_share_merge};
+    struct work w = {s, x};
+    if (!mt_locality_run_of_runs(x))
+        return 0;
+    int rc = session->share(team, s->spans, s->count, &ops, &w);
+    return rc ? rc : session->fold(team, &ops, &w);
+}
+
+void mt_extract_share_free(struct mt_extract_share *s)
+{
+    free(s->launches);
+    free(s->spans);
+    memset(s, 0, sizeof *s);
+}

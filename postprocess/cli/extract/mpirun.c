@@ -1,0 +1,38 @@
+#define _GNU_SOURCE
+#include "mpirun.h"
+#include "cli/base/cli.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static long mpirun_number(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtol(text, NULL, 10) : 0;
+}
+
+/* As Open MPI's mpirun, MPICH's and Slurm's srun tell their processes. In a batch script itself, where
+ * Slurm's number of tasks is set, too, there is no rank. */
+static int one_of_several(void)
+{
+    return mpirun_number("OMPI_COMM_WORLD_SIZE") > 1 || mpirun_number("PMI_SIZE") > 1 ||
+           (getenv("PMIX_RANK") && mpirun_number("SLURM_NTASKS") > 1);
+}
+
+int mt_mpirun_hand_over(char **argv)
+{
+    static char path[PATH_MAX + 8];
+    if (!one_of_several())
+        return 0;
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    if (n > 0 && n < PATH_MAX) {
+        memcpy(path + n, "-mpi", 5);
+        execv(path, argv);
+    }
+    mt_cli_say("is one of several ranks of an MPI program, but %s-mpi cannot be run: %s (it is built where "
+               "MPI is found)",
+               "mt-extract", strerror(errno));
+    return MT_EXIT_USAGE;
+}

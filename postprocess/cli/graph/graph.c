@@ -1,0 +1,312 @@
+/* mt-graph: traces in, the memory (stride) graph out. */
+#define _GNU_SOURCE
+#include "cli/base/graph_input.h"
+#include "output/graph_out.h"
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: mt-graph [OPTION]... TRACE...\n"
+    "Draws how a program walks through its buffers: which strides, in which order.\n"
+    "\n"
+    "  mt-graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg       kernels\n"
+    "  mt-graph run-2 | dot -Tsvg > graph.svg                      a folder: all of the newest run in it\n"
+    "  mt-graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
+    "  mt-host mat -- ./app && mt-graph mat_trace.mtc > app.dot    host code\n"
+    "  mkfifo p; mt-host mat -o p -- ./app & mt-graph p > app.dot  the same as it runs, nothing is stored\n"
+    "  mt-graph --node buffer,stride,type,site mat_trace.mtc       a node per source line\n"
+    "  mt-graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
+    "\n"
+    "TRACE is a raw trace of kernels (several: all streams of a program), or one host trace: a compact "
+    "container "
+    "(.mtc)\n"
+    "or a MAT text trace.\n"
+    "\n"
+    "A node is (buffer, stride, type). stride = address - previous address of the same CTA (host: thread) in "
+    "the "
+    "same\n"
+    "buffer; the first access there has no stride and makes no node. Its label reads: buffer, stride, bytes "
+    "of the "
+    "buffer,\n"
+    "kernel (host: file-line) - count. Writes are gray, reads white, atomics octagons. An edge a -> b says "
+    "how often "
+    "the\n"
+    "next node after a was b. Buffers are allocations in order of allocation, as the companion (TRACE.meta) "
+    "or the "
+    "host\n"
+    "trace tells them: an address that is used again is another buffer. Without companion all memory is "
+    "buffer 0.\n"
+    "\n"
+    "Options:\n"
+    "  -f, --format=FORMAT     dot (default), json or graphml\n"
+    "  -o, --output=FILE       write to FILE instead of standard output\n"
+    "  -s, --svg=FILE          a picture too, made by Graphviz (dot)\n"
+    "  -n, --node=LIST         what makes a node, of buffer,stride,type,size,site (default: "
+    "buffer,stride,type);\n"
+    "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
+    "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
+    "      --top=N             leave out all but the N nodes that are counted most\n"
+    "  -l, --lanes             kernels: strides between the lanes of each access of a warp instead (compact "
+    "traces)\n"
+    "  -a, --all               host traces: count accesses outside all allocations (stack, globals) too, as "
+    "one "
+    "buffer\n"
+    "      --sequence          json: the order of the nodes too, for mt-compare\n"
+    "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    only launches A to B-1\n"
+    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
+    "reading was\n"
+    "interrupted: what was whole is in the output.\n";
+
+struct options {
+    struct mt_graph_input in;
+    const char *output, *svg;
+    enum { DOT, JSON, GRAPHML } format;
+    unsigned key;
+    uint64_t min_count;
+    int sequence;
+    uint64_t top; /* 0: all */
+};
+
+enum { OPT_SEQUENCE = 256, OPT_TOP, SEQUENCE_CAP = 1 << 20 };
+
+static const struct option long_options[] = {
+    {"format", required_argument, NULL, 'f'},  {"output", required_argument, NULL, 'o'},
+    {"node", required_argument, NULL, 'n'},    {"min-count", required_argument, NULL, 'm'},
+    {"svg", required_argument, NULL, 's'},     {"all", no_argument, NULL, 'a'},
+    {"lanes", no_argument, NULL, 'l'},         {"sequence", no_argument, NULL, OPT_SEQUENCE},
+    {"top", required_argument, NULL, OPT_TOP}, MT_COMMON_OPTIONS};
+
+static int parse_node(struct options *x, const char *text)
+{
+    x->key = 0;
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        unsigned i = 0;
+        while (i < 5 && (strlen(mt_node_fields[i]) != n || strncmp(text, mt_node_fields[i], n) != 0))
+            i++;
+        if (i == 5)
+            return mt_cli_usage("'%.*s' is no part of a node", (int)n, text);
+        x->key |= 1u << i;
+        text += n + (text[n] == ',');
+    }
+    return x->key ? 0 : mt_cli_usage("--node needs at least one of buffer,stride,type,size,site");
+}
+
+static int parse_count(uint64_t *count, const char *text)
+{
+    char *end;
+    errno = 0;
+    *count = strtoull(text, &end, 10);
+    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is no count", text) : 0;
+}
+
+static int parse_format(struct options *x, const char *text)
+{
+    static const char *const names[] = {"dot", "json", "graphml"};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            x->format = i;
+            return 0;
+        }
+    return mt_cli_usage("'%s' is no format: dot, json or graphml", text);
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int graph_parse(struct options *x, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 &&
+           (o = getopt_long(argc, argv, "f:o:s:n:m:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
+        switch (o) {
+        case 'f':
+            rc = parse_format(x, optarg);
+            break;
+        case 'o':
+            x->output = optarg;
+            break;
+        case 's':
+            x->svg = optarg;
+            break;
+        case 'n':
+            rc = parse_node(x, optarg);
+            break;
+        case 'm':
+            rc = parse_count(&x->min_count, optarg);
+            break;
+        case OPT_TOP:
+            rc = parse_count(&x->top, optarg);
+            break;
+        case 'a':
+            x->in.all = 1;
+            break;
+        case 'l':
+            x->in.lanes = 1;
+            break;
+        case OPT_SEQUENCE:
+            x->sequence = 1;
+            break;
+        default:
+            rc = mt_common_option(o, &x->in.inputs, &x->in.filter, help);
+        }
+    }
+    return rc;
+}
+
+/* 0, or errno. */
+static int write_text(const struct options *x, int out, const struct mt_graph *g,
+                      const struct mt_graph_words *words)
+{
+    int fd = dup(out), error = 0;
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (f)
+        (x->format == GRAPHML ? mt_graph_write_graphml : mt_graph_write_dot)(f, g, words);
+    int bad = !f || ferror(f);
+    if (f && fclose(f) != 0)
+        error = errno;
+    else if (bad)
+        error = EIO;
+    return error;
+}
+
+extern char **environ;
+
+/* The graph as dot draws it. An exit code. */
+static int graph_draw(const struct options *x, const struct mt_graph *g, const struct mt_graph_words *words)
+{
+    char *const argv[] = {"dot", "-Tsvg", "-o", (char *)x->svg, NULL};
+    FILE *f = tmpfile(); /* not a pipe: dot may end before it has read all */
+    posix_spawn_file_actions_t actions;
+    pid_t dot;
+    int status = -1, e = f ? posix_spawn_file_actions_init(&actions) : errno;
+    if (e == 0) {
+        mt_graph_write_dot(f, g, words);
+        e = fflush(f) != 0 || ferror(f) || fseek(f, 0, SEEK_SET) != 0 ? EIO : 0;
+        if (e == 0)
+            e = posix_spawn_file_actions_adddup2(&actions, fileno(f), STDIN_FILENO);
+        if (e == 0)
+            e = posix_spawnp(&dot, "dot", &actions, NULL, argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+        while (e == 0 && waitpid(dot, &status, 0) < 0)
+            e = errno == EINTR ? 0 : errno;
+    }
+    if (f)
+        fclose(f);
+    if (e == ENOENT)
+        mt_cli_say("%s: is not drawn: there is no dot; install Graphviz", x->svg);
+    else if (e)
+        mt_cli_say("%s: is not drawn: %s", x->svg, strerror(e));
+    else if (status != 0)
+        mt_cli_say("%s: is not drawn: dot failed", x->svg);
+    return e || status ? MT_EXIT_FAILURE : 0;
+}
+
+static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequence *sequence,
+                     struct mt_output *out)
+{
+    static struct mt_json json; /* holds the output buffer */
+    const struct mt_graph_input *in = &x->in;
+    struct mt_graph_words words = {.inputs = in->inputs.paths,
+                                   .ninputs = in->inputs.npaths,
+                                   .notes = (const char *const *)in->notes,
+                                   .nnotes = in->nnotes,
+                                   .complete = in->complete,
+                                   .launches = in->launches,
+                                   .sequence = x->sequence ? sequence : NULL,
+                                   .stride = mt_graph_input_stride(in, g),
+                                   .places = in->kind != MT_KIND_TRACE,
+                                   .allocs = in->known ? in->allocs : NULL,
+                                   .nallocs = in->known ? in->nallocs : 0};
+    int code = mt_output_ready(out), error = 0;
+    if (code)
+        return code;
+    if (x->format == JSON) {
+        mt_json_open(&json, out->fd);
+        mt_graph_write_json(&json, g, &words);
+        error = mt_json_close(&json) != 0 ? json.error : 0;
+    } else {
+        error = write_text(x, out->fd, g, &words);
+    }
+    if (error)
+        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
+    if (error)
+        return MT_EXIT_FAILURE;
+    return x->svg ? graph_draw(x, g, &words) : 0;
+}
+
+struct watch {
+    struct mt_sequence sequence;
+    const struct mt_graph *graph;
+    uint64_t launch;
+};
+
+static int graph_see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+{
+    struct watch *w = arg;
+    (void)stride;
+    if (w->launch != w->graph->launches) {
+        w->launch = w->graph->launches;
+        mt_sequence_launch(&w->sequence);
+    }
+    return mt_sequence_run(&w->sequence, a->actor, (uint32_t)node, 1);
+}
+
+static int graph_run(struct options *x, struct mt_output *out)
+{
+    struct mt_graph graph;
+    struct mt_alphabet alphabet;
+    struct watch watch = {.graph = &graph};
+    mt_graph_init(&graph, x->key, mt_graph_input_buffers(&x->in));
+    mt_alphabet_init(&alphabet, 1);
+    mt_sequence_init(&watch.sequence, &alphabet, SEQUENCE_CAP);
+    if (x->sequence) {
+        graph.watch = graph_see;
+        graph.watch_arg = &watch;
+    }
+    int code = mt_graph_input_read(&x->in, &graph), input = code;
+    if (code == MT_EXIT_INPUT)
+        code = 0;
+    if (code == 0 &&
+        (mt_graph_finish(&graph, x->min_count) != 0 || (x->top && mt_graph_top(&graph, x->top) != 0))) {
+        mt_cli_say("no memory for the graph");
+        code = MT_EXIT_FAILURE;
+    }
+    if (code == 0)
+        code = write_out(x, &graph, &watch.sequence, out);
+    mt_sequence_free(&watch.sequence);
+    mt_alphabet_free(&alphabet);
+    mt_graph_free(&graph);
+    return code ? code : input;
+}
+
+int main(int argc, char **argv)
+{
+    struct options x = {.key = MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE};
+    struct mt_output out = {0};
+    mt_cli_start("mt-graph");
+    x.in.pipes = 1;
+    mt_filter_init(&x.in.filter);
+    int code = graph_parse(&x, argc, argv);
+    if (code == 0) {
+        mt_inputs_take(&x.in.inputs, argc, argv);
+        code = mt_output_open(&out, x.output, &x.in.inputs);
+    }
+    if (code == 0)
+        code = mt_graph_input_open(&x.in, x.in.inputs.paths, x.in.inputs.npaths);
+    if (code == 0)
+        code = graph_run(&x, &out);
+    mt_output_abandon(&out);
+    mt_graph_input_close(&x.in);
+    mt_filter_free(&x.in.filter);
+    mt_inputs_free(&x.in.inputs);
+    return code < 0 ? MT_EXIT_OK : code;
+}

@@ -1,0 +1,441 @@
+/* mt-report: traces in, one HTML page out. */
+#define _GNU_SOURCE
+#include "cli/base/cli.h"
+#include "cli/base/locality_run.h"
+#include "cli/base/graph_input.h"
+#include "report_from.h"
+#include "analysis/base/buffers.h"
+#include "analysis/comm/comm.h"
+#include "analysis/graph/graph.h"
+#include "analysis/comm/team.h"
+#include "output/comm_json.h"
+#include "output/estimates_json.h"
+#include "page/report.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
+enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
+
+static const char help[] =
+    "Usage: mt-report [OPTION]... TRACE...\n"
+    "       mt-report [OPTION]... --from comm.json\n"
+    "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers are "
+    "walked\n"
+    "through. The page needs no network and no other file.\n"
+    "\n"
+    "  mt-report /tmp/MemTrace-pipe-* -o report.html       all streams of a program\n"
+    "  mt-report run-2 -o report.html                      a folder: all of the newest run in it\n"
+    "  mt-report MemTrace-pipe-0 MemTrace-host.mtc -o report.html    with the host code around them\n"
+    "  mt-report --from comm.json -o report.html           of what mt-extract wrote: volumes and transfers\n"
+    "\n"
+    "TRACE is as in mt-extract; companions (TRACE.meta) that a pattern names along with their traces are no "
+    "inputs\n"
+    "of their own.\n"
+    "\n"
+    "Options:\n"
+    "  -o, --output=FILE       write to FILE instead of standard output\n"
+    "      --from=FILE         take the figures from a comm.json, not from traces\n"
+    "      --title=TEXT        heading of the page (default: the program's name)\n"
+    "      --source-root=DIR   put lines of source files below DIR into the page; again for other folders. "
+    "Other\n"
+    "                          files only if they are still what the trace says they were\n"
+    "      --no-source         do not put lines of source files into the page\n"
+    "      --quick             volumes and transfers only: no stride graph, none of mt-extract's further "
+    "analyses\n"
+    "                          (lines, coalescing, reuse, sharing, conflicts, placement), which take most of "
+    "the "
+    "time\n"
+    "      --line-size=N, --sample=N, --devices=N, --top=N    of these, as in mt-extract\n"
+    "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
+    "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
+    "      --same-cta=local    the same CTA of different supersteps is one CTA\n"
+    "      --strict            leave out what is written and read in one superstep\n"
+    "      --no-host           do not read host copies from the companion, nor host accesses\n"
+    "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
+    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
+    "      --no-companion      do as if there were no companion\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit code: as of mt-extract. The page of an incomplete trace says so, and what is missing.\n";
+
+struct make {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    struct mt_comm_options options;
+    struct mt_output out;
+    const char *output, *from, *title;
+    int no_source, quick, more_option;
+    struct mt_source *source;
+    unsigned threads;
+    struct mt_team *team; /* who wrote and who read; */
+    struct mt_comm *comm; /* and what it found in the end */
+    struct mt_buffers buffers;
+    struct mt_graph graph, lanes;
+    struct mt_locality_run more;
+    struct mt_estimates estimates;
+    struct mt_report report;
+    struct mt_progress progress;
+    MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
+    MT_REPORT_LIST(const char *) roots;
+    int selected; /* the launch under way is */
+};
+
+enum {
+    OPT_SAME = 256,
+    OPT_STRICT,
+    OPT_NO_HOST,
+    OPT_FROM,
+    OPT_TITLE,
+    OPT_NO_SOURCE,
+    OPT_SOURCE_ROOT,
+    OPT_QUICK,
+    OPT_THREADS
+};
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"from", required_argument, NULL, OPT_FROM},
+                                        {"title", required_argument, NULL, OPT_TITLE},
+                                        {"no-source", no_argument, NULL, OPT_NO_SOURCE},
+                                        {"source-root", required_argument, NULL, OPT_SOURCE_ROOT},
+                                        {"quick", no_argument, NULL, OPT_QUICK},
+                                        {"threads", required_argument, NULL, OPT_THREADS},
+                                        {"same-cta", required_argument, NULL, OPT_SAME},
+                                        {"strict", no_argument, NULL, OPT_STRICT},
+                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
+                                        MT_LOCALITY_OPTIONS,
+                                        MT_COMMON_OPTIONS};
+
+static int no_memory(void)
+{
+    mt_cli_say("no memory for the report");
+    return MT_EXIT_FAILURE;
+}
+
+static int source_root(struct make *m, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return mt_cli_usage("--source-root: %s is no folder", path);
+    const char **at = MT_REPORT_ADD(m->roots);
+    if (!at)
+        return no_memory();
+    *at = path;
+    return 0;
+}
+
+/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int take_option(struct make *m, int o)
+{
+    switch (o) {
+    case 'o':
+        m->output = optarg;
+        return 0;
+    case OPT_FROM:
+        m->from = optarg;
+        return 0;
+    case OPT_TITLE:
+        m->title = optarg;
+        return 0;
+    case OPT_NO_SOURCE:
+        m->no_source = 1;
+        return 0;
+    case OPT_SOURCE_ROOT:
+        return source_root(m, optarg);
+    case OPT_QUICK:
+        m->quick = 1;
+        return 0;
+    case MT_OPT_LINE_SIZE:
+    case MT_OPT_SAMPLE:
+    case MT_OPT_DEVICES:
+    case MT_OPT_TOP:
+        m->more_option = 1;
+        return mt_locality_run_option(&m->more, o, optarg);
+    case OPT_THREADS:
+        return mt_extract_threads_option(&m->threads, optarg);
+    case OPT_SAME:
+        m->options.local = strcmp(optarg, "local") == 0;
+        return m->options.local || strcmp(optarg, "instance") == 0
+                   ? 0
+                   : mt_cli_usage("--same-cta is local or instance, not '%s'", optarg);
+    case OPT_STRICT:
+        m->options.strict = 1;
+        return 0;
+    case OPT_NO_HOST:
+        m->inputs.flags |= MT_SOURCE_NO_HOST;
+        return 0;
+    default:
+        return mt_common_option(o, &m->inputs, &m->filter, help);
+    }
+}
+
+/* Was anything asked for that only traces can answer? */
+static int of_traces(const struct make *m)
+{
+    return m->filter.kernels_text || m->filter.supersteps_text || m->options.local || m->options.strict ||
+           m->inputs.flags || m->inputs.ncompanions || m->quick || m->more_option;
+}
+
+static int report_parse(struct make *m, int argc, char **argv)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, "o:" MT_COMMON_SHORT, options, NULL)) != -1)
+        rc = take_option(m, o);
+    if (rc == 0 && m->from && optind < argc)
+        rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
+    if (rc == 0 && m->from && of_traces(m))
+        rc = mt_cli_usage(
+            "a comm.json has its figures already: give filters and analyses to mt-extract, not along "
+            "with --from");
+    return rc;
+}
+
+/* ---- reading ---- */
+
+static int begin_launch(struct make *m, const struct mt_item *item)
+{
+    m->selected = mt_filter_match(&m->filter, item->kernel, item->superstep);
+    const struct mt_launch_event **event = MT_REPORT_ADD(m->events);
+    if (!event)
+        return -1;
+    *event = item->launch;
+    uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
+    if (m->selected && !m->quick) {
+        mt_graph_launch(&m->graph, item->kernel, seq);
+        mt_graph_launch(&m->lanes, item->kernel, seq);
+    }
+    return mt_team_launch(m->team, item->kernel, m->selected);
+}
+
+static int take_item(struct make *m, const struct mt_item *item)
+{
+    if (item->kind == MT_ITEM_COPY)
+        return mt_team_copy(m->team, item->copy);
+    if (item->kind == MT_ITEM_HOST)
+        return mt_team_host(m->team, item->host, item->count);
+    if (item->flags & MT_BATCH_BEGIN && begin_launch(m, item) != 0)
+        return -1;
+    /* All at a time, on the same batch: the further analyses and the team on threads, graphs here. */
+    int bad = mt_locality_run_begin(&m->more, item, m->selected);
+    bad |= mt_team_runs(m->team, item->runs, item->count);
+    if (m->selected && !m->quick)
+        bad |= mt_graph_runs(&m->graph, item->runs, item->count) |
+               mt_graph_lanes(&m->lanes, item->runs, item->count);
+    return bad | mt_locality_run_wait(&m->more) ? -1 : 0;
+}
+
+static int read_all(struct make *m)
+{
+    struct mt_item item;
+    struct mt_error err;
+    int rc, ok = 0;
+    while ((rc = mt_source_next(m->source, &item, &err)) > 0 && ok == 0) {
+        ok = take_item(m, &item);
+        mt_progress_step(&m->progress, m->source, mt_team_count(m->team));
+    }
+    mt_progress_end(&m->progress);
+    m->comm = ok == 0 ? mt_team_finish(m->team) : NULL;
+    /* Their order must not depend on the number of threads. */
+    if (!m->comm || mt_comm_merged(m->comm) != 0) {
+        const char *why = mt_team_why(m->team);
+        mt_cli_say("%s", why ? why : "no memory for the report");
+        return MT_EXIT_FAILURE;
+    }
+    if (rc < 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    return 0;
+}
+
+/* Which companions there are, and what they say. */
+static int take_companions(struct make *m)
+{
+    struct mt_report *r = &m->report;
+    for (size_t i = 0; i < m->inputs.npaths; i++) {
+        const struct mt_companion *c = mt_source_companion(m->source, i);
+        if (c && mt_report_take_companion(r, c) != 0)
+            return -1;
+    }
+    for (size_t i = 0; i < r->launches.n; i++)
+        r->launches.at[i].event = m->events.at[r->launches.at[i].superstep];
+    r->allocs = mt_source_allocs(m->source, &r->nallocs);
+    return 0;
+}
+
+/* What comm.json has besides, in its own words. */
+static int write_more(void *arg, struct mt_json *j)
+{
+    struct make *m = arg;
+    if (m->options.host && mt_comm_write(j, m->comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
+        return -1;
+    if (mt_estimates_write(j, &m->estimates, m->comm, m->events.at) != 0)
+        return -1;
+    if (m->quick)
+        return 0;
+    return mt_locality_write(j, &m->more.more, &m->more.sites) == 0 &&
+                   mt_placement_write(j, &m->more.placement, m->comm, 0) == 0
+               ? 0
+               : -1;
+}
+
+/* What was found, as the report has it. An exit code. */
+static int report_fill(struct make *m)
+{
+    struct mt_report *r = &m->report;
+    struct mt_error err;
+    r->inputs = m->inputs.paths;
+    r->ninputs = m->inputs.npaths;
+    r->local = m->options.local;
+    r->strict = m->options.strict;
+    r->host = !(m->inputs.flags & MT_SOURCE_NO_HOST);
+    r->kernels_text = m->filter.kernels_text;
+    r->supersteps_text = m->filter.supersteps_text;
+    if (mt_source_untraced(m->source, &r->untraced_accesses, &r->untraced_launches, &err) != 0) {
+        mt_cli_say("%s", err.message);
+        return mt_cli_exit_code(&err);
+    }
+    r->notes = mt_source_notes(m->source, &r->nnotes, &r->complete);
+    if (mt_report_take_comm(r, m->comm) != 0 || take_companions(m) != 0)
+        return no_memory();
+    if (mt_estimates_gather(&m->estimates, m->source, m->inputs.npaths) != 0)
+        return no_memory();
+    r->more = write_more;
+    r->more_arg = m;
+    if (m->quick)
+        return 0;
+    if (mt_locality_run_finish(&m->more, m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0 ||
+        mt_graph_finish(&m->lanes, 0) != 0)
+        return no_memory();
+    r->graph.graph = &m->graph;
+    r->graph.stride = mt_graph_kernel_stride(&m->graph, 0);
+    if (m->lanes.nnodes) {
+        r->lanes.graph = &m->lanes;
+        r->lanes.stride = mt_graph_kernel_stride(&m->lanes, 1);
+    }
+    return 0;
+}
+
+/* The host has a part of its own when its accesses are read. */
+static void with_host(struct make *m)
+{
+    m->options.host = mt_source_host(m->source);
+    if (!m->filter.has_kernels || mt_filter_match(&m->filter, MT_HOST_NAME, m->filter.first)) {
+        m->options.host_first = m->filter.first;
+        m->options.host_end = m->filter.end;
+    }
+}
+
+static int start_analyses(struct make *m)
+{
+    size_t n;
+    const struct mt_alloc_event *allocs = mt_source_allocs(m->source, &n);
+    with_host(m);
+    m->options.transfers = 1;
+    /* One thread reads. With two in all, the other one has the whole communication. */
+    if (!(m->team = mt_team_of_threads(&m->options, m->threads > 2 ? m->threads - 1 : 1)))
+        return no_memory();
+    if (mt_buffers_init(&m->buffers, allocs, n) != 0)
+        return no_memory();
+    if (m->quick)
+        m->more.options.chosen = 0;
+    if (mt_locality_run_start(&m->more, m->source, m->inputs.npaths) != 0 ||
+        mt_locality_run_threads(&m->more, m->threads) != 0)
+        return no_memory();
+    mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    mt_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    m->graph.most_nodes = m->lanes.most_nodes = MOST_NODES;
+    m->graph.most_warps = m->lanes.most_warps = MOST_WARPS;
+    return 0;
+}
+
+static int from_traces(struct make *m)
+{
+    int code, complete;
+    m->inputs.threads = m->threads;
+    if (!(m->source = mt_inputs_source(&m->inputs, &code)))
+        return code;
+    mt_progress_init(&m->progress);
+    code = start_analyses(m);
+    if (code == 0)
+        code = read_all(m);
+    if (code)
+        return code;
+    int input = mt_inputs_finish(m->source, &complete);
+    code = report_fill(m);
+    if (!m->options.host)
+        mt_filter_explain(&m->filter, m->comm->nlaunches, m->report.launches.n);
+    if (m->report.launches.n > MANY_LAUNCHES)
+        mt_cli_say("%zu launches make a large page; --supersteps shows a part of them", m->report.launches.n);
+    return code ? code : input;
+}
+
+static int write_page(struct make *m)
+{
+    int error, code = mt_output_ready(&m->out);
+    m->report.title = m->title;
+    m->report.with_sources = !m->no_source;
+    m->report.roots = m->roots.at;
+    m->report.nroots = m->roots.n;
+    if (code)
+        return code;
+    if (mt_report_page(m->out.fd, &m->report, &error) == 0)
+        return 0;
+    if (!error)
+        return no_memory();
+    mt_cli_say("%s: cannot write: %s", m->output ? m->output : "standard output", strerror(error));
+    return MT_EXIT_FAILURE;
+}
+
+static int report_run(struct make *m)
+{
+    struct mt_report_from from = {0};
+    int code = mt_report_init(&m->report) == 0 ? 0 : no_memory();
+    if (code == 0)
+        code = m->from ? mt_report_from(&m->report, &from, m->from) : from_traces(m);
+    /* What was whole of a damaged trace is shown. */
+    if (code == 0 || (code == MT_EXIT_INPUT && m->report.has)) {
+        int written = write_page(m);
+        code = written ? written : code;
+    }
+    mt_report_from_free(&from);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct make m;
+    mt_cli_start("mt-report");
+    mt_filter_init(&m.filter);
+    m.threads = mt_cli_processors();
+    mt_locality_run_init(&m.more);
+    mt_locality_run_section(&m.more, "more", 4);
+    m.more.quiet = 1; /* the page says it */
+    int code = report_parse(&m, argc, argv);
+    if (code == 0 && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
+        code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
+    m.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
+    mt_inputs_take(&m.inputs, argc, argv);
+    if (code == 0)
+        code = mt_inputs_folders(&m.inputs);
+    if (code == 0)
+        code = mt_output_open(&m.out, m.output, &m.inputs);
+    if (code == 0)
+        code = report_run(&m);
+    mt_output_abandon(&m.out);
+    mt_report_free(&m.report);
+    mt_graph_free(&m.graph);
+    mt_graph_free(&m.lanes);
+    mt_buffers_free(&m.buffers);
+    mt_locality_run_free(&m.more);
+    mt_estimates_free(&m.estimates);
+    mt_team_free(m.team);
+    mt_source_close(m.source);
+    mt_filter_free(&m.filter);
+    mt_inputs_free(&m.inputs);
+    free(m.events.at);
+    free(m.roots.at);
+    return code < 0 ? MT_EXIT_OK : code;
+}

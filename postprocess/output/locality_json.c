@@ -1,0 +1,317 @@
+/* Sorts what the further analyses hold into the order of the output, and writes it: lines, coalescing,
+ * conflicts. */
+#define _GNU_SOURCE
+#include "locality_json.h"
+#include "locality_parts.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const mt_locality_names[MT_LOCALITY_SECTIONS] = {"lines",   "coalescing", "reuse",
+                                                             "sharing", "conflicts",  "placement"};
+
+static const char *const types[] = {
+#define MT_ACCESS_TYPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+};
+
+const char *mt_alloc_label(char *out, const struct mt_locality *m, uint64_t alloc)
+{
+    if (alloc >= m->nallocs)
+        return strcpy(out, "?");
+    const struct mt_alloc_event *a = &m->allocs[alloc];
+    const char *slash = strrchr(a->file, '/'), *file = slash ? slash + 1 : a->file;
+    int n = snprintf(out, MT_ALLOC_LABEL, "#%" PRIu64 " %.200s", a->id, *a->name ? a->name : a->kind);
+    if (!*a->name && *file && n < MT_ALLOC_LABEL)
+        snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " %.60s:%" PRIu64, file, a->line);
+    return out;
+}
+
+int mt_locality_compare_text(const char *a, const char *b)
+{
+    return a == b ? 0 : strcmp(a, b);
+}
+
+/* ---- lines ---- */
+
+struct lines_order {
+    const struct mt_locality *m;
+    const struct mt_sites *sites;
+    enum mt_lines_by by;
+};
+
+static const char *place_text(char *out, const struct lines_order *o, uint64_t place)
+{
+    if (o->by == MT_BY_ALLOC)
+        return mt_alloc_label(out, o->m, place);
+    return (o->by == MT_BY_LINE ? &o->sites->lines : &o->sites->vars)->names[place];
+}
+
+/* Lines and variables by their bytes, allocations by id, what is not known in front of them. */
+static int by_place(const void *a, const void *b, void *arg)
+{
+    const struct mt_lines_cell *x = a, *y = b;
+    const struct lines_order *o = arg;
+    char left[MT_ALLOC_LABEL], right[MT_ALLOC_LABEL];
+    int d = 0;
+    if (x->place != y->place && o->by == MT_BY_ALLOC)
+        d = x->place + 1 < y->place + 1 ? -1 : 1; /* none is UINT64_MAX */
+    else if (x->place != y->place)
+        d = strcmp(place_text(left, o, x->place), place_text(right, o, y->place));
+    return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
+}
+
+int mt_locality_has_sites(const struct mt_locality *m, enum mt_lines_by by)
+{
+    if (by == MT_BY_ALLOC)
+        return m->nallocs > 0;
+    for (size_t i = 0; i < m->lines.count[by]; i++)
+        if (m->lines.cells[by][i].place)
+            return 1;
+    return 0;
+}
+
+static void write_line_cell(struct mt_json *j, const struct mt_lines_cell *c)
+{
+    mt_json_object(j, c->kernel, 1);
+    mt_json_u64(j, "Load", c->load);
+    mt_json_u64(j, "Store", c->store);
+    mt_json_u64(j, "loads", c->accesses[MT_LOAD]);
+    mt_json_u64(j, "stores", c->accesses[MT_STORE]);
+    mt_json_u64(j, "atomics", c->accesses[MT_ATOMIC]);
+    mt_json_u64(j, "unknown", c->accesses[MT_UNKNOWN]);
+    mt_json_end(j);
+}
+
+static int write_places(struct mt_json *j, const char *key, struct lines_order *o)
+{
+    size_t n = o->m->lines.count[o->by];
+    if (!mt_locality_has_sites(o->m, o->by)) {
+        mt_json_text(j, key, NULL);
+        return 0;
+    }
+    struct mt_lines_cell *cells = malloc((n + 1) * sizeof *cells);
+    char label[MT_ALLOC_LABEL];
+    if (!cells)
+        return -1;
+    if (n)
+        memcpy(cells, o->m->lines.cells[o->by], n * sizeof *cells);
+    qsort_r(cells, n, sizeof *cells, by_place, o);
+    mt_json_object(j, key, 0);
+    for (size_t i = 0; i < n;) {
+        uint64_t place = cells[i].place;
+        mt_json_object(j, place_text(label, o, place), 0);
+        for (; i < n && cells[i].place == place; i++)
+            write_line_cell(j, &cells[i]);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    free(cells);
+    return 0;
+}
+
+static int write_lines(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+{
+    static const char *const keys[] = {"lines", "variables", "allocations"};
+    int rc = 0;
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_LINES], 0);
+    for (int by = 0; by < MT_LINES_BY && rc == 0; by++)
+        rc = write_places(j, keys[by], &(struct lines_order){m, sites, (enum mt_lines_by)by});
+    mt_json_end(j);
+    return rc;
+}
+
+/* ---- coalescing ---- */
+
+int mt_locality_has_masks(const struct mt_locality *m)
+{
+    return m->coalescing.masked || !m->coalescing.unmasked;
+}
+
+struct cells_order {
+    const struct mt_coalescing *c;
+    const struct mt_sites *sites;
+};
+
+static int by_request(const void *a, const void *b, void *arg)
+{
+    const struct cells_order *o = arg;
+    const struct mt_coalescing_cell *x = &o->c->cells[*(const size_t *)a],
+                                    *y = &o->c->cells[*(const size_t *)b];
+    int d = mt_locality_compare_text(x->kernel, y->kernel);
+    if (!d && x->line != y->line)
+        d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
+    return d ? d : (int)x->type - (int)y->type;
+}
+
+static int by_stride(const void *a, const void *b)
+{
+    const struct mt_coalescing_stride *x = a, *y = b;
+    if (x->cell != y->cell)
+        return x->cell < y->cell ? -1 : 1;
+    return x->stride < y->stride ? -1 : x->stride > y->stride;
+}
+
+static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c, size_t cell,
+                           const struct mt_coalescing_stride *strides, size_t n)
+{
+    char key[64];
+    size_t lo = 0, hi = n; /* the first of this cell */
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (strides[mid].cell < cell)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    mt_json_object(j, types[c->type], 1);
+    mt_json_u64(j, "requests", c->requests);
+    mt_json_u64(j, "accesses", c->accesses);
+    mt_json_u64(j, "bytes", c->bytes);
+    mt_json_u64(j, "distinct", c->distinct);
+    mt_json_u64(j, "sectors", c->sectors);
+    mt_json_u64(j, "lines", c->lines);
+    mt_json_real(j, "efficiency", (double)c->bytes / ((double)c->sectors * (1 << MT_SECTOR_BITS)));
+    mt_json_u64(j, "single", c->single);
+    mt_json_u64(j, "irregular", c->irregular);
+    mt_json_object(j, "strides", 1);
+    for (; lo < n && strides[lo].cell == cell; lo++) {
+        snprintf(key, sizeof key, "%" PRId64, strides[lo].stride);
+        mt_json_u64(j, key, strides[lo].requests);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}
+
+static int write_coalescing(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+{
+    const struct mt_coalescing *c = &m->coalescing;
+    struct cells_order o = {c, sites};
+    size_t *order = malloc((c->count + 1) * sizeof *order);
+    struct mt_coalescing_stride *strides = malloc((c->nstrides + 1) * sizeof *strides);
+    if (!order || !strides) {
+        free(order);
+        free(strides);
+        return -1;
+    }
+    for (size_t i = 0; i < c->count; i++)
+        order[i] = i;
+    if (c->nstrides)
+        memcpy(strides, c->strides, c->nstrides * sizeof *strides);
+    qsort_r(order, c->count, sizeof *order, by_request, &o);
+    qsort(strides, c->nstrides, sizeof *strides, by_stride);
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
+    mt_json_u64(j, "unmasked", c->unmasked);
+    mt_json_object(j, "kernels", 0);
+    for (size_t i = 0; i < c->count;) {
+        const char *kernel = c->cells[order[i]].kernel;
+        mt_json_object(j, kernel, 0);
+        while (i < c->count && mt_locality_compare_text(c->cells[order[i]].kernel, kernel) == 0) {
+            uint32_t line = c->cells[order[i]].line;
+            mt_json_object(j, sites->lines.names[line], 0);
+            for (; i < c->count && c->cells[order[i]].line == line &&
+                   mt_locality_compare_text(c->cells[order[i]].kernel, kernel) == 0;
+                 i++)
+                write_requests(j, &c->cells[order[i]], order[i], strides, c->nstrides);
+            mt_json_end(j);
+        }
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+    free(order);
+    free(strides);
+    return 0;
+}
+
+/* ---- conflicts ---- */
+
+static int by_side(const void *a, const void *b)
+{
+    const struct mt_conflict *x = a, *y = b;
+    int d = mt_locality_compare_text(x->kernel, y->kernel);
+    if (d || x->superstep != y->superstep)
+        return d ? d : x->superstep < y->superstep ? -1 : 1;
+    for (int i = 0; i < 2; i++)
+        if (x->side[i] != y->side[i])
+            return x->side[i] < y->side[i] ? -1 : 1;
+    return 0;
+}
+
+static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const struct mt_locality *m,
+                           const struct mt_sites *sites, struct mt_buffers *buffers)
+{
+    char label[MT_ALLOC_LABEL];
+    mt_buffers_launch(buffers, c->seq);
+    const struct mt_alloc_event *a = mt_buffers_find(buffers, c->address);
+    mt_json_object(j, NULL, 1);
+    for (int i = 0; i < 2; i++) {
+        uint32_t line = mt_side_line(c->side[i]);
+        mt_json_object(j, i ? "b" : "a", 1);
+        mt_json_text(j, "type", types[mt_side_type(c->side[i])]);
+        mt_json_text(j, "line", line ? sites->lines.names[line] : NULL);
+        mt_json_end(j);
+    }
+    mt_json_u64(j, "bytes", c->bytes);
+    mt_json_hex(j, "address", c->address);
+    mt_json_text(j, "allocation", a ? mt_alloc_label(label, m, (uint64_t)(a - m->allocs)) : NULL);
+    if (c->cooperative)
+        mt_json_bool(j, "cooperative", 1);
+    mt_json_array(j, "ctas", 1);
+    for (int i = 0; i < 2; i++) {
+        mt_json_array(j, NULL, 1);
+        mt_json_u64(j, NULL, c->cta[i] >> 32);
+        mt_json_u64(j, NULL, c->cta[i] >> 16 & 0xffff);
+        mt_json_u64(j, NULL, c->cta[i] & 0xffff);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+}
+
+static int write_conflicts(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+{
+    size_t n = m->conflicts.count;
+    struct mt_conflict *list = malloc((n + 1) * sizeof *list);
+    struct mt_buffers buffers;
+    if (!list || mt_buffers_init(&buffers, m->allocs, m->nallocs) != 0) {
+        free(list);
+        return -1;
+    }
+    if (n)
+        memcpy(list, m->conflicts.list, n * sizeof *list);
+    qsort(list, n, sizeof *list, by_side);
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_CONFLICTS], 0);
+    struct mt_keys keys = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (mt_keys_launch(j, &keys, list[i].kernel, list[i].superstep, 1))
+            mt_json_array(j, keys.step, 0);
+        write_conflict(j, &list[i], m, sites, &buffers);
+    }
+    mt_keys_end(j, &keys);
+    mt_json_end(j);
+    mt_buffers_free(&buffers);
+    free(list);
+    return 0;
+}
+
+int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+{
+    int rc = 0;
+    if (mt_locality_has(m, MT_LOCALITY_LINES))
+        rc = write_lines(j, m, sites);
+    if (mt_locality_has(m, MT_LOCALITY_COALESCING) && rc == 0) {
+        if (mt_locality_has_masks(m))
+            rc = write_coalescing(j, m, sites);
+        else
+            mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
+    }
+    if (mt_locality_has(m, MT_LOCALITY_REUSE) && rc == 0)
+        rc = mt_reuse_write(j, m);
+    if (mt_locality_has(m, MT_LOCALITY_SHARING) && rc == 0)
+        rc = mt_sharing_write(j, m);
+    if (mt_locality_has(m, MT_LOCALITY_CONFLICTS) && rc == 0)
+        rc = write_conflicts(j, m, sites);
+    return rc;
+}

@@ -1,0 +1,12 @@
+/* mt-extract --format text: a table for each part of the results, for people. */
+#ifndef MT_OUTPUT_LOCALITY_TEXT_H
+#define MT_OUTPUT_LOCALITY_TEXT_H
+#include <stdio.h>
+#include "locality_json.h"
+
+/* Volumes by kernel, over all its selected launches. 0, or -1 without memory; so the others. */
+int mt_comm_text(FILE *f, const struct mt_comm *c);
+/* What was chosen of the analyses of runs. */
+int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);
+int mt_placement_text(FILE *f, const struct mt_placement *p);
+#endif

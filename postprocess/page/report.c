@@ -1,0 +1,276 @@
+/* The lists of a report, and what it takes over from the analysis and from companions. */
+#define _GNU_SOURCE
+#include "report.h"
+#include "output/comm_parts.h"
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct any_list {
+    char *at;
+    size_t n, room;
+};
+
+void *mt_report_more(void *list, size_t size)
+{
+    struct any_list *l = list;
+    if (l->n == l->room) {
+        size_t room = l->room ? l->room * 2 : 64;
+        void *p = realloc(l->at, room * size);
+        if (!p)
+            return NULL;
+        l->at = p;
+        l->room = room;
+    }
+    return memset(l->at + l->n++ * size, 0, size);
+}
+
+struct mt_report_name {
+    UT_hash_handle hh;
+    uint32_t number;
+    char text[];
+};
+
+uint32_t mt_report_kernel(struct mt_report *r, const char *name)
+{
+    struct mt_report_name *known;
+    size_t n = strlen(name);
+    HASH_FIND(hh, r->names, name, n, known);
+    if (known)
+        return known->number;
+    struct mt_report_name *new = malloc(sizeof *new + n + 1);
+    const char **at = new ? MT_REPORT_ADD(r->kernels) : NULL;
+    if (!at) {
+        free(new);
+        return UINT32_MAX;
+    }
+    memcpy(new->text, name, n + 1);
+    new->number = (uint32_t)(r->kernels.n - 1);
+    *at = new->text;
+    HASH_ADD_KEYPTR(hh, r->names, new->text, n, new);
+    return new->number;
+}
+
+int mt_report_init(struct mt_report *r)
+{
+    memset(r, 0, sizeof *r);
+    r->complete = 1;
+    return mt_report_kernel(r, MT_HOST_NAME) == MT_REPORT_HOST ? 0 : -1;
+}
+
+void mt_report_free(struct mt_report *r)
+{
+    struct mt_report_name *name, *next;
+    HASH_ITER(hh, r->names, name, next)
+    {
+        HASH_DEL(r->names, name);
+        free(name);
+    }
+    free(r->kernels.at);
+    free(r->launches.at);
+    free(r->ctas.at);
+    free(r->sms.at);
+    free(r->transfers.at);
+    free(r->ranges.at);
+    free(r->untraced.at);
+    free(r->copies.at);
+    free(r->sites.at);
+    free(r->texts.at);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- of the analysis ---- */
+
+static void add_actor(struct mt_report_volume *v, const struct mt_actor *a)
+{
+    v->load += a->load;
+    v->store += a->store;
+    v->comm_load += a->comm_load;
+    v->comm_store += a->comm_store;
+}
+
+static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t superstep)
+{
+    const struct mt_comm_launch *l = &c->launches[superstep];
+    size_t ctas = r->ctas.n, sms = r->sms.n;
+    struct mt_report_launch *launch = MT_REPORT_ADD(r->launches);
+    if (!launch)
+        return -1;
+    launch->superstep = superstep;
+    launch->kernel = mt_report_kernel(r, l->kernel);
+    if (launch->kernel == UINT32_MAX)
+        return -1;
+    for (uint32_t i = l->first; i < l->end; i++) {
+        const struct mt_actor *a = &c->actors[i];
+        struct mt_report_part *cta = MT_REPORT_ADD(r->ctas), *sm = MT_REPORT_ADD(r->sms);
+        if (!cta || !sm)
+            return -1;
+        cta->superstep = sm->superstep = superstep;
+        cta->key = mt_cta_order(a->cta);
+        sm->key = a->smid;
+        add_actor(&cta->volume, a);
+        add_actor(&sm->volume, a);
+        add_actor(&launch->volume, a);
+    }
+    if (l->end > l->first) {
+        r->ctas.n = ctas + mt_report_merge_parts(r->ctas.at + ctas, r->ctas.n - ctas);
+        r->sms.n = sms + mt_report_merge_parts(r->sms.at + sms, r->sms.n - sms);
+    }
+    launch->ctas = (uint32_t)(r->ctas.n - ctas);
+    launch->sms = (uint32_t)(r->sms.n - sms);
+    return 0;
+}
+
+static struct mt_report_end end_of(const struct mt_comm *c, const uint32_t *kernels, uint32_t id)
+{
+    if (id & MT_ENTRY_HOST)
+        return (struct mt_report_end){MT_REPORT_HOST, c->hosts[id & MT_ENTRY_MAX].superstep,
+                                      MT_REPORT_NO_CTA};
+    const struct mt_actor *a = &c->actors[id];
+    return (struct mt_report_end){kernels[a->launch], a->launch, mt_cta_order(a->cta)};
+}
+
+/* kernels[superstep], of all launches: those left out by a filter may be writers. */
+static uint32_t *number_kernels(struct mt_report *r, const struct mt_comm *c)
+{
+    uint32_t *kernels = malloc((c->nlaunches + 1) * sizeof *kernels);
+    for (size_t i = 0; kernels && i < c->nlaunches; i++) {
+        int again = i > 0 && c->launches[i].kernel == c->launches[i - 1].kernel;
+        kernels[i] = again ? kernels[i - 1] : mt_report_kernel(r, c->launches[i].kernel);
+        if (kernels[i] == UINT32_MAX) {
+            free(kernels);
+            return NULL;
+        }
+    }
+    return kernels;
+}
+
+int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c)
+{
+    r->has = MT_REPORT_DATA_VOLUMES | MT_REPORT_COMM_VOLUMES | MT_REPORT_CTAS | MT_REPORT_SMS |
+             MT_REPORT_TRANSFERS;
+    r->records = c->records;
+    r->unknown = c->unknown;
+    r->host_accesses = c->host_accesses;
+    for (uint32_t i = 0; i < c->nlaunches; i++)
+        if (c->launches[i].selected && take_launch(r, c, i) != 0)
+            return -1;
+    uint32_t *kernels = number_kernels(r, c);
+    int rc = kernels ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < c->ntransfers; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        struct mt_report_transfer *out = MT_REPORT_ADD(r->transfers);
+        if (out)
+            *out = (struct mt_report_transfer){end_of(c, kernels, t->src), end_of(c, kernels, t->dst),
+                                               t->size, t->count};
+        rc = out ? 0 : -1;
+    }
+    free(kernels);
+    return rc;
+}
+
+/* ---- of companions ---- */
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct mt_copy_event *x = a, *y = b;
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = ((const struct mt_site_event *)a)->id, y = ((const struct mt_site_event *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+static int by_launch(const void *a, const void *b)
+{
+    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
+             y = (*(const struct mt_launch_event *const *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct mt_range_event *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Events of no stream stand in every companion of a process: each once. */
+static void drop_doubles(struct mt_report *r)
+{
+    size_t n = 0;
+    if (r->copies.n)
+        qsort(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
+    for (size_t i = 0; i < r->copies.n; i++)
+        if (n == 0 || by_seq(&r->copies.at[n - 1], &r->copies.at[i]) != 0)
+            r->copies.at[n++] = r->copies.at[i];
+    r->copies.n = n;
+    n = 0;
+    if (r->sites.n)
+        qsort(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
+    for (size_t i = 0; i < r->sites.n; i++)
+        if (n == 0 || r->sites.at[n - 1].id != r->sites.at[i].id)
+            r->sites.at[n++] = r->sites.at[i];
+    r->sites.n = n;
+    n = 0;
+    if (r->ranges.n)
+        qsort(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
+    for (size_t i = 0; i < r->ranges.n; i++)
+        if (n == 0 || by_begin(&r->ranges.at[n - 1], &r->ranges.at[i]) != 0)
+            r->ranges.at[n++] = r->ranges.at[i];
+    r->ranges.n = n;
+    n = 0;
+    if (r->untraced.n)
+        qsort(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
+    for (size_t i = 0; i < r->untraced.n; i++)
+        if (n == 0 || r->untraced.at[n - 1]->seq != r->untraced.at[i]->seq)
+            r->untraced.at[n++] = r->untraced.at[i];
+    r->untraced.n = n;
+}
+
+int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
+{
+    if (!r->companion || (!*r->companion->device && *c->device)) /* a host trace knows no device */
+        r->companion = c;
+    r->lost += c->lost;
+    r->companions++;
+    for (size_t i = 0; i < c->nlaunches; i++) {
+        if (c->launches[i].traced)
+            continue;
+        const struct mt_launch_event **at = MT_REPORT_ADD(r->untraced);
+        if (!at || mt_report_kernel(r, c->launches[i].kernel) == UINT32_MAX)
+            return -1;
+        *at = &c->launches[i];
+    }
+    for (size_t i = 0; i < c->ncopies; i++) {
+        struct mt_copy_event *at = MT_REPORT_ADD(r->copies);
+        if (!at)
+            return -1;
+        *at = c->copies[i];
+    }
+    for (size_t i = 0; i < c->nsites; i++) {
+        struct mt_site_event *at = MT_REPORT_ADD(r->sites);
+        if (!at)
+            return -1;
+        *at = c->sites[i];
+    }
+    for (size_t i = 0; c->own && i < c->ntexts; i++) {
+        struct mt_text_event *at = MT_REPORT_ADD(r->texts);
+        if (!at)
+            return -1;
+        *at = c->texts[i];
+    }
+    for (size_t i = 0; i < c->nranges; i++) {
+        struct mt_range_event *at = MT_REPORT_ADD(r->ranges);
+        if (!at)
+            return -1;
+        *at = c->ranges[i];
+    }
+    drop_doubles(r);
+    return 0;
+}

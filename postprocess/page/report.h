@@ -1,0 +1,149 @@
+/* What mt-report shows: results of the analyses and events of companions, flat, whoever they come from
+ * (report_comm.c: the analyses themselves; cli/report_from.c: a comm.json), and how they are written into
+ * the page (report_json.c, report_page.c). All strings belong to others and live longer than the report,
+ * except where said. Functions that return int: 0, or -1 without memory. */
+#ifndef MT_OUTPUT_REPORT_H
+#define MT_OUTPUT_REPORT_H
+#include <stddef.h>
+#include <stdint.h>
+#include "output/json.h"
+#include "memtrace/trace.h"
+
+struct mt_graph;
+struct mt_comm;
+struct mt_report_name;
+
+#define MT_REPORT_HOST 0u           /* the kernel number of "<host>" */
+#define MT_REPORT_ALL UINT32_MAX    /* in place of a superstep: all of them together */
+#define MT_REPORT_NO_CTA UINT64_MAX /* in place of a CTA: the host */
+
+struct mt_report_volume {
+    uint64_t load, store, comm_load, comm_store; /* bytes */
+};
+
+struct mt_report_launch {
+    uint32_t kernel, superstep;
+    uint32_t ctas, sms; /* that made an access */
+    struct mt_report_volume volume;
+    const struct mt_launch_event *event; /* NULL: not known */
+};
+
+/* A CTA (key as of mt_cta_order) or SM (key is its number) of one launch. */
+struct mt_report_part {
+    uint32_t superstep;
+    uint64_t key;
+    struct mt_report_volume volume;
+};
+
+struct mt_report_end {
+    uint32_t kernel, superstep; /* of the host: launches before */
+    uint64_t cta;               /* mt_cta_order, or MT_REPORT_NO_CTA */
+};
+
+struct mt_report_transfer {
+    struct mt_report_end src, dst;
+    uint64_t size, count;
+};
+
+/* A list that grows. */
+#define MT_REPORT_LIST(type)                                                                                 \
+    struct {                                                                                                 \
+        type *at;                                                                                            \
+        size_t n, room;                                                                                      \
+    }
+
+enum mt_report_has { /* what was asked for or found; the page says what is missing */
+                     MT_REPORT_DATA_VOLUMES = 1,
+                     MT_REPORT_COMM_VOLUMES = 2,
+                     MT_REPORT_CTAS = 4,
+                     MT_REPORT_SMS = 8,
+                     MT_REPORT_TRANSFERS = 16
+};
+
+struct mt_report {
+    unsigned has;                                     /* enum mt_report_has */
+    MT_REPORT_LIST(const char *) kernels;             /* [0] is "<host>"; of `names` */
+    struct mt_report_name *names;                     /* by name; the report's */
+    MT_REPORT_LIST(struct mt_report_launch) launches; /* ascending superstep */
+    MT_REPORT_LIST(struct mt_report_part) ctas;
+    MT_REPORT_LIST(struct mt_report_part) sms;
+    MT_REPORT_LIST(struct mt_report_transfer) transfers;
+    MT_REPORT_LIST(const struct mt_launch_event *) untraced; /* launches that stand in no trace */
+    MT_REPORT_LIST(struct mt_copy_event) copies;             /* ascending seq, each once */
+    MT_REPORT_LIST(struct mt_site_event) sites;
+    MT_REPORT_LIST(struct mt_range_event) ranges; /* each once */
+    /* Writes further members of the page's data, as they stand in a comm.json; may be NULL. 0, or -1 without
+     * memory. */
+    int (*more)(void *arg, struct mt_json *j);
+    void *more_arg;
+    /* words */
+    const char *const *inputs;
+    size_t ninputs;
+    const char *title; /* NULL: the program's name */
+    const char *const *notes;
+    size_t nnotes;
+    int complete, local, strict, host; /* options of the analysis */
+    int from_json;
+    int with_sources;         /* lines of source files go into the page */
+    const char *const *roots; /* folders whose files the user means; sources elsewhere need a known hash */
+    size_t nroots;
+    MT_REPORT_LIST(struct mt_text_event) texts; /* of companions that are the user's own */
+    const char *kernels_text, *supersteps_text; /* filters, NULL: none */
+    const struct mt_companion *companion; /* the first one that names a device, else the first; NULL: none */
+    size_t companions;
+    uint64_t records, unknown, untraced_accesses, untraced_launches, host_accesses, lost;
+    const struct mt_alloc_event *allocs;
+    size_t nallocs;
+    struct mt_report_graph {
+        const struct mt_graph *graph; /* finished; NULL: not made */
+        const char *stride;           /* a sentence on what a stride is */
+    } graph, lanes;                   /* by thread or CTA; between the lanes of a warp */
+};
+
+int mt_report_init(struct mt_report *r);
+void mt_report_free(struct mt_report *r);
+/* Number of a kernel's name; UINT32_MAX without memory. */
+uint32_t mt_report_kernel(struct mt_report *r, const char *name);
+/* Room for one more element of a list, zeroed; NULL without memory. */
+void *mt_report_more(void *list, size_t size);
+#define MT_REPORT_ADD(list) mt_report_more(&(list), sizeof *(list).at)
+
+/* Takes over what the analysis found in selected launches. */
+int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c);
+/* Takes over a companion's launches that stand in no trace, copies and sites. Call for each companion. */
+int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c);
+
+/* The data as one JSON value. 0, or -1 without memory. */
+int mt_report_json(struct mt_json *j, const struct mt_report *r);
+/* The same inside the page, a whole HTML document, to `fd`. 0; -1 without memory or with *error = errno. */
+int mt_report_page(int fd, const struct mt_report *r, int *error);
+
+/* report_matrix.c: `transfers` by launch, `cells` by CTA. */
+int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r);
+int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis, size_t naxis);
+/* report_parts.c: volumes by CTA and SM. */
+int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r);
+/* Puts parts in the order of supersteps and keys, and equal ones together; how many are left. */
+size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n);
+/* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
+uint64_t *mt_report_axis(const struct mt_report *r, size_t *n);
+/* The place of a key in the axis. */
+size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key);
+/* report_lists.c: launches, copies, allocations, sites, graph. */
+int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
+int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);
+/* report_source.c: lines of source files around those that the report speaks of. A trace may name any file,
+ * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
+ * a companion of the user's own knew. */
+int mt_report_write_sources(struct mt_json *j, const struct mt_report *r);
+
+/* Numbers as LEB128 in base64: small numbers, many of them. */
+struct mt_pack {
+    unsigned char *bytes;
+    size_t n, room;
+    int failed;
+};
+void mt_pack_u64(struct mt_pack *p, uint64_t v);
+/* As a text member; frees the numbers. 0, or -1 without memory. */
+int mt_pack_write(struct mt_pack *p, struct mt_json *j, const char *key);
+#endif

@@ -1,0 +1,245 @@
+/* Who sent what to whom, at two scales: launch to launch as rows, CTA to CTA as cells of a matrix. Both stay
+ * below a number of entries that a browser handles at once: rows lose their supersteps, cells are put
+ * together two by two (CTAs first, supersteps when the matrix is small) until they fit. */
+#include "report.h"
+#include "analysis/base/pairmap.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ROWS = 40000, MOST_CELLS = 1000000, SMALL_AXIS = 512 };
+
+/* ---- launch to launch ---- */
+
+struct row {
+    uint32_t src_kernel, src_step, dst_kernel, dst_step;
+    uint64_t size, count, unordered; /* unordered: bytes */
+};
+
+static int row_order(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    if (x->dst_step != y->dst_step)
+        return x->dst_step < y->dst_step ? -1 : 1;
+    if (x->dst_kernel != y->dst_kernel)
+        return x->dst_kernel < y->dst_kernel ? -1 : 1;
+    if (x->src_kernel != y->src_kernel)
+        return x->src_kernel < y->src_kernel ? -1 : 1;
+    return x->src_step < y->src_step ? -1 : x->src_step > y->src_step;
+}
+
+static size_t merge_rows(struct row *rows, size_t n)
+{
+    size_t kept = 0;
+    if (n)
+        qsort(rows, n, sizeof *rows, row_order);
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || row_order(&rows[kept - 1], &rows[i]) != 0) {
+            rows[kept++] = rows[i];
+            continue;
+        }
+        rows[kept - 1].size += rows[i].size;
+        rows[kept - 1].count += rows[i].count;
+        rows[kept - 1].unordered += rows[i].unordered;
+    }
+    return kept;
+}
+
+static void write_step(struct mt_json *j, uint32_t step)
+{
+    if (step == MT_REPORT_ALL)
+        mt_json_text(j, NULL, NULL);
+    else
+        mt_json_u64(j, NULL, step);
+}
+
+int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r)
+{
+    MT_REPORT_LIST(struct row) list = {0};
+    for (size_t i = 0; i < r->transfers.n; i++) {
+        const struct mt_report_transfer *t = &r->transfers.at[i];
+        int unordered = t->src.kernel != MT_REPORT_HOST && t->dst.kernel != MT_REPORT_HOST &&
+                        t->src.superstep == t->dst.superstep;
+        struct row row = {t->src.kernel, t->src.superstep, t->dst.kernel,          t->dst.superstep,
+                          t->size,       t->count,         unordered ? t->size : 0};
+        /* Those of one CTA stand together: most are of the launches of the one before. */
+        struct row *at = list.n && row_order(&list.at[list.n - 1], &row) == 0 ? &list.at[list.n - 1] : NULL;
+        if (at) {
+            at->size += row.size;
+            at->count += row.count;
+            at->unordered += row.unordered;
+        } else if ((at = MT_REPORT_ADD(list))) {
+            *at = row;
+        } else {
+            free(list.at);
+            return -1;
+        }
+    }
+    struct row *rows = list.at;
+    size_t n = merge_rows(rows, list.n);
+    for (int level = 0; level < 2 && n > MOST_ROWS; level++) {
+        for (size_t i = 0; i < n; i++)
+            *(level ? &rows[i].dst_step : &rows[i].src_step) = MT_REPORT_ALL;
+        n = merge_rows(rows, n);
+    }
+    mt_json_array(j, "transfers", 0);
+    for (size_t i = 0; i < n; i++) {
+        mt_json_array(j, NULL, 1);
+        mt_json_u64(j, NULL, rows[i].src_kernel);
+        write_step(j, rows[i].src_step);
+        mt_json_u64(j, NULL, rows[i].dst_kernel);
+        write_step(j, rows[i].dst_step);
+        mt_json_u64(j, NULL, rows[i].size);
+        mt_json_u64(j, NULL, rows[i].count);
+        mt_json_u64(j, NULL, rows[i].unordered);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    free(rows);
+    return 0;
+}
+
+/* ---- CTA to CTA ---- */
+
+struct cell {
+    uint32_t step, kernel; /* the reader's superstep, the writer's kernel */
+    uint32_t row, column;  /* writer, reader: places in the axis; `host`: the host */
+    uint64_t size, count;
+};
+
+/* Cells as they come: no more than fit into a page at any time, so that neither memory nor time grow with
+ * what the page does not show. */
+struct matrix {
+    MT_REPORT_LIST(struct cell) cells;
+    struct mt_pairmap index; /* step and kernel, row and column: place in `cells` */
+    size_t axis;
+    uint32_t bin, step_bin; /* powers of two: so many CTAs, supersteps are one */
+    uint32_t most_step;
+};
+
+static int cell_order(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    if (x->kernel != y->kernel)
+        return x->kernel < y->kernel ? -1 : 1;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    return x->column < y->column ? -1 : x->column > y->column;
+}
+
+/* Adds a cell in the matrix' own places. 0, or -1 without memory. */
+static int add_cell(struct matrix *m, struct cell c)
+{
+    uint64_t *at = mt_pairmap_get(&m->index, (uint64_t)c.step << 32 | c.kernel,
+                                  (uint64_t)c.row << 32 | c.column, m->cells.n);
+    if (!at)
+        return -1;
+    if (*at < m->cells.n) {
+        m->cells.at[*at].size += c.size;
+        m->cells.at[*at].count += c.count;
+        return 0;
+    }
+    struct cell *cell = MT_REPORT_ADD(m->cells);
+    if (!cell)
+        return -1;
+    *cell = c;
+    return 0;
+}
+
+/* Place 0 is the host's, before and after. */
+static uint32_t report_matrix_shrink(uint32_t place, uint32_t by)
+{
+    return place ? (place - 1) / by + 1 : 0;
+}
+
+/* Puts CTAs together two by two, or supersteps when the matrix is small. */
+static int report_matrix_coarsen(struct matrix *m)
+{
+    int steps = m->axis / m->bin <= SMALL_AXIS && m->most_step / m->step_bin > 0;
+    size_t n = m->cells.n;
+    *(steps ? &m->step_bin : &m->bin) *= 2;
+    mt_pairmap_clear(&m->index);
+    m->cells.n = 0;
+    for (size_t i = 0; i < n; i++) { /* none goes behind the place where it stood */
+        struct cell c = m->cells.at[i];
+        c.step /= 1u + (unsigned)steps;
+        c.row = report_matrix_shrink(c.row, 2u - (unsigned)steps);
+        c.column = report_matrix_shrink(c.column, 2u - (unsigned)steps);
+        if (add_cell(m, c) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
+{
+    return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)mt_report_place(axis, n, end->cta) + 1;
+}
+
+/* Groups of one superstep (bin) and one writing kernel: superstep, kernel, number of cells; then per cell the
+ * step from the one before in row * width + column, bytes, accesses. */
+static int write_cells(struct mt_json *j, const struct matrix *m)
+{
+    struct mt_pack pack = {0};
+    uint64_t width = (m->axis + m->bin - 1) / m->bin + 1;
+    for (size_t i = 0; i < m->cells.n;) {
+        size_t end = i;
+        while (end < m->cells.n && m->cells.at[end].step == m->cells.at[i].step &&
+               m->cells.at[end].kernel == m->cells.at[i].kernel)
+            end++;
+        mt_pack_u64(&pack, m->cells.at[i].step);
+        mt_pack_u64(&pack, m->cells.at[i].kernel);
+        mt_pack_u64(&pack, end - i);
+        for (uint64_t before = 0; i < end; i++) {
+            uint64_t at = m->cells.at[i].row * width + m->cells.at[i].column;
+            mt_pack_u64(&pack, at - before);
+            mt_pack_u64(&pack, m->cells.at[i].size);
+            mt_pack_u64(&pack, m->cells.at[i].count);
+            before = at;
+        }
+    }
+    mt_json_object(j, "cells", 1);
+    mt_json_u64(j, "bin", m->bin);
+    mt_json_u64(j, "step_bin", m->step_bin);
+    mt_json_u64(j, "width", width);
+    mt_json_u64(j, "count", m->cells.n);
+    int rc = mt_pack_write(&pack, j, "data");
+    mt_json_end(j);
+    return rc;
+}
+
+/* All transfers, and then in the order in which they are written. 0, or -1 without memory. */
+static int report_matrix_gather(struct matrix *m, const struct mt_report *r, const uint64_t *axis,
+                                size_t naxis)
+{
+    for (size_t i = 0; i < r->transfers.n; i++)
+        if (r->transfers.at[i].dst.superstep > m->most_step)
+            m->most_step = r->transfers.at[i].dst.superstep;
+    for (size_t i = 0; i < r->transfers.n; i++) {
+        const struct mt_report_transfer *t = &r->transfers.at[i];
+        struct cell c = {t->dst.superstep / m->step_bin,
+                         t->src.kernel,
+                         report_matrix_shrink(place_of(axis, naxis, &t->src), m->bin),
+                         report_matrix_shrink(place_of(axis, naxis, &t->dst), m->bin),
+                         t->size,
+                         t->count};
+        if (add_cell(m, c) != 0)
+            return -1;
+        while (m->cells.n > MOST_CELLS)
+            if (report_matrix_coarsen(m) != 0)
+                return -1;
+    }
+    if (m->cells.n)
+        qsort(m->cells.at, m->cells.n, sizeof *m->cells.at, cell_order);
+    return 0;
+}
+
+int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const uint64_t *axis, size_t naxis)
+{
+    struct matrix m = {.axis = naxis, .bin = 1, .step_bin = 1};
+    int rc = report_matrix_gather(&m, r, axis, naxis) == 0 ? write_cells(j, &m) : -1;
+    mt_pairmap_free(&m.index);
+    free(m.cells.at);
+    return rc;
+}

@@ -1,0 +1,174 @@
+/* Volumes of CTAs and SMs, launch by launch; and the axis of all CTAs. */
+#include "report.h"
+#include "analysis/base/pairmap.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARTS = 400000, SMALL_AXIS = 512 };
+
+static int key_order(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+struct axis_keys {
+    uint64_t *at;
+    size_t n, room;
+};
+
+/* Once each: there are far fewer CTAs than ends of transfers. 0, or -1 without memory. */
+static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t key)
+{
+    uint64_t *seen = mt_pairmap_get(known, key, 0, 0), *at;
+    if (!seen)
+        return -1;
+    if (*seen)
+        return 0;
+    *seen = 1;
+    if (!(at = mt_report_more(keys, sizeof *at)))
+        return -1;
+    *at = key;
+    return 0;
+}
+
+uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
+{
+    struct mt_pairmap known = {0};
+    struct axis_keys keys = {0};
+    int bad = add_key(&keys, &known, MT_REPORT_NO_CTA); /* so that there is a list */
+    for (size_t i = 0; !bad && i < r->ctas.n; i++)
+        bad = add_key(&keys, &known, r->ctas.at[i].key);
+    for (size_t i = 0; !bad && i < r->transfers.n; i++)
+        bad = add_key(&keys, &known, r->transfers.at[i].src.cta) ||
+              add_key(&keys, &known, r->transfers.at[i].dst.cta);
+    mt_pairmap_free(&known);
+    if (bad) {
+        free(keys.at);
+        keys = (struct axis_keys){0};
+    } else {
+        qsort(keys.at, keys.n, sizeof *keys.at, key_order);
+    }
+    *n = keys.n ? keys.n - 1 : 0; /* the host's is the last one */
+    return keys.at;
+}
+
+size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key)
+{
+    const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, key_order) : NULL;
+    return at ? (size_t)(at - axis) : 0;
+}
+
+static int part_order(const void *a, const void *b)
+{
+    const struct mt_report_part *x = a, *y = b;
+    if (x->superstep != y->superstep)
+        return x->superstep < y->superstep ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
+{
+    size_t kept = 0;
+    if (n)
+        qsort(parts, n, sizeof *parts, part_order);
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || part_order(&parts[kept - 1], &parts[i]) != 0) {
+            parts[kept++] = parts[i];
+            continue;
+        }
+        struct mt_report_volume *v = &parts[kept - 1].volume;
+        v->load += parts[i].volume.load;
+        v->store += parts[i].volume.store;
+        v->comm_load += parts[i].volume.comm_load;
+        v->comm_store += parts[i].volume.comm_store;
+    }
+    return kept;
+}
+
+/* Superstep (bin) and number of parts; per part the step from the key before, and four volumes. */
+static int pack_parts(struct mt_json *j, const char *key, const struct mt_report_part *p, size_t n)
+{
+    struct mt_pack pack = {0};
+    for (size_t i = 0; i < n;) {
+        size_t end = i;
+        while (end < n && p[end].superstep == p[i].superstep)
+            end++;
+        mt_pack_u64(&pack, p[i].superstep);
+        mt_pack_u64(&pack, end - i);
+        for (uint64_t before = 0; i < end; i++) {
+            mt_pack_u64(&pack, p[i].key - before);
+            mt_pack_u64(&pack, p[i].volume.load);
+            mt_pack_u64(&pack, p[i].volume.store);
+            mt_pack_u64(&pack, p[i].volume.comm_load);
+            mt_pack_u64(&pack, p[i].volume.comm_store);
+            before = p[i].key;
+        }
+    }
+    return mt_pack_write(&pack, j, key);
+}
+
+/* `axis`: of CTAs, whose keys become places; NULL: keys stay as they are. */
+static int write_parts(struct mt_json *j, const char *name, const struct mt_report_part *all, size_t n,
+                       const uint64_t *axis, size_t naxis)
+{
+    struct mt_report_part *p = malloc((n + 1) * sizeof *p);
+    uint32_t bin = 1, step_bin = 1, most = 0;
+    if (!p)
+        return -1;
+    if (n)
+        memcpy(p, all, n * sizeof *p);
+    for (size_t i = 0; i < n; i++) {
+        if (axis)
+            p[i].key = mt_report_place(axis, naxis, p[i].key);
+        most = p[i].superstep > most ? p[i].superstep : most;
+    }
+    n = mt_report_merge_parts(p, n);
+    while (n > MOST_PARTS) {
+        int steps = !axis || (naxis / bin <= SMALL_AXIS && most / step_bin > 0);
+        for (size_t i = 0; i < n; i++) {
+            p[i].superstep /= 1u + (unsigned)steps;
+            p[i].key /= 2u - (unsigned)steps;
+        }
+        *(steps ? &step_bin : &bin) *= 2;
+        n = mt_report_merge_parts(p, n);
+    }
+    mt_json_object(j, name, 1);
+    mt_json_u64(j, "bin", bin);
+    mt_json_u64(j, "step_bin", step_bin);
+    mt_json_u64(j, "count", n);
+    int rc = pack_parts(j, "data", p, n);
+    mt_json_end(j);
+    free(p);
+    return rc;
+}
+
+/* x, y, z of each CTA of the axis. */
+static int write_axis(struct mt_json *j, const uint64_t *axis, size_t n)
+{
+    struct mt_pack pack = {0};
+    for (size_t i = 0; i < n; i++) {
+        mt_pack_u64(&pack, axis[i] & 0xffffffff);
+        mt_pack_u64(&pack, axis[i] >> 32 & 0xffff);
+        mt_pack_u64(&pack, axis[i] >> 48);
+    }
+    mt_json_object(j, "axis", 1);
+    mt_json_u64(j, "count", n);
+    int rc = mt_pack_write(&pack, j, "data");
+    mt_json_end(j);
+    return rc;
+}
+
+int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r)
+{
+    size_t n;
+    uint64_t *axis = mt_report_axis(r, &n);
+    int rc = -1;
+    if (axis && write_axis(j, axis, n) == 0 &&
+        (!(r->has & MT_REPORT_CTAS) || write_parts(j, "ctas", r->ctas.at, r->ctas.n, axis, n) == 0) &&
+        (!(r->has & MT_REPORT_SMS) || write_parts(j, "sms", r->sms.at, r->sms.n, NULL, 0) == 0) &&
+        (!(r->has & MT_REPORT_TRANSFERS) || mt_report_write_cells(j, r, axis, n) == 0))
+        rc = 0;
+    free(axis);
+    return rc;
+}
