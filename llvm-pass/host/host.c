@@ -2,7 +2,7 @@
 #include "host.h"
 #include "host_register.h"
 #include "pass.h"
-#include "../../runtime/common/site.h"
+#include "../../runtime/trace/site.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "heap.h"
 #include "stream.h"
 #include "cpu/abi.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "arena.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

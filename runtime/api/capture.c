@@ -4,7 +4,7 @@
 #include "error.h"
 #include "event.h"
 #include "graph.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
 

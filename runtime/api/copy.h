@@ -3,7 +3,7 @@
 #define MT_API_COPY_H
 #include "box.h"
 #include "stream.h"
-#include "common/site.h"
+#include "trace/site.h"
 #include <stdint.h>
 
 struct mt_op;

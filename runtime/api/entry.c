@@ -2,7 +2,7 @@
 #include "entry.h"
 #include "device.h"
 #include "error.h"
-#include "common/report.h"
+#include "base/report.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 #include "error.h"
 #include "entry.h"
-#include "common/report.h"
+#include "base/report.h"
 #include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -6,8 +6,8 @@
 #include "map.h"
 #include "queue.h"
 #include "sync.h"
-#include "common/events.h"
-#include "common/fork.h"
+#include "trace/events.h"
+#include "base/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #define MT_API_EVENT_H
 #include "gpu.h"
 #include "stream.h"
-#include "common/fd.h"
+#include "base/fd.h"
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 

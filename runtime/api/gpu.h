@@ -2,7 +2,7 @@
  * GPU; without runtime/gpu, or without a driver, mt_gpu() is NULL and kernels run untraced. */
 #ifndef MT_API_GPU_H
 #define MT_API_GPU_H
-#include "common/trace.h"
+#include "trace/trace.h"
 #include "cpu/cpu.h"
 #include <cuda_runtime_api.h>
 

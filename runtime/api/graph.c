@@ -6,7 +6,7 @@
 #include "heap.h"
 #include "map.h"
 #include "objects.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
 

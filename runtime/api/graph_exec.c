@@ -9,8 +9,8 @@
 #include "graph.h"
 #include "launch.h"
 #include "map.h"
-#include "common/site.h"
-#include "common/fork.h"
+#include "trace/site.h"
+#include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,10 +11,10 @@
 #include "launch.h"
 #include "map.h"
 #include "plain.h"
-#include "common/events.h"
-#include "common/report.h"
-#include "common/selection.h"
-#include "common/fork.h"
+#include "trace/events.h"
+#include "base/report.h"
+#include "trace/selection.h"
+#include "base/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

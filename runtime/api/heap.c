@@ -2,10 +2,10 @@
 #include "heap.h"
 #include "arena.h"
 #include "device.h"
-#include "common/fd.h"
-#include "common/options.h"
-#include "common/ranges.h"
-#include "common/fork.h"
+#include "base/fd.h"
+#include "base/options.h"
+#include "trace/ranges.h"
+#include "base/fork.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #define MT_API_HEAP_H
 #include <stddef.h>
 #include <stdint.h>
-#include "common/fd.h"
-#include "common/site.h"
+#include "base/fd.h"
+#include "trace/site.h"
 
 enum mt_heap_kind {
     MT_HEAP_DEVICE, /* cudaMalloc and its kind */

@@ -2,7 +2,7 @@
  * run on the CPU device's workers: a thread is made when none is free, and some stay for the next ones. */
 #include "queue.h"
 #include "error.h"
-#include "common/last.h"
+#include "trace/last.h"
 #include <signal.h>
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #include "ipc.h"
 #include "map.h"
 #include "stream.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* Unnamed shared files between processes of one user: how a handle names one. */
 #ifndef MT_API_IPC_H
 #define MT_API_IPC_H
-#include "common/fd.h"
+#include "base/fd.h"
 #include <stdatomic.h>
 #include <stdint.h>
 

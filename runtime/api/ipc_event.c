@@ -4,7 +4,7 @@
 #include "entry.h"
 #include "error.h"
 #include "event.h"
-#include "common/fd.h"
+#include "base/fd.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

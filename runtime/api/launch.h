@@ -3,7 +3,7 @@
 #define MT_API_LAUNCH_H
 #include "module.h"
 #include "stream.h"
-#include "common/site.h"
+#include "trace/site.h"
 #include <cuda_runtime_api.h>
 
 struct mt_launch_config {

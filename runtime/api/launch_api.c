@@ -7,10 +7,10 @@
 #include "gpu.h"
 #include "plain.h"
 #include "stream.h"
-#include "common/events.h"
-#include "common/report.h"
-#include "common/selection.h"
-#include "common/site.h"
+#include "trace/events.h"
+#include "base/report.h"
+#include "trace/selection.h"
+#include "trace/site.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,10 +6,10 @@
 #include "heap.h"
 #include "map.h"
 #include "plain.h"
-#include "common/events.h"
-#include "common/nvtx.h"
-#include "common/report.h"
-#include "common/fork.h"
+#include "trace/events.h"
+#include "trace/nvtx.h"
+#include "base/report.h"
+#include "base/fork.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 #include "objects.h"
-#include "common/events.h"
-#include "common/ranges.h"
-#include "common/fork.h"
+#include "trace/events.h"
+#include "trace/ranges.h"
+#include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
 

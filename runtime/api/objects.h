@@ -3,7 +3,7 @@
 #ifndef MT_API_OBJECTS_H
 #define MT_API_OBJECTS_H
 #include <stdint.h>
-#include "common/site.h"
+#include "trace/site.h"
 
 /* kind as in companions ("cudaMalloc", "managed", "host", "array", "async"). Nothing happens when p is NULL.
  */

@@ -8,7 +8,7 @@
 #include "error.h"
 #include "module.h"
 #include "plain.h"
-#include "common/report.h"
+#include "base/report.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

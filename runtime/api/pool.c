@@ -10,7 +10,7 @@
 #include "capture.h"
 #include "objects.h"
 #include "queue.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "queue.h"
 #include "capture.h"
 #include "error.h"
-#include "common/events.h"
-#include "common/report.h"
+#include "trace/events.h"
+#include "base/report.h"
 #include "cpu/cpu.h"
 #include <errno.h>
 #include <stdlib.h>

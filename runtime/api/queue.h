@@ -10,7 +10,7 @@
 #ifndef MT_API_QUEUE_H
 #define MT_API_QUEUE_H
 #include "stream.h"
-#include "common/site.h"
+#include "trace/site.h"
 #include <stddef.h>
 
 /* A point in a stream that others wait for. */

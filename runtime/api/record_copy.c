@@ -7,8 +7,8 @@
 #include "heap.h"
 #include "objects.h"
 #include "stream.h"
-#include "common/events.h"
-#include "common/site.h"
+#include "trace/events.h"
+#include "trace/site.h"
 #include <stdint.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "copy.h"
 #include "device.h"
 #include "entry.h"
-#include "common/events.h"
+#include "trace/events.h"
 
 static void note_plane(const struct mt_fill *f, size_t z, int64_t stream, const struct mt_host_site *site)
 {

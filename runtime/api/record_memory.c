@@ -6,7 +6,7 @@
 #include "graph_gpu.h"
 #include "heap.h"
 #include "objects.h"
-#include "common/site.h"
+#include "trace/site.h"
 #include <stdint.h>
 
 /* Evaluates `call`; when it succeeds notes `p` of `bytes`. */

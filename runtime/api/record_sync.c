@@ -4,10 +4,10 @@
 #include "event.h"
 #include "gpu.h"
 #include "stream.h"
-#include "common/events.h"
-#include "common/selection.h"
-#include "common/site.h"
-#include "common/trace.h"
+#include "trace/events.h"
+#include "trace/selection.h"
+#include "trace/site.h"
+#include "trace/trace.h"
 
 /* ---- streams ---- */
 

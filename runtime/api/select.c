@@ -7,11 +7,11 @@
 #include "module.h"
 #include "objects.h"
 #include "stream.h"
-#include "common/file.h"
-#include "common/nvtx.h"
-#include "common/options.h"
-#include "common/report.h"
-#include "common/trace.h"
+#include "base/file.h"
+#include "trace/nvtx.h"
+#include "base/options.h"
+#include "base/report.h"
+#include "trace/trace.h"
 #include "cpu/cpu.h"
 #include <dlfcn.h>
 #include <pthread.h>

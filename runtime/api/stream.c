@@ -5,7 +5,7 @@
 #include "gpu.h"
 #include "map.h"
 #include "queue.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdint.h>
-#include "common/trace.h"
+#include "trace/trace.h"
 
 #define MT_DEVICES_MAX 64
 

@@ -2,7 +2,7 @@
 #include "entry.h"
 #include "error.h"
 #include "module.h"
-#include "common/report.h"
+#include "base/report.h"
 
 /* A variable whose file has no CPU image: there is no memory for it. */
 static cudaError_t symbol_find(const void *symbol, struct mt_variable **v)

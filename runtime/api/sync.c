@@ -1,6 +1,6 @@
 #include "sync.h"
 #include "pool.h"
-#include "common/trace.h"
+#include "trace/trace.h"
 #include <stdatomic.h>
 #include <stdio.h>
 

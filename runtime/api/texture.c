@@ -9,7 +9,7 @@
 #include "heap.h"
 #include "map.h"
 #include "stream.h"
-#include "common/fork.h"
+#include "base/fork.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "abi.h"
-#include "common/held.h"
+#include "base/held.h"
 
 #define PATH_ROOM 96
 #define EMPTY {.fd = -1}

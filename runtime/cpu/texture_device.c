@@ -3,7 +3,7 @@
 #include <string.h>
 #include "scheduler.h"
 #include "texture.h"
-#include "common/fork.h"
+#include "base/fork.h"
 
 /* ---- handles: index + 1 of a table whose rows never move ---- */
 

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/last.h"
+#include "trace/last.h"
 #include "channel.h"
 #include "check.h"
 #include "image.h"

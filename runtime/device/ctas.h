@@ -1,5 +1,5 @@
 /* Which CTAs of a launch are traced: MEMTRACE_CTAS and MEMTRACE_SAMPLE. One rule for a process, which the CPU
- * device asks before each CTA and a GPU at the entry of each kernel. common/ctas.c makes it. */
+ * device asks before each CTA and a GPU at the entry of each kernel. trace/ctas.c makes it. */
 #ifndef MT_DEVICE_CTAS_H
 #define MT_DEVICE_CTAS_H
 #include <stdint.h>

@@ -3,8 +3,8 @@
 #include "device/packet.h"
 #include "api/device.h"
 #include "api/entry.h"
-#include "common/options.h"
-#include "common/report.h"
+#include "base/options.h"
+#include "base/report.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

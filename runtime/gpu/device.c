@@ -1,8 +1,8 @@
 #include "device.h"
 #include "cuda.h"
-#include "common/events.h"
-#include "common/report.h"
-#include "common/selection.h"
+#include "trace/events.h"
+#include "base/report.h"
+#include "trace/selection.h"
 #include "device/ctas.h"
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 #include "flight.h"
-#include "common/events.h"
-#include "common/report.h"
+#include "trace/events.h"
+#include "base/report.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

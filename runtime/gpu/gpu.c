@@ -2,10 +2,10 @@
 #include "cuda.h"
 #include "device.h"
 #include "api/entry.h"
-#include "common/events.h"
-#include "common/file.h"
-#include "common/last.h"
-#include "common/report.h"
+#include "trace/events.h"
+#include "base/file.h"
+#include "trace/last.h"
+#include "base/report.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

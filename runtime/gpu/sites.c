@@ -4,7 +4,7 @@
  * (llvm-pass/gpu/gpu.c), which has its value before the program's first launch on a device. */
 #include "cuda.h"
 #include "device.h"
-#include "common/report.h"
+#include "base/report.h"
 #include <stdlib.h>
 
 struct mt_gpu_sites {

@@ -1,5 +1,5 @@
 #include "fake_cuda.h"
-#include "common/selection.h"
+#include "trace/selection.h"
 #include "device/ctas.h"
 #include "gpu/cuda.h"
 #include <pthread.h>
@@ -379,7 +379,7 @@ void mt_trace_miss(struct mt_trace *t)
     t->missed++;
 }
 
-/* The order of calls that common/trace.h asks for is checked here. */
+/* The order of calls that trace/trace.h asks for is checked here. */
 static void must(int right, const char *what)
 {
     if (!right) {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cuda_runtime_api.h>
-#include "common/trace.h"
+#include "trace/trace.h"
 #include "memtrace/device.h"
 #include "memtrace/record.h"
 

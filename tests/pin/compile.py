@@ -41,7 +41,7 @@ def sources(source):
     names = [os.path.join(host, "pin", x) for x in sorted(os.listdir(os.path.join(host, "pin"))) if x.endswith(".cpp")]
     names += [os.path.join(host, "core", x) for x in sorted(os.listdir(os.path.join(host, "core"))) if x.endswith(".c")]
     names += [os.path.join(source, "runtime/container", x) for x in ("writer.c", "pack.c", "encoder.c")]
-    return names + [os.path.join(source, "runtime/common/json.c")]
+    return names + [os.path.join(source, "runtime/base/json.c")]
 
 
 def by_hand(kit, source, work):

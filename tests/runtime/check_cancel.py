@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """No function in which pthread_cancel may end a thread is called by libmemtrace.so's own objects, except through
-runtime/common/uncancelled.c.
+runtime/base/uncancelled.c.
 
 usage: check_cancel.py runtime/CMakeLists.txt OBJECT...
 """

@@ -1,7 +1,7 @@
 /* For tests of what goes through a sink. */
 #ifndef TEST_RUNTIME_SINK_H
 #define TEST_RUNTIME_SINK_H
-#include "common/sink.h"
+#include "trace/sink.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,10 +2,10 @@
  * reader. */
 #define _GNU_SOURCE
 #include "util.h"
-#include "common/events.h"
-#include "common/json.h"
-#include "common/options.h"
-#include "common/trace.h"
+#include "trace/events.h"
+#include "base/json.h"
+#include "base/options.h"
+#include "trace/trace.h"
 #include "cpu/cpu.h"
 #include "memtrace/record.h"
 #include <fcntl.h>

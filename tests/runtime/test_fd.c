@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "sink.h"
 #include "util.h"
-#include "common/report.h"
+#include "base/report.h"
 #include "memtrace/record.h"
 #include <fcntl.h>
 #include <setjmp.h>

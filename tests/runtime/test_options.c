@@ -1,6 +1,6 @@
 /* options.def: defaults, values, and what is said about bad ones. */
 #include "util.h"
-#include "common/options.h"
+#include "base/options.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * text. What reaches the sink of one thread reaches the file in that order. */
 #ifndef MT_HOST_SINK_H
 #define MT_HOST_SINK_H
-#include "common/json.h"
+#include "base/json.h"
 #include "memtrace/container.h"
 
 #define MT_BUFFER_BYTES (512u << 10)

@@ -1,6 +1,6 @@
 /* Instrumented modules (the program and its libraries) hand over their tables as they are loaded. */
 #include "entry.h"
-#include "common/report.h"
+#include "base/report.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Start: MEMTRACE_HOST says what is traced. */
 #include "entry.h"
-#include "common/options.h"
-#include "common/report.h"
+#include "base/options.h"
+#include "base/report.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "sink.h"
-#include "file.h"
-#include "report.h"
+#include "base/file.h"
+#include "base/report.h"
 #include "memtrace/record.h"
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "companion.h"
 #include "events.h"
-#include "file.h"
-#include "json.h"
-#include "report.h"
-#include "fork.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/report.h"
+#include "base/fork.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

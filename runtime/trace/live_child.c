@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "live_child.h"
-#include "fd.h"
+#include "base/fd.h"
 #include "live.h"
-#include "options.h"
-#include "report.h"
+#include "base/options.h"
+#include "base/report.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "sources.h"
 #include "events.h"
-#include "fd.h"
-#include "json.h"
+#include "base/fd.h"
+#include "base/json.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

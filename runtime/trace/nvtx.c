@@ -2,10 +2,10 @@
 #include "nvtx.h"
 #include "events.h"
 #include "nvtx_abi.h"
-#include "options.h"
-#include "report.h"
+#include "base/options.h"
+#include "base/report.h"
 #include "site.h"
-#include "fork.h"
+#include "base/fork.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <regex.h>

@@ -1,5 +1,5 @@
 #include "last.h"
-#include "fork.h"
+#include "base/fork.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>

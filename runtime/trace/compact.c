@@ -1,10 +1,10 @@
 #include "compact.h"
 #include "companion.h"
 #include "events.h"
-#include "file.h"
-#include "report.h"
+#include "base/file.h"
+#include "base/report.h"
 #include "container/writer.h"
-#include "fork.h"
+#include "base/fork.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

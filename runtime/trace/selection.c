@@ -3,9 +3,9 @@
 #include "events.h"
 #include "ctas.h"
 #include "nvtx.h"
-#include "options.h"
-#include "report.h"
-#include "fork.h"
+#include "base/options.h"
+#include "base/report.h"
+#include "base/fork.h"
 #include <errno.h>
 #include <pthread.h>
 #include <regex.h>
