@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mt_locality_names[MT_LOCALITY_SECTIONS] = {"lines",   "coalescing", "reuse",
-                                                             "sharing", "conflicts",  "placement"};
-
 static const char *const types[] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,
 #include "memtrace/record.def"
@@ -111,7 +108,7 @@ static int write_places(struct mt_json *j, const char *key, struct lines_order *
     return 0;
 }
 
-static int write_lines(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_lines_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
     static const char *const keys[] = {"lines", "variables", "allocations"};
     int rc = 0;
@@ -184,10 +181,14 @@ static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c
     mt_json_end(j);
 }
 
-static int write_coalescing(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_coalescing_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
     const struct mt_coalescing *c = &m->coalescing;
     struct cells_order o = {c, sites};
+    if (!mt_locality_has_masks(m)) {
+        mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
+        return 0;
+    }
     size_t *order = malloc((c->count + 1) * sizeof *order);
     struct mt_coalescing_stride *strides = malloc((c->nstrides + 1) * sizeof *strides);
     if (!order || !strides) {
@@ -270,7 +271,7 @@ static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const
     mt_json_end(j);
 }
 
-static int write_conflicts(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_conflicts_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
     size_t n = m->conflicts.count;
     struct mt_conflict *list = malloc((n + 1) * sizeof *list);
@@ -298,20 +299,15 @@ static int write_conflicts(struct mt_json *j, const struct mt_locality *m, const
 
 int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
+    static int (*const write[MT_LOCALITY_OF_RUNS])(struct mt_json *, const struct mt_locality *,
+                                                   const struct mt_sites *) = {
+#define MT_ANALYSIS(NAME, name, cost, every) mt_##name##_json,
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+    };
     int rc = 0;
-    if (mt_locality_has(m, MT_LOCALITY_LINES))
-        rc = write_lines(j, m, sites);
-    if (mt_locality_has(m, MT_LOCALITY_COALESCING) && rc == 0) {
-        if (mt_locality_has_masks(m))
-            rc = write_coalescing(j, m, sites);
-        else
-            mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
-    }
-    if (mt_locality_has(m, MT_LOCALITY_REUSE) && rc == 0)
-        rc = mt_reuse_write(j, m);
-    if (mt_locality_has(m, MT_LOCALITY_SHARING) && rc == 0)
-        rc = mt_sharing_write(j, m);
-    if (mt_locality_has(m, MT_LOCALITY_CONFLICTS) && rc == 0)
-        rc = write_conflicts(j, m, sites);
+    for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
+        if (mt_locality_has(m, (enum mt_locality_section)i))
+            rc = write[i](j, m, sites);
     return rc;
 }

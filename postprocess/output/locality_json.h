@@ -7,8 +7,6 @@
 #include "analysis/locality/placement.h"
 #include "analysis/base/sites.h"
 
-extern const char *const mt_locality_names[MT_LOCALITY_SECTIONS]; /* in the order of the output */
-
 /* The sections that were chosen, as members of the object under way; `m` is finished. 0, or -1 without
  * memory. */
 int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites);

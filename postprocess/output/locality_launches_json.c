@@ -77,8 +77,9 @@ static void write_reuse_launch(struct mt_json *j, const char *key, const struct 
     mt_json_end(j);
 }
 
-int mt_reuse_write(struct mt_json *j, const struct mt_locality *m)
+int mt_reuse_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
+    (void)sites;
     const struct mt_reuse *r = &m->reuse;
     const struct mt_reuse_launch **order = malloc((r->count + 1) * sizeof *order);
     size_t n = 0;
@@ -169,8 +170,9 @@ static void write_sharing_cell(struct mt_json *j, const struct mt_locality *m,
     mt_json_end(j);
 }
 
-int mt_sharing_write(struct mt_json *j, const struct mt_locality *m)
+int mt_sharing_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
+    (void)sites;
     const struct mt_sharing *s = &m->sharing;
     struct mt_sharing_cell *cells = malloc((s->count + 1) * sizeof *cells);
     struct mt_sharing_line *top = malloc((s->ntop + 1) * sizeof *top);

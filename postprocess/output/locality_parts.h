@@ -3,8 +3,11 @@
 #define MT_OUTPUT_LOCALITY_PARTS_H
 #include "locality_json.h"
 
-int mt_reuse_write(struct mt_json *j, const struct mt_locality *m);
-int mt_sharing_write(struct mt_json *j, const struct mt_locality *m);
+#define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
+    int mt_##name##_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites);
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+
 int mt_locality_compare_text(const char *a, const char *b);
 
 /* Objects { kernel: { superstep: … } } from launches in this order. */

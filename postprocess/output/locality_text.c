@@ -84,7 +84,8 @@ int mt_comm_text(FILE *f, const struct mt_comm *c)
 
 /* ---- lines ---- */
 
-static int lines_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, enum mt_lines_by by)
+static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_sites *sites,
+                         enum mt_lines_by by)
 {
     static const char *const titles[] = {"Bytes by source line", "Bytes by variable", "Bytes by allocation"};
     static const char *const heads[] = {
@@ -113,6 +114,14 @@ static int lines_text(FILE *f, const struct mt_locality *m, const struct mt_site
     return mt_table_print(&t, f, ROWS);
 }
 
+int mt_lines_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+{
+    int rc = 0;
+    for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
+        rc = lines_text_by(f, m, sites, (enum mt_lines_by)by);
+    return rc;
+}
+
 /* ---- coalescing ---- */
 
 /* The lane stride of most requests; of equal ones the smallest. */
@@ -131,7 +140,7 @@ static void usual_stride(struct mt_table *t, const struct mt_coalescing *c, size
         mt_table_text(t, c->cells[cell].irregular >= c->cells[cell].single ? "irregular" : "one lane");
 }
 
-static int coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
 {
     const struct mt_coalescing *c = &m->coalescing;
     struct mt_table t;
@@ -199,8 +208,9 @@ static void locality_text_add(struct mt_reuse_counts *sum, const struct mt_reuse
     sum->largest = c->largest > sum->largest ? c->largest : sum->largest;
 }
 
-static int reuse_text(FILE *f, const struct mt_locality *m)
+int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
 {
+    (void)sites;
     static const char *const levels[] = {"CTA", "SM", "device"};
     const struct mt_reuse *r = &m->reuse;
     struct mt_table t;
@@ -240,8 +250,9 @@ static int shared_order(const void *a, const void *b)
     return d ? d : x->alloc + 1 < y->alloc + 1 ? -1 : x->alloc + 1 > y->alloc + 1;
 }
 
-static int sharing_text(FILE *f, const struct mt_locality *m)
+int mt_sharing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
 {
+    (void)sites;
     const struct mt_sharing *s = &m->sharing;
     struct mt_sharing_cell *cells = malloc((s->count + 1) * sizeof *cells);
     char title[200], label[MT_ALLOC_LABEL];
@@ -299,7 +310,7 @@ static void cta_text(struct mt_table *t, uint64_t cta)
     mt_table_say(t, "%" PRIu64 ",%" PRIu64 ",%" PRIu64, cta >> 32, cta >> 16 & 0xffff, cta & 0xffff);
 }
 
-static int conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
 {
     size_t n = m->conflicts.count;
     struct mt_conflict *list = malloc((n + 1) * sizeof *list);
@@ -338,17 +349,16 @@ static int conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_
 
 int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
 {
+    static int (*const write[MT_LOCALITY_OF_RUNS])(FILE *, const struct mt_locality *,
+                                                   const struct mt_sites *) = {
+#define MT_ANALYSIS(NAME, name, cost, every) mt_##name##_text,
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+    };
     int rc = 0;
-    for (int by = 0; mt_locality_has(m, MT_LOCALITY_LINES) && rc == 0 && by < MT_LINES_BY; by++)
-        rc = lines_text(f, m, sites, (enum mt_lines_by)by);
-    if (mt_locality_has(m, MT_LOCALITY_COALESCING) && rc == 0)
-        rc = coalescing_text(f, m, sites);
-    if (mt_locality_has(m, MT_LOCALITY_REUSE) && rc == 0)
-        rc = reuse_text(f, m);
-    if (mt_locality_has(m, MT_LOCALITY_SHARING) && rc == 0)
-        rc = sharing_text(f, m);
-    if (mt_locality_has(m, MT_LOCALITY_CONFLICTS) && rc == 0)
-        rc = conflicts_text(f, m, sites);
+    for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
+        if (mt_locality_has(m, (enum mt_locality_section)i))
+            rc = write[i](f, m, sites);
     return rc;
 }
 

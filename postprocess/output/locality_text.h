@@ -6,7 +6,12 @@
 
 /* Volumes by kernel, over all its selected launches. 0, or -1 without memory; so the others. */
 int mt_comm_text(FILE *f, const struct mt_comm *c);
-/* What was chosen of the analyses of runs. */
+/* A table for each analysis of runs. */
+#define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
+    int mt_##name##_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+/* What was chosen of them. */
 int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);
 int mt_placement_text(FILE *f, const struct mt_placement *p);
 #endif

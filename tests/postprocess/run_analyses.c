@@ -139,9 +139,9 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 2;
     struct mt_locality_options o = {.chosen = (1u << MT_LOCALITY_PLACEMENT) - 1,
-                                    .line_bits = (unsigned)atoi(argv[1]),
-                                    .sample_bits = (unsigned)atoi(argv[2]),
-                                    .top = (size_t)atoi(argv[3])};
+                                    .analysis.line_bits = (unsigned)atoi(argv[1]),
+                                    .analysis.sample_bits = (unsigned)atoi(argv[2]),
+                                    .analysis.top = (size_t)atoi(argv[3])};
     unsigned seed = (unsigned)atoi(argv[4]);
     while (getline(&buffer, &room, stdin) > 0) {
         size_t n = 0;

@@ -14,6 +14,15 @@
 #include "sites.h"
 
 /* A launch, or the rest of one that began in an earlier part. Launches come in ascending supersteps. */
+/* What mt_X_init is told; each takes what concerns it. `allocs`: the caller's, kept. */
+struct mt_run_options {
+    unsigned line_bits;   /* of cache lines: 5 to 12 */
+    unsigned sample_bits; /* of reuse: one of 2^sample_bits lines */
+    size_t top;           /* of sharing: lines listed */
+    const struct mt_alloc_event *allocs;
+    size_t nallocs;
+};
+
 struct mt_run_launch {
     uint64_t superstep;
     const char *kernel;                /* the caller's, kept; one pointer per name */

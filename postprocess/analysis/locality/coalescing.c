@@ -8,8 +8,9 @@ struct range {
     uint64_t first, last; /* bytes, both included */
 };
 
-int mt_coalescing_init(struct mt_coalescing *c)
+int mt_coalescing_init(struct mt_coalescing *c, const struct mt_run_options *o)
 {
+    (void)o;
     memset(c, 0, sizeof *c);
     return 0;
 }

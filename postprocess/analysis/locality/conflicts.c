@@ -238,8 +238,9 @@ static struct mt_window_state *conflicts_make(const struct mt_run_launch *launch
 static const struct mt_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
                                          pack_state,   conflicts_make, unpack_state};
 
-int mt_conflicts_init(struct mt_conflicts *x)
+int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o)
 {
+    (void)o;
     memset(x, 0, sizeof *x);
     x->window.ops = &ops;
     return 0;

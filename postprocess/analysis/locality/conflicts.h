@@ -35,7 +35,7 @@ struct mt_conflicts {
     struct mt_window window;
 };
 
-int mt_conflicts_init(struct mt_conflicts *x);
+int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o);
 int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch);
 int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, size_t n);
 int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from);

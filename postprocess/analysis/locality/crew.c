@@ -49,13 +49,10 @@ static void *crew_work(void *arg)
 /* The dear ones go to different threads. */
 static void crew_deal(struct mt_crew *c, unsigned threads)
 {
-    static const enum mt_locality_section by_cost[MT_LOCALITY_OF_RUNS] = {
-        MT_LOCALITY_REUSE, MT_LOCALITY_CONFLICTS, MT_LOCALITY_SHARING, MT_LOCALITY_COALESCING,
-        MT_LOCALITY_LINES};
     unsigned next = 0;
-    for (int i = 0; i < MT_LOCALITY_OF_RUNS; i++)
-        if (mt_locality_has(c->more, by_cost[i])) {
-            c->members[next].sections |= 1u << by_cost[i];
+    for (unsigned i = 0; i < MT_LOCALITY_OF_RUNS; i++)
+        if (mt_locality_has(c->more, mt_locality_by_cost(i))) {
+            c->members[next].sections |= 1u << mt_locality_by_cost(i);
             if (next == c->count)
                 c->count++;
             next = next + 1 == threads ? 0 : next + 1;

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_lines_init(struct mt_lines *l, const struct mt_alloc_event *allocs, size_t n)
+int mt_lines_init(struct mt_lines *l, const struct mt_run_options *o)
 {
     memset(l, 0, sizeof *l);
-    return mt_buffers_init(&l->buffers, allocs, n);
+    return mt_buffers_init(&l->buffers, o->allocs, o->nallocs);
 }
 
 int mt_lines_launch(struct mt_lines *l, const struct mt_run_launch *launch)

@@ -1,13 +1,25 @@
+/* What stands in locality.def, as one. */
 #include "locality.h"
 #include <string.h>
 
-/* What each analysis of runs has, as functions of all of them. */
-struct ops {
+struct mt_analysis {
+    unsigned cost;
+    int every;
+    int (*init)(struct mt_locality *m, const struct mt_run_options *o);
     int (*launch)(struct mt_locality *m, const struct mt_run_launch *l);
     int (*runs)(struct mt_locality *m, const struct mt_access_run *runs, size_t n);
+    int (*merge)(struct mt_locality *into, struct mt_locality *from);
+    int (*finish)(struct mt_locality *m);
+    void (*pack)(struct mt_parcel *p, const struct mt_locality *m);
+    void (*unpack)(struct mt_unpack *u, struct mt_locality *m);
+    void (*free)(struct mt_locality *m);
 };
 
-#define OPS(name)                                                                                            \
+#define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
+    static int name##_init(struct mt_locality *m, const struct mt_run_options *o)                            \
+    {                                                                                                        \
+        return mt_##name##_init(&m->name, o);                                                                \
+    }                                                                                                        \
     static int name##_launch(struct mt_locality *m, const struct mt_run_launch *l)                           \
     {                                                                                                        \
         return mt_##name##_launch(&m->name, l);                                                              \
@@ -15,52 +27,72 @@ struct ops {
     static int name##_runs(struct mt_locality *m, const struct mt_access_run *runs, size_t n)                \
     {                                                                                                        \
         return mt_##name##_runs(&m->name, runs, n);                                                          \
+    }                                                                                                        \
+    static int name##_merge(struct mt_locality *into, struct mt_locality *from)                              \
+    {                                                                                                        \
+        return mt_##name##_merge(&into->name, &from->name);                                                  \
+    }                                                                                                        \
+    static int name##_finish(struct mt_locality *m)                                                          \
+    {                                                                                                        \
+        return mt_##name##_finish(&m->name);                                                                 \
+    }                                                                                                        \
+    static void name##_pack(struct mt_parcel *p, const struct mt_locality *m)                                \
+    {                                                                                                        \
+        mt_##name##_pack(p, &m->name);                                                                       \
+    }                                                                                                        \
+    static void name##_unpack(struct mt_unpack *u, struct mt_locality *m)                                    \
+    {                                                                                                        \
+        mt_##name##_unpack(u, &m->name);                                                                     \
+    }                                                                                                        \
+    static void name##_free(struct mt_locality *m)                                                           \
+    {                                                                                                        \
+        mt_##name##_free(&m->name);                                                                          \
     }
-OPS(lines)
-OPS(coalescing)
-OPS(reuse)
-OPS(sharing)
-OPS(conflicts)
+#include "locality.def"
+#undef MT_ANALYSIS
 
-static const struct ops all_ops[MT_LOCALITY_OF_RUNS] = {
-    [MT_LOCALITY_LINES] = {lines_launch, lines_runs},
-    [MT_LOCALITY_COALESCING] = {coalescing_launch, coalescing_runs},
-    [MT_LOCALITY_REUSE] = {reuse_launch, reuse_runs},
-    [MT_LOCALITY_SHARING] = {sharing_launch, sharing_runs},
-    [MT_LOCALITY_CONFLICTS] = {conflicts_launch, conflicts_runs},
+static const struct mt_analysis analyses[MT_LOCALITY_OF_RUNS] = {
+#define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
+    {cost,         every,         name##_init, name##_launch, name##_runs,                                   \
+     name##_merge, name##_finish, name##_pack, name##_unpack, name##_free},
+#include "locality.def"
+#undef MT_ANALYSIS
+};
+
+const char *const mt_locality_names[MT_LOCALITY_SECTIONS] = {
+#define MT_ANALYSIS(NAME, name, cost, every) #name,
+#include "locality.def"
+#undef MT_ANALYSIS
+    "placement",
 };
 
 int mt_locality_init(struct mt_locality *m, const struct mt_locality_options *options,
                      const struct mt_alloc_event *allocs, size_t n)
 {
-    const struct mt_reuse_options reuse = {options->line_bits, options->sample_bits};
-    const struct mt_sharing_options sharing = {options->line_bits, options->top};
+    int rc = 0;
     memset(m, 0, sizeof *m);
     m->options = *options;
-    m->allocs = allocs;
-    m->nallocs = n;
-    return mt_lines_init(&m->lines, allocs, n) != 0 || mt_coalescing_init(&m->coalescing) != 0 ||
-                   mt_reuse_init(&m->reuse, &reuse) != 0 ||
-                   mt_sharing_init(&m->sharing, &sharing, allocs, n) != 0 ||
-                   mt_conflicts_init(&m->conflicts) != 0
-               ? -1
-               : 0;
+    m->options.analysis.allocs = m->allocs = allocs;
+    m->options.analysis.nallocs = m->nallocs = n;
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++)
+        rc = analyses[s].init(m, &m->options.analysis);
+    return rc ? -1 : 0;
 }
 
-static int is_longer(const struct mt_access_run *r)
+static int locality_is_longer(const struct mt_access_run *r)
 {
     return mt_run_size(r) > MT_LOCALITY_LONGEST;
 }
 
 /* All but the longest, in stretches of runs that stand together. */
-static int feed_shorter(struct mt_locality *m, int s, const struct mt_access_run *runs, size_t n)
+static int locality_feed_shorter(struct mt_locality *m, int s, const struct mt_access_run *runs, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i; end < n && !is_longer(&runs[end]);)
+        for (end = i; end < n && !locality_is_longer(&runs[end]);)
             end++;
-        if (end > i && all_ops[s].runs(m, runs + i, end - i) != 0)
+        if (end > i && analyses[s].runs(m, runs + i, end - i) != 0)
             return -1;
-        for (; end < n && is_longer(&runs[end]); end++)
+        for (; end < n && locality_is_longer(&runs[end]); end++)
             m->longer[s] += runs[end].count;
     }
     return 0;
@@ -74,15 +106,26 @@ uint64_t mt_locality_longer(const struct mt_locality *m)
     return most;
 }
 
+enum mt_locality_section mt_locality_by_cost(unsigned rank)
+{
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++) {
+        unsigned dearer = 0;
+        for (int k = 0; k < MT_LOCALITY_OF_RUNS; k++)
+            dearer += analyses[k].cost > analyses[s].cost || (analyses[k].cost == analyses[s].cost && k < s);
+        if (dearer == rank)
+            return (enum mt_locality_section)s;
+    }
+    return MT_LOCALITY_OF_RUNS;
+}
+
 int mt_locality_feed(struct mt_locality *m, unsigned sections, const struct mt_run_launch *launch,
                      const struct mt_access_run *runs, size_t n)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++) {
         if (!(m->options.chosen & sections & 1u << s))
             continue;
-        int all = s == MT_LOCALITY_LINES || s == MT_LOCALITY_COALESCING;
-        if ((launch && all_ops[s].launch(m, launch) != 0) ||
-            (all ? all_ops[s].runs(m, runs, n) : feed_shorter(m, s, runs, n)) != 0)
+        if ((launch && analyses[s].launch(m, launch) != 0) ||
+            (analyses[s].every ? analyses[s].runs(m, runs, n) : locality_feed_shorter(m, s, runs, n)) != 0)
             return -1;
     }
     return 0;
@@ -100,52 +143,40 @@ int mt_locality_runs(struct mt_locality *m, const struct mt_access_run *runs, si
 
 int mt_locality_merge(struct mt_locality *into, struct mt_locality *from)
 {
-    for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
+    int rc = 0;
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++) {
         into->longer[s] += from->longer[s];
-    return mt_lines_merge(&into->lines, &from->lines) != 0 ||
-                   mt_coalescing_merge(&into->coalescing, &from->coalescing) != 0 ||
-                   mt_reuse_merge(&into->reuse, &from->reuse) != 0 ||
-                   mt_sharing_merge(&into->sharing, &from->sharing) != 0 ||
-                   mt_conflicts_merge(&into->conflicts, &from->conflicts) != 0
-               ? -1
-               : 0;
+        rc = analyses[s].merge(into, from);
+    }
+    return rc ? -1 : 0;
 }
 
 void mt_locality_pack(struct mt_parcel *p, const struct mt_locality *m)
 {
-    mt_lines_pack(p, &m->lines);
-    mt_coalescing_pack(p, &m->coalescing);
-    mt_reuse_pack(p, &m->reuse);
-    mt_sharing_pack(p, &m->sharing);
-    mt_conflicts_pack(p, &m->conflicts);
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
+        analyses[s].pack(p, m);
     mt_parcel_bytes(p, m->longer, sizeof m->longer);
 }
 
 void mt_locality_unpack(struct mt_unpack *u, struct mt_locality *m)
 {
-    mt_lines_unpack(u, &m->lines);
-    mt_coalescing_unpack(u, &m->coalescing);
-    mt_reuse_unpack(u, &m->reuse);
-    mt_sharing_unpack(u, &m->sharing);
-    mt_conflicts_unpack(u, &m->conflicts);
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
+        analyses[s].unpack(u, m);
     mt_unpack_bytes(u, m->longer, sizeof m->longer);
     u->failed |= u->at != u->end;
 }
 
 int mt_locality_finish(struct mt_locality *m)
 {
-    return mt_reuse_finish(&m->reuse) != 0 || mt_sharing_finish(&m->sharing) != 0 ||
-                   mt_conflicts_finish(&m->conflicts) != 0
-               ? -1
-               : 0;
+    int rc = 0;
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++)
+        rc = analyses[s].finish(m);
+    return rc ? -1 : 0;
 }
 
 void mt_locality_free(struct mt_locality *m)
 {
-    mt_lines_free(&m->lines);
-    mt_coalescing_free(&m->coalescing);
-    mt_reuse_free(&m->reuse);
-    mt_sharing_free(&m->sharing);
-    mt_conflicts_free(&m->conflicts);
+    for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
+        analyses[s].free(m);
     memset(m, 0, sizeof *m);
 }

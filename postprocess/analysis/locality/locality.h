@@ -8,15 +8,14 @@
 #include "sharing.h"
 
 enum mt_locality_section {
-    MT_LOCALITY_LINES,
-    MT_LOCALITY_COALESCING,
-    MT_LOCALITY_REUSE,
-    MT_LOCALITY_SHARING,
-    MT_LOCALITY_CONFLICTS,
+#define MT_ANALYSIS(NAME, name, cost, every) MT_LOCALITY_##NAME,
+#include "locality.def"
+#undef MT_ANALYSIS
     MT_LOCALITY_OF_RUNS,
     MT_LOCALITY_PLACEMENT = MT_LOCALITY_OF_RUNS, /* not of runs: works on the transfers (placement.h) */
     MT_LOCALITY_SECTIONS
 };
+extern const char *const mt_locality_names[MT_LOCALITY_SECTIONS]; /* in the order of the output */
 
 /* No instruction moves more at once: longer accesses are block copies by one thread. The analyses that know
  * each byte or line leave them out and count them, or one record of 2^28 - 1 bytes would cost what a whole
@@ -24,21 +23,17 @@ enum mt_locality_section {
 enum { MT_LOCALITY_LONGEST = 1 << 18 };
 
 struct mt_locality_options {
-    unsigned chosen;      /* a bit per section */
-    unsigned line_bits;   /* 5 to 12 */
-    unsigned sample_bits; /* of reuse */
-    size_t top;           /* of sharing */
+    unsigned chosen;                /* a bit per section */
+    struct mt_run_options analysis; /* `allocs` are left to mt_locality_init */
 };
 
 struct mt_locality {
     struct mt_locality_options options;
     const struct mt_alloc_event *allocs; /* the caller's */
     size_t nallocs;
-    struct mt_lines lines;
-    struct mt_coalescing coalescing;
-    struct mt_reuse reuse;
-    struct mt_sharing sharing;
-    struct mt_conflicts conflicts;
+#define MT_ANALYSIS(NAME, name, cost, every) struct mt_##name name;
+#include "locality.def"
+#undef MT_ANALYSIS
     uint64_t longer[MT_LOCALITY_OF_RUNS]; /* accesses that the section left out */
 };
 
@@ -56,8 +51,10 @@ int mt_locality_runs(struct mt_locality *m, const struct mt_access_run *runs, si
 int mt_locality_feed(struct mt_locality *m, unsigned sections, const struct mt_run_launch *launch,
                      const struct mt_access_run *runs, size_t n);
 int mt_locality_merge(struct mt_locality *into, struct mt_locality *from);
-/* Accesses that reuse, sharing or conflicts left out. */
+/* Accesses that were too long for some sections. */
 uint64_t mt_locality_longer(const struct mt_locality *m);
+/* The section of the given rank by cost, dearest first. */
+enum mt_locality_section mt_locality_by_cost(unsigned rank);
 /* As bytes, and back into one that was made with the same options and is empty (parcel.h). */
 void mt_locality_pack(struct mt_parcel *p, const struct mt_locality *m);
 void mt_locality_unpack(struct mt_unpack *u, struct mt_locality *m);

@@ -203,10 +203,10 @@ static struct mt_window_state *reuse_make(const struct mt_run_launch *launch)
 static const struct mt_window_ops ops = {merge_launch, close_launch, reuse_drop,
                                          pack_state,   reuse_make,   unpack_state};
 
-int mt_reuse_init(struct mt_reuse *x, const struct mt_reuse_options *options)
+int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
 {
     memset(x, 0, sizeof *x);
-    x->options = *options;
+    x->options = *o;
     x->window.ops = &ops;
     return 0;
 }

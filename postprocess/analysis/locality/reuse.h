@@ -13,10 +13,6 @@
 enum mt_reuse_level { MT_REUSE_CTA, MT_REUSE_SM, MT_REUSE_DEVICE, MT_REUSE_LEVELS };
 enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24 };
 
-struct mt_reuse_options {
-    unsigned line_bits, sample_bits;
-};
-
 struct mt_reuse_counts {
     uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) up to 2^b - 1 */
     uint64_t cold;
@@ -39,7 +35,7 @@ struct mt_reuse_first { /* the first use of a line in a part */
 };
 
 struct mt_reuse {
-    struct mt_reuse_options options;
+    struct mt_run_options options;
     struct mt_reuse_launch *launches; /* ascending superstep */
     size_t count;
     /* state */
@@ -51,7 +47,7 @@ struct mt_reuse {
     int whole; /* begins with the trace: nothing comes before it */
 };
 
-int mt_reuse_init(struct mt_reuse *x, const struct mt_reuse_options *options);
+int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o);
 int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch);
 int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n);
 int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from);

@@ -344,13 +344,12 @@ static struct mt_window_state *sharing_make(const struct mt_run_launch *launch)
 static const struct mt_window_ops ops = {merge_launch, close_launch, sharing_drop,
                                          pack_state,   sharing_make, unpack_state};
 
-int mt_sharing_init(struct mt_sharing *x, const struct mt_sharing_options *options,
-                    const struct mt_alloc_event *allocs, size_t n)
+int mt_sharing_init(struct mt_sharing *x, const struct mt_run_options *o)
 {
     memset(x, 0, sizeof *x);
-    x->options = *options;
+    x->options = *o;
     x->window.ops = &ops;
-    return mt_buffers_init(&x->buffers, allocs, n);
+    return mt_buffers_init(&x->buffers, o->allocs, o->nallocs);
 }
 
 int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch)

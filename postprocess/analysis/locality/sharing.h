@@ -11,11 +11,6 @@
 enum mt_sharing_kind { MT_SHARED_PRIVATE, MT_SHARED_READ, MT_SHARED_TRUE, MT_SHARED_FALSE, MT_SHARING_KINDS };
 #define MT_SHARING_NO_ALLOC UINT64_MAX
 
-struct mt_sharing_options {
-    unsigned line_bits; /* 5 to 12 */
-    size_t top;         /* lines to name per launch, of each of the two kinds with stores */
-};
-
 struct mt_sharing_cell {
     uint64_t superstep;
     const char *kernel;
@@ -33,7 +28,7 @@ struct mt_sharing_line {
 };
 
 struct mt_sharing {
-    struct mt_sharing_options options;
+    struct mt_run_options options;
     struct mt_sharing_cell *cells; /* in no order */
     struct mt_sharing_line *top;   /* those with most accesses, then lowest address; in no order */
     size_t count, ntop;
@@ -44,8 +39,7 @@ struct mt_sharing {
 };
 
 /* `allocs`: the caller's, kept. */
-int mt_sharing_init(struct mt_sharing *x, const struct mt_sharing_options *options,
-                    const struct mt_alloc_event *allocs, size_t n);
+int mt_sharing_init(struct mt_sharing *x, const struct mt_run_options *o);
 int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch);
 int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size_t n);
 int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from);

@@ -15,8 +15,8 @@ enum { THREADS_MOST = 1024 };
 void mt_locality_run_init(struct mt_locality_run *x)
 {
     memset(x, 0, sizeof *x);
-    x->options.line_bits = MT_LINE_BITS;
-    x->options.top = 10;
+    x->options.analysis.line_bits = MT_LINE_BITS;
+    x->options.analysis.top = 10;
     x->devices = 2;
 }
 
@@ -37,7 +37,7 @@ int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t 
 }
 
 /* The exponent of a power of two; -1 if it is none. */
-static int extract_more_exponent(const char *text)
+static int locality_run_exponent(const char *text)
 {
     char *end;
     unsigned long n = strtoul(text, &end, 10);
@@ -56,18 +56,18 @@ static int in_range(const char *text, unsigned long first, unsigned long last, u
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value)
 {
     unsigned long n;
-    int bits = extract_more_exponent(value);
+    int bits = locality_run_exponent(value);
     switch (option) {
     case MT_OPT_LINE_SIZE:
         if (bits < MT_SECTOR_BITS || bits > 12)
             return mt_cli_usage("--line-size is a power of two from 32 to 4096, not '%s'", value);
-        x->options.line_bits = (unsigned)bits;
+        x->options.analysis.line_bits = (unsigned)bits;
         return 0;
     case MT_OPT_SAMPLE:
         if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)
             return mt_cli_usage("--sample is a power of two up to 2^24 (one of so many lines), not '%s'",
                                 value);
-        x->options.sample_bits = (unsigned)bits;
+        x->options.analysis.sample_bits = (unsigned)bits;
         return 0;
     case MT_OPT_DEVICES:
         if (!in_range(value, 1, MT_PLACE_MOST_DEVICES, &n))
@@ -77,7 +77,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
     default:
         if (!in_range(value, 0, 1000000, &n))
             return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
-        x->options.top = n;
+        x->options.analysis.top = n;
         return 0;
     }
 }
@@ -100,7 +100,7 @@ int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, s
     return 0;
 }
 
-int mt_extract_threads_option(unsigned *threads, const char *value)
+int mt_cli_threads_option(unsigned *threads, const char *value)
 {
     char *end;
     unsigned long n = strtoul(value, &end, 10);
@@ -125,7 +125,7 @@ static const struct mt_site_table *table_of(struct mt_locality_run *x, size_t in
     return x->known[input] ? &x->tables[input] : NULL;
 }
 
-static int extract_more_feed(struct mt_locality_run *x, const struct mt_run_launch *launch,
+static int locality_run_feed(struct mt_locality_run *x, const struct mt_run_launch *launch,
                              const struct mt_access_run *runs, size_t n)
 {
     if (!x->crew)
@@ -154,8 +154,8 @@ static int feed_records(struct mt_locality_run *x, const struct mt_run_launch *l
     do {
         if (mt_locality_run_wait(x) != 0)
             return -1;
-        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_EXTRACT_RUNS, &taken);
-        if (extract_more_feed(x, launch, x->runs, n) != 0)
+        size_t n = mt_runs_from_records(records + i, count - i, x->runs, MT_LOCALITY_RUN_RUNS, &taken);
+        if (locality_run_feed(x, launch, x->runs, n) != 0)
             return -1;
         launch = NULL;
     } while ((i += taken) < count);
@@ -171,7 +171,7 @@ int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item,
         x->launch = mt_locality_run_launch(x, item, selected);
         launch = &x->launch;
     }
-    return item->kind == MT_ITEM_RUNS ? extract_more_feed(x, launch, item->runs, item->count)
+    return item->kind == MT_ITEM_RUNS ? locality_run_feed(x, launch, item->runs, item->count)
                                       : feed_records(x, launch, item->records, item->count);
 }
 
@@ -183,7 +183,7 @@ int mt_locality_run_records(struct mt_locality_run *x, const struct mt_raw_recor
 
 int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *runs, size_t count)
 {
-    int begun = extract_more_feed(x, NULL, runs, count), done = mt_locality_run_wait(x);
+    int begun = locality_run_feed(x, NULL, runs, count), done = mt_locality_run_wait(x);
     return begun ? begun : done;
 }
 
@@ -225,7 +225,7 @@ static int add_launch(struct mt_placement *p, const struct mt_comm *c, const str
     return rc;
 }
 
-static int extract_more_place(struct mt_locality_run *x, const struct mt_comm *c)
+static int locality_run_place(struct mt_locality_run *x, const struct mt_comm *c)
 {
     struct mt_placement *p = &x->placement;
     uint32_t *node = calloc(c->nactors + 1, sizeof *node), *order = malloc((c->nactors + 1) * sizeof *order);
@@ -276,15 +276,15 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
                  longer, MT_LOCALITY_LONGEST >> 10);
     if (longer && x->quiet)
         mt_cli_say("%s", x->notes[2]); /* no page has a place for it */
-    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->notes[i][0] && !x->quiet)
             mt_cli_say("%s", x->notes[i]);
-    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? extract_more_place(x, comm) : 0;
+    return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? locality_run_place(x, comm) : 0;
 }
 
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j)
 {
-    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->notes[i][0])
             mt_json_text(j, NULL, x->notes[i]);
 }
@@ -298,14 +298,14 @@ int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const st
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
 }
 
-static int extract_more_tables(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+static int locality_run_tables(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                                const struct mt_extract_text *head)
 {
     fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
             head->complete ? "" : "; INCOMPLETE");
     for (size_t i = 0; i < head->nnotes; i++)
         fprintf(f, "note: %s\n", head->notes[i]);
-    for (int i = 0; i < MT_EXTRACT_NOTES; i++)
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->notes[i][0])
             fprintf(f, "note: %s\n", x->notes[i]);
     if (head->volumes && mt_comm_text(f, comm) != 0)
@@ -326,7 +326,7 @@ int mt_locality_run_text(struct mt_locality_run *x, int fd, const struct mt_comm
             close(copy);
         return -1;
     }
-    int rc = extract_more_tables(x, f, comm, head), bad = ferror(f);
+    int rc = locality_run_tables(x, f, comm, head), bad = ferror(f);
     *error = rc ? 0 : errno;
     bad |= fclose(f) != 0;
     if (bad && rc == 0)

@@ -1,6 +1,6 @@
 /* What mt-extract does for the further analyses (analysis/locality.h, analysis/placement.h). */
-#ifndef MT_CLI_EXTRACT_MORE_H
-#define MT_CLI_EXTRACT_MORE_H
+#ifndef MT_CLI_LOCALITY_RUN_H
+#define MT_CLI_LOCALITY_RUN_H
 #include "cli.h"
 #include "analysis/comm/comm.h"
 #include "analysis/locality/crew.h"
@@ -9,7 +9,7 @@
 #include "output/json.h"
 #include "output/locality_json.h"
 
-enum { MT_EXTRACT_RUNS = 1 << 14, MT_EXTRACT_NOTES = 3 };
+enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 3 };
 
 struct mt_locality_run {
     struct mt_locality_options options;
@@ -25,8 +25,8 @@ struct mt_locality_run {
     struct mt_placement placement;
     struct mt_crew *crew; /* NULL: one thread does it all */
     struct mt_run_launch launch;
-    struct mt_access_run runs[MT_EXTRACT_RUNS]; /* of records */
-    char notes[MT_EXTRACT_NOTES][200];
+    struct mt_access_run runs[MT_LOCALITY_RUN_RUNS]; /* of records */
+    char notes[MT_LOCALITY_RUN_NOTES][200];
 };
 
 enum { MT_OPT_LINE_SIZE = 768, MT_OPT_SAMPLE, MT_OPT_DEVICES, MT_OPT_TOP };
@@ -57,7 +57,7 @@ static inline int mt_locality_run_of_runs(const struct mt_locality_run *x)
 /* Functions below return 0, or -1 without memory; they do nothing when no section was chosen. */
 int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, size_t ninputs);
 /* The value of --threads: 0, or an exit code after saying why. */
-int mt_extract_threads_option(unsigned *threads, const char *value);
+int mt_cli_threads_option(unsigned *threads, const char *value);
 /* After the start: `threads` of its own from now on (1: none). */
 int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads);
 /* Begins on a batch or runs; other items do not matter. The item must stay until mt_locality_run_wait. */

@@ -172,7 +172,7 @@ int mt_extract_parse(struct mt_extract *x, int argc, char **argv, const char **o
             rc = mt_locality_run_option(&x->more, o, optarg);
             break;
         case OPT_THREADS:
-            rc = mt_extract_threads_option(&x->threads, optarg);
+            rc = mt_cli_threads_option(&x->threads, optarg);
             break;
         default:
             rc = mt_common_option(o, &x->inputs, &x->filter, help);

@@ -154,7 +154,7 @@ static int take_option(struct make *m, int o)
         m->more_option = 1;
         return mt_locality_run_option(&m->more, o, optarg);
     case OPT_THREADS:
-        return mt_extract_threads_option(&m->threads, optarg);
+        return mt_cli_threads_option(&m->threads, optarg);
     case OPT_SAME:
         m->options.local = strcmp(optarg, "local") == 0;
         return m->options.local || strcmp(optarg, "instance") == 0

@@ -1,6 +1,7 @@
 /* Reads the sections of a comm.json (docs/man/mt-extract.md) back into the flat lists of a report. */
 #define _GNU_SOURCE
 #include "report_from.h"
+#include "analysis/locality/locality.h"
 #include "cli/base/cli.h"
 #include "analysis/base/pairmap.h"
 #include "output/comm_json.h"
@@ -320,12 +321,13 @@ static void copy_value(struct mt_json *j, const char *key, json_t *v, int depth)
 
 static int copy_members(void *arg, struct mt_json *j)
 {
-    static const char *const names[] = {"HCV",   "HDV",     "estimates", "lines",    "coalescing",
-                                        "reuse", "sharing", "conflicts", "placement"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        json_t *v = json_object_get(arg, names[i]);
+    static const char *const names[] = {"HCV", "HDV", "estimates"};
+    const size_t n = sizeof names / sizeof *names;
+    for (size_t i = 0; i < n + MT_LOCALITY_SECTIONS; i++) {
+        const char *name = i < n ? names[i] : mt_locality_names[i - n];
+        json_t *v = json_object_get(arg, name);
         if (v)
-            copy_value(j, names[i], v, 0);
+            copy_value(j, name, v, 0);
     }
     return 0;
 }
