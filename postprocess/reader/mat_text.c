@@ -227,17 +227,17 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
             return no_place(m, err);
         if (is_place(n, rest) || (n == 0 && *rest == 0))
             continue;
-        if (n != 7 || *rest || field[4] < 1 || field[4] > 2) {
-            mt_error_set(
-                err, MT_E_CORRUPT, 0, offset, m->path,
-                "is neither 'ip address offset base type size allocsize' (type 1 or 2) nor 'ip file:line'");
+        if (n != 7 || *rest || field[4] > 2) {
+            mt_error_set(err, MT_E_CORRUPT, 0, offset, m->path,
+                         "is neither 'ip address offset base type size allocsize' (type 0, 1 or 2) nor 'ip "
+                         "file:line'");
             return -1;
         }
         *r = (struct mt_mat_record){.ip = field[0],
                                     .address = field[1],
                                     .offset = field[2],
                                     .base = field[3],
-                                    .type = (unsigned)field[4],
+                                    .type = field[4] ? (unsigned)field[4] : 2,
                                     .size = field[5],
                                     .allocation = field[6]};
         return 1;

@@ -1,5 +1,7 @@
 """mat mode: graphs computed by hand, and what switches tracing on and off."""
 import collections
+import os
+import re
 import signal
 import struct
 import subprocess
@@ -96,6 +98,57 @@ def text(w):
         holds(f"offset {offset} lies in {size} bytes", 0 <= offset < size)
         if size in SIZES and size != 90000:
             holds(f"place {place!r}", "strides.c" in place)
+
+
+@case("mat.files", *ENGINES)
+def files(w):
+    """--mat-files: the two files as MAT's script reads them. A write has type 0; each address of an instruction in the one
+    file has its line in the other; the accesses are those of the plain text."""
+    program, folder = w.compile("strides.c", "-O1"), w.path("files")
+    os.mkdir(folder)
+    result = w.host("mat", "--mat-files", "--threshold=5000", "--", program, trace=os.path.join(folder, "x.txt"))
+    same("files", sorted(os.listdir(folder)), ["sourcelines.txt", "x.txt"])
+    with open(result.trace, encoding="utf-8") as f:
+        lines = f.read()
+    holds("every line is seven numbers", re.fullmatch(r"(\d+ \d+ \d+ \d+ [01] \d+ \d+\n)+", lines))
+    rows = [tuple(map(int, x.split())) for x in lines.splitlines()]
+    with open(os.path.join(folder, "sourcelines.txt"), encoding="utf-8") as f:
+        places = [x.rstrip("\n").split(" ") for x in f]
+    same("two words in each line, the second one with its line", [x for x in places if len(x) != 2 or
+                                                                 not re.fullmatch(r".*:\d+", x[1])], [])
+    ips = [int(x[0]) for x in places]
+    same("instructions ascend, each once", ips, sorted({r[0] for r in rows}))
+    place = dict(zip(ips, (x[1].rsplit("/", 1)[-1] for x in places)))
+    text = open(os.path.join(w.src, "strides.c"), encoding="utf-8").read().splitlines()
+
+    def at(words):  # the line of the source behind the comment
+        return f"strides.c:{1 + next(i for i, t in enumerate(text) if words in t)}"
+    got = collections.Counter((r[2], r[4], place[r[0]]) for r in rows if r[6] == 8000)
+    want = collections.Counter((8 * i, 0, at("a[i] = i;")) for i in range(1000))
+    want.update((40 * i, 1, at("sum += a[i];")) for i in range(200))
+    want.update((8 * i, 1, at("b[i] = (int)a[i];")) for i in range(300))
+    same("accesses to the buffer of 8000 bytes", dict(got), dict(want))
+    plain = w.mat(w.host("mat", "--threshold=5000", "--", program, trace="plain.txt"))
+    same("accesses of the plain text", collections.Counter((r[2], r[4] % 2, *r[5:7]) for r in rows if r[6] in SIZES),
+         collections.Counter((r[2], r[4] % 2, *r[5:7]) for r in plain if r[6] in SIZES))
+    nodes = {k: v for k, v in summary(w.graph(result.trace), {8000})[0].items()}
+    same("mt-graph of it", nodes, {k: v for k, v in NODES.items() if k[0] == A})
+
+
+@case("mat.files_named", "qemu")
+def files_named(w):
+    """Without -o: memtrace.txt and sourcelines.txt in the current folder. What is no file of its own leaves the places there,
+    too. A container is refused."""
+    program = w.compile("hello.c", "-O1")
+    for words, want in (([], ["memtrace.txt", "sourcelines.txt"]), (["-o", "/dev/null"], ["sourcelines.txt"]),
+                        (["-o", "a/b.txt"], ["a"])):
+        folder = w.path("named")
+        os.makedirs(os.path.join(folder, "a"))
+        w.call([w.tool("mt-host"), "--engine=qemu", "mat", "--mat-files", *words, "--", program], cwd=folder)
+        same(f"{words}: files", sorted(x for x in os.listdir(folder) if x != "a" or os.listdir(f"{folder}/a")), want)
+    same("beside the trace", sorted(os.listdir(f"{folder}/a")), ["b.txt", "sourcelines.txt"])
+    process = w.call([w.tool("mt-host"), "mat", "--mat-files", "-o", "x.mtc", "--", program], code=2)
+    holds(f"a container is refused: {process.stderr}", "--mat-files" in process.stderr and "x.mtc" in process.stderr)
 
 
 @case("mat.reads_everywhere", *ENGINES)

@@ -15,6 +15,7 @@ import cases_atomic  # noqa: E402,F401
 import cases_cli  # noqa: E402,F401
 import cases_engines  # noqa: E402,F401
 import cases_examples  # noqa: E402,F401
+import cases_globals  # noqa: E402,F401
 import cases_insn  # noqa: E402,F401
 import cases_lives  # noqa: E402,F401
 import cases_mat  # noqa: E402,F401

@@ -4,6 +4,7 @@ traces is written down by hand, or counted by the programs."""
 import argparse
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -120,9 +121,15 @@ def meta_lines(data):
 def case_container():
     """What the text does not show: kinds and numbers of allocations, one site for each operand, the engine's name."""
     lines = meta_lines(tool("-mode", "mat", "-level", "0", "--", "mat", name="t.mtc")[2])
-    allocs = [(x["kind"], int(x["bytes"])) for x in lines if x["ev"] == "alloc"]
+    allocs = [(x["kind"], int(x["bytes"])) for x in lines if x["ev"] == "alloc" and
+              x["kind"] not in ("global", "section")]
     assert allocs == [("malloc", 100), ("realloc", 50), ("calloc", 80), ("new", 24), ("memalign", 128), ("mmap", 8192),
                       ("brk", 4096)], allocs
+    globals_ = {int(x["base"], 0) - 0x700000000000: x["name"] for x in lines if x["ev"] == "alloc" and
+                x["kind"] == "global"}
+    table = subprocess.run(["nm", "-S", ARGS.program], capture_output=True, text=True, check=True).stdout
+    names = {x.split()[3]: int(x.split()[0], 16) for x in table.splitlines() if re.match(r"\S+ \S+ [bBdDrR] ", x)}
+    assert globals_[names["mt_pin_mode"]] == "mt_pin_mode" and set(globals_) == set(names.values()), globals_
     where = [x for x in lines if x["ev"] == "site" and int(str(x["ip"]), 0) == 0x40123c]
     assert [x["op"] for x in where] == ["load", "store"], where
     assert next(x for x in lines if x["ev"] == "header")["engine"] == "pin"

@@ -247,7 +247,8 @@ int mt_live_advance(struct mt_live *l, uint64_t seq)
                 return -1;
             continue;
         }
-        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0;
+        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0 ||
+                  strcmp(c->alloc->kind, "section") == 0;
         struct range **layer = &l->layer[!map];
         l->last = NULL;
         if (!c->begins)

@@ -112,8 +112,6 @@ static void request_keep(struct request *r, const struct option_row *row, const 
     words_add(&r->given, row->name);
     /* "-" by a name that is a value on each engine's command line */
     words_add(&r->given, output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
-    if (output)
-        r->output = r->given.word[r->given.count - 1];
     if (strcmp(row->name, "signal") == 0)
         r->signals = strcmp(value, "0") != 0;
 }
@@ -179,6 +177,7 @@ static int check_options(struct request *r)
     }
     if (mt_core_options_parse(&o, (int)r->core.count, r->core.word, why, sizeof why) != 0)
         return usage(r->mode, "%s", why);
+    r->output = o.output;
     mt_core_options_free(&o);
     return 0;
 }
@@ -214,10 +213,6 @@ int request_read(struct request *r, int argc, char **argv)
     if (optind >= argc)
         return usage(r->mode, "no program given, as in: mt-host %s -- ls -l", r->mode);
     r->program = argv + optind;
-    if (!r->output || !*r->output)
-        r->output = *r->mode == 'm'   ? "mat_trace.mtc"
-                    : *r->mode == 'i' ? "insn_trace.out"
-                                      : "memory_trace.out";
     return 0;
 }
 

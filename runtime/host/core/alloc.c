@@ -4,10 +4,10 @@
 
 #define PAGE 4096u
 
-static const char *const kinds[] = {[MT_CORE_MALLOC] = "malloc",   [MT_CORE_CALLOC] = "calloc",
-                                    [MT_CORE_REALLOC] = "realloc", [MT_CORE_MEMALIGN] = "memalign",
-                                    [MT_CORE_MMAP] = "mmap",       [MT_CORE_BRK] = "brk",
-                                    [MT_CORE_NEW] = "new"};
+static const char *const kinds[] = {
+    [MT_CORE_MALLOC] = "malloc",     [MT_CORE_CALLOC] = "calloc", [MT_CORE_REALLOC] = "realloc",
+    [MT_CORE_MEMALIGN] = "memalign", [MT_CORE_MMAP] = "mmap",     [MT_CORE_BRK] = "brk",
+    [MT_CORE_NEW] = "new",           [MT_CORE_GLOBAL] = "global", [MT_CORE_SECTION] = "section"};
 
 struct change {
     uint64_t low, high; /* of what was touched: where pieces of cut allocations may lie */
@@ -19,7 +19,7 @@ struct change {
 
 static struct mt_index_tree *tree_of(enum mt_core_alloc_kind kind)
 {
-    return kind == MT_CORE_MMAP || kind == MT_CORE_BRK ? &mt_g.maps : &mt_g.blocks;
+    return kind == MT_CORE_MMAP || kind == MT_CORE_BRK || kind == MT_CORE_SECTION ? &mt_g.maps : &mt_g.blocks;
 }
 
 static int alloc_keeps(void)
@@ -51,7 +51,7 @@ static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes
 }
 
 static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
-                       const struct mt_code_place *p)
+                       const char *name, const struct mt_code_place *p)
 {
     struct mt_json *j = mt_sink_line("alloc");
     if (!j)
@@ -61,7 +61,7 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
     mt_json_address(j, "base", base);
     mt_json_u64(j, "bytes", bytes);
     mt_json_string(j, "kind", kinds[kind]);
-    mt_json_string(j, "name", "");
+    mt_json_string(j, "name", name);
     mt_json_string(j, "file", p->file);
     mt_json_u64(j, "line", p->line);
     if (p->ip)
@@ -119,7 +119,7 @@ static void alloc_changed(void)
 }
 
 /* Under the lock: [base, base + bytes) is a new allocation. */
-static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
+static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name,
                       const struct mt_code_place *p)
 {
     struct mt_index_tree *t = tree_of(kind);
@@ -130,7 +130,7 @@ static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t byte
     }
     if (id) {
         mt_g.allocations++;
-        line_alloc(id, base, bytes, kind, p);
+        line_alloc(id, base, bytes, kind, name, p);
     }
     alloc_changed();
 }
@@ -176,8 +176,18 @@ void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint6
         return;
     mt_site_place(ip, &p);
     alloc_lock(t);
-    alloc_put(kind, base, bytes, &p);
+    alloc_put(kind, base, bytes, "", &p);
     alloc_unlock(t);
+}
+
+void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name)
+{
+    static const struct mt_code_place nowhere = {.file = "", .function = "", .module = ""};
+    if (!alloc_keeps())
+        return;
+    mt_spin_lock(&mt_g.index_lock);
+    alloc_put(kind, base, bytes, name, &nowhere);
+    mt_spin_unlock(&mt_g.index_lock);
 }
 
 /* Under the lock. `id` UINT64_MAX: whichever stands there. */
@@ -226,7 +236,7 @@ void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint
     if (old)
         free_block(old, id);
     if (bytes)
-        alloc_put(MT_CORE_REALLOC, base, bytes, &p);
+        alloc_put(MT_CORE_REALLOC, base, bytes, "", &p);
     alloc_unlock(t);
 }
 
@@ -264,7 +274,7 @@ void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, u
     if (old_bytes)
         alloc_unmap(old, alloc_pages(old_bytes));
     if (bytes)
-        alloc_put(MT_CORE_MMAP, base, bytes, &p);
+        alloc_put(MT_CORE_MMAP, base, bytes, "", &p);
     alloc_unlock(t);
 }
 
@@ -276,7 +286,7 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
     mt_site_place(new_break > old_break ? ip : 0, &p);
     alloc_lock(t);
     if (new_break > old_break)
-        alloc_put(MT_CORE_BRK, old_break, new_break - old_break, &p);
+        alloc_put(MT_CORE_BRK, old_break, new_break - old_break, "", &p);
     else
         alloc_unmap(new_break, old_break - new_break);
     alloc_unlock(t);

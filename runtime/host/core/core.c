@@ -58,6 +58,8 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
     }
     if (mt_functions_start(why, size) || mt_sink_open(why, size))
         return -1;
+    if (used.mat_files)
+        mt_sourcelines_start();
     if ((options->mode == MT_CORE_ATOMIC && (mt_order_start(why, size) || mt_atomic_open(why, size))) ||
         (options->mode == MT_CORE_INSN && mt_insn_start(why, size))) {
         mt_sink_close(0);
@@ -122,6 +124,8 @@ void mt_core_stop(int killed)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
                        (unsigned long long)outside);
     mt_sink_close(killed);
+    if (mt_g.o->mat_files)
+        mt_sourcelines_write();
 }
 
 void mt_core_incomplete(const char *why)

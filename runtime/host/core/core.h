@@ -52,6 +52,9 @@ struct mt_core_engine {
     /* Source place of an instruction; 0 if at least the module is known. May be NULL. Called once per new
      * site or call site, under no lock of the core. */
     int (*locate)(uint64_t ip, struct mt_core_place *place);
+    /* A variable's name as its source spells it, of the one in the symbol table: `room` or `symbol`. NULL:
+     * names stay as they are. */
+    const char *(*plain)(const char *symbol, char *room, unsigned size);
     /* The process-wide sequence number that orders host accesses with CUDA calls: the engine returns the
      * CUDA runtime's when it is there. `next` 1: takes a new one; 0: the number given last. NULL: the core
      * counts its own. */
@@ -233,8 +236,14 @@ enum mt_core_alloc_kind {
     MT_CORE_MEMALIGN,
     MT_CORE_MMAP,
     MT_CORE_BRK,
-    MT_CORE_NEW
+    MT_CORE_NEW,
+    MT_CORE_GLOBAL, /* a variable of the program's symbol table */
+    MT_CORE_SECTION /* what holds them */
 };
+/* The program's file and what to add to its addresses: its variables (symbols of data, with their names) and
+ * its sections .data, .bss and .rodata, which hold the rest, are buffers from here on. Before the program's
+ * first access. */
+void mt_core_globals(const char *path, uint64_t bias);
 /* base 0 or bytes 0: nothing happened. A range that overlaps known ones of the same layer replaces them there
  * (their owner freed them behind our back). mmap and brk ranges lie below the others: an access counts for
  * the innermost. `ip`: call site. */

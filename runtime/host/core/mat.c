@@ -147,7 +147,7 @@ static void show_place(struct mt_site *s, uint64_t ip)
     if (s->shown)
         return;
     s->shown = 1;
-    if (*s->file)
+    if (*s->file && !mt_g.o->mat_files)
         mt_sink_text_locked(line, mt_text_mat_place(line, sizeof line, ip, s->file, s->line));
 }
 
@@ -163,7 +163,8 @@ static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t addr
                             .base = m->start,
                             .size = size ? size : s->size[MT_HOST_OPERAND(site)],
                             .allocation = m->bytes,
-                            .op = (enum mt_host_op)s->op[MT_HOST_OPERAND(site)]};
+                            .op = (enum mt_host_op)s->op[MT_HOST_OPERAND(site)],
+                            .mat_files = mt_g.o->mat_files};
     size_t n = mt_text_mat_access(line, sizeof line, &a);
     if (!n)
         return;

@@ -185,10 +185,15 @@ int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv
         return -1;
     }
     if (!*o->output)
-        o->output = modes[mode].output;
+        o->output = o->mat_files ? "memtrace.txt" : modes[mode].output;
     size_t n = strlen(o->output);
     o->container = n > 4 && !strcmp(o->output + n - 4, ".mtc");
-    return 0;
+    if (!o->container || !o->mat_files)
+        return 0;
+    snprintf(why, size, "option --mat-files: %s would be a container; give an -o that does not end in .mtc",
+             o->output);
+    mt_core_options_free(o);
+    return -1;
 }
 
 void mt_core_options_free(struct mt_core_options *o)

@@ -158,25 +158,10 @@ int mt_output_scratch(struct mt_output *o, char *why, size_t size)
     return EEXIST;
 }
 
-static int pread_all(int fd, char *p, size_t bytes, uint64_t offset)
-{
-    while (bytes) {
-        long n = mt_sys(__NR_pread64, fd, (long)p, (long)bytes, (long)offset, 0, 0);
-        if (n == -EINTR)
-            continue;
-        if (n <= 0)
-            return n ? (int)-n : EIO;
-        p += n;
-        bytes -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 int mt_output_pread(struct mt_output *o, void *data, size_t bytes, uint64_t offset)
 {
     mt_spin_lock(&o->lock);
-    int rc = is_ours(o, o->fd) ? pread_all(o->fd, data, bytes, offset) : EBADF;
+    int rc = is_ours(o, o->fd) ? mt_plat_pread(o->fd, data, bytes, offset) : EBADF;
     mt_spin_unlock(&o->lock);
     return rc;
 }
@@ -219,7 +204,7 @@ char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size)
         rc = EINVAL;
     if (!rc && !(text = mt_plat_map((size_t)st.st_size + 1)))
         rc = ENOMEM;
-    if (!rc && st.st_size && (rc = pread_all((int)fd, text, (size_t)st.st_size, 0))) {
+    if (!rc && st.st_size && (rc = mt_plat_pread((int)fd, text, (size_t)st.st_size, 0))) {
         mt_plat_unmap(text, (size_t)st.st_size + 1);
         text = NULL;
     }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "platform.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -77,6 +78,21 @@ void mt_plat_unmap(void *p, size_t bytes)
 {
     if (p)
         mt_sys(__NR_munmap, (long)p, (long)bytes, 0, 0, 0, 0);
+}
+
+int mt_plat_pread(int fd, void *data, size_t bytes, uint64_t offset)
+{
+    for (char *p = data; bytes;) {
+        long n = mt_sys(__NR_pread64, fd, (long)p, (long)bytes, (long)offset, 0, 0);
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return n ? (int)-n : EIO;
+        p += n;
+        bytes -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
 }
 
 #define WAIT_PRIVATE 128 /* FUTEX_WAIT | FUTEX_PRIVATE_FLAG */

@@ -20,6 +20,9 @@ long mt_plat_program(char *path, size_t size); /* bytes, without NUL */
 void *mt_plat_map(size_t bytes);
 void mt_plat_unmap(void *p, size_t bytes);
 
+/* Reads all `bytes` at `offset`: 0 or an errno value (EIO: the file ends before). */
+int mt_plat_pread(int fd, void *data, size_t bytes, uint64_t offset);
+
 /* Sleeps while *word == value, at most `ns`; wakes one sleeper. */
 void mt_plat_wait(uint32_t *word, uint32_t value, uint64_t ns);
 void mt_plat_wake(uint32_t *word);

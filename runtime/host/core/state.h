@@ -129,6 +129,9 @@ void mt_mat_stop(struct mt_core_thread_state *t);
 /* alloc.c. What an address means now; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
 
+/* A buffer that no call of the program made; others are told by mt_core_moved. */
+void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name);
+
 /* order.c, atomic.c: see order.h, atomic.h for the rest */
 int mt_order_start(char *why, unsigned size);
 int mt_atomic_open(char *why, unsigned size);
@@ -149,6 +152,10 @@ int mt_functions_start(char *why, unsigned size);
 void mt_functions_unseen(void); /* says which names no function had */
 void mt_functions_lines(void);  /* into the container */
 const char *mt_function_name(uint64_t id);
+
+/* sourcelines.c: the second file of --mat-files. Its name is made at the start, the file at the end. */
+void mt_sourcelines_start(void);
+void mt_sourcelines_write(void);
 
 /* sites.c */
 struct mt_site {

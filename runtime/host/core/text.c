@@ -184,7 +184,7 @@ size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a)
     if (d & 1)
         put_mat(&o, a, 1);
     if (d & 2)
-        put_mat(&o, a, 2);
+        put_mat(&o, a, a->mat_files ? 0 : 2);
     return text_done(&o, out);
 }
 

@@ -8,7 +8,7 @@
  *   T t fc NAME SP A1 A2 A3 | fr NAME SP VALUE
  *
  * Mat text, blank between fields:
- *   IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE    type 1 read, 2 write; an atomic is a read and a write line
+ *   IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE    type 1 read, 2 write (--mat-files: 0); an atomic is both
  *   IP FILE:LINE                                  before the first access of IP, when known
  *   IP is the site's number where the engine knows no address. Outside of all allocations (--all) OFFSET,
  * BASE and ALLOCSIZE are 0.
@@ -45,8 +45,10 @@ struct mt_text_mat {
     uint64_t ip, address, offset, base, allocation;
     uint32_t size;
     enum mt_host_op op;
+    int mat_files; /* as MAT wrote them */
 };
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a);
+/* Without a file: ":0". */
 size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
 
 size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, const char *reads,

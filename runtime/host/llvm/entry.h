@@ -115,6 +115,9 @@ void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 int mt_module_code(uint64_t ip);
 /* place.c */
 int mt_locate(uint64_t ip, struct mt_core_place *place);
+/* globals.c: the program's variables, for mt_core_globals; their names. Nothing of the program runs yet. */
+void mt_globals_put(void);
+const char *mt_globals_plain(const char *symbol, char *room, unsigned size);
 /* sequence.c */
 void mt_sequence_open(void);
 uint64_t mt_sequence(int next);

@@ -87,6 +87,7 @@ static void process_report(const char *line)
 
 static const struct mt_core_engine engine = {.name = "llvm",
                                              .locate = mt_locate,
+                                             .plain = mt_globals_plain,
                                              .sequence = mt_sequence,
                                              .spawn = process_spawn,
                                              .join = process_join,
@@ -162,6 +163,7 @@ __attribute__((constructor(101))) static void process_start(void)
         mt_report("%s; the host is not traced", why);
         goto off;
     }
+    mt_globals_put();
     mt_exit_open();
     mt_phase = MT_PHASE_ON;
     mt_signals_open(options.signal);

@@ -164,6 +164,7 @@ int main(int argc, char *argv[])
     engine.name = "pin";
     engine.program = program_of(argc, argv);
     engine.locate = mt_pin_locate;
+    engine.plain = mt_pin_plain;
     engine.yield = yield;
     engine.spawn = spawn;
     engine.join = join;

@@ -223,11 +223,13 @@ static VOID on_instruction(INS ins, VOID *)
 
 static VOID on_image(IMG img, VOID *)
 {
-    if (IMG_IsMainExecutable(img))
+    if (IMG_IsMainExecutable(img)) {
+        mt_core_globals(IMG_Name(img).c_str(), IMG_LoadOffset(img));
         for (UINT32 i = 0; i < IMG_NumRegions(img) && main_regions < 16; i++, main_regions++) {
             main_low[main_regions] = IMG_RegionLowAddress(img, i);
             main_high[main_regions] = IMG_RegionHighAddress(img, i);
         }
+    }
     if (mt_pin_mode != MT_CORE_INSN)
         mt_pin_calls_image(img);
 }

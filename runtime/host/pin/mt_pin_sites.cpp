@@ -131,6 +131,12 @@ static VOID copy(char *to, size_t size, const std::string &from)
     snprintf(to, size, "%s", from.c_str());
 }
 
+const char *mt_pin_plain(const char *symbol, char *room, unsigned size)
+{
+    copy(room, size, PIN_UndecorateSymbolName(symbol, UNDECORATION_COMPLETE));
+    return room;
+}
+
 int mt_pin_locate(uint64_t ip, struct mt_core_place *place)
 {
     INT32 column = 0, line = 0;

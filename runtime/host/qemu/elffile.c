@@ -286,23 +286,39 @@ static char *name_only(char *s)
     return s;
 }
 
-const char *mt_undecorate(const char *name, char *room, unsigned size)
+/* malloc'ed; NULL: it is not mangled, or there is no C++ library. */
+static char *elffile_demangled(const char *name)
 {
     static demangler *demangle;
     static int looked;
     int status = -1;
     if (strncmp(name, "_Z", 2) != 0)
-        return name;
+        return NULL;
     if (!looked) { /* qemu has no C++ library, the system has */
         void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
         if (library)
             *(void **)&demangle = dlsym(library, "__cxa_demangle");
         looked = 1;
     }
-    char *plain = demangle ? demangle(name, NULL, NULL, &status) : NULL;
-    if (!plain || status != 0)
+    return demangle ? demangle(name, NULL, NULL, &status) : NULL;
+}
+
+const char *mt_undecorate(const char *name, char *room, unsigned size)
+{
+    char *plain = elffile_demangled(name);
+    if (!plain)
         return name;
     snprintf(room, size, "%s", name_only(plain));
+    free(plain);
+    return room;
+}
+
+const char *mt_elf_variable(const char *symbol, char *room, unsigned size)
+{
+    char *plain = elffile_demangled(symbol);
+    if (!plain)
+        return symbol;
+    snprintf(room, size, "%s", plain);
     free(plain);
     return room;
 }

@@ -28,4 +28,6 @@ uint64_t mt_elf_data(struct mt_elf *e, const char *name);
 /* "ns::f" of a mangled name: demangled, without parameters and result; other names unchanged. Returns `room`
  * or `name`. */
 const char *mt_undecorate(const char *name, char *room, unsigned size);
+/* A variable's name, which may have parameters in it: "f(int)::count". For mt_core_engine.plain. */
+const char *mt_elf_variable(const char *symbol, char *room, unsigned size);
 #endif

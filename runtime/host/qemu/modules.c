@@ -195,27 +195,39 @@ static void add_range(uint64_t start, uint64_t end, struct module *module)
     m.ranges[m.nranges++] = (struct range){start, end, module};
 }
 
-/* Asks the kernel: guest addresses are host addresses. */
+/* A line of /proc/self/maps. Guest addresses are host addresses. */
+struct mapping {
+    unsigned long start, end, offset;
+    int main;
+    const char *path; /* "" or not a path: of no file */
+};
+
+static int modules_mapping(char *line, struct mapping *p)
+{
+    unsigned long inode;
+    unsigned major, minor;
+    int path = 0;
+    if (sscanf(line, "%lx-%lx %*s %lx %x:%x %lu %n", &p->start, &p->end, &p->offset, &major, &minor, &inode,
+               &path) < 6)
+        return -1;
+    line[strcspn(line, "\n")] = 0;
+    p->path = line + path;
+    p->main = inode && inode == m.inode && makedev(major, minor) == m.device;
+    return 0;
+}
+
+/* Asks the kernel. */
 static void look_up(uint64_t ip)
 {
     FILE *f = fopen("/proc/self/maps", "re");
     char line[1024];
     int found = 0;
     while (f && !found && fgets(line, sizeof line, f)) {
-        unsigned long start, end, offset, inode;
-        unsigned major, minor;
-        int path = 0;
-        if (sscanf(line, "%lx-%lx %*s %lx %x:%x %lu %n", &start, &end, &offset, &major, &minor, &inode,
-                   &path) < 6 ||
-            ip < start || ip >= end)
+        struct mapping p;
+        if (modules_mapping(line, &p) != 0 || ip < p.start || ip >= p.end)
             continue;
-        line[strcspn(line, "\n")] = 0;
         found = 1;
-        struct module *module = NULL;
-        if (line[path] == '/')
-            module =
-                module_at(line + path, start, offset, inode == m.inode && makedev(major, minor) == m.device);
-        add_range(start, end, module);
+        add_range(p.start, p.end, *p.path == '/' ? module_at(p.path, p.start, p.offset, p.main) : NULL);
     }
     if (f)
         fclose(f);
@@ -254,6 +266,24 @@ void mt_modules_start(const char *program, const struct mt_core_options *o, int 
         m.device = s.st_dev;
         m.inode = s.st_ino;
     }
+}
+
+void mt_modules_globals(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[1024];
+    struct module *program = NULL;
+    pthread_mutex_lock(&m.lock);
+    while (f && !program && fgets(line, sizeof line, f)) {
+        struct mapping p;
+        if (modules_mapping(line, &p) == 0 && p.main)
+            program = module_at(p.path, p.start, p.offset, 1);
+    }
+    pthread_mutex_unlock(&m.lock);
+    if (f)
+        fclose(f);
+    if (program && program->elf)
+        mt_core_globals(program->path, program->bias);
 }
 
 const struct mt_watch *mt_modules_watch(uint64_t ip)

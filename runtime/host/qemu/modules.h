@@ -40,6 +40,8 @@ int mt_modules_is_main(uint64_t ip);
 int mt_modules_is_runtime(uint64_t ip);
 /* For mt_core_engine.locate. */
 int mt_modules_locate(uint64_t ip, struct mt_core_place *place);
+/* The program is in memory: its variables become buffers. */
+void mt_modules_globals(void);
 /* A range was mapped or unmapped. */
 void mt_modules_changed(uint64_t base, uint64_t bytes);
 /* Guest address of the CUDA runtime's sequence number, 0 while there is none. */

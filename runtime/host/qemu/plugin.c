@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 #include "api.h"
 #include "arguments.h"
+#include "elffile.h"
 #include "guest.h"
 #include "insns.h"
 #include "map.h"
@@ -369,6 +370,7 @@ static void look_around(const struct qemu_plugin_insn *first)
     mt_guest_base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_insn_vaddr(first);
     mt_modules_start(path ? path() : NULL, &mt_plugin.options,
                      mt_plugin.mode == MT_CORE_MAT || mt_plugin.options.container);
+    mt_modules_globals();
     mt_signals_start(mt_plugin.options.signal, mt_plugin_death);
 }
 
@@ -414,6 +416,7 @@ static void on_exit_all(qemu_plugin_id_t id, void *arg)
 
 static struct mt_core_engine engine = {.name = "qemu",
                                        .locate = mt_modules_locate,
+                                       .plain = mt_elf_variable,
                                        .sequence = mt_sequence,
                                        .spawn = mt_worker_spawn,
                                        .join = mt_worker_join,

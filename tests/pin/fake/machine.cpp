@@ -307,7 +307,9 @@ void RTN_Open(RTN) {}
 void RTN_Close(RTN) {}
 BOOL IMG_Valid(IMG i) { return i != nullptr; }
 BOOL IMG_IsMainExecutable(IMG i) { return i->main; }
-std::string IMG_Name(IMG i) { return i->main ? "/made/up/program" : "/made/up/library.so"; }
+// The made-up program has the variables of this very one, moved to where nothing else is.
+std::string IMG_Name(IMG i) { return i->main ? "/proc/self/exe" : "/made/up/library.so"; }
+ADDRINT IMG_LoadOffset(IMG) { return 0x700000000000; }
 UINT32 IMG_NumRegions(IMG) { return 1; }
 ADDRINT IMG_RegionLowAddress(IMG i, UINT32) { return i->low; }
 ADDRINT IMG_RegionHighAddress(IMG i, UINT32) { return i->high; }
