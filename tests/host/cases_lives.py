@@ -208,3 +208,23 @@ def closes(w):
                 if kind != "number":
                     same(f"{what}: numbers", out.split()[:2], ["3", "4"])
                 same(f"{what}: stores ({err})", stores(text, int(out.split()[2])), 20000)
+
+
+@case("lives.refused", "qemu")
+def refused(w):
+    """An instruction that qemu cannot run is named, with its place and the engine that can, before SIGILL; once; not if the
+    program does not get there."""
+    program = w.compile("refused.c", "-O1")
+    with open(os.path.join(w.src, "refused.c"), encoding="utf-8") as f:
+        line = 1 + next(i for i, text in enumerate(f) if "/* here */" in text)
+    for words, code, out in ((["0"], 0, "before\n0\n"), (["1"], 128 + signal.SIGILL, "before\n"),
+                             (["3", "catch"], 0, "before\n3\n")):
+        for mode in ("mat", "atomic", "insn"):
+            result = w.host(mode, "--", program, *words, code=code)
+            same(f"{words}: output", result.out, out)
+            said = [x for x in result.err.splitlines() if "cannot run" in x]
+            same(f"{words}: {said}", len(said), 1 if words != ["0"] else 0)
+            for part in ("'vpaddd zmm2, zmm1, zmm0'", "AVX512", f"refused.c:{line}", "in wide", "SIGILL",
+                         "--engine=pin" if mode == "insn" else "mt-cc --host"):
+                holds(f"{said} has {part}", not said or part in said[0])
+            holds("it comes before qemu's own words", not said or "uncaught" not in result.err.split(said[0])[0])

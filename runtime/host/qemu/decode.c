@@ -218,3 +218,10 @@ int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigne
     }
     return 0;
 }
+
+const char *mt_x86_extension(const void *bytes, unsigned size)
+{
+    ZydisDecodedInstruction i;
+    ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
+    return decode_run(&i, o, bytes, size) == 0 ? ZydisISASetGetString(i.meta.isa_set) : "";
+}

@@ -25,6 +25,7 @@
 #include "insns.h"
 #include "map.h"
 #include "modules.h"
+#include "refused.h"
 #include "registers.h"
 #include "sequence.h"
 #include "signals.h"
@@ -396,6 +397,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mt_plugin.mode == MT_CORE_INSN, traced);
         if (!n)
             continue;
+        if (!n->x86.length)
+            mt_refused_look(n->x86.ip, size, mt_plugin.mode);
         if (n->x86.call)
             mt_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
         if (traced)
