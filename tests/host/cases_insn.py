@@ -15,6 +15,11 @@ CONDITIONS = {"z": "e", "nz": "ne", "nbe": "a", "nb": "ae", "nl": "ge", "nle": "
 ALIASES = {"movabs": "mov", "retn": "ret", "sal": "shl", "fwait": "wait", "int3": "int", "xchg ax,ax": "nop"}
 
 
+# Zydis lacks registers of these: tests/hostqemu/test_forms.c has them.
+CORRECTED = {*(f"{s}{size}" for s in ("cmps", "scas", "ins", "outs") for size in "bwdq"), "xlat", "adcx", "adox", "cmc",
+             "syscall", "vzeroall", "vzeroupper", "fnsave", "frstor", "fxsave", "fxsave64", "fxrstor", "fxrstor64"}
+
+
 def canonical(mnemonic):
     m = re.fullmatch(r"(j|set|cmov)(\w+)", mnemonic)
     if m and mnemonic != "jmp":
@@ -117,6 +122,8 @@ def against_zydis(w, path, base, insns):
         at, name, r, wr = line.split("\t")
         same(f"address of {line}", int(at, 16), address - base)
         holds(f"mnemonic of {text}: {name}", name in text.split())
+        if name in CORRECTED:
+            continue
         for what, mine, theirs in (("reads", reads, r[2:].split()), ("writes", writes, wr[2:].split())):
             same(f"{what} of {text} at {at}", sorted(x.rstrip("*") for x in mine), theirs)
             for x in mine:

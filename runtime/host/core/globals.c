@@ -127,7 +127,8 @@ static void globals_put_sections(const struct image *f, uint64_t bias)
         const char *name = globals_name(&f->section_names, s->sh_name);
         for (unsigned k = 0; k < 3; k++) {
             size_t n = strlen(kinds[k]);
-            if (globals_is_data(s) && s->sh_size && !strncmp(name, kinds[k], n) && (!name[n] || name[n] == '.'))
+            if (globals_is_data(s) && s->sh_size && !strncmp(name, kinds[k], n) &&
+                (!name[n] || name[n] == '.'))
                 mt_alloc_static(MT_CORE_SECTION, s->sh_addr + bias, s->sh_size, name);
         }
     }

@@ -1,5 +1,5 @@
 #include "decode.h"
-#include <Zydis/Zydis.h>
+#include "effects.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -18,23 +18,10 @@ static uint8_t decode_general(ZydisRegister r)
     return (uint8_t)ZydisRegisterGetId(whole);
 }
 
-static int decode_untouched(const ZydisDecodedInstruction *i)
-{
-    switch (i->meta.category) {
-    case ZYDIS_CATEGORY_NOP:
-    case ZYDIS_CATEGORY_WIDENOP:
-    case ZYDIS_CATEGORY_PREFETCH:
-    case ZYDIS_CATEGORY_PREFETCHWT1:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 static int decode_accessed(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
 {
     return o->type == ZYDIS_OPERAND_TYPE_MEMORY && o->actions != 0 && o->mem.type != ZYDIS_MEMOP_TYPE_AGEN &&
-           !decode_untouched(i);
+           !mt_effects_untouched(i);
 }
 
 static int compares_and_swaps(const ZydisDecodedInstruction *i)
@@ -127,6 +114,12 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
     }
 }
 
+static void decode_changes(void *insn, ZydisRegister r, unsigned effect)
+{
+    if ((effect & MT_EFFECT_WRITE) && decode_general(r) != MT_X86_NO_REG)
+        ((struct mt_x86_insn *)insn)->writes |= (uint16_t)(1u << decode_general(r));
+}
+
 int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsigned size)
 {
     ZydisDecodedInstruction i;
@@ -141,6 +134,7 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
     insn->cas_register = MT_X86_NO_REG;
     insn->repeats = (uint8_t)decode_repeats(&i);
     insn->certain = !insn->repeats;
+    mt_effects(&i, o, decode_changes, insn);
     for (unsigned k = 0; k < i.operand_count; k++) {
         if (decode_accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
             struct mt_x86_operand *m = &insn->operand[insn->count++];
@@ -148,9 +142,6 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
             if (m->parts == MT_X86_EACH || m->parts == MT_X86_BLOCK)
                 insn->certain = 0;
         }
-        if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER && (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-            decode_general(o[k].reg.value) != MT_X86_NO_REG)
-            insn->writes |= (uint16_t)(1u << decode_general(o[k].reg.value));
         if (i.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
             insn->cas_register = decode_general(o[k].reg.value);
     }
@@ -188,6 +179,15 @@ static void decode_add(char *list, size_t size, ZydisRegister r)
         snprintf(list + have, size - have, "%s%s", have ? " " : "", word);
 }
 
+static void decode_name(void *words, ZydisRegister r, unsigned effect)
+{
+    struct mt_x86_words *w = words;
+    if (effect & MT_EFFECT_READ)
+        decode_add(w->reads, sizeof w->reads, r);
+    if (effect & MT_EFFECT_WRITE)
+        decode_add(w->writes, sizeof w->writes, r);
+}
+
 int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigned size)
 {
     ZydisDecodedInstruction i;
@@ -203,19 +203,7 @@ int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigne
     ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_PADDING_DISABLED);
     ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_IMM_PADDING, ZYDIS_PADDING_DISABLED);
     ZydisFormatterFormatInstruction(&f, &i, o, i.operand_count_visible, w->text, sizeof w->text, ip, NULL);
-    for (unsigned k = 0; k < i.operand_count; k++) {
-        if (o[k].type == ZYDIS_OPERAND_TYPE_MEMORY) {
-            decode_add(w->reads, sizeof w->reads, o[k].mem.base);
-            decode_add(w->reads, sizeof w->reads, o[k].mem.index);
-            if (o[k].mem.segment == ZYDIS_REGISTER_FS || o[k].mem.segment == ZYDIS_REGISTER_GS)
-                decode_add(w->reads, sizeof w->reads, o[k].mem.segment);
-        } else if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER) {
-            if (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_READ)
-                decode_add(w->reads, sizeof w->reads, o[k].reg.value);
-            if (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
-                decode_add(w->writes, sizeof w->writes, o[k].reg.value);
-        }
-    }
+    mt_effects(&i, o, decode_name, w);
     return 0;
 }
 

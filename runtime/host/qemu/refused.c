@@ -36,8 +36,7 @@ void mt_refused_look(uint64_t ip, unsigned size, enum mt_core_mode mode)
         return;
     mt_x86_words(&words, ip, mt_guest(ip), room);
     refused_place(ip, place, sizeof place);
-    fprintf(stderr,
-            "memtrace: qemu cannot run '%s' (%s) %s: the program gets SIGILL there; %s\n", words.text,
+    fprintf(stderr, "memtrace: qemu cannot run '%s' (%s) %s: the program gets SIGILL there; %s\n", words.text,
             mt_x86_extension(mt_guest(ip), room), place,
             mode == MT_CORE_INSN
                 ? "compile it for a processor without such instructions, or trace it with --engine=pin"

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-long table[100] = {1, 2, 3};       // .data
-static double scratch[70];         // .bss
-extern const int primes[50];       // .rodata
+long table[100] = {1, 2, 3}; // .data
+static double scratch[70];   // .bss
+extern const int primes[50]; // .rodata
 const int primes[50] = {2, 3, 5, 7};
 alignas(64) char guarded[64];
 

@@ -1,5 +1,5 @@
-/* An instruction of AVX-512, executed as often as the first argument says; SIGILL of it is counted with a second
- * argument. */
+/* An instruction of AVX-512, executed as often as the first argument says; SIGILL of it is counted with a
+ * second argument. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
