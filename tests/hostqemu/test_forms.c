@@ -1,6 +1,6 @@
 /* Every form of instruction that Zydis knows: registers, operands in memory, their sizes and directions as
- * runtime/host/qemu/decode.c has them are Zydis's own, but for the rows below, where Zydis 4.0 is not right. A
- * row that nothing needs any more fails, too. */
+ * runtime/host/qemu/decode.c has them are Zydis's own, but for the rows below, where Zydis 4.0 is not right.
+ * A row that nothing needs any more fails, too. */
 #include "decode.h"
 #include "forms.h"
 #include <Zydis/Zydis.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* By Intel's and AMD's manuals. `more` is what we say beyond Zydis, "-" what we leave out; "string": the
- * pointers of its operands in memory; "pair": the other one of two masks; "memory": no access; "operands": not all
- * of them are there. */
+ * pointers of its operands in memory; "pair": the other one of two masks; "memory": no access; "operands":
+ * not all of them are there. */
 static struct row {
     const char *mnemonic, *what, *more, *reason;
     unsigned long met;
@@ -135,7 +135,8 @@ static void include(set *s, ZydisRegister r, int condition)
 }
 
 /* The row's registers. */
-static void extend(set *s, const struct row *row, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+static void extend(set *s, const struct row *row, const ZydisDecodedInstruction *i,
+                   const ZydisDecodedOperand *o)
 {
     if (!strcmp(row->more, "-k0"))
         s->has[ZYDIS_REGISTER_K0] = 0;
@@ -152,7 +153,8 @@ static void extend(set *s, const struct row *row, const ZydisDecodedInstruction 
     include(s, ZYDIS_REGISTER_AL, !strcmp(row->more, "al"));
 }
 
-static void complain(const char *what, const struct mt_x86_words *w, const unsigned char *bytes, unsigned length)
+static void complain(const char *what, const struct mt_x86_words *w, const unsigned char *bytes,
+                     unsigned length)
 {
     if (++wrong > 40)
         return;
@@ -196,37 +198,42 @@ static unsigned number(ZydisRegister r)
 {
     ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r);
     return whole >= ZYDIS_REGISTER_RAX && whole <= ZYDIS_REGISTER_R15 ? (unsigned)(whole - ZYDIS_REGISTER_RAX)
-                                                                        : MT_X86_NO_REG;
+                                                                      : MT_X86_NO_REG;
 }
 
 static int same_operand(const struct mt_x86_operand *m, const ZydisDecodedInstruction *i,
                         const ZydisDecodedOperand *o)
 {
-    int r = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0, w = (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+    int r = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0,
+        w = (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
     int cas = !strncmp(ZydisMnemonicGetString(i->mnemonic), "cmpxchg", 7);
     enum mt_host_op op = cas ? MT_HOST_CAS : r && w ? MT_HOST_ATOMIC : w ? MT_HOST_STORE : MT_HOST_LOAD;
     unsigned size = m->parts == MT_X86_EACH ? o->element_size : o->size;
     int rip = o->mem.base == ZYDIS_REGISTER_RIP || o->mem.base == ZYDIS_REGISTER_EIP;
     int64_t displacement = o->mem.disp.has_displacement ? o->mem.disp.value : 0;
-    if (m->op != op || m->size != size / 8 || m->base != number(o->mem.base) || m->index != number(o->mem.index) ||
+    if (m->op != op || m->size != size / 8 || m->base != number(o->mem.base) ||
+        m->index != number(o->mem.index) ||
         m->segment != (o->mem.segment == ZYDIS_REGISTER_FS || o->mem.segment == ZYDIS_REGISTER_GS))
         return 0;
     if (m->index != MT_X86_NO_REG && m->scale != o->mem.scale)
         return 0;
-    return rip ? m->absolute && m->displacement == (o->mem.base == ZYDIS_REGISTER_RIP
-                                                        ? (int64_t)(0x1000 + i->length + displacement)
-                                                        : (int64_t)(uint32_t)(0x1000 + i->length + displacement))
+    return rip ? m->absolute &&
+                     m->displacement == (o->mem.base == ZYDIS_REGISTER_RIP
+                                             ? (int64_t)(0x1000 + i->length + displacement)
+                                             : (int64_t)(uint32_t)(0x1000 + i->length + displacement))
                : m->displacement == displacement || m->absolute;
 }
 
-static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruction *i,
+                       const ZydisDecodedOperand *o)
 {
     unsigned n = 0;
     for (int k = 0; k < i->operand_count; k++) {
-        if (o[k].type != ZYDIS_OPERAND_TYPE_MEMORY || !o[k].actions || o[k].mem.type == ZYDIS_MEMOP_TYPE_AGEN ||
-            untouched(i))
+        if (o[k].type != ZYDIS_OPERAND_TYPE_MEMORY || !o[k].actions ||
+            o[k].mem.type == ZYDIS_MEMOP_TYPE_AGEN || untouched(i))
             continue;
-        struct row *row = n == MT_X86_OPERANDS ? row_of(ZydisMnemonicGetString(i->mnemonic), "operands") : NULL;
+        struct row *row =
+            n == MT_X86_OPERANDS ? row_of(ZydisMnemonicGetString(i->mnemonic), "operands") : NULL;
         if (row) {
             row->met++;
             continue;
@@ -297,7 +304,7 @@ int main(void)
                    rows[i].reason);
             stale++;
         }
-    printf("%lu forms of %u of Zydis's %u mnemonics, %lu wrong\n", instructions, mnemonics, ZYDIS_MNEMONIC_MAX_VALUE,
-           wrong);
+    printf("%lu forms of %u of Zydis's %u mnemonics, %lu wrong\n", instructions, mnemonics,
+           ZYDIS_MNEMONIC_MAX_VALUE, wrong);
     return wrong || stale || instructions < 1000000 || mnemonics < 1400;
 }

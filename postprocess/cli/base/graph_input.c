@@ -413,8 +413,8 @@ int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g)
     int code = in->kind == MT_KIND_CONTAINER ? read_container(in, g) : read_mat(in, g);
     if ((code == 0 || code == MT_EXIT_INPUT) && in->outside)
         graph_input_note(in, 0,
-                         "%s: %" PRIu64
-                         " accesses outside all allocations (stack, globals) are left out; --all counts them",
+                         "%s: %" PRIu64 " accesses outside all allocations (stack, variables of libraries) "
+                                        "are left out; --all counts them",
                          in->inputs.paths[0], in->outside);
     return code;
 }

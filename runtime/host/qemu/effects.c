@@ -3,23 +3,21 @@
 typedef void effect_function(void *arg, ZydisRegister r, unsigned effect);
 
 #define LACK(mnemonic, first, count, effect)                                                                 \
-    {                                                                                                        \
-        ZYDIS_MNEMONIC_##mnemonic, ZYDIS_REGISTER_##first, count, MT_EFFECT_##effect                         \
-    }
+    {ZYDIS_MNEMONIC_##mnemonic, ZYDIS_REGISTER_##first, count, MT_EFFECT_##effect}
 /* Registers from `first` on that no operand stands for. */
 static const struct {
     ZydisMnemonic mnemonic;
     ZydisRegister first;
     unsigned count, effect;
 } lacks[] = {
-    LACK(ADCX, RFLAGS, 1, WRITE),     LACK(ADOX, RFLAGS, 1, WRITE),      LACK(CMC, RFLAGS, 1, WRITE),
-    LACK(RDPRU, RFLAGS, 1, WRITE),    LACK(RSTORSSP, RFLAGS, 1, WRITE),  LACK(CLRSSBSY, RFLAGS, 1, WRITE),
+    LACK(ADCX, RFLAGS, 1, WRITE),     LACK(ADOX, RFLAGS, 1, WRITE),       LACK(CMC, RFLAGS, 1, WRITE),
+    LACK(RDPRU, RFLAGS, 1, WRITE),    LACK(RSTORSSP, RFLAGS, 1, WRITE),   LACK(CLRSSBSY, RFLAGS, 1, WRITE),
     LACK(SYSCALL, RFLAGS, 1, READ),   LACK(SAVEPREVSSP, RFLAGS, 1, READ), LACK(XLAT, AL, 1, READ),
-    LACK(VZEROALL, YMM0, 16, WRITE),  LACK(VZEROUPPER, YMM0, 16, WRITE), LACK(FNSAVE, ST0, 8, READ),
-    LACK(FRSTOR, ST0, 8, WRITE),      LACK(FXSAVE, ST0, 8, READ),        LACK(FXSAVE, XMM0, 16, READ),
-    LACK(FXSAVE, MXCSR, 1, READ),     LACK(FXSAVE64, ST0, 8, READ),      LACK(FXSAVE64, XMM0, 16, READ),
-    LACK(FXSAVE64, MXCSR, 1, READ),   LACK(FXRSTOR, ST0, 8, WRITE),      LACK(FXRSTOR, XMM0, 16, WRITE),
-    LACK(FXRSTOR, MXCSR, 1, WRITE),   LACK(FXRSTOR64, ST0, 8, WRITE),    LACK(FXRSTOR64, XMM0, 16, WRITE),
+    LACK(VZEROALL, YMM0, 16, WRITE),  LACK(VZEROUPPER, YMM0, 16, WRITE),  LACK(FNSAVE, ST0, 8, READ),
+    LACK(FRSTOR, ST0, 8, WRITE),      LACK(FXSAVE, ST0, 8, READ),         LACK(FXSAVE, XMM0, 16, READ),
+    LACK(FXSAVE, MXCSR, 1, READ),     LACK(FXSAVE64, ST0, 8, READ),       LACK(FXSAVE64, XMM0, 16, READ),
+    LACK(FXSAVE64, MXCSR, 1, READ),   LACK(FXRSTOR, ST0, 8, WRITE),       LACK(FXRSTOR, XMM0, 16, WRITE),
+    LACK(FXRSTOR, MXCSR, 1, WRITE),   LACK(FXRSTOR64, ST0, 8, WRITE),     LACK(FXRSTOR64, XMM0, 16, WRITE),
     LACK(FXRSTOR64, MXCSR, 1, WRITE),
 };
 
@@ -45,8 +43,8 @@ static void effects_memory(const ZydisDecodedInstruction *i, const ZydisDecodedO
         f(arg, o->mem.segment, MT_EFFECT_READ);
 }
 
-static void effects_register(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o, effect_function *f,
-                             void *arg)
+static void effects_register(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o,
+                             effect_function *f, void *arg)
 {
     unsigned effect = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ ? MT_EFFECT_READ : 0) |
                       (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE ? MT_EFFECT_WRITE : 0);
