@@ -42,7 +42,7 @@ class Memory:
         self.layers = {"maps": {}, "blocks": {}}
 
     def layer(self, a):
-        return self.layers["maps" if a["kind"] in ("mmap", "brk") else "blocks"]
+        return self.layers["maps" if a["kind"] in ("mmap", "brk", "section") else "blocks"]
 
     def begin(self, a):
         for i in range(a["bytes"]):
@@ -84,7 +84,7 @@ def make_container(rng):
         else:
             a = {"ev": "alloc", "seq": seq, "id": ident, "base": hex(0x1000 + 16 * rng.randint(0, 12)),
                  "bytes": rng.choice([1, 8, 24, 64, 160]), "name": "", "file": "", "line": 0,
-                 "kind": rng.choice(["malloc", "calloc", "realloc", "new", "mmap", "mmap", "brk"])}
+                 "kind": rng.choice(["malloc", "calloc", "realloc", "new", "global", "mmap", "mmap", "brk", "section"])}
             events.append(a)
             live.append(a)
             memory.begin(a)

@@ -414,7 +414,7 @@ int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g)
     if ((code == 0 || code == MT_EXIT_INPUT) && in->outside)
         graph_input_note(in, 0,
                          "%s: %" PRIu64 " accesses outside all allocations (stack, variables of libraries) "
-                                        "are left out; --all counts them",
+                         "are left out; --all counts them",
                          in->inputs.paths[0], in->outside);
     return code;
 }

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define PART_MAX (1ull << 30) /* bytes of a table */
+#define PART_MAX (1ull << 30)  /* bytes of a table */
+#define ADDRESSES (1ull << 47) /* of a program */
 
 /* A part of the file, in pages, with a zero behind it. data NULL: there is none, or it cannot be read. */
 struct part {
@@ -116,7 +117,8 @@ static void globals_close(struct image *f)
 
 static int globals_is_data(const Elf64_Shdr *s)
 {
-    return s && (s->sh_flags & SHF_ALLOC) && !(s->sh_flags & (SHF_EXECINSTR | SHF_TLS));
+    return s && (s->sh_flags & SHF_ALLOC) && !(s->sh_flags & (SHF_EXECINSTR | SHF_TLS)) &&
+           s->sh_addr < ADDRESSES && s->sh_size < ADDRESSES;
 }
 
 static void globals_put_sections(const struct image *f, uint64_t bias)
@@ -155,8 +157,8 @@ static size_t globals_collect(const struct image *f, struct variable *v)
     size_t n = 0;
     for (uint64_t i = 0; i < f->symbols.bytes / sizeof *s; i++) {
         const char *name = globals_name(&f->names, s[i].st_name);
-        if (ELF64_ST_TYPE(s[i].st_info) == STT_OBJECT && s[i].st_size && *name &&
-            globals_is_data(globals_section(f, s[i].st_shndx)))
+        if (ELF64_ST_TYPE(s[i].st_info) == STT_OBJECT && s[i].st_size && *name && s[i].st_value < ADDRESSES &&
+            s[i].st_size < ADDRESSES && globals_is_data(globals_section(f, s[i].st_shndx)))
             v[n++] = (struct variable){s[i].st_value, s[i].st_size, name,
                                        ELF64_ST_BIND(s[i].st_info) == STB_LOCAL};
     }
@@ -185,7 +187,7 @@ static int globals_put_variables(const struct image *f, uint64_t bias)
     struct variable *v = f->symbols.data ? mt_plat_map(bytes) : NULL;
     uint64_t end = 0;
     if (!v)
-        return f->symbols.data ? ENOMEM : 0;
+        return f->symbols.data ? ENOMEM : f->symbols.bytes ? EIO : 0;
     size_t n = globals_collect(f, v);
     qsort(v, n, sizeof *v, globals_order);
     for (size_t i = 0; i < n; i++)
