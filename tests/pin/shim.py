@@ -129,6 +129,7 @@ def case_container():
                 x["kind"] == "global"}
     table = subprocess.run(["nm", "-S", ARGS.program], capture_output=True, text=True, check=True).stdout
     rows = [x.split() for x in table.splitlines() if re.match(r"\S+ \S+ [bBdDrRuVv] ", x)]
+    rows = [x for x in rows if int(x[0], 16) > 255]  # those of a thread have offsets
     assert set(globals_) == {int(x[0], 16) for x in rows}, globals_
     assert "mt_pin_mode" in (x[3] for x in rows if globals_[int(x[0], 16)] == "mt_pin_mode"), globals_
     where = [x for x in lines if x["ev"] == "site" and int(str(x["ip"]), 0) == 0x40123c]
