@@ -141,13 +141,18 @@ void mt_forbid_contraction(LLVMModuleRef module);
 /* hardware_narrow.c, then: loads of which only a part is used become loads of that part,
  * stores that change a part of a word stores of that part. */
 void mt_unit_narrow_accesses(struct mt_unit *u);
+/* hardware_mask.c, part of it: masks over several loads. */
+void mt_unit_narrow_masked(struct mt_unit *u, LLVMValueRef function);
 /* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before
  * what is built around them hides where their addresses come from. */
 void mt_unit_mark_constant_loads(struct mt_unit *u);
-/* hardware_split.c, at last: accesses that are several instructions become several. */
-void mt_unit_split_accesses(struct mt_unit *u);
+/* hardware_demand.c: the bits of an integer of up to 64 that its own block needs; all, where another has it.
+ */
+uint64_t mt_demanded_bits(LLVMValueRef inst);
 /* What a load says of itself besides type, alignment and volatile, for one that takes its place. */
 void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to);
+/* hardware_split.c, at last: accesses that are several instructions become several. */
+void mt_unit_split_accesses(struct mt_unit *u);
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
 /* A new function: the old one's type with one more pointer, its attributes, linkage and body; all users still

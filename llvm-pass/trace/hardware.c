@@ -81,10 +81,35 @@ int mt_settle_accesses(LLVMModuleRef module)
     return rc;
 }
 
-static int hardware_is_constant(LLVMValueRef load, int in_kernel)
+/* What marks the parts of a load that could be ld.global.nc: their addresses are a step farther from where
+ * they come from, and the back end looks back a certain number of steps only. */
+static unsigned hardware_part_mark(struct mt_unit *u)
 {
+    static const char name[] = "memtrace.constant";
+    return LLVMGetMDKindIDInContext(u->context, name, sizeof name - 1);
+}
+
+static int hardware_is_constant(struct mt_unit *u, LLVMValueRef load)
+{
+    LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInstructionParent(load));
     return LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(load, 0))) == 1 && !LLVMGetVolatile(load) &&
-           LLVMGetOrdering(load) == LLVMAtomicOrderingNotAtomic && mt_shim_reads_constants(load, in_kernel);
+           LLVMGetOrdering(load) == LLVMAtomicOrderingNotAtomic &&
+           (LLVMGetMetadata(load, hardware_part_mark(u)) ||
+            mt_shim_reads_constants(load, mt_unit_kernel(u, function) != NULL));
+}
+
+void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to)
+{
+    static const char *const kept[] = {"invariant.load", "nontemporal", "alias.scope", "noalias"};
+    for (unsigned i = 0; i < sizeof kept / sizeof *kept; i++) {
+        unsigned kind = LLVMGetMDKindIDInContext(u->context, kept[i], (unsigned)strlen(kept[i]));
+        LLVMValueRef data = LLVMGetMetadata(from, kind);
+        if (data)
+            LLVMSetMetadata(to, kind, data);
+    }
+    if (hardware_is_constant(u, from))
+        LLVMSetMetadata(to, hardware_part_mark(u),
+                        LLVMMetadataAsValue(u->context, LLVMMDNodeInContext2(u->context, NULL, 0)));
 }
 
 /* Does another load of the same have the mark already? Marked loads are as one to the back end's
@@ -147,7 +172,7 @@ void mt_unit_mark_constant_loads(struct mt_unit *u)
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
                 next = LLVMGetNextInstruction(i);
-                if (!LLVMIsALoadInst(i) || !hardware_is_constant(i, mt_unit_kernel(u, f) != NULL))
+                if (!LLVMIsALoadInst(i) || !hardware_is_constant(u, i))
                     continue;
                 if (hardware_is_again(i, mark))
                     hardware_load_again(u, builder, i);
@@ -166,6 +191,7 @@ int mt_pass_hardware_only(LLVMModuleRef module)
     mt_unit_fuse(&u);
     mt_unit_narrow_accesses(&u);
     mt_unit_split_accesses(&u);
+    mt_unit_narrow_accesses(&u); /* what it was taken apart into */
     mt_unit_free(&u);
     return 1;
 }

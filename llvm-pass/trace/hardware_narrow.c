@@ -123,7 +123,9 @@ static void narrow_follow(const struct narrow *n, LLVMValueRef user, struct narr
         c->is_signed = narrow_opcode(v, LLVMAShr) && !widened;
         v = up ? NULL : narrow_next(v);
     }
-    if (up && c->shift) { /* what is shifted up first is cut off at the top: as if masked there */
+    if (up && !c->shift)
+        return;
+    if (up) { /* what is shifted up first is cut off at the top: as if masked there */
         c->at = 0;
         c->ones = n->bits - c->by;
         c->mask = c->shift;
@@ -347,6 +349,7 @@ void mt_unit_narrow_accesses(struct mt_unit *u)
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f)) {
             narrow_each(&n, f, 1);
+            mt_unit_narrow_masked(u, f);
             narrow_each(&n, f, 0);
         }
     LLVMDisposeBuilder(n.b);

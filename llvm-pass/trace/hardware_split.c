@@ -4,7 +4,6 @@
  * its size.) */
 #include "base/unit.h"
 #include <stdlib.h>
-#include <string.h>
 
 struct split {
     struct mt_unit *u;
@@ -13,6 +12,7 @@ struct split {
     LLVMValueRef pointer;
     uint64_t align; /* of the pointer */
     int is_volatile;
+    uint64_t wanted; /* of the bits of `from`, if it is an integer; else all */
 };
 
 static uint64_t split_store_size(const struct split *s, LLVMTypeRef type)
@@ -59,17 +59,6 @@ static LLVMValueRef split_address(const struct split *s, uint64_t offset)
 
 /* ---- one instruction each ------------------------------------------------------------------------ */
 
-void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to)
-{
-    static const char *const kept[] = {"invariant.load", "nontemporal", "alias.scope", "noalias"};
-    for (unsigned i = 0; i < sizeof kept / sizeof *kept; i++) {
-        unsigned kind = LLVMGetMDKindIDInContext(u->context, kept[i], (unsigned)strlen(kept[i]));
-        LLVMValueRef data = LLVMGetMetadata(from, kind);
-        if (data)
-            LLVMSetMetadata(to, kind, data);
-    }
-}
-
 static LLVMValueRef split_load_one(const struct split *s, LLVMTypeRef type, uint64_t offset)
 {
     LLVMValueRef load = LLVMBuildLoad2(s->b, type, split_address(s, offset), "");
@@ -97,19 +86,27 @@ static uint64_t split_part(const struct split *s, uint64_t offset, uint64_t left
     return part;
 }
 
+/* Does anybody want of these bytes of an integer? */
+static int split_is_wanted(const struct split *s, uint64_t at, uint64_t bytes)
+{
+    return at >= 8 || (s->wanted >> 8 * at & (~0ull >> (64 - 8 * bytes)));
+}
+
 static LLVMValueRef split_load_bytes(const struct split *s, uint64_t bytes, uint64_t offset)
 {
     LLVMTypeRef whole = mt_type_int(s->u, (unsigned)bytes * 8);
     LLVMValueRef value = NULL;
     for (uint64_t done = 0, part; done < bytes; done += part) {
         part = split_part(s, offset + done, bytes - done);
+        if (!split_is_wanted(s, offset + done, part))
+            continue;
         LLVMValueRef more = LLVMBuildZExt(
             s->b, split_load_one(s, mt_type_int(s->u, (unsigned)part * 8), offset + done), whole, "");
         if (done)
             more = LLVMBuildShl(s->b, more, LLVMConstInt(whole, done * 8, 0), "");
         value = value ? LLVMBuildOr(s->b, value, more, "") : more;
     }
-    return value;
+    return value ? value : LLVMConstNull(whole);
 }
 
 static void split_store_bytes(const struct split *s, LLVMValueRef value, uint64_t bytes, uint64_t offset)
@@ -374,17 +371,20 @@ static int split_instruction(struct split *s, LLVMValueRef inst)
     if (split_is_one(s, LLVMTypeOf(value), s->align, !store) || !split_is_recorded(s->u, s->pointer))
         return 0;
     s->from = store ? NULL : inst;
+    if (!store && !s->is_volatile && LLVMGetTypeKind(LLVMTypeOf(inst)) == LLVMIntegerTypeKind)
+        s->wanted = mt_demanded_bits(inst);
     if (store)
         split_store(s, value, 0);
     else
         LLVMReplaceAllUsesWith(inst, split_load(s, LLVMTypeOf(inst), 0));
     s->from = NULL;
+    s->wanted = ~0ull;
     return 1;
 }
 
 void mt_unit_split_accesses(struct mt_unit *u)
 {
-    struct split s = {.u = u, .b = LLVMCreateBuilderInContext(u->context)};
+    struct split s = {.u = u, .b = LLVMCreateBuilderInContext(u->context), .wanted = ~0ull};
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         unsigned n = 0;
         LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);

@@ -87,6 +87,35 @@ def parts():
                         yield function(f"part_i{bits}_shl_{up}_{how}_{shift}", f"{P}, {Q}", f"  %v = load i{bits}, {P}\n"
                                        f"  %u = shl i{bits} %v, {up}\n  %s = {how} i{bits} %u, {shift}\n  store i{bits} %s, {Q}\n"
                                        "  ret void\n")
+        for by, mask in ((1, 0xfe), (1, 0xff), (3, 0xffff), (8, 0xff00), (8, 0xffff), (8, 0xffffff), (16, 0xff0000), (16, 0xffff0000)):
+            if mask < 1 << bits:
+                yield function(f"part_i{bits}_shl_{by}_and_{mask:x}", f"{P}, {Q}", f"  %v = load i{bits}, {P}\n  %s = shl i{bits} %v, {by}\n"
+                               f"  %m = and i{bits} %s, {mask}\n  store i{bits} %m, {Q}\n  ret void\n")
+        for op in ("or", "xor", "and", "add"):  # masked behind an operation with another value
+            for mask in (0xff, 0xffff, 0xfff, 0xff00):
+                if mask < (1 << bits) - 1:
+                    end = f"  %m = and i{bits} %o, {mask}\n  store i{bits} %m, {Q}\n  ret void\n"
+                    yield function(f"part_i{bits}_{op}_and_{mask:x}", f"{P}, {Q}, i{bits} %x", f"  %v = load i{bits}, {P}\n"
+                                   f"  %o = {op} i{bits} %v, %x\n" + end)
+                    yield function(f"part_i{bits}_{op}_other_and_{mask:x}", f"{P}, {Q}", f"  %v = load i{bits}, {P}\n"
+                                   f"  %x = load i{bits}, {Q}\n  %o = {op} i{bits} %v, %x\n" + end)
+                    if mask & 9 and op != "and":
+                        yield function(f"part_i{bits}_{op}_number_and_{mask:x}", f"{P}, {Q}", f"  %v = load i{bits}, {P}\n"
+                                       f"  %o = {op} i{bits} %v, 9\n" + end)
+                    yield function(f"part_i{bits}_{op}_{op}_and_{mask:x}", f"{P}, {Q}, i{bits} %x, i{bits} %y", f"  %v = load i{bits}, {P}\n"
+                                   f"  %w = {op} i{bits} %v, %x\n  %o = {op} i{bits} %w, %y\n" + end)
+        if bits > 16:
+            both = f"  %v = load i{bits}, {P}\n  %x = load i{bits}, {Q}\n  %o = xor i{bits} %v, %x\n  %t = trunc i{bits} %o to i8\n"
+            yield function(f"part_i{bits}_xor_trunc_zext", f"{P}, {Q}", both + f"  %z = zext i8 %t to i{bits}\n"
+                           f"  store i{bits} %z, {Q}\n  ret void\n")
+            yield function(f"part_i{bits}_xor_trunc_stored", f"{P}, {Q}", both + f"  store i8 %t, {Q}\n  ret void\n")
+            yield function(f"part_i{bits}_xor_trunc_compared", f"{P}, {Q}", both + "  %c = icmp eq i8 %t, 5\n  %z = zext i1 %c to i32\n"
+                           f"  store i32 %z, {Q}\n  ret void\n")
+            yield function(f"part_i{bits}_xor_and_compared", f"{P}, {Q}", both + f"  %m = and i{bits} %o, 255\n"
+                           f"  %c = icmp eq i{bits} %m, 5\n  %z = zext i1 %c to i32\n  store i32 %z, {Q}\n  ret void\n")
+            yield function(f"part_i{bits}_of_three", f"{P}, {Q}, ptr addrspace(1) %r, i1 %k", both.replace("%t = trunc", "%u = trunc") +
+                           f"  %s = zext i8 %u to i{bits}\n  %w = load i16, ptr addrspace(1) %r\n  %e = sext i16 %w to i{bits}\n"
+                           f"  %y = or i{bits} %o, %e\n  %m = and i{bits} %y, 255\n  store i{bits} %m, {Q}\n  ret void\n")
     for bits in (16, 32):  # extended first, as unoptimised code has it
         begin = f"  %v = load i{bits}, {P}\n  %z = zext i{bits} %v to i64\n"
         for shift in (4, 8, 16, 24):
@@ -111,6 +140,41 @@ def parts():
                      "  %f = bitcast float %c to i32\n  ret i32 %f\n"}
     for name, end in use.items():
         yield function(f"halves_as_{name}", P, halves.format(P) + end, "i32")
+
+
+def pieces():
+    """Loads that are several instructions, of which some bytes matter to nobody."""
+    for bits in (16, 32, 64):
+        for align in (1, 2, 4):
+            if align >= bits // 8:
+                continue
+            begin = f"  %v = load i{bits}, {P}, align {align}\n"
+            name = f"pieces_i{bits}_align_{align}"
+            for at in sorted({1, 3, 8, 13, bits // 2, bits - 9, bits - 8, bits - 1}):
+                shifted = begin + f"  %s = lshr i{bits} %v, {at}\n"
+                for mask in (1, 0x10, 0xff, 0x101, 0xff00, 0x7fff):
+                    if mask < 1 << bits - at:
+                        yield function(f"{name}_lshr_{at}_and_{mask:x}", f"{P}, {Q}", shifted +
+                                       f"  %m = and i{bits} %s, {mask}\n  store i{bits} %m, {Q}\n  ret void\n")
+                        yield function(f"{name}_and_{mask:x}_shl_{at}", f"{P}, {Q}", begin +
+                                       f"  %m = and i{bits} %v, {mask << at}\n  store i{bits} %m, {Q}\n  ret void\n")
+                for how in ("lshr", "ashr"):
+                    yield function(f"{name}_{how}_{at}", f"{P}, {Q}", shifted.replace("lshr", how) + f"  store i{bits} %s, {Q}\n  ret void\n")
+                yield function(f"{name}_shl_{at}_and", f"{P}, {Q}", shifted.replace("lshr", "shl") +
+                               f"  %m = and i{bits} %s, {16 << at}\n  store i{bits} %m, {Q}\n  ret void\n")
+                yield function(f"{name}_shl_{at}", f"{P}, {Q}", shifted.replace("lshr", "shl") + f"  store i{bits} %s, {Q}\n  ret void\n")
+                for op in ("add", "mul", "or", "xor", "sub"):
+                    yield function(f"{name}_{op}_lshr_{at}_trunc", f"{P}, {Q}, i{bits} %x", begin + f"  %a = {op} i{bits} %v, %x\n"
+                                   f"  %s = and i{bits} %a, {(1 << at) - 1}\n  store i{bits} %s, {Q}\n  ret void\n")
+            for one, other in ((0, 16), (0, 8), (7, 9), (4, 20), (15, 31), (8, 40), (3, 60)):
+                if other < bits:
+                    yield function(f"{name}_bits_{one}_{other}", f"{P}, {Q}", begin + "".join(
+                        f"  %s{k} = lshr i{bits} %v, {at}\n  %m{k} = and i{bits} %s{k}, 1\n" for k, at in enumerate((one, other))) +
+                        f"  %x = mul i{bits} %m0, 13\n  %y = sub i{bits} %x, %m1\n  store i{bits} %y, {Q}\n  ret void\n")
+                    yield function(f"{name}_bits_{one}_{other}_at_once", f"{P}, {Q}", begin +
+                                   f"  %m = and i{bits} %v, {1 << one | 1 << other}\n  store i{bits} %m, {Q}\n  ret void\n")
+            yield function(f"{name}_bit_in_two_blocks", f"{P}, {Q}", begin + "  br label %next\nnext:\n"
+                           f"  %m = and i{bits} %v, 4\n  store i{bits} %m, {Q}\n  ret void\n")
 
 
 def fields():
@@ -242,7 +306,8 @@ def masked():
                        f"  call void @llvm.vp.scatter.v4f32.v4p1(<4 x float> %x, {pp} align 4 %p, {mask}, {n})\n  ret void\n")
 
 
-GROUPS = (values, neighbours, parts, fields, copies, repeats, calls, atomics, masked)
+GROUPS = (values, neighbours, parts, pieces, fields, copies, repeats, calls, atomics, masked)
+PLAIN = ("values", "neighbours", "parts", "pieces", "fields", "copies")  # whose functions run on any machine
 
 
 def module(group):

@@ -297,3 +297,57 @@ __global__ void move_blocks(const Q5 *from, Q5 *to, const int *order)
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     to[i] = from[order[i]];
 }
+
+// The high bits are a word that is aligned to 2 and was copied as bytes: four loads, of which each pair of
+// values needs two.
+static __device__ __forceinline__ float2 two_of_q5(const Q5 *b, int64_t i, int j)
+{
+    uint32_t high;
+    memcpy(&high, b[i].high, sizeof high);
+    int low = (b[i].q[j] & 15) | ((high >> j << 4) & 16), up = (b[i].q[j] >> 4) | ((high >> (j + 12)) & 16);
+    return make_float2((low - 16) * __half2float(b[i].scale), (up - 16) * __half2float(b[i].scale));
+}
+
+__global__ void q5_block_to_floats(const char *from, char *to, int64_t n, int64_t row, int64_t pitch)
+{
+    int64_t i = (int64_t)blockDim.x * blockIdx.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const Q5 *b = (const Q5 *)(from + i / row * pitch + i % row * sizeof(Q5));
+    float *out = (float *)to + 32 * i;
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        float2 v = two_of_q5(b, 0, j);
+        out[j] = v.x;
+        out[j + 16] = v.y;
+    }
+}
+
+// The same by one thread for each pair, from what nobody writes: by strides, so that the address has as many
+// steps as the back end looks back.
+__global__ void q5_pairs_to_halves(const void *__restrict__ from, __half *__restrict__ to, int64_t ne00,
+                                   int64_t ne01, uint3 ne02, int64_t s01, int64_t s02, int64_t s03)
+{
+    int64_t i00 = 2 * ((int64_t)blockDim.x * blockIdx.x + threadIdx.x);
+    if (i00 >= ne00)
+        return;
+    for (int64_t i01 = blockIdx.y; i01 < ne01; i01 += gridDim.y)
+        for (int64_t z = blockIdx.z; z < ne02.z; z += gridDim.z) {
+            uint32_t i03 = __umulhi((uint32_t)z, ne02.x) >> ne02.y, i02 = (uint32_t)z - i03 * ne02.z;
+            int64_t block = i03 * s03 + i02 * s02 + i01 * s01 + i00 / 32;
+            int j = i00 % 32 / 2;
+            int64_t at = ((z * gridDim.y + i01) * ne00) + i00 - i00 % 32 + j;
+            float2 v = two_of_q5((const Q5 *)from, block, j);
+            to[at] = __float2half(v.x);
+            to[at + 16] = __float2half(v.y);
+        }
+}
+
+// Bytes of words that are combined before they are masked, and a byte on its way up.
+__global__ void masked(const unsigned *p, const unsigned *q, unsigned *r)
+{
+    int i = threadIdx.x;
+    r[3 * i] = (p[3 * i] ^ q[3 * i]) & 0xff;
+    r[3 * i + 1] = (p[3 * i + 1] | q[3 * i + 1] | 0x1234567) & 0xffff;
+    r[3 * i + 2] = (p[3 * i + 2] << 8) & 0xff00;
+}
