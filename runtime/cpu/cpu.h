@@ -76,8 +76,9 @@ struct mt_cpu_launch {
     void (*done)(void *ctx, int status);
     void *done_ctx;
     /* Results. */
-    uint64_t records;  /* records made, counted independently of flush */
-    uint64_t untraced; /* accesses executed that have no record */
+    uint64_t records;   /* records made, counted independently of flush */
+    uint64_t untraced;  /* accesses executed that have no record */
+    uint64_t undefined; /* results of shuffles, votes and the like that CUDA does not define */
     /* Of kernels with MT_KERNEL_COUNTED (zeros else): what the program's own counters say, and the same of
      * the records handed to flush. */
     uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];

@@ -54,6 +54,7 @@ struct mt_run {
     _Atomic int bad;            /* error code of a bad access (check.c) */
     _Atomic uint32_t after_bad; /* accesses since then */
     _Atomic uint64_t records, untraced;
+    _Atomic uint64_t undefined; /* results of warp functions that CUDA does not define */
     _Atomic uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
 };
 

@@ -43,11 +43,41 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
     cta->ready.head = head;
 }
 
+/* ---- what CUDA leaves undefined
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* The lane gets a value all the same, on a GPU perhaps another one. All are counted, the first one is told.
+ */
+__attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
+                                                     const char *what)
+{
+    static _Atomic int said;
+    atomic_fetch_add_explicit(&cta->run->undefined, 1, memory_order_relaxed);
+    if (!atomic_exchange(&said, 1))
+        fprintf(stderr,
+                "memtrace: kernel %s: lane %u of warp %u of CTA (%u,%u,%u) %s: CUDA leaves the result "
+                "undefined, and a GPU may give another (said once; `undefined` in the companion counts)\n",
+                (const char *)cta->run->launch->kernel->pretty, lane, warp, cta->ctaid[0], cta->ctaid[1],
+                cta->ctaid[2], what);
+}
+
+static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32_t from)
+{
+    const struct mt_warp *w = &cta->warp[warp];
+    char what[96];
+    snprintf(what, sizeof what, "shuffles from lane %u, which %s", from,
+             !(w->lanes >> from & 1) ? "the CTA does not have"
+             : w->exited >> from & 1 ? "has exited"
+                                     : "does not take part");
+    warp_undefined(cta, warp, lane, what);
+}
+
 /* ---- results
  * ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t shfl_lane(const struct mt_warp *w, uint32_t i, uint32_t mode, uint32_t lanes)
+static uint64_t shfl_lane(struct mt_cta *cta, uint32_t warp, uint32_t i, uint32_t mode, uint32_t lanes)
 {
+    const struct mt_warp *w = &cta->warp[warp];
     uint32_t b = w->a[i] & 31, clamp = w->b[i] & 31, seg = w->b[i] >> 8 & 31;
     int max = (int)((i & seg) | (clamp & ~seg)), min = (int)(i & seg), j, in;
     switch (mode) {
@@ -67,7 +97,10 @@ static uint64_t shfl_lane(const struct mt_warp *w, uint32_t i, uint32_t mode, ui
         j = min | (int)(b & ~seg);
         in = j <= max;
     }
-    if (!in || !(lanes >> j & 1)) /* out of range: own value; a lane that is not there: undefined in PTX */
+    if (in && !(lanes >> j & 1)) {
+        warp_absent(cta, warp, i, (uint32_t)j);
+        j = (int)i;
+    } else if (!in)
         j = (int)i;
     return (uint32_t)w->value[j] | (uint64_t)in << 32;
 }
@@ -168,7 +201,7 @@ static void warp_compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32
     }
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
-        uint64_t r = op == OP_SHFL        ? shfl_lane(w, i, mode, lanes)
+        uint64_t r = op == OP_SHFL        ? shfl_lane(cta, warp, i, mode, lanes)
                      : op == OP_EXCHANGE  ? w->value[w->a[i]]
                      : op == OP_MATCH_ANY ? warp_match(w, w->value[i], lanes)
                                           : all;
@@ -200,6 +233,8 @@ static uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t value, uin
     struct mt_warp *w = &cta->warp[self->warp];
     uint32_t bit = 1u << self->lane, i;
     struct mt_group *g;
+    if (MT_UNLIKELY(!(mask & bit)))
+        warp_undefined(cta, self->warp, self->lane, "is not in the mask of its warp function");
     mask |= bit;
     w->value[self->lane] = value;
     w->a[self->lane] = a;

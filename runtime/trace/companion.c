@@ -298,6 +298,8 @@ void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
     mt_json_u64(j, "end_ns", l->end_ns);
     mt_json_u64(j, "records", l->records);
     mt_json_u64(j, "untraced", l->untraced);
+    if (l->undefined)
+        mt_json_u64(j, "undefined", l->undefined);
     if (l->counted)
         mt_json_u64s(j, "counted", l->counts, sizeof l->counts / sizeof *l->counts);
     if (l->no_records)

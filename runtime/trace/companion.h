@@ -32,6 +32,7 @@ struct mt_launch_line {
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */
     uint64_t untraced;
+    uint64_t undefined; /* results of warp functions that CUDA does not define; CPU device */
     /* The second count: accesses and bytes of loads, stores, atomics, by the program's own counters; the same
      * of the records. */
     int counted;    /* there is one */

@@ -52,6 +52,18 @@ def spaces(world):
     ])
 
 
+@case("absent")
+def absent(world):
+    """Results of shuffles and votes that CUDA does not define: told once, counted for each launch."""
+    for level in OPT_LEVELS:
+        run = world.run_ok(world.compile(source(world, "absent.cu"), level))
+        said = [line for line in run.err.splitlines() if "undefined" in line]
+        holds(f"absent {level}: {run.err}", len(said) == 1 and "kernel exited: lane 0 of warp 0 of CTA (0,0,0) shuffles from lane 1, "
+              "which has exited" in said[0])
+        same(f"absent {level}", [(e["kernel"], e.get("undefined")) for e in run.companion().all("launch")],
+             [("defined", None), ("exited", 1), ("missing", 16), ("elsewhere", 16), ("unnamed", 1)])
+
+
 @case("guards")
 def guards(world):
     """Loops over threads run where the test around the kernel's body holds, with and without record calls."""
