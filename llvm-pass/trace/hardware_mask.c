@@ -56,14 +56,13 @@ static int mask_search(struct mask *m, LLVMValueRef v)
     if (is_argument) /* a load from the parameters; without optimisation all blocks get it from a register */
         return mt_pass_options.level > 0;
     LLVMValueRef load = made_here ? LLVMIsALoadInst(mask_extended(v)) : NULL;
-    if (load && LLVMGetInstructionParent(load) == m->block &&
-        (load == v || !mask_is_shared(m, load, 1)))
+    if (load && LLVMGetInstructionParent(load) == m->block && (load == v || !mask_is_shared(m, load, 1)))
         return mask_load(m, load);
     if (made_here && LLVMIsAZExtInst(v) && LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(v, 0))) <= m->bits)
         return 1;
-    if (made_here && (LLVMIsAInstruction(v) && (LLVMGetInstructionOpcode(v) == LLVMOr ||
-                                                LLVMGetInstructionOpcode(v) == LLVMXor ||
-                                                LLVMGetInstructionOpcode(v) == LLVMAnd)))
+    if (made_here && (LLVMIsAInstruction(v) &&
+                      (LLVMGetInstructionOpcode(v) == LLVMOr || LLVMGetInstructionOpcode(v) == LLVMXor ||
+                       LLVMGetInstructionOpcode(v) == LLVMAnd)))
         return mask_search(m, LLVMGetOperand(v, 0)) && mask_search(m, LLVMGetOperand(v, 1));
     return !m->rest++;
 }
@@ -82,8 +81,10 @@ static void mask_narrow(const struct mask *m, LLVMBuilderRef b, LLVMValueRef loa
 /* What an instruction takes the lowest 8, 16 or 32 bits of; NULL: it does something else. */
 static LLVMValueRef mask_over(LLVMValueRef inst, unsigned *bits)
 {
-    LLVMValueRef trunc = LLVMIsAZExtInst(inst) ? LLVMIsATruncInst(LLVMGetOperand(inst, 0)) : NULL, from = NULL;
-    if (trunc && LLVMTypeOf(LLVMGetOperand(trunc, 0)) == LLVMTypeOf(inst) && !LLVMGetNextUse(LLVMGetFirstUse(trunc))) {
+    LLVMValueRef trunc = LLVMIsAZExtInst(inst) ? LLVMIsATruncInst(LLVMGetOperand(inst, 0)) : NULL,
+                 from = NULL;
+    if (trunc && LLVMTypeOf(LLVMGetOperand(trunc, 0)) == LLVMTypeOf(inst) &&
+        !LLVMGetNextUse(LLVMGetFirstUse(trunc))) {
         *bits = LLVMGetIntTypeWidth(LLVMTypeOf(trunc));
         from = LLVMGetOperand(trunc, 0);
     } else if (LLVMIsABinaryOperator(inst) && LLVMGetInstructionOpcode(inst) == LLVMAnd &&
@@ -94,7 +95,8 @@ static LLVMValueRef mask_over(LLVMValueRef inst, unsigned *bits)
     }
     if (!from || !LLVMIsABinaryOperator(from) || (*bits != 8 && *bits != 16 && *bits != 32))
         return NULL;
-    return LLVMGetInstructionOpcode(from) == LLVMAnd && LLVMIsAConstantInt(LLVMGetOperand(from, 1)) ? NULL : from;
+    return LLVMGetInstructionOpcode(from) == LLVMAnd && LLVMIsAConstantInt(LLVMGetOperand(from, 1)) ? NULL
+                                                                                                    : from;
 }
 
 void mt_unit_narrow_masked(struct mt_unit *u, LLVMValueRef function)

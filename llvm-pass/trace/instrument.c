@@ -186,6 +186,15 @@ static void passed_part(void *ctx, uint64_t offset, uint32_t size)
     instrument_record(p->t, p->call, &p->access);
 }
 
+/* What is passed twice is loaded once. */
+static int instrument_is_passed_again(LLVMValueRef call, unsigned param, LLVMTypeRef type)
+{
+    for (unsigned i = 0; i < param; i++)
+        if (LLVMGetOperand(call, i) == LLVMGetOperand(call, param) && mt_shim_byval_type(call, i) == type)
+            return 1;
+    return 0;
+}
+
 static void record_arguments(struct tracer *t, LLVMValueRef inst)
 {
     unsigned n = LLVMIsACallInst(inst) ? LLVMGetNumArgOperands(inst) : 0;
@@ -193,7 +202,8 @@ static void record_arguments(struct tracer *t, LLVMValueRef inst)
         LLVMTypeRef type = mt_shim_byval_type(inst, i);
         LLVMValueRef pointer = LLVMGetOperand(inst, i);
         struct passed p = {t, inst, {.op = MT_LOAD, .pointer = pointer}};
-        if (!type || (t->u->options->only && !(t->u->options->only >> MT_LOAD & 1)))
+        if (!type || instrument_is_passed_again(inst, i, type) ||
+            (t->u->options->only && !(t->u->options->only >> MT_LOAD & 1)))
             continue;
         p.access.space = mt_space_of(t->u, pointer);
         if (p.access.space != MT_SPACE_OTHER)

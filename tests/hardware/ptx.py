@@ -159,7 +159,7 @@ class Function:
 
     def follow_stack(self, words, operands):
         """The register that an access takes its address from; addresses that it puts into the stack or takes out go on."""
-        address = re.search(r"\[(%\w+)(?:\+(\d+))?\]", " ".join(operands))
+        address = re.search(r"\[(%\w+)(?:\+(-?\d+))?\]", " ".join(operands))
         if not address:
             return None
         register, offset = address.groups()

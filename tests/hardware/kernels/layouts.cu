@@ -273,3 +273,37 @@ __global__ void tiles_of_structs(const Record20 *in, Record20 *out)
     __syncthreads();
     out[blockIdx.x * 64 + threadIdx.x] = tile[63 - threadIdx.x];
 }
+
+// Structs by value: the call reads them, once where it gets the same one twice.
+struct Contract {
+    int day[4];
+    float rate[3];
+};
+
+static __device__ __noinline__ float worth(Contract c, Contract d, int n)
+{
+    float v = 0;
+    for (int i = 0; i < 4; i++)
+        v += (c.day[i & n] - d.day[i]) * c.rate[i % 3 & n];
+    return v + d.rate[n & 1];
+}
+
+__global__ void contract_against_itself(const Contract *c, float *out)
+{
+    int i = threadIdx.x;
+    out[i] = worth(c[i], c[i], 3) + c[i].day[2];
+}
+
+__global__ void contract_against_the_next(const Contract *c, float *out)
+{
+    int i = threadIdx.x;
+    out[i] = worth(c[i], c[i + 1], c[i].day[0] + c[i].day[1]);
+}
+
+// A table on the stack, read by an index from below it.
+__global__ void month_lengths(const int *month, int *out, int leap)
+{
+    int plain[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31},
+        more[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    out[threadIdx.x] = (leap ? more : plain)[month[threadIdx.x] - 1];
+}
