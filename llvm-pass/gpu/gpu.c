@@ -3,10 +3,12 @@
 #include "base/options.h"
 #include "base/unit.h"
 #include "../../runtime/device/packet.h"
+#include <stdio.h>
 #include <string.h>
 #include <llvm-c/Linker.h>
 
-#define SITE_BASE "__mt_gpu_site_base"
+#define MT_GPU_PREFIX "__mt_gpu_"
+#define SITE_BASE MT_GPU_PREFIX "site_base"
 
 static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
 {
@@ -36,25 +38,39 @@ static void settle_site_base(struct mt_unit *u)
     }
 }
 
-/* Record functions that nobody calls, which may be the only ones that call others. Weak ones are the same
- * code to ptxas; of internal ones NVPTX's call lowering looks at all calls, for each of them. Where files are
- * linked each keeps its own. */
+/* Record functions that nobody calls, which may be the only ones that call others. */
 static int drop_unused(struct mt_unit *u)
 {
-    LLVMLinkage linkage = mt_pass_options.rdc ? LLVMInternalLinkage : LLVMWeakODRLinkage;
     int dropped = 0;
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module), next; f; f = next) {
         next = LLVMGetNextFunction(f);
-        if (!mt_starts(mt_name(f), "__mt_gpu_") || LLVMIsDeclaration(f))
+        if (!mt_starts(mt_name(f), MT_GPU_PREFIX) || LLVMIsDeclaration(f) || LLVMGetFirstUse(f))
             continue;
-        if (LLVMGetFirstUse(f)) {
-            LLVMSetLinkage(f, linkage);
-        } else {
-            LLVMDeleteFunction(f);
-            dropped = 1;
-        }
+        LLVMDeleteFunction(f);
+        dropped = 1;
     }
     return dropped;
+}
+
+/* Of internal functions NVPTX's call lowering looks at all calls, for each of them. Weak ones are the same
+ * code to ptxas. Where files are linked each has its own, under a name with its sites' hash: files with the
+ * same sites share them, as they share the number that is added to these. */
+static void publish_records(struct mt_unit *u)
+{
+    const char *hash = u->site_variable ? strrchr(u->site_variable, '_') : NULL;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        char name[256];
+        if (!mt_starts(mt_name(f), MT_GPU_PREFIX) || LLVMIsDeclaration(f))
+            continue;
+        if (!u->options->rdc) {
+            LLVMSetLinkage(f, LLVMWeakODRLinkage);
+        } else if (hash && snprintf(name, sizeof name, "%s%s", mt_name(f), hash) < (int)sizeof name) {
+            LLVMSetLinkage(f, LLVMWeakODRLinkage);
+            LLVMSetValueName2(f, name, strlen(name));
+        } else {
+            LLVMSetLinkage(f, LLVMInternalLinkage);
+        }
+    }
 }
 
 static void gpu_annotate(struct mt_unit *u, LLVMValueRef kernel, const char *key, uint64_t value)
@@ -117,5 +133,6 @@ int mt_unit_link_gpu(struct mt_unit *u)
     mt_unit_pass_context(u);
     while (drop_unused(u)) {
     }
+    publish_records(u);
     return 0;
 }
