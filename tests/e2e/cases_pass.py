@@ -165,5 +165,6 @@ def many_sites(world):
         world.call([world.tool("mt-cc"), "-O2", "-S", "--cuda-device-only", *flags, made, "-o", made + ".ptx"])
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
-    plain, traced = seconds("--plain"), seconds("--mt-cpu-image=off")
-    holds(f"{traced:.1f} s for two versions of each kernel, {plain:.1f} s without the plugin", traced < 4 * plain)
+    for mode in ((), ("-fgpu-rdc",)):
+        plain, traced = seconds("--plain", *mode), seconds("--mt-cpu-image=off", *mode)
+        holds(f"{mode} {traced:.1f} s for two versions of each kernel, {plain:.1f} s without the plugin", traced < 4 * plain)
