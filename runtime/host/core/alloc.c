@@ -39,7 +39,7 @@ static void line_seq(struct mt_json *j)
 
 static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes)
 {
-    struct mt_json *j = id ? mt_sink_line(ev) : NULL;
+    struct mt_json *j = id ? mt_core_sink_line(ev) : NULL;
     if (!j)
         return;
     line_seq(j);
@@ -47,13 +47,13 @@ static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes
     mt_json_address(j, "base", base);
     if (bytes)
         mt_json_u64(j, "bytes", bytes);
-    mt_sink_line_end();
+    mt_core_sink_line_end();
 }
 
 static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
                        const char *name, const struct mt_code_place *p)
 {
-    struct mt_json *j = mt_sink_line("alloc");
+    struct mt_json *j = mt_core_sink_line("alloc");
     if (!j)
         return;
     line_seq(j);
@@ -66,12 +66,12 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
     mt_json_u64(j, "line", p->line);
     if (p->ip)
         mt_json_address(j, "ip", p->ip);
-    mt_sink_line_end();
+    mt_core_sink_line_end();
 }
 
 /* ---- taking away ---- */
 
-static void alloc_gone(const struct mt_range *was, int whole, void *arg)
+static void alloc_gone(const struct mt_core_range *was, int whole, void *arg)
 {
     struct change *c = arg;
     if (!was->id)
@@ -110,7 +110,7 @@ static int take_away(struct mt_index_tree *t, uint64_t base, uint64_t bytes)
 
 static void no_memory(void)
 {
-    mt_fail("the allocation index is out of memory");
+    mt_core_fail("the allocation index is out of memory");
 }
 
 static void alloc_changed(void)
@@ -193,7 +193,7 @@ void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes
 /* Under the lock. `id` UINT64_MAX: whichever stands there. */
 static void free_block(uint64_t base, uint64_t id)
 {
-    struct mt_range *r = mt_index_find(&mt_g.blocks, base);
+    struct mt_core_range *r = mt_index_find(&mt_g.blocks, base);
     if (!r || r->start != base || (id != UINT64_MAX && r->id != id))
         return;
     if (take_away(&mt_g.blocks, base, r->end - base))
@@ -215,7 +215,7 @@ void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old)
     if (!old || !t || !alloc_enter(t))
         return;
     mt_spin_lock(&mt_g.index_lock);
-    struct mt_range *r = mt_index_find(&mt_g.blocks, old);
+    struct mt_core_range *r = mt_index_find(&mt_g.blocks, old);
     t->state->realloc_base = old;
     t->state->realloc_id = r && r->start == old ? r->id : UINT64_MAX - 1;
     mt_spin_unlock(&mt_g.index_lock);
@@ -296,7 +296,7 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
 
 static void look_up(uint64_t address, struct mt_meaning *m)
 {
-    struct mt_range *r = mt_index_find(&mt_g.blocks, address);
+    struct mt_core_range *r = mt_index_find(&mt_g.blocks, address);
     *m = (struct mt_meaning){.base = 0, .end = UINT64_MAX};
     if (!r) {
         mt_index_gap(&mt_g.blocks, address, &m->base, &m->end);

@@ -19,7 +19,7 @@ struct mt_core_thread_state *mt_atomic_nobody(void)
 int mt_atomic_open(char *why, unsigned size)
 {
     nobody = (struct mt_core_thread_state){.name = MT_NAMELESS, .number = UINT64_MAX};
-    nobody.buffer = mt_sink_buffer(MT_BUFFER_TIMED, UINT64_MAX, 0);
+    nobody.buffer = mt_core_sink_buffer(MT_BUFFER_TIMED, UINT64_MAX, 0);
     nobody.text = nobody_text = mt_plat_map(PIECE);
     if (nobody.buffer && nobody.text)
         return 0;
@@ -50,7 +50,7 @@ struct piece {
 static void piece_out(struct piece *p)
 {
     if (p->bytes)
-        mt_sink_text(p->text, p->bytes);
+        mt_core_sink_text(p->text, p->bytes);
     p->bytes = 0;
 }
 
@@ -77,7 +77,7 @@ static void piece_event(struct piece *p, const struct mt_core_thread_state *t,
     }
 }
 
-static uint32_t size_of(const struct mt_host_timed_entry *e, const struct mt_site *s)
+static uint32_t size_of(const struct mt_host_timed_entry *e, const struct mt_core_kept_site *s)
 {
     return e->size ? e->size : s->size[MT_HOST_OPERAND(e->site)];
 }
@@ -91,7 +91,7 @@ static void atomic_print(struct mt_core_thread_state *t)
         uint64_t time = e->time;
         if (e->site) {
             for (; e < end && e->site && e->time == time; e++) {
-                struct mt_site *s = mt_site_of(e->site);
+                struct mt_core_kept_site *s = mt_site_of(e->site);
                 if (s)
                     mt_text_access_add(&a, (enum mt_host_op)s->op[MT_HOST_OPERAND(e->site)], e->address,
                                        size_of(e, s));
@@ -126,9 +126,9 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         __atomic_store_n(&t->written, time, __ATOMIC_RELEASE);
         return;
     }
-    other = mt_sink_buffer(b->kind, t->number, mt_seq_now());
+    other = mt_core_sink_buffer(b->kind, t->number, mt_seq_now());
     if (other) {
-        mt_sink_put(b);
+        mt_core_sink_put(b);
         t->buffer = other;
     } else {
         mt_count(&t->lost, b->count);
@@ -243,7 +243,7 @@ static uint64_t log_access(struct mt_core_thread_state *t, uint64_t time)
     struct mt_text_access a = {.has = 0};
     for (unsigned i = 0; i < t->count; i++) {
         const struct mt_core_operand *o = &t->operand[i];
-        struct mt_site *s = mt_site_of(o->site);
+        struct mt_core_kept_site *s = mt_site_of(o->site);
         if (!s)
             continue;
         uint32_t k = MT_HOST_OPERAND(o->site);
@@ -260,7 +260,7 @@ static uint64_t log_access(struct mt_core_thread_state *t, uint64_t time)
 static void mark_failed(struct mt_core_thread_state *t)
 {
     for (unsigned i = 0; i < t->count; i++) {
-        struct mt_site *s = mt_site_of(t->operand[i].site);
+        struct mt_core_kept_site *s = mt_site_of(t->operand[i].site);
         if (s && s->op[MT_HOST_OPERAND(t->operand[i].site)] == MT_HOST_CAS)
             t->operand[i].site = mt_site_twin(t->operand[i].site);
     }
@@ -388,7 +388,7 @@ void mt_atomic_start(struct mt_core_thread_state *t)
     t->busy = 1;
     t->text = mt_g.o->container ? NULL : mt_plat_map(PIECE);
     if (!mt_g.o->container && !t->text)
-        mt_fail("out of memory for a thread's text");
+        mt_core_fail("out of memory for a thread's text");
     else if (!mt_g.o->registered)
         mt_order_sync(t, log_start, NULL);
     t->busy = 0;
@@ -416,7 +416,7 @@ void mt_atomic_stop(struct mt_core_thread_state *t)
 {
     if (mt_turns(t)) { /* its thread may still append, behind what is taken here */
         t->buffer->count = mt_turns_count(t);
-        mt_sink_put(t->buffer);
+        mt_core_sink_put(t->buffer);
     } else if (t->text || mt_g.o->container)
         mt_atomic_flush(t);
 }

@@ -18,7 +18,7 @@ uint64_t mt_seq_next(void)
     return mt_g.e->sequence ? mt_g.e->sequence(1) : __atomic_add_fetch(&mt_g.own_seq, 1, __ATOMIC_SEQ_CST);
 }
 
-void mt_fail(const char *format, ...)
+void mt_core_fail(const char *format, ...)
 {
     char text[1024];
     mt_g.incomplete = 1;
@@ -47,7 +47,7 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
     mt_g.e = engine;
     mt_g.switched = !options->signal;
     mt_plat_engine(engine->report, engine->yield);
-    if (!(used.output = mt_output_name(options->output))) {
+    if (!(used.output = mt_core_output_name(options->output))) {
         used.output = options->output;
         snprintf(why, size, "the name of the output file is too long; give another -o");
         return -1;
@@ -56,13 +56,13 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
         snprintf(why, size, "out of memory");
         return -1;
     }
-    if (mt_functions_start(why, size) || mt_sink_open(why, size))
+    if (mt_functions_start(why, size) || mt_core_sink_open(why, size))
         return -1;
     if (used.mat_files)
         mt_sourcelines_start();
     if ((options->mode == MT_CORE_ATOMIC && (mt_order_start(why, size) || mt_atomic_open(why, size))) ||
         (options->mode == MT_CORE_INSN && mt_insn_start(why, size))) {
-        mt_sink_close(0);
+        mt_core_sink_close(0);
         return -1;
     }
     __atomic_store_n(&started, 1, __ATOMIC_SEQ_CST);
@@ -78,12 +78,12 @@ int mt_core_start(const struct mt_core_options *options, const struct mt_core_en
 static void core_collect(void)
 {
     int locked =
-        !mt_spin_lock_for(&mt_g.threads_lock, STOP_WAIT_NS, mt_sink_writing); /* none ends meanwhile */
+        !mt_spin_lock_for(&mt_g.threads_lock, STOP_WAIT_NS, mt_core_sink_writing); /* none ends meanwhile */
     for (uint32_t i = 0; i < mt_g.slots; i++) {
         struct mt_core_thread_state *t = mt_g.slot[i];
         if (!__atomic_load_n(&t->live, __ATOMIC_ACQUIRE))
             continue;
-        if (mt_spin_lock_for(&t->lock, STOP_WAIT_NS, mt_sink_writing)) {
+        if (mt_spin_lock_for(&t->lock, STOP_WAIT_NS, mt_core_sink_writing)) {
             mt_g.incomplete = 1;
             continue;
         }
@@ -109,7 +109,7 @@ void mt_core_stop(int killed)
     __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
     mt_ring();
     mt_functions_unseen();
-    if (mt_sink_stuck(STOP_WAIT_NS)) {
+    if (mt_core_sink_stuck(STOP_WAIT_NS)) {
         mt_plat_report("%s: stopped inside the tracer; the trace has no end", mt_g.o->output);
         return;
     }
@@ -123,7 +123,7 @@ void mt_core_stop(int killed)
     if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
                        (unsigned long long)outside);
-    mt_sink_close(killed);
+    mt_core_sink_close(killed);
     if (mt_g.o->mat_files)
         mt_sourcelines_write();
 }
@@ -140,7 +140,7 @@ void mt_core_forked(void)
     mt_g.forked = 1;
     started = 0;
     if (mt_g.slot) {
-        mt_sink_forked();
+        mt_core_sink_forked();
         mt_ring();
     }
 }

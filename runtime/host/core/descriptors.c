@@ -22,7 +22,7 @@
 #define __NR_pidfd_getfd 438
 #endif
 
-static struct mt_output *watched[WATCHED];
+static struct mt_core_output *watched[WATCHED];
 
 /* ---- numbers ---- */
 
@@ -58,7 +58,7 @@ long mt_descriptor_up(long fd)
 
 /* ---- what the program closes ---- */
 
-void mt_descriptor_watch(struct mt_output *o)
+void mt_descriptor_watch(struct mt_core_output *o)
 {
     o->process = mt_plat_pid();
     for (unsigned i = 0; i < WATCHED; i++)
@@ -68,7 +68,7 @@ void mt_descriptor_watch(struct mt_output *o)
         }
 }
 
-void mt_descriptor_leave(struct mt_output *o)
+void mt_descriptor_leave(struct mt_core_output *o)
 {
     for (unsigned i = 0; i < WATCHED; i++)
         if (watched[i] == o)
@@ -76,7 +76,7 @@ void mt_descriptor_leave(struct mt_output *o)
 }
 
 /* Not in a child that shares our memory (vfork): it has descriptors of its own. */
-static int lies_in(const struct mt_output *o, uint32_t first, uint32_t last)
+static int lies_in(const struct mt_core_output *o, uint32_t first, uint32_t last)
 {
     return o && o->fd >= 0 && (uint32_t)o->fd >= first && (uint32_t)o->fd <= last &&
            o->process == mt_plat_pid();
@@ -110,7 +110,7 @@ static long kept_by; /* between closing and closed; under the locks of what it k
 void mt_core_descriptors_closing(uint32_t first, uint32_t last)
 {
     for (unsigned i = 0; i < WATCHED; i++) {
-        struct mt_output *o = watched[i];
+        struct mt_core_output *o = watched[i];
         if (!lies_in(o, first, last))
             continue;
         mt_spin_lock(&o->lock);
@@ -127,7 +127,7 @@ void mt_core_descriptors_closing(uint32_t first, uint32_t last)
     }
 }
 
-static void take_back(struct mt_output *o, long process)
+static void take_back(struct mt_core_output *o, long process)
 {
     long fd = mt_sys(__NR_pidfd_getfd, process, o->fd, 0, 0, 0, 0);
     if (fd >= 0)

@@ -11,6 +11,6 @@ long mt_descriptor_up(long fd);
 /* The same, and the old one stays open. */
 long mt_descriptor_copy(long fd);
 /* An open output is watched from here on, until it is left. */
-void mt_descriptor_watch(struct mt_output *o);
-void mt_descriptor_leave(struct mt_output *o);
+void mt_descriptor_watch(struct mt_core_output *o);
+void mt_descriptor_leave(struct mt_core_output *o);
 #endif

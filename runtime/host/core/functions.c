@@ -62,7 +62,7 @@ int mt_functions_start(char *why, unsigned size)
         functions_add(mt_g.o->routine.item[i]);
     if (!*mt_g.o->functions)
         return 0;
-    char *text = mt_output_slurp(mt_g.o->functions, &bytes, why, size); /* names point into it */
+    char *text = mt_core_output_slurp(mt_g.o->functions, &bytes, why, size); /* names point into it */
     if (!text)
         return -1;
     if (add_lines(text)) {
@@ -75,12 +75,12 @@ int mt_functions_start(char *why, unsigned size)
 void mt_functions_lines(void)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct mt_json *j = mt_sink_line("function");
+        struct mt_json *j = mt_core_sink_line("function");
         if (!j)
             return;
         mt_json_u64(j, "id", i + FIRST);
         mt_json_string(j, "name", names[i].text);
-        mt_sink_line_end();
+        mt_core_sink_line_end();
     }
 }
 

@@ -6,13 +6,13 @@
 struct slab {
     struct slab *next;
     uint64_t pad;
-    struct mt_range node[];
+    struct mt_core_range node[];
 };
 
 /* At least `n` nodes in `spare`. */
 static int index_reserve(struct mt_index_tree *t, int n)
 {
-    for (struct mt_range *r = t->spare; r && n > 0; r = r->right)
+    for (struct mt_core_range *r = t->spare; r && n > 0; r = r->right)
         n--;
     if (n <= 0)
         return 0;
@@ -28,15 +28,15 @@ static int index_reserve(struct mt_index_tree *t, int n)
     return 0;
 }
 
-static struct mt_range *index_take(struct mt_index_tree *t)
+static struct mt_core_range *index_take(struct mt_index_tree *t)
 {
-    struct mt_range *r = t->spare;
+    struct mt_core_range *r = t->spare;
     t->spare = r->right;
     t->count++;
     return r;
 }
 
-static void index_give(struct mt_index_tree *t, struct mt_range *r)
+static void index_give(struct mt_index_tree *t, struct mt_core_range *r)
 {
     r->right = t->spare;
     t->spare = r;
@@ -44,13 +44,13 @@ static void index_give(struct mt_index_tree *t, struct mt_range *r)
 }
 
 /* Top-down splay: the last node on the path to `key` becomes the root. */
-static struct mt_range *index_splay(struct mt_range *root, uint64_t key)
+static struct mt_core_range *index_splay(struct mt_core_range *root, uint64_t key)
 {
-    struct mt_range head = {.left = 0}, *less = &head, *more = &head, *n = root;
+    struct mt_core_range head = {.left = 0}, *less = &head, *more = &head, *n = root;
     for (;;) {
         if (key < n->base) {
             if (n->left && key < n->left->base) {
-                struct mt_range *l = n->left;
+                struct mt_core_range *l = n->left;
                 n->left = l->right;
                 l->right = n;
                 n = l;
@@ -62,7 +62,7 @@ static struct mt_range *index_splay(struct mt_range *root, uint64_t key)
             n = n->left;
         } else if (key > n->base) {
             if (n->right && key > n->right->base) {
-                struct mt_range *r = n->right;
+                struct mt_core_range *r = n->right;
                 n->right = r->left;
                 r->left = n;
                 n = r;
@@ -84,16 +84,17 @@ static struct mt_range *index_splay(struct mt_range *root, uint64_t key)
 }
 
 /* Makes the range with the greatest base <= key the root; NULL if there is none. */
-static struct mt_range *floor_of(struct mt_index_tree *t, uint64_t key)
+static struct mt_core_range *floor_of(struct mt_index_tree *t, uint64_t key)
 {
     if (!t->root)
         return 0;
-    struct mt_range *r = t->root = index_splay(t->root, key);
+    struct mt_core_range *r = t->root = index_splay(t->root, key);
     if (r->base <= key)
         return r;
     if (!r->left)
         return 0;
-    struct mt_range *l = index_splay(r->left, key); /* all are smaller: the greatest, without right child */
+    struct mt_core_range *l =
+        index_splay(r->left, key); /* all are smaller: the greatest, without right child */
     r->left = 0;
     l->right = r;
     return t->root = l;
@@ -104,9 +105,9 @@ static uint64_t end_of(uint64_t base, uint64_t bytes)
     return base + bytes < base ? UINT64_MAX : base + bytes;
 }
 
-struct mt_range *mt_index_find(struct mt_index_tree *t, uint64_t address)
+struct mt_core_range *mt_index_find(struct mt_index_tree *t, uint64_t address)
 {
-    struct mt_range *r = t->root;
+    struct mt_core_range *r = t->root;
     if (r && r->base <= address && address < r->end)
         return r;
     r = floor_of(t, address);
@@ -115,7 +116,7 @@ struct mt_range *mt_index_find(struct mt_index_tree *t, uint64_t address)
 
 void mt_index_gap(struct mt_index_tree *t, uint64_t address, uint64_t *low, uint64_t *high)
 {
-    struct mt_range *r = floor_of(t, address), *next = t->root;
+    struct mt_core_range *r = floor_of(t, address), *next = t->root;
     if (r && r->end > *low)
         *low = r->end;
     for (next = r ? r->right : t->root; next; next = next->left) /* all bases there are > address */
@@ -126,7 +127,7 @@ void mt_index_gap(struct mt_index_tree *t, uint64_t address, uint64_t *low, uint
 int mt_index_has(struct mt_index_tree *t, uint64_t base, uint64_t end, uint64_t id)
 {
     while (base < end) {
-        struct mt_range *r = floor_of(t, end - 1);
+        struct mt_core_range *r = floor_of(t, end - 1);
         if (!r || r->end <= base)
             return 0;
         if (r->id == id)
@@ -138,7 +139,7 @@ int mt_index_has(struct mt_index_tree *t, uint64_t base, uint64_t end, uint64_t 
 
 static void drop_root(struct mt_index_tree *t)
 {
-    struct mt_range *r = t->root;
+    struct mt_core_range *r = t->root;
     if (!r->left) {
         t->root = r->right;
     } else {
@@ -151,13 +152,13 @@ static void drop_root(struct mt_index_tree *t)
 /* The root loses [base, end), with which it overlaps. A spare node is there. */
 static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
 {
-    struct mt_range *r = t->root;
+    struct mt_core_range *r = t->root;
     if (r->base >= base && r->end <= end) {
         drop_root(t);
         return 1;
     }
     if (r->base < base && r->end > end) {
-        struct mt_range *tail = index_take(t);
+        struct mt_core_range *tail = index_take(t);
         *tail = *r;
         tail->base = end;
         tail->left = 0;
@@ -172,7 +173,7 @@ static int cut_root(struct mt_index_tree *t, uint64_t base, uint64_t end)
 }
 
 int mt_index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
-                    void (*gone)(const struct mt_range *was, int whole, void *arg), void *arg)
+                    void (*gone)(const struct mt_core_range *was, int whole, void *arg), void *arg)
 {
     uint64_t end = end_of(base, bytes);
     if (base == end)
@@ -180,10 +181,10 @@ int mt_index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
     if (index_reserve(t, 1))
         return -1;
     for (;;) {
-        struct mt_range *r = floor_of(t, end - 1);
+        struct mt_core_range *r = floor_of(t, end - 1);
         if (!r || r->end <= base)
             return 0;
-        struct mt_range was = *r;
+        struct mt_core_range was = *r;
         int whole = cut_root(t, base, end);
         if (gone)
             gone(&was, whole, arg);
@@ -196,9 +197,9 @@ int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint
         return 0;
     if (index_reserve(t, 2) || mt_index_remove(t, base, bytes, 0, 0))
         return -1;
-    struct mt_range *r = index_take(t);
-    *r = (struct mt_range){base, end_of(base, bytes), id, base, bytes, 0, 0};
-    struct mt_range *below = floor_of(t, base);
+    struct mt_core_range *r = index_take(t);
+    *r = (struct mt_core_range){base, end_of(base, bytes), id, base, bytes, 0, 0};
+    struct mt_core_range *below = floor_of(t, base);
     if (below) {
         r->right = below->right;
         below->right = 0;

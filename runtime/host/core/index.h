@@ -6,22 +6,22 @@
 #define MT_HOST_INDEX_H
 #include <stdint.h>
 
-struct mt_range {
+struct mt_core_range {
     uint64_t base, end;    /* half-open */
     uint64_t id;           /* allocation: pieces of one that was cut have the same */
     uint64_t start, bytes; /* of the allocation when it was made: offsets are from `start` */
-    struct mt_range *left, *right;
+    struct mt_core_range *left, *right;
 };
 
 struct mt_index_tree {
-    struct mt_range *root;
-    struct mt_range *spare; /* nodes given back */
+    struct mt_core_range *root;
+    struct mt_core_range *spare; /* nodes given back */
     void *slabs;
     uint64_t count;
 };
 
 /* The range that holds the address, NULL if none. Valid until the next change. */
-struct mt_range *mt_index_find(struct mt_index_tree *t, uint64_t address);
+struct mt_core_range *mt_index_find(struct mt_index_tree *t, uint64_t address);
 /* For an address in no range: narrows [*low, *high) to where no range is. */
 void mt_index_gap(struct mt_index_tree *t, uint64_t address, uint64_t *low, uint64_t *high);
 /* 1 if something of allocation `id` lies in [base, end). */
@@ -32,6 +32,6 @@ int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint
  * range as it was: whole 1 when nothing of that range is left. gone may be NULL and must not touch the tree.
  * 0, or -1 without memory for a split (nothing changed). */
 int mt_index_remove(struct mt_index_tree *t, uint64_t base, uint64_t bytes,
-                    void (*gone)(const struct mt_range *was, int whole, void *arg), void *arg);
+                    void (*gone)(const struct mt_core_range *was, int whole, void *arg), void *arg);
 void mt_index_free(struct mt_index_tree *t);
 #endif

@@ -26,8 +26,8 @@ static void to_spool(struct mt_buffer *b)
     int rc = mt_spool_add(&spool, b->timed, b->count);
     mt_spin_unlock(&spool_lock);
     if (rc)
-        mt_fail("the scratch file for instructions: %s; set TMPDIR to a larger disk, or use -o FILE.mtc",
-                strerror(rc));
+        mt_core_fail("the scratch file for instructions: %s; set TMPDIR to a larger disk, or use -o FILE.mtc",
+                     strerror(rc));
     b->count = 0;
 }
 
@@ -38,8 +38,8 @@ static void insn_flush(struct mt_core_thread_state *t)
         return;
     if (!mt_g.o->container) {
         to_spool(b);
-    } else if ((other = mt_sink_buffer(MT_BUFFER_TIMED, t->number, mt_seq_now()))) {
-        mt_sink_put(b);
+    } else if ((other = mt_core_sink_buffer(MT_BUFFER_TIMED, t->number, mt_seq_now()))) {
+        mt_core_sink_put(b);
         t->buffer = other;
     } else {
         mt_count(&t->lost, b->count);
@@ -136,8 +136,8 @@ void mt_insn_flush(struct mt_core_thread_state *t)
 
 static int by_address(const void *a, const void *b)
 {
-    const struct mt_site *x = mt_site_of(*(const uint32_t *)a << 2),
-                         *y = mt_site_of(*(const uint32_t *)b << 2);
+    const struct mt_core_kept_site *x = mt_site_of(*(const uint32_t *)a << 2),
+                                   *y = mt_site_of(*(const uint32_t *)b << 2);
     if (x->ip != y->ip)
         return x->ip < y->ip ? -1 : 1;
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
@@ -152,7 +152,7 @@ struct ranks {
 
 static int insn_same(uint32_t a, uint32_t b)
 {
-    const struct mt_site *x = mt_site_of(a << 2), *y = mt_site_of(b << 2);
+    const struct mt_core_kept_site *x = mt_site_of(a << 2), *y = mt_site_of(b << 2);
     return x->ip == y->ip && x->text == y->text;
 }
 
@@ -186,7 +186,7 @@ struct printer {
 
 static void insn_put(struct printer *p, size_t n)
 {
-    mt_sink_text_locked(p->room, n);
+    mt_core_sink_text_locked(p->room, n);
 }
 
 static void close_line(struct printer *p)
@@ -198,7 +198,7 @@ static void close_line(struct printer *p)
 
 static void insn_head(struct printer *p, uint32_t rank)
 {
-    const struct mt_site *s = mt_site_of(p->ranks->by_rank[rank] << 2);
+    const struct mt_core_kept_site *s = mt_site_of(p->ranks->by_rank[rank] << 2);
     insn_put(p, mt_text_insn_head(p->room, ROOM, s->ip, s->text, s->reads, s->writes));
     p->rank = rank;
 }
@@ -206,7 +206,7 @@ static void insn_head(struct printer *p, uint32_t rank)
 static void insn_print(void *arg, const struct mt_host_timed_entry *e, uint32_t rank)
 {
     struct printer *p = arg;
-    const struct mt_site *s = mt_site_of(e->site);
+    const struct mt_core_kept_site *s = mt_site_of(e->site);
     unsigned k = MT_HOST_OPERAND(e->site);
     if (p->open && (rank != p->rank || e->time != p->order))
         close_line(p);
@@ -234,13 +234,13 @@ void mt_insn_stop(void)
     int rc = p.room ? rank_all(&ranks) : ENOMEM;
     if (!rc) {
         struct mt_spool_reader r = {.rank = ranks.rank, .ranks = ranks.count, .entry = insn_print, .arg = &p};
-        mt_sink_text_lock();
+        mt_core_sink_text_lock();
         rc = mt_spool_read(&spool, &r);
         close_line(&p);
-        mt_sink_text_unlock();
+        mt_core_sink_text_unlock();
     }
     if (rc)
-        mt_fail(
+        mt_core_fail(
             "the instructions cannot be put in order: %s; set TMPDIR to a larger disk, or use -o FILE.mtc",
             strerror(rc));
     mt_plat_unmap(p.room, ROOM);

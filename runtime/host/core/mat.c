@@ -16,7 +16,7 @@ static int mat_active(const struct mt_core_thread_state *t)
            (!mt_g.o->routine.count || t->depth);
 }
 
-static enum mt_window mat_wanted(const struct mt_core_thread_state *t)
+static enum mt_core_window mat_wanted(const struct mt_core_thread_state *t)
 {
     if (!mat_active(t))
         return MT_DISCARD;
@@ -55,9 +55,9 @@ static void hand_over(struct mt_core_thread_state *t)
     struct mt_buffer *b = t->buffer, *other;
     clock_event(t);
     b->count = (uint64_t)(t->pub.cur - b->entry);
-    other = mt_sink_buffer(MT_BUFFER_ENTRIES, t->number, t->seq);
+    other = mt_core_sink_buffer(MT_BUFFER_ENTRIES, t->number, t->seq);
     if (other) {
-        mt_sink_put(b);
+        mt_core_sink_put(b);
         t->buffer = other;
     } else {
         mt_count(&t->lost, b->count);
@@ -105,7 +105,7 @@ void mt_mat_look(struct mt_core_thread_state *t)
         mat_park(t);
         return;
     }
-    enum mt_window want = mat_wanted(t);
+    enum mt_core_window want = mat_wanted(t);
     if (t->window == MT_DISCARD)
         set_cur(t, t->kept);
     struct mt_host_entry *limit = END(t->buffer) - RESERVE;
@@ -141,20 +141,20 @@ void mt_mat_start(struct mt_core_thread_state *t)
 /* ---- one access ---- */
 
 /* Under the file lock: the place of a site stands before its first access. */
-static void show_place(struct mt_site *s, uint64_t ip)
+static void show_place(struct mt_core_kept_site *s, uint64_t ip)
 {
     char line[MT_TEXT_LINE];
     if (s->shown)
         return;
     s->shown = 1;
     if (*s->file && !mt_g.o->mat_files)
-        mt_sink_text_locked(line, mt_text_mat_place(line, sizeof line, ip, s->file, s->line));
+        mt_core_sink_text_locked(line, mt_text_mat_place(line, sizeof line, ip, s->file, s->line));
 }
 
 static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t address, uint32_t size)
 {
     char line[2 * MT_TEXT_LINE];
-    struct mt_site *s = mt_site_of(site);
+    struct mt_core_kept_site *s = mt_site_of(site);
     if (!s)
         return;
     struct mt_text_mat a = {.ip = s->ip ? s->ip : site,
@@ -168,10 +168,10 @@ static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t addr
     size_t n = mt_text_mat_access(line, sizeof line, &a);
     if (!n)
         return;
-    mt_sink_text_lock();
+    mt_core_sink_text_lock();
     show_place(s, a.ip);
-    mt_sink_text_locked(line, n);
-    mt_sink_text_unlock();
+    mt_core_sink_text_locked(line, n);
+    mt_core_sink_text_unlock();
 }
 
 static void mat_one(struct mt_core_thread_state *t, uint32_t site, uint64_t address, uint32_t size)
@@ -262,7 +262,7 @@ void mt_mat_end(struct mt_core_thread_state *t)
         mt_mat_event(t, MT_HOST_EV_THREAD_END, NULL, 0);
         clock_event(t);
         t->buffer->count = (uint64_t)(t->pub.cur - t->buffer->entry);
-        mt_sink_put(t->buffer);
+        mt_core_sink_put(t->buffer);
         t->buffer = NULL;
         set_cur(t, NULL);
         __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
@@ -279,7 +279,7 @@ void mt_mat_stop(struct mt_core_thread_state *t)
     if (!t->parked)
         b->count = (uint64_t)((t->window == MT_DISCARD ? t->kept : cur) - b->entry);
     t->parked = 1;
-    mt_sink_put(b);
+    mt_core_sink_put(b);
 }
 
 /* start_roi, end_roi: all threads notice at their next access. */

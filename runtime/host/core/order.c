@@ -78,7 +78,7 @@ void mt_order_wait(struct mt_address_lock *l, uint32_t me)
         if (step % 256 != 255 || !now)
             continue;
         uint64_t t = mt_plat_now_ns(), stamp = __atomic_load_n(&l->time, __ATOMIC_RELAXED);
-        if (!since || now != owner || stamp != time || mt_sink_writing()) {
+        if (!since || now != owner || stamp != time || mt_core_sink_writing()) {
             owner = now;
             time = stamp;
             since = t;

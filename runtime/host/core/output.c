@@ -19,7 +19,7 @@ static char name[4096];
 
 /* ---- open ---- */
 
-const char *mt_output_name(const char *pattern)
+const char *mt_core_output_name(const char *pattern)
 {
     size_t n = 0;
     for (const char *p = pattern; *p; p++) {
@@ -137,7 +137,7 @@ static int output_resolve(const char *path, char real[PATH_ROOM], char *why, siz
 
 /* ---- descriptors that the user has opened for us ---- */
 
-int mt_output_number(const char *path)
+int mt_core_output_number(const char *path)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
@@ -155,7 +155,7 @@ int mt_output_number(const char *path)
 }
 
 /* As it is: at the place where it stands, shared with whoever has it, too. */
-static int take_number(struct mt_output *o, int number, const char *path, char *why, size_t size)
+static int take_number(struct mt_core_output *o, int number, const char *path, char *why, size_t size)
 {
     struct stat st;
     long mode = mt_sys(__NR_fcntl, number, F_GETFL, 0, 0, 0, 0);
@@ -166,7 +166,7 @@ static int take_number(struct mt_output *o, int number, const char *path, char *
     long fd = mt_descriptor_copy(number);
     if (fd < 0 || fstat((int)fd, &st))
         return output_failed(path, fd < 0 ? (int)-fd : errno, why, size);
-    *o = (struct mt_output){.fd = (int)fd, .fifo = 1, .dev = st.st_dev, .ino = st.st_ino};
+    *o = (struct mt_core_output){.fd = (int)fd, .fifo = 1, .dev = st.st_dev, .ino = st.st_ino};
     mt_descriptor_watch(o);
     return 0;
 }
@@ -195,7 +195,7 @@ static int open_once(const char *path, int *fd, char *why, size_t size)
 }
 
 /* The file behind the descriptor is what counts: the path may have changed since lstat. */
-static int output_adopt(struct mt_output *o, int fd, const char *path, char *why, size_t size)
+static int output_adopt(struct mt_core_output *o, int fd, const char *path, char *why, size_t size)
 {
     struct stat st;
     if (fstat(fd, &st))
@@ -222,11 +222,11 @@ static int output_adopt(struct mt_output *o, int fd, const char *path, char *why
     return rc ? output_failed(path, rc, why, size) : 0;
 }
 
-static int open_one(struct mt_output *o, const char *path, char *why, size_t size)
+static int open_one(struct mt_core_output *o, const char *path, char *why, size_t size)
 {
     char real[PATH_ROOM];
-    int fd = -1, number = mt_output_number(path), rc;
-    *o = (struct mt_output){.fd = -1};
+    int fd = -1, number = mt_core_output_number(path), rc;
+    *o = (struct mt_core_output){.fd = -1};
     if (number >= 0)
         return take_number(o, number, path, why, size);
     if ((rc = output_resolve(path, real, why, size)))
@@ -244,12 +244,12 @@ static int open_one(struct mt_output *o, const char *path, char *why, size_t siz
         return rc;
     }
     o->fd = fd;
-    mt_output_remember(o);
+    mt_core_output_remember(o);
     mt_descriptor_watch(o);
     return 0;
 }
 
-int mt_output_open(struct mt_output *o, const char *path, char *why, size_t size)
+int mt_core_output_open(struct mt_core_output *o, const char *path, char *why, size_t size)
 {
     char taken[sizeof name];
     int rc = open_one(o, path, why, size);

@@ -18,7 +18,7 @@
 
 static char whole_path[4096]; /* of the open file, whatever folder the program goes to; empty: unknown */
 
-void mt_output_remember(const struct mt_output *o)
+void mt_core_output_remember(const struct mt_core_output *o)
 {
     char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", o->fd);
@@ -27,7 +27,7 @@ void mt_output_remember(const struct mt_output *o)
 }
 
 /* 1 while the number still means the file. */
-static int is_ours(const struct mt_output *o, int fd)
+static int is_ours(const struct mt_core_output *o, int fd)
 {
     struct stat st;
     int saved = errno;
@@ -36,7 +36,7 @@ static int is_ours(const struct mt_output *o, int fd)
     return same;
 }
 
-void mt_output_close(struct mt_output *o)
+void mt_core_output_close(struct mt_core_output *o)
 {
     mt_descriptor_leave(o);
     if (is_ours(o, o->fd))
@@ -61,7 +61,7 @@ static int write_all(int fd, const char *p, size_t bytes)
 }
 
 /* The program has closed our descriptor: the same file again, at its end. 0 or EBADF. */
-static int open_again(struct mt_output *o)
+static int open_again(struct mt_core_output *o)
 {
     if (o->fifo || !*whole_path)
         return EBADF;
@@ -101,7 +101,7 @@ static void let_go(struct held *h, int error)
     mt_sys(__NR_rt_sigprocmask, SIG_SETMASK, (long)&h->old, 0, KERNEL_SIGSET, 0, 0);
 }
 
-static int write_now(struct mt_output *o, const void *data, size_t bytes)
+static int write_now(struct mt_core_output *o, const void *data, size_t bytes)
 {
     if (o->error || o->fd < 0)
         return o->error ? o->error : EBADF;
@@ -113,7 +113,7 @@ static int write_now(struct mt_output *o, const void *data, size_t bytes)
     return o->error;
 }
 
-int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
+int mt_core_output_write(struct mt_core_output *o, const void *data, size_t bytes)
 {
     mt_spin_lock(&o->lock);
     int rc = write_now(o, data, bytes);
@@ -123,10 +123,10 @@ int mt_output_write(struct mt_output *o, const void *data, size_t bytes)
 
 /* ---- scratch files and small input files ---- */
 
-static int output_io_own(struct mt_output *o, long fd)
+static int output_io_own(struct mt_core_output *o, long fd)
 {
     struct stat st;
-    *o = (struct mt_output){.fd = (int)fd};
+    *o = (struct mt_core_output){.fd = (int)fd};
     if (fstat(o->fd, &st))
         return errno;
     o->dev = st.st_dev;
@@ -135,7 +135,7 @@ static int output_io_own(struct mt_output *o, long fd)
     return 0;
 }
 
-int mt_output_scratch(struct mt_output *o, char *why, size_t size)
+int mt_core_output_scratch(struct mt_core_output *o, char *why, size_t size)
 {
     const char *folder = getenv("TMPDIR");
     char path[4096];
@@ -158,7 +158,7 @@ int mt_output_scratch(struct mt_output *o, char *why, size_t size)
     return EEXIST;
 }
 
-int mt_output_pread(struct mt_output *o, void *data, size_t bytes, uint64_t offset)
+int mt_core_output_pread(struct mt_core_output *o, void *data, size_t bytes, uint64_t offset)
 {
     mt_spin_lock(&o->lock);
     int rc = is_ours(o, o->fd) ? mt_plat_pread(o->fd, data, bytes, offset) : EBADF;
@@ -181,7 +181,7 @@ static int pwrite_all(int fd, const char *p, size_t bytes, uint64_t offset)
     return 0;
 }
 
-int mt_output_pwrite(struct mt_output *o, const void *data, size_t bytes, uint64_t offset)
+int mt_core_output_pwrite(struct mt_core_output *o, const void *data, size_t bytes, uint64_t offset)
 {
     int rc = EBADF;
     mt_spin_lock(&o->lock);
@@ -194,7 +194,7 @@ int mt_output_pwrite(struct mt_output *o, const void *data, size_t bytes, uint64
     return rc;
 }
 
-char *mt_output_slurp(const char *path, size_t *bytes, char *why, size_t size)
+char *mt_core_output_slurp(const char *path, size_t *bytes, char *why, size_t size)
 {
     struct stat st;
     char *text = NULL;

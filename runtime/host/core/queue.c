@@ -38,14 +38,14 @@ static struct {
     uint32_t writing;
 } q;
 
-void mt_queue_open(struct mt_mtc_writer *writer, int level)
+void mt_core_queue_open(struct mt_mtc_writer *writer, int level)
 {
     memset(&q, 0, sizeof q);
     q.writer = writer;
     q.level = level;
 }
 
-void mt_queue_push(struct mt_buffer *b)
+void mt_core_queue_push(struct mt_buffer *b)
 {
     b->next = NULL;
     mt_spin_lock(&q.lock);
@@ -58,7 +58,7 @@ void mt_queue_push(struct mt_buffer *b)
     mt_spin_unlock(&q.lock);
 }
 
-uint32_t mt_queue_waiting(void)
+uint32_t mt_core_queue_waiting(void)
 {
     return __atomic_load_n(&q.waiting, __ATOMIC_RELAXED);
 }
@@ -89,7 +89,7 @@ static struct job *queue_pop(int help)
 static int level_for(const struct job *job, size_t bytes, uint64_t items)
 {
     return q.level == 1 && job->hurry &&
-                   mt_mtc_writer_bytes(q.writer) + bytes <= DENSE(mt_queue_written() + items)
+                   mt_mtc_writer_bytes(q.writer) + bytes <= DENSE(mt_core_queue_written() + items)
                ? 0
                : q.level;
 }
@@ -133,7 +133,8 @@ static void queue_append(struct job *job)
     int host = job->buffer->kind != MT_BUFFER_META;
     int error = job->error ? job->error : mt_mtc_append(q.writer, job->packer);
     if (error) {
-        mt_fail("%s: %s", mt_g.o->output, error == EPIPE ? "its reader closed the FIFO" : strerror(error));
+        mt_core_fail("%s: %s", mt_g.o->output,
+                     error == EPIPE ? "its reader closed the FIFO" : strerror(error));
         __atomic_store_n(&q.dropped, q.dropped + job->lost, __ATOMIC_RELAXED);
     } else if (host) {
         __atomic_store_n(&q.written, q.written + job->lost, __ATOMIC_RELAXED);
@@ -159,7 +160,7 @@ static void queue_retire(struct job *job)
     job->next = q.idle;
     q.idle = job;
     mt_spin_unlock(&q.lock);
-    mt_sink_return(b);
+    mt_core_sink_return(b);
 }
 
 /* Appends what is done and next in order. If somebody is at that already, he sees ours: he looks again under
@@ -191,9 +192,9 @@ static void queue_run(struct job *job)
         queue_flush(); /* else somebody else has made the chunk: job and buffer are nobody's any more */
 }
 
-int mt_queue_step(int help)
+int mt_core_queue_step(int help)
 {
-    if (!mt_queue_waiting() || mt_g.forked)
+    if (!mt_core_queue_waiting() || mt_g.forked)
         return 0;
     /* Below a handler that ends the program we would never come to an end. */
     uint64_t mask = mt_plat_signals_off();
@@ -228,11 +229,11 @@ static void take_oldest(void)
         mt_plat_unmap(own, sizeof *own);
 }
 
-void mt_queue_finish(void)
+void mt_core_queue_finish(void)
 {
     uint64_t seen = UINT64_MAX, since = 0;
     for (unsigned step = 0;; step++) {
-        if (mt_queue_step(0))
+        if (mt_core_queue_step(0))
             continue;
         queue_flush();
         mt_spin_lock(&q.lock);
@@ -242,7 +243,7 @@ void mt_queue_finish(void)
         uint64_t now = mt_plat_now_ns();
         if (all)
             return;
-        if (appended != seen || mt_queue_writing()) {
+        if (appended != seen || mt_core_queue_writing()) {
             seen = appended;
             since = now;
         } else if (now - since > PATIENCE_NS) {
@@ -253,7 +254,7 @@ void mt_queue_finish(void)
     }
 }
 
-void mt_queue_close(void)
+void mt_core_queue_close(void)
 {
     while (q.idle) {
         struct job *job = q.idle;
@@ -264,22 +265,22 @@ void mt_queue_close(void)
     }
 }
 
-uint64_t mt_queue_written(void)
+uint64_t mt_core_queue_written(void)
 {
     return __atomic_load_n(&q.written, __ATOMIC_RELAXED);
 }
 
-uint64_t mt_queue_dropped(void)
+uint64_t mt_core_queue_dropped(void)
 {
     return __atomic_load_n(&q.dropped, __ATOMIC_RELAXED);
 }
 
-int mt_queue_writing(void)
+int mt_core_queue_writing(void)
 {
     return (int)__atomic_load_n(&q.writing, __ATOMIC_RELAXED);
 }
 
-int mt_queue_stuck(uint64_t ns, int (*busy)(void))
+int mt_core_queue_stuck(uint64_t ns, int (*busy)(void))
 {
     struct mt_spin *const locks[] = {&q.append_lock, &q.lock};
     for (unsigned i = 0; i < 2; i++) {

@@ -18,7 +18,7 @@
 #define LINE_RESERVE (MT_BUFFER_ROOM - 8192)
 
 static struct {
-    struct mt_output out;
+    struct mt_core_output out;
     struct mt_mtc_file file;
     struct mt_mtc_writer *writer;
 
@@ -45,12 +45,12 @@ static struct {
 
 static int write_file(void *self, const void *data, size_t bytes)
 {
-    return mt_output_write(self, data, bytes);
+    return mt_core_output_write(self, data, bytes);
 }
 
 static void sink_drain(void)
 {
-    while (mt_queue_step(0))
+    while (mt_core_queue_step(0))
         ;
 }
 
@@ -77,8 +77,8 @@ static void sink_kick(void)
     }
     __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
     mt_plat_wake(&s.work);
-    if (mt_queue_waiting() > HELP_AT && !s.out.fifo)
-        mt_queue_step(1);
+    if (mt_core_queue_waiting() > HELP_AT && !s.out.fifo)
+        mt_core_queue_step(1);
 }
 
 /* ---- buffers ---- */
@@ -97,13 +97,13 @@ static struct mt_buffer *take_free(unsigned keep)
     return b;
 }
 
-struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq)
+struct mt_buffer *mt_core_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq)
 {
     struct mt_buffer *b = NULL;
     for (unsigned step = 0; !b; step++) {
         if ((b = take_free(REST)))
             break;
-        if (mt_queue_waiting() < MT_QUEUE_MAX) {
+        if (mt_core_queue_waiting() < MT_QUEUE_MAX) {
             if (!(b = mt_plat_map(MT_BUFFER_BYTES)))
                 b = take_free(0);
             break;
@@ -112,7 +112,7 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
             break;
         /* A FIFO's reader may be slow: that is for the worker to wait for, as long as there is one. */
         int waits = s.out.fifo && step < WORKER_GONE && __atomic_load_n(&s.running, __ATOMIC_RELAXED);
-        if (waits || !mt_queue_step(1))
+        if (waits || !mt_core_queue_step(1))
             mt_plat_pause(step);
     }
     if (b) {
@@ -124,7 +124,7 @@ struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint
     return b;
 }
 
-void mt_sink_return(struct mt_buffer *b)
+void mt_core_sink_return(struct mt_buffer *b)
 {
     if (__atomic_load_n(&mt_g.stopping, __ATOMIC_RELAXED) &&
         (b->kind == MT_BUFFER_ENTRIES || b->kind == MT_BUFFER_COUNTED))
@@ -146,25 +146,25 @@ static void push_meta(void)
     struct mt_buffer *m = s.meta;
     if (m && m->count) {
         s.meta = NULL;
-        mt_queue_push(m);
+        mt_core_queue_push(m);
     }
     mt_spin_unlock(&s.meta_lock);
 }
 
-void mt_sink_put(struct mt_buffer *b)
+void mt_core_sink_put(struct mt_buffer *b)
 {
     if (!s.writer || mt_g.forked || !b->count) {
-        mt_sink_return(b);
+        mt_core_sink_return(b);
         return;
     }
     push_meta();
-    mt_queue_push(b);
+    mt_core_queue_push(b);
     sink_kick();
 }
 
 /* ---- meta lines ---- */
 
-struct mt_json *mt_sink_line(const char *ev)
+struct mt_json *mt_core_sink_line(const char *ev)
 {
     if (!s.writer || mt_g.forked)
         return NULL;
@@ -173,7 +173,7 @@ struct mt_json *mt_sink_line(const char *ev)
     return &s.line;
 }
 
-void mt_sink_line_end(void)
+void mt_core_sink_line_end(void)
 {
     struct mt_buffer *full = NULL;
     mt_json_end(&s.line);
@@ -182,9 +182,9 @@ void mt_sink_line_end(void)
         s.meta = NULL;
     }
     if (full)
-        mt_queue_push(full);
+        mt_core_queue_push(full);
     if (!s.meta)
-        s.meta = mt_sink_buffer(MT_BUFFER_META, 0, 0);
+        s.meta = mt_core_sink_buffer(MT_BUFFER_META, 0, 0);
     if (s.meta && !s.line.failed && s.meta->count + s.line.n <= MT_BUFFER_ROOM) {
         memcpy(s.meta->text + s.meta->count, s.line.text, s.line.n);
         s.meta->count += s.line.n;
@@ -204,7 +204,7 @@ static void sink_header(void)
     const struct mt_core_options *o = mt_g.o;
     long n = mt_plat_program(program, sizeof program);
     program[n > 0 ? n : 0] = 0;
-    struct mt_json *j = mt_sink_line("header");
+    struct mt_json *j = mt_core_sink_line("header");
     mt_json_u64(j, "version", 1);
     mt_json_string(j, "tool", "memtrace " MEMTRACE_VERSION);
     mt_json_u64(j, "pid", mt_plat_pid());
@@ -221,7 +221,7 @@ static void sink_header(void)
     mt_json_bool(j, "registered", o->registered);
     mt_json_bool(j, "roi", o->roi);
     mt_json_bool(j, "failed", o->failed);
-    mt_sink_line_end();
+    mt_core_sink_line_end();
 }
 
 /* ---- text ---- */
@@ -230,24 +230,24 @@ static void text_out(void)
 {
     int had = s.out.error;
     __atomic_store_n(&s.writing, 1, __ATOMIC_RELAXED);
-    int rc = s.text_bytes && !had ? mt_output_write(&s.out, s.text, s.text_bytes) : 0;
+    int rc = s.text_bytes && !had ? mt_core_output_write(&s.out, s.text, s.text_bytes) : 0;
     __atomic_store_n(&s.writing, 0, __ATOMIC_RELAXED);
     s.text_bytes = 0;
     if (rc)
-        mt_fail("%s: %s", mt_g.o->output, rc == EPIPE ? "its reader closed the FIFO" : strerror(rc));
+        mt_core_fail("%s: %s", mt_g.o->output, rc == EPIPE ? "its reader closed the FIFO" : strerror(rc));
 }
 
-void mt_sink_text_lock(void)
+void mt_core_sink_text_lock(void)
 {
     mt_spin_lock(&s.text_lock);
 }
 
-void mt_sink_text_unlock(void)
+void mt_core_sink_text_unlock(void)
 {
     mt_spin_unlock(&s.text_lock);
 }
 
-void mt_sink_text_locked(const char *text, size_t bytes)
+void mt_core_sink_text_locked(const char *text, size_t bytes)
 {
     if (!s.text || mt_g.forked)
         return;
@@ -264,30 +264,30 @@ void mt_sink_text_locked(const char *text, size_t bytes)
     }
 }
 
-void mt_sink_text(const char *text, size_t bytes)
+void mt_core_sink_text(const char *text, size_t bytes)
 {
-    mt_sink_text_lock();
-    mt_sink_text_locked(text, bytes);
-    mt_sink_text_unlock();
+    mt_core_sink_text_lock();
+    mt_core_sink_text_locked(text, bytes);
+    mt_core_sink_text_unlock();
 }
 
-int mt_sink_writing(void)
+int mt_core_sink_writing(void)
 {
-    return (int)__atomic_load_n(&s.writing, __ATOMIC_RELAXED) || mt_queue_writing();
+    return (int)__atomic_load_n(&s.writing, __ATOMIC_RELAXED) || mt_core_queue_writing();
 }
 
-int mt_sink_stuck(uint64_t ns)
+int mt_core_sink_stuck(uint64_t ns)
 {
     struct mt_spin *const locks[] = {&s.meta_lock, &s.text_lock, &s.lock};
     for (unsigned i = 0; i < 3; i++) {
-        if (mt_spin_lock_for(locks[i], ns, mt_sink_writing))
+        if (mt_spin_lock_for(locks[i], ns, mt_core_sink_writing))
             return 1;
         mt_spin_unlock(locks[i]);
     }
-    return mt_queue_stuck(ns, mt_sink_writing);
+    return mt_core_queue_stuck(ns, mt_core_sink_writing);
 }
 
-int mt_sink_is_fifo(void)
+int mt_core_sink_is_fifo(void)
 {
     return s.out.fifo;
 }
@@ -301,7 +301,7 @@ static int open_container(char *why, unsigned size)
     s.writer = mt_mtc_writer_open(&s.file, features, (int)mt_g.o->level, why, size);
     if (!s.writer)
         return -1;
-    mt_queue_open(s.writer, (int)mt_g.o->level);
+    mt_core_queue_open(s.writer, (int)mt_g.o->level);
     /* The line grows once, here, and not while the program is inside malloc. */
     char blank[8001];
     memset(blank, ' ', sizeof blank - 1);
@@ -317,10 +317,10 @@ static int open_container(char *why, unsigned size)
     return 0;
 }
 
-int mt_sink_open(char *why, unsigned size)
+int mt_core_sink_open(char *why, unsigned size)
 {
     memset(&s, 0, sizeof s);
-    if (mt_output_open(&s.out, mt_g.o->output, why, size))
+    if (mt_core_output_open(&s.out, mt_g.o->output, why, size))
         return -1;
     int rc = 0;
     if (mt_g.o->container) {
@@ -330,7 +330,7 @@ int mt_sink_open(char *why, unsigned size)
         rc = -1;
     }
     if (rc)
-        mt_output_close(&s.out);
+        mt_core_output_close(&s.out);
     return rc;
 }
 
@@ -344,8 +344,8 @@ static void stop_worker(void)
     for (unsigned step = 64; __atomic_load_n(&s.running, __ATOMIC_ACQUIRE); step++) {
         __atomic_add_fetch(&s.work, 1, __ATOMIC_RELEASE);
         mt_plat_wake(&s.work);
-        uint64_t now = mt_plat_now_ns(), left = mt_queue_waiting();
-        if (left != seen || mt_sink_writing()) {
+        uint64_t now = mt_plat_now_ns(), left = mt_core_queue_waiting();
+        if (left != seen || mt_core_sink_writing()) {
             seen = left;
             since = now;
         } else if (now - since > STUCK_NS) {
@@ -366,45 +366,45 @@ void mt_core_worker_end(void)
 
 static void end_line(int killed)
 {
-    uint64_t lost, outside, written = mt_queue_written();
+    uint64_t lost, outside, written = mt_core_queue_written();
     mt_threads_sum(&lost, &outside);
-    lost += mt_queue_dropped();
+    lost += mt_core_queue_dropped();
     struct mt_json *j;
-    if (lost && (j = mt_sink_line("lost"))) {
+    if (lost && (j = mt_core_sink_line("lost"))) {
         mt_json_u64(j, "count", lost);
         mt_json_string(j, "why", "accesses could not be recorded or written");
-        mt_sink_line_end();
+        mt_core_sink_line_end();
     }
-    if (!(j = mt_sink_line("end")))
+    if (!(j = mt_core_sink_line("end")))
         return;
     mt_json_u64(j, "records_written", written);
     mt_json_u64(j, "records_counted", written + lost);
     mt_json_bool(j, "killed", killed);
     mt_json_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
-    mt_sink_line_end();
+    mt_core_sink_line_end();
 }
 
-void mt_sink_close(int killed)
+void mt_core_sink_close(int killed)
 {
     if (s.writer) {
         stop_worker();
-        mt_queue_finish();
+        mt_core_queue_finish();
         end_line(killed);
         push_meta();
-        mt_queue_finish();
-        mt_queue_close();
+        mt_core_queue_finish();
+        mt_core_queue_close();
         mt_mtc_writer_close(s.writer);
         s.writer = NULL;
         mt_json_free(&s.line);
     } else if (s.text) {
-        mt_sink_text_lock();
+        mt_core_sink_text_lock();
         text_out();
-        mt_sink_text_unlock();
+        mt_core_sink_text_unlock();
     }
-    mt_output_close(&s.out);
+    mt_core_output_close(&s.out);
 }
 
-void mt_sink_forked(void)
+void mt_core_sink_forked(void)
 {
-    mt_output_close(&s.out); /* a FIFO's reader must see the end when the parent closes it */
+    mt_core_output_close(&s.out); /* a FIFO's reader must see the end when the parent closes it */
 }

@@ -28,30 +28,30 @@ struct mt_buffer {
 #define MT_BUFFER_TIMED_MAX (MT_BUFFER_ROOM / sizeof(struct mt_host_timed_entry))
 
 /* Opens the output of the options. 0, or -1 with *why. */
-int mt_sink_open(char *why, unsigned size);
+int mt_core_sink_open(char *why, unsigned size);
 /* Writes all that waits, the end line (container), and closes. */
-void mt_sink_close(int killed);
-void mt_sink_forked(void);
-int mt_sink_is_fifo(void);
+void mt_core_sink_close(int killed);
+void mt_core_sink_forked(void);
+int mt_core_sink_is_fifo(void);
 
 /* An empty buffer; waits for the worker when too many are under way. NULL without memory. */
-struct mt_buffer *mt_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq);
+struct mt_buffer *mt_core_sink_buffer(enum mt_buffer_kind kind, uint64_t thread, uint64_t seq);
 /* Container: takes the buffer. Waits for nobody but the file. */
-void mt_sink_put(struct mt_buffer *b);
+void mt_core_sink_put(struct mt_buffer *b);
 /* Gives a buffer back without writing it. */
-void mt_sink_return(struct mt_buffer *b);
+void mt_core_sink_return(struct mt_buffer *b);
 
 /* Meta lines: begin takes the lock and returns the object to fill (NULL: no container; then no end). */
-struct mt_json *mt_sink_line(const char *ev);
-void mt_sink_line_end(void);
+struct mt_json *mt_core_sink_line(const char *ev);
+void mt_core_sink_line_end(void);
 
 /* Text: whole lines. The file lock may be taken around several calls to keep them together. */
-void mt_sink_text(const char *text, size_t bytes);
-void mt_sink_text_lock(void);
-void mt_sink_text_locked(const char *text, size_t bytes);
-void mt_sink_text_unlock(void);
+void mt_core_sink_text(const char *text, size_t bytes);
+void mt_core_sink_text_lock(void);
+void mt_core_sink_text_locked(const char *text, size_t bytes);
+void mt_core_sink_text_unlock(void);
 /* 1 while somebody writes to the file: waiting may then take long without anything being wrong. */
-int mt_sink_writing(void);
+int mt_core_sink_writing(void);
 /* 1 if one of the sink's locks is not to be had for `ns` although nobody writes. */
-int mt_sink_stuck(uint64_t ns);
+int mt_core_sink_stuck(uint64_t ns);
 #endif

@@ -7,7 +7,7 @@
 #define CHUNKS 131072u
 
 static struct mt_spin lock; /* numbers, twins, interned strings */
-static struct mt_site **chunk;
+static struct mt_core_kept_site **chunk;
 static uint32_t next = 1; /* instruction number; 0 does not exist */
 
 /* ---- table ---- */
@@ -21,7 +21,7 @@ static uint32_t sites_reserve(uint32_t count)
         return 0;
     for (uint32_t c = next / CHUNK; c <= (next + count - 1) / CHUNK; c++)
         if (!chunk[c]) {
-            struct mt_site *s = mt_plat_map(CHUNK * sizeof *s);
+            struct mt_core_kept_site *s = mt_plat_map(CHUNK * sizeof *s);
             if (!s)
                 return 0;
             __atomic_store_n(&chunk[c], s, __ATOMIC_RELEASE);
@@ -31,12 +31,12 @@ static uint32_t sites_reserve(uint32_t count)
     return first;
 }
 
-struct mt_site *mt_site_of(uint32_t site)
+struct mt_core_kept_site *mt_site_of(uint32_t site)
 {
     uint32_t i = site >> 2;
     if (!i || i >= __atomic_load_n(&next, __ATOMIC_ACQUIRE))
         return NULL;
-    struct mt_site *s = &__atomic_load_n(&chunk[i / CHUNK], __ATOMIC_ACQUIRE)[i % CHUNK];
+    struct mt_core_kept_site *s = &__atomic_load_n(&chunk[i / CHUNK], __ATOMIC_ACQUIRE)[i % CHUNK];
     return __atomic_load_n(&s->defined, __ATOMIC_ACQUIRE) ? s : NULL;
 }
 
@@ -52,9 +52,10 @@ static const char *const op_names[] = {
 #include "memtrace/container.def"
 };
 
-static void sites_line(uint32_t site, const struct mt_site *s, unsigned operand, const char *variable)
+static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigned operand,
+                       const char *variable)
 {
-    struct mt_json *j = mt_sink_line("site");
+    struct mt_json *j = mt_core_sink_line("site");
     if (!j)
         return;
     mt_json_u64(j, "id", site + operand);
@@ -73,7 +74,7 @@ static void sites_line(uint32_t site, const struct mt_site *s, unsigned operand,
         mt_json_string(j, "reads", s->reads);
         mt_json_string(j, "writes", s->writes);
     }
-    mt_sink_line_end();
+    mt_core_sink_line_end();
 }
 
 /* Asks the engine when the site itself does not say where it stands. */
@@ -99,7 +100,7 @@ static void sites_define(uint32_t site, const struct mt_core_site *operands, uns
         return;
     sites_place(&first, &p);
     mt_spin_lock(&lock);
-    struct mt_site *s = &chunk[i / CHUNK][i % CHUNK];
+    struct mt_core_kept_site *s = &chunk[i / CHUNK][i % CHUNK];
     s->ip = first.ip;
     s->line = first.line;
     s->column = first.column;
@@ -148,7 +149,7 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
         sites_define(site, s, 1);
         return;
     }
-    struct mt_site *m = mt_site_of(site);
+    struct mt_core_kept_site *m = mt_site_of(site);
     if (!m)
         return;
     m->op[operand] = (uint8_t)s->op;
@@ -162,7 +163,7 @@ void mt_core_site_define(uint32_t site, const struct mt_core_site *s)
 
 uint32_t mt_site_twin(uint32_t site)
 {
-    struct mt_site *s = mt_site_of(site);
+    struct mt_core_kept_site *s = mt_site_of(site);
     if (!s)
         return site;
     uint32_t twin = __atomic_load_n(&s->twin, __ATOMIC_ACQUIRE);

@@ -13,7 +13,7 @@
 
 struct line {
     uint64_t ip;
-    const struct mt_site *site;
+    const struct mt_core_kept_site *site;
 };
 
 static char sourcelines[4096 + 32]; /* whole, whatever folder the program goes to */
@@ -23,12 +23,12 @@ void mt_sourcelines_start(void)
 {
     const char *output = mt_g.o->output, *slash = strrchr(output, '/');
     size_t n = 0;
-    if (*output != '/' || mt_sink_is_fifo()) {
+    if (*output != '/' || mt_core_sink_is_fifo()) {
         long got = mt_sys(__NR_readlink, (long)"/proc/self/cwd", (long)sourcelines, 4095, 0, 0, 0);
         n = got > 0 ? (size_t)got : 0;
         sourcelines[n++] = '/';
     }
-    if (slash && !mt_sink_is_fifo() && n + (size_t)(slash + 1 - output) < 4096) {
+    if (slash && !mt_core_sink_is_fifo() && n + (size_t)(slash + 1 - output) < 4096) {
         memcpy(sourcelines + n, output, (size_t)(slash + 1 - output));
         n += (size_t)(slash + 1 - output);
     }
@@ -46,7 +46,7 @@ static size_t sourcelines_collect(struct line *l)
 {
     size_t n = 0;
     for (uint32_t i = 1; i < mt_site_instructions(); i++) {
-        const struct mt_site *s = mt_site_of(i << 2);
+        const struct mt_core_kept_site *s = mt_site_of(i << 2);
         if (!s || !s->shown)
             continue;
         if (s->ip)
@@ -58,7 +58,7 @@ static size_t sourcelines_collect(struct line *l)
     return n;
 }
 
-static int sourcelines_put(struct mt_output *o, const struct line *l, size_t n, char *block)
+static int sourcelines_put(struct mt_core_output *o, const struct line *l, size_t n, char *block)
 {
     size_t used = 0;
     int rc = 0;
@@ -66,20 +66,20 @@ static int sourcelines_put(struct mt_output *o, const struct line *l, size_t n, 
         if (i && l[i].ip == l[i - 1].ip)
             continue;
         if (BLOCK - used < MT_TEXT_LINE) {
-            rc = mt_output_write(o, block, used);
+            rc = mt_core_output_write(o, block, used);
             used = 0;
         }
         used += mt_text_mat_place(block + used, BLOCK - used, l[i].ip, l[i].site->file, l[i].site->line);
     }
-    return rc ? rc : mt_output_write(o, block, used);
+    return rc ? rc : mt_core_output_write(o, block, used);
 }
 
 void mt_sourcelines_write(void)
 {
     char why[1200];
-    struct mt_output o;
+    struct mt_core_output o;
     size_t bytes = (size_t)mt_site_instructions() * 4 * sizeof(struct line);
-    if (mt_output_open(&o, sourcelines, why, sizeof why)) {
+    if (mt_core_output_open(&o, sourcelines, why, sizeof why)) {
         mt_plat_report("%s; the trace has no places", why);
         return;
     }
@@ -88,7 +88,7 @@ void mt_sourcelines_write(void)
     int rc = l && block ? sourcelines_put(&o, l, sourcelines_collect(l), block) : ENOMEM;
     if (rc)
         mt_plat_report("%s: %s; places are missing", sourcelines, strerror(rc));
-    mt_output_close(&o);
+    mt_core_output_close(&o);
     mt_plat_unmap(block, BLOCK);
     mt_plat_unmap(l, bytes);
 }

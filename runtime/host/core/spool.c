@@ -13,17 +13,17 @@ int mt_spool_open(struct mt_spool *s, char *why, unsigned size)
 {
     s->entries = 0;
     s->file.fd = -1;
-    return mt_output_scratch(&s->file, why, size);
+    return mt_core_output_scratch(&s->file, why, size);
 }
 
 void mt_spool_close(struct mt_spool *s)
 {
-    mt_output_close(&s->file);
+    mt_core_output_close(&s->file);
 }
 
 int mt_spool_add(struct mt_spool *s, const struct mt_host_timed_entry *e, uint64_t count)
 {
-    int rc = mt_output_pwrite(&s->file, e, count * ENTRY, s->entries * ENTRY);
+    int rc = mt_core_output_pwrite(&s->file, e, count * ENTRY, s->entries * ENTRY);
     if (!rc)
         s->entries += count;
     return rc;
@@ -78,7 +78,7 @@ static int in_memory(const struct mt_spool_reader *r, struct mt_spool *s, uint32
 {
     uint64_t bytes = s->entries * ENTRY;
     struct mt_host_timed_entry *e = mt_plat_map(bytes), *out = mt_plat_map(bytes);
-    int rc = e && out ? mt_output_pread(&s->file, e, bytes, 0) : ENOMEM;
+    int rc = e && out ? mt_core_output_pread(&s->file, e, bytes, 0) : ENOMEM;
     if (!rc)
         rc = spool_sort(r, e, out, s->entries, low, high);
     for (uint64_t i = 0; !rc && i < s->entries; i++)
@@ -113,7 +113,7 @@ static int spool_each(struct mt_spool *s, int (*visit)(struct split *, const str
     int rc = e ? 0 : ENOMEM;
     for (uint64_t i = 0; !rc && i < s->entries; i += PIECE) {
         uint64_t n = s->entries - i < PIECE ? s->entries - i : PIECE;
-        rc = mt_output_pread(&s->file, e, n * ENTRY, i * ENTRY);
+        rc = mt_core_output_pread(&s->file, e, n * ENTRY, i * ENTRY);
         for (uint64_t k = 0; !rc && k < n; k++)
             rc = visit(p, &e[k]);
     }

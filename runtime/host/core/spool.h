@@ -7,7 +7,7 @@
 #include "output.h"
 
 struct mt_spool {
-    struct mt_output file;
+    struct mt_core_output file;
     uint64_t entries;
 };
 

@@ -13,7 +13,7 @@
 #define MT_HELD_MAX 64u /* address locks; an instruction that covers more takes all */
 
 /* Where an engine's appended accesses go. */
-enum mt_window {
+enum mt_core_window {
     MT_DISCARD, /* over and over into the free rest of the buffer: tracing is off here and now */
     MT_APPEND,  /* into the buffer */
     MT_EACH,    /* through mt_core_record, one by one */
@@ -38,7 +38,7 @@ struct mt_core_thread_state {
     uint64_t lost; /* accesses that could not be recorded */
 
     /* mat */
-    enum mt_window window;
+    enum mt_core_window window;
     int parked;                 /* tracing has ended; buffer->count says what is in it */
     struct mt_host_entry *kept; /* MT_DISCARD: end of what belongs to the trace */
     uint64_t seq;               /* logged last */
@@ -111,7 +111,7 @@ uint64_t mt_seq_now(void);
 uint64_t mt_seq_next(void);
 
 /* Something is wrong with the trace: said once, tracing is off, the trace is incomplete. */
-void mt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* thread.c: every live thread looks around at its next access. Async-signal safe. */
 void mt_ring(void);
@@ -158,7 +158,7 @@ void mt_sourcelines_start(void);
 void mt_sourcelines_write(void);
 
 /* sites.c */
-struct mt_site {
+struct mt_core_kept_site {
     uint64_t ip;
     const char *file, *function, *module, *text, *reads, *writes; /* never NULL when defined */
     uint32_t line, column;
@@ -168,7 +168,7 @@ struct mt_site {
     uint8_t op[4], operands;
 };
 /* NULL: there is none. */
-struct mt_site *mt_site_of(uint32_t site);
+struct mt_core_kept_site *mt_site_of(uint32_t site);
 uint32_t mt_site_instructions(void); /* numbers below this one exist */
 uint32_t mt_site_twin(uint32_t site);
 /* Place of an address in code, by the engine; strings live as long as the trace. Takes no lock while it asks.

@@ -33,12 +33,12 @@ static void thread_clear(struct mt_core_thread_state *t)
 
 static void thread_line(const struct mt_core_thread_state *t)
 {
-    struct mt_json *j = mt_sink_line("thread");
+    struct mt_json *j = mt_core_sink_line("thread");
     if (!j)
         return;
     mt_json_u64(j, "number", t->number);
     mt_json_u64(j, "native", t->native);
-    mt_sink_line_end();
+    mt_core_sink_line_end();
 }
 
 static void thread_refuse(void)
@@ -53,10 +53,10 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
 {
     if (!mt_on())
         return NULL;
-    struct mt_buffer *b = mt_sink_buffer(mt_g.o->mode == MT_CORE_MAT      ? MT_BUFFER_ENTRIES
-                                         : mt_g.o->mode == MT_CORE_ATOMIC ? mt_atomic_kind()
-                                                                          : MT_BUFFER_TIMED,
-                                         0, mt_seq_now());
+    struct mt_buffer *b = mt_core_sink_buffer(mt_g.o->mode == MT_CORE_MAT      ? MT_BUFFER_ENTRIES
+                                              : mt_g.o->mode == MT_CORE_ATOMIC ? mt_atomic_kind()
+                                                                               : MT_BUFFER_TIMED,
+                                              0, mt_seq_now());
     mt_spin_lock(&mt_g.threads_lock);
     struct mt_core_thread_state *t = b && mt_on() ? slot_take() : NULL;
     if (t) {
@@ -76,7 +76,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
     mt_spin_unlock(&mt_g.threads_lock);
     if (!t) {
         if (b)
-            mt_sink_return(b);
+            mt_core_sink_return(b);
         return NULL;
     }
     thread_line(t);
@@ -107,7 +107,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
         mt_g.lost += t->lost;
         mt_g.outside += t->outside;
         if (t->buffer && mt_on())
-            mt_sink_return(t->buffer);
+            mt_core_sink_return(t->buffer);
         t->buffer = NULL;
         __atomic_store_n(&t->live, 0, __ATOMIC_RELEASE);
     }
@@ -133,7 +133,7 @@ void mt_core_lost(struct mt_core_thread *t, uint64_t count)
 /* At the end: threads may still come and go, but not keep us. */
 void mt_threads_sum(uint64_t *lost, uint64_t *outside)
 {
-    int locked = !mt_spin_lock_for(&mt_g.threads_lock, 1000000000u, mt_sink_writing);
+    int locked = !mt_spin_lock_for(&mt_g.threads_lock, 1000000000u, mt_core_sink_writing);
     *lost = mt_g.lost;
     *outside = mt_g.outside;
     for (uint32_t i = 0; i < mt_g.slots; i++)

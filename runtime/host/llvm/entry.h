@@ -119,8 +119,8 @@ int mt_locate(uint64_t ip, struct mt_core_place *place);
 void mt_globals_put(void);
 const char *mt_globals_plain(const char *symbol, char *room, unsigned size);
 /* sequence.c */
-void mt_sequence_open(void);
-uint64_t mt_sequence(int next);
+void mt_llvm_sequence_open(void);
+uint64_t mt_llvm_sequence(int next);
 /* alloc.c */
 int mt_not_for_us(uint64_t ip); /* the caller is the CUDA runtime */
 void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip);

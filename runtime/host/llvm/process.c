@@ -88,7 +88,7 @@ static void process_report(const char *line)
 static const struct mt_core_engine engine = {.name = "llvm",
                                              .locate = mt_locate,
                                              .plain = mt_globals_plain,
-                                             .sequence = mt_sequence,
+                                             .sequence = mt_llvm_sequence,
                                              .spawn = process_spawn,
                                              .join = process_join,
                                              .report = process_report};
@@ -153,7 +153,7 @@ __attribute__((constructor(101))) static void process_start(void)
     mt_options_parse(&env, from_environment, process_complain, NULL);
     if (read_options(&env))
         goto off;
-    mt_sequence_open();
+    mt_llvm_sequence_open();
     mt_atomic = options.mode == MT_CORE_ATOMIC;
     if (mt_threads_open()) {
         mt_report("no thread-specific data is left; the host is not traced");

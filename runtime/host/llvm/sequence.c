@@ -8,7 +8,7 @@ static uint64_t (*cuda_sequence)(int next);
 static uint64_t own;
 static uint64_t cuda_low, cuda_high; /* libmemtrace.so's code */
 
-uint64_t mt_sequence(int next)
+uint64_t mt_llvm_sequence(int next)
 {
     if (cuda_sequence)
         return cuda_sequence(next);
@@ -41,7 +41,7 @@ static int find_range(struct dl_phdr_info *info, size_t size, void *symbol)
     return 0;
 }
 
-void mt_sequence_open(void)
+void mt_llvm_sequence_open(void)
 {
     void *sequence = dlsym(RTLD_DEFAULT, "__mt_sequence");
     void (*on_move)(void (*)(void)) = (void (*)(void (*)(void)))dlsym(RTLD_DEFAULT, "__mt_sequence_moved");

@@ -7,7 +7,7 @@ enum { PAGE = 4096, DEEPEST = 1 << 20 };
  * another stack (signal handlers, coroutines). */
 #define SAME_STACK (8ull << 20)
 
-static int is_allocator(const struct mt_frame *f)
+static int is_allocator(const struct mt_call_frame *f)
 {
     return f->watch->alloc != MT_FN_NONE && f->watch->alloc != MT_FN_MAP && f->watch->alloc != MT_FN_RUNTIME;
 }
@@ -24,7 +24,7 @@ static int traces_calls(void)
 
 static void calls_pop(struct mt_calls *c, struct mt_core_thread *t)
 {
-    struct mt_frame *f = &c->frames[--c->count];
+    struct mt_call_frame *f = &c->frames[--c->count];
     if (is_allocator(f))
         c->allocators--;
     c->silent -= f->silent;
@@ -39,11 +39,11 @@ static void pop_dead(struct mt_calls *c, struct mt_core_thread *t, uint64_t sp)
         calls_pop(c, t);
 }
 
-static struct mt_frame *calls_push(struct mt_calls *c)
+static struct mt_call_frame *calls_push(struct mt_calls *c)
 {
     if (c->count == c->room) {
         unsigned room = c->room ? c->room * 2 : 16;
-        struct mt_frame *f = room > DEEPEST ? NULL : realloc(c->frames, room * sizeof *f);
+        struct mt_call_frame *f = room > DEEPEST ? NULL : realloc(c->frames, room * sizeof *f);
         if (!f)
             return NULL;
         c->frames = f;
@@ -52,7 +52,7 @@ static struct mt_frame *calls_push(struct mt_calls *c)
     return &c->frames[c->count++];
 }
 
-static void calls_before(struct mt_core_thread *t, const struct mt_frame *f)
+static void calls_before(struct mt_core_thread *t, const struct mt_call_frame *f)
 {
     switch (f->watch->alloc) {
     case MT_FN_FREE:
@@ -80,10 +80,10 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
      * function's end: both return together.) */
     if (c->count && c->frames[c->count - 1].sp == sp && c->frames[c->count - 1].watch == w)
         calls_pop(c, t);
-    struct mt_frame *f = calls_push(c);
+    struct mt_call_frame *f = calls_push(c);
     if (!f)
         return;
-    *f = (struct mt_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0, 0};
+    *f = (struct mt_call_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0, 0};
     if (!f->ip)
         f->ip = f->ret - 1; /* inside the call: good enough for a line */
     f->silent = w->alloc == MT_FN_RUNTIME;
@@ -99,7 +99,7 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
         mt_core_call(t, w->function, sp, args);
 }
 
-static void calls_reallocated(struct mt_core_thread *t, const struct mt_frame *f, uint64_t value,
+static void calls_reallocated(struct mt_core_thread *t, const struct mt_call_frame *f, uint64_t value,
                               uint64_t bytes)
 {
     if (!value && bytes)
@@ -112,7 +112,7 @@ static void calls_reallocated(struct mt_core_thread *t, const struct mt_frame *f
         mt_core_free(t, f->args[0]);
 }
 
-static void calls_after(struct mt_core_thread *t, const struct mt_frame *f, uint64_t value)
+static void calls_after(struct mt_core_thread *t, const struct mt_call_frame *f, uint64_t value)
 {
     const uint64_t *a = f->args;
     switch (f->watch->alloc) {
@@ -153,7 +153,7 @@ void mt_calls_return(struct mt_calls *c, struct mt_core_thread *t, uint64_t ip, 
 {
     pop_dead(c, t, sp - 8);
     while (c->count && c->frames[c->count - 1].sp == sp - 8) {
-        const struct mt_frame *f = &c->frames[c->count - 1];
+        const struct mt_call_frame *f = &c->frames[c->count - 1];
         if (f->ret == ip) {
             if (f->counted)
                 calls_after(t, f, value);

@@ -3,7 +3,7 @@
 #define MT_HOST_QEMU_CALLS_H
 #include "modules.h"
 
-struct mt_frame {
+struct mt_call_frame {
     const struct mt_watch *watch;
     uint64_t sp;  /* at the entry: where the return address lies */
     uint64_t ret; /* return address */
@@ -14,7 +14,7 @@ struct mt_frame {
 };
 
 struct mt_calls { /* zeroed at first */
-    struct mt_frame *frames;
+    struct mt_call_frame *frames;
     unsigned count, room;
     unsigned allocators; /* frames of allocators */
     unsigned silent;     /* inside the CUDA runtime: nothing is traced */

@@ -24,7 +24,7 @@ void mt_follow_start(const char *host, char *const *w, int count, const struct m
     follower = host;
     word = w;
     words = count;
-    int whole = *o->output == '/' || mt_output_number(o->output) >= 0;
+    int whole = *o->output == '/' || mt_core_output_number(o->output) >= 0;
     int there = whole || getcwd(folder, sizeof folder);
     int n = snprintf(output, sizeof output, "%s%s%s",
                      whole   ? ""
@@ -60,7 +60,7 @@ static int next_output(char next[PATH_MAX])
     char *slash = strrchr(output, '/'), *dot = strrchr(output, '.'), *mark;
     size_t stem = dot && dot > slash + 1 ? (size_t)(dot - output) : strlen(output), end = stem;
     unsigned number = 1;
-    if (mt_output_number(output) >= 0 || (stat(output, &st) == 0 && !S_ISREG(st.st_mode)))
+    if (mt_core_output_number(output) >= 0 || (stat(output, &st) == 0 && !S_ISREG(st.st_mode)))
         return snprintf(next, PATH_MAX, "%s", output) < PATH_MAX ? 0 : -1;
     while (end > 0 && isdigit((unsigned char)output[end - 1]))
         end--;

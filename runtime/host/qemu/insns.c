@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct mt_map known; /* ip -> newest instruction */
+static struct mt_guest_map known; /* ip -> newest instruction */
 
 static void insns_define(struct mt_insn *n, int whole)
 {
@@ -54,7 +54,7 @@ static void insns_define(struct mt_insn *n, int whole)
 
 struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole, int traced)
 {
-    struct mt_insn *newest = (struct mt_insn *)(uintptr_t)mt_map_get(&known, ip);
+    struct mt_insn *newest = (struct mt_insn *)(uintptr_t)mt_guest_map_get(&known, ip);
     if (size > sizeof newest->bytes)
         size = sizeof newest->bytes;
     for (struct mt_insn *n = newest; n; n = n->older)
@@ -68,7 +68,7 @@ struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, in
     n->older = newest;
     if (traced)
         insns_define(n, whole);
-    if (mt_map_put(&known, ip, (uint64_t)(uintptr_t)n) != 0) {
+    if (mt_guest_map_put(&known, ip, (uint64_t)(uintptr_t)n) != 0) {
         free(n);
         return NULL;
     }

@@ -1,13 +1,13 @@
 #include "map.h"
 #include <stdlib.h>
 
-struct mt_map_table {
-    struct mt_map_table *smaller; /* kept for readers that are in there */
+struct mt_guest_map_table {
+    struct mt_guest_map_table *smaller; /* kept for readers that are in there */
     size_t room;
     uint64_t cell[][2];
 };
 
-static size_t map_place(const struct mt_map_table *t, uint64_t key)
+static size_t map_place(const struct mt_guest_map_table *t, uint64_t key)
 {
     size_t i = (size_t)((key * 0x9e3779b97f4a7c15ull) >> 20) & (t->room - 1);
     for (uint64_t k; (k = __atomic_load_n(&t->cell[i][0], __ATOMIC_ACQUIRE)) != 0 && k != key;)
@@ -15,9 +15,9 @@ static size_t map_place(const struct mt_map_table *t, uint64_t key)
     return i;
 }
 
-uint64_t mt_map_get(const struct mt_map *m, uint64_t key)
+uint64_t mt_guest_map_get(const struct mt_guest_map *m, uint64_t key)
 {
-    const struct mt_map_table *t = __atomic_load_n(&m->table, __ATOMIC_ACQUIRE);
+    const struct mt_guest_map_table *t = __atomic_load_n(&m->table, __ATOMIC_ACQUIRE);
     if (!t)
         return 0;
     size_t i = map_place(t, key);
@@ -26,16 +26,16 @@ uint64_t mt_map_get(const struct mt_map *m, uint64_t key)
     return __atomic_load_n(&t->cell[i][1], __ATOMIC_RELAXED);
 }
 
-static void map_set(struct mt_map_table *t, size_t i, uint64_t key, uint64_t value)
+static void map_set(struct mt_guest_map_table *t, size_t i, uint64_t key, uint64_t value)
 {
     __atomic_store_n(&t->cell[i][1], value, __ATOMIC_RELAXED);
     __atomic_store_n(&t->cell[i][0], key, __ATOMIC_RELEASE);
 }
 
-static struct mt_map_table *map_grown(struct mt_map_table *old)
+static struct mt_guest_map_table *map_grown(struct mt_guest_map_table *old)
 {
     size_t room = old ? old->room * 2 : 1024;
-    struct mt_map_table *t = calloc(1, sizeof *t + room * sizeof t->cell[0]);
+    struct mt_guest_map_table *t = calloc(1, sizeof *t + room * sizeof t->cell[0]);
     if (!t)
         return NULL;
     t->smaller = old;
@@ -46,10 +46,10 @@ static struct mt_map_table *map_grown(struct mt_map_table *old)
     return t;
 }
 
-int mt_map_put(struct mt_map *m, uint64_t key, uint64_t value)
+int mt_guest_map_put(struct mt_guest_map *m, uint64_t key, uint64_t value)
 {
     if (!m->table || m->count * 2 >= m->table->room) {
-        struct mt_map_table *t = map_grown(m->table);
+        struct mt_guest_map_table *t = map_grown(m->table);
         if (!t)
             return -1;
         __atomic_store_n(&m->table, t, __ATOMIC_RELEASE);

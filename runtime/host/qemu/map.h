@@ -5,15 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct mt_map_table;
+struct mt_guest_map_table;
 
-struct mt_map {
-    struct mt_map_table *table;
+struct mt_guest_map {
+    struct mt_guest_map_table *table;
     size_t count;
 };
 
 /* 0 if it is not there. */
-uint64_t mt_map_get(const struct mt_map *m, uint64_t key);
+uint64_t mt_guest_map_get(const struct mt_guest_map *m, uint64_t key);
 /* 0, or -1 without memory. */
-int mt_map_put(struct mt_map *m, uint64_t key, uint64_t value);
+int mt_guest_map_put(struct mt_guest_map *m, uint64_t key, uint64_t value);
 #endif

@@ -44,8 +44,8 @@ MT_EXPORT int qemu_plugin_version = 1;
 uint64_t mt_guest_base;
 
 static int calls, has_registers;
-static struct mt_map call_of;    /* address behind a call -> of the call */
-static qemu_insn_data_1 *data_1; /* one of the two */
+static struct mt_guest_map call_of; /* address behind a call -> of the call */
+static qemu_insn_data_1 *data_1;    /* one of the two */
 static qemu_insn_data_3 *data_3;
 
 /* QEMU refuses a plugin that was made for an older interface than it still has. The constructor runs before
@@ -190,7 +190,7 @@ static void on_cas(unsigned vcpu, void *insn)
 
 static __attribute__((noinline)) void plugin_moved(struct mt_thread *t)
 {
-    mt_sequence_seen();
+    mt_qemu_sequence_seen();
     if (!mt_plugin.forked)
         mt_core_moved(t->core);
 }
@@ -213,7 +213,7 @@ static void on_entry(unsigned vcpu, void *watch)
     if (!r)
         return;
     uint64_t args[3] = {r[MT_RDI], r[MT_RSI], r[MT_RDX]};
-    uint64_t ip = mt_map_get(&call_of, mt_guest_u64(r[MT_RSP]));
+    uint64_t ip = mt_guest_map_get(&call_of, mt_guest_u64(r[MT_RSP]));
     t->hand.inside = 1;
     mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip, args);
     t->hand.inside = 0;
@@ -241,7 +241,7 @@ static void on_behind_call(unsigned vcpu, void *ip)
         plugin_returned(t, ip);
         plugin_hide(vcpu, t);
     }
-    if (mt_plugin.mode == MT_CORE_MAT && mt_sequence_moved())
+    if (mt_plugin.mode == MT_CORE_MAT && mt_qemu_sequence_moved())
         plugin_moved(t); /* a CUDA call may have returned here */
 }
 
@@ -353,7 +353,7 @@ static void watch_insn(struct qemu_plugin_insn *q, struct mt_insn *n, struct blo
 static void watch_start(struct qemu_plugin_tb *tb, uint64_t ip)
 {
     const struct mt_watch *w = mt_modules_watch(ip);
-    uint64_t before = mt_map_get(&call_of, ip);
+    uint64_t before = mt_guest_map_get(&call_of, ip);
     if (mt_takes_turns())
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, NULL);
     if (calls && before)
@@ -400,7 +400,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (!n->x86.length)
             mt_refused_look(n->x86.ip, size, mt_plugin.mode);
         if (n->x86.call)
-            mt_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
+            mt_guest_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
         if (traced)
             watch_insn(q, n, &b);
         else if (own)
@@ -420,7 +420,7 @@ static void on_exit_all(qemu_plugin_id_t id, void *arg)
 static struct mt_core_engine engine = {.name = "qemu",
                                        .locate = mt_modules_locate,
                                        .plain = mt_elf_variable,
-                                       .sequence = mt_sequence,
+                                       .sequence = mt_qemu_sequence,
                                        .spawn = mt_worker_spawn,
                                        .join = mt_worker_join,
                                        .addresses_late = 1};

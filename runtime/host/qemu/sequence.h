@@ -5,15 +5,15 @@
 #include <stdint.h>
 
 /* For mt_core_engine.sequence. */
-uint64_t mt_sequence(int next);
+uint64_t mt_qemu_sequence(int next);
 
-extern uint64_t *mt_sequence_cuda; /* its number to come; NULL: there is no CUDA runtime */
-extern uint64_t mt_sequence_last;
-/* CUDA calls have been made since mt_sequence_seen. */
-static inline int mt_sequence_moved(void)
+extern uint64_t *mt_qemu_sequence_cuda; /* its number to come; NULL: there is no CUDA runtime */
+extern uint64_t mt_qemu_sequence_last;
+/* CUDA calls have been made since mt_qemu_sequence_seen. */
+static inline int mt_qemu_sequence_moved(void)
 {
-    uint64_t *next = mt_sequence_cuda;
-    return __builtin_expect(next != 0, 0) && __atomic_load_n(next, __ATOMIC_RELAXED) != mt_sequence_last;
+    uint64_t *next = mt_qemu_sequence_cuda;
+    return __builtin_expect(next != 0, 0) && __atomic_load_n(next, __ATOMIC_RELAXED) != mt_qemu_sequence_last;
 }
-void mt_sequence_seen(void);
+void mt_qemu_sequence_seen(void);
 #endif
