@@ -107,14 +107,24 @@ static inline int is_full(uint32_t end, uint64_t tail, uint32_t ring_mask)
     return end - (uint32_t)tail - 1 > ring_mask;
 }
 
-static inline void wait_for_room(const struct ring *r, uint32_t end)
+#define ASK_ANYWAY 256 /* turns, some 4 us each */
+
+/* Room comes from the host, and only the bus says how much. If all that wait asked there, thousands of them,
+ * records would have to wait for the answers. So one asks, the leader whose packet begins where there is room
+ * and ends where there is none: there is one as long as any waits, since packets follow each other without a
+ * gap. The others see the answer on the device. What a program that writes out of bounds leaves there can
+ * make everyone believe to be none of that leader, so each asks now and then. */
+static inline void wait_for_room(const struct ring *r, uint32_t at, uint32_t end)
 {
-    for (uint32_t ns = 32;; ns = ns < 4096 ? ns * 2 : ns) {
-        uint64_t tail = mt_load_acquire_system((const uint64_t *)r->shared->tail);
-        mt_atomic_max(&r->shared->tail_seen, tail);
+    for (uint32_t turn = 1;; turn++) {
+        uint64_t tail = mt_load(&r->shared->tail_seen);
+        if (!is_full(at, tail, r->mask) || turn % ASK_ANYWAY == 0) {
+            tail = mt_load_acquire_system((const uint64_t *)r->shared->tail);
+            mt_atomic_max(&r->shared->tail_seen, tail);
+        }
         if (tail == MT_RING_CLOSED || !is_full(end, tail, r->mask))
             return;
-        mt_sleep(ns);
+        mt_sleep(turn < 128 ? 32 * turn : 4096);
     }
 }
 
@@ -134,7 +144,7 @@ static inline uint32_t place_packet(const struct ring *r, uint32_t mask, uint32_
         uint64_t seen = mt_load(&r->shared->tail_seen);
         at = (uint32_t)mt_atomic_add(&r->shared->head, slots);
         if (is_full(at + slots, seen, r->mask))
-            wait_for_room(r, at + slots);
+            wait_for_room(r, at, at + slots);
     }
     return mt_shuffle_half(mask, at, lowest_of(mask));
 }

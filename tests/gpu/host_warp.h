@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
+#define mt_load_acquire_system load_from_host /* counted below */
 #include "device/memory_host.h"
+#undef mt_load_acquire_system
 #include "device/packet.h"
 
 struct host_warp {
@@ -26,6 +28,7 @@ struct host_thread {
     uint32_t left_out;         /* and in their site */
     const uint32_t *site_base; /* of the file that the code is in; NULL: 0 */
     void (*stall)(void);       /* called between a packet's place and what stands in it; NULL: nothing is */
+    uint32_t asked, slept;     /* how often it asked host memory for the tail, and waited */
 };
 extern _Thread_local struct host_thread host_thread;
 
@@ -125,9 +128,15 @@ static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
     mt_store(&p[1], b);
     mt_store(&p[0], a);
 }
+static inline uint64_t mt_load_acquire_system(const uint64_t *p)
+{
+    __atomic_fetch_add(&host_thread.asked, 1, __ATOMIC_RELAXED);
+    return load_from_host(p);
+}
 static inline void mt_sleep(uint32_t ns)
 {
     struct timespec t = {0, ns};
+    __atomic_fetch_add(&host_thread.slept, 1, __ATOMIC_RELAXED);
     nanosleep(&t, NULL);
 }
 #endif
