@@ -11,6 +11,7 @@
 #include "launch.h"
 #include "map.h"
 #include "plain.h"
+#include "untabled.h"
 #include "trace/events.h"
 #include "base/report.h"
 #include "trace/selection.h"
@@ -24,10 +25,11 @@
 
 struct kernel_node {
     cudaGraphNode_t handle;
-    struct mt_gpu_node *gpu; /* NULL: it has only been `plain` so far */
+    struct mt_gpu_node *gpu; /* NULL: it has only been `plain` or `missed` so far */
     int plain;               /* it runs the version without record calls */
-    struct mt_function *f;
-    const void *symbol; /* as the program's graph has it */
+    int missed;              /* it runs as the program's graph has it, and is counted */
+    struct mt_function *f;   /* NULL: it is no kernel of ours any more */
+    const void *symbol;      /* as the program's graph has it */
     struct mt_launch_config c;
     int off; /* cudaGraphNodeSetEnabled */
 };
@@ -136,46 +138,60 @@ static struct kernel_node *graph_gpu_add(struct exec *x)
     return &x->list[x->n];
 }
 
+/* Why a kernel of ours cannot have a context; NREASONS: it can, or it was said elsewhere. */
+static int graph_gpu_misses(const struct exec *x, const struct mt_function *f,
+                            const struct cudaKernelNodeParams *p, enum reason *why)
+{
+    static const char *const words[] = {
+        [EXTRA] = "a node has its parameters as one block", [TOO_MANY] = "a graph has more than 512"};
+    *why = !p->kernelParams && f->kernel ? EXTRA : x->n >= KERNELS_MAX ? TOO_MANY : NREASONS;
+    if (*why < NREASONS)
+        say_once(*why, words[*why]);
+    return *why < NREASONS || !f->kernel || f->kernel->flags & MT_KERNEL_GPU_UNTRACED;
+}
+
+/* The node runs what is to run: with a context, or the version without record calls. 0: it cannot. */
+static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt_gpu_node *had)
+{
+    const void *plain = untraced_version(k->f, &k->c);
+    k->plain = plain != NULL;
+    k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
+    if (!plain && !k->gpu)
+        return 0;
+    if (!set_kernel(node, plain ? plain : mt_traced_of(k->f), plain ? NULL : mt_gpu()->node_context(k->gpu)))
+        return 1;
+    say_once(NOT_SET, "the runtime does not take their launch context");
+    if (k->gpu != had)
+        free_context(k->gpu);
+    k->gpu = NULL;
+    k->plain = 0;
+    return 0;
+}
+
 /* A kernel node with its context, if it is one of ours. `old`: where the contexts come from, as long as it
  * has any. */
 static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
 {
     struct cudaKernelNodeParams p;
+    enum reason why;
     if (MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p))
         return;
     struct mt_function *f = mt_function_find(p.func);
-    if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_TRACED) ||
-        f->kernel->flags & MT_KERNEL_GPU_UNTRACED)
+    if (!f || (f->kernel && !(f->kernel->flags & MT_KERNEL_TRACED)))
         return;
-    if (!p.kernelParams) {
-        say_once(EXTRA, "a node has its parameters as one block");
+    const struct mt_launch_config c = config_of(&p, is_cooperative(node));
+    int missed = graph_gpu_misses(x, f, &p, &why);
+    if (!mt_tracing() && (missed || !untraced_version(f, &c)))
         return;
-    }
     struct kernel_node *k = graph_gpu_add(x);
-    if (!k || x->n == KERNELS_MAX) {
-        say_once(TOO_MANY, "a graph has more than 512");
+    if (!k) {
+        say_once(TOO_MANY, "there is no memory for what is known of them");
         return;
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
-    const struct mt_launch_config c = config_of(&p, is_cooperative(node));
-    const void *plain = untraced_version(f, &c);
-    if (!plain && !mt_tracing())
-        return;
-    k->plain = plain != NULL;
-    k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
-    if (!plain && !k->gpu)
-        return;
-    k->handle = node;
-    k->f = f;
-    k->symbol = p.func;
-    k->c = c;
-    if (!set_kernel(node, plain ? plain : mt_traced_of(f), plain ? NULL : mt_gpu()->node_context(k->gpu))) {
-        x->n++;
-        return;
-    }
-    say_once(NOT_SET, "the runtime does not take their launch context");
-    if (k->gpu != had)
-        free_context(k->gpu);
+    *k = (struct kernel_node){.handle = node, .f = f, .symbol = p.func, .c = c};
+    k->missed = missed || !graph_gpu_give(k, node, had);
+    x->n++;
 }
 
 static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
@@ -205,7 +221,8 @@ static void graph_gpu_restore(const struct exec *x)
 {
     int clean = mt_error_hold();
     for (unsigned i = 0; i < x->n; i++)
-        set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
+        if (!x->list[i].missed)
+            set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
     mt_error_release(clean);
 }
 
@@ -299,16 +316,19 @@ void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const str
 
 void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
 {
-    struct kernel_node *k = exec ? graph_gpu_find(mt_map_get(&execs, exec), node) : NULL;
-    struct mt_function *f = k ? mt_function_find(p->func) : NULL;
+    struct exec *x = exec ? mt_map_get(&execs, exec) : NULL;
+    struct kernel_node *k = graph_gpu_find(x, node);
+    struct mt_function *f = x ? mt_function_find(p->func) : NULL;
+    if (!k && f && (!f->kernel || f->kernel->flags & MT_KERNEL_TRACED) && (k = graph_gpu_add(x))) {
+        k->handle = node; /* it was none of ours */
+        x->n++;
+    }
     if (!k)
         return;
     k->c = config_of(p, k->c.cooperative);
-    if (f && f->kernel)
-        k->f = f;
-    else
-        k->off = 1; /* no kernel of ours any more */
-    k->plain = !k->off && untraced_version(f, &k->c);
+    k->f = f;
+    k->plain = f && f->kernel && untraced_version(f, &k->c);
+    k->missed = f && !k->plain && (!f->kernel || !k->gpu);
 }
 
 /* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */
@@ -414,6 +434,13 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
 {
     const struct mt_image_kernel *i = k->f->kernel;
     const struct mt_launch_config *c = &k->c;
+    if (!i) {
+        struct mt_gpu_launch l;
+        mt_untabled_describe(&l, k->f, c, site);
+        l.stream = stream;
+        l.line.called = mt_event_next();
+        return l;
+    }
     return (struct mt_gpu_launch){.image = k->f->module->image,
                                   .kernel = i,
                                   .symbol = k->f->host,
@@ -443,9 +470,9 @@ static cudaError_t graph_gpu_launch(struct exec *x, cudaGraphExec_t exec, cudaSt
         say_once(STREAMS, "its launches cannot be told apart");
     for (unsigned i = 0; i < x->n && launches && nodes; i++) {
         struct kernel_node *k = &x->list[i];
-        if (k->off)
+        if (k->off || !k->f)
             continue;
-        nodes[n] = blind || k->plain ? NULL : k->gpu;
+        nodes[n] = blind || k->plain || k->missed ? NULL : k->gpu;
         launches[n] = graph_gpu_describe(k, stream, site);
         if (mt_selection_takes(&launches[n].line))
             launches[n].trace = mt_stream_trace(s);

@@ -7,6 +7,7 @@
 #include "gpu.h"
 #include "plain.h"
 #include "stream.h"
+#include "untabled.h"
 #include "trace/events.h"
 #include "base/report.h"
 #include "trace/selection.h"
@@ -55,7 +56,8 @@ cudaError_t REC(__cudaPopCallConfiguration)(dim3 *grid, dim3 *block, size_t *sha
 struct gpu_call {
     struct mt_gpu_launch launch;
     const struct mt_launch_config *config;
-    int ours; /* an instrumented kernel */
+    int ours;    /* an instrumented kernel */
+    int counted; /* it runs as it is, which the companions have */
     struct mt_function *function;
     int captured;    /* into a graph: it is traced when that is launched */
     int clean;       /* the program had no error to ask for */
@@ -63,32 +65,37 @@ struct gpu_call {
     void *context, **args, *few[64];
 };
 
-/* The argument array for the real runtime: instrumented kernels get their launch context behind the program's
- * own arguments, others go as they are. */
-static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
+static int launch_api_captured(cudaStream_t stream)
 {
-    const struct mt_gpu_ops *ops = mt_gpu();
-    struct mt_function *f = mt_function_find(func);
-    struct mt_stream *s = mt_stream_get(c->stream);
-    const struct mt_image_kernel *k = f ? f->kernel : NULL;
-    g->ours = k != NULL;
-    g->function = f;
-    g->config = c;
-    g->why = cudaSuccess;
-    g->args = args;
-    const struct mt_host_site *site = mt_host_site_take();
-    if (f && !k && mt_tracing())
-        mt_module_untraced(f->module, f->name);
-    if (!k || (k->nparams && !args)) { /* the runtime says what is wrong */
-        g->ours = 0;
-        return args;
-    }
-    if (mt_device_is_gpu())
-        mt_modules_log_symbols();
+    return mt_gpu() && mt_tracing() && mt_gpu()->capturing(stream);
+}
+
+/* Is it to be in the trace of its stream? If it then runs without records, that is not complete. */
+static void launch_api_select(struct gpu_call *g, struct mt_stream *s)
+{
+    if (s && mt_tracing() && mt_selection_takes(&g->launch.line))
+        g->launch.trace = mt_stream_trace(s);
+}
+
+/* A kernel without a table: it runs as it is, and is counted. */
+static void launch_api_count(struct gpu_call *g, struct mt_stream *s, const struct mt_host_site *site)
+{
+    if (!mt_tracing() || !mt_gpu() || !mt_device_is_gpu() || launch_api_captured(g->config->stream))
+        return;
+    mt_untabled_describe(&g->launch, g->function, g->config, site);
+    g->launch.line.called = mt_event_next();
+    launch_api_select(g, s);
+    g->counted = 1;
+}
+
+static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *site)
+{
+    const struct mt_launch_config *c = g->config;
+    const struct mt_image_kernel *k = g->function->kernel;
     g->launch = (struct mt_gpu_launch){
-        .image = f->module->image,
+        .image = g->function->module->image,
         .kernel = k,
-        .symbol = f->host,
+        .symbol = g->function->host,
         .stream = c->stream,
         .cooperative = c->cooperative,
         .line = {.kernel = k->pretty,
@@ -102,19 +109,55 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
                  .counted = (k->flags & MT_KERNEL_NO_RECORDS) != 0, /* a GPU does either */
                  .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
-    mt_launch_cluster(f, c->cluster, g->launch.line.cluster);
+    mt_launch_cluster(g->function, c->cluster, g->launch.line.cluster);
     g->launch.line.called = mt_event_next();
-    g->captured = ops && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && ops->capturing(c->stream);
-    if (ops && !g->captured && s && k->flags & MT_KERNEL_TRACED && mt_tracing() && !mt_cpu_channel_failed() &&
-        mt_selection_takes(&g->launch.line))
-        g->launch.trace = mt_stream_trace(s);
-    g->context = ops && !g->captured ? ops->launch(&g->launch) : NULL;
-    g->args = g->few;
-    if (k->nparams >= sizeof g->few / sizeof *g->few &&
-        !(g->args = malloc((k->nparams + 1) * sizeof *g->args))) {
-        mt_report("out of memory: kernel %s is not launched", (const char *)k->pretty);
-        return NULL;
-    }
+}
+
+/* There is no room for one argument more: it runs without, if it has a version that takes that. */
+static void **launch_api_as_it_is(struct gpu_call *g, void **args)
+{
+    const char *name = g->function->kernel->pretty;
+    int plain = mt_plain_of(g->function) != NULL;
+    mt_report("out of memory: kernel %s is not %s", name, plain ? "traced" : "launched");
+    g->ours = !plain;
+    g->counted = plain && mt_gpu() && !g->captured;
+    g->args = plain ? args : NULL;
+    return g->args;
+}
+
+/* The argument array for the real runtime: instrumented kernels get their launch context behind the program's
+ * own arguments, others go as they are. NULL for one of ours: no memory. */
+static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
+{
+    const struct mt_gpu_ops *ops = mt_gpu();
+    struct mt_function *f = mt_function_find(func);
+    struct mt_stream *s = mt_stream_get(c->stream);
+    const struct mt_image_kernel *k = f ? f->kernel : NULL;
+    const struct mt_host_site *site = mt_host_site_take();
+    g->ours = k && (args || !k->nparams); /* else the runtime says what is wrong */
+    g->counted = g->captured = 0;
+    g->function = f;
+    g->config = c;
+    g->why = cudaSuccess;
+    g->args = args;
+    if (f && !k)
+        launch_api_count(g, s, site);
+    if (!g->ours)
+        return args;
+    if (mt_device_is_gpu())
+        mt_modules_log_symbols();
+    launch_api_describe(g, site);
+    int traced = s && k->flags & MT_KERNEL_TRACED;
+    g->captured = traced && launch_api_captured(c->stream);
+    if (ops && traced && !g->captured && !mt_cpu_channel_failed())
+        launch_api_select(g, s);
+    g->context = NULL;
+    g->args =
+        k->nparams < sizeof g->few / sizeof *g->few ? g->few : malloc((k->nparams + 1) * sizeof *g->args);
+    if (!g->args)
+        return launch_api_as_it_is(g, args);
+    if (ops && !g->captured)
+        g->context = ops->launch(&g->launch);
     g->clean = mt_plain_of(f) && MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
     if (k->nparams)
         memcpy(g->args, args, k->nparams * sizeof *args);
@@ -145,6 +188,8 @@ static int launch_api_again(struct gpu_call *g, cudaError_t e)
 
 static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
 {
+    if (g->counted)
+        mt_gpu()->issued(&g->launch, e);
     if (!g->ours)
         return e;
     g->launch.plain = g->why != cudaSuccess;
@@ -175,6 +220,8 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
+    if (g.ours && !all)
+        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
     do
         e = mt_device_is_gpu()
                 ? MT_NEXT(cudaLaunchKernel)(launch_api_version(&g, func), grid, block, all, shared, stream)
@@ -192,6 +239,8 @@ cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 b
     if (!mt_device_gpu_path())
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
+    if (g.ours && !all)
+        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
     do
         e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchCooperativeKernel)(launch_api_version(&g, func), grid,
                                                                       block, all, shared, stream)
@@ -209,6 +258,8 @@ cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, 
     if (!mt_device_gpu_path())
         return mt_launch_cpu(kernel, &c, args);
     void **all = gpu_begin(&g, kernel, &c, args);
+    if (g.ours && !all)
+        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
     do {
         cudaKernel_t traced =
             mt_device_is_gpu() && launch_api_version(&g, NULL) ? mt_traced_handle(g.function) : NULL;
@@ -252,6 +303,8 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
         return mt_launch_cpu(func, &c, args);
     void **all = gpu_begin(&g, func, &c, args);
     cudaError_t e;
+    if (g.ours && !all)
+        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
     do
         e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, launch_api_version(&g, func), all)
                                : mt_launch_cpu(func, &c, all);

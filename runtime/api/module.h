@@ -45,6 +45,7 @@ struct mt_function {
     _Atomic int told; /* that the version without runs in its place */
     char traced_key;
     cudaKernel_t traced_handle;
+    char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
     struct mt_function *next; /* of the module */
 };
 

@@ -453,6 +453,37 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
     return cudaSuccess;
 }
 
+/* Nodes of any type: here they are kernels. */
+static struct cudaKernelNodeParams kernel_of(const struct cudaGraphNodeParams *p)
+{
+    return (struct cudaKernelNodeParams){.func = p->kernel.func,
+                                         .gridDim = p->kernel.gridDim,
+                                         .blockDim = p->kernel.blockDim,
+                                         .kernelParams = p->kernel.kernelParams};
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                             const cudaGraphEdgeData *edges, size_t n, struct cudaGraphNodeParams *params)
+{
+    struct cudaKernelNodeParams p = kernel_of(params);
+    return cudaGraphAddKernelNode(node, graph, after, n, &p);
+}
+#endif
+
+cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
+{
+    struct cudaKernelNodeParams p = kernel_of(params);
+    return cudaGraphKernelNodeSetParams(node, &p);
+}
+
+cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                       struct cudaGraphNodeParams *params)
+{
+    struct cudaKernelNodeParams p = kernel_of(params);
+    return cudaGraphExecKernelNodeSetParams(exec, node, &p);
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     note_nodes("in the program's graph:");

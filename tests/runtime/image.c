@@ -64,6 +64,11 @@ static void step(void **args)
 }
 
 static const struct mt_image_param meet_params[] = {{"p", 8, 8}, {"set", 4, 4}, {"wait", 4, 4}};
+static void wide(void **args)
+{
+}
+
+static const struct mt_image_param wide_params[70]; /* of no bytes: only their number counts */
 static const struct mt_image_param fill_params[] = {{"out", 8, 8}, {"n", 4, 4}};
 #define KERNEL(f, entry, flags, params, n, shared, threads)                                                  \
     {"_Z" #f, #f "<int>", "void " #f "<int>()", "image.cu", 1, flags, entry, f, params, n, shared, threads, 0}
@@ -74,10 +79,11 @@ static const struct mt_image_kernel kernels[] = {
     KERNEL(unsupported, unsupported, MT_KERNEL_TRACED, 0, 0, 0, 0),
     KERNEL(meet, meet, MT_KERNEL_TRACED | MT_KERNEL_SYNC, meet_params, 3, 0, 0),
     KERNEL(step, step, MT_KERNEL_TRACED, fill_params, 2, 0, 0),
+    KERNEL(wide, wide, MT_KERNEL_TRACED | MT_KERNEL_GPU_RECORDS, wide_params, 70, 0, 0),
 };
 static const struct mt_image_site sites[] = {{"image.cu", "fill", "out", 5, 6, 1, 4, 4, 0}};
 static const struct mt_image_var vars[] = {{"counter", counter, sizeof counter, MT_VAR_DEVICE, 0},
                                            {"konst", konst, sizeof konst, MT_VAR_CONSTANT, 0}};
 __attribute__((visibility("default"))) const struct mt_image_head mt_image = {
-    MT_IMAGE_MAGIC, IMAGE_VERSION, IMAGE_CPU, "image.cu", kernels, sites, vars, 0, 6, 1, 2, 0, 0,
+    MT_IMAGE_MAGIC, IMAGE_VERSION, IMAGE_CPU, "image.cu", kernels, sites, vars, 0, 7, 1, 2, 0, 0,
 };

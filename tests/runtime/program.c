@@ -28,8 +28,10 @@ STUB(stub_foreign)
 STUB(stub_meet)
 STUB(stub_step)
 STUB(stub_gone)
+STUB(stub_wide)
 int program_streams;
-const char *program_image;
+int program_wide;
+const char *program_image, *program_foreign = "_Zforeign";
 unsigned shadow_counter[4], shadow_konst[4], shadow_foreign, shadow_gone;
 
 struct wrapper {
@@ -85,11 +87,13 @@ void program_register(void)
         add(h, stub_meet, "_Zmeet");
         add(h, stub_step, "_Zstep");
     }
+    if (program_wide)
+        add(h, stub_wide, "_Zwide");
     __cudaRegisterVar(h, (char *)shadow_counter, "counter", "counter", 0, sizeof shadow_counter, 0, 0);
     __cudaRegisterVar(h, (char *)shadow_konst, "konst", "konst", 0, sizeof shadow_konst, 1, 0);
     __cudaRegisterFatBinaryEnd(h);
     h = __cudaRegisterFatBinary(make(NULL));
-    add(h, stub_foreign, "_Zforeign");
+    add(h, stub_foreign, program_foreign);
     __cudaRegisterVar(h, (char *)&shadow_foreign, "foreign", "foreign", 0, 4, 0, 0);
     __cudaRegisterFatBinaryEnd(h);
 }

@@ -5,11 +5,13 @@
 #include <cuda_runtime_api.h>
 
 extern void stub_fill(void), stub_nothing(void), stub_trap(void), stub_unsupported(void), stub_foreign(void);
-extern void stub_meet(void), stub_step(void), stub_gone(void);
+extern void stub_meet(void), stub_step(void), stub_gone(void), stub_wide(void);
 extern int program_streams; /* not 0: these two are registered */
 extern unsigned shadow_counter[4], shadow_konst[4], shadow_foreign, shadow_gone;
+extern int program_wide; /* not 0: a kernel with 70 parameters is registered */
 /* Registers everything; `foreign` things come from a file without an image. */
-extern const char *program_image; /* NULL: the tests' own; "": there is none */
+extern const char *program_image;   /* NULL: the tests' own; "": there is none */
+extern const char *program_foreign; /* its kernel's name */
 void program_register(void);
 /* A library that was loaded and unloaded before anything of CUDA was called: nothing of it may be looked at.
  */

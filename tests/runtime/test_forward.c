@@ -219,6 +219,35 @@ static void graph_versions(void **state)
     assert_int_equal(cudaGraphExecDestroy(exec), 0);
 }
 
+#if CUDART_VERSION >= 13000
+/* The same by the calls that take nodes of any type. */
+static void graph_any_nodes(void **state)
+{
+    const char *want = never ? "_Zfill none" : "_Zfill__memtrace_traced context";
+    unsigned n = 78, *out = NULL;
+    char text[200];
+    void *args[] = {&out, &n};
+    struct cudaGraphNodeParams p = {.type = cudaGraphNodeTypeKernel};
+    cudaGraphNode_t node;
+    cudaGraphExec_t exec;
+    p.kernel.func = stub_fill;
+    p.kernel.gridDim = p.kernel.blockDim = (dim3){1, 1, 1};
+    p.kernel.kernelParams = args;
+    assert_int_equal(cudaGraphAddNode(&node, (cudaGraph_t)5, NULL, NULL, 0, &p), 0);
+    assert_int_equal(cudaGraphNodeSetParams(node, &p), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, (cudaGraph_t)5, 0), 0);
+    snprintf(text, sizeof text, " %s\n", want);
+    expect_in_log(text);
+    assert_int_equal(cudaGraphExecNodeSetParams(exec, node, &p), 0);
+    snprintf(text, sizeof text, "changed: %s\n", want);
+    expect_in_log(text);
+    assert_true(p.kernel.func == (void *)stub_fill && p.kernel.kernelParams == args);
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+}
+#else
+#define graph_any_nodes graph_versions
+#endif
+
 /* Kernels that need too many registers with record calls run without: the program sees no error, its user
  * hears of it once per kernel, and the trace does not say that it is whole. In a program of their own, whose
  * companion is read when it has ended. */
@@ -343,112 +372,15 @@ static void refused(void **state)
     }
 }
 
-/* ---- programs whose tables are not there --------------------------------------------------------- */
-
-/* Kernels get the arguments that they take. `name`: what runs, NULL: nothing. */
-struct table {
-    const char *image, *name, *says;
-    int code;
-};
-
-static int launch_one(void *data)
-{
-    const struct table *t = data;
-    unsigned n = 77, *out = NULL;
-    void *args[] = {&out, &n, (void *)16}; /* behind the last one there is no argument */
-    dim3 one = {1, 1, 1};
-    cudaKernel_t handle;
-    program_image = t->image;
-    program_register();
-    int code = (int)cudaLaunchKernel(stub_fill, one, one, args, 0, 0);
-    int given = !code && strstr(t->name, "traced") ? *fake_args != args && *fake_context : *fake_args == args;
-    if (code != t->code || (!code && (strcmp(fake_launched, t->name) || !given)))
-        fprintf(stderr, "wrong: %d, %s, %d\n", code, fake_launched, given);
-    if (!code && (cudaGetKernel(&handle, stub_fill) || strcmp((const char *)handle, "_Zfill")))
-        fprintf(stderr, "wrong: %s is handed out\n", (const char *)handle);
-    return 0;
-}
-
-static void say_launched(void *data)
-{
-    if (in_child(launch_one, data))
-        fprintf(stderr, "wrong: the child failed\n");
-}
-
-static void tables(void **state)
-{
-    struct table list[] = {
-        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image",
-         0},
-        {IMAGES "/image-young.so", "_Zfill",
-         "run on the GPU without a trace: its CPU image was made by another", 0},
-        {IMAGES "/image-old.so", NULL, "cannot run: its CPU image was made by an older version", 98},
-        {IMAGES "/image-fast.so", "_Zfill__memtrace_traced", "", 0},
-    };
-    for (unsigned i = 0; i < sizeof list / sizeof *list; i++) {
-        fresh_dir();
-        char *saw = said(say_launched, &list[i]);
-        if (strstr(saw, "wrong") || !strstr(saw, list[i].says))
-            fail_msg("%s: %s", list[i].image, saw);
-        free(saw);
-    }
-}
-
-/* ---- a runtime that the driver is too old for ------------------------------------------------------ */
-
-static int run_somewhere(void *data)
-{
-    unsigned n = 4, *out = NULL, got[4] = {0};
-    void *args[] = {&out, &n};
-    int count = 0;
-    program_register();
-    if (cudaGetDeviceCount(&count))
-        fprintf(stderr, "no device\n");
-    else if (cudaMalloc((void **)&out, sizeof got) ||
-             cudaLaunchKernel(stub_fill, (dim3){1, 1, 1}, (dim3){4, 1, 1}, args, 0, 0) ||
-             cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost) || got[3] != 3)
-        fprintf(stderr, "it did not run\n");
-    else
-        fprintf(stderr, "it ran on %d\n", count);
-    return 0;
-}
-
-static void say_somewhere(void *data)
-{
-    if (in_child(run_somewhere, data))
-        fprintf(stderr, "the child failed\n");
-}
-
-static void old_driver(void **state)
-{
-    static const char *const list[][4] = {
-        {"auto", "35",
-         "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71; running on the CPU",
-         "it ran on 1"},
-        {"gpu", "35", "the driver, for CUDA 12.4, is older than the CUDA runtime, which is 4.71\n",
-         "no device"},
-        {"auto", "803", "the CUDA runtime does not work (the fake's); running on the CPU device",
-         "it ran on 1"}};
-    for (unsigned i = 0; i < 3; i++) {
-        fresh_dir();
-        setenv("MEMTRACE_DEVICE", list[i][0], 1);
-        setenv("FAKE_COUNT_ERROR", list[i][1], 1);
-        char *saw = said(say_somewhere, NULL);
-        if (!strstr(saw, list[i][2]) || !strstr(saw, list[i][3]))
-            fail_msg("%s", saw);
-        free(saw);
-    }
-}
-
-/* With an argument: kernels that are not traced, "refused", "tables", or "driver". */
+/* With an argument: kernels that are not traced, or "refused". */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions)};
-    const struct CMUnitTest alone[] = {cmocka_unit_test(refused)}, without[] = {cmocka_unit_test(tables)};
-    const struct CMUnitTest driver[] = {cmocka_unit_test(old_driver)};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),   cmocka_unit_test(launches),
-                                       cmocka_unit_test(nodes),      cmocka_unit_test(versions),
-                                       cmocka_unit_test(attributes), cmocka_unit_test(graph_versions)};
+    const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions), cmocka_unit_test(graph_any_nodes)};
+    const struct CMUnitTest alone[] = {cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),       cmocka_unit_test(launches),
+                                       cmocka_unit_test(nodes),          cmocka_unit_test(versions),
+                                       cmocka_unit_test(attributes),     cmocka_unit_test(graph_versions),
+                                       cmocka_unit_test(graph_any_nodes)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     fresh_dir();
     setenv("MEMTRACE_DEVICE", "gpu", 1);
@@ -464,10 +396,6 @@ int main(int argc, char **argv)
     fake_cooperative = dlsym(fake, "fake_cooperative");
     if (argc > 1 && !strcmp(argv[1], "refused"))
         return cmocka_run_group_tests(alone, NULL, NULL);
-    if (argc > 1 && !strcmp(argv[1], "driver"))
-        return cmocka_run_group_tests(driver, NULL, NULL);
-    if (argc > 1 && !strcmp(argv[1], "tables"))
-        return cmocka_run_group_tests(without, NULL, NULL);
     program_register();
     never = argc > 1;
     if (never) {

@@ -1,0 +1,68 @@
+#define _GNU_SOURCE
+#include "untabled.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef char *demangler(const char *, char *, size_t *, int *);
+
+/* With parameters, as tables have it; the mangled name where the program has no C++ library. */
+static char *untabled_signature(const char *mangled)
+{
+    demangler *demangle = (demangler *)dlsym(RTLD_DEFAULT, "__cxa_demangle");
+    int status;
+    char *name = demangle ? demangle(mangled, NULL, NULL, &status) : NULL;
+    return name ? name : strdup(mangled);
+}
+
+/* The same without the parameters, and the result that templates have. */
+static char *untabled_name(const char *signature)
+{
+    const char *begin = strncmp(signature, "void ", 5) ? signature : signature + 5;
+    size_t n = strlen(begin);
+    if (n && begin[n - 1] == ')')
+        for (unsigned depth = 0; n;) {
+            n--;
+            depth += begin[n] == ')';
+            depth -= begin[n] == '(';
+            if (!depth)
+                break;
+        }
+    return strndup(begin, n);
+}
+
+static const char *untabled_keep(char *_Atomic *place, char *made)
+{
+    char *there = NULL;
+    if (made && atomic_compare_exchange_strong(place, &there, made))
+        return made;
+    free(made); /* another thread was faster, or there is no memory */
+    return there;
+}
+
+static void untabled_names(struct mt_function *f)
+{
+    if (!f->signature)
+        untabled_keep(&f->signature, untabled_signature(f->name));
+    if (f->signature && !f->pretty)
+        untabled_keep(&f->pretty, untabled_name(f->signature));
+}
+
+void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const struct mt_launch_config *c,
+                          const struct mt_host_site *site)
+{
+    mt_module_untraced(f->module, f->name);
+    untabled_names(f);
+    *l = (struct mt_gpu_launch){.symbol = f->host,
+                                .stream = c->stream,
+                                .cooperative = c->cooperative,
+                                .line = {.kernel = f->pretty ? f->pretty : f->name,
+                                         .mangled = f->name,
+                                         .signature = f->signature ? f->signature : f->name,
+                                         .grid = {c->grid.x, c->grid.y, c->grid.z},
+                                         .block = {c->block.x, c->block.y, c->block.z},
+                                         .shared = c->shared,
+                                         .cooperative = c->cooperative,
+                                         .site = site}};
+}
