@@ -3,7 +3,7 @@
  * A CPU image is an x86-64 shared object made from the *instrumented* device module. It exports one symbol,
  * `mt_image` (struct mt_image_head). It imports mt_cpu_tls and the mt_cpu_* functions below from
  * libmemtrace.so. It travels behind NVIDIA's fatbin: at fatbin data + header size + fatbin size (both in the
- * fatbin header), rounded up to 8, stands struct mt_payload. Included by C code of the host and, compiled to
+ * fatbin header), rounded up to 8, stands struct mt_carrier. Included by C code of the host and, compiled to
  * LLVM bitcode, by runtime/cpu/builtins. */
 #ifndef MT_CPU_ABI_H
 #define MT_CPU_ABI_H
@@ -22,6 +22,23 @@ struct mt_payload {
     uint64_t size; /* bytes of the shared object, or of the list, that follow */
     /* unsigned char image[size]; */
 };
+/* NVIDIA's tools read a section fatbin by fatbin and end at what is none: the payload is the one entry of a
+ * fatbin, of a kind that they do not know. Programs made by earlier versions have the payload alone. */
+#define MT_CARRIER_MAGIC 0xba55ed50u
+#define MT_CARRIER_KIND 0x4d54u
+#define MT_CARRIER_ENTRY 64u /* bytes of the entry's head */
+struct mt_carrier {
+    uint32_t magic;
+    uint16_t version, header_size; /* 1; of the fields up to `kind` */
+    uint64_t size;                 /* of what follows them */
+    uint16_t kind, entry_version;  /* the entry */
+    uint32_t entry_header_size;
+    uint64_t entry_size; /* of the payload and its image, and zeros up to 8 */
+    uint32_t compressed[2], code_version, arch;
+    uint64_t name, flags, more[2];
+    struct mt_payload payload;
+};
+_Static_assert(sizeof(struct mt_carrier) == 16 + MT_CARRIER_ENTRY + sizeof(struct mt_payload), "no gaps");
 
 /* Device PTX carries the image as one comment line: this prefix, then the object in base64, then LF. The
  * object is relocatable; the overlay's fatbinary links it into the shared object. */

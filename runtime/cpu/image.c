@@ -141,7 +141,9 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
         return NULL;
     }
     uint64_t end = ((uint64_t)h->header_size + h->size + 7) & ~7ull;
-    const struct mt_payload *p = (const void *)((const char *)fatbin + end);
+    const struct mt_carrier *c = (const void *)((const char *)fatbin + end);
+    int carried = c->magic == MT_CARRIER_MAGIC && c->kind == MT_CARRIER_KIND;
+    const struct mt_payload *p = carried ? &c->payload : (const void *)c;
     *list = !memcmp(p->magic, MT_PAYLOAD_LIST, sizeof p->magic);
     if (!*list && memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic)) {
         *why =

@@ -137,7 +137,14 @@ def fatbin_parts(data):
     at = (end + 7) // 8 * 8
     if len(data) <= at:
         return data[:end], None
+    # A fatbin of its own, with one entry that NVIDIA's tools do not know; what they read before that is as of the first one's.
+    magic, version, header, size = struct.unpack_from("<IHHQ", data, at)
+    assert (magic, version, header, at + header + size) == (0xBA55ED50, 1, 16, len(data)), (magic, version, header, size, len(data))
+    kind, _, entry, contents = struct.unpack_from("<HHIQ", data, at + 16)
+    assert (kind, entry, entry + contents) == (0x4D54, 64, size), (kind, entry, contents)
+    assert data[at + 44 : at + 48] == data[44:48], "architecture"
+    at += header + entry
     assert data[at : at + 8] == b"MTCPUIM1", data[at : at + 8]
     (length,) = struct.unpack_from("<Q", data, at + 8)
-    assert len(data) == at + 16 + length, (len(data), at, length)
-    return data[:end], data[at + 16 :]
+    assert len(data) == (at + 16 + length + 7) // 8 * 8, (len(data), at, length)
+    return data[:end], data[at + 16 : at + 16 + length]

@@ -5,6 +5,7 @@
  * ld.lld. */
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,15 +233,39 @@ static int link_image(struct job *job, struct bytes *linked)
     return 0;
 }
 
+/* What stands in front of an image of `size` bytes. The architecture is one that NVIDIA's tools know: that of
+ * the fatbin's first entry. */
+static struct mt_carrier carrier_of(const struct bytes *fatbin, const struct fatbin_header *header,
+                                    uint64_t size)
+{
+    const size_t head = offsetof(struct mt_carrier, kind);
+    struct mt_carrier c = {.magic = MT_CARRIER_MAGIC,
+                           .version = 1,
+                           .header_size = (uint16_t)head,
+                           .kind = MT_CARRIER_KIND,
+                           .entry_version = 0x101,
+                           .entry_header_size = MT_CARRIER_ENTRY,
+                           .code_version = 0x10008,
+                           .arch = 75,
+                           .flags = 0x11, /* 64 bits, Linux */
+                           .payload = {.size = size}};
+    memcpy(c.payload.magic, MT_PAYLOAD_MAGIC, sizeof c.payload.magic);
+    c.entry_size = (sizeof c.payload + size + 7) & ~(uint64_t)7;
+    c.size = MT_CARRIER_ENTRY + c.entry_size;
+    if (header->size >= MT_CARRIER_ENTRY)
+        memcpy(&c.arch, fatbin->data + header->header_size + offsetof(struct mt_carrier, arch) - head,
+               sizeof c.arch);
+    return c;
+}
+
 /* Puts the payload behind the fatbin at path. */
 static int append_payload(struct job *job, const struct bytes *linked)
 {
     static const unsigned char zeros[8];
     struct fatbin_header header;
     struct bytes fatbin = {0};
-    struct mt_payload payload = {.size = linked->size};
+    struct mt_carrier carrier;
     int code = 0;
-    memcpy(payload.magic, MT_PAYLOAD_MAGIC, sizeof payload.magic);
     if (file_read(job->output, &fatbin) != 0) {
         return tool_error(job->tool, "%s: %s", job->output, strerror(errno));
     }
@@ -256,9 +281,11 @@ static int append_payload(struct job *job, const struct bytes *linked)
         goto out;
     }
     size_t pad = ((header.header_size + header.size + 7) & ~(uint64_t)7) - fatbin.size;
+    carrier = carrier_of(&fatbin, &header, linked->size);
     if (file_append(job->output, zeros, pad) != 0 ||
-        file_append(job->output, &payload, sizeof payload) != 0 ||
-        file_append(job->output, linked->data, linked->size) != 0) {
+        file_append(job->output, &carrier, sizeof carrier) != 0 ||
+        file_append(job->output, linked->data, linked->size) != 0 ||
+        file_append(job->output, zeros, (8 - linked->size % 8) % 8) != 0) {
         code = tool_error(job->tool, "%s: %s", job->output, strerror(errno));
     }
 out:

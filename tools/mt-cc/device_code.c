@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../../runtime/cpu/abi.h"
 #include "device_link.h"
 
 #define SECTION "__nv_relfatbin" /* of host objects; archives hold the objects as they are */
@@ -46,7 +47,7 @@ static int read_fatbin(const unsigned char *at, const unsigned char *end, unsign
         if (e.kind == KIND_ELF && e.arch < MT_ARCHS) {
             found[e.arch] = 1;
         }
-        n++;
+        n += e.kind != MT_CARRIER_KIND; /* what we put behind */
     }
     return n;
 }
