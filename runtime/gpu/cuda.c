@@ -79,6 +79,22 @@ static void load_cpu(void)
 
 /* ---- a GPU --------------------------------------------------------------------------------------- */
 
+static void load_driver(void *driver)
+{
+#define D(name, symbol) table.name = (__typeof__(table.name))dlsym(driver, symbol)
+    D(WriteValue, "cuStreamWriteValue32_v2");
+    if (!table.WriteValue)
+        D(WriteValue, "cuStreamWriteValue32");
+    D(DeviceName, "cuDeviceGetName");
+    D(ModuleOf, "cuFuncGetModule");
+    D(GlobalOf, "cuModuleGetGlobal_v2");
+    D(CurrentContext, "cuCtxGetCurrent");
+    D(PrimaryState, "cuDevicePrimaryCtxGetState");
+    D(RetainPrimary, "cuDevicePrimaryCtxRetain");
+    D(ReleasePrimary, "cuDevicePrimaryCtxRelease_v2");
+#undef D
+}
+
 static void cuda_load(void)
 {
     if (!mt_device_is_gpu()) {
@@ -92,14 +108,8 @@ static void cuda_load(void)
         missing = "cuda" #name;
     MT_CUDA_FUNCTIONS(F)
 #undef F
-    if (driver) {
-        table.WriteValue = (__typeof__(table.WriteValue))dlsym(driver, "cuStreamWriteValue32_v2");
-        if (!table.WriteValue)
-            table.WriteValue = (__typeof__(table.WriteValue))dlsym(driver, "cuStreamWriteValue32");
-        table.DeviceName = (__typeof__(table.DeviceName))dlsym(driver, "cuDeviceGetName");
-        table.ModuleOf = (__typeof__(table.ModuleOf))dlsym(driver, "cuFuncGetModule");
-        table.GlobalOf = (__typeof__(table.GlobalOf))dlsym(driver, "cuModuleGetGlobal_v2");
-    }
+    if (driver)
+        load_driver(driver);
     if (runtime)
         table.FunctionOf = (__typeof__(table.FunctionOf))dlsym(runtime, "cudaGetFuncBySymbol");
     table.ends_at_exit = 1;

@@ -41,6 +41,12 @@ struct mt_cuda {
     int (*FunctionOf)(void **function, const void *symbol);
     int (*ModuleOf)(void **module, void *function);
     int (*GlobalOf)(unsigned long long *address, size_t *bytes, void *module, const char *name);
+    /* cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease; NULL
+     * like those. */
+    int (*CurrentContext)(void **context);
+    int (*PrimaryState)(int device, unsigned *flags, int *active);
+    int (*RetainPrimary)(void **context, int device);
+    int (*ReleasePrimary)(int device);
     int sites_are_numbered; /* by who loads the code: the CPU device */
     int ends_at_exit; /* a handler of atexit takes the memory that it gave: a driver's, not the CPU device's
                        */

@@ -18,9 +18,8 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
 static struct mt_gpu_device *_Atomic devices;
 static struct mt_gpu_device *retired; /* under mt_gpu_lock */
-#define MAX_DEVICES 64
-static int failed[MAX_DEVICES];
-static atomic_int closed; /* set while `polling` is held */
+static int failed[MT_GPU_ORDINALS];   /* under `making` */
+static atomic_int closed;             /* set while `polling` is held */
 
 /* ---- setting up --------------------------------------------------------------------------------- */
 
@@ -119,7 +118,7 @@ static struct mt_gpu_device *room_for(void)
     return d;
 }
 
-/* What is half made when this fails is kept: it happens once per device and process. */
+/* What is half made when this fails is kept: it is not tried again before the device is reset. */
 static struct mt_gpu_device *device_make(const struct mt_cuda *cu, int ordinal)
 {
     struct mt_gpu_device *d = room_for();
@@ -194,6 +193,28 @@ int mt_gpu_closed(void)
     return closed;
 }
 
+void mt_gpu_try_again(int ordinal)
+{
+    pthread_mutex_lock(&making);
+    failed[ordinal] = 0;
+    pthread_mutex_unlock(&making);
+}
+
+/* The current device, if kernels in the current context can be traced; -1: they cannot. */
+static int traced_ordinal(const struct mt_cuda *cu)
+{
+    static atomic_int said;
+    int ordinal;
+    if (!cu || cu->GetDevice(&ordinal) || ordinal < 0 || ordinal >= MT_GPU_ORDINALS)
+        return -1;
+    if (mt_gpu_is_primary(cu, ordinal))
+        return ordinal;
+    if (!atomic_exchange(&said, 1))
+        mt_report(
+            "kernels in contexts that the program made itself (cuCtxCreate) are not traced (said once)");
+    return -1;
+}
+
 static void put_in(struct mt_gpu_device *d)
 {
     pthread_mutex_lock(&mt_gpu_lock);
@@ -205,13 +226,11 @@ static void put_in(struct mt_gpu_device *d)
 struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
 {
     const struct mt_cuda *cu = mt_cuda();
-    int ordinal;
-    if (!cu || cu->GetDevice(&ordinal) || ordinal < 0 || ordinal >= MAX_DEVICES)
-        return NULL;
-    struct mt_gpu_device *d = devices;
+    int ordinal = traced_ordinal(cu);
+    struct mt_gpu_device *d = ordinal < 0 ? NULL : devices;
     while (d && d->ordinal != ordinal)
         d = d->next;
-    if (d)
+    if (d || ordinal < 0)
         return d;
     pthread_mutex_lock(&making);
     for (d = devices; d && d->ordinal != ordinal;)
@@ -279,7 +298,7 @@ static void set_free(struct mt_gpu_device *d, uint32_t context)
  * if there is one before they have come. */
 static struct mt_gpu_debt debt_of(const struct mt_flight *f)
 {
-    struct mt_gpu_debt d = {.taken = f->taken, .counted = f->counted};
+    struct mt_gpu_debt d = {.taken = f->taken, .counted = f->counted, .node = f->node};
     if (f->gone && !f->ended)
         d.waits_for = MT_DEBT_MARK;
     else if (f->taken < f->counted)
@@ -299,8 +318,6 @@ void mt_gpu_return(struct mt_flight *f)
         mt_gpu_node_left(f);
     if (!d->debt[f->context].waits_for)
         set_free(d, f->context);
-    else if (f->node && d->debt[f->context].waits_for == MT_DEBT_MARK)
-        d->generation[f->context]++; /* its counters are the node's: the mark says nothing here */
     pthread_mutex_unlock(&mt_gpu_lock);
 }
 
@@ -394,31 +411,52 @@ static int is_next(const struct mt_flight *f)
     return next;
 }
 
-/* The mark of a launch that was given up: now it is known what is still to come. */
+/* Counters only grow. */
+static int is_later(const struct mt_gpu_context *a, const struct mt_gpu_context *b)
+{
+    int later = records_of(a) > records_of(b) || a->untraced > b->untraced;
+    for (unsigned k = 0; k < sizeof a->counts / sizeof *a->counts; k++)
+        later |= a->counts[k] > b->counts[k];
+    return later;
+}
+
+/* The mark of a launch that was given up: now it is known what is still to come. A node may have been
+ * launched again for another graph since. */
 static void take_late_mark(struct mt_gpu_device *d, uint32_t i)
 {
-    d->debt[i].counted = records_of(&d->mirror[i]) - records_of(&d->before[i]);
-    d->debt[i].waits_for = MT_DEBT_RECORDS;
-    d->before[i] = d->mirror[i];
+    const struct mt_gpu_context *now = &d->mirror[i];
+    struct mt_gpu_debt *debt = &d->debt[i];
+    struct mt_gpu_context *before = debt->node ? &debt->node->before : &d->before[i];
+    debt->counted = 0;
+    if (is_later(now, before)) {
+        debt->counted = records_of(now) - records_of(before);
+        *before = *now;
+    }
+    debt->waits_for = MT_DEBT_RECORDS;
     settle_debt(d, i, 0);
 }
 
-/* Launches whose mark is there: their counters are, too. */
+static int is_marked(const struct mt_gpu_device *d, uint32_t i)
+{
+    return __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) == d->generation[i];
+}
+
+/* Launches whose mark is there: their counters are, too. Late marks are looked for behind those and taken in
+ * front of them: one of a node is there if that of the node's next launch is. */
 static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
         struct mt_flight *f = atomic_load(&d->flight[i]);
-        if (f ? f->ended : d->debt[i].waits_for != MT_DEBT_MARK)
-            continue;
-        if (__atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) != d->generation[i] || (f && !is_next(f)))
-            continue;
-        if (!f) {
+        if (f && !f->ended && is_marked(d, i) && is_next(f))
+            ended[n++] = f;
+    }
+    for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++)
+        if (d->debt[i].waits_for == MT_DEBT_MARK && is_marked(d, i))
             take_late_mark(d, i);
-            continue;
-        }
-        take_counters(f, &d->mirror[i], f->node ? &f->node->before : &d->before[i]);
-        ended[n++] = f;
+    for (unsigned k = 0; k < n; k++) {
+        uint32_t i = ended[k]->context;
+        take_counters(ended[k], &d->mirror[i], ended[k]->node ? &ended[k]->node->before : &d->before[i]);
     }
     return n;
 }

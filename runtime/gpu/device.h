@@ -16,10 +16,13 @@
 #define MT_GPU_BATCH 4096u    /* packets taken from a ring before others have their turn */
 #endif
 
+#define MT_GPU_ORDINALS 64 /* devices beyond are not traced */
+
 /* Of a context whose launch was given up: it is lent again when nothing of that launch can come any more. */
 struct mt_gpu_debt {
     enum { MT_DEBT_NONE, MT_DEBT_MARK, MT_DEBT_RECORDS } waits_for;
-    uint64_t taken, counted; /* records that came, and, when the mark has, that were made */
+    uint64_t taken, counted;  /* records that came, and, when the mark has, that were made */
+    struct mt_gpu_node *node; /* whose counters the mark brings; NULL: the context's own */
 };
 
 struct mt_cuda;
@@ -85,6 +88,11 @@ struct mt_gpu_device *mt_gpu_device_in_use(void);
 /* Looks at no ring any more: their memory is about to go, with the driver. */
 void mt_gpu_close(void);
 int mt_gpu_closed(void);
+/* Is the thread's current context the device's primary one? 1 when nothing is known. */
+int mt_gpu_is_primary(const struct mt_cuda *cu, int ordinal);
+/* The device is about to be reset: what was known of its context, and that it could not be set up. */
+void mt_gpu_forget_primary(int ordinal);
+void mt_gpu_try_again(int ordinal);
 /* Its memory is about to go: it is set up anew when it is next used. Nothing may be under way there. */
 void mt_gpu_retire(struct mt_gpu_device *d);
 /* Lends f a context (of a node: the place and the number of one); waits up to `ms` for one. What to hand to

@@ -447,6 +447,11 @@ static void gpu_reset(void)
     struct mt_gpu_device *d = mt_gpu_device_in_use();
     struct mt_flight_filter its = {.device = d};
     cudaStream_t legacy = cudaStreamLegacy;
+    int ordinal;
+    if (!mt_forked() && cu && !cu->GetDevice(&ordinal) && ordinal >= 0 && ordinal < MT_GPU_ORDINALS) {
+        mt_gpu_forget_primary(ordinal);
+        mt_gpu_try_again(ordinal);
+    }
     if (!d || mt_forked())
         return;
     cudaError_t e = cu->DeviceSynchronize();

@@ -3,20 +3,18 @@
 #include "device/ctas.h"
 #include "gpu/cuda.h"
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-unsigned fake_sink_us;
 struct fake_stream *fake_allocation_waits_for;
 int fake_unmaps_at_exit;
 int fake_no_write_value, fake_capturing, fake_drop_marks;
 cudaError_t fake_stream_error;
+static int primary_context;
+void *fake_context, *fake_primary = &primary_context;
+int fake_primary_active = 1, fake_retained, fake_no_memory;
 
 unsigned fake_every = 1;
 
@@ -163,6 +161,8 @@ static void shut_down(void)
 /* The context is made with the first memory, and the handler with it. */
 static cudaError_t host_alloc(void **p, size_t n, unsigned flags)
 {
+    if (fake_no_memory)
+        return cudaErrorMemoryAllocation;
     if (!fake_unmaps_at_exit)
         return device_alloc(p, n);
     if (!npinned)
@@ -283,6 +283,27 @@ static int global_of(unsigned long long *address, size_t *bytes, void *module, c
         }
     return 500;
 }
+static int current_context(void **context)
+{
+    *context = fake_context;
+    return 0;
+}
+static int primary_state(int device, unsigned *flags, int *active)
+{
+    *active = fake_primary_active;
+    return 0;
+}
+static int retain(void **context, int device)
+{
+    *context = fake_primary;
+    fake_retained++;
+    return 0;
+}
+static int give_back(int device)
+{
+    fake_retained--;
+    return 0;
+}
 static cudaError_t no_error(void)
 {
     return cudaSuccess;
@@ -319,6 +340,10 @@ const struct mt_cuda *mt_cuda(void)
         .FunctionOf = function_of,
         .ModuleOf = module_of,
         .GlobalOf = global_of,
+        .CurrentContext = current_context,
+        .PrimaryState = primary_state,
+        .RetainPrimary = retain,
+        .ReleasePrimary = give_back,
     };
     table.ends_at_exit = fake_unmaps_at_exit;
     return &table;
@@ -327,174 +352,4 @@ const struct mt_cuda *mt_cuda(void)
 uint64_t mt_cuda_ring_slots(void)
 {
     return 32;
-}
-
-/* ---- the trace side ----------------------------------------------------------------------------- */
-
-struct mt_trace {
-    struct fake_launch *launches;
-    size_t count;
-    int open;
-    _Atomic unsigned missed;
-};
-static pthread_mutex_t untraced_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned nuntraced;
-unsigned fake_reports;
-char fake_report[512];
-
-struct mt_trace *fake_trace_new(void)
-{
-    return calloc(1, sizeof(struct mt_trace));
-}
-
-void fake_trace_free(struct mt_trace *t)
-{
-    for (size_t i = 0; i < t->count; i++)
-        free(t->launches[i].records), free(t->launches[i].sites);
-    free(t->launches);
-    free(t);
-}
-
-const struct fake_launch *fake_trace_launches(struct mt_trace *t, size_t *count)
-{
-    *count = t->count;
-    return t->launches;
-}
-
-unsigned fake_untraced(void)
-{
-    pthread_mutex_lock(&untraced_lock);
-    unsigned n = nuntraced;
-    pthread_mutex_unlock(&untraced_lock);
-    return n;
-}
-
-unsigned fake_missed(const struct mt_trace *t)
-{
-    return t->missed;
-}
-
-void mt_trace_miss(struct mt_trace *t)
-{
-    t->missed++;
-}
-
-/* The order of calls that trace/trace.h asks for is checked here. */
-static void must(int right, const char *what)
-{
-    if (!right) {
-        fprintf(stderr, "trace: %s\n", what);
-        abort();
-    }
-}
-
-int fake_compact;
-
-int mt_trace_compact(void)
-{
-    return fake_compact;
-}
-
-void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
-{
-    must(!t, "begin of a launch that has its number"); /* NULL: any thread, at any time */
-}
-
-void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
-{
-    if (!t)
-        return; /* it is not traced after all */
-    must(!t->open, "begin within a launch");
-    t->open = 1;
-    t->launches = realloc(t->launches, (t->count + 1) * sizeof *t->launches);
-    struct fake_launch *f = &t->launches[t->count++];
-    memset(f, 0, sizeof *f);
-    snprintf(f->kernel, sizeof f->kernel, "%s", l->kernel);
-}
-
-void mt_trace_append(void *trace, const void *records, size_t n)
-{
-    struct mt_trace *t = trace;
-    must(t->open, "append outside of a launch");
-    if (fake_sink_us)
-        usleep(fake_sink_us);
-    must(!fake_compact || n == 1, "records in a compact trace");
-    struct fake_launch *f = &t->launches[t->count - 1];
-    f->records = realloc(f->records, (f->count + n) * sizeof *f->records);
-    memcpy(f->records + f->count, records, n * sizeof *f->records);
-    f->count += n;
-}
-
-static void add_site(struct mt_trace *t, uint32_t site)
-{
-    struct fake_launch *f = &t->launches[t->count - 1];
-    f->sites = realloc(f->sites, f->count * sizeof *f->sites);
-    f->sites[f->count - 1] = site;
-}
-
-/* As the records that the runs stand for. */
-void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
-{
-    must(fake_compact, "runs in a raw trace");
-    for (size_t i = 0; i < n; i++) {
-        const struct mt_access_run *r = &runs[i];
-        must(r->count == (uint32_t)__builtin_popcount(r->mask) && r->warp < 32, "a run that is none");
-        for (uint32_t k = 0; k < r->count; k++) {
-            uint64_t address = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
-            struct mt_raw_record one = {{(uint64_t)r->smid << 32 | r->meta, address, r->cta}};
-            mt_trace_append(trace, &one, 1);
-            add_site(trace, r->site);
-        }
-        accesses -= r->count;
-    }
-    must(accesses == 0, "accesses that are not in the runs");
-}
-
-void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
-{
-    if (!t) {
-        pthread_mutex_lock(&untraced_lock);
-        nuntraced++;
-        pthread_mutex_unlock(&untraced_lock);
-        return;
-    }
-    must(t->open, "end without begin");
-    t->open = 0;
-    t->launches[t->count - 1].line = *l;
-}
-
-void mt_trace_device(const char *kind, const char *name, unsigned sms)
-{
-}
-
-uint64_t mt_event_seq(void)
-{
-    static _Atomic uint64_t seq;
-    return seq++;
-}
-
-uint64_t mt_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-int mt_forked(void)
-{
-    return 0;
-}
-
-int mt_per_thread(void)
-{
-    return 0;
-}
-
-void mt_report(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(fake_report, sizeof fake_report, format, list);
-    va_end(list);
-    fake_reports++;
 }

@@ -26,6 +26,10 @@ extern uint32_t fake_variables[2];
 extern int fake_unmaps_at_exit;
 extern unsigned fake_sink_us;
 extern struct fake_stream *fake_allocation_waits_for; /* until it is empty, as some drivers do */
+/* The current context (NULL: none yet), and each device's primary one: it is there, and so often retained. */
+extern void *fake_context, *fake_primary;
+extern int fake_primary_active, fake_retained;
+extern int fake_no_memory;  /* for what host and device share */
 extern int fake_drop_marks; /* work put into a stream by the library itself is lost: the device died */
 
 extern int fake_compact;    /* MEMTRACE_FORMAT=compact */

@@ -101,8 +101,8 @@ static void release(pthread_t thread)
     pthread_join(thread, NULL);
 }
 
-/* All contexts can be lent: eight launches at once. */
-static void borrow_all(struct fake_stream *s, struct mt_trace *t)
+/* Eight launches at once. */
+void borrow_all(struct fake_stream *s, struct mt_trace *t)
 {
     static struct kernel k[8];
     sem_t hold;
@@ -242,6 +242,48 @@ void late_mark(void **state)
     sem_post(&hold);
     fake_stream_wait(s);
     fake_no_write_value = 0;
+    borrow_all(s, t);
+    mt_cuda()->SetDevice(0);
+    fake_stream_free(s);
+    fake_trace_free(t);
+}
+
+static void launch_node(struct mt_gpu_node *node, struct kernel *k, struct fake_stream *s, struct mt_trace *t)
+{
+    struct mt_gpu_launch l = {.trace = t, .stream = (cudaStream_t)s, .line = {.kernel = k->name}};
+    k->context = mt_gpu()->node_context(node);
+    mt_gpu()->graph_launch(&node, &l, 1);
+    fake_stream_run(s, run_kernel, k);
+    mt_gpu()->graph_issued(&node, &l, 1, cudaSuccess);
+}
+
+/* The same of a kernel of a graph, whose counters are the same in each launch: what the one that was given up
+ * did is not counted as the next one's. */
+void late_mark_of_node(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct kernel k = {.name = "slow", .ctas = 1, .accesses = 10, .seed = 21},
+                  next = {.name = "next", .ctas = 2, .accesses = 20, .seed = 22};
+    sem_t hold;
+    size_t n;
+    mt_cuda()->SetDevice(15);
+    struct mt_gpu_node *node = mt_gpu()->node_new();
+    sem_init(&hold, 0, 0);
+    fake_stream_run(s, hold_up, &hold);
+    launch_node(node, &k, s, t);
+    fake_stream_error = cudaErrorLaunchTimeout;
+    synced(s, t, cudaSuccess);
+    fake_stream_error = cudaSuccess;
+    sem_post(&hold);
+    launch_node(node, &next, s, t);
+    sync_stream(s, t);
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(got[0].line.status, cudaErrorLaunchTimeout);
+    assert_true(got[1].line.records == got[1].count);
+    check(&next, &got[1]);
+    mt_gpu()->node_free(node);
     borrow_all(s, t);
     mt_cuda()->SetDevice(0);
     fake_stream_free(s);

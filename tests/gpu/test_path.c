@@ -339,25 +339,42 @@ static int end_of_program(void)
     return 0;
 }
 
-/* With an argument n, every n-th CTA is traced; with two, into compact traces. "exit": a program that ends.
- */
+/* With an argument n, every n-th CTA is traced; with two, into compact traces. "exit": a program that ends;
+ * "errors": check_errors. */
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "exit"))
         return end_of_program();
+    if (argc > 1 && !strcmp(argv[1], "errors")) {
+        fake_every = 1;
+        return check_errors(argv + 2);
+    }
     fake_compact = argc > 2;
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_launch),       cmocka_unit_test(two_streams),
-        cmocka_unit_test(overtaking),       cmocka_unit_test(not_issued),
-        cmocka_unit_test(at_exit),          cmocka_unit_test(without_write_value),
-        cmocka_unit_test(device_dies),      cmocka_unit_test(no_room),
-        cmocka_unit_test(wait_fails),       cmocka_unit_test(is_reset),
-        cmocka_unit_test(graphs),           cmocka_unit_test(graphs_without_write_value),
-        cmocka_unit_test(graph_not_issued), cmocka_unit_test(sites_of_files),
-        cmocka_unit_test(two_devices),      cmocka_unit_test(others_run),
-        cmocka_unit_test(refused),          cmocka_unit_test(slow_sink),
-        cmocka_unit_test(stale_packets),    cmocka_unit_test(late_mark),
-        cmocka_unit_test(set_up_beside),    cmocka_unit_test(damaged_ring)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),
+                                       cmocka_unit_test(two_streams),
+                                       cmocka_unit_test(overtaking),
+                                       cmocka_unit_test(not_issued),
+                                       cmocka_unit_test(at_exit),
+                                       cmocka_unit_test(without_write_value),
+                                       cmocka_unit_test(device_dies),
+                                       cmocka_unit_test(no_room),
+                                       cmocka_unit_test(wait_fails),
+                                       cmocka_unit_test(is_reset),
+                                       cmocka_unit_test(graphs),
+                                       cmocka_unit_test(graphs_without_write_value),
+                                       cmocka_unit_test(graph_not_issued),
+                                       cmocka_unit_test(sites_of_files),
+                                       cmocka_unit_test(two_devices),
+                                       cmocka_unit_test(others_run),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(slow_sink),
+                                       cmocka_unit_test(stale_packets),
+                                       cmocka_unit_test(late_mark),
+                                       cmocka_unit_test(set_up_beside),
+                                       cmocka_unit_test(damaged_ring),
+                                       cmocka_unit_test(late_mark_of_node),
+                                       cmocka_unit_test(other_context),
+                                       cmocka_unit_test(not_set_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
