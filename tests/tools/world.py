@@ -142,7 +142,7 @@ def fatbin_parts(data):
     assert (magic, version, header, at + header + size) == (0xBA55ED50, 1, 16, len(data)), (magic, version, header, size, len(data))
     kind, _, entry, contents = struct.unpack_from("<HHIQ", data, at + 16)
     assert (kind, entry, entry + contents) == (0x4D54, 64, size), (kind, entry, contents)
-    assert data[at + 44 : at + 48] == data[44:48], "architecture"
+    assert data[at + 44 : at + 48] == (data[44:48] if end > 16 else b"\x4b\0\0\0"), "architecture"
     at += header + entry
     assert data[at : at + 8] == b"MTCPUIM1", data[at : at + 8]
     (length,) = struct.unpack_from("<Q", data, at + 8)
