@@ -4,9 +4,12 @@ import copy
 import importlib.util
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import cases_channel
 import cases_examples
@@ -16,7 +19,7 @@ from world import Failed, holds, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 LEVELS = ("-O0", "-O2")
-E2E = ("channel", "graphs", "failing", "endless", "stream_order", "default_stream", "channel_launches")
+E2E = ("channel", "graphs", "failing", "endless", "stream_order", "default_stream", "channel_launches", "gpu_ends")
 CONFORMANCE = ("atomics", "memory", "warp", "block", "integer", "async", "ptx_memory", "simd", "range")
 # No CTA races with another: comm.json is the same on every device.
 DETERMINISTIC = ("vector_add", "stencil_1d", "stencil_2d", "matrix_multiply")
@@ -180,6 +183,27 @@ def devices(world):
     same("records", [launch.ctas() for stream in result.streams() for launch in result.trace(stream)], [ADD] * (5 * count))
 
 
+@case("1,024 threads with many registers")
+def registers(world):
+    """They are launched with record calls, too: what does not fit is spilled."""
+    result = world.run_ok([app(world, "gpu_ends"), "registers"])
+    same("words", (result.out, result.err), ("passed\n", ""))
+    cases_channel.whole(result)
+    [launch] = result.trace()
+    same("records", launch.ctas(), {(c, 0, 0): {("load", 4): 56 * 1024, ("store", 4): 1024} for c in range(2)})
+
+
+@case("graphs with a captured library call")
+def captured_library(world):
+    """Its kernels are not traced, ours are; the library has a CUDA runtime of its own. Where there is no GPU it cannot run."""
+    result = world.run_ok([app(world, "gpu_ends"), "library"])
+    can = "captured" if world.variables["MEMTRACE_DEVICE"] == "gpu" else "cannot run"
+    same("output", result.out, f"library: {can}, passed\n")
+    [stream] = result.streams()
+    cases_channel.whole(result, stream)
+    same("records", [launch.ctas() for launch in result.trace(stream)], [ADD] * 6)
+
+
 # ---- ends -------------------------------------------------------------------------------------------
 
 
@@ -190,6 +214,42 @@ def reset(world):
     for launch in launches:
         same("records", launch.ctas(), {(c, 0, 0): {("load", 4): 64, ("store", 4): 64} for c in range(4)})
     holds("all but the last launch, which nobody waited for, are there", len(launches) >= 3)
+
+
+@case("kernel, cudaMemcpy, return")
+def returns(world):
+    """The copy has waited for the kernel, nobody for its records."""
+    for _ in range(5):
+        result = world.run_ok([app(world, "gpu_ends"), "return"])
+        same("words", (result.out, result.err), ("passed\n", ""))
+        cases_channel.whole(result)
+        same("records", [launch.ctas() for launch in result.trace()], [ADD])
+
+
+def read_late(path, out):
+    """Reads a FIFO as somebody who looks away for six seconds."""
+    with open(path, "rb") as fifo, open(out, "wb") as file:
+        file.write(fifo.read(4096))
+        time.sleep(6)
+        shutil.copyfileobj(fifo, file)
+
+
+@case("a FIFO that stalls for six seconds")
+def stall(world):
+    for slots in ("64", "32K"):
+        folder, got = world.folder("fifo"), world.folder("got")
+        fifo, out = (os.path.join(f, "MemTrace-pipe-0") for f in (folder, got))
+        os.mkfifo(fifo)
+        reader = threading.Thread(target=read_late, args=(fifo, out), daemon=True)
+        reader.start()
+        result = world.run_ok([app(world, "gpu_ends"), "many"], folder=folder, MEMTRACE_RING_SLOTS=slots)
+        reader.join(60)
+        same("words", (result.out, result.err), ("passed\n", ""))
+        shutil.copy(fifo + ".meta", got)
+        result.folder = got
+        cases_channel.whole(result)
+        [launch] = result.trace()
+        same("records", launch.ctas(), {(c, 0, 0): {("store", 4): 32 * 256} for c in range(64)})
 
 
 @case("kernels that fail")

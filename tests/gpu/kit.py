@@ -73,6 +73,16 @@ class Maker:
         return out
 
 
+    def library(self, source, name):
+        """Compiled without the plugin, with a CUDA runtime of its own that nobody sees."""
+        overlay = os.path.join(self.build, "cuda-overlay")
+        toolkit = os.path.dirname(os.path.dirname(os.path.realpath(os.path.join(overlay, "bin", "nvlink"))))
+        folder = next(f for f in ("lib64", "lib") if os.path.exists(os.path.join(toolkit, f, "libcudart_static.a")))
+        call(["clang++-19", "-Wno-unknown-cuda-version", "--cuda-path=" + overlay, *self.flags, "-O2", "-fPIC", "-fvisibility=hidden",
+              "-shared", source, "-o", os.path.join(self.folder, "lib", name), os.path.join(toolkit, folder, "libcudart_static.a"),
+              "-ldl", "-lrt", "-lpthread", "-Wl,--exclude-libs,ALL"])
+
+
 class KitWorld(w.World):
     """The tests' World over a kit: nothing is compiled."""
 
