@@ -46,7 +46,7 @@ struct mt_function {
     char traced_key;
     cudaKernel_t traced_handle;
     char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
-    struct mt_function *next; /* of the module */
+    struct mt_function *next;                 /* of the module */
 };
 
 struct mt_variable {

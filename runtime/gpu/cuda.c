@@ -79,7 +79,7 @@ static void load_cpu(void)
 
 /* ---- a GPU --------------------------------------------------------------------------------------- */
 
-static void load_driver(void *driver)
+static void cuda_load_driver(void *driver)
 {
 #define D(name, symbol) table.name = (__typeof__(table.name))dlsym(driver, symbol)
     D(WriteValue, "cuStreamWriteValue32_v2");
@@ -109,7 +109,7 @@ static void cuda_load(void)
     MT_CUDA_FUNCTIONS(F)
 #undef F
     if (driver)
-        load_driver(driver);
+        cuda_load_driver(driver);
     if (runtime)
         table.FunctionOf = (__typeof__(table.FunctionOf))dlsym(runtime, "cudaGetFuncBySymbol");
     table.ends_at_exit = 1;

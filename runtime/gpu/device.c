@@ -201,7 +201,7 @@ void mt_gpu_try_again(int ordinal)
 }
 
 /* The current device, if kernels in the current context can be traced; -1: they cannot. */
-static int traced_ordinal(const struct mt_cuda *cu)
+static int device_ordinal(const struct mt_cuda *cu)
 {
     static atomic_int said;
     int ordinal;
@@ -226,7 +226,7 @@ static void put_in(struct mt_gpu_device *d)
 struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void))
 {
     const struct mt_cuda *cu = mt_cuda();
-    int ordinal = traced_ordinal(cu);
+    int ordinal = device_ordinal(cu);
     struct mt_gpu_device *d = ordinal < 0 ? NULL : devices;
     while (d && d->ordinal != ordinal)
         d = d->next;
@@ -412,7 +412,7 @@ static int is_next(const struct mt_flight *f)
 }
 
 /* Counters only grow. */
-static int is_later(const struct mt_gpu_context *a, const struct mt_gpu_context *b)
+static int device_is_later(const struct mt_gpu_context *a, const struct mt_gpu_context *b)
 {
     int later = records_of(a) > records_of(b) || a->untraced > b->untraced;
     for (unsigned k = 0; k < sizeof a->counts / sizeof *a->counts; k++)
@@ -428,7 +428,7 @@ static void take_late_mark(struct mt_gpu_device *d, uint32_t i)
     struct mt_gpu_debt *debt = &d->debt[i];
     struct mt_gpu_context *before = debt->node ? &debt->node->before : &d->before[i];
     debt->counted = 0;
-    if (is_later(now, before)) {
+    if (device_is_later(now, before)) {
         debt->counted = records_of(now) - records_of(before);
         *before = *now;
     }
@@ -436,7 +436,7 @@ static void take_late_mark(struct mt_gpu_device *d, uint32_t i)
     settle_debt(d, i, 0);
 }
 
-static int is_marked(const struct mt_gpu_device *d, uint32_t i)
+static int device_is_marked(const struct mt_gpu_device *d, uint32_t i)
 {
     return __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) == d->generation[i];
 }
@@ -448,11 +448,11 @@ static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
     unsigned n = 0;
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++) {
         struct mt_flight *f = atomic_load(&d->flight[i]);
-        if (f && !f->ended && is_marked(d, i) && is_next(f))
+        if (f && !f->ended && device_is_marked(d, i) && is_next(f))
             ended[n++] = f;
     }
     for (unsigned i = 0; i < MT_GPU_CONTEXTS; i++)
-        if (d->debt[i].waits_for == MT_DEBT_MARK && is_marked(d, i))
+        if (d->debt[i].waits_for == MT_DEBT_MARK && device_is_marked(d, i))
             take_late_mark(d, i);
     for (unsigned k = 0; k < n; k++) {
         uint32_t i = ended[k]->context;
