@@ -59,7 +59,7 @@ void mt_trace_miss(struct mt_trace *t)
     t->missed++;
 }
 
-/* The order of calls that common/trace.h asks for is checked here. */
+/* The order of calls that trace/trace.h asks for is checked here. */
 static void must(int right, const char *what)
 {
     if (!right) {
