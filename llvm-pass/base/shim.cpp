@@ -52,7 +52,7 @@ static DILocation *userPlace(DILocation *L)
     return L;
 }
 
-void mt_shim_place(LLVMValueRef inst, struct mt_place *place)
+void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place)
 {
     place->file = place->function = "";
     place->path[0] = 0;

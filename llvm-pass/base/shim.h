@@ -9,12 +9,12 @@ extern "C" {
 /* Where an instruction comes from: the innermost place outside the toolchain's headers, of those it was
  * inlined through. Strings are owned by LLVM's context (file: by the structure); "" and 0 when unknown.
  * `function` is the linkage name of the source function at that place. */
-struct mt_place {
+struct mt_source_place {
     const char *file, *function;
     char path[1024]; /* file with its directory, when the file is relative */
     unsigned line, column;
 };
-void mt_shim_place(LLVMValueRef inst, struct mt_place *place);
+void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place);
 /* Is this function's source one of the toolchain's headers? (Debug information needed.) */
 int mt_shim_from_toolchain(LLVMValueRef function);
 /* util.c: a header of clang or of the CUDA toolkit. */

@@ -220,7 +220,7 @@ static int lower_memory(struct mt_lowering *l, LLVMValueRef call, const char *k)
 static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
 {
     struct mt_unit *u = l->u;
-    struct mt_place place;
+    struct mt_source_place place;
     mt_shim_place(call, &place);
     mt_diag(u, call, MT_DIAG_WARNING,
             "the CPU device cannot run this: %s (the launch fails if it is reached)", what);

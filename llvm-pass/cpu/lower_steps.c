@@ -31,7 +31,7 @@ static void step_tell(struct mt_steps *s)
         waits += s->begins[b];
     if (!s->l->u->options->verbose)
         return;
-    struct mt_place place;
+    struct mt_source_place place;
     if (s->failed)
         fprintf(stderr,
                 "memtrace: %s: too large to look for warp-synchronous code: lanes wait before each volatile "

@@ -71,7 +71,7 @@ static LLVMValueRef host_string(struct host *h, const char *s)
 /* struct mt_host_site as a constant. */
 static LLVMValueRef make_site(struct host *h, LLVMValueRef call, const char *callee)
 {
-    struct mt_place place;
+    struct mt_source_place place;
     mt_shim_place(call, &place);
     char *function = mt_shim_demangle(place.function, 0);
     LLVMValueRef field[] = {host_string(h, place.file), host_string(h, function ? function : ""),

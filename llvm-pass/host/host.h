@@ -22,7 +22,7 @@ enum mt_host_kind {
     MT_HOST_BLIND,  /* touches memory in a way that has no record; `what` says how */
 };
 
-struct mt_host_access {
+struct mt_host_touch {
     enum mt_host_kind kind;
     enum mt_host_op op[3];
     unsigned operands;
@@ -34,7 +34,7 @@ struct mt_host_access {
 };
 
 /* Fills *a and returns a->kind. */
-enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_host_access *a);
+enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_host_touch *a);
 /* Does this call of another function allocate memory (malloc, operator new, mmap, …)? */
 int mt_host_allocates(const char *callee);
 /* Can other traced code run, or this thread's state be looked at, before the instruction ends? */
@@ -89,8 +89,8 @@ void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function);
 /* A call of a function of the runtime. */
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
 /* host_single.c: accesses that are recorded by calls, and those of host=atomic. */
-void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a);
-void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a);
+void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
+void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 /* host_function.c: entry and returns of functions, places of allocations, calls of the annotation library. */
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef function);
 void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call);

@@ -18,7 +18,7 @@ static uint64_t size_of(struct mt_unit *u, LLVMTypeRef type)
     return LLVMStoreSizeOfType(u->layout, type);
 }
 
-static enum mt_host_kind host_access_fixed(struct mt_host_access *a, enum mt_host_op op, LLVMValueRef pointer,
+static enum mt_host_kind host_access_fixed(struct mt_host_touch *a, enum mt_host_op op, LLVMValueRef pointer,
                                            uint64_t size)
 {
     a->kind = size ? MT_HOST_FIXED : MT_HOST_NOTHING;
@@ -34,7 +34,7 @@ static enum mt_host_kind host_access_fixed(struct mt_host_access *a, enum mt_hos
 }
 
 /* memcpy, memmove (source: operand 1) and memset (source: NULL). */
-static enum mt_host_kind host_access_block(struct mt_host_access *a, LLVMValueRef source, LLVMValueRef target,
+static enum mt_host_kind host_access_block(struct mt_host_touch *a, LLVMValueRef source, LLVMValueRef target,
                                            LLVMValueRef bytes)
 {
     unsigned n = 0;
@@ -57,7 +57,7 @@ static enum mt_host_kind host_access_block(struct mt_host_access *a, LLVMValueRe
     return a->kind;
 }
 
-static enum mt_host_kind host_access_vector(struct mt_unit *u, struct mt_host_access *a,
+static enum mt_host_kind host_access_vector(struct mt_unit *u, struct mt_host_touch *a,
                                             enum mt_host_kind kind, enum mt_host_op op, LLVMValueRef pointer,
                                             LLVMValueRef mask, LLVMTypeRef type)
 {
@@ -75,14 +75,14 @@ static enum mt_host_kind host_access_vector(struct mt_unit *u, struct mt_host_ac
     return a->kind;
 }
 
-static enum mt_host_kind host_access_blind(struct mt_host_access *a, const char *what)
+static enum mt_host_kind host_access_blind(struct mt_host_touch *a, const char *what)
 {
     a->what = what;
     return a->kind = MT_HOST_BLIND;
 }
 
 static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, const char *name,
-                                      struct mt_host_access *a)
+                                      struct mt_host_touch *a)
 {
     LLVMTypeRef type = LLVMTypeOf(inst);
     if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove."))
@@ -115,7 +115,7 @@ static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, cons
     return MT_HOST_NOTHING;
 }
 
-static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_host_access *a)
+static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_host_touch *a)
 {
     for (unsigned i = 0; i < MT_LIBC_COUNT; i++) {
         if (strcmp(name, libc[i].name))
@@ -133,7 +133,7 @@ static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_
     return MT_HOST_NOTHING;
 }
 
-static enum mt_host_kind of_call(struct mt_unit *u, LLVMValueRef inst, struct mt_host_access *a)
+static enum mt_host_kind of_call(struct mt_unit *u, LLVMValueRef inst, struct mt_host_touch *a)
 {
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
         return mt_shim_asm_memory(inst) ? host_access_blind(a, "inline asm with operands in memory")
@@ -147,7 +147,7 @@ static enum mt_host_kind of_call(struct mt_unit *u, LLVMValueRef inst, struct mt
     return of_libc(inst, name, a);
 }
 
-enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_host_access *a)
+enum mt_host_kind mt_host_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_host_touch *a)
 {
     memset(a, 0, sizeof *a);
     switch (LLVMGetInstructionOpcode(inst)) {

@@ -25,7 +25,7 @@ static LLVMValueRef as_i64(struct mt_host_recorder *r, LLVMValueRef v)
     return host_call_number(r, 0);
 }
 
-static uint32_t add_rows(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
+static uint32_t add_rows(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a,
                          uint64_t size)
 {
     uint32_t site = mt_host_table_instruction(r->table);
@@ -50,13 +50,13 @@ static void host_call_block(struct mt_host_recorder *r, LLVMValueRef pointer, LL
 }
 
 /* The mask as an i64, lane 0 in bit 0. */
-static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_access *a)
+static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_touch *a)
 {
     LLVMValueRef bits = LLVMBuildBitCast(r->builder, a->mask, mt_type_int(r->u, a->lanes), "");
     return LLVMBuildIntCast2(r->builder, bits, r->i64, 0, "");
 }
 
-static void host_call_masked(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+static void host_call_masked(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site)
 {
     LLVMValueRef args[] = {as_i64(r, a->pointer[0]), mask_bits(r, a), host_call_number(r, a->size),
                            site_number(r, site)};
@@ -78,7 +78,7 @@ static LLVMValueRef room_for_lanes(struct mt_host_recorder *r, LLVMValueRef inst
     return r->lanes;
 }
 
-static void host_call_lanes(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a,
+static void host_call_lanes(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a,
                             uint32_t site)
 {
     LLVMValueRef room = room_for_lanes(r, inst);
@@ -89,7 +89,7 @@ static void host_call_lanes(struct mt_host_recorder *r, LLVMValueRef inst, const
     mt_host_call(r, r->atomic ? "__mt_host_begin_lanes" : "__mt_host_lanes", args, 4);
 }
 
-static void host_call_packed(struct mt_host_recorder *r, const struct mt_host_access *a, uint32_t site)
+static void host_call_packed(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site)
 {
     LLVMTypeRef type = LLVMFunctionType(r->i64, &r->i64, 1, 0);
     LLVMValueRef popcount = mt_declare(r->u->module, "llvm.ctpop.i64", type), bits = mask_bits(r, a);
@@ -126,7 +126,7 @@ static LLVMValueRef host_call_behind(LLVMValueRef inst)
 /* Code that is inlined in several places has one warning. */
 static int said_before(struct mt_host_recorder *r, LLVMValueRef inst)
 {
-    struct mt_place place;
+    struct mt_source_place place;
     mt_shim_place(inst, &place);
     uint64_t hash = 1469598103934665603u ^ place.line ^ (uint64_t)place.column << 32;
     for (const char *c = place.file; *c; c++)
@@ -150,7 +150,7 @@ static void host_call_blind(struct mt_host_recorder *r, LLVMValueRef inst, const
 }
 
 /* Call of a function of libc.def. */
-static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     LLVMValueRef next = a->lanes || r->atomic ? host_call_behind(inst) : NULL, args[7];
     unsigned given = LLVMGetNumArgOperands(inst);
@@ -177,7 +177,7 @@ static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const 
     host_call_end(r, next ? next : inst, place); /* without a place behind it, the call is not inside */
 }
 
-void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     uint32_t site;
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
@@ -217,7 +217,7 @@ void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const
 }
 
 /* begin, the access, end: between the two no other thread touches what it touches. */
-void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_access *a)
+void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)
 {
     uint32_t site = add_rows(r, inst, a, a->size);
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);

@@ -208,7 +208,7 @@ void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call)
 void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)
 {
     struct mt_unit *u = r->u;
-    struct mt_place place;
+    struct mt_source_place place;
     mt_shim_place(call, &place);
     if (!place.line)
         return;

@@ -14,7 +14,7 @@
 
 struct entry {
     LLVMValueRef inst;
-    struct mt_host_access access;
+    struct mt_host_touch access;
     uint32_t site;
     unsigned operand; /* of a copy */
 };
@@ -259,7 +259,7 @@ static int wanted_op(const struct mt_host_recorder *r, enum mt_host_op op)
 }
 
 /* Drops what is not to be traced: the access's kind becomes NOTHING. */
-static void host_record_filter(struct mt_host_recorder *r, LLVMValueRef inst, struct mt_host_access *a)
+static void host_record_filter(struct mt_host_recorder *r, LLVMValueRef inst, struct mt_host_touch *a)
 {
     unsigned kept = 0;
     if (a->kind == MT_HOST_NOTHING)
@@ -273,7 +273,7 @@ static void host_record_filter(struct mt_host_recorder *r, LLVMValueRef inst, st
 }
 
 static void add_entries(struct mt_host_recorder *r, struct group *g, LLVMValueRef inst,
-                        const struct mt_host_access *a)
+                        const struct mt_host_touch *a)
 {
     uint32_t site = mt_host_table_instruction(r->table);
     for (unsigned i = 0; i < a->operands; i++) {
@@ -286,14 +286,14 @@ static void add_entries(struct mt_host_recorder *r, struct group *g, LLVMValueRe
                           a->pointer[0]);
 }
 
-static int goes_into_group(const struct mt_host_access *a)
+static int goes_into_group(const struct mt_host_touch *a)
 {
     return a->kind == MT_HOST_FIXED || a->kind == MT_HOST_SWAP ||
            ((a->kind == MT_HOST_COPY || a->kind == MT_HOST_FILL) && a->size);
 }
 
 static void record_grouped(struct mt_host_recorder *r, struct group *g, LLVMValueRef inst,
-                           const struct mt_host_access *a)
+                           const struct mt_host_touch *a)
 {
     if (a->kind == MT_HOST_SWAP || g->count + a->operands > MT_CORE_SLACK)
         host_record_flush(r, g, inst);
@@ -311,7 +311,7 @@ void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function)
     LLVMValueRef *list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++) {
         LLVMValueRef inst = list[i];
-        struct mt_host_access a;
+        struct mt_host_touch a;
         mt_host_access_of(r->u, inst, &a);
         host_record_filter(r, inst, &a);
         if (goes_into_group(&a) && !r->atomic) {

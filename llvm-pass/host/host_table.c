@@ -109,7 +109,7 @@ uint32_t mt_host_table_instruction(struct mt_host_table *t)
 }
 
 /* Code without a place of its own (arguments that go to their slots): the function's. */
-static void function_place(LLVMValueRef inst, struct mt_place *place)
+static void function_place(LLVMValueRef inst, struct mt_source_place *place)
 {
     unsigned length, folder_length;
     LLVMMetadataRef s = LLVMGetSubprogram(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
@@ -128,7 +128,7 @@ static void function_place(LLVMValueRef inst, struct mt_place *place)
 void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site, enum mt_host_op op,
                        uint64_t size, LLVMValueRef pointer)
 {
-    struct mt_place place;
+    struct mt_source_place place;
     void *rows = t->rows;
     size_t cap = t->rows_cap;
     if (host_table_reserve(&rows, &cap, t->nrows + 1, sizeof *t->rows)) {

@@ -19,7 +19,7 @@ static void *sites_grow(void *array, unsigned count, unsigned *cap, size_t size)
 uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
                           char *variable)
 {
-    struct mt_place place;
+    struct mt_source_place place;
     struct mt_site *grown = sites_grow(u->sites, u->nsites, &u->sites_cap, sizeof *grown);
     if (!grown) {
         free(variable);
@@ -44,7 +44,7 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
 
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what)
 {
-    struct mt_place place;
+    struct mt_source_place place;
     struct mt_note *grown = sites_grow(u->notes, u->nnotes, &u->notes_cap, sizeof *grown);
     if (!grown)
         return 0;
@@ -94,7 +94,7 @@ static int same_file(const char *a, const char *b)
 
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst)
 {
-    struct mt_place place;
+    struct mt_source_place place;
     mt_shim_place(inst, &place);
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst));
     const struct mt_facts *f = *place.function ? mt_unit_facts_by_name(u, place.function) : NULL;

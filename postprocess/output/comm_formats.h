@@ -40,7 +40,7 @@ struct mt_db *mt_db_open(const char *path, char *why, size_t size);
 /* 0, or -1: mt_db_why. */
 int mt_db_result(struct mt_db *db, const struct mt_comm_result *r);
 /* The ranges of a launch (superstep); ends them. */
-int mt_db_ranges(struct mt_db *db, uint64_t launch, struct mt_ranges *ranges);
+int mt_db_ranges(struct mt_db *db, uint64_t launch, struct mt_touched *ranges);
 /* The table meta. */
 int mt_db_say(struct mt_db *db, const char *key, const char *value);
 /* Indexes, commit. */

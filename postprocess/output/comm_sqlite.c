@@ -332,7 +332,7 @@ struct ranges {
     uint64_t launch;
 };
 
-static int comm_sqlite_range(void *arg, uint64_t word, uint32_t type, const struct mt_range *range)
+static int comm_sqlite_range(void *arg, uint64_t word, uint32_t type, const struct mt_touched_range *range)
 {
     struct ranges *r = arg;
     struct table t = {.s = r->d->range};
@@ -344,10 +344,10 @@ static int comm_sqlite_range(void *arg, uint64_t word, uint32_t type, const stru
     return comm_sqlite_row(r->d, &t);
 }
 
-int mt_db_ranges(struct mt_db *d, uint64_t launch, struct mt_ranges *ranges)
+int mt_db_ranges(struct mt_db *d, uint64_t launch, struct mt_touched *ranges)
 {
     struct ranges r = {d, launch};
-    return mt_ranges_end(ranges, comm_sqlite_range, &r);
+    return mt_touched_end(ranges, comm_sqlite_range, &r);
 }
 
 int mt_db_say(struct mt_db *d, const char *key, const char *value)

@@ -97,7 +97,7 @@ static void json_token(struct mt_json *j, const struct mt_token *t)
     else
         mt_json_u64(j, NULL, t->buffer);
     mt_json_i64(j, NULL, t->stride);
-    mt_json_text(j, NULL, mt_graph_types[t->type & 3]);
+    mt_json_text(j, NULL, mt_stride_graph_types[t->type & 3]);
     mt_json_end(j);
 }
 

@@ -8,7 +8,7 @@
 const char *const mt_node_fields[5] = {"buffer", "stride", "type", "size", "site"};
 
 /* In a graph loads are reads and stores are writes. */
-const char *const mt_graph_types[4] = {
+const char *const mt_stride_graph_types[4] = {
     [MT_LOAD] = "read", [MT_STORE] = "write", [MT_ATOMIC] = "atomic", [MT_UNKNOWN] = "unknown"};
 /* The gray of X11: SVG has a darker one. */
 static const char *const looks[] = {[MT_LOAD] = "fillcolor=white",
@@ -44,7 +44,7 @@ static void dot_place(FILE *f, const char *place)
 }
 
 /* ID stride size kernel - count; what is not in the key is a star. */
-static void dot_label(FILE *f, const struct mt_graph *g, const struct mt_node *n, int places)
+static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_node *n, int places)
 {
     unsigned key = g->key;
     if (!(key & MT_NODE_BUFFER))
@@ -67,7 +67,8 @@ static void dot_label(FILE *f, const struct mt_graph *g, const struct mt_node *n
     fprintf(f, " - %" PRIu64, n->count);
 }
 
-void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w)
+void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
+                               const struct mt_stride_graph_words *w)
 {
     fputs("digraph memtrace {\n", f);
     for (size_t i = 0; i < w->ninputs; i++) {
@@ -108,7 +109,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The allocations that nodes name. Nodes are in order of buffers. */
-static void json_buffers(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w)
+static void json_buffers(struct mt_json *j, const struct mt_stride_graph *g,
+                         const struct mt_stride_graph_words *w)
 {
     mt_json_array(j, "buffers", 0);
     size_t n = 0;
@@ -131,7 +133,7 @@ static void json_buffers(struct mt_json *j, const struct mt_graph *g, const stru
     mt_json_end(j);
 }
 
-static void json_node(struct mt_json *j, const struct mt_graph *g, size_t i)
+static void json_node(struct mt_json *j, const struct mt_stride_graph *g, size_t i)
 {
     const struct mt_node *n = &g->nodes[i];
     mt_json_object(j, NULL, 1);
@@ -143,7 +145,7 @@ static void json_node(struct mt_json *j, const struct mt_graph *g, size_t i)
     if (g->key & MT_NODE_STRIDE)
         mt_json_i64(j, "stride", n->stride);
     if (g->key & MT_NODE_TYPE)
-        mt_json_text(j, "type", mt_graph_types[n->type]);
+        mt_json_text(j, "type", mt_stride_graph_types[n->type]);
     if (g->key & (MT_NODE_BUFFER | MT_NODE_SIZE)) {
         if (n->bytes)
             mt_json_u64(j, "size", n->bytes);
@@ -157,11 +159,11 @@ static void json_node(struct mt_json *j, const struct mt_graph *g, size_t i)
 }
 
 /* [actor, node, count], actors one after the other. */
-static void json_sequence(struct mt_json *j, const struct mt_graph *g, const struct mt_sequence *s)
+static void json_sequence(struct mt_json *j, const struct mt_stride_graph *g, const struct mt_sequence *s)
 {
     size_t n = g->nnodes + g->dropped;
     uint32_t *place = malloc((n + 1) * sizeof *place);
-    struct mt_run *runs = malloc((s->nruns + 1) * sizeof *runs);
+    struct mt_node_run *runs = malloc((s->nruns + 1) * sizeof *runs);
     int ok = place && runs && mt_sequence_runs(s, runs) == 0;
     mt_json_array(j, "sequence", 0);
     if (ok) {
@@ -184,7 +186,8 @@ static void json_sequence(struct mt_json *j, const struct mt_graph *g, const str
     free(runs);
 }
 
-void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w)
+void mt_stride_graph_write_json(struct mt_json *j, const struct mt_stride_graph *g,
+                                const struct mt_stride_graph_words *w)
 {
     mt_json_object(j, NULL, 0);
     mt_json_text(j, "format", "memtrace-graph");

@@ -7,7 +7,7 @@
 #include "analysis/graph/sequence.h"
 
 /* Words that go with the graph. */
-struct mt_graph_words {
+struct mt_stride_graph_words {
     const char *const *inputs;
     size_t ninputs;
     const char *const *notes;
@@ -26,10 +26,13 @@ struct mt_graph_words {
 extern const char *const mt_node_fields[5];
 
 /* To `f`, which keeps its error state. */
-void mt_graph_write_dot(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w);
-void mt_graph_write_graphml(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w);
+void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
+                               const struct mt_stride_graph_words *w);
+void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
+                                   const struct mt_stride_graph_words *w);
 /* Names of types, by enum mt_access_type. */
-extern const char *const mt_graph_types[4];
+extern const char *const mt_stride_graph_types[4];
 /* One whole document. */
-void mt_graph_write_json(struct mt_json *j, const struct mt_graph *g, const struct mt_graph_words *w);
+void mt_stride_graph_write_json(struct mt_json *j, const struct mt_stride_graph *g,
+                                const struct mt_stride_graph_words *w);
 #endif

@@ -9,7 +9,7 @@ static void data_u64(FILE *f, const char *key, uint64_t value)
     fprintf(f, "<data key=\"%s\">%" PRIu64 "</data>", key, value);
 }
 
-static void one_node(FILE *f, const struct mt_graph *g, size_t i)
+static void one_node(FILE *f, const struct mt_stride_graph *g, size_t i)
 {
     const struct mt_node *n = &g->nodes[i];
     fprintf(f, "    <node id=\"n%zu\">", i);
@@ -18,7 +18,7 @@ static void one_node(FILE *f, const struct mt_graph *g, size_t i)
     if (g->key & MT_NODE_STRIDE)
         fprintf(f, "<data key=\"stride\">%" PRId64 "</data>", n->stride);
     if (g->key & MT_NODE_TYPE)
-        fprintf(f, "<data key=\"type\">%s</data>", mt_graph_types[n->type]);
+        fprintf(f, "<data key=\"type\">%s</data>", mt_stride_graph_types[n->type]);
     if (g->key & (MT_NODE_BUFFER | MT_NODE_SIZE) && n->bytes)
         data_u64(f, "size", n->bytes);
     fputs("<data key=\"site\">", f);
@@ -29,7 +29,8 @@ static void one_node(FILE *f, const struct mt_graph *g, size_t i)
     fputs("</node>\n", f);
 }
 
-void mt_graph_write_graphml(FILE *f, const struct mt_graph *g, const struct mt_graph_words *w)
+void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
+                                   const struct mt_stride_graph_words *w)
 {
     static const struct {
         const char *name, *of, *type;

@@ -9,7 +9,7 @@
 #include "output/json.h"
 #include "memtrace/trace.h"
 
-struct mt_graph;
+struct mt_stride_graph;
 struct mt_comm;
 struct mt_report_name;
 
@@ -95,9 +95,9 @@ struct mt_report {
     const struct mt_alloc_event *allocs;
     size_t nallocs;
     struct mt_report_graph {
-        const struct mt_graph *graph; /* finished; NULL: not made */
-        const char *stride;           /* a sentence on what a stride is */
-    } graph, lanes;                   /* by thread or CTA; between the lanes of a warp */
+        const struct mt_stride_graph *graph; /* finished; NULL: not made */
+        const char *stride;                  /* a sentence on what a stride is */
+    } graph, lanes;                          /* by thread or CTA; between the lanes of a warp */
 };
 
 int mt_report_init(struct mt_report *r);

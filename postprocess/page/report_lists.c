@@ -248,7 +248,7 @@ int mt_report_write_lists(struct mt_json *j, const struct mt_report *r)
 
 static int by_count(const void *a, const void *b, void *arg)
 {
-    const struct mt_graph *g = arg;
+    const struct mt_stride_graph *g = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     if (g->nodes[x].count != g->nodes[y].count)
         return g->nodes[x].count > g->nodes[y].count ? -1 : 1;
@@ -280,7 +280,7 @@ static void write_node(struct mt_json *j, const struct mt_node *n)
     mt_json_end(j);
 }
 
-static void write_edges(struct mt_json *j, const struct mt_graph *g, const uint32_t *place,
+static void write_edges(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *place,
                         struct mt_edge *edges)
 {
     size_t n = 0;
@@ -302,7 +302,7 @@ static void write_edges(struct mt_json *j, const struct mt_graph *g, const uint3
 
 static int write_graph(struct mt_json *j, const char *key, const struct mt_report_graph *from)
 {
-    const struct mt_graph *g = from->graph;
+    const struct mt_stride_graph *g = from->graph;
     if (!g)
         return 0;
     uint32_t *order = malloc((g->nnodes + 1) * sizeof *order), *place = calloc(g->nnodes + 1, sizeof *place);

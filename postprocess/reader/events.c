@@ -37,7 +37,7 @@ struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from
 }
 
 /* Allocations that the companion of a trace tells. */
-static void device_memory(struct mt_merge *m, const struct mt_companion *c)
+static void device_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; k < c->nallocs; k++)
         if (strcmp(c->allocs[k].kind, "symbol") != 0) /* these were there from the start */
@@ -64,7 +64,7 @@ static const struct mt_alloc_event *given_up(const struct mt_alloc_event *const 
 
 /* Allocations of host code. A realloc carries its bytes along. The program break moves over memory that
  * malloc deals out again, and says so itself. 0, or -1 without memory. */
-static int host_memory(struct mt_merge *m, const struct mt_companion *c)
+static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     const struct mt_alloc_event **freed = malloc((c->nallocs + 1) * sizeof *freed);
     size_t n = 0;
@@ -99,7 +99,7 @@ static int same_event(const struct mt_copy_event *a, const struct mt_copy_event 
 }
 
 /* Events of no stream stand in every companion: each once. */
-static void drop_doubles(struct mt_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
+static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->ncopies; i++)
@@ -117,8 +117,8 @@ static void drop_doubles(struct mt_merge *m, struct mt_alloc_event *allocs, size
     *nallocs = n;
 }
 
-int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event **allocs, size_t *nallocs,
-                      struct mt_error *err)
+int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
+                      size_t *nallocs, struct mt_error *err)
 {
     size_t copies = 0, most = 0;
     for (size_t i = 0; i < m->ninputs; i++) {

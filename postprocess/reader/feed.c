@@ -98,7 +98,7 @@ static char *take_text(struct mt_feed *l)
 
 /* ---- frames ------------------------------------------------------------------------------------- */
 
-static int add_stream(struct mt_merge *m, struct mt_feed *l)
+static int add_stream(struct mt_source_merge *m, struct mt_feed *l)
 {
     char *path = take_text(l);
     char **paths = path ? realloc(l->paths, (l->npaths + 1) * sizeof *paths) : NULL;
@@ -130,7 +130,7 @@ static int by_seq(const void *a, const void *b)
 }
 
 /* What the new lines tell of memory goes behind the copies that wait; nobody asks for it again. */
-static int take_events(struct mt_merge *m, struct mt_companion *c)
+static int take_events(struct mt_source_merge *m, struct mt_companion *c)
 {
     size_t waiting = m->ncopies - m->next_copy;
     if (m->next_copy)
@@ -152,7 +152,7 @@ static int take_events(struct mt_merge *m, struct mt_companion *c)
     return 0;
 }
 
-static int add_lines(struct mt_merge *m, struct mt_feed *l)
+static int add_lines(struct mt_source_merge *m, struct mt_feed *l)
 {
     char *text = take_text(l);
     struct mt_companion *c = text ? m->inputs[l->frame.stream].companion : NULL;
@@ -161,7 +161,7 @@ static int add_lines(struct mt_merge *m, struct mt_feed *l)
     return rc;
 }
 
-static void item_of(struct mt_merge *m, struct mt_item *item, const struct mt_raw_record *records,
+static void item_of(struct mt_source_merge *m, struct mt_item *item, const struct mt_raw_record *records,
                     size_t count, unsigned flags)
 {
     *item = (struct mt_item){.kind = MT_ITEM_BATCH,
@@ -175,7 +175,7 @@ static void item_of(struct mt_merge *m, struct mt_item *item, const struct mt_ra
 }
 
 /* A launch whose line, as far as it is known, is in the frame. */
-static int launch_comes(struct mt_merge *m, struct mt_feed *l)
+static int launch_comes(struct mt_source_merge *m, struct mt_feed *l)
 {
     char *text = take_text(l);
     struct mt_companion *c = l->announced;
@@ -211,7 +211,8 @@ static int take_runs(struct mt_feed *l)
 }
 
 /* The next frame: 1 there is an item, 0 go on, -1 the end. */
-static int feed_frame(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room, struct mt_item *item)
+static int feed_frame(struct mt_source_merge *m, struct mt_feed *l, struct mt_raw_record *room,
+                      struct mt_item *item)
 {
     if (feed_take(l, &l->frame, sizeof l->frame) ||
         (l->frame.stream >= m->ninputs && l->frame.kind != MT_LIVE_STREAM))
@@ -277,7 +278,7 @@ static long next_run(const struct mt_feed *l, struct mt_access_run *r, uint64_t 
 }
 
 /* As many as there is room for. */
-static int runs_of(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room,
+static int runs_of(struct mt_source_merge *m, struct mt_feed *l, struct mt_raw_record *room,
                    struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[m->current];
@@ -298,7 +299,7 @@ static int runs_of(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *
     return 1;
 }
 
-int mt_feed_next(struct mt_merge *m, struct mt_feed *l, struct mt_raw_record *room,
+int mt_feed_next(struct mt_source_merge *m, struct mt_feed *l, struct mt_raw_record *room,
                  struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     for (int rc = 0; rc >= 0 && !l->done;) {

@@ -81,15 +81,15 @@ static inline uint64_t mt_chunk_end(uint64_t offset, const struct mt_mtc_chunk *
     return offset + sizeof *head + ((head->stored_bytes + 7) & ~(uint64_t)7);
 }
 
-struct mt_plain { /* a payload, decoded */
+struct mt_chunk_plain { /* a payload, decoded */
     unsigned char *data;
     size_t bytes, room;
     void *context; /* ZSTD_DCtx */
 };
 /* 0; -1 with *err (MT_E_CORRUPT with the offset, or MT_E_SYSTEM). */
-int mt_chunk_unpack(struct mt_plain *p, const char *name, uint64_t offset, const struct mt_mtc_chunk *head,
-                    const unsigned char *stored, struct mt_error *err);
-void mt_plain_free(struct mt_plain *p);
+int mt_chunk_unpack(struct mt_chunk_plain *p, const char *name, uint64_t offset,
+                    const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
+void mt_chunk_plain_free(struct mt_chunk_plain *p);
 
 /* What is known of the chunks of a regular file, in file order. */
 struct mt_chunk_list {
@@ -162,7 +162,7 @@ void mt_meta_free(struct mt_host_meta *m);
 
 /* Decodes chunk after chunk, one at a time. */
 struct mt_host_stream {
-    struct mt_plain plain;
+    struct mt_chunk_plain plain;
     struct mt_decoder decoder;
     int open;                             /* a chunk is under way */
     uint64_t offset, thread, items, last; /* as its head says */
@@ -170,15 +170,15 @@ struct mt_host_stream {
     size_t capacity, most; /* records at a time; most: 0 = many */
 };
 /* Starts the chunk. 0, or -1 with *err: it is damaged, or no memory. */
-int mt_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t offset,
-                    const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
+int mt_host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t offset,
+                         const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
 /* The chunk of an index entry. */
-int mt_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, const struct mt_mtc_index *entry,
-                   struct mt_error *err);
+int mt_host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, const struct mt_mtc_index *entry,
+                        struct mt_error *err);
 /* 1: *item; 0: end of the chunk; -1: *err, and the chunk is over. Records go to s->room + `keep`. */
-int mt_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep, struct mt_host_item *item,
-                   struct mt_error *err);
-void mt_stream_free(struct mt_host_stream *s);
+int mt_host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep,
+                        struct mt_host_item *item, struct mt_error *err);
+void mt_host_stream_free(struct mt_host_stream *s);
 
 struct mt_order; /* host_order.c: BY_SEQ and BY_TIME */
 struct mt_order *mt_order_new(struct mt_host_reader *r, int by_time, struct mt_error *err);

@@ -62,7 +62,7 @@ static void host_order_fill(struct mt_order *o, struct lane *l)
         memmove(s->room, s->room + l->at, (l->end - l->at) * sizeof *s->room);
     l->end -= l->at;
     l->at = 0;
-    int rc = mt_stream_next(s, o->r, l->end, &item, &l->error);
+    int rc = mt_host_stream_next(s, o->r, l->end, &item, &l->error);
     if (rc < 0) {
         l->pending = FAILURE;
     } else if (rc > 0 && item.kind == MT_HOST_ITEM_EVENT) {
@@ -109,7 +109,7 @@ static int host_order_look(struct mt_order *o, struct lane *l, struct mt_error *
         if (l->next == l->nchunks)
             return 0;
         l->at = l->end = 0;
-        if (mt_stream_load(&l->stream, o->r, &o->r->chunks.entries[l->chunks[l->next++]], err) != 0)
+        if (mt_host_stream_load(&l->stream, o->r, &o->r->chunks.entries[l->chunks[l->next++]], err) != 0)
             return -1;
     }
 }
@@ -146,7 +146,7 @@ int mt_order_next(struct mt_order *o, struct mt_host_item *item, struct mt_error
             return -1;
         l->ready = rc;
         if (rc == 0) {
-            mt_stream_free(&l->stream);
+            mt_host_stream_free(&l->stream);
             o->heap[0] = o->heap[--o->count];
         }
         if (o->count)
@@ -217,7 +217,7 @@ void mt_order_free(struct mt_order *o)
     if (!o)
         return;
     for (size_t i = 0; o->lanes && o->heap && i < o->count; i++)
-        mt_stream_free(&o->lanes[o->heap[i]].stream);
+        mt_host_stream_free(&o->lanes[o->heap[i]].stream);
     free(o->lanes);
     free(o->heap);
     free(o->chunks);

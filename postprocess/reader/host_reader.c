@@ -51,11 +51,11 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err)
 {
-    struct mt_plain plain = {0};
+    struct mt_chunk_plain plain = {0};
     int rc = mt_chunk_unpack(&plain, r->window.name, offset, head, stored, err);
     if (rc == 0 && mt_meta_add(&r->meta, (char *)plain.data, plain.bytes, offset) != 0)
         rc = no_memory(r, err);
-    mt_plain_free(&plain);
+    mt_chunk_plain_free(&plain);
     return rc;
 }
 
@@ -142,7 +142,7 @@ void mt_host_reader_close(struct mt_host_reader *r)
     if (!r)
         return;
     mt_order_free(r->merge);
-    mt_stream_free(&r->stream);
+    mt_host_stream_free(&r->stream);
     mt_device_free(&r->device);
     mt_meta_free(&r->meta);
     free(r->chunks.entries);
@@ -225,14 +225,14 @@ static int take_live(struct mt_host_reader *r, struct mt_error *err)
     r->done = r->next;
     r->chunks.indexed |= head.type == MT_MTC_INDEX;
     if (head.type == MT_MTC_HOST)
-        return mt_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
+        return mt_host_stream_start(&r->stream, r, at, &head, stored, err) == 0 ? 1 : -1;
     return head.type != MT_MTC_META || mt_container_take_meta(r, at, &head, stored, err) == 0 ? 1 : -1;
 }
 
 static int next_by_file(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err)
 {
     for (;;) {
-        int rc = mt_stream_next(&r->stream, r, 0, item, err);
+        int rc = mt_host_stream_next(&r->stream, r, 0, item, err);
         if (rc)
             return rc;
         if (!r->window.regular) {
@@ -244,7 +244,7 @@ static int next_by_file(struct mt_host_reader *r, struct mt_host_item *item, str
             r->next++;
         if (r->next == r->chunks.count)
             return 0;
-        if (mt_stream_load(&r->stream, r, &r->chunks.entries[r->next++], err) != 0)
+        if (mt_host_stream_load(&r->stream, r, &r->chunks.entries[r->next++], err) != 0)
             return -1;
     }
 }

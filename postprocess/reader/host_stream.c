@@ -29,8 +29,8 @@ static int make_room(struct mt_host_stream *s, uint64_t items)
     return 0;
 }
 
-int mt_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t offset,
-                    const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err)
+int mt_host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t offset,
+                         const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err)
 {
     int timed = (r->head.features & MT_MTC_HAS_TIMES) != 0;
     s->open = 0;
@@ -55,8 +55,8 @@ int mt_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uint64_t
     return 0;
 }
 
-int mt_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, const struct mt_mtc_index *entry,
-                   struct mt_error *err)
+int mt_host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, const struct mt_mtc_index *entry,
+                        struct mt_error *err)
 {
     struct mt_mtc_chunk head;
     const unsigned char *stored;
@@ -64,7 +64,7 @@ int mt_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, const str
     s->open = 0;
     r->done += state == MT_CHUNK_WHOLE ? sizeof head + head.stored_bytes : 0;
     if (state == MT_CHUNK_WHOLE && head.type == entry->type && head.key == entry->key)
-        return mt_stream_start(s, r, entry->offset, &head, stored, err);
+        return mt_host_stream_start(s, r, entry->offset, &head, stored, err);
     if (state == MT_CHUNK_WHOLE || state == MT_CHUNK_END)
         mt_error_set(err, MT_E_CORRUPT, 0, entry->offset, r->window.name,
                      "here is another chunk than the index says");
@@ -84,8 +84,8 @@ static int at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_
     return -1;
 }
 
-int mt_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep, struct mt_host_item *item,
-                   struct mt_error *err)
+int mt_host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep,
+                        struct mt_host_item *item, struct mt_error *err)
 {
     struct mt_decoder *d = &s->decoder;
     size_t count;
@@ -113,9 +113,9 @@ int mt_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t ke
     return -1;
 }
 
-void mt_stream_free(struct mt_host_stream *s)
+void mt_host_stream_free(struct mt_host_stream *s)
 {
-    mt_plain_free(&s->plain);
+    mt_chunk_plain_free(&s->plain);
     mt_decode_free(&s->decoder);
     free(s->room);
     memset(s, 0, sizeof *s);

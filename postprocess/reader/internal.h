@@ -132,7 +132,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
                                          const volatile sig_atomic_t *stop, struct mt_error *err);
 
 /* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
-struct mt_merge {
+struct mt_source_merge {
     struct mt_input *inputs;
     size_t ninputs;
     int ordered;                  /* launches by seq; else by input */
@@ -156,11 +156,12 @@ struct mt_merge {
     int incomplete, stopped, finished, out_of_memory;
     int again; /* a further pass: it finds the same damage, which is told once */
 };
-int mt_merge_start(struct mt_merge *m, struct mt_error *err); /* (re)opens the readers at the beginning */
+int mt_merge_start(struct mt_source_merge *m,
+                   struct mt_error *err); /* (re)opens the readers at the beginning */
 /* As mt_source_next, records into `room`. Containers give runs if `runs` is not NULL: blocks of their own
  * (mt_device_keep); raw traces always give records. */
-int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_access_run *runs, size_t capacity,
-                  struct mt_item *item, struct mt_error *err);
+int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct mt_access_run *runs,
+                  size_t capacity, struct mt_item *item, struct mt_error *err);
 /* device_reader.c. The seq of the next launch, MT_SEQ_NONE if it is not known. */
 uint64_t mt_device_peek(const struct mt_host_reader *r);
 /* The runs that were handed out last become the caller's, who gives them back with mt_block_put, from any
@@ -173,29 +174,29 @@ void mt_block_put(struct mt_run_block *b);
 int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
                    size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err);
 /* The container whose accesses come next and their sequence number, or ninputs (merge_host.c). */
-size_t mt_merge_host(struct mt_merge *m, uint64_t *seq);
+size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq);
 /* Hands out of that container; room for `capacity` accesses. */
-void mt_merge_host_take(struct mt_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
+void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
                         struct mt_item *item);
 /* Copies and allocations of all inputs (events.c): fills m->copies; *allocs, owned by the caller, has those
  * that the companions of traces tell, by id. 0, or -1 with *err. */
 struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from);
-int mt_collect_events(struct mt_merge *m, unsigned flags, struct mt_alloc_event **allocs, size_t *nallocs,
-                      struct mt_error *err);
+int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
+                      size_t *nallocs, struct mt_error *err);
 /* Streams of the inputs' process that are not among the inputs (streams.c): notes. 0, or -1 without memory.
  */
-int mt_note_streams(struct mt_merge *m);
+int mt_note_streams(struct mt_source_merge *m);
 /* Notes, once, on what the companions say is missing. After the end. */
-void mt_merge_finish(struct mt_merge *m);
-__attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_merge *m, int incomplete,
+void mt_merge_finish(struct mt_source_merge *m);
+__attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge *m, int incomplete,
                                                          const char *format, ...);
 /* Adds to the problems and, as its note, to the notes. */
-void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem);
+void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem);
 
 /* Runs mt_merge_next on a thread of its own (readahead.c). */
 struct mt_ahead;
 /* `flags`: enum mt_source_flags; those on runs count. */
-struct mt_ahead *mt_ahead_start(struct mt_merge *m, unsigned flags, struct mt_error *err);
+struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err);
 int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err);
 /* Ends the thread: after the end, or with `own` stop flag raised before. Frees it. */
 void mt_ahead_stop(struct mt_ahead *a);

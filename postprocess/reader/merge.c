@@ -4,7 +4,7 @@
 #include "internal.h"
 #include "feed.h"
 
-void mt_merge_note(struct mt_merge *m, int incomplete, const char *format, ...)
+void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format, ...)
 {
     char *text = NULL;
     va_list args;
@@ -26,7 +26,7 @@ void mt_merge_note(struct mt_merge *m, int incomplete, const char *format, ...)
         m->out_of_memory = 1;
 }
 
-void mt_merge_problem(struct mt_merge *m, const struct mt_error *problem)
+void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem)
 {
     if (problem->code == MT_E_STOPPED)
         m->stopped = 1;
@@ -54,7 +54,7 @@ static const struct mt_launch_event *next_launch(struct mt_input *in)
 }
 
 /* The input that has the next launch and that launch's seq; ninputs at the end. */
-static size_t merge_choose(struct mt_merge *m, uint64_t *seq)
+static size_t merge_choose(struct mt_source_merge *m, uint64_t *seq)
 {
     size_t best = m->ninputs;
     *seq = MT_SEQ_NONE;
@@ -74,7 +74,7 @@ static size_t merge_choose(struct mt_merge *m, uint64_t *seq)
     return best;
 }
 
-static void check_launch(struct mt_merge *m, struct mt_input *in)
+static void check_launch(struct mt_source_merge *m, struct mt_input *in)
 {
     const struct mt_launch_event *e = m->launch;
     if (e && e->has_records && e->records != in->in_launch && !in->mismatch) {
@@ -86,7 +86,7 @@ static void check_launch(struct mt_merge *m, struct mt_input *in)
 }
 
 /* `e`: the launch's line in the companion, or NULL. */
-static void launch_begins(struct mt_merge *m, struct mt_input *in, const char *kernel,
+static void launch_begins(struct mt_source_merge *m, struct mt_input *in, const char *kernel,
                           const struct mt_launch_event *e)
 {
     m->launch = e;
@@ -106,7 +106,7 @@ static void launch_begins(struct mt_merge *m, struct mt_input *in, const char *k
     }
 }
 
-static void launch_ends(struct mt_merge *m, struct mt_input *in)
+static void launch_ends(struct mt_source_merge *m, struct mt_input *in)
 {
     if (!m->stopped)
         check_launch(m, in);
@@ -115,7 +115,7 @@ static void launch_ends(struct mt_merge *m, struct mt_input *in)
     m->current = m->ninputs;
 }
 
-int mt_merge_start(struct mt_merge *m, struct mt_error *err)
+int mt_merge_start(struct mt_source_merge *m, struct mt_error *err)
 {
     for (size_t i = 0; i < m->ninputs; i++)
         if (mt_input_start(&m->inputs[i], &m->stop, err) != 0)
@@ -128,7 +128,8 @@ int mt_merge_start(struct mt_merge *m, struct mt_error *err)
 }
 
 /* The item is of launch m->superstep, input i. */
-static void hand_out(struct mt_merge *m, size_t i, uint64_t accesses, unsigned flags, struct mt_item *item)
+static void hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, unsigned flags,
+                     struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     in->in_launch += accesses;
@@ -144,8 +145,8 @@ static void hand_out(struct mt_merge *m, size_t i, uint64_t accesses, unsigned f
 }
 
 /* As pull, of a container. Behind damage it goes on. */
-static int pull_runs(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct mt_access_run *runs,
-                     size_t capacity, struct mt_item *item)
+static int pull_runs(struct mt_source_merge *m, size_t i, struct mt_raw_record *room,
+                     struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     struct mt_error problem;
@@ -178,8 +179,8 @@ static int pull_runs(struct mt_merge *m, size_t i, struct mt_raw_record *room, s
 }
 
 /* The next batch of input i: 1; 0: none this time, it may be finished. */
-static int merge_pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, struct mt_access_run *runs,
-                      size_t capacity, struct mt_item *item)
+static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record *room,
+                      struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
     struct mt_error why;
@@ -214,7 +215,7 @@ static int merge_pull(struct mt_merge *m, size_t i, struct mt_raw_record *room, 
 }
 
 /* Is there more of an input whose next launch has no number? If not, it is finished. */
-static int merge_more(struct mt_merge *m, size_t i)
+static int merge_more(struct mt_source_merge *m, size_t i)
 {
     struct mt_input *in = &m->inputs[i];
     struct mt_item none;
@@ -232,7 +233,7 @@ enum next { NEXT_END, NEXT_COPY, NEXT_HOST, NEXT_LAUNCH };
 
 /* *launch and *host: the inputs that have the next launch and the next host accesses. Of equal numbers the
  * call itself comes first: host accesses with its number happened after it began. */
-static enum next merge_decide(struct mt_merge *m, size_t *launch, size_t *host)
+static enum next merge_decide(struct mt_source_merge *m, size_t *launch, size_t *host)
 {
     for (;;) {
         uint64_t seq, host_seq = MT_SEQ_NONE;
@@ -252,8 +253,8 @@ static enum next merge_decide(struct mt_merge *m, size_t *launch, size_t *host)
     }
 }
 
-int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_access_run *runs, size_t capacity,
-                  struct mt_item *item, struct mt_error *err)
+int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct mt_access_run *runs,
+                  size_t capacity, struct mt_item *item, struct mt_error *err)
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
     while (m->feed && !m->stopped) {
@@ -292,7 +293,7 @@ int mt_merge_next(struct mt_merge *m, struct mt_raw_record *room, struct mt_acce
     return 0;
 }
 
-static void check_end(struct mt_merge *m, const struct mt_input *in)
+static void check_end(struct mt_source_merge *m, const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);
     uint64_t traced = 0;
@@ -325,7 +326,7 @@ static void check_end(struct mt_merge *m, const struct mt_input *in)
 }
 
 /* The lines in a container may be an older state of those in the file beside it, or the other way round. */
-static void check_beside(struct mt_merge *m, const struct mt_input *in)
+static void check_beside(struct mt_source_merge *m, const struct mt_input *in)
 {
     const struct mt_companion *c = in->companion, *b = in->beside;
     if (!b || b == c || !c->has_end || (b->complete && b->lost <= c->lost && !b->bad_lines))
@@ -338,7 +339,7 @@ static void check_beside(struct mt_merge *m, const struct mt_input *in)
 }
 
 /* Volumes of a part must not pass for the whole. */
-static void note_parts(struct mt_merge *m)
+static void note_parts(struct mt_source_merge *m)
 {
     uint64_t parts = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
@@ -355,7 +356,7 @@ static void note_parts(struct mt_merge *m)
                       (unsigned long long)parts, parts == 1 ? " is" : "es are");
 }
 
-void mt_merge_finish(struct mt_merge *m)
+void mt_merge_finish(struct mt_source_merge *m)
 {
     if (m->finished)
         return;

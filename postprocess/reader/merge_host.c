@@ -13,7 +13,7 @@ int mt_host_input_open(struct mt_input *in, struct mt_error *err)
 }
 
 /* The same damage again means that the reader cannot go on behind it. */
-static void merge_host_damage(struct mt_merge *m, struct mt_input *in, const struct mt_error *problem)
+static void merge_host_damage(struct mt_source_merge *m, struct mt_input *in, const struct mt_error *problem)
 {
     mt_merge_problem(m, problem);
     if (problem->code != MT_E_CORRUPT || problem->offset == in->bad_offset)
@@ -22,7 +22,7 @@ static void merge_host_damage(struct mt_merge *m, struct mt_input *in, const str
 }
 
 /* Makes sure that in->head is there: 1, or 0 at the end. */
-static int fill_head(struct mt_merge *m, struct mt_input *in)
+static int fill_head(struct mt_source_merge *m, struct mt_input *in)
 {
     while (!in->finished && !in->has_head && !m->stopped) {
         struct mt_error problem;
@@ -40,7 +40,7 @@ static int fill_head(struct mt_merge *m, struct mt_input *in)
     return in->has_head;
 }
 
-size_t mt_merge_host(struct mt_merge *m, uint64_t *seq)
+size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq)
 {
     size_t best = m->ninputs;
     for (size_t i = 0; i < m->ninputs; i++) {
@@ -53,7 +53,7 @@ size_t mt_merge_host(struct mt_merge *m, uint64_t *seq)
     return best;
 }
 
-void mt_merge_host_take(struct mt_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
+void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
                         struct mt_item *item)
 {
     static const struct mt_host_site_info nothing = {.op = MT_HOST_UNKNOWN,

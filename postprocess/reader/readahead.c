@@ -14,7 +14,7 @@ struct slot {
 };
 
 struct mt_ahead {
-    struct mt_merge *merge;
+    struct mt_source_merge *merge;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
@@ -29,7 +29,7 @@ struct mt_ahead {
 };
 
 /* Runs of a container stay where they were decoded until the consumer is done with them. */
-static void readahead_keep(const struct mt_merge *m, struct slot *s)
+static void readahead_keep(const struct mt_source_merge *m, struct slot *s)
 {
     struct mt_host_reader *r =
         s->rc > 0 && s->item.kind == MT_ITEM_RUNS ? m->inputs[s->item.input].container : NULL;
@@ -81,7 +81,7 @@ static void ahead_free(struct mt_ahead *a)
     free(a);
 }
 
-struct mt_ahead *mt_ahead_start(struct mt_merge *m, unsigned flags, struct mt_error *err)
+struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err)
 {
     int runs = (flags & (MT_SOURCE_RUNS | MT_SOURCE_OWN_RUNS)) != 0;
     struct mt_ahead *a = calloc(1, sizeof *a);

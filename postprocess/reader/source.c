@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 struct mt_source {
-    struct mt_merge merge; /* belongs to the thread while `ahead` runs */
+    struct mt_source_merge merge; /* belongs to the thread while `ahead` runs */
     unsigned flags;
     struct mt_ahead *ahead;
     struct mt_error error; /* of the thread, met again at each call */
@@ -21,7 +21,7 @@ struct mt_source {
 static int open_inputs(struct mt_source *s, const char *const *paths, const struct mt_source_options *o,
                        struct mt_error *err)
 {
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
         const char *meta = i < o->ncompanions ? o->companions[i] : NULL;
@@ -49,7 +49,7 @@ static int must_spool(const struct mt_source *s, const struct mt_input *in)
 
 static int spool_live(struct mt_source *s, struct mt_error *err)
 {
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     size_t n = 0;
     int rc = -1;
     int *from = calloc(m->ninputs, sizeof *from), *to = calloc(m->ninputs, sizeof *to);
@@ -101,7 +101,7 @@ out:
     return rc;
 }
 
-static int one_process(struct mt_merge *m, struct mt_error *err)
+static int one_process(struct mt_source_merge *m, struct mt_error *err)
 {
     const struct mt_input *first = NULL;
     for (size_t i = 0; i < m->ninputs; i++) {
@@ -138,7 +138,7 @@ static int source_numbered(const struct mt_input *in)
 /* By sequence numbers, if all have them. */
 static void decide_order(struct mt_source *s)
 {
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     size_t traces = 0, companions = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
         traces += m->inputs[i].host == NULL;
@@ -188,7 +188,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
     }
     if (!o)
         o = &none;
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     s->flags = o->flags;
     m->ninputs = npaths;
     m->stop = (struct mt_stop){o->stop, &s->halt};
@@ -266,7 +266,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
                                          const volatile sig_atomic_t *stop, struct mt_error *err)
 {
     struct mt_source *s = calloc(1, sizeof *s);
-    struct mt_merge *m = s ? &s->merge : NULL;
+    struct mt_source_merge *m = s ? &s->merge : NULL;
     if (!s || !(m->inputs = calloc(1, sizeof *m->inputs)) || !(m->inputs->meta = strdup(path))) {
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
         mt_host_reader_close(r);
@@ -322,7 +322,7 @@ int mt_source_rewind(struct mt_source *s, struct mt_error *err)
     source_settle(s);
     __atomic_store_n(&s->halt, 0, __ATOMIC_RELAXED);
     s->ended = 0;
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     mt_merge_finish(m);
     m->again = 1;
     if (!mt_stopped(&m->stop))
@@ -340,7 +340,7 @@ void mt_source_close(struct mt_source *s)
     if (!s)
         return;
     source_settle(s);
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
     mt_decoders_free(m->decoders);
@@ -358,7 +358,7 @@ void mt_source_close(struct mt_source *s)
 
 void mt_source_stop(struct mt_source *s)
 {
-    struct mt_merge *m = &s->merge;
+    struct mt_source_merge *m = &s->merge;
     struct mt_error stopped;
     source_settle(s);
     if (m->stopped || m->ninputs == 0)

@@ -16,7 +16,7 @@ static int compare_numbers(const void *a, const void *b)
 }
 
 /* The streams of the inputs, in order: one that is converted may have those of several. */
-static size_t streams_read(const struct mt_merge *m, uint64_t *out)
+static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
@@ -33,7 +33,7 @@ static size_t streams_read(const struct mt_merge *m, uint64_t *out)
 }
 
 /* The companion that has the process's events, where another one leaves them to it. */
-static void streams_shared(struct mt_merge *m, const struct mt_companion *c)
+static void streams_shared(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_companion *d = mt_input_companion(&m->inputs[i]);
@@ -45,7 +45,7 @@ static void streams_shared(struct mt_merge *m, const struct mt_companion *c)
                   c->path, c->shared);
 }
 
-static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, size_t n,
+static void streams_tell(struct mt_source_merge *m, const struct mt_stream_event *all, size_t n,
                          const uint64_t *read, size_t nread)
 {
     const struct mt_stream_event *missing = NULL;
@@ -79,7 +79,7 @@ static void streams_tell(struct mt_merge *m, const struct mt_stream_event *all, 
                       (unsigned long long)others, missing->trace);
 }
 
-int mt_note_streams(struct mt_merge *m)
+int mt_note_streams(struct mt_source_merge *m)
 {
     size_t nall = 0, nread = 0, n = 0;
     for (size_t i = 0; i < m->ninputs; i++) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void json_put(struct mt_json *j, const char *s, size_t n)
+static void json_put(struct mt_jsonl *j, const char *s, size_t n)
 {
     if (j->failed)
         return;
@@ -22,7 +22,7 @@ static void json_put(struct mt_json *j, const char *s, size_t n)
     j->n += n;
 }
 
-static void put_key(struct mt_json *j, const char *key)
+static void put_key(struct mt_jsonl *j, const char *key)
 {
     json_put(j, ",\"", 2);
     json_put(j, key, strlen(key));
@@ -55,7 +55,7 @@ static size_t json_plain(const unsigned char *s)
     return n;
 }
 
-static void put_string(struct mt_json *j, const char *text)
+static void put_string(struct mt_jsonl *j, const char *text)
 {
     json_put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
@@ -85,7 +85,7 @@ static void put_string(struct mt_json *j, const char *text)
 }
 
 /* Digits of `value` behind `before`, `after` behind them. By hand: allocations write thousands of lines. */
-static inline void put_number(struct mt_json *j, const char *before, uint64_t value, unsigned base,
+static inline void put_number(struct mt_jsonl *j, const char *before, uint64_t value, unsigned base,
                               const char *after)
 {
     char text[32], *end = text + sizeof text, *p = end;
@@ -97,7 +97,7 @@ static inline void put_number(struct mt_json *j, const char *before, uint64_t va
     json_put(j, after, strlen(after));
 }
 
-void mt_json_begin(struct mt_json *j, const char *ev)
+void mt_jsonl_begin(struct mt_jsonl *j, const char *ev)
 {
     j->n = 0;
     j->failed = 0;
@@ -105,13 +105,13 @@ void mt_json_begin(struct mt_json *j, const char *ev)
     put_string(j, ev);
 }
 
-void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
+void mt_jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value)
 {
     put_key(j, key);
     put_number(j, "", value, 10, "");
 }
 
-void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
+void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value)
 {
     put_key(j, key);
     if (value < 0)
@@ -119,25 +119,25 @@ void mt_json_i64(struct mt_json *j, const char *key, int64_t value)
     put_number(j, "", value < 0 ? -(uint64_t)value : (uint64_t)value, 10, "");
 }
 
-void mt_json_bool(struct mt_json *j, const char *key, int value)
+void mt_jsonl_bool(struct mt_jsonl *j, const char *key, int value)
 {
     put_key(j, key);
     json_put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
-void mt_json_address(struct mt_json *j, const char *key, uint64_t value)
+void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value)
 {
     put_key(j, key);
     put_number(j, "\"0x", value, 16, "\"");
 }
 
-void mt_json_string(struct mt_json *j, const char *key, const char *value)
+void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value)
 {
     put_key(j, key);
     put_string(j, value);
 }
 
-void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3])
+void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3])
 {
     char text[48];
     put_key(j, key);
@@ -145,7 +145,7 @@ void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3])
              (size_t)snprintf(text, sizeof text, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", v[0], v[1], v[2]));
 }
 
-void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t n)
+void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n)
 {
     char text[32];
     put_key(j, key);
@@ -154,13 +154,13 @@ void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t 
     json_put(j, n ? "]" : "[]", n ? 1 : 2);
 }
 
-void mt_json_end(struct mt_json *j)
+void mt_jsonl_end(struct mt_jsonl *j)
 {
     json_put(j, "}\n", 2);
 }
 
-void mt_json_free(struct mt_json *j)
+void mt_jsonl_free(struct mt_jsonl *j)
 {
     free(j->text);
-    *j = (struct mt_json){0};
+    *j = (struct mt_jsonl){0};
 }

@@ -1,26 +1,26 @@
 /* Builds one JSON object as one line of text in a growing buffer. Keys are literals, in the order of the
  * calls; strings are escaped, bytes that are no UTF-8 become U+FFFD. When memory runs out the line stays
- * short and `failed` is set. Not thread-safe per object. mt_json_begin(&j, "alloc"); mt_json_u64(&j, "id",
- * 3); … mt_json_end(&j);  →  {"ev":"alloc","id":3}\n */
+ * short and `failed` is set. Not thread-safe per object. mt_jsonl_begin(&j, "alloc"); mt_jsonl_u64(&j, "id",
+ * 3); … mt_jsonl_end(&j);  →  {"ev":"alloc","id":3}\n */
 #ifndef MT_COMMON_JSON_H
 #define MT_COMMON_JSON_H
 #include <stddef.h>
 #include <stdint.h>
 
-struct mt_json {
+struct mt_jsonl {
     char *text;
     size_t n, capacity;
     int failed;
 };
 
-void mt_json_begin(struct mt_json *j, const char *ev);
-void mt_json_u64(struct mt_json *j, const char *key, uint64_t value);
-void mt_json_i64(struct mt_json *j, const char *key, int64_t value);
-void mt_json_bool(struct mt_json *j, const char *key, int value);
-void mt_json_address(struct mt_json *j, const char *key, uint64_t value);           /* "0x…" */
-void mt_json_string(struct mt_json *j, const char *key, const char *value);         /* NULL is "" */
-void mt_json_u32x3(struct mt_json *j, const char *key, const uint32_t v[3]);        /* [x,y,z] */
-void mt_json_u64s(struct mt_json *j, const char *key, const uint64_t *v, size_t n); /* [v0,v1,…] */
-void mt_json_end(struct mt_json *j);
-void mt_json_free(struct mt_json *j);
+void mt_jsonl_begin(struct mt_jsonl *j, const char *ev);
+void mt_jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value);
+void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value);
+void mt_jsonl_bool(struct mt_jsonl *j, const char *key, int value);
+void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value);           /* "0x…" */
+void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value);         /* NULL is "" */
+void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3]);        /* [x,y,z] */
+void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n); /* [v0,v1,…] */
+void mt_jsonl_end(struct mt_jsonl *j);
+void mt_jsonl_free(struct mt_jsonl *j);
 #endif

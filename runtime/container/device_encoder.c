@@ -102,7 +102,7 @@ static uint32_t context_of(struct work *w, const struct mt_access_run *r, unsign
 /* ---- which access of the code ---- */
 
 /* The address that base code `code` stands for; 3: from where the difference counts. *known: there is one. */
-static inline uint64_t device_encoder_predict(struct mt_mtc_device_encoder *e, const struct mt_slot *s,
+static inline uint64_t device_encoder_predict(struct mt_mtc_device_encoder *e, const struct mt_table_slot *s,
                                               uint32_t slot, uint32_t c, unsigned code)
 {
     const uint64_t *own;
@@ -118,7 +118,7 @@ static inline uint64_t device_encoder_predict(struct mt_mtc_device_encoder *e, c
 
 static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
 {
-    const struct mt_slot *s = &e->slots[slot];
+    const struct mt_table_slot *s = &e->slots[slot];
     return device_encoder_predict(e, s, slot, c, 0) == base ||
            device_encoder_predict(e, s, slot, c, 1) == base ||
            device_encoder_predict(e, s, slot, c, 2) == base;
@@ -128,7 +128,7 @@ static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, u
 static uint32_t device_encoder_anonymous(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
                                          uint32_t c)
 {
-    const struct mt_slot *l = &e->slots[e->contexts[c].slot];
+    const struct mt_table_slot *l = &e->slots[e->contexts[c].slot];
     uint64_t nearest = UINT64_MAX;
     uint32_t best = MT_NONE, n = 0;
     if (l->next != MT_NONE && e->slots[l->next].site == 0 && e->slots[l->next].meta == r->meta &&
@@ -157,7 +157,7 @@ static uint32_t slot_of(struct work *w, const struct mt_access_run *r, uint32_t 
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = e->contexts[c].slot, now;
-    struct mt_slot *l = &e->slots[before];
+    struct mt_table_slot *l = &e->slots[before];
     if (__builtin_expect(r->site == 0, 0))
         now = device_encoder_anonymous(e, r, c);
     else if (is_slot(e, l->next, r))
@@ -256,7 +256,7 @@ static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a,
 }
 
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static unsigned device_encoder_gather(struct work *w, struct mt_slot *s, const struct mt_access_run *r)
+static unsigned device_encoder_gather(struct work *w, struct mt_table_slot *s, const struct mt_access_run *r)
 {
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
@@ -297,8 +297,8 @@ static unsigned device_encoder_gather(struct work *w, struct mt_slot *s, const s
 /* ---- all of it ---- */
 
 /* What the run changes for predictions. */
-static inline void device_encoder_note(struct mt_mtc_device_encoder *e, struct mt_slot *s, uint32_t slot,
-                                       uint32_t c, uint64_t base)
+static inline void device_encoder_note(struct mt_mtc_device_encoder *e, struct mt_table_slot *s,
+                                       uint32_t slot, uint32_t c, uint64_t base)
 {
     struct mt_context *x = &e->contexts[c];
     const uint64_t *own = mt_own_find(e, c, slot);
@@ -328,7 +328,7 @@ static int encode_run(struct work *w, const struct mt_access_run *r)
     uint32_t c = context_of(w, r, &token), slot = c != MT_NONE ? slot_of(w, r, c, &token) : MT_NONE;
     if (slot == MT_NONE)
         return -1;
-    struct mt_slot *s = &e->slots[slot];
+    struct mt_table_slot *s = &e->slots[slot];
     w->context = c;
     if (!is_shape(&s->shape[s->now], r)) {
         int other = is_shape(&s->shape[s->now ^ 1], r);

@@ -130,7 +130,7 @@ uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint
 {
     const struct mt_index *x = &e->slot_index;
     for (uint32_t i = hash_slot(site, meta) & x->mask; x->cells[i] >> 32 == e->epoch; i = (i + 1) & x->mask) {
-        const struct mt_slot *s = &e->slots[(uint32_t)x->cells[i]];
+        const struct mt_table_slot *s = &e->slots[(uint32_t)x->cells[i]];
         if (s->site == site && s->meta == meta)
             return (uint32_t)x->cells[i];
     }
@@ -143,8 +143,8 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
     uint32_t number = e->nslots, first = mt_slot_find(e, site, meta);
     if (device_tables_grow((void **)&e->slots, &e->slot_room, (size_t)number + 1, sizeof *e->slots) != 0)
         return MT_NONE;
-    struct mt_slot *s = &e->slots[number];
-    memset(s, 0, offsetof(struct mt_slot, shape));
+    struct mt_table_slot *s = &e->slots[number];
+    memset(s, 0, offsetof(struct mt_table_slot, shape));
     memset(&s->shape[0], 0, offsetof(struct mt_shape, delta));
     memset(&s->shape[1], 0, offsetof(struct mt_shape, delta));
     s->next = s->second = s->others = MT_NONE;

@@ -21,7 +21,7 @@ struct mt_shape { /* lanes of a run */
     uint64_t delta[MT_MTC_MAX_LANES];
 };
 
-struct mt_slot { /* a site with a type and a size */
+struct mt_table_slot { /* a site with a type and a size */
     uint64_t last, stride, difference, step, own_difference, offset, low;
     uint32_t next, second; /* the two last different successors, latest first; MT_NONE: none */
     uint32_t site, meta;
@@ -44,7 +44,7 @@ struct mt_own {
 struct mt_mtc_device_encoder {
     uint32_t epoch; /* number of the chunk */
     struct mt_context *contexts;
-    struct mt_slot *slots; /* [0] stands for "before the first run" */
+    struct mt_table_slot *slots; /* [0] stands for "before the first run" */
     uint32_t ncontexts, nslots;
     size_t context_room, slot_room;
     struct mt_index context_index, slot_index;

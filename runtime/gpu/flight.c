@@ -13,18 +13,18 @@
 #define MT_GPU_PATIENCE_MS 5000u
 #endif
 
-struct mt_queue {
+struct mt_flight_queue {
     struct mt_trace *trace;
     pthread_mutex_t order; /* held while a launch is being issued */
     struct mt_flight *first, **last;
     struct mt_flight *open; /* mt_trace_begin was called for it */
-    struct mt_queue *next;
+    struct mt_flight_queue *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* queues, and the lists in them */
 static pthread_cond_t left;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct mt_queue *queues;
+static struct mt_flight_queue *queues;
 static uint64_t issued;
 
 static void make_cond(void)
@@ -38,10 +38,10 @@ static void make_cond(void)
 
 /* ---- queues ------------------------------------------------------------------------------------- */
 
-struct mt_queue *mt_queue_enter(struct mt_trace *trace)
+struct mt_flight_queue *mt_queue_enter(struct mt_trace *trace)
 {
     pthread_mutex_lock(&lock);
-    struct mt_queue *q = queues;
+    struct mt_flight_queue *q = queues;
     while (q && q->trace != trace)
         q = q->next;
     if (!q && (q = calloc(1, sizeof *q))) {
@@ -57,7 +57,7 @@ struct mt_queue *mt_queue_enter(struct mt_trace *trace)
     return q;
 }
 
-void mt_queue_leave(struct mt_queue *q)
+void mt_queue_leave(struct mt_flight_queue *q)
 {
     pthread_mutex_unlock(&q->order);
 }
@@ -65,10 +65,10 @@ void mt_queue_leave(struct mt_queue *q)
 void mt_queue_forget(struct mt_trace *trace)
 {
     pthread_mutex_lock(&lock);
-    struct mt_queue **at = &queues;
+    struct mt_flight_queue **at = &queues;
     while (*at && (*at)->trace != trace)
         at = &(*at)->next;
-    struct mt_queue *q = *at;
+    struct mt_flight_queue *q = *at;
     if (q && !q->first)
         *at = q->next;
     else
@@ -79,7 +79,7 @@ void mt_queue_forget(struct mt_trace *trace)
     free(q);
 }
 
-void mt_flight_add(struct mt_queue *q, struct mt_flight *f)
+void mt_flight_add(struct mt_flight_queue *q, struct mt_flight *f)
 {
     f->queue = q;
     f->next = NULL;
@@ -228,7 +228,7 @@ static void flight_gather(struct mt_flight *f, const struct mt_packet *p, uint64
 }
 
 /* The first of a queue becomes open: what it held goes out. Reader only. */
-static void open_first(struct mt_queue *q, struct mt_flight *f)
+static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
 {
     q->open = f;
     mt_trace_open_launch(q->trace, &f->launch.line);
@@ -281,7 +281,7 @@ static int is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
     return looked - f->missing_ns > MT_GPU_PATIENCE_MS * 1000000ull;
 }
 
-static void flight_finish(struct mt_queue *q, struct mt_flight *f)
+static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
 {
     struct mt_launch_line *l = &f->launch.line;
     if (f->cancelled) {
@@ -309,11 +309,11 @@ static void flight_finish(struct mt_queue *q, struct mt_flight *f)
 }
 
 /* The first flight that can be finished; its queue in *in. */
-static struct mt_flight *next_complete(struct mt_queue **in, uint64_t looked, uint64_t moved)
+static struct mt_flight *next_complete(struct mt_flight_queue **in, uint64_t looked, uint64_t moved)
 {
     struct mt_flight *f = NULL;
     pthread_mutex_lock(&lock);
-    for (struct mt_queue *q = queues; q && !f; q = q->next)
+    for (struct mt_flight_queue *q = queues; q && !f; q = q->next)
         if (q->first && is_complete(q->first, looked, moved)) {
             *in = q;
             f = q->first;
@@ -332,7 +332,7 @@ static void free_gathered(struct mt_flight *f)
 
 unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved)
 {
-    struct mt_queue *q;
+    struct mt_flight_queue *q;
     struct mt_flight *f;
     unsigned n = 0;
     pthread_once(&once, make_cond);
@@ -373,7 +373,7 @@ uint64_t mt_flight_issued_so_far(void)
 static unsigned flight_count(const struct mt_flight_filter *filter, uint64_t before)
 {
     unsigned n = 0;
-    for (struct mt_queue *q = queues; q; q = q->next)
+    for (struct mt_flight_queue *q = queues; q; q = q->next)
         for (struct mt_flight *f = q->first; f; f = f->next)
             n += f->number < before && mt_flight_matches(f, filter);
     return n;
@@ -410,7 +410,7 @@ unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms)
 void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data)
 {
     pthread_mutex_lock(&lock);
-    for (struct mt_queue *q = queues; q; q = q->next)
+    for (struct mt_flight_queue *q = queues; q; q = q->next)
         for (struct mt_flight *i = q->first; i; i = i->next)
             f(i, data);
     pthread_mutex_unlock(&lock);

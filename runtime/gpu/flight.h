@@ -15,7 +15,7 @@
 
 struct mt_gpu_device;
 struct mt_gpu_node;
-struct mt_queue; /* of one trace */
+struct mt_flight_queue; /* of one trace */
 
 struct mt_flight {
     struct mt_gpu_launch launch; /* our copy */
@@ -35,7 +35,7 @@ struct mt_flight {
     int cancelled;       /* it runs without record calls, or never: it has no place in the trace */
     uint64_t missing_ns; /* ended, but records are missing: since when */
     uint64_t number;     /* counts launches of the process */
-    struct mt_queue *queue;
+    struct mt_flight_queue *queue;
     struct mt_flight *next; /* of the queue */
     struct mt_raw_record *held;
     size_t nheld, held_cap;
@@ -47,14 +47,14 @@ struct mt_flight {
 
 /* Locks the order of a trace's launches, from before one is added until it is issued or cancelled. NULL: no
  * memory. */
-struct mt_queue *mt_queue_enter(struct mt_trace *trace);
-void mt_queue_leave(struct mt_queue *q);
+struct mt_flight_queue *mt_queue_enter(struct mt_trace *trace);
+void mt_queue_leave(struct mt_flight_queue *q);
 /* The trace is about to be closed; its queue is empty. */
 void mt_queue_forget(struct mt_trace *trace);
 
 /* Behind the launches of its queue, before the device can begin it. The flight is the queue's from here on,
  * but stays at least until mt_flight_issued or mt_flight_cancel. */
-void mt_flight_add(struct mt_queue *q, struct mt_flight *f);
+void mt_flight_add(struct mt_flight_queue *q, struct mt_flight *f);
 /* It was issued. */
 void mt_flight_issued(struct mt_flight *f);
 /* It makes no records: it will never run (status says why), or was issued without record calls (0). */

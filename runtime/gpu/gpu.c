@@ -188,7 +188,7 @@ static struct mt_flight *gpu_prepare(struct mt_gpu_launch *l, void **context)
     struct mt_flight *f = is_over(kernel) ? NULL : gpu_lend(l, mt_gpu_device(gpu_finish), NULL, context);
     if (!f)
         return NULL;
-    struct mt_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
+    struct mt_flight_queue *q = *context ? mt_queue_enter(l->trace) : NULL;
     if (q && !gpu_wake()) {
         mt_flight_add(q, f);
         return f;
@@ -246,7 +246,7 @@ static void gpu_issued(struct mt_gpu_launch *l, cudaError_t status)
         log_untraced(l, status);
         return;
     }
-    struct mt_queue *q = f->queue; /* the flight may be gone when it is issued */
+    struct mt_flight_queue *q = f->queue; /* the flight may be gone when it is issued */
     if (l->plain)
         mt_flight_cancel(f, (int)status);
     else
@@ -271,7 +271,7 @@ static void say_not_told(const struct mt_gpu_launch *l, cudaError_t e)
 
 static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n)
 {
-    struct mt_queue *q = NULL;
+    struct mt_flight_queue *q = NULL;
     void *context;
     for (unsigned i = 0; i < n; i++) {
         launches[i].state = NULL;
@@ -301,7 +301,7 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
 static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n,
                          cudaError_t status)
 {
-    struct mt_queue *q = NULL;
+    struct mt_flight_queue *q = NULL;
     for (unsigned i = 0; i < n; i++) {
         struct mt_flight *f = launches[i].state;
         if (!f) {

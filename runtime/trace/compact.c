@@ -20,7 +20,7 @@ struct mt_compact {
     struct mt_file file;
     char *path;
     struct mt_mtc_writer *writer;
-    struct mt_companion *inside; /* the meta chunks */
+    struct mt_companion_writer *inside; /* the meta chunks */
     uint64_t stream;
     uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
     _Atomic int off;

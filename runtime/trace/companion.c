@@ -22,10 +22,10 @@ uint64_t mt_companion_repeats = 256u << 20;
 static _Atomic uint64_t repeated;
 static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(first_lock, MT_FORK_LEAVES);
-static struct mt_companion *_Atomic first; /* has every event; NULL: none yet, or it is off */
-static char first_name[256];               /* its file name */
+static struct mt_companion_writer *_Atomic first; /* has every event; NULL: none yet, or it is off */
+static char first_name[256];                      /* its file name */
 
-struct mt_companion {
+struct mt_companion_writer {
     pthread_mutex_t lock;
     struct mt_file file;
     int (*write)(void *self, const char *lines, size_t bytes); /* instead of the file, or NULL */
@@ -40,10 +40,10 @@ struct mt_companion {
     uint64_t ended_at; /* log_at when `end` was written */
     int ended;
     uint64_t flushed_ns;
-    struct mt_json line;
+    struct mt_jsonl line;
 };
 
-static void turn_off(struct mt_companion *c, const char *why)
+static void turn_off(struct mt_companion_writer *c, const char *why)
 {
     if (!c->off && !c->write)
         mt_report_file("%s; this companion is incomplete", why);
@@ -57,7 +57,7 @@ static void turn_off(struct mt_companion *c, const char *why)
 }
 
 /* Makes the descriptor usable: a parked file, or a FIFO whose reader may have come. 0, or EAGAIN. */
-static int companion_wake(struct mt_companion *c)
+static int companion_wake(struct mt_companion_writer *c)
 {
     char why[512];
     if (!c->parked && !c->waiting)
@@ -71,7 +71,7 @@ static int companion_wake(struct mt_companion *c)
 }
 
 /* What comes in pieces of the log may end inside a line: that waits for its rest. */
-static void write_lines(struct mt_companion *c)
+static void write_lines(struct mt_companion_writer *c)
 {
     const char *last = memrchr(c->out, '\n', c->n);
     size_t whole = last ? (size_t)(last + 1 - c->out) : 0;
@@ -86,7 +86,7 @@ static void write_lines(struct mt_companion *c)
     c->flushed_ns = mt_now_ns();
 }
 
-static void write_out(struct mt_companion *c)
+static void write_out(struct mt_companion_writer *c)
 {
     size_t done;
     if (c->off || c->n == 0 || c->in_memory || mt_forked())
@@ -113,7 +113,7 @@ static void write_out(struct mt_companion *c)
 }
 
 /* Room for `bytes` more, or NULL. */
-static char *companion_room(struct mt_companion *c, size_t bytes)
+static char *companion_room(struct mt_companion_writer *c, size_t bytes)
 {
     if (c->n + bytes > CHUNK)
         write_out(c);
@@ -130,9 +130,9 @@ static char *companion_room(struct mt_companion *c, size_t bytes)
     return c->off ? NULL : c->out + c->n;
 }
 
-static void put_line(struct mt_companion *c)
+static void put_line(struct mt_companion_writer *c)
 {
-    mt_json_end(&c->line);
+    mt_jsonl_end(&c->line);
     if (c->line.failed) {
         turn_off(c, "a companion's line does not fit into memory");
         return;
@@ -153,29 +153,29 @@ static uint64_t process_start(void)
                                                                                                   : none;
 }
 
-static void put_header(struct mt_companion *c, const struct mt_companion_head *h)
+static void put_header(struct mt_companion_writer *c, const struct mt_companion_head *h)
 {
     char program[4096];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = 0;
-    mt_json_begin(&c->line, "header");
-    mt_json_u64(&c->line, "version", 1);
-    mt_json_string(&c->line, "tool", "memtrace " MEMTRACE_VERSION);
-    mt_json_u64(&c->line, "pid", (uint64_t)getpid());
-    mt_json_string(&c->line, "program", program);
-    mt_json_string(&c->line, "device", h->device);
-    mt_json_string(&c->line, "device_name", h->device_name);
-    mt_json_u64(&c->line, "sms", h->sms);
-    mt_json_string(&c->line, "clock", "CLOCK_MONOTONIC");
-    mt_json_u64(&c->line, "start_ns", process_start());
-    mt_json_string(&c->line, "trace", h->trace);
-    mt_json_string(&c->line, "format", h->format ? h->format : "raw");
-    mt_json_u64(&c->line, "stream", h->stream);
+    mt_jsonl_begin(&c->line, "header");
+    mt_jsonl_u64(&c->line, "version", 1);
+    mt_jsonl_string(&c->line, "tool", "memtrace " MEMTRACE_VERSION);
+    mt_jsonl_u64(&c->line, "pid", (uint64_t)getpid());
+    mt_jsonl_string(&c->line, "program", program);
+    mt_jsonl_string(&c->line, "device", h->device);
+    mt_jsonl_string(&c->line, "device_name", h->device_name);
+    mt_jsonl_u64(&c->line, "sms", h->sms);
+    mt_jsonl_string(&c->line, "clock", "CLOCK_MONOTONIC");
+    mt_jsonl_u64(&c->line, "start_ns", process_start());
+    mt_jsonl_string(&c->line, "trace", h->trace);
+    mt_jsonl_string(&c->line, "format", h->format ? h->format : "raw");
+    mt_jsonl_u64(&c->line, "stream", h->stream);
     put_line(c);
 }
 
 /* 1 when the process's events are not repeated in this companion any more. */
-static int leave_to_first(struct mt_companion *c)
+static int leave_to_first(struct mt_companion_writer *c)
 {
     char name[sizeof first_name] = "";
     if (c->shared || repeated <= mt_companion_repeats)
@@ -187,13 +187,13 @@ static int leave_to_first(struct mt_companion *c)
     if (!*name)
         return 0;
     c->shared = 1;
-    mt_json_begin(&c->line, "shared");
-    mt_json_string(&c->line, "file", name);
+    mt_jsonl_begin(&c->line, "shared");
+    mt_jsonl_string(&c->line, "file", name);
     put_line(c);
     return 1;
 }
 
-static void catch_up(struct mt_companion *c)
+static void catch_up(struct mt_companion_writer *c)
 {
     char *p;
     size_t got;
@@ -211,10 +211,10 @@ static void catch_up(struct mt_companion *c)
     }
 }
 
-struct mt_companion *mt_companion_open(const char *path, const struct mt_companion_head *head, char *why,
-                                       size_t size)
+struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_companion_head *head,
+                                              char *why, size_t size)
 {
-    struct mt_companion *c = calloc(1, sizeof *c);
+    struct mt_companion_writer *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {
         snprintf(why, size, "%s: out of memory", path);
         free(c);
@@ -243,11 +243,11 @@ struct mt_companion *mt_companion_open(const char *path, const struct mt_compani
     return c;
 }
 
-struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
-                                         int (*write)(void *self, const char *lines, size_t bytes),
-                                         void *self, char *why, size_t size)
+struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *head,
+                                                int (*write)(void *self, const char *lines, size_t bytes),
+                                                void *self, char *why, size_t size)
 {
-    struct mt_companion *c = calloc(1, sizeof *c);
+    struct mt_companion_writer *c = calloc(1, sizeof *c);
     if (!c) {
         snprintf(why, size, "%s: out of memory", head->trace);
         return NULL;
@@ -260,9 +260,9 @@ struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
     return c;
 }
 
-struct mt_companion *mt_companion_in_memory(const struct mt_companion_head *head)
+struct mt_companion_writer *mt_companion_in_memory(const struct mt_companion_head *head)
 {
-    struct mt_companion *c = calloc(1, sizeof *c);
+    struct mt_companion_writer *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
@@ -276,44 +276,44 @@ struct mt_companion *mt_companion_in_memory(const struct mt_companion_head *head
     return c;
 }
 
-void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l)
+void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
 {
-    mt_json_begin(j, "launch");
-    mt_json_u64(j, "seq", l->seq);
-    mt_json_u64(j, "called", l->called);
-    mt_json_i64(j, "stream", l->stream);
-    mt_json_string(j, "kernel", l->kernel);
-    mt_json_string(j, "mangled", l->mangled);
-    mt_json_string(j, "signature", l->signature);
-    mt_json_u32x3(j, "grid", l->grid);
-    mt_json_u32x3(j, "block", l->block);
-    mt_json_u64(j, "shared", l->shared);
+    mt_jsonl_begin(j, "launch");
+    mt_jsonl_u64(j, "seq", l->seq);
+    mt_jsonl_u64(j, "called", l->called);
+    mt_jsonl_i64(j, "stream", l->stream);
+    mt_jsonl_string(j, "kernel", l->kernel);
+    mt_jsonl_string(j, "mangled", l->mangled);
+    mt_jsonl_string(j, "signature", l->signature);
+    mt_jsonl_u32x3(j, "grid", l->grid);
+    mt_jsonl_u32x3(j, "block", l->block);
+    mt_jsonl_u64(j, "shared", l->shared);
     if (l->cooperative)
-        mt_json_bool(j, "cooperative", 1);
+        mt_jsonl_bool(j, "cooperative", 1);
     if (l->cluster[0])
-        mt_json_u32x3(j, "cluster", l->cluster);
-    mt_json_string(j, "file", l->site ? l->site->file : "");
-    mt_json_u64(j, "line", l->site ? l->site->line : 0);
-    mt_json_u64(j, "begin_ns", l->begin_ns);
-    mt_json_u64(j, "end_ns", l->end_ns);
-    mt_json_u64(j, "records", l->records);
-    mt_json_u64(j, "untraced", l->untraced);
+        mt_jsonl_u32x3(j, "cluster", l->cluster);
+    mt_jsonl_string(j, "file", l->site ? l->site->file : "");
+    mt_jsonl_u64(j, "line", l->site ? l->site->line : 0);
+    mt_jsonl_u64(j, "begin_ns", l->begin_ns);
+    mt_jsonl_u64(j, "end_ns", l->end_ns);
+    mt_jsonl_u64(j, "records", l->records);
+    mt_jsonl_u64(j, "untraced", l->untraced);
     if (l->undefined)
-        mt_json_u64(j, "undefined", l->undefined);
+        mt_jsonl_u64(j, "undefined", l->undefined);
     if (l->counted)
-        mt_json_u64s(j, "counted", l->counts, sizeof l->counts / sizeof *l->counts);
+        mt_jsonl_u64s(j, "counted", l->counts, sizeof l->counts / sizeof *l->counts);
     if (l->no_records)
-        mt_json_bool(j, "recorded", 0);
-    mt_json_bool(j, "traced", l->traced);
+        mt_jsonl_bool(j, "recorded", 0);
+    mt_jsonl_bool(j, "traced", l->traced);
     if (l->left_out)
-        mt_json_string(j, "left_out", l->left_out);
+        mt_jsonl_string(j, "left_out", l->left_out);
     if (l->in_parts)
-        mt_json_u64s(j, "ctas", (uint64_t[]){l->traced_ctas, l->ctas}, 2);
-    mt_json_i64(j, "status", l->status);
+        mt_jsonl_u64s(j, "ctas", (uint64_t[]){l->traced_ctas, l->ctas}, 2);
+    mt_jsonl_i64(j, "status", l->status);
 }
 
 /* 1, with the lock held, when there is something to write to. */
-static int companion_enter(struct mt_companion *c)
+static int companion_enter(struct mt_companion_writer *c)
 {
     if (!c || mt_forked())
         return 0;
@@ -324,23 +324,23 @@ static int companion_enter(struct mt_companion *c)
     return 0;
 }
 
-static void companion_leave(struct mt_companion *c)
+static void companion_leave(struct mt_companion_writer *c)
 {
     pthread_mutex_unlock(&c->lock);
 }
 
-void mt_companion_kernel(struct mt_companion *c, uint64_t id, const char *name)
+void mt_companion_kernel(struct mt_companion_writer *c, uint64_t id, const char *name)
 {
     if (!companion_enter(c))
         return;
-    mt_json_begin(&c->line, "kernel");
-    mt_json_u64(&c->line, "id", id);
-    mt_json_string(&c->line, "name", name);
+    mt_jsonl_begin(&c->line, "kernel");
+    mt_jsonl_u64(&c->line, "id", id);
+    mt_jsonl_string(&c->line, "name", name);
     put_line(c);
     companion_leave(c);
 }
 
-void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l)
+void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_line *l)
 {
     if (!companion_enter(c))
         return;
@@ -352,7 +352,7 @@ void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l)
     companion_leave(c);
 }
 
-char *mt_companion_take(struct mt_companion *c, size_t *bytes)
+char *mt_companion_take(struct mt_companion_writer *c, size_t *bytes)
 {
     char *text = NULL;
     *bytes = 0;
@@ -369,18 +369,18 @@ char *mt_companion_take(struct mt_companion *c, size_t *bytes)
     return text;
 }
 
-void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why)
+void mt_companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why)
 {
     if (!companion_enter(c))
         return;
-    mt_json_begin(&c->line, "lost");
-    mt_json_u64(&c->line, "count", count);
-    mt_json_string(&c->line, "why", why);
+    mt_jsonl_begin(&c->line, "lost");
+    mt_jsonl_u64(&c->line, "count", count);
+    mt_jsonl_string(&c->line, "why", why);
     put_line(c);
     companion_leave(c);
 }
 
-void mt_companion_flush(struct mt_companion *c, int force)
+void mt_companion_flush(struct mt_companion_writer *c, int force)
 {
     if (!companion_enter(c))
         return;
@@ -391,17 +391,17 @@ void mt_companion_flush(struct mt_companion *c, int force)
     companion_leave(c);
 }
 
-void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e)
+void mt_companion_end(struct mt_companion_writer *c, const struct mt_companion_end *e)
 {
     if (!companion_enter(c))
         return;
     catch_up(c);
     if (!c->ended || c->ended_at != c->log_at) {
-        mt_json_begin(&c->line, "end");
-        mt_json_u64(&c->line, "records_written", e->written);
-        mt_json_u64(&c->line, "records_counted", e->counted);
-        mt_json_u64(&c->line, "launches", e->launches);
-        mt_json_bool(&c->line, "complete", e->complete);
+        mt_jsonl_begin(&c->line, "end");
+        mt_jsonl_u64(&c->line, "records_written", e->written);
+        mt_jsonl_u64(&c->line, "records_counted", e->counted);
+        mt_jsonl_u64(&c->line, "launches", e->launches);
+        mt_jsonl_bool(&c->line, "complete", e->complete);
         put_line(c);
         c->ended = 1;
         c->ended_at = c->log_at;
@@ -410,7 +410,7 @@ void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e)
     companion_leave(c);
 }
 
-void mt_companion_park(struct mt_companion *c)
+void mt_companion_park(struct mt_companion_writer *c)
 {
     if (!companion_enter(c))
         return;
@@ -425,7 +425,7 @@ void mt_companion_park(struct mt_companion *c)
     companion_leave(c);
 }
 
-void mt_companion_close(struct mt_companion *c)
+void mt_companion_close(struct mt_companion_writer *c)
 {
     if (!c)
         return;
@@ -437,7 +437,7 @@ void mt_companion_close(struct mt_companion *c)
         mt_report("%s: nobody read this FIFO; its lines are lost", c->path);
     mt_file_close(&c->file);
     pthread_mutex_destroy(&c->lock);
-    mt_json_free(&c->line);
+    mt_jsonl_free(&c->line);
     free(c->out);
     free(c->path);
     free(c);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include "site.h"
 
-struct mt_companion;
+struct mt_companion_writer;
 
 struct mt_companion_head {
     const char *device, *device_name; /* "cpu" or "gpu"; its name */
@@ -51,36 +51,36 @@ struct mt_companion_end {
 };
 
 /* NULL: *why is a sentence for the user. */
-struct mt_companion *mt_companion_open(const char *path, const struct mt_companion_head *head, char *why,
-                                       size_t size);
+struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_companion_head *head,
+                                              char *why, size_t size);
 /* The same lines into a compact trace: `write` gets whole lines and returns 0 or an errno value; the
  * companion is then off without a word. One call at a time. */
-struct mt_companion *mt_companion_inside(const struct mt_companion_head *head,
-                                         int (*write)(void *self, const char *lines, size_t bytes),
-                                         void *self, char *why, size_t size);
+struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *head,
+                                                int (*write)(void *self, const char *lines, size_t bytes),
+                                                void *self, char *why, size_t size);
 /* A `kernel` line: what the chunks of a compact trace call it. */
-void mt_companion_kernel(struct mt_companion *c, uint64_t id, const char *name);
+void mt_companion_kernel(struct mt_companion_writer *c, uint64_t id, const char *name);
 /* One whose lines are taken by mt_companion_take, and in no file. The first of the process has the process's
  * events, others leave them to it. NULL: no memory. */
-struct mt_companion *mt_companion_in_memory(const struct mt_companion_head *head);
+struct mt_companion_writer *mt_companion_in_memory(const struct mt_companion_head *head);
 /* Its lines since the last time, caught up with the log; malloc'ed. NULL with *bytes 0: there are none. */
-char *mt_companion_take(struct mt_companion *c, size_t *bytes);
-void mt_companion_launch(struct mt_companion *c, const struct mt_launch_line *l);
-void mt_companion_lost(struct mt_companion *c, uint64_t count, const char *why);
+char *mt_companion_take(struct mt_companion_writer *c, size_t *bytes);
+void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_line *l);
+void mt_companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why);
 /* Writes what waits in memory. force 0: only if the last time is a while ago; 1: the log, too. */
-void mt_companion_flush(struct mt_companion *c, int force);
+void mt_companion_flush(struct mt_companion_writer *c, int force);
 /* Catches up with the log and writes an `end` line, unless nothing came since the last one. */
-void mt_companion_end(struct mt_companion *c, const struct mt_companion_end *e);
+void mt_companion_end(struct mt_companion_writer *c, const struct mt_companion_end *e);
 /* Gives the file descriptor back (regular files); a later flush opens the same file again. */
-void mt_companion_park(struct mt_companion *c);
-void mt_companion_close(struct mt_companion *c);
+void mt_companion_park(struct mt_companion_writer *c);
+void mt_companion_close(struct mt_companion_writer *c);
 
 /* Bytes of the log that companions after the process's first one may repeat, all together (default 256 MiB).
  * Beyond it they name the first one in a `shared` line and leave the process's events to it: many streams
  * times many events would fill any disk. */
 extern uint64_t mt_companion_repeats;
 
-struct mt_json;
+struct mt_jsonl;
 /* The text of a `launch` line. */
-void mt_launch_text(struct mt_json *j, const struct mt_launch_line *l);
+void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l);
 #endif

@@ -28,7 +28,7 @@ static char *tail;
 static size_t tail_bytes;
 static uint64_t spilled, dropped;
 static struct mt_fd spill_file = MT_FD_NONE;
-static struct mt_json line;
+static struct mt_jsonl line;
 /* The next number. Engines that see the process from outside (qemu) find it by its name. */
 __attribute__((visibility("default"))) _Atomic uint64_t __mt_host_seq;
 static uint64_t alloc_id;
@@ -111,7 +111,7 @@ static void events_lose(size_t bytes, const char *why)
     dropped += bytes;
 }
 
-static void append_locked(const struct mt_json *j)
+static void append_locked(const struct mt_jsonl *j)
 {
     if (!tail)
         tail = malloc(LOG_MEMORY);
@@ -125,7 +125,7 @@ static void append_locked(const struct mt_json *j)
     }
 }
 
-void mt_log_line(const struct mt_json *j)
+void mt_log_line(const struct mt_jsonl *j)
 {
     if (!mt_tracing())
         return;
@@ -180,22 +180,22 @@ static int events_begin(const char *ev)
     if (!mt_tracing())
         return 0;
     pthread_mutex_lock(&lock);
-    mt_json_begin(&line, ev);
-    mt_json_u64(&line, "seq", mt_event_seq());
+    mt_jsonl_begin(&line, ev);
+    mt_jsonl_u64(&line, "seq", mt_event_seq());
     return 1;
 }
 
 static void events_end(void)
 {
-    mt_json_end(&line);
+    mt_jsonl_end(&line);
     append_locked(&line);
     pthread_mutex_unlock(&lock);
 }
 
 static void put_site(const struct mt_host_site *site)
 {
-    mt_json_string(&line, "file", site ? site->file : "");
-    mt_json_u64(&line, "line", site ? site->line : 0);
+    mt_jsonl_string(&line, "file", site ? site->file : "");
+    mt_jsonl_u64(&line, "line", site ? site->line : 0);
 }
 
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
@@ -204,11 +204,11 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
     if (!events_begin("alloc"))
         return 0;
     uint64_t id = alloc_id++;
-    mt_json_u64(&line, "id", id);
-    mt_json_address(&line, "base", base);
-    mt_json_u64(&line, "bytes", bytes);
-    mt_json_string(&line, "kind", kind);
-    mt_json_string(&line, "name", name);
+    mt_jsonl_u64(&line, "id", id);
+    mt_jsonl_address(&line, "base", base);
+    mt_jsonl_u64(&line, "bytes", bytes);
+    mt_jsonl_string(&line, "kind", kind);
+    mt_jsonl_string(&line, "name", name);
     put_site(site);
     events_end();
     return id;
@@ -218,8 +218,8 @@ void mt_event_free(uint64_t id, uint64_t base)
 {
     if (!events_begin("free"))
         return;
-    mt_json_u64(&line, "id", id);
-    mt_json_address(&line, "base", base);
+    mt_jsonl_u64(&line, "id", id);
+    mt_jsonl_address(&line, "base", base);
     events_end();
 }
 
@@ -227,18 +227,18 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
 {
     if (!events_begin("memcpy"))
         return;
-    mt_json_string(&line, "kind", c->kind);
-    mt_json_address(&line, "dst", c->dst);
-    mt_json_address(&line, "src", c->src);
-    mt_json_u64(&line, "bytes", c->bytes);
+    mt_jsonl_string(&line, "kind", c->kind);
+    mt_jsonl_address(&line, "dst", c->dst);
+    mt_jsonl_address(&line, "src", c->src);
+    mt_jsonl_u64(&line, "bytes", c->bytes);
     if (c->height) {
-        mt_json_u64(&line, "width", c->width);
-        mt_json_u64(&line, "height", c->height);
-        mt_json_u64(&line, "dpitch", c->dpitch);
-        mt_json_u64(&line, "spitch", c->spitch);
+        mt_jsonl_u64(&line, "width", c->width);
+        mt_jsonl_u64(&line, "height", c->height);
+        mt_jsonl_u64(&line, "dpitch", c->dpitch);
+        mt_jsonl_u64(&line, "spitch", c->spitch);
     }
-    mt_json_i64(&line, "stream", c->stream);
-    mt_json_u64(&line, "begin_ns", mt_now_ns());
+    mt_jsonl_i64(&line, "stream", c->stream);
+    mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
     put_site(site);
     events_end();
 }
@@ -247,16 +247,16 @@ void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *s
 {
     if (!events_begin("memset"))
         return;
-    mt_json_address(&line, "dst", f->dst);
-    mt_json_u64(&line, "value", f->value);
-    mt_json_u64(&line, "bytes", f->bytes);
+    mt_jsonl_address(&line, "dst", f->dst);
+    mt_jsonl_u64(&line, "value", f->value);
+    mt_jsonl_u64(&line, "bytes", f->bytes);
     if (f->height) {
-        mt_json_u64(&line, "width", f->width);
-        mt_json_u64(&line, "height", f->height);
-        mt_json_u64(&line, "pitch", f->pitch);
+        mt_jsonl_u64(&line, "width", f->width);
+        mt_jsonl_u64(&line, "height", f->height);
+        mt_jsonl_u64(&line, "pitch", f->pitch);
     }
-    mt_json_i64(&line, "stream", f->stream);
-    mt_json_u64(&line, "begin_ns", mt_now_ns());
+    mt_jsonl_i64(&line, "stream", f->stream);
+    mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
     put_site(site);
     events_end();
 }
@@ -265,15 +265,15 @@ void mt_event_range(const struct mt_event_range *r, int still_open)
 {
     if (!events_begin("range"))
         return;
-    mt_json_u64(&line, "begin", r->begin);
-    mt_json_string(&line, "name", r->name);
-    mt_json_string(&line, "domain", r->domain);
-    mt_json_string(&line, "kind", r->kind);
-    mt_json_u64(&line, "thread", r->thread);
-    mt_json_u64(&line, "begin_ns", r->begin_ns);
-    mt_json_u64(&line, "end_ns", mt_now_ns());
+    mt_jsonl_u64(&line, "begin", r->begin);
+    mt_jsonl_string(&line, "name", r->name);
+    mt_jsonl_string(&line, "domain", r->domain);
+    mt_jsonl_string(&line, "kind", r->kind);
+    mt_jsonl_u64(&line, "thread", r->thread);
+    mt_jsonl_u64(&line, "begin_ns", r->begin_ns);
+    mt_jsonl_u64(&line, "end_ns", mt_now_ns());
     if (still_open)
-        mt_json_bool(&line, "open", 1);
+        mt_jsonl_bool(&line, "open", 1);
     events_end();
 }
 
@@ -281,9 +281,9 @@ void mt_event_sync(const char *what, int64_t id)
 {
     if (!events_begin("sync"))
         return;
-    mt_json_string(&line, "what", what);
+    mt_jsonl_string(&line, "what", what);
     if (strcmp(what, "device"))
-        mt_json_i64(&line, what, id); /* "stream": N or "event": id */
+        mt_jsonl_i64(&line, what, id); /* "stream": N or "event": id */
     events_end();
 }
 
@@ -291,9 +291,9 @@ void mt_event_event(const char *op, uint64_t event, int64_t stream)
 {
     if (!events_begin("event"))
         return;
-    mt_json_string(&line, "op", op);
-    mt_json_u64(&line, "event", event);
-    mt_json_i64(&line, "stream", stream);
+    mt_jsonl_string(&line, "op", op);
+    mt_jsonl_u64(&line, "event", event);
+    mt_jsonl_i64(&line, "stream", stream);
     events_end();
 }
 
@@ -312,19 +312,19 @@ void mt_event_check(const struct mt_event_check *c)
 {
     if (!events_begin("check"))
         return;
-    mt_json_string(&line, "why", c->why);
-    mt_json_u64(&line, "count", c->count);
-    mt_json_string(&line, "kernel", c->kernel);
-    mt_json_u64(&line, "launch", c->launch);
-    mt_json_u64(&line, "site", c->site);
-    mt_json_string(&line, "file", c->file);
-    mt_json_u64(&line, "line", c->line);
-    mt_json_string(&line, "op", op_name(c->op));
-    mt_json_u64(&line, "size", c->bytes);
-    mt_json_address(&line, "address", c->address);
-    mt_json_u32x3(&line, "cta", c->cta);
-    mt_json_u32x3(&line, "thread", c->thread);
-    mt_json_string(&line, "near", c->near);
+    mt_jsonl_string(&line, "why", c->why);
+    mt_jsonl_u64(&line, "count", c->count);
+    mt_jsonl_string(&line, "kernel", c->kernel);
+    mt_jsonl_u64(&line, "launch", c->launch);
+    mt_jsonl_u64(&line, "site", c->site);
+    mt_jsonl_string(&line, "file", c->file);
+    mt_jsonl_u64(&line, "line", c->line);
+    mt_jsonl_string(&line, "op", op_name(c->op));
+    mt_jsonl_u64(&line, "size", c->bytes);
+    mt_jsonl_address(&line, "address", c->address);
+    mt_jsonl_u32x3(&line, "cta", c->cta);
+    mt_jsonl_u32x3(&line, "thread", c->thread);
+    mt_jsonl_string(&line, "near", c->near);
     events_end();
 }
 
@@ -337,35 +337,35 @@ uint64_t mt_log_sites(void)
 
 void mt_event_stream(uint64_t stream, const char *trace, const char *why)
 {
-    struct mt_json j = {0};
-    mt_json_begin(&j, "stream");
-    mt_json_u64(&j, "stream", stream);
-    mt_json_string(&j, "trace", trace);
+    struct mt_jsonl j = {0};
+    mt_jsonl_begin(&j, "stream");
+    mt_jsonl_u64(&j, "stream", stream);
+    mt_jsonl_string(&j, "trace", trace);
     if (why)
-        mt_json_string(&j, "why", why);
-    mt_json_end(&j);
+        mt_jsonl_string(&j, "why", why);
+    mt_jsonl_end(&j);
     mt_log_line(&j);
-    mt_json_free(&j);
+    mt_jsonl_free(&j);
 }
 
 void mt_event_sites(const struct mt_image *image)
 {
     const struct mt_image_site *site = image->head->sites;
-    struct mt_json j = {0};
+    struct mt_jsonl j = {0};
     for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
         mt_source_line(site->file);
-        mt_json_begin(&j, "site");
-        mt_json_u64(&j, "id", (uint64_t)image->site_base + i);
-        mt_json_string(&j, "file", site->file);
-        mt_json_u64(&j, "line", site->line);
-        mt_json_u64(&j, "column", site->column);
-        mt_json_string(&j, "function", site->function);
-        mt_json_string(&j, "op", op_name(site->op));
-        mt_json_u64(&j, "size", site->size);
-        mt_json_string(&j, "var", site->variable);
-        mt_json_end(&j);
+        mt_jsonl_begin(&j, "site");
+        mt_jsonl_u64(&j, "id", (uint64_t)image->site_base + i);
+        mt_jsonl_string(&j, "file", site->file);
+        mt_jsonl_u64(&j, "line", site->line);
+        mt_jsonl_u64(&j, "column", site->column);
+        mt_jsonl_string(&j, "function", site->function);
+        mt_jsonl_string(&j, "op", op_name(site->op));
+        mt_jsonl_u64(&j, "size", site->size);
+        mt_jsonl_string(&j, "var", site->variable);
+        mt_jsonl_end(&j);
         mt_log_line(&j);
     }
-    mt_json_free(&j);
+    mt_jsonl_free(&j);
     site_tables++;
 }

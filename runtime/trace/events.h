@@ -69,9 +69,9 @@ struct mt_image;
 void mt_event_sites(const struct mt_image *image);
 
 /* ---- for companions ---- */
-struct mt_json;
+struct mt_jsonl;
 /* Appends a finished line to the log. */
-void mt_log_line(const struct mt_json *j);
+void mt_log_line(const struct mt_jsonl *j);
 /* Bytes in the log so far. */
 uint64_t mt_log_size(void);
 /* Copies up to `bytes` from position `from`; returns the number copied (0: end, or it cannot be read). */

@@ -39,12 +39,12 @@ struct launch {
     struct block *first, **last; /* what waits: payloads of frames; */
     struct mt_fd file;           /* and behind it what waits in this file, each behind its length */
     uint64_t file_at, file_end;
-    struct mt_json line; /* of what is known when it begins */
+    struct mt_jsonl line; /* of what is known when it begins */
 };
 
 struct mt_live {
     uint32_t number;
-    struct mt_companion *companion;
+    struct mt_companion_writer *companion;
     struct launch *launch; /* under way */
 };
 
@@ -143,7 +143,7 @@ static void live_announce(struct launch *l)
 static void live_drop(struct launch *l)
 {
     mt_fd_close(&l->file);
-    mt_json_free(&l->line);
+    mt_jsonl_free(&l->line);
     free(l);
 }
 
@@ -235,7 +235,7 @@ int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
         x = s->launch = live_add(s, l->seq);
     if (x) {
         mt_launch_text(&x->line, l);
-        mt_json_end(&x->line);
+        mt_jsonl_end(&x->line);
         x->begun = 1;
     }
     pthread_mutex_unlock(&lock);
@@ -449,7 +449,7 @@ void mt_live_give(uint32_t number, const char *path, int trace)
     pthread_mutex_unlock(&out);
 }
 
-void mt_live_lines_of(struct mt_live *s, struct mt_companion *c)
+void mt_live_lines_of(struct mt_live *s, struct mt_companion_writer *c)
 {
     pthread_mutex_lock(&out);
     s->companion = c;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct mt_access_run;
-struct mt_companion;
+struct mt_companion_writer;
 struct mt_launch_line;
 struct mt_live; /* one stream's part */
 
@@ -27,7 +27,7 @@ void mt_live_give(uint32_t number, const char *path, int trace);
 /* The stream whose trace would have this path. NULL: *why is a sentence for the user. */
 struct mt_live *mt_live_open(const char *path, char *why, size_t size);
 /* Where its lines are; before the first launch. */
-void mt_live_lines_of(struct mt_live *s, struct mt_companion *c);
+void mt_live_lines_of(struct mt_live *s, struct mt_companion_writer *c);
 /* The number of a launch that begins now. Launches are sent in this order; mt_live_begin follows at once. */
 uint64_t mt_live_number(struct mt_live *s);
 /* 0, or -1: it is off. */

@@ -26,7 +26,7 @@ struct mt_trace {
     uint64_t bytes; /* of the compact trace before this launch */
     struct mt_live *live;
     char *path; /* of a compact trace in memory, for an extractor; else NULL */
-    struct mt_companion *companion;
+    struct mt_companion_writer *companion;
     char name[NAME_MAX + 1]; /* of its file */
     int refused;             /* it could never be opened: its launches stand in all other companions */
     struct mt_trace *next;
@@ -305,11 +305,11 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         return;
     l->end_ns = mt_now_ns();
     if (!t || t->refused) { /* for all companions */
-        struct mt_json j = {0};
+        struct mt_jsonl j = {0};
         mt_launch_text(&j, l);
-        mt_json_end(&j);
+        mt_jsonl_end(&j);
         mt_log_line(&j);
-        mt_json_free(&j);
+        mt_jsonl_free(&j);
         if (t) {
             t->counted += l->records;
             t->lost += l->records;

@@ -82,9 +82,8 @@ static void collectives(void **state)
         uint32_t same = 0;
         for (uint32_t j = 0; j < 32; j++)
             same |= (uint32_t)(j / 5 == l / 5) << j;
-        float two = 2;
         uint32_t two_bits;
-        memcpy(&two_bits, &two, 4);
+        memcpy(&two_bits, &(float){2}, 4);
         assert_int_equal(o[0], l < 3 ? l : l - 3);
         assert_int_equal(o[1], l + 5 > 31 ? l : l + 5);
         assert_int_equal(o[2], l ^ 6);

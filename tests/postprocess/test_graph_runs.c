@@ -21,20 +21,20 @@ static struct mt_access_run warp_run(uint64_t base, int64_t stride, uint32_t mas
                                   .warp = warp};
 }
 
-static void start(struct mt_graph *g)
+static void start(struct mt_stride_graph *g)
 {
-    mt_graph_init(g, MT_NODE_STRIDE, NULL);
-    mt_graph_launch(g, kernel, MT_SEQ_NONE);
+    mt_stride_graph_init(g, MT_NODE_STRIDE, NULL);
+    mt_stride_graph_launch(g, kernel, MT_SEQ_NONE);
 }
 
-static void expect_node(const struct mt_graph *g, size_t i, int64_t stride, uint64_t count)
+static void expect_node(const struct mt_stride_graph *g, size_t i, int64_t stride, uint64_t count)
 {
     assert_true(i < g->nnodes);
     assert_int_equal(g->nodes[i].stride, stride);
     assert_int_equal(g->nodes[i].count, count);
 }
 
-static void expect_edge(const struct mt_graph *g, size_t i, uint32_t from, uint32_t to, uint64_t count)
+static void expect_edge(const struct mt_stride_graph *g, size_t i, uint32_t from, uint32_t to, uint64_t count)
 {
     assert_true(i < g->nedges);
     assert_int_equal(g->edges[i].from, from);
@@ -47,44 +47,44 @@ static void expect_edge(const struct mt_graph *g, size_t i, uint32_t from, uint3
 static void threads(void **state)
 {
     (void)state;
-    struct mt_graph g;
+    struct mt_stride_graph g;
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0x23, 0), warp_run(0x140, 4, 0x23, 0),
                                    warp_run(0x400, 4, 0x20, 1)};
     start(&g);
-    assert_int_equal(mt_graph_runs(&g, runs, 3), 0);
-    assert_int_equal(mt_graph_finish(&g, 0), 0);
+    assert_int_equal(mt_stride_graph_runs(&g, runs, 3), 0);
+    assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.records, 7);
     assert_int_equal(g.threads, 7);
     assert_int_equal(g.nnodes, 1);
     expect_node(&g, 0, 64, 3);
     assert_int_equal(g.nedges, 0); /* no thread has two strides */
-    mt_graph_free(&g);
+    mt_stride_graph_free(&g);
 }
 
 /* A lane that was masked off takes up where it left: 0x104 to 0x200 is 252. */
 static void masked_lanes(void **state)
 {
     (void)state;
-    struct mt_graph g;
+    struct mt_stride_graph g;
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0x3, 0), warp_run(0x110, 0, 0x1, 0),
                                    warp_run(0x1fc, 4, 0x3, 0)};
     start(&g);
-    assert_int_equal(mt_graph_runs(&g, runs, 3), 0);
-    assert_int_equal(mt_graph_finish(&g, 0), 0);
+    assert_int_equal(mt_stride_graph_runs(&g, runs, 3), 0);
+    assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     expect_node(&g, 0, 0x10, 1);          /* lane 0: 0x100 0x110 */
     expect_node(&g, 1, 0x1fc - 0x110, 1); /* lane 0: 0x110 0x1fc */
     expect_node(&g, 2, 0x200 - 0x104, 1); /* lane 1 */
     assert_int_equal(g.nnodes, 3);
     assert_int_equal(g.nedges, 1);
     expect_edge(&g, 0, 0, 1, 1);
-    mt_graph_free(&g);
+    mt_stride_graph_free(&g);
 }
 
 /* Runs without lanes are of the CTA, as records are. Another CTA is another actor. */
 static void without_lanes(void **state)
 {
     (void)state;
-    struct mt_graph g, by_records;
+    struct mt_stride_graph g, by_records;
     struct mt_access_run runs[2] = {warp_run(0x100, 8, 0, MT_RUN_NO_WARP),
                                     warp_run(0x300, 0, 0, MT_RUN_NO_WARP)};
     struct mt_raw_record records[6];
@@ -94,17 +94,17 @@ static void without_lanes(void **state)
         records[i] = mt_rec_pack(0, MT_LOAD, 4, i < 5 ? 0x100 + 8 * i : 0x300, mt_rec_cta(1, 0, 0));
     start(&g);
     start(&by_records);
-    assert_int_equal(mt_graph_runs(&g, runs, 2), 0);
-    assert_int_equal(mt_graph_records(&by_records, records, 6), 0);
-    struct mt_graph *both[] = {&g, &by_records};
+    assert_int_equal(mt_stride_graph_runs(&g, runs, 2), 0);
+    assert_int_equal(mt_stride_graph_records(&by_records, records, 6), 0);
+    struct mt_stride_graph *both[] = {&g, &by_records};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mt_graph_finish(both[i], 0), 0);
+        assert_int_equal(mt_stride_graph_finish(both[i], 0), 0);
         expect_node(both[i], 0, 8, 4);
         expect_node(both[i], 1, 0x300 - 0x120, 1);
         expect_edge(both[i], 0, 0, 0, 3);
         expect_edge(both[i], 1, 0, 1, 1);
         assert_int_equal(both[i]->threads, 0);
-        mt_graph_free(both[i]);
+        mt_stride_graph_free(both[i]);
     }
 }
 
@@ -112,15 +112,15 @@ static void without_lanes(void **state)
 static void lanes(void **state)
 {
     (void)state;
-    struct mt_graph g;
+    struct mt_stride_graph g;
     static const uint64_t addresses[] = {0x500, 0x508, 0x56c};
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0xf, 0), warp_run(0x500, 0, 0x7, 0),
                                    warp_run(0x900, 0, 0x10, 0), warp_run(0x700, 0, 0, MT_RUN_NO_WARP)};
     runs[1].addresses = addresses;
     runs[3].count = 9;
     start(&g);
-    assert_int_equal(mt_graph_lanes(&g, runs, 4), 0);
-    assert_int_equal(mt_graph_finish(&g, 0), 0);
+    assert_int_equal(mt_stride_graph_lanes(&g, runs, 4), 0);
+    assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.records, 17);
     assert_int_equal(g.threads, 8);
     assert_int_equal(g.nnodes, 3);
@@ -131,29 +131,29 @@ static void lanes(void **state)
     expect_edge(&g, 0, 0, 0, 2);
     expect_edge(&g, 1, 0, 1, 1); /* from one access of the warp to its next */
     expect_edge(&g, 2, 1, 2, 1);
-    mt_graph_free(&g);
+    mt_stride_graph_free(&g);
 }
 
 /* Beyond the limits accesses are left out and counted; what follows them follows nothing. */
 static void limits(void **state)
 {
     (void)state;
-    struct mt_graph g;
+    struct mt_stride_graph g;
     struct mt_access_run runs[] = {warp_run(0x100, 0, 0x1, 0), warp_run(0x104, 0, 0x1, 0),
                                    warp_run(0x110, 0, 0x1, 0), warp_run(0x114, 0, 0x1, 0),
                                    warp_run(0x118, 0, 0x1, 0), warp_run(0x100, 4, 0x3, 1)};
     start(&g);
     g.most_nodes = 1;
     g.most_warps = 1;
-    assert_int_equal(mt_graph_runs(&g, runs, 6), 0);
-    assert_int_equal(mt_graph_finish(&g, 0), 0);
+    assert_int_equal(mt_stride_graph_runs(&g, runs, 6), 0);
+    assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.nnodes, 1);
     expect_node(&g, 0, 4, 3);
     assert_int_equal(g.nedges, 1);
     expect_edge(&g, 0, 0, 0, 1); /* 4, then 12 that is left out, then 4 4 */
     assert_int_equal(g.left_out, 3);
     assert_int_equal(g.records, 7);
-    mt_graph_free(&g);
+    mt_stride_graph_free(&g);
 }
 
 /* 4 occurs 3 times, 8 twice, 16 once. */
@@ -162,14 +162,14 @@ static void top(void **state)
     (void)state;
     static const uint64_t at[] = {0, 16, 20, 24, 28, 36, 44};
     for (size_t most = 1; most <= 3; most++) {
-        struct mt_graph g;
+        struct mt_stride_graph g;
         start(&g);
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             struct mt_access_run r = warp_run(0x100 + at[i], 0, 0x1, 0);
-            assert_int_equal(mt_graph_runs(&g, &r, 1), 0);
+            assert_int_equal(mt_stride_graph_runs(&g, &r, 1), 0);
         }
-        assert_int_equal(mt_graph_finish(&g, 0), 0);
-        assert_int_equal(mt_graph_top(&g, most), 0);
+        assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
+        assert_int_equal(mt_stride_graph_top(&g, most), 0);
         assert_int_equal(g.nnodes, most);
         assert_int_equal(g.dropped, 3 - most);
         expect_node(&g, 0, 4, 3);
@@ -183,7 +183,7 @@ static void top(void **state)
         }
         if (most == 3)
             expect_edge(&g, 3, 2, 0, 1); /* 16, then 4 */
-        mt_graph_free(&g);
+        mt_stride_graph_free(&g);
     }
 }
 

@@ -23,29 +23,29 @@ struct bytes {
     unsigned char *data;
     size_t size;
 };
-void bytes_free(struct bytes *b);
+void mt_cudabin_bytes_free(struct bytes *b);
 /* 0, or -1 with errno. */
-int file_read(const char *path, struct bytes *out);
-int file_append(const char *path, const void *data, size_t size);
-int file_is_regular(const char *path);
+int mt_cudabin_file_read(const char *path, struct bytes *out);
+int mt_cudabin_file_append(const char *path, const void *data, size_t size);
+int mt_cudabin_file_is_regular(const char *path);
 
 /* A new temporary file with these contents in TMPDIR (or /tmp); NULL with errno. The name lives until
  * temp_remove. */
-const char *temp_write(const char *suffix, const void *data, size_t size);
+const char *mt_cudabin_temp_write(const char *suffix, const void *data, size_t size);
 /* Removes all temporary files. Safe in a signal handler. */
-void temp_remove(void);
+void mt_cudabin_temp_remove(void);
 
 /* ---- process.c
  * ---------------------------------------------------------------------------------------------- */
 
 /* Installs the handlers that clean up. Call before the first temp_write. */
-void process_guard(void);
+void mt_cudabin_process_guard(void);
 /* Runs argv[0] (searched in PATH when it has no '/') and waits. Returns the exit code, 128 + signal when a
  * signal ended it, or -1 with errno when it could not be started. */
-int process_run(char *const argv[]);
+int mt_cudabin_process_run(char *const argv[]);
 /* Ends with a code of process_run: by the same signal, if it was one, so that the caller sees what it would
  * see. */
-int process_exit_code(int code);
+int mt_cudabin_process_exit_code(int code);
 
 /* ---- tool.c: which overlay this is, and where the real tools are
  * -------------------------------------------- */
@@ -56,9 +56,10 @@ struct tool {
     unsigned cuda;    /* CUDA_VERSION of the toolkit, e.g. 13000 */
 };
 /* Fills `tool` from the overlay that this executable lies in; 0, or -1 after a message. */
-int tool_find(struct tool *tool);
+int mt_cudabin_tool_find(struct tool *tool);
 /* Message on stderr: "memtrace: NAME: …". Returns 1, the exit code for it. */
-int tool_error(const struct tool *tool, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int mt_cudabin_tool_error(const struct tool *tool, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- image.c
  * ------------------------------------------------------------------------------------------------ */
@@ -67,14 +68,14 @@ int tool_error(const struct tool *tool, const char *format, ...) __attribute__((
  * `image` gets the relocatable object, empty when there is none; the last one when a PTX has several.
  * 0, or -1 with *why (static) when an image is there but damaged. PTX keeps its line count. What the compiler
  * could not write into the PTX is there then, too. */
-int image_take(struct bytes *contents, struct bytes *image, const char **why);
+int mt_cudabin_image_take(struct bytes *contents, struct bytes *image, const char **why);
 /* ptx.c: the directives of kernels with __cluster_dims__. 0, or -1 with *why. */
-int ptx_put_clusters(struct bytes *contents, const char **why);
+int mt_cudabin_ptx_put_clusters(struct bytes *contents, const char **why);
 /* Appends `object` to the cubin at path in the form that image_take finds; 0, or -1 with errno. */
-int image_append(const char *path, const struct bytes *object);
+int mt_cudabin_image_append(const char *path, const struct bytes *object);
 
 /* ---- the two tools: take main's arguments, return the exit code
  * --------------------------------------------- */
-int ptxas_main(const struct tool *tool, int argc, char **argv);
-int fatbinary_main(const struct tool *tool, int argc, char **argv);
+int mt_cudabin_ptxas_main(const struct tool *tool, int argc, char **argv);
+int mt_cudabin_fatbinary_main(const struct tool *tool, int argc, char **argv);
 #endif

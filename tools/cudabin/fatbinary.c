@@ -45,7 +45,7 @@ struct job {
 static int add_arg(struct job *job, char *arg)
 {
     if (!arg) {
-        return tool_error(job->tool, "out of memory");
+        return mt_cudabin_tool_error(job->tool, "out of memory");
     }
     job->args[job->nargs++] = arg;
     job->args[job->nargs] = NULL;
@@ -129,18 +129,18 @@ static int take_input(struct job *job, char **argv, const struct input *in)
     struct bytes contents = {0}, image = {0};
     const char *why = NULL, *file = in->file;
     int code = 0;
-    if (file_read(file, &contents) != 0) {
+    if (mt_cudabin_file_read(file, &contents) != 0) {
         job->images_in++; /* the real one names what is wrong */
         return add_arg(job, spell_input(job, argv, in, file));
     }
     size_t whole = contents.size;
-    if (image_take(&contents, &image, &why) != 0) {
-        code = tool_error(job->tool, "%s: %s; compile it again", file, why);
+    if (mt_cudabin_image_take(&contents, &image, &why) != 0) {
+        code = mt_cudabin_tool_error(job->tool, "%s: %s; compile it again", file, why);
         goto out;
     }
     long sm = strtol(in->sm, NULL, 10);
     if (image.size > 0 && (job->image.size == 0 || sm >= job->image_sm)) {
-        bytes_free(&job->image);
+        mt_cudabin_bytes_free(&job->image);
         job->image = image;
         job->image_sm = sm;
         memset(&image, 0, sizeof image);
@@ -150,17 +150,18 @@ static int take_input(struct job *job, char **argv, const struct input *in)
         goto out;
     }
     if (contents.size != whole || strchr(file, ',')) {
-        file = temp_write(strcmp(in->kind, "ptx") == 0 ? ".ptx" : ".cubin", contents.data, contents.size);
+        file = mt_cudabin_temp_write(strcmp(in->kind, "ptx") == 0 ? ".ptx" : ".cubin", contents.data,
+                                     contents.size);
         if (!file) {
-            code = tool_error(job->tool, "no temporary copy of %s: %s", in->file, strerror(errno));
+            code = mt_cudabin_tool_error(job->tool, "no temporary copy of %s: %s", in->file, strerror(errno));
             goto out;
         }
     }
     job->images_in++;
     code = add_arg(job, spell_input(job, argv, in, file));
 out:
-    bytes_free(&contents);
-    bytes_free(&image);
+    mt_cudabin_bytes_free(&contents);
+    mt_cudabin_bytes_free(&image);
     return code;
 }
 
@@ -196,12 +197,12 @@ static int run_linker(const char *object, const char *out)
                     "noexecstack", "-o",      (char *)out,        (char *)object,    NULL};
     if (chosen && *chosen) {
         args[0] = (char *)chosen;
-        return process_run(args);
+        return mt_cudabin_process_run(args);
     }
     int code = -1;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         args[0] = (char *)usual[i];
-        code = process_run(args);
+        code = mt_cudabin_process_run(args);
         if (code != -1 || errno != ENOENT) {
             break;
         }
@@ -212,23 +213,23 @@ static int run_linker(const char *object, const char *out)
 /* Links the relocatable object to a shared object. Symbols of libmemtrace.so stay undefined. */
 static int link_image(struct job *job, struct bytes *linked)
 {
-    const char *object = temp_write(".o", job->image.data, job->image.size);
-    const char *out = object ? temp_write(".so", "", 0) : NULL;
+    const char *object = mt_cudabin_temp_write(".o", job->image.data, job->image.size);
+    const char *out = object ? mt_cudabin_temp_write(".so", "", 0) : NULL;
     if (!out) {
-        return tool_error(job->tool, "no temporary file for the CPU image: %s", strerror(errno));
+        return mt_cudabin_tool_error(job->tool, "no temporary file for the CPU image: %s", strerror(errno));
     }
     int code = run_linker(object, out);
     if (code < 0) {
-        return tool_error(job->tool,
-                          "no linker for the CPU image (%s): install binutils or lld-19, or set MEMTRACE_LD",
-                          strerror(errno));
+        return mt_cudabin_tool_error(
+            job->tool, "no linker for the CPU image (%s): install binutils or lld-19, or set MEMTRACE_LD",
+            strerror(errno));
     }
     if (code > 0) {
-        tool_error(job->tool, "the CPU image does not link");
+        mt_cudabin_tool_error(job->tool, "the CPU image does not link");
         return code;
     }
-    if (file_read(out, linked) != 0) {
-        return tool_error(job->tool, "%s: %s", out, strerror(errno));
+    if (mt_cudabin_file_read(out, linked) != 0) {
+        return mt_cudabin_tool_error(job->tool, "%s: %s", out, strerror(errno));
     }
     return 0;
 }
@@ -266,8 +267,8 @@ static int append_payload(struct job *job, const struct bytes *linked)
     struct bytes fatbin = {0};
     struct mt_carrier carrier;
     int code = 0;
-    if (file_read(job->output, &fatbin) != 0) {
-        return tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+    if (mt_cudabin_file_read(job->output, &fatbin) != 0) {
+        return mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
     }
     if (fatbin.size >= sizeof header) {
         memcpy(&header, fatbin.data, sizeof header);
@@ -275,21 +276,21 @@ static int append_payload(struct job *job, const struct bytes *linked)
     if (fatbin.size < sizeof header || header.magic != FATBIN_MAGIC ||
         header.header_size + header.size > fatbin.size ||
         fatbin.size - header.header_size - header.size > 7) {
-        code = tool_error(job->tool,
-                          "%s has a layout that is not known here (%zu bytes): is this CUDA supported?",
-                          job->output, fatbin.size);
+        code = mt_cudabin_tool_error(
+            job->tool, "%s has a layout that is not known here (%zu bytes): is this CUDA supported?",
+            job->output, fatbin.size);
         goto out;
     }
     size_t pad = ((header.header_size + header.size + 7) & ~(uint64_t)7) - fatbin.size;
     carrier = carrier_of(&fatbin, &header, linked->size);
-    if (file_append(job->output, zeros, pad) != 0 ||
-        file_append(job->output, &carrier, sizeof carrier) != 0 ||
-        file_append(job->output, linked->data, linked->size) != 0 ||
-        file_append(job->output, zeros, (8 - linked->size % 8) % 8) != 0) {
-        code = tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+    if (mt_cudabin_file_append(job->output, zeros, pad) != 0 ||
+        mt_cudabin_file_append(job->output, &carrier, sizeof carrier) != 0 ||
+        mt_cudabin_file_append(job->output, linked->data, linked->size) != 0 ||
+        mt_cudabin_file_append(job->output, zeros, (8 - linked->size % 8) % 8) != 0) {
+        code = mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
     }
 out:
-    bytes_free(&fatbin);
+    mt_cudabin_bytes_free(&fatbin);
     return code;
 }
 
@@ -299,11 +300,11 @@ static int write_empty(struct job *job)
     struct fatbin_header header = {.magic = FATBIN_MAGIC, .version = 1, .header_size = sizeof header};
     FILE *f = fopen(job->output, "we");
     if (!f) {
-        return tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+        return mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
     }
     size_t n = fwrite(&header, sizeof header, 1, f);
     if (fclose(f) != 0 || n != 1) {
-        return tool_error(job->tool, "%s: %s", job->output, strerror(errno));
+        return mt_cudabin_tool_error(job->tool, "%s: %s", job->output, strerror(errno));
     }
     return 0;
 }
@@ -319,36 +320,38 @@ static int fatbinary_run(struct job *job)
         }
     }
     if (job->images_in == 0 && job->dropped > 0 && job->output) {
-        code = linked.size > 0
-                   ? write_empty(job)
-                   : tool_error(job->tool,
-                                "nothing to put into %s: no GPU code (MEMTRACE_PTXAS=none), no PTX "
-                                "and no CPU image",
-                                job->output);
+        code =
+            linked.size > 0
+                ? write_empty(job)
+                : mt_cudabin_tool_error(job->tool,
+                                        "nothing to put into %s: no GPU code (MEMTRACE_PTXAS=none), no PTX "
+                                        "and no CPU image",
+                                        job->output);
     } else {
-        code = process_run(job->args);
+        code = mt_cudabin_process_run(job->args);
     }
     if (code < 0) {
-        code = tool_error(job->tool, "cannot run %s: %s", job->args[0], strerror(errno));
+        code = mt_cudabin_tool_error(job->tool, "cannot run %s: %s", job->args[0], strerror(errno));
     }
     /* Not into devices and pipes, and never are those removed. */
-    if (code == 0 && linked.size > 0 && (file_is_regular(job->output) || access(job->output, F_OK) != 0)) {
+    if (code == 0 && linked.size > 0 &&
+        (mt_cudabin_file_is_regular(job->output) || access(job->output, F_OK) != 0)) {
         code = append_payload(job, &linked);
         if (code != 0) {
             unlink(job->output);
         }
     }
-    bytes_free(&linked);
+    mt_cudabin_bytes_free(&linked);
     return code;
 }
 
-int fatbinary_main(const struct tool *tool, int argc, char **argv)
+int mt_cudabin_fatbinary_main(const struct tool *tool, int argc, char **argv)
 {
     struct job job = {.tool = tool};
     int code = 1;
     job.args = calloc((size_t)argc + 1, sizeof *job.args);
     if (!job.args) {
-        return tool_error(tool, "out of memory");
+        return mt_cudabin_tool_error(tool, "out of memory");
     }
     if (add_arg(&job, strdup(tool->real)) == 0 && read_arguments(&job, argc, argv) == 0) {
         code = fatbinary_run(&job);
@@ -357,6 +360,6 @@ int fatbinary_main(const struct tool *tool, int argc, char **argv)
         free(job.args[i]);
     }
     free(job.args);
-    bytes_free(&job.image);
+    mt_cudabin_bytes_free(&job.image);
     return code;
 }

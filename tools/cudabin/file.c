@@ -14,14 +14,14 @@
 static char *volatile temps[MAX_TEMPS];
 static volatile sig_atomic_t ntemps;
 
-void bytes_free(struct bytes *b)
+void mt_cudabin_bytes_free(struct bytes *b)
 {
     free(b->data);
     b->data = NULL;
     b->size = 0;
 }
 
-int file_read(const char *path, struct bytes *out)
+int mt_cudabin_file_read(const char *path, struct bytes *out)
 {
     struct bytes b = {0};
     struct stat st;
@@ -60,7 +60,7 @@ int file_read(const char *path, struct bytes *out)
     return 0;
 fail:
     saved = errno;
-    bytes_free(&b);
+    mt_cudabin_bytes_free(&b);
     close(fd);
     errno = saved;
     return -1;
@@ -82,7 +82,7 @@ static int write_all(int fd, const unsigned char *data, size_t size)
     return 0;
 }
 
-int file_append(const char *path, const void *data, size_t size)
+int mt_cudabin_file_append(const char *path, const void *data, size_t size)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0) {
@@ -97,13 +97,13 @@ int file_append(const char *path, const void *data, size_t size)
     return status;
 }
 
-int file_is_regular(const char *path)
+int mt_cudabin_file_is_regular(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-const char *temp_write(const char *suffix, const void *data, size_t size)
+const char *mt_cudabin_temp_write(const char *suffix, const void *data, size_t size)
 {
     const char *dir = getenv("TMPDIR");
     char *path = NULL;
@@ -142,7 +142,7 @@ const char *temp_write(const char *suffix, const void *data, size_t size)
     return status == 0 ? path : NULL;
 }
 
-void temp_remove(void)
+void mt_cudabin_temp_remove(void)
 {
     for (int i = 0; i < ntemps; i++) {
         unlink(temps[i]);

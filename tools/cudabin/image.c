@@ -115,7 +115,7 @@ static int take_lines(struct bytes *contents, struct bytes *image, const char **
         if (!lf) {
             lf = end;
         }
-        bytes_free(image);
+        mt_cudabin_bytes_free(image);
         if (image_decode(at + prefix, (size_t)(lf - at) - prefix, image) != 0) {
             *why = "the CPU image in the PTX is damaged";
             return -1;
@@ -127,7 +127,7 @@ static int take_lines(struct bytes *contents, struct bytes *image, const char **
     }
 }
 
-int image_take(struct bytes *contents, struct bytes *image, const char **why)
+int mt_cudabin_image_take(struct bytes *contents, struct bytes *image, const char **why)
 {
     image->data = NULL;
     image->size = 0;
@@ -139,18 +139,18 @@ int image_take(struct bytes *contents, struct bytes *image, const char **why)
         memcmp(contents->data, "\177ELF", contents->size < 4 ? contents->size : 4) != 0) {
         status = take_lines(contents, image, why);
         if (status == 0) {
-            status = ptx_put_clusters(contents, why);
+            status = mt_cudabin_ptx_put_clusters(contents, why);
         }
     }
     return status;
 }
 
-int image_append(const char *path, const struct bytes *object)
+int mt_cudabin_image_append(const char *path, const struct bytes *object)
 {
     struct trailer t = {.size = object->size};
     memcpy(t.magic, TRAILER_MAGIC, sizeof t.magic);
-    if (file_append(path, object->data, object->size) != 0) {
+    if (mt_cudabin_file_append(path, object->data, object->size) != 0) {
         return -1;
     }
-    return file_append(path, &t, sizeof t);
+    return mt_cudabin_file_append(path, &t, sizeof t);
 }

@@ -7,13 +7,13 @@
 int main(int argc, char **argv)
 {
     struct tool tool;
-    if (tool_find(&tool) != 0) {
+    if (mt_cudabin_tool_find(&tool) != 0) {
         return 1;
     }
-    process_guard();
-    int code =
-        strcmp(tool.name, "ptxas") == 0 ? ptxas_main(&tool, argc, argv) : fatbinary_main(&tool, argc, argv);
-    temp_remove();
+    mt_cudabin_process_guard();
+    int code = strcmp(tool.name, "ptxas") == 0 ? mt_cudabin_ptxas_main(&tool, argc, argv)
+                                               : mt_cudabin_fatbinary_main(&tool, argc, argv);
+    mt_cudabin_temp_remove();
     free(tool.real);
-    return process_exit_code(code);
+    return mt_cudabin_process_exit_code(code);
 }

@@ -18,7 +18,7 @@ static void on_signal(int number)
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
         }
     }
-    temp_remove();
+    mt_cudabin_temp_remove();
     signal(number, SIG_DFL);
     raise(number); /* delivered when the handler returns */
 }
@@ -31,7 +31,7 @@ static void guarded_set(sigset_t *set)
     }
 }
 
-void process_guard(void)
+void mt_cudabin_process_guard(void)
 {
     struct sigaction action = {.sa_handler = on_signal}, old;
     guarded_set(&action.sa_mask);
@@ -43,7 +43,7 @@ void process_guard(void)
     }
 }
 
-int process_run(char *const argv[])
+int mt_cudabin_process_run(char *const argv[])
 {
     sigset_t block, old;
     posix_spawnattr_t attr;
@@ -74,7 +74,7 @@ int process_run(char *const argv[])
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int process_exit_code(int code)
+int mt_cudabin_process_exit_code(int code)
 {
     if (code > 128 && code < 128 + NSIG) {
         signal(code - 128, SIG_DFL);

@@ -61,7 +61,7 @@ static int put_cluster(struct bytes *contents, char *line, const char **why)
     return 0;
 }
 
-int ptx_put_clusters(struct bytes *contents, const char **why)
+int mt_cudabin_ptx_put_clusters(struct bytes *contents, const char **why)
 {
     if (!memmem(contents->data, contents->size, MT_PTX_CLUSTER, sizeof MT_PTX_CLUSTER - 1)) {
         return 0;

@@ -36,7 +36,7 @@ static int assemble_nothing(const struct tool *tool, const char *output)
 {
     FILE *f = fopen(output, "we");
     if (!f || fclose(f) != 0) {
-        return tool_error(tool, "%s: %s", output, strerror(errno));
+        return mt_cudabin_tool_error(tool, "%s: %s", output, strerror(errno));
     }
     return 0;
 }
@@ -47,29 +47,29 @@ static int take_input(const struct tool *tool, char **file, struct bytes *image)
     struct bytes ptx = {0}, found = {0};
     const char *why = NULL;
     int code = 0;
-    if (file_read(*file, &ptx) != 0) {
-        return tool_error(tool, "%s: %s", *file, strerror(errno));
+    if (mt_cudabin_file_read(*file, &ptx) != 0) {
+        return mt_cudabin_tool_error(tool, "%s: %s", *file, strerror(errno));
     }
     size_t whole = ptx.size;
-    if (image_take(&ptx, &found, &why) != 0) {
-        code = tool_error(tool, "%s: %s; compile it again", *file, why);
+    if (mt_cudabin_image_take(&ptx, &found, &why) != 0) {
+        code = mt_cudabin_tool_error(tool, "%s: %s; compile it again", *file, why);
     } else if (ptx.size != whole) {
-        const char *copy = temp_write(".ptx", ptx.data, ptx.size);
+        const char *copy = mt_cudabin_temp_write(".ptx", ptx.data, ptx.size);
         if (found.size > 0) {
-            bytes_free(image);
+            mt_cudabin_bytes_free(image);
             *image = found;
         }
         if (copy) {
             *file = (char *)copy;
         } else {
-            code = tool_error(tool, "no temporary copy of %s: %s", *file, strerror(errno));
+            code = mt_cudabin_tool_error(tool, "no temporary copy of %s: %s", *file, strerror(errno));
         }
     }
-    bytes_free(&ptx);
+    mt_cudabin_bytes_free(&ptx);
     return code;
 }
 
-int ptxas_main(const struct tool *tool, int argc, char **argv)
+int mt_cudabin_ptxas_main(const struct tool *tool, int argc, char **argv)
 {
     const char *output = "elf.o"; /* the real one's default */
     const char *override = getenv("MEMTRACE_PTXAS");
@@ -84,22 +84,23 @@ int ptxas_main(const struct tool *tool, int argc, char **argv)
         if (value) {
             output = value;
             i += two;
-        } else if (argv[i][0] != '-' && file_is_regular(argv[i])) {
+        } else if (argv[i][0] != '-' && mt_cudabin_file_is_regular(argv[i])) {
             inputs++;
             code = take_input(tool, &argv[i], &image);
         }
     }
     if (code == 0) {
-        code = none && inputs > 0 ? assemble_nothing(tool, output) : process_run(argv);
+        code = none && inputs > 0 ? assemble_nothing(tool, output) : mt_cudabin_process_run(argv);
     }
     if (code < 0) {
-        code = tool_error(tool, "cannot run %s: %s", argv[0], strerror(errno));
+        code = mt_cudabin_tool_error(tool, "cannot run %s: %s", argv[0], strerror(errno));
     }
     /* Not into devices and pipes: `-o /dev/null` only asks whether it assembles. */
-    if (code == 0 && image.size > 0 && file_is_regular(output) && image_append(output, &image) != 0) {
-        code = tool_error(tool, "%s: %s", output, strerror(errno));
+    if (code == 0 && image.size > 0 && mt_cudabin_file_is_regular(output) &&
+        mt_cudabin_image_append(output, &image) != 0) {
+        code = mt_cudabin_tool_error(tool, "%s: %s", output, strerror(errno));
         unlink(output);
     }
-    bytes_free(&image);
+    mt_cudabin_bytes_free(&image);
     return code;
 }

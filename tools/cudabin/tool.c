@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cudabin.h"
 
-int tool_error(const struct tool *tool, const char *format, ...)
+int mt_cudabin_tool_error(const struct tool *tool, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -35,7 +35,7 @@ static unsigned marker_version(const char *path)
     return version;
 }
 
-int tool_find(struct tool *tool)
+int mt_cudabin_tool_find(struct tool *tool)
 {
     static char self[PATH_MAX];
     char path[PATH_MAX + 32];
@@ -58,14 +58,15 @@ int tool_find(struct tool *tool)
     snprintf(path, sizeof path, "%s/.memtrace-overlay", self);
     tool->cuda = marker_version(path);
     if (tool->cuda == 0) {
-        tool_error(tool, "%s is missing or damaged: make the overlay again with mt-overlay", path);
+        mt_cudabin_tool_error(tool, "%s is missing or damaged: make the overlay again with mt-overlay", path);
         return -1;
     }
     snprintf(path, sizeof path, "%s/real/%s", self, tool->name);
     tool->real = realpath(path, NULL);
     if (!tool->real) {
-        tool_error(tool, "the CUDA toolkit's %s is gone (%s: %s): make the overlay again with mt-overlay",
-                   tool->name, path, strerror(errno));
+        mt_cudabin_tool_error(
+            tool, "the CUDA toolkit's %s is gone (%s: %s): make the overlay again with mt-overlay",
+            tool->name, path, strerror(errno));
         return -1;
     }
     return 0;

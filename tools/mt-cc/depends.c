@@ -29,7 +29,7 @@ static char *depends_next(const char **p)
     while (**p && !isspace((unsigned char)**p) && !(**p == '\\' && (*p)[1] == '\n')) {
         *p += **p == '\\' && (*p)[1] ? 2 : 1;
     }
-    return *p > start ? text("%.*s", (int)(*p - start), start) : NULL;
+    return *p > start ? mt_cc_text("%.*s", (int)(*p - start), start) : NULL;
 }
 
 static size_t depends_find(const struct words *w, const char *word)
@@ -52,7 +52,7 @@ static size_t depends_add_target(struct rules *rules, const char *name)
         }
         rules->files = grown;
         memset(&rules->files[at], 0, sizeof rules->files[at]);
-        words_add(&rules->target, name);
+        mt_cc_words_add(&rules->target, name);
     }
     return at;
 }
@@ -68,7 +68,7 @@ static void depends_read(struct rules *rules, const char *contents)
             at = depends_add_target(rules, word);
         } else if (at < rules->target.count &&
                    depends_find(&rules->files[at], word) == rules->files[at].count) {
-            words_add(&rules->files[at], word);
+            mt_cc_words_add(&rules->files[at], word);
         }
     }
 }
@@ -99,7 +99,7 @@ static struct words depends_words(const struct request *r, const char **path)
         const char *word = r->user.word[i];
         size_t n = strncmp(word, "-MF", 3) == 0 ? 3 : strncmp(word, "-o", 2) == 0 ? 2 : 0;
         if (n == 0) {
-            words_take(&out, r->user.word[i]);
+            mt_cc_words_take(&out, r->user.word[i]);
         } else if (word[n]) {
             *path = word + n;
         } else if (i + 1 < r->user.count) {
@@ -109,11 +109,11 @@ static struct words depends_words(const struct request *r, const char **path)
     return out;
 }
 
-int run_depends(const struct request *r)
+int mt_cc_run_depends(const struct request *r)
 {
     const char *path;
     struct words words = depends_words(r, &path);
-    struct words line = complete(r, &words, 0);
+    struct words line = mt_cc_complete(r, &words, 0);
     struct rules rules = {0};
     char *contents = NULL;
     size_t room = 0;
@@ -122,7 +122,7 @@ int run_depends(const struct request *r)
         fprintf(stderr, "mt-cc: no temporary file: %s\n", strerror(errno));
         return 1;
     }
-    int code = run_line(r, &line, r->show ? -1 : fileno(f));
+    int code = mt_cc_run_line(r, &line, r->show ? -1 : fileno(f));
     rewind(f);
     if (code == 0 && !r->show && getdelim(&contents, &room, 0, f) >= 0) {
         depends_read(&rules, contents);

@@ -15,18 +15,18 @@ struct device_code {
 
 /* device_code.c: 1 if an object or archive holds relocatable device code, or registers what was linked
  * before. */
-int device_code_in(const char *path, struct device_code *code);
+int mt_cc_device_code_in(const char *path, struct device_code *code);
 /* The objects and archives with relocatable device code among the words of a link, in their order; -l is
  * looked up in the -L folders. */
-struct words device_code_inputs(const struct words *line, struct device_code *code);
+struct words mt_cc_device_code_inputs(const struct words *line, struct device_code *code);
 
 /* device_link.c: links the device code of `inputs` in `folder` (for temporary files) and makes `object`,
  * which must be linked with them. Returns 0, or an exit code after a message; *made says whether there is an
  * object: not without GPU code, nor when all is linked already. */
-int device_link(const struct request *r, const struct words *inputs, const struct device_code *code,
-                const char *folder, const char *object, int *made);
+int mt_cc_device_link(const struct request *r, const struct words *inputs, const struct device_code *code,
+                      const char *folder, const char *object, int *made);
 /* -dlink where there is nothing to link: an object without contents. */
-int device_link_nothing(const struct request *r, const char *folder, const char *object);
+int mt_cc_device_link_nothing(const struct request *r, const char *folder, const char *object);
 /* Removes the temporary files of device_link. */
-void device_link_clean(const char *folder);
+void mt_cc_device_link_clean(const char *folder);
 #endif

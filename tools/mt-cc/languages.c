@@ -34,13 +34,13 @@ static int languages_has_standard(const struct request *r, int cxx)
     return 0;
 }
 
-int languages_mixed(const struct request *r)
+int mt_cc_languages_mixed(const struct request *r)
 {
     return r->c_files.count > 0 && r->cxx_sources > 0 &&
            (languages_has_standard(r, 0) || languages_has_standard(r, 1));
 }
 
-void languages_drop_standard(struct request *r)
+void mt_cc_languages_drop_standard(struct request *r)
 {
     size_t kept = 0;
     int c = r->c_files.count > 0;
@@ -49,7 +49,7 @@ void languages_drop_standard(struct request *r)
     }
     for (size_t i = 0; i < r->user.count; i++) {
         if (c ? is_cxx_standard(r->user.word[i]) : is_c_standard(r->user.word[i])) {
-            request_note(r, "%s dropped: the sources are %s", r->user.word[i], c ? "C" : "C++");
+            mt_cc_request_note(r, "%s dropped: the sources are %s", r->user.word[i], c ? "C" : "C++");
         } else {
             r->user.word[kept++] = r->user.word[i];
         }
@@ -57,25 +57,25 @@ void languages_drop_standard(struct request *r)
     r->user.count = kept;
 }
 
-struct words languages_c(const struct request *r, size_t file, const char *object)
+struct words mt_cc_languages_c(const struct request *r, size_t file, const char *object)
 {
     struct words out = {0};
-    words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
+    mt_cc_words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
     if (object) {
-        words_add(&out, "-c");
-        words_add(&out, "-o");
-        words_add(&out, object);
+        mt_cc_words_add(&out, "-c");
+        mt_cc_words_add(&out, "-o");
+        mt_cc_words_add(&out, object);
     }
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (languages_holds(&r->files, word)) {
             if (object ? word == r->c_files.word[file] : languages_holds(&r->c_files, word)) {
-                words_take(&out, word);
+                mt_cc_words_take(&out, word);
             }
         } else if (object && strcmp(word, "-o") == 0) {
             i++;
         } else if (!is_cxx_standard(word) && !(object && strncmp(word, "-o", 2) == 0)) {
-            words_take(&out, word);
+            mt_cc_words_take(&out, word);
         }
     }
     return out;
@@ -90,20 +90,20 @@ static struct words without_idle_languages(const struct words *list)
             (i + 2 >= list->count || strcmp(list->word[i + 2], "-x") == 0)) {
             i++;
         } else {
-            words_take(&out, list->word[i]);
+            mt_cc_words_take(&out, list->word[i]);
         }
     }
     return out;
 }
 
-struct words languages_one(const struct request *r, const char *source, const char *object)
+struct words mt_cc_languages_one(const struct request *r, const char *source, const char *object)
 {
     struct words out = {0};
     int is_c = languages_holds(&r->c_files, source);
-    words_add(&out, "-Qunused-arguments");
-    words_add(&out, "-c");
-    words_add(&out, "-o");
-    words_add(&out, object);
+    mt_cc_words_add(&out, "-Qunused-arguments");
+    mt_cc_words_add(&out, "-c");
+    mt_cc_words_add(&out, "-o");
+    mt_cc_words_add(&out, object);
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (strcmp(word, "-o") == 0) {
@@ -111,29 +111,29 @@ struct words languages_one(const struct request *r, const char *source, const ch
         } else if (languages_holds(&r->files, word) ? word == source
                                                     : !(is_c ? is_cxx_standard(word) : is_c_standard(word)) &&
                                                           strncmp(word, "-o", 2) != 0) {
-            words_take(&out, word);
+            mt_cc_words_take(&out, word);
         }
     }
     return without_idle_languages(&out);
 }
 
-struct words languages_linked(const struct request *r, const struct words *objects)
+struct words mt_cc_languages_linked(const struct request *r, const struct words *objects)
 {
     struct words out = {0};
     size_t next = 0;
-    words_add(&out, "-Qunused-arguments");
+    mt_cc_words_add(&out, "-Qunused-arguments");
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (strcmp(word, "-x") == 0) {
             i++;
         } else if (!is_c_standard(word)) {
-            words_take(&out, languages_holds(&r->sources, word) ? objects->word[next++] : word);
+            mt_cc_words_take(&out, languages_holds(&r->sources, word) ? objects->word[next++] : word);
         }
     }
     return out;
 }
 
-struct words languages_rest(const struct request *r, const struct words *objects)
+struct words mt_cc_languages_rest(const struct request *r, const struct words *objects)
 {
     struct words out = {0};
     size_t next = 0;
@@ -141,14 +141,14 @@ struct words languages_rest(const struct request *r, const struct words *objects
         char *word = r->user.word[i];
         if (!languages_holds(&r->c_files, word)) {
             if (!is_c_standard(word)) {
-                words_take(&out, word);
+                mt_cc_words_take(&out, word);
             }
         } else if (objects) {
-            words_add(&out, "-x");
-            words_add(&out, "none");
-            words_take(&out, objects->word[next++]);
-            words_add(&out, "-x");
-            words_add(&out, "c");
+            mt_cc_words_add(&out, "-x");
+            mt_cc_words_add(&out, "none");
+            mt_cc_words_take(&out, objects->word[next++]);
+            mt_cc_words_add(&out, "-x");
+            mt_cc_words_add(&out, "c");
         }
     }
     return out;

@@ -86,16 +86,16 @@ static int main_compare_archs(const void *a, const void *b)
 static void main_add_arch_list(struct words *line, const struct request *r)
 {
     struct words archs = {0};
-    char *list = text("%s", "");
-    words_append(&archs, &r->archs);
+    char *list = mt_cc_text("%s", "");
+    mt_cc_words_append(&archs, &r->archs);
     if (archs.count == 0) {
-        words_add(&archs, DEFAULT_ARCH);
+        mt_cc_words_add(&archs, DEFAULT_ARCH);
     }
     qsort(archs.word, archs.count, sizeof *archs.word, main_compare_archs);
     for (size_t i = 0; i < archs.count; i++) {
-        list = text("%s%s%d0", list, i > 0 ? "," : "", atoi(archs.word[i] + strlen("sm_")));
+        list = mt_cc_text("%s%s%d0", list, i > 0 ? "," : "", atoi(archs.word[i] + strlen("sm_")));
     }
-    words_addf(line, "-D__CUDA_ARCH_LIST__=%s", list);
+    mt_cc_words_addf(line, "-D__CUDA_ARCH_LIST__=%s", list);
 }
 
 /* What the host C compilers of today's systems (gcc before 14) warn of, and clang 19 refuses. */
@@ -104,44 +104,44 @@ static void main_add_c_dialect(struct words *line)
     static const char *const warned[] = {"implicit-function-declaration", "implicit-int", "int-conversion",
                                          "incompatible-function-pointer-types", "return-mismatch"};
     for (size_t i = 0; i < sizeof warned / sizeof *warned; i++) {
-        words_addf(line, "-Wno-error=%s", warned[i]);
+        mt_cc_words_addf(line, "-Wno-error=%s", warned[i]);
     }
 }
 
 /* Flags in front of the user's: what a compilation needs. Later ones win, so the user's stay in force. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
-    words_add(line, "-Wno-unknown-cuda-version");
+    mt_cc_words_add(line, "-Wno-unknown-cuda-version");
     if (r->compiles) {
-        words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
+        mt_cc_words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
         main_add_arch_list(line, r);
     }
     if (r->c_files.count > 0) {
         main_add_c_dialect(line);
     }
     if (r->cuda) {
-        words_addf(line, "--cuda-path=%s", p->overlay);
+        mt_cc_words_addf(line, "--cuda-path=%s", p->overlay);
         /* clang itself looks there only after /usr/local/include and /usr/include, where there may be CUDA
          * headers. */
-        words_add(line, "-isystem");
-        words_addf(line, "%s/include", p->overlay);
+        mt_cc_words_add(line, "-isystem");
+        mt_cc_words_addf(line, "%s/include", p->overlay);
         if (asks_for_compiler(r)) {
-            words_add(line, "-DMT_CUDA_NO_NVCC");
+            mt_cc_words_add(line, "-DMT_CUDA_NO_NVCC");
         }
         if (r->archs.count == 0) {
-            words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
+            mt_cc_words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
         }
         for (size_t i = 0; i < (r->first_arch && r->archs.count > 1 ? 1 : r->archs.count); i++) {
-            words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
+            mt_cc_words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
         }
-        math_words(&r->math, line);
+        mt_cc_math_words(&r->math, line);
     }
     if (r->compiles && !r->plain) {
-        words_addf(line, "-fplugin=%s", p->plugin);
-        words_append(line, &r->plugin);
+        mt_cc_words_addf(line, "-fplugin=%s", p->plugin);
+        mt_cc_words_append(line, &r->plugin);
         if (r->host) { /* names of variables */
-            words_add(line, "-Xarch_host");
-            words_add(line, "-fno-discard-value-names");
+            mt_cc_words_add(line, "-Xarch_host");
+            mt_cc_words_add(line, "-fno-discard-value-names");
         }
     }
 }
@@ -150,23 +150,23 @@ static void add_compile_flags(struct words *line, const struct request *r, const
 static void add_last_flags(struct words *line, const struct request *r, const struct places *p)
 {
     if (r->compiles) {
-        words_add(line, "-idirafter");
-        words_add(line, p->include);
-        words_add(line, "-idirafter");
-        words_addf(line, "%s/include", p->overlay);
+        mt_cc_words_add(line, "-idirafter");
+        mt_cc_words_add(line, p->include);
+        mt_cc_words_add(line, "-idirafter");
+        mt_cc_words_addf(line, "%s/include", p->overlay);
     }
     if (r->links && !r->relocatable && r->inputs > 0) {
-        words_addf(line, "-L%s/lib64", p->overlay);
+        mt_cc_words_addf(line, "-L%s/lib64", p->overlay);
         if (r->language) {
-            words_add(line, "-x");
-            words_add(line, "none");
+            mt_cc_words_add(line, "-x");
+            mt_cc_words_add(line, "none");
         }
         if (r->host) {
-            words_add(line, p->host);
+            mt_cc_words_add(line, p->host);
         }
-        words_add(line, p->runtime);
-        words_add(line, "-pthread");
-        words_add(line, "-ldl");
+        mt_cc_words_add(line, p->runtime);
+        mt_cc_words_add(line, "-pthread");
+        mt_cc_words_add(line, "-ldl");
     }
 }
 
@@ -185,18 +185,18 @@ static int main_become(struct words *line)
     return 1;
 }
 
-struct words complete(const struct request *r, const struct words *middle, int links)
+struct words mt_cc_complete(const struct request *r, const struct words *middle, int links)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
     struct request part = *r;
     struct words line = {0};
     part.links = links;
-    words_add(&line, chosen && *chosen ? chosen : CLANG);
+    mt_cc_words_add(&line, chosen && *chosen ? chosen : CLANG);
     if (!r->compiles) {
-        words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
+        mt_cc_words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
     }
     add_compile_flags(&line, &part, r->places);
-    words_append(&line, middle);
+    mt_cc_words_append(&line, middle);
     while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
         line.count -= 2; /* no input follows: clang would warn */
         line.word[line.count] = NULL;
@@ -205,11 +205,11 @@ struct words complete(const struct request *r, const struct words *middle, int l
     return line;
 }
 
-int run_line(const struct request *r, struct words *line, int out)
+int mt_cc_run_line(const struct request *r, struct words *line, int out)
 {
     int status = 0;
     if (r->show) {
-        words_print(line);
+        mt_cc_words_print(line);
         return 0;
     }
     fflush(NULL);
@@ -230,10 +230,10 @@ int run_line(const struct request *r, struct words *line, int out)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-char *make_folder(const struct request *r)
+char *mt_cc_make_folder(const struct request *r)
 {
     const char *tmp = getenv("TMPDIR");
-    char *folder = text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    char *folder = mt_cc_text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!r->show && !mkdtemp(folder)) {
         fprintf(stderr, "mt-cc: cannot make %s: %s\n", folder, strerror(errno));
         return NULL;
@@ -246,7 +246,8 @@ static int links_device_code(const struct request *r)
 {
     struct device_code code = {0};
     return r->links && !r->no_device_link && !r->relocatable &&
-           (r->dlink || (r->rdc && r->sources.count > 0) || device_code_inputs(&r->user, &code).count > 0);
+           (r->dlink || (r->rdc && r->sources.count > 0) ||
+            mt_cc_device_code_inputs(&r->user, &code).count > 0);
 }
 
 /* CMake takes who says "clang version" for clang, whose options mt-cc has, and asks who names nvcc's driver
@@ -277,7 +278,7 @@ static int main_answers(const struct request *r)
     if (r->version) {
         main_print_version(r->places);
     } else if (r->lists) {
-        request_print_archs(r, r->lists);
+        mt_cc_request_print_archs(r, r->lists);
     }
     return r->version || r->lists;
 }
@@ -286,16 +287,16 @@ static int main_answers(const struct request *r)
 static int main_run(const struct request *r)
 {
     if (r->depends && r->cuda) {
-        return run_depends(r);
+        return mt_cc_run_depends(r);
     }
     if (links_device_code(r)) {
-        return run_device_link(r);
+        return mt_cc_run_device_link(r);
     }
-    if (languages_mixed(r)) {
-        return run_languages(r);
+    if (mt_cc_languages_mixed(r)) {
+        return mt_cc_run_languages(r);
     }
-    struct words line = complete(r, &r->user, r->links);
-    return r->show ? run_line(r, &line, -1) : main_become(&line);
+    struct words line = mt_cc_complete(r, &r->user, r->links);
+    return r->show ? mt_cc_run_line(r, &line, -1) : main_become(&line);
 }
 
 int main(int argc, char **argv)
@@ -312,23 +313,23 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
-    if (places_find(&places) != 0) {
+    if (mt_cc_places_find(&places) != 0) {
         return 1;
     }
     if (strcmp(argv[1], "--env") == 0 && argc == 2) {
-        return print_environment(&places);
+        return mt_cc_print_environment(&places);
     }
-    forget_environment();
+    mt_cc_forget_environment();
     r.toolkit = places.cuda;
     r.places = &places;
-    if (response_expand(&all, argc, argv) != 0) {
+    if (mt_cc_response_expand(&all, argc, argv) != 0) {
         return 2;
     }
-    int code = request_read(&r, (int)all.count, all.word);
+    int code = mt_cc_request_read(&r, (int)all.count, all.word);
     if (code != 0 || main_answers(&r)) {
         return code;
     }
-    languages_drop_standard(&r);
+    mt_cc_languages_drop_standard(&r);
     main_print_toolkit(&r);
     if (r.show) {
         fflush(stdout);

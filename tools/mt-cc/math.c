@@ -4,7 +4,7 @@
 #include <string.h>
 #include "mt-cc.h"
 
-void math_option(struct request *r, const char *name, int on)
+void mt_cc_math_option(struct request *r, const char *name, int on)
 {
     struct device_math *m = &r->math;
     if (strcmp(name, "fast") == 0) {
@@ -27,11 +27,11 @@ static int math_is_on(enum switched given, int otherwise)
 
 static void math_add_device(struct words *line, const char *word)
 {
-    words_add(line, "-Xarch_device");
-    words_add(line, word);
+    mt_cc_words_add(line, "-Xarch_device");
+    mt_cc_words_add(line, word);
 }
 
-void math_words(const struct device_math *m, struct words *line)
+void mt_cc_math_words(const struct device_math *m, struct words *line)
 {
     if (m->fast) {
         math_add_device(line, "-fgpu-approx-transcendentals");
@@ -43,12 +43,12 @@ void math_words(const struct device_math *m, struct words *line)
         math_add_device(line, m->fmad == MATH_ON ? "-ffp-contract=fast" : "-ffp-contract=off");
     }
     if (!math_is_on(m->prec_div, !m->fast)) {
-        words_add(line, "-mllvm");
-        words_add(line, m->fast ? "-nvptx-prec-divf32=0" : "-nvptx-prec-divf32=1");
+        mt_cc_words_add(line, "-mllvm");
+        mt_cc_words_add(line, m->fast ? "-nvptx-prec-divf32=0" : "-nvptx-prec-divf32=1");
     }
     if (!math_is_on(m->prec_sqrt, !m->fast)) {
-        words_add(line, "-mllvm");
-        words_add(line, "-nvptx-prec-sqrtf32=0");
-        words_add(line, "-DMT_CUDA_APPROX_SQRT");
+        mt_cc_words_add(line, "-mllvm");
+        mt_cc_words_add(line, "-nvptx-prec-sqrtf32=0");
+        mt_cc_words_add(line, "-DMT_CUDA_APPROX_SQRT");
     }
 }

@@ -10,15 +10,15 @@ struct words {
     char **word;
     size_t count, room;
 };
-void words_add(struct words *w, const char *word);
-void words_addf(struct words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void words_append(struct words *w, const struct words *more);
+void mt_cc_words_add(struct words *w, const char *word);
+void mt_cc_words_addf(struct words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mt_cc_words_append(struct words *w, const struct words *more);
 /* Appends the pointer itself, not a copy. */
-void words_take(struct words *w, char *word);
+void mt_cc_words_take(struct words *w, char *word);
 /* On stdout as a line that a shell reads back to the same words. */
-void words_print(const struct words *w);
+void mt_cc_words_print(const struct words *w);
 /* A string on the heap; ends the program (exit 1) when there is no memory. */
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *mt_cc_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- places.c: where memtrace's own files are, relative to this executable
  * ---------------------------------- */
@@ -32,14 +32,14 @@ struct places {
     char *toolkit; /* and its path */
 };
 /* Build tree or install tree, whichever this executable lies in. 0, or -1 after a message. */
-int places_find(struct places *places);
+int mt_cc_places_find(struct places *places);
 
 /* ---- environment.c: the same by clang itself
  * ------------------------------------------------------------- */
 /* On stdout: lines for a shell that make it so. An exit code. */
-int print_environment(const struct places *places);
+int mt_cc_print_environment(const struct places *places);
 /* Takes back what they say to clang: mt-cc gives clang all flags itself. */
-void forget_environment(void);
+void mt_cc_forget_environment(void);
 
 /* ---- math.c: how exactly device code computes
  * ------------------------------------------------------------- */
@@ -87,73 +87,73 @@ struct request {
 #define FORWARD_COMPILER 1
 #define FORWARD_LINKER 2
 /* 0, or 2 after a message about a wrong option. */
-int request_read(struct request *r, int argc, char **argv);
+int mt_cc_request_read(struct request *r, int argc, char **argv);
 
 /* Appends the words that say to clang what was asked for. */
-void math_words(const struct device_math *math, struct words *line);
+void mt_cc_math_words(const struct device_math *math, struct words *line);
 /* Notes an option: "fast", or "ftz", "prec-div", "prec-sqrt", "fmad", on or off. */
-void math_option(struct request *r, const char *name, int on);
+void mt_cc_math_option(struct request *r, const char *name, int on);
 
 /* ---- response.c: files of options
  * ---------------------------------------------------------------------------------------- */
 /* Appends the arguments, and for -optf FILE and @FILE the words in the file. 0, or -1 after a message. */
-int response_expand(struct words *out, int argc, char **argv);
+int mt_cc_response_expand(struct words *out, int argc, char **argv);
 
 /* ---- main.c: running
  * ---------------------------------------------------------------------------------------- */
 /* Runs a command, or shows it; its exit code. With `out` (a file, or -1) its standard output goes there. */
-int run_line(const struct request *r, struct words *line, int out);
+int mt_cc_run_line(const struct request *r, struct words *line, int out);
 /* A folder for temporary files; NULL after a message. With --show it is only named. */
-char *make_folder(const struct request *r);
+char *mt_cc_make_folder(const struct request *r);
 /* clang's whole command line from the words in its middle, the inputs and options. */
-struct words complete(const struct request *r, const struct words *middle, int links);
+struct words mt_cc_complete(const struct request *r, const struct words *middle, int links);
 
 /* ---- parts.c: commands that take clang several times; the exit code
  * ---------------------------------------------------------------------------------------- */
 /* C files apart from the others: first theirs, into objects, if there is a link. */
-int run_languages(const struct request *r);
+int mt_cc_run_languages(const struct request *r);
 /* A link of device code, with the compilations before it. */
-int run_device_link(const struct request *r);
+int mt_cc_run_device_link(const struct request *r);
 
 /* ---- depends.c: -M of CUDA sources; the exit code
  * ---------------------------------------------------------------------------------------- */
 /* One rule for each source with what both its sides include, in nvcc's layout, into the file that -o or -MF
  * names. */
-int run_depends(const struct request *r);
+int mt_cc_run_depends(const struct request *r);
 
 /* ---- languages.c: "-std=c++17 a.cu b.c": a standard holds for its language's files; clang refuses the
  * command
  * ---------------------------------------------------------------------------------------------- */
 /* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
-int languages_mixed(const struct request *r);
+int mt_cc_languages_mixed(const struct request *r);
 /* r->user without the other language's standard: for a request whose sources are all C, or all C++ or CUDA.
  */
-void languages_drop_standard(struct request *r);
+void mt_cc_languages_drop_standard(struct request *r);
 /* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
  * NULL). */
-struct words languages_c(const struct request *r, size_t i, const char *object);
+struct words mt_cc_languages_c(const struct request *r, size_t i, const char *object);
 /* The words that compile one source into `object`. */
-struct words languages_one(const struct request *r, const char *source, const char *object);
+struct words mt_cc_languages_one(const struct request *r, const char *source, const char *object);
 /* The words of a link: each source is replaced by its object. */
-struct words languages_linked(const struct request *r, const struct words *objects);
+struct words mt_cc_languages_linked(const struct request *r, const struct words *objects);
 /* The words for the rest: each C file is replaced by its object, or left out (objects NULL). */
-struct words languages_rest(const struct request *r, const struct words *objects);
+struct words mt_cc_languages_rest(const struct request *r, const struct words *objects);
 
 /* ---- nvcc.c: spellings that are nvcc's and not clang's
  * ------------------------------------------------------ */
 /* If argv[i] is one: appends its translation to r and returns how many arguments it took; 0: not nvcc's;
  * -1 after a message (a value is missing). */
-int nvcc_option(struct request *r, int argc, char **argv, int i);
+int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i);
 /* Is it an option of nvcc's? */
-int nvcc_knows(const char *arg);
+int mt_cc_nvcc_knows(const char *arg);
 /* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2). NULL: another
  * option. */
-char *option_value(int argc, char **argv, int i, const char *name, int *used);
+char *mt_cc_option_value(int argc, char **argv, int i, const char *name, int *used);
 /* A source language by clang's or nvcc's name (-x). */
-void request_language(struct request *r, const char *name);
+void mt_cc_request_language(struct request *r, const char *name);
 /* An architecture as sm_80, compute_80, 80 or 8.0. */
-void request_arch(struct request *r, const char *name);
+void mt_cc_request_arch(struct request *r, const char *name);
 /* On stdout, a line each, the architectures that there can be code for. */
-void request_print_archs(const struct request *r, const char *prefix);
-void request_note(struct request *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mt_cc_request_print_archs(const struct request *r, const char *prefix);
+void mt_cc_request_note(struct request *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

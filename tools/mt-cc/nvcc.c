@@ -50,7 +50,7 @@ static const struct rule rules[] = {
 #include "nvcc_options.def"
 };
 
-char *option_value(int argc, char **argv, int i, const char *name, int *used)
+char *mt_cc_option_value(int argc, char **argv, int i, const char *name, int *used)
 {
     size_t n = strlen(name);
     const char *arg = argv[i];
@@ -62,7 +62,7 @@ char *option_value(int argc, char **argv, int i, const char *name, int *used)
     }
     if (arg[n] == '=') {
         *used = 1;
-        return text("%s", arg + n + 1);
+        return mt_cc_text("%s", arg + n + 1);
     }
     if (arg[n] != 0) {
         return NULL;
@@ -74,14 +74,14 @@ char *option_value(int argc, char **argv, int i, const char *name, int *used)
 /* Splits a list of nvcc: at commas and blanks, not inside quotes, "\," is a comma. Quotes go. */
 static void nvcc_split(const char *list, struct words *out)
 {
-    char *item = text("%s", list);
+    char *item = mt_cc_text("%s", list);
     size_t n = 0;
     char quote = 0;
     for (const char *p = list;; p++) {
         if (*p == 0 || (!quote && (*p == ',' || isspace((unsigned char)*p)))) {
             item[n] = 0;
             if (n > 0) {
-                words_add(out, item);
+                mt_cc_words_add(out, item);
             }
             n = 0;
             if (*p == 0) {
@@ -103,9 +103,9 @@ static void nvcc_split(const char *list, struct words *out)
 static void nvcc_add_host(struct request *r, const char *option)
 {
     if (strncmp(option, "-m", 2) == 0 && strcmp(option, "-m64") != 0) {
-        words_add(&r->user, "-Xarch_host");
+        mt_cc_words_add(&r->user, "-Xarch_host");
     }
-    words_add(&r->user, option);
+    mt_cc_words_add(&r->user, option);
 }
 
 /* arch=compute_80,code=[sm_80,compute_80]: the real architectures and the virtual one, as clang's
@@ -114,7 +114,7 @@ static void nvcc_add_archs(struct request *r, const char *value)
 {
     const char *code = strstr(value, "code=");
     struct words list = {0};
-    char *names = text("%s", code ? code + 5 : strncmp(value, "arch=", 5) == 0 ? value + 5 : value);
+    char *names = mt_cc_text("%s", code ? code + 5 : strncmp(value, "arch=", 5) == 0 ? value + 5 : value);
     for (char *p = names; *p; p++) {
         if (*p == '[' || *p == ']' || *p == '"' || *p == '\'') {
             *p = ',';
@@ -122,7 +122,7 @@ static void nvcc_add_archs(struct request *r, const char *value)
     }
     nvcc_split(names, &list);
     for (size_t i = 0; i < list.count; i++) {
-        request_arch(r, list.word[i]);
+        mt_cc_request_arch(r, list.word[i]);
     }
 }
 
@@ -162,7 +162,7 @@ static const struct rule *nvcc_find(const char *arg)
 }
 
 /* Options that nvcc knows with their value joined to them. */
-int nvcc_knows(const char *arg)
+int mt_cc_nvcc_knows(const char *arg)
 {
     static const char *const joined[] = {"-I", "-L", "-l", "-D", "-U", "-O", "-o", "-isystem"};
     for (size_t i = 0; i < sizeof joined / sizeof *joined; i++) {
@@ -198,12 +198,12 @@ static int nvcc_add_werror(struct request *r, const char *value)
             return -1;
         }
         if (kinds[k].to) {
-            words_add(&made, kinds[k].to);
+            mt_cc_words_add(&made, kinds[k].to);
         } else {
-            request_note(r, "-Werror %s dropped: clang 19 has no such warning", list.word[i]);
+            mt_cc_request_note(r, "-Werror %s dropped: clang 19 has no such warning", list.word[i]);
         }
     }
-    words_append(&r->user, &made);
+    mt_cc_words_append(&r->user, &made);
     return list.count > 0 ? 0 : -1;
 }
 
@@ -221,7 +221,7 @@ static void nvcc_add_joined(struct request *r, const char *list, const char *to)
     struct words items = {0};
     nvcc_split(list, &items);
     for (size_t i = 0; i < items.count; i++) {
-        words_addf(&r->user, "%s%s", to, items.word[i]);
+        mt_cc_words_addf(&r->user, "%s%s", to, items.word[i]);
     }
 }
 
@@ -230,11 +230,11 @@ static void nvcc_add_two(struct request *r, const char *to, const char *value)
 {
     const char *blank = strchr(to, ' ');
     if (!blank) {
-        words_add(&r->user, to);
-        words_add(&r->user, value);
+        mt_cc_words_add(&r->user, to);
+        mt_cc_words_add(&r->user, value);
     } else {
-        words_addf(&r->user, "%.*s", (int)(blank - to), to);
-        words_addf(&r->user, "%s%s", blank + 1, value);
+        mt_cc_words_addf(&r->user, "%.*s", (int)(blank - to), to);
+        mt_cc_words_addf(&r->user, "%s%s", blank + 1, value);
     }
 }
 
@@ -249,7 +249,7 @@ static void nvcc_apply_switch(struct request *r, const struct rule *rule)
         r->lists = rule->to;
         break;
     case MATH:
-        math_option(r, rule->to, 1);
+        mt_cc_math_option(r, rule->to, 1);
         break;
     case SHOW:
         r->show = 1;
@@ -274,7 +274,7 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
     switch (rule->action) {
     case VALUE:
     case LEVEL:
-        words_addf(&r->user, "%s%s", rule->to, value);
+        mt_cc_words_addf(&r->user, "%s%s", rule->to, value);
         break;
     case TWO:
     case TWO_JOINED:
@@ -303,7 +303,7 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
         nvcc_split(value, &r->nvlink);
         break;
     case LANGUAGE:
-        request_language(r, value);
+        mt_cc_request_language(r, value);
         break;
     case STREAM:
         nvcc_split(strcmp(value, "per-thread") == 0 ? rule->to : rule->otherwise, &r->user);
@@ -312,7 +312,7 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
         nvcc_split(strcmp(value, "false") == 0 ? rule->otherwise : rule->to, &r->user);
         break;
     case MATH_VALUE:
-        math_option(r, rule->to, strcmp(value, "false") != 0);
+        mt_cc_math_option(r, rule->to, strcmp(value, "false") != 0);
         break;
     case DOPT:
         r->dopt = 1;
@@ -326,23 +326,23 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
 /* Says what became of `arg`: the words of r->user from `words` on and its architectures from `archs` on. */
 static void nvcc_note(struct request *r, const struct rule *rule, const char *arg, size_t words, size_t archs)
 {
-    char *made = text("%s", "");
+    char *made = mt_cc_text("%s", "");
     for (size_t i = words; i < r->user.count; i++) {
-        made = text("%s%s%s", made, *made ? " " : "", r->user.word[i]);
+        made = mt_cc_text("%s%s%s", made, *made ? " " : "", r->user.word[i]);
     }
     for (size_t i = archs; i < r->archs.count; i++) {
-        made = text("%s%s--cuda-gpu-arch=%s", made, *made ? " " : "", r->archs.word[i]);
+        made = mt_cc_text("%s%s--cuda-gpu-arch=%s", made, *made ? " " : "", r->archs.word[i]);
     }
     if (*made && strcmp(made, arg) != 0) {
-        request_note(r, "%s became %s", arg, made);
+        mt_cc_request_note(r, "%s became %s", arg, made);
     } else if (rule->action == DROP || rule->action == DROP_VALUE) {
-        request_note(r, "%s dropped: %s", arg, rule->to ? rule->to : "not needed here");
+        mt_cc_request_note(r, "%s dropped: %s", arg, rule->to ? rule->to : "not needed here");
     } else if (!*made && rule->action != WERROR) {
-        request_note(r, "%s: mt-cc's to do", arg);
+        mt_cc_request_note(r, "%s: mt-cc's to do", arg);
     }
 }
 
-int nvcc_option(struct request *r, int argc, char **argv, int i)
+int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i)
 {
     const struct rule *rule = nvcc_find(argv[i]);
     if (!rule || rule->action == CLANG) {
@@ -356,7 +356,7 @@ int nvcc_option(struct request *r, int argc, char **argv, int i)
     const char *value = NULL;
     size_t before = r->user.count, archs = r->archs.count;
     if (nvcc_takes_value(rule)) {
-        value = option_value(argc, argv, i, rule->name, &used);
+        value = mt_cc_option_value(argc, argv, i, rule->name, &used);
         if (nvcc_leaves(rule, value) || (rule->action == WERROR && nvcc_add_werror(r, value) != 0)) {
             return 0;
         }
@@ -366,6 +366,6 @@ int nvcc_option(struct request *r, int argc, char **argv, int i)
         }
     }
     nvcc_apply(r, rule, value);
-    nvcc_note(r, rule, used == 2 ? text("%s %s", argv[i], value) : argv[i], before, archs);
+    nvcc_note(r, rule, used == 2 ? mt_cc_text("%s %s", argv[i], value) : argv[i], before, archs);
     return used;
 }

@@ -17,23 +17,23 @@ static void parts_clean(const struct request *r, const char *folder, const struc
     rmdir(folder);
 }
 
-int run_languages(const struct request *r)
+int mt_cc_run_languages(const struct request *r)
 {
     struct words objects = {0}, middle, line;
-    char *folder = r->links ? make_folder(r) : NULL;
+    char *folder = r->links ? mt_cc_make_folder(r) : NULL;
     int code = r->links && !folder;
     for (size_t i = 0; code == 0 && i < (r->links ? r->c_files.count : 1); i++) {
         if (r->links) {
-            words_addf(&objects, "%s/%zu.o", folder, i);
+            mt_cc_words_addf(&objects, "%s/%zu.o", folder, i);
         }
-        middle = languages_c(r, i, r->links ? objects.word[i] : NULL);
-        line = complete(r, &middle, 0);
-        code = run_line(r, &line, -1);
+        middle = mt_cc_languages_c(r, i, r->links ? objects.word[i] : NULL);
+        line = mt_cc_complete(r, &middle, 0);
+        code = mt_cc_run_line(r, &line, -1);
     }
     if (code == 0) {
-        middle = languages_rest(r, r->links ? &objects : NULL);
-        line = complete(r, &middle, r->links);
-        code = run_line(r, &line, -1);
+        middle = mt_cc_languages_rest(r, r->links ? &objects : NULL);
+        line = mt_cc_complete(r, &middle, r->links);
+        code = mt_cc_run_line(r, &line, -1);
     }
     if (folder) {
         parts_clean(r, folder, &objects);
@@ -46,10 +46,10 @@ static int compile_sources(const struct request *r, const char *folder, struct w
 {
     int code = 0;
     for (size_t i = 0; code == 0 && i < r->sources.count; i++) {
-        words_addf(objects, "%s/%zu.o", folder, i);
-        struct words middle = languages_one(r, r->sources.word[i], objects->word[i]);
-        struct words line = complete(r, &middle, 0);
-        code = run_line(r, &line, -1);
+        mt_cc_words_addf(objects, "%s/%zu.o", folder, i);
+        struct words middle = mt_cc_languages_one(r, r->sources.word[i], objects->word[i]);
+        struct words line = mt_cc_complete(r, &middle, 0);
+        code = mt_cc_run_line(r, &line, -1);
     }
     return code;
 }
@@ -62,7 +62,7 @@ static void parts_suppose(const struct request *r, const struct words *objects, 
         return;
     }
     for (size_t i = 0; i < objects->count; i++) {
-        words_add(inputs, objects->word[i]);
+        mt_cc_words_add(inputs, objects->word[i]);
     }
     memset(code->arch, 0, sizeof code->arch);
     code->arch[90] = r->archs.count == 0;
@@ -95,40 +95,40 @@ static int link_program(const struct request *r, const struct words *words, cons
         part.language = NULL;
     }
     if (made) {
-        words_add(&middle, made);
+        mt_cc_words_add(&middle, made);
     }
-    words_append(&middle, words);
-    line = complete(&part, &middle, 1);
-    return run_line(r, &line, -1);
+    mt_cc_words_append(&middle, words);
+    line = mt_cc_complete(&part, &middle, 1);
+    return mt_cc_run_line(r, &line, -1);
 }
 
-int run_device_link(const struct request *r)
+int mt_cc_run_device_link(const struct request *r)
 {
     struct words objects = {0}, words = r->user, inputs;
     struct device_code device = {0};
-    char *folder = make_folder(r);
+    char *folder = mt_cc_make_folder(r);
     if (!folder) {
         return 1;
     }
-    const char *object = r->dlink ? dlink_output(r) : text("%s/link.o", folder);
-    int made = 0, code = 0, apart = (r->rdc && r->sources.count > 0) || languages_mixed(r);
+    const char *object = r->dlink ? dlink_output(r) : mt_cc_text("%s/link.o", folder);
+    int made = 0, code = 0, apart = (r->rdc && r->sources.count > 0) || mt_cc_languages_mixed(r);
     if (apart) {
         code = compile_sources(r, folder, &objects);
-        words = languages_linked(r, &objects);
+        words = mt_cc_languages_linked(r, &objects);
     }
     if (code == 0) {
-        inputs = device_code_inputs(&words, &device);
+        inputs = mt_cc_device_code_inputs(&words, &device);
         parts_suppose(r, &objects, &inputs, &device);
-        code = device_link(r, &inputs, &device, folder, object, &made);
+        code = mt_cc_device_link(r, &inputs, &device, folder, object, &made);
     }
     if (code == 0 && r->dlink && !made) {
-        code = device_link_nothing(r, folder, object);
+        code = mt_cc_device_link_nothing(r, folder, object);
     } else if (code == 0 && !r->dlink) {
         code = link_program(r, &words, made ? object : NULL, apart || r->sources.count == 0);
     }
-    device_link_clean(folder);
+    mt_cc_device_link_clean(folder);
     if (made && !r->dlink) {
-        words_add(&objects, object);
+        mt_cc_words_add(&objects, object);
     }
     parts_clean(r, folder, &objects);
     return code;

@@ -78,26 +78,26 @@ static int is_one_of(const char *word, const char *const *list, size_t n)
 }
 #define IS_ONE_OF(word, list) is_one_of(word, list, sizeof(list) / sizeof *(list))
 
-void request_note(struct request *r, const char *format, ...)
+void mt_cc_request_note(struct request *r, const char *format, ...)
 {
     char *note = NULL;
     va_list args;
     va_start(args, format);
     if (vasprintf(&note, format, args) >= 0) {
-        words_add(&r->notes, note);
+        mt_cc_words_add(&r->notes, note);
         free(note);
     }
     va_end(args);
 }
 
-void request_language(struct request *r, const char *name)
+void mt_cc_request_language(struct request *r, const char *name)
 {
     if (strcmp(name, "cu") == 0) {
         name = "cuda";
     }
-    words_add(&r->user, "-x");
-    words_add(&r->user, name);
-    r->language = strcmp(name, "none") == 0 ? NULL : text("%s", name);
+    mt_cc_words_add(&r->user, "-x");
+    mt_cc_words_add(&r->user, name);
+    r->language = strcmp(name, "none") == 0 ? NULL : mt_cc_text("%s", name);
 }
 
 /* ---- architectures
@@ -125,7 +125,7 @@ static int usable_arch(const struct request *r, int sm)
     return best;
 }
 
-void request_arch(struct request *r, const char *name)
+void mt_cc_request_arch(struct request *r, const char *name)
 {
     const char *digits = strncmp(name, "sm_", 3) == 0        ? name + 3
                          : strncmp(name, "compute_", 8) == 0 ? name + 8
@@ -137,7 +137,7 @@ void request_arch(struct request *r, const char *name)
         sm = sm * 10 + (int)strtol(end + 1, &end, 10);
     }
     if (end == digits) {
-        request_note(r, "architecture '%s' left out: the default serves", name);
+        mt_cc_request_note(r, "architecture '%s' left out: the default serves", name);
         return;
     }
     int use = usable_arch(r, sm);
@@ -146,16 +146,16 @@ void request_arch(struct request *r, const char *name)
         fprintf(stderr, "mt-cc: note: %s is not for clang 19 with CUDA %u.%u: taking sm_%d\n", name,
                 r->toolkit / 1000, r->toolkit % 1000 / 10, use);
     }
-    char *arch = text("sm_%d%s", use, suffix);
+    char *arch = mt_cc_text("sm_%d%s", use, suffix);
     for (size_t i = 0; i < r->archs.count; i++) {
         if (strcmp(r->archs.word[i], arch) == 0) {
             return;
         }
     }
-    words_add(&r->archs, arch);
+    mt_cc_words_add(&r->archs, arch);
 }
 
-void request_print_archs(const struct request *r, const char *prefix)
+void mt_cc_request_print_archs(const struct request *r, const char *prefix)
 {
     for (size_t i = 0; i < sizeof known_archs / sizeof *known_archs; i++) {
         if (known_archs[i] >= lowest_arch(r->toolkit)) {
@@ -191,20 +191,20 @@ static int is_driver(const char *name, int is_file)
 static int is_toolkit_include(const struct request *r, const char *folder)
 {
     char real[PATH_MAX], toolkit[PATH_MAX];
-    return realpath(folder, real) && realpath(text("%s/include", r->places->toolkit), toolkit) &&
+    return realpath(folder, real) && realpath(mt_cc_text("%s/include", r->places->toolkit), toolkit) &&
            strcmp(real, toolkit) == 0;
 }
 
 /* Appends an input to the words for clang; the lists of inputs share its pointer. */
 static void add_input(struct request *r, const char *file, int is_source, int is_c)
 {
-    words_add(&r->user, file);
-    words_take(&r->files, r->user.word[r->user.count - 1]);
+    mt_cc_words_add(&r->user, file);
+    mt_cc_words_take(&r->files, r->user.word[r->user.count - 1]);
     if (is_source) {
-        words_take(&r->sources, r->user.word[r->user.count - 1]);
+        mt_cc_words_take(&r->sources, r->user.word[r->user.count - 1]);
     }
     if (is_c) {
-        words_take(&r->c_files, r->user.word[r->user.count - 1]);
+        mt_cc_words_take(&r->c_files, r->user.word[r->user.count - 1]);
     }
 }
 
@@ -215,11 +215,11 @@ static void add_file(struct request *r, const char *file)
     const char *suffix = strrchr(file, '.');
     r->inputs++;
     if (is_cudart(file, 1)) {
-        request_note(r, "%s dropped: libmemtrace.so is the CUDA runtime", file);
+        mt_cc_request_note(r, "%s dropped: libmemtrace.so is the CUDA runtime", file);
         return;
     }
     if (is_driver(file, 1)) {
-        request_note(r, "%s dropped: no program needs the driver here", file);
+        mt_cc_request_note(r, "%s dropped: no program needs the driver here", file);
         return;
     }
     int is_c = r->language && strcmp(r->language, "c") == 0, before = r->cxx_sources;
@@ -233,11 +233,11 @@ static void add_file(struct request *r, const char *file)
     } else if (suffix && (strcmp(suffix, ".c") == 0 || strcmp(suffix, ".i") == 0)) {
         /* As nvcc does: C stays C, although clang++ would take it for C++. */
         r->compiles = 1;
-        words_add(&r->user, "-x");
-        words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
+        mt_cc_words_add(&r->user, "-x");
+        mt_cc_words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
         add_input(r, file, 1, 1);
-        words_add(&r->user, "-x");
-        words_add(&r->user, "none");
+        mt_cc_words_add(&r->user, "-x");
+        mt_cc_words_add(&r->user, "none");
         return;
     } else if (suffix && IS_ONE_OF(suffix, cxx)) {
         r->compiles = 1;
@@ -262,7 +262,7 @@ static int own_option(struct request *r, const char *arg)
     }
     if (strcmp(arg, "--host") == 0 || strcmp(arg, "--host=atomic") == 0) {
         r->host = 1;
-        words_addf(&r->plugin, "-fplugin-arg-memtrace-host=%s", arg[6] ? arg + 7 : "on");
+        mt_cc_words_addf(&r->plugin, "-fplugin-arg-memtrace-host=%s", arg[6] ? arg + 7 : "on");
         return 1;
     }
     if (strncmp(arg, "--host=", 7) == 0) {
@@ -275,7 +275,7 @@ static int own_option(struct request *r, const char *arg)
     for (size_t i = 0; i < sizeof plugin_keys / sizeof *plugin_keys; i++) {
         size_t n = strlen(plugin_keys[i]);
         if (strncmp(arg + 5, plugin_keys[i], n) == 0 && arg[5 + n] == '=') {
-            words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
+            mt_cc_words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
             return 1;
         }
     }
@@ -293,34 +293,34 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
     int two = IS_ONE_OF(argv[i], takes_value) && i + 1 < argc;
     const char *library = strncmp(argv[i], "-l", 2) != 0 ? NULL : two ? argv[i + 1] : argv[i] + 2;
     if (library && is_cudart(library, 0)) {
-        request_note(r, "-l%s dropped: libmemtrace.so is the CUDA runtime", library);
+        mt_cc_request_note(r, "-l%s dropped: libmemtrace.so is the CUDA runtime", library);
         return 1 + two;
     }
     if (library && is_driver(library, 0)) {
-        request_note(r, "-l%s dropped: no program needs the driver here", library);
+        mt_cc_request_note(r, "-l%s dropped: no program needs the driver here", library);
         return 1 + two;
     }
     const char *folder = strncmp(argv[i], "-isystem", 8) == 0 ? argv[i] + 8
                          : strncmp(argv[i], "-I", 2) == 0     ? argv[i] + 2
                                                               : NULL;
     if (folder && is_toolkit_include(r, two ? argv[i + 1] : folder)) {
-        request_note(r, "%s dropped: the overlay's header folder stands for it",
-                     two ? text("%s %s", argv[i], argv[i + 1]) : argv[i]);
+        mt_cc_request_note(r, "%s dropped: the overlay's header folder stands for it",
+                           two ? mt_cc_text("%s %s", argv[i], argv[i + 1]) : argv[i]);
         return 1 + two;
     }
     if (strncmp(argv[i], "-fplugin=", 9) == 0 && strstr(argv[i], "/libMemtrace-AA.so")) {
-        request_note(r, "%s dropped: mt-cc adds it", argv[i]);
+        mt_cc_request_note(r, "%s dropped: mt-cc adds it", argv[i]);
         return 1;
     }
-    if (!two && (r->forward & FORWARD_LINKER) && !nvcc_knows(argv[i])) {
-        words_add(&r->forwarded, argv[i]);
+    if (!two && (r->forward & FORWARD_LINKER) && !mt_cc_nvcc_knows(argv[i])) {
+        mt_cc_words_add(&r->forwarded, argv[i]);
         if (!(r->forward & FORWARD_COMPILER)) {
             return 1;
         }
     }
-    words_add(&r->user, argv[i]);
+    mt_cc_words_add(&r->user, argv[i]);
     if (two) {
-        words_add(&r->user, argv[i + 1]);
+        mt_cc_words_add(&r->user, argv[i + 1]);
     }
     return 1 + two;
 }
@@ -386,38 +386,39 @@ static void request_finish(struct request *r)
         r->no_device_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
     }
     if (r->dopt && request_has(r, "--cuda-noopt-device-debug")) {
-        words_add(&r->user, "--no-cuda-noopt-device-debug");
+        mt_cc_words_add(&r->user, "--no-cuda-noopt-device-debug");
     }
     r->verbose = request_has(r, "-v");
     r->relocatable = request_has(r, "-r");
     r->depends = request_has(r, "-M") || request_has(r, "-MM");
     if (request_preprocesses_device(r)) {
-        words_add(&r->user, "--cuda-device-only");
+        mt_cc_words_add(&r->user, "--cuda-device-only");
         r->first_arch = 1;
-        request_note(r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only "
-                        "is the other");
+        mt_cc_request_note(
+            r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only "
+               "is the other");
     }
     for (size_t i = 0; r->links && i < r->forwarded.count; i++) {
-        words_add(&r->user, "-Xlinker");
-        words_take(&r->user, r->forwarded.word[i]);
+        mt_cc_words_add(&r->user, "-Xlinker");
+        mt_cc_words_take(&r->user, r->forwarded.word[i]);
     }
 }
 
-int request_read(struct request *r, int argc, char **argv)
+int mt_cc_request_read(struct request *r, int argc, char **argv)
 {
     r->links = 1;
     r->forward = request_forwards(argc, argv);
     for (int i = 1; i < argc; i++) {
         int used = own_option(r, argv[i]);
         if (used == 0) {
-            char *arch = option_value(argc, argv, i, "--cuda-gpu-arch", &used);
+            char *arch = mt_cc_option_value(argc, argv, i, "--cuda-gpu-arch", &used);
             if (!arch) {
-                arch = option_value(argc, argv, i, "--offload-arch", &used);
+                arch = mt_cc_option_value(argc, argv, i, "--offload-arch", &used);
             }
             if (arch) {
-                request_arch(r, arch);
+                mt_cc_request_arch(r, arch);
             } else {
-                used = nvcc_option(r, argc, argv, i);
+                used = mt_cc_nvcc_option(r, argc, argv, i);
             }
         }
         if (used < 0) {

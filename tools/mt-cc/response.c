@@ -19,7 +19,7 @@ static char *response_next(const char **p)
     if (!**p) {
         return NULL;
     }
-    char *word = text("%s", *p), *out = word, quote = 0;
+    char *word = mt_cc_text("%s", *p), *out = word, quote = 0;
     for (; **p && (quote || !isspace((unsigned char)**p)); ++*p) {
         if (quote ? **p == quote : **p == '"' || **p == '\'') {
             quote = quote ? 0 : **p;
@@ -45,7 +45,7 @@ static char *response_read(const char *path)
     }
     if (getdelim(&contents, &room, 0, f) < 0) {
         free(contents);
-        contents = feof(f) ? text("%s", "") : NULL;
+        contents = feof(f) ? mt_cc_text("%s", "") : NULL;
     }
     fclose(f);
     return contents;
@@ -59,7 +59,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
     struct words inside = {0};
     char *contents = response_read(path), *word;
     if (!contents && optional) {
-        words_addf(out, "@%s", path);
+        mt_cc_words_addf(out, "@%s", path);
         return 0;
     }
     if (!contents || depth == DEEPEST) {
@@ -68,7 +68,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
         return -1;
     }
     for (const char *p = contents; (word = response_next(&p));) {
-        words_take(&inside, word);
+        mt_cc_words_take(&inside, word);
     }
     return response_add(out, (int)inside.count, inside.word, depth + 1);
 }
@@ -76,7 +76,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
 /* A list of files, joined by commas. */
 static int response_add_files(struct words *out, const char *list, int depth)
 {
-    char *copy = text("%s", list), *save = NULL;
+    char *copy = mt_cc_text("%s", list), *save = NULL;
     for (char *path = strtok_r(copy, ",", &save); path; path = strtok_r(NULL, ",", &save)) {
         if (response_add_file(out, path, 0, depth) != 0) {
             return -1;
@@ -89,9 +89,9 @@ static int response_add(struct words *out, int argc, char **argv, int depth)
 {
     for (int i = 0; i < argc; i++) {
         int used = 0;
-        char *list = option_value(argc, argv, i, "-optf", &used);
+        char *list = mt_cc_option_value(argc, argv, i, "-optf", &used);
         if (!used) {
-            list = option_value(argc, argv, i, "-options-file", &used);
+            list = mt_cc_option_value(argc, argv, i, "-options-file", &used);
         }
         if (used && !list) {
             fprintf(stderr, "mt-cc: %s needs a value\n", argv[i]);
@@ -104,13 +104,13 @@ static int response_add(struct words *out, int argc, char **argv, int depth)
         if (used) {
             i += used - 1;
         } else if (argv[i][0] != '@' || !argv[i][1]) {
-            words_take(out, argv[i]);
+            mt_cc_words_take(out, argv[i]);
         }
     }
     return 0;
 }
 
-int response_expand(struct words *out, int argc, char **argv)
+int mt_cc_response_expand(struct words *out, int argc, char **argv)
 {
     return response_add(out, argc, argv, 0);
 }

@@ -20,7 +20,7 @@ static char *words_vtext(const char *format, va_list args)
     return s;
 }
 
-char *text(const char *format, ...)
+char *mt_cc_text(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -43,12 +43,12 @@ static void words_push(struct words *w, char *word)
     w->word[w->count] = NULL;
 }
 
-void words_add(struct words *w, const char *word)
+void mt_cc_words_add(struct words *w, const char *word)
 {
-    words_push(w, text("%s", word));
+    words_push(w, mt_cc_text("%s", word));
 }
 
-void words_addf(struct words *w, const char *format, ...)
+void mt_cc_words_addf(struct words *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -56,14 +56,14 @@ void words_addf(struct words *w, const char *format, ...)
     va_end(args);
 }
 
-void words_append(struct words *w, const struct words *more)
+void mt_cc_words_append(struct words *w, const struct words *more)
 {
     for (size_t i = 0; i < more->count; i++) {
         words_push(w, more->word[i]);
     }
 }
 
-void words_take(struct words *w, char *word)
+void mt_cc_words_take(struct words *w, char *word)
 {
     words_push(w, word);
 }
@@ -86,7 +86,7 @@ static void print_quoted(const char *word)
     putchar('\'');
 }
 
-void words_print(const struct words *w)
+void mt_cc_words_print(const struct words *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         if (i > 0) {

@@ -10,7 +10,7 @@ struct mt_place_name {
     UT_hash_handle hh;
 };
 
-static uint32_t places_add(struct mt_places *p, const char *name)
+static uint32_t places_add(struct mt_host_places *p, const char *name)
 {
     if (p->count == p->room) {
         size_t more = p->room ? p->room * 2 : 64;
@@ -32,13 +32,13 @@ static uint32_t places_add(struct mt_places *p, const char *name)
     return n->number;
 }
 
-int mt_places_init(struct mt_places *p)
+int mt_host_places_init(struct mt_host_places *p)
 {
     memset(p, 0, sizeof *p);
     return places_add(p, "?") == 0 ? 0 : -1;
 }
 
-void mt_places_free(struct mt_places *p)
+void mt_host_places_free(struct mt_host_places *p)
 {
     struct mt_place_name *n, *next;
     HASH_ITER(hh, p->by_name, n, next)
@@ -53,14 +53,14 @@ void mt_places_free(struct mt_places *p)
     memset(p, 0, sizeof *p);
 }
 
-uint32_t mt_places_named(struct mt_places *p, const char *name)
+uint32_t mt_host_places_named(struct mt_host_places *p, const char *name)
 {
     struct mt_place_name *n;
     HASH_FIND(hh, p->by_name, name, strlen(name), n);
     return n ? n->number : places_add(p, name);
 }
 
-uint32_t mt_places_of(struct mt_places *p, const struct mt_host_site_info *s)
+uint32_t mt_host_places_of(struct mt_host_places *p, const struct mt_host_site_info *s)
 {
     uint64_t *known = mt_pairmap_get(&p->by_site, (uint64_t)(uintptr_t)s, 0, 0);
     if (!known)
@@ -71,7 +71,7 @@ uint32_t mt_places_of(struct mt_places *p, const struct mt_host_site_info *s)
     int n = *s->file       ? asprintf(&name, "%s:%u", s->file, s->line)
             : *s->function ? asprintf(&name, "%s%s%s", s->module, *s->module ? ":" : "", s->function)
                            : asprintf(&name, "%s", *s->module ? s->module : "?");
-    uint32_t place = n < 0 ? MT_PLACE_FAILED : mt_places_named(p, name);
+    uint32_t place = n < 0 ? MT_PLACE_FAILED : mt_host_places_named(p, name);
     if (n >= 0)
         free(name);
     if (place != MT_PLACE_FAILED)

@@ -6,7 +6,7 @@
 #include "memtrace/host.h"
 #include "pairmap.h"
 
-struct mt_places {
+struct mt_host_places {
     char **names; /* by number; of number 0, which stands for all that is not known, "?" */
     size_t count, room;
     /* state */
@@ -17,10 +17,10 @@ struct mt_places {
 #define MT_PLACE_FAILED UINT32_MAX
 
 /* 0, or -1 without memory. */
-int mt_places_init(struct mt_places *p);
-void mt_places_free(struct mt_places *p);
+int mt_host_places_init(struct mt_host_places *p);
+void mt_host_places_free(struct mt_host_places *p);
 /* The number of a place, MT_PLACE_FAILED without memory. Names stay where they are. */
-uint32_t mt_places_named(struct mt_places *p, const char *name);
+uint32_t mt_host_places_named(struct mt_host_places *p, const char *name);
 /* Of a site: file and line, else module and function. Its address is what it is known by. */
-uint32_t mt_places_of(struct mt_places *p, const struct mt_host_site_info *site);
+uint32_t mt_host_places_of(struct mt_host_places *p, const struct mt_host_site_info *site);
 #endif

@@ -4,20 +4,20 @@
 
 enum { MOST = 1 << 30 };
 
-static size_t slot_of(const struct mt_stack *s, uint64_t line)
+static size_t slot_of(const struct mt_use_stack *s, uint64_t line)
 {
     size_t mask = ((size_t)1 << s->bits) - 1;
-    size_t i = mt_stack_place(s, line);
+    size_t i = mt_use_stack_place(s, line);
     while (s->slot[i].time && s->slot[i].line != line)
         i = (i + 1) & mask;
     return i;
 }
 
-struct mt_stack_entry *mt_stack_find(const struct mt_stack *s, uint64_t line)
+struct mt_use_stack_entry *mt_use_stack_find(const struct mt_use_stack *s, uint64_t line)
 {
     if (!s->slot)
         return NULL;
-    struct mt_stack_entry *e = &s->slot[slot_of(s, line)];
+    struct mt_use_stack_entry *e = &s->slot[slot_of(s, line)];
     return e->time ? e : NULL;
 }
 
@@ -39,7 +39,7 @@ static size_t stack_counters(uint32_t words)
     return all;
 }
 
-static void tree_add(struct mt_stack *s, uint32_t time, uint32_t d)
+static void tree_add(struct mt_use_stack *s, uint32_t time, uint32_t d)
 {
     uint32_t *c = s->tree, w = time / 64;
     for (uint32_t n = whole_groups(s->cap / 64 + 1);; n = whole_groups(n >> 4), w >>= 4) {
@@ -59,20 +59,20 @@ static inline uint32_t sum_of(const uint32_t *group, uint32_t k)
     return sum;
 }
 
-static void stack_bear(struct mt_stack *s, uint32_t time)
+static void stack_bear(struct mt_use_stack *s, uint32_t time)
 {
     s->alive[time / 64] |= 1ull << time % 64;
     tree_add(s, time, 1);
 }
 
-static void stack_end(struct mt_stack *s, uint32_t time)
+static void stack_end(struct mt_use_stack *s, uint32_t time)
 {
     s->alive[time / 64] &= ~(1ull << time % 64);
     tree_add(s, time, (uint32_t)-1);
 }
 
 /* Lines used last at this time or before. */
-static uint32_t rank_of(const struct mt_stack *s, uint32_t time)
+static uint32_t rank_of(const struct mt_use_stack *s, uint32_t time)
 {
     uint32_t n = (uint32_t)__builtin_popcountll(s->alive[time / 64] & ~0ull >> (63 - time % 64));
     const uint32_t *c = s->tree;
@@ -88,11 +88,11 @@ static uint32_t rank_of(const struct mt_stack *s, uint32_t time)
 
 /* Makes room for times: those that are no last use any more go, and the list gets room for twice its lines.
  */
-static int stack_compact(struct mt_stack *s)
+static int stack_compact(struct mt_use_stack *s)
 {
     if (s->lines > MOST)
         return -1;
-    struct mt_stack t = *s;
+    struct mt_use_stack t = *s;
     t.cap = s->lines < 16 ? 63 : (s->lines / 32 + 1) * 64 - 1;
     t.at = malloc(((size_t)t.cap + 1) * sizeof *t.at);
     t.alive = calloc(t.cap / 64 + 1, sizeof *t.alive);
@@ -105,7 +105,7 @@ static int stack_compact(struct mt_stack *s)
     }
     t.now = 0;
     uint64_t line;
-    for (uint32_t time = 0; mt_stack_next(s, &time, &line);) {
+    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);) {
         t.at[++t.now] = line;
         t.alive[t.now / 64] |= 1ull << t.now % 64;
         t.slot[slot_of(&t, line)].time = t.now;
@@ -122,9 +122,9 @@ static int stack_compact(struct mt_stack *s)
 
 /* ---- lines ---- */
 
-static int stack_grow(struct mt_stack *s)
+static int stack_grow(struct mt_use_stack *s)
 {
-    struct mt_stack t = *s;
+    struct mt_use_stack t = *s;
     t.bits = s->slot ? s->bits + 1 : 4;
     t.slot = calloc((size_t)1 << t.bits, sizeof *t.slot);
     if (!t.slot)
@@ -137,7 +137,7 @@ static int stack_grow(struct mt_stack *s)
     return 0;
 }
 
-uint64_t mt_stack_use(struct mt_stack *s, uint64_t line)
+uint64_t mt_use_stack_use(struct mt_use_stack *s, uint64_t line)
 {
     if (s->lines && s->at[s->now] == line)
         return 0;
@@ -145,13 +145,13 @@ uint64_t mt_stack_use(struct mt_stack *s, uint64_t line)
         return MT_STACK_FAILED;
     if ((!s->at || s->now == s->cap) && stack_compact(s) != 0)
         return MT_STACK_FAILED;
-    struct mt_stack_entry *e = &s->slot[slot_of(s, line)];
+    struct mt_use_stack_entry *e = &s->slot[slot_of(s, line)];
     uint64_t distance = MT_STACK_COLD;
     if (e->time) {
         distance = s->lines - rank_of(s, e->time);
         stack_end(s, e->time);
     } else {
-        *e = (struct mt_stack_entry){.line = line};
+        *e = (struct mt_use_stack_entry){.line = line};
         s->lines++;
     }
     e->time = ++s->now;
@@ -160,7 +160,7 @@ uint64_t mt_stack_use(struct mt_stack *s, uint64_t line)
     return distance;
 }
 
-int mt_stack_next(const struct mt_stack *s, uint32_t *time, uint64_t *line)
+int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line)
 {
     uint32_t t = *time + 1;
     if (!s->at || t > s->now)
@@ -177,7 +177,7 @@ int mt_stack_next(const struct mt_stack *s, uint32_t *time, uint64_t *line)
     return 1;
 }
 
-void mt_stack_free(struct mt_stack *s)
+void mt_use_stack_free(struct mt_use_stack *s)
 {
     free(s->slot);
     free(s->at);

@@ -5,14 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct mt_stack_entry {
+struct mt_use_stack_entry {
     uint64_t line;
     uint32_t time; /* of its last use; 0: free */
     uint32_t mark; /* the user's */
 };
 
-struct mt_stack {
-    struct mt_stack_entry *slot; /* open addressing */
+struct mt_use_stack {
+    struct mt_use_stack_entry *slot; /* open addressing */
     unsigned bits;
     uint32_t lines; /* in the list */
     uint32_t now;   /* time of the last use; times are 1 .. cap */
@@ -27,25 +27,25 @@ struct mt_stack {
 
 /* Zero-initialised is empty. One use: the distance, or COLD for a first one, or FAILED (no memory, or more
  * than 2^30 lines). */
-uint64_t mt_stack_use(struct mt_stack *s, uint64_t line);
-static inline size_t mt_stack_place(const struct mt_stack *s, uint64_t line)
+uint64_t mt_use_stack_use(struct mt_use_stack *s, uint64_t line);
+static inline size_t mt_use_stack_place(const struct mt_use_stack *s, uint64_t line)
 {
     return (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);
 }
 /* A line that will be used soon: its place is brought near. */
-static inline void mt_stack_soon(const struct mt_stack *s, uint64_t line)
+static inline void mt_use_stack_soon(const struct mt_use_stack *s, uint64_t line)
 {
     if (s->slot)
-        __builtin_prefetch(&s->slot[mt_stack_place(s, line)]);
+        __builtin_prefetch(&s->slot[mt_use_stack_place(s, line)]);
 }
 /* The entry of the line, NULL if it was never used. Valid until the next use. */
-struct mt_stack_entry *mt_stack_find(const struct mt_stack *s, uint64_t line);
+struct mt_use_stack_entry *mt_use_stack_find(const struct mt_use_stack *s, uint64_t line);
 /* The line used last; only if s->lines > 0. */
-static inline uint64_t mt_stack_top(const struct mt_stack *s)
+static inline uint64_t mt_use_stack_top(const struct mt_use_stack *s)
 {
     return s->at[s->now];
 }
 /* Lines by last use, earliest first: *time is 0 at first. 0: no more. */
-int mt_stack_next(const struct mt_stack *s, uint32_t *time, uint64_t *line);
-void mt_stack_free(struct mt_stack *s);
+int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line);
+void mt_use_stack_free(struct mt_use_stack *s);
 #endif

@@ -28,7 +28,7 @@ struct mt_operation {
 };
 
 struct mt_chain;
-struct mt_segment;
+struct mt_addresses_segment;
 
 struct mt_addresses {
     struct mt_keyset *keys; /* indexed; the caller's */
@@ -44,7 +44,7 @@ struct mt_addresses {
     struct mt_chain *chain; /* by rank of the key */
     struct mt_operation *pool;
     uint64_t used, budget; /* operations of the pool */
-    struct mt_segment *segment;
+    struct mt_addresses_segment *segment;
     size_t nsegments;
     int fd;
     uint64_t file_end;

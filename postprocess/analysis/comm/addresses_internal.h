@@ -16,7 +16,7 @@ struct mt_chain {
 
 /* What was written out at one time: for each key that had operations, by rank, {rank, rank >> 32, n} and n
  * operations. */
-struct mt_segment {
+struct mt_addresses_segment {
     uint64_t from, end; /* in the file, bytes */
 };
 

@@ -85,7 +85,7 @@ int mt_addresses_spill(struct mt_addresses *a)
     int rc = -1;
     if (a->fd < 0 && (a->fd = mt_spool_create(&err)) < 0)
         return mt_addresses_fail(a, "cannot make a file in $TMPDIR for the operations on addresses", err.sys);
-    struct mt_segment *more = realloc(a->segment, (a->nsegments + 1) * sizeof *more);
+    struct mt_addresses_segment *more = realloc(a->segment, (a->nsegments + 1) * sizeof *more);
     if (more)
         a->segment = more;
     w.buffer = malloc(BUFFERED * sizeof *w.buffer);

@@ -94,7 +94,7 @@ static inline uint64_t hash_of(const struct mt_comm *c, enum which w, uint32_t v
 }
 
 /* The slot of the key (a, b), with `hash` = mix(a, b): live if its epoch is the index's. */
-static inline size_t index_slot(const struct mt_comm *c, const struct mt_index *x, enum which w,
+static inline size_t index_slot(const struct mt_comm *c, const struct mt_actor_index *x, enum which w,
                                 uint64_t hash, uint64_t a, uint64_t b)
 {
     size_t mask = ((size_t)1 << x->bits) - 1, i = hash & mask;
@@ -104,11 +104,11 @@ static inline size_t index_slot(const struct mt_comm *c, const struct mt_index *
 }
 
 /* Room for one more entry. */
-static int index_reserve(struct mt_comm *c, struct mt_index *x, enum which w)
+static int index_reserve(struct mt_comm *c, struct mt_actor_index *x, enum which w)
 {
     if (x->slot && (uint64_t)(x->used + 1) * 2 <= (uint64_t)1 << x->bits)
         return 0;
-    struct mt_index old = *x;
+    struct mt_actor_index old = *x;
     unsigned bits = old.slot ? old.bits + 1 : 10;
     void *p = calloc((size_t)1 << bits, sizeof *x->slot);
     if (!p)
@@ -128,14 +128,14 @@ static int index_reserve(struct mt_comm *c, struct mt_index *x, enum which w)
     return 0;
 }
 
-static inline void index_put(struct mt_index *x, size_t slot, uint32_t value)
+static inline void index_put(struct mt_actor_index *x, size_t slot, uint32_t value)
 {
     x->slot[slot].epoch = x->epoch;
     x->slot[slot].value = value;
     x->used++;
 }
 
-static void index_clear(struct mt_index *x)
+static void index_clear(struct mt_actor_index *x)
 {
     x->used = 0;
     if (++x->epoch == 0) { /* 2^32 launches: start over */

@@ -61,7 +61,7 @@ struct mt_recent_transfer {
 };
 
 /* A hash index whose entries vanish when `epoch` moves on. */
-struct mt_index {
+struct mt_actor_index {
     struct {
         uint32_t epoch, value;
     } *slot;
@@ -88,13 +88,13 @@ struct mt_comm {
     size_t ntransfers;
     struct mt_host_actor *hosts;
     size_t nhosts;
-    struct mt_places places; /* of host code; 0: not known */
+    struct mt_host_places places; /* of host code; 0: not known */
     uint64_t records, unknown;
     uint64_t host_accesses; /* that read or write */
     struct mt_keyset keys;  /* addresses involved in communication into selected launches */
     /* state */
     struct mt_shadow *shadow;
-    struct mt_index actor_index, instance_index, transfer_index;
+    struct mt_actor_index actor_index, instance_index, transfer_index;
     struct mt_recent_transfer recent_transfers[MT_RECENT_TRANSFERS]; /* by both ends */
     size_t launch_room, actor_room, transfer_room, host_room, first_transfer;
     struct mt_host_recent *host_recent; /* comm_host.c */

@@ -17,7 +17,7 @@ struct change {
     int begins;
 };
 
-struct mt_live {
+struct mt_live_allocs {
     struct change *changes;
     size_t nchanges, next;
     struct range *layer[2]; /* maps, blocks */
@@ -36,9 +36,9 @@ static int in_order(const void *a, const void *b)
     return i < k ? -1 : i > k;
 }
 
-struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n)
+struct mt_live_allocs *mt_live_allocs_new(const struct mt_alloc_event *allocs, size_t n)
 {
-    struct mt_live *l = calloc(1, sizeof *l);
+    struct mt_live_allocs *l = calloc(1, sizeof *l);
     if (l)
         l->changes = malloc((2 * n + 1) * sizeof *l->changes);
     if (!l || !l->changes) {
@@ -57,7 +57,7 @@ struct mt_live *mt_live_new(const struct mt_alloc_event *allocs, size_t n)
     return l;
 }
 
-int mt_live_cuts(struct mt_live *l, const struct mt_cut_event *cuts, size_t n)
+int mt_live_cuts(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size_t n)
 {
     if (n == 0)
         return 0;
@@ -87,7 +87,7 @@ static void drop_tree(struct range *r)
     }
 }
 
-void mt_live_free(struct mt_live *l)
+void mt_live_allocs_free(struct mt_live_allocs *l)
 {
     if (!l)
         return;
@@ -133,7 +133,8 @@ static struct range *live_merge(struct range *low, struct range *high)
     return root;
 }
 
-static struct range *new_range(struct mt_live *l, uint64_t base, uint64_t end, const struct mt_alloc_event *a)
+static struct range *new_range(struct mt_live_allocs *l, uint64_t base, uint64_t end,
+                               const struct mt_alloc_event *a)
 {
     struct range *r = malloc(sizeof *r);
     l->random ^= l->random << 13;
@@ -154,8 +155,8 @@ static struct range *last_of(struct range *t)
 
 /* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
  * (nothing is lost: the part behind a hole is). */
-static int live_cut(struct mt_live *l, struct range *t, uint64_t base, uint64_t end, struct range **low,
-                    struct range **high)
+static int live_cut(struct mt_live_allocs *l, struct range *t, uint64_t base, uint64_t end,
+                    struct range **low, struct range **high)
 {
     struct range *middle;
     int rc = 0;
@@ -177,7 +178,7 @@ static int live_cut(struct mt_live *l, struct range *t, uint64_t base, uint64_t 
     return rc;
 }
 
-static int live_begin(struct mt_live *l, struct range **layer, const struct mt_alloc_event *a)
+static int live_begin(struct mt_live_allocs *l, struct range **layer, const struct mt_alloc_event *a)
 {
     uint64_t end = a->base + a->bytes;
     struct range *low, *high;
@@ -223,7 +224,7 @@ static struct range *live_find(struct range *t, uint64_t address)
     return best && address < best->end ? best : NULL;
 }
 
-static int part_ends(struct mt_live *l, const struct mt_cut_event *c)
+static int part_ends(struct mt_live_allocs *l, const struct mt_cut_event *c)
 {
     struct range *low, *high;
     int rc = 0;
@@ -237,7 +238,7 @@ static int part_ends(struct mt_live *l, const struct mt_cut_event *c)
     return rc;
 }
 
-int mt_live_advance(struct mt_live *l, uint64_t seq)
+int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq)
 {
     for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
         const struct change *c = &l->changes[l->next];
@@ -259,7 +260,7 @@ int mt_live_advance(struct mt_live *l, uint64_t seq)
     return 0;
 }
 
-const struct mt_alloc_event *mt_live_find(struct mt_live *l, uint64_t address)
+const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address)
 {
     if (l->last && address - l->last->base < l->last->end - l->last->base)
         return l->last->alloc;

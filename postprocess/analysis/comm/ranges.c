@@ -3,7 +3,7 @@
 
 enum { TIDY_FROM = 4096 }; /* ranges of a set that are worth sorting before there is no room for more */
 
-static struct mt_range_set *set_of(struct mt_ranges *r, uint64_t cta, uint32_t type)
+static struct mt_range_set *set_of(struct mt_touched *r, uint64_t cta, uint32_t type)
 {
     if (r->last && r->last_cta == cta && r->last_type == type)
         return r->last;
@@ -29,7 +29,7 @@ static struct mt_range_set *set_of(struct mt_ranges *r, uint64_t cta, uint32_t t
 
 static int by_start(const void *a, const void *b)
 {
-    uint64_t x = ((const struct mt_range *)a)->start, y = ((const struct mt_range *)b)->start;
+    uint64_t x = ((const struct mt_touched_range *)a)->start, y = ((const struct mt_touched_range *)b)->start;
     return x < y ? -1 : x > y;
 }
 
@@ -41,7 +41,7 @@ static void ranges_tidy(struct mt_range_set *s)
     qsort(s->list, s->n, sizeof *s->list, by_start);
     size_t n = 0;
     for (size_t i = 1; i < s->n; i++) {
-        struct mt_range *last = &s->list[n], next = s->list[i];
+        struct mt_touched_range *last = &s->list[n], next = s->list[i];
         if (next.start > last->end)
             s->list[++n] = next;
         else if (next.end > last->end)
@@ -57,7 +57,7 @@ static int ranges_grow(struct mt_range_set *s)
     if (s->n <= s->room / 2 && s->room)
         return 0;
     size_t room = s->room ? 2 * s->room : 4;
-    struct mt_range *more = realloc(s->list, room * sizeof *more);
+    struct mt_touched_range *more = realloc(s->list, room * sizeof *more);
     if (!more)
         return -1;
     s->list = more;
@@ -71,7 +71,7 @@ static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
     if (end <= start)
         end = UINT64_MAX;
     if (s->n) {
-        struct mt_range *last = &s->list[s->n - 1];
+        struct mt_touched_range *last = &s->list[s->n - 1];
         if (start >= last->start && start <= last->end) {
             if (end > last->end)
                 last->end = end; /* of a tidy list, too, this was the highest */
@@ -80,11 +80,11 @@ static int ranges_add(struct mt_range_set *s, uint64_t start, uint64_t end)
     }
     if (s->n == s->room && ranges_grow(s) != 0)
         return -1;
-    s->list[s->n++] = (struct mt_range){start, end};
+    s->list[s->n++] = (struct mt_touched_range){start, end};
     return 0;
 }
 
-int mt_ranges_records(struct mt_ranges *r, const struct mt_raw_record *records, size_t count)
+int mt_touched_records(struct mt_touched *r, const struct mt_raw_record *records, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t meta = (uint32_t)records[i].w[0];
@@ -109,7 +109,7 @@ static int add_run(struct mt_range_set *s, const struct mt_access_run *run)
     return 0;
 }
 
-int mt_ranges_runs(struct mt_ranges *r, const struct mt_access_run *runs, size_t count)
+int mt_touched_runs(struct mt_touched *r, const struct mt_access_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct mt_range_set *s = set_of(r, runs[i].cta, runs[i].meta >> 28);
@@ -132,8 +132,9 @@ static int by_cta(const void *a, const void *b)
     return x->type < y->type ? -1 : x->type > y->type;
 }
 
-int mt_ranges_end(struct mt_ranges *r,
-                  int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_range *range), void *arg)
+int mt_touched_end(struct mt_touched *r,
+                   int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_touched_range *range),
+                   void *arg)
 {
     int rc = 0;
     if (r->nsets)
@@ -152,11 +153,11 @@ int mt_ranges_end(struct mt_ranges *r,
     return rc;
 }
 
-void mt_ranges_free(struct mt_ranges *r)
+void mt_touched_free(struct mt_touched *r)
 {
     for (size_t i = 0; i < r->nsets; i++)
         free(r->sets[i].list);
     free(r->sets);
     mt_pairmap_free(&r->index);
-    *r = (struct mt_ranges){.nsets = 0};
+    *r = (struct mt_touched){.nsets = 0};
 }

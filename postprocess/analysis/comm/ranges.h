@@ -9,18 +9,18 @@
 #include "memtrace/record.h"
 #include "analysis/base/pairmap.h"
 
-struct mt_range {
+struct mt_touched_range {
     uint64_t start, end;
 };
 
 struct mt_range_set { /* of one CTA and type */
     uint64_t cta;     /* word 2 of its records */
     uint32_t type;    /* 0 loads, 1 stores, 2 atomics, 3 unknown */
-    struct mt_range *list;
+    struct mt_touched_range *list;
     size_t n, room, tidy; /* list[0 .. tidy) is sorted and merged */
 };
 
-struct mt_ranges {
+struct mt_touched {
     struct mt_range_set *sets;
     size_t nsets, room;
     struct mt_pairmap index; /* (cta, type) -> sets */
@@ -30,11 +30,12 @@ struct mt_ranges {
 };
 
 /* Accesses of the launch under way. 0, or -1 without memory. */
-int mt_ranges_records(struct mt_ranges *r, const struct mt_raw_record *records, size_t count);
-int mt_ranges_runs(struct mt_ranges *r, const struct mt_access_run *runs, size_t count);
+int mt_touched_records(struct mt_touched *r, const struct mt_raw_record *records, size_t count);
+int mt_touched_runs(struct mt_touched *r, const struct mt_access_run *runs, size_t count);
 /* The launch is over: calls `f` for each range, CTAs in the order z, y, x, types and addresses ascending,
  * until it returns other than 0, which is returned; then nothing is left of the launch. */
-int mt_ranges_end(struct mt_ranges *r,
-                  int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_range *range), void *arg);
-void mt_ranges_free(struct mt_ranges *r);
+int mt_touched_end(struct mt_touched *r,
+                   int (*f)(void *arg, uint64_t cta, uint32_t type, const struct mt_touched_range *range),
+                   void *arg);
+void mt_touched_free(struct mt_touched *r);
 #endif

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mt_graph_init(struct mt_graph *g, unsigned key, struct mt_buffers *buffers)
+void mt_stride_graph_init(struct mt_stride_graph *g, unsigned key, struct mt_buffers *buffers)
 {
     memset(g, 0, sizeof *g);
     g->key = key;
     g->buffers = buffers;
 }
 
-void mt_graph_free(struct mt_graph *g)
+void mt_stride_graph_free(struct mt_stride_graph *g)
 {
     free(g->nodes);
     free(g->edges);
@@ -23,7 +23,7 @@ void mt_graph_free(struct mt_graph *g)
     memset(g, 0, sizeof *g);
 }
 
-void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq)
+void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint64_t seq)
 {
     g->kernel = kernel;
     g->launches++;
@@ -42,7 +42,7 @@ static int same_key(const struct mt_node *a, const struct mt_node *b)
            a->site == b->site;
 }
 
-static size_t index_slot(const struct mt_graph *g, const struct mt_node *key)
+static size_t index_slot(const struct mt_stride_graph *g, const struct mt_node *key)
 {
     size_t mask = ((size_t)1 << g->index_bits) - 1;
     uint64_t h = key->buffer * 0x9e3779b97f4a7c15ull;
@@ -54,7 +54,7 @@ static size_t index_slot(const struct mt_graph *g, const struct mt_node *key)
     return i;
 }
 
-static int index_grow(struct mt_graph *g)
+static int index_grow(struct mt_stride_graph *g)
 {
     unsigned bits = g->index ? g->index_bits + 1 : 8;
     uint32_t *fresh = calloc((size_t)1 << bits, sizeof *fresh);
@@ -71,7 +71,7 @@ static int index_grow(struct mt_graph *g)
 enum { NO_NODE = -2 }; /* as a size_t: there are enough already */
 
 /* The node with this key, made if need be; SIZE_MAX without memory, (size_t)NO_NODE. */
-static size_t node_get(struct mt_graph *g, const struct mt_node *key)
+static size_t node_get(struct mt_stride_graph *g, const struct mt_node *key)
 {
     if ((!g->index || (g->nnodes + 1) * 2 > (size_t)1 << g->index_bits) && index_grow(g) != 0)
         return SIZE_MAX;
@@ -95,7 +95,7 @@ static size_t node_get(struct mt_graph *g, const struct mt_node *key)
     return g->nnodes++;
 }
 
-static int node_seen(struct mt_graph *g, size_t n, const struct mt_graph_access *a)
+static int node_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a)
 {
     struct mt_node *node = &g->nodes[n];
     if (node->count++ == 0) {
@@ -115,7 +115,7 @@ static int node_seen(struct mt_graph *g, size_t n, const struct mt_graph_access 
 
 /* ---- accesses ---- */
 
-int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a)
+int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_graph_access *a)
 {
     size_t before = g->previous.count;
     uint64_t *previous = mt_pairmap_get(&g->previous, a->actor, a->buffer, a->address);
@@ -126,10 +126,10 @@ int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a)
         return 0; /* the first access of this actor in this buffer */
     int64_t stride = (int64_t)(a->address - *previous);
     *previous = a->address;
-    return mt_graph_node(g, a, stride);
+    return mt_stride_graph_node(g, a, stride);
 }
 
-int mt_graph_node(struct mt_graph *g, const struct mt_graph_access *a, int64_t stride)
+int mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
 {
     struct mt_node key = {.buffer = g->key & MT_NODE_BUFFER ? a->buffer : 0,
                           .stride = g->key & MT_NODE_STRIDE ? stride : 0,
@@ -157,19 +157,19 @@ int mt_graph_node(struct mt_graph *g, const struct mt_graph_access *a, int64_t s
     return g->watch ? g->watch(g->watch_arg, a, stride, n) : 0;
 }
 
-int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *r, size_t count)
+int mt_stride_graph_records(struct mt_stride_graph *g, const struct mt_raw_record *r, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct mt_alloc_event *in = g->buffers ? mt_buffers_find(g->buffers, r[i].w[1]) : NULL;
-        struct mt_graph_access a = {.actor = r[i].w[2],
-                                    .buffer = in           ? in->id
-                                              : g->buffers ? MT_BUFFER_NONE
-                                                           : 0,
-                                    .bytes = in ? in->bytes : 0,
-                                    .address = r[i].w[1],
-                                    .type = (uint32_t)mt_rec_type(&r[i]),
-                                    .site = g->kernel};
-        if (mt_graph_access(g, &a) != 0)
+        struct mt_stride_graph_access a = {.actor = r[i].w[2],
+                                           .buffer = in           ? in->id
+                                                     : g->buffers ? MT_BUFFER_NONE
+                                                                  : 0,
+                                           .bytes = in ? in->bytes : 0,
+                                           .address = r[i].w[1],
+                                           .type = (uint32_t)mt_rec_type(&r[i]),
+                                           .site = g->kernel};
+        if (mt_stride_graph_access(g, &a) != 0)
             return -1;
     }
     return 0;
@@ -200,7 +200,7 @@ static int edge_order(const void *a, const void *b)
 }
 
 struct collect {
-    struct mt_graph *g;
+    struct mt_stride_graph *g;
     const uint32_t *place; /* new index + 1 of each node, 0: dropped */
     uint64_t min_count;
 };
@@ -212,7 +212,7 @@ static void collect_edge(void *arg, uint64_t from, uint64_t to, uint64_t count)
         c->g->edges[c->g->nedges++] = (struct mt_edge){c->place[from] - 1, c->place[to] - 1, count};
 }
 
-int mt_graph_finish(struct mt_graph *g, uint64_t min_count)
+int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count)
 {
     uint32_t *place = calloc(g->nnodes + 1, sizeof *place);
     g->edges = malloc((g->links.count + 1) * sizeof *g->edges);
@@ -247,7 +247,7 @@ static int by_count(const void *a, const void *b, void *arg)
     return x < y ? -1 : x > y;
 }
 
-int mt_graph_top(struct mt_graph *g, size_t most)
+int mt_stride_graph_top(struct mt_stride_graph *g, size_t most)
 {
     if (g->nnodes <= most)
         return 0;

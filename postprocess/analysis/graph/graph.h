@@ -33,10 +33,10 @@ struct mt_node {
     const char *kernel; /* or other site, of the first access */
     const char *last;   /* seen last */
     uint32_t kernels;   /* how many different ones */
-    uint32_t rank;      /* number before mt_graph_finish put them in order */
+    uint32_t rank;      /* number before mt_stride_graph_finish put them in order */
 };
 
-struct mt_graph_access {
+struct mt_stride_graph_access {
     uint64_t actor, buffer, bytes /* of the buffer */, address;
     uint32_t type;    /* enum mt_access_type */
     const char *site; /* equal sites have equal pointers, which live as long as the graph */
@@ -47,20 +47,21 @@ struct mt_edge {
     uint64_t count;
 };
 
-struct mt_graph {
+struct mt_stride_graph {
     unsigned key; /* mt_node_field bits */
     struct mt_node *nodes;
     size_t nnodes, node_room;
-    size_t dropped;        /* by mt_graph_finish */
-    struct mt_edge *edges; /* after mt_graph_finish */
+    size_t dropped;        /* by mt_stride_graph_finish */
+    struct mt_edge *edges; /* after mt_stride_graph_finish */
     size_t nedges;
     uint64_t records, launches;
-    size_t most_nodes, most_warps; /* set after mt_graph_init: what is beyond is left out; 0: no limit */
+    size_t most_nodes,
+        most_warps;    /* set after mt_stride_graph_init: what is beyond is left out; 0: no limit */
     uint64_t left_out; /* accesses of nodes beyond most_nodes, and of warps (or CTAs without) of a launch
                           beyond most_warps */
     uint64_t threads;  /* of the records, those of which the thread is known */
     /* Called for each node as it comes; may be NULL. 0, or -1 without memory. */
-    int (*watch)(void *arg, const struct mt_graph_access *access, int64_t stride, size_t node);
+    int (*watch)(void *arg, const struct mt_stride_graph_access *access, int64_t stride, size_t node);
     void *watch_arg;
     /* state */
     struct mt_buffers *buffers; /* the caller's; NULL: all is buffer 0 */
@@ -74,24 +75,24 @@ struct mt_graph {
     unsigned index_bits;
 };
 
-void mt_graph_init(struct mt_graph *g, unsigned key, struct mt_buffers *buffers);
+void mt_stride_graph_init(struct mt_stride_graph *g, unsigned key, struct mt_buffers *buffers);
 /* A launch begins; equal kernels have equal pointers. */
-void mt_graph_launch(struct mt_graph *g, const char *kernel, uint64_t seq);
+void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint64_t seq);
 /* Any accesses; those of one actor in their order. */
-int mt_graph_access(struct mt_graph *g, const struct mt_graph_access *a);
-int mt_graph_records(struct mt_graph *g, const struct mt_raw_record *records, size_t count);
+int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_graph_access *a);
+int mt_stride_graph_records(struct mt_stride_graph *g, const struct mt_raw_record *records, size_t count);
 /* The actor's next access, whose stride the caller knows. */
-int mt_graph_node(struct mt_graph *g, const struct mt_graph_access *a, int64_t stride);
+int mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride);
 /* Accesses as runs: the actor is the thread where warp and lanes are known, else the CTA. */
-int mt_graph_runs(struct mt_graph *g, const struct mt_access_run *runs, size_t count);
+int mt_stride_graph_runs(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count);
 /* The graph of lanes instead: the stride is the address of a lane less that of the next lower active lane in
  * the same access of a warp; the actor is the warp. Runs without lanes have none. */
-int mt_graph_lanes(struct mt_graph *g, const struct mt_access_run *runs, size_t count);
+int mt_stride_graph_lanes(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count);
 /* Drops nodes and edges counted less than min_count times and puts the rest in order: nodes by buffer,
  * stride, type, size, site; edges by nodes. */
-int mt_graph_finish(struct mt_graph *g, uint64_t min_count);
+int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count);
 /* Of a finished graph: keeps the `most` nodes that are counted most (of equal ones those that come first) and
  * the edges between them. 0, or -1 without memory. */
-int mt_graph_top(struct mt_graph *g, size_t most);
-void mt_graph_free(struct mt_graph *g);
+int mt_stride_graph_top(struct mt_stride_graph *g, size_t most);
+void mt_stride_graph_free(struct mt_stride_graph *g);
 #endif

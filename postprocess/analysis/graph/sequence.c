@@ -152,7 +152,7 @@ int mt_sequence_run(struct mt_sequence *s, uint64_t actor, uint32_t token, uint6
         if (s->nruns < s->cap) {
             if (room_for((void **)&s->runs, s->nruns, &s->run_room, sizeof *s->runs) != 0)
                 return -1;
-            s->runs[s->nruns] = (struct mt_run){a->rank, token, 0};
+            s->runs[s->nruns] = (struct mt_node_run){a->rank, token, 0};
             a->run = ++s->nruns;
         }
     }
@@ -187,7 +187,7 @@ int mt_sequence_add(struct mt_sequence *s, uint64_t actor, uint64_t buffer, int6
     return token == UINT32_MAX ? -1 : mt_sequence_run(s, actor, token, 1);
 }
 
-int mt_sequence_runs(const struct mt_sequence *s, struct mt_run *out)
+int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out)
 {
     size_t *place = calloc((size_t)s->next_actor + 2, sizeof *place);
     if (!place)
@@ -204,7 +204,7 @@ int mt_sequence_runs(const struct mt_sequence *s, struct mt_run *out)
 
 uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n)
 {
-    struct mt_run *runs = malloc((s->nruns + 1) * sizeof *runs);
+    struct mt_node_run *runs = malloc((s->nruns + 1) * sizeof *runs);
     uint32_t *out = NULL;
     size_t all = 0;
     if (!runs || mt_sequence_runs(s, runs) != 0)

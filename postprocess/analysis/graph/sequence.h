@@ -30,7 +30,7 @@ struct mt_alphabet {
     struct mt_pairmap token_index, gram_index;
 };
 
-struct mt_run {
+struct mt_node_run {
     uint32_t actor, token;
     uint64_t count;
 };
@@ -38,7 +38,7 @@ struct mt_run {
 struct mt_sequence {
     struct mt_alphabet *alphabet;
     uint64_t elements, all_runs; /* also those not kept */
-    struct mt_run *runs;
+    struct mt_node_run *runs;
     size_t nruns, run_room, cap;
     int has_order;           /* 0: only n-grams are known (a saved graph) */
     int has_grams;           /* n-grams of the alphabet's n are known */
@@ -71,7 +71,7 @@ int mt_sequence_run(struct mt_sequence *s, uint64_t actor, uint32_t token, uint6
 int mt_sequence_buffer(struct mt_sequence *s, uint64_t buffer, uint64_t *name);
 int mt_sequence_gram(struct mt_sequence *s, uint32_t gram, uint64_t count);
 /* The kept runs with the actors one after the other: `out` has room for nruns. 0, or -1 without memory. */
-int mt_sequence_runs(const struct mt_sequence *s, struct mt_run *out);
+int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out);
 /* The elements in order, *n of them, the caller frees: `each_run` 1: one per run. NULL without memory. */
 uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t *n);
 

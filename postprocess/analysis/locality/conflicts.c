@@ -6,12 +6,12 @@
 #include <string.h>
 
 struct state {
-    struct mt_window_state w;
+    struct mt_launch_window_state w;
     struct mt_cells cells; /* state of each byte */
     struct mt_byte_states states;
 };
 
-static void conflicts_drop(struct mt_window_state *w)
+static void conflicts_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     mt_cells_free(&s->cells);
@@ -132,7 +132,7 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
     return 0;
 }
 
-static int close_launch(void *arg, struct mt_window_state *w)
+static int close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     struct mt_pairmap pairs = {0};
@@ -173,7 +173,7 @@ static uint32_t conflicts_joined(struct state *s, uint32_t a, const struct mt_by
     return a;
 }
 
-static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_state *from)
+static int merge_launch(void *x, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct state *a = (struct state *)into, *b = (struct state *)from;
     uint32_t was = 0, with = 0, now = 0;
@@ -200,7 +200,7 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
     return 0;
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
+static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
     mt_parcel_u64(p, s->states.nstates);
@@ -212,7 +212,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
     mt_parcel_cells(p, &s->cells);
 }
 
-static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
+static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     size_t n = mt_unpack_count(u, sizeof(uint64_t));
@@ -225,9 +225,9 @@ static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
     mt_unpack_cells(u, &s->cells);
 }
 
-static struct mt_window_state *conflicts_make(const struct mt_run_launch *launch)
+static struct mt_launch_window_state *conflicts_make(const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = mt_window_new(sizeof(struct state), launch);
+    struct mt_launch_window_state *s = mt_launch_window_new(sizeof(struct state), launch);
     if (s && mt_byte_states_init(&((struct state *)s)->states) != 0) {
         free(s);
         return NULL;
@@ -235,8 +235,8 @@ static struct mt_window_state *conflicts_make(const struct mt_run_launch *launch
     return s;
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
-                                         pack_state,   conflicts_make, unpack_state};
+static const struct mt_launch_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
+                                                pack_state,   conflicts_make, unpack_state};
 
 int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o)
 {
@@ -248,8 +248,8 @@ int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o)
 
 int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = conflicts_make(launch);
-    return s ? mt_window_next(&x->window, x, s) : -1;
+    struct mt_launch_window_state *s = conflicts_make(launch);
+    return s ? mt_launch_window_next(&x->window, x, s) : -1;
 }
 
 int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
@@ -264,19 +264,19 @@ int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
         memcpy(list + into->count, from->list, from->count * sizeof *list);
         into->count = room;
     }
-    return mt_window_merge(&into->window, into, &from->window);
+    return mt_launch_window_merge(&into->window, into, &from->window);
 }
 
 int mt_conflicts_finish(struct mt_conflicts *x)
 {
-    return mt_window_finish(&x->window, x);
+    return mt_launch_window_finish(&x->window, x);
 }
 
 void mt_conflicts_pack(struct mt_parcel *p, const struct mt_conflicts *x)
 {
     mt_parcel_u64(p, x->count);
     mt_parcel_bytes(p, x->list, x->count * sizeof *x->list);
-    mt_window_pack(p, &x->window);
+    mt_launch_window_pack(p, &x->window);
 }
 
 void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x)
@@ -287,12 +287,12 @@ void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x)
     x->room = x->count;
     for (size_t i = 0; i < x->count; i++)
         x->list[i].kernel = mt_unpack_kernel_of(u, x->list[i].superstep);
-    mt_window_unpack(u, &x->window);
+    mt_launch_window_unpack(u, &x->window);
 }
 
 void mt_conflicts_free(struct mt_conflicts *x)
 {
-    mt_window_free(&x->window);
+    mt_launch_window_free(&x->window);
     free(x->list);
     memset(x, 0, sizeof *x);
 }

@@ -32,7 +32,7 @@ struct mt_conflicts {
     size_t count;
     /* state */
     size_t room;
-    struct mt_window window;
+    struct mt_launch_window window;
 };
 
 int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o);

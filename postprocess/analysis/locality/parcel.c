@@ -84,11 +84,11 @@ void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
     }
 }
 
-void mt_parcel_stack(struct mt_parcel *p, const struct mt_stack *s)
+void mt_parcel_stack(struct mt_parcel *p, const struct mt_use_stack *s)
 {
     uint64_t line;
     mt_parcel_u64(p, s->lines);
-    for (uint32_t time = 0; mt_stack_next(s, &time, &line);)
+    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
         mt_parcel_u64(p, line);
 }
 
@@ -176,8 +176,8 @@ void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
     }
 }
 
-void mt_unpack_stack(struct mt_unpack *u, struct mt_stack *s)
+void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s)
 {
     for (size_t n = mt_unpack_count(u, sizeof(uint64_t)); n > 0 && !u->failed; n--)
-        u->failed |= mt_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
+        u->failed |= mt_use_stack_use(s, mt_unpack_u64(u)) == MT_STACK_FAILED;
 }

@@ -25,7 +25,7 @@ void mt_parcel_launch(struct mt_parcel *p, const struct mt_run_launch *l);
 void mt_parcel_kernel(struct mt_parcel *p, const char *kernel);
 void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m);
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c);
-void mt_parcel_stack(struct mt_parcel *p, const struct mt_stack *s);
+void mt_parcel_stack(struct mt_parcel *p, const struct mt_use_stack *s);
 
 struct mt_unpack {
     const char *at, *end;
@@ -48,5 +48,5 @@ const char *mt_unpack_kernel_of(struct mt_unpack *u, uint64_t superstep);
 /* Into empty ones. */
 void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m);
 void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c);
-void mt_unpack_stack(struct mt_unpack *u, struct mt_stack *s);
+void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s);
 #endif

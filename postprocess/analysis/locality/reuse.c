@@ -4,13 +4,13 @@
 
 /* One CTA or SM in one launch. */
 struct context {
-    struct mt_stack stack;
+    struct mt_use_stack stack;
     uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
     size_t nfirsts, room;
 };
 
 struct state {
-    struct mt_window_state w;
+    struct mt_launch_window_state w;
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
     struct mt_pairmap index; /* (CTA or SM, level) -> index */
@@ -21,12 +21,12 @@ struct state {
 
 /* ---- parts ---- */
 
-static void reuse_drop(struct mt_window_state *w)
+static void reuse_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     for (int level = 0; level < 2; level++) {
         for (size_t i = 0; i < s->count[level]; i++) {
-            mt_stack_free(&s->contexts[level][i].stack);
+            mt_use_stack_free(&s->contexts[level][i].stack);
             free(s->contexts[level][i].firsts);
         }
         free(s->contexts[level]);
@@ -132,12 +132,12 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     *n += uses;
     for (int level = 0; level < 2 && s->w.launch.selected; level++) {
         struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
-        uint64_t distance = c ? mt_stack_use(&c->stack, line) : MT_STACK_FAILED;
+        uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
         if (reuse_count(x, &l->level[level], distance, uses - 1) != 0 ||
             (distance == MT_STACK_COLD && !s->w.launch.begins && add_first(c, line) != 0))
             return -1;
     }
-    uint64_t distance = mt_stack_use(&x->device, line);
+    uint64_t distance = mt_use_stack_use(&x->device, line);
     if (reuse_count(x, &l->level[MT_REUSE_DEVICE], distance, uses - 1) != 0)
         return -1;
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
@@ -154,9 +154,9 @@ static void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r)
     for (uint32_t k = 0; k < r->count; k++) {
         uint64_t line = r->addresses[k] >> x->options.line_bits;
         mt_pairmap_soon(&s->uses, line, 0);
-        mt_stack_soon(&x->device, line);
+        mt_use_stack_soon(&x->device, line);
         if (sm)
-            mt_stack_soon(&sm->stack, line);
+            mt_use_stack_soon(&sm->stack, line);
     }
 }
 
@@ -190,18 +190,18 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
 
 /* ---- launches ---- */
 
-static int close_launch(void *arg, struct mt_window_state *w);
-static int merge_launch(void *arg, struct mt_window_state *into, struct mt_window_state *from);
-static void pack_state(struct mt_parcel *p, const struct mt_window_state *w);
-static void unpack_state(struct mt_unpack *u, struct mt_window_state *w);
+static int close_launch(void *arg, struct mt_launch_window_state *w);
+static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from);
+static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w);
+static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w);
 
-static struct mt_window_state *reuse_make(const struct mt_run_launch *launch)
+static struct mt_launch_window_state *reuse_make(const struct mt_run_launch *launch)
 {
-    return mt_window_new(sizeof(struct state), launch);
+    return mt_launch_window_new(sizeof(struct state), launch);
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, reuse_drop,
-                                         pack_state,   reuse_make,   unpack_state};
+static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
+                                                pack_state,   reuse_make,   unpack_state};
 
 int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
 {
@@ -222,8 +222,8 @@ static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
 
 int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = reuse_make(launch);
-    if (!s || mt_window_next(&x->window, x, s) != 0)
+    struct mt_launch_window_state *s = reuse_make(launch);
+    if (!s || mt_launch_window_next(&x->window, x, s) != 0)
         return -1;
     if (x->count == 0)
         x->whole = launch->superstep == 0 && launch->begins;
@@ -256,7 +256,7 @@ static void add_squares(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
     *(uint64_t *)arg += uses * uses;
 }
 
-static int close_launch(void *arg, struct mt_window_state *w)
+static int close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     struct mt_reuse_launch *l = launch_of(arg, w->launch.superstep);
@@ -279,10 +279,10 @@ static int close_launch(void *arg, struct mt_window_state *w)
 /* ---- merging ---- */
 
 /* What was cold in the later part may be known to the earlier one. */
-static int reuse_settle(const struct mt_reuse *x, struct mt_stack *stack, uint64_t line,
+static int reuse_settle(const struct mt_reuse *x, struct mt_use_stack *stack, uint64_t line,
                         struct mt_reuse_counts *c)
 {
-    uint64_t distance = mt_stack_use(stack, line);
+    uint64_t distance = mt_use_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
         return 1;
     c->cold--;
@@ -290,11 +290,11 @@ static int reuse_settle(const struct mt_reuse *x, struct mt_stack *stack, uint64
 }
 
 /* First uses went before; now the order of last uses. */
-static int reuse_replay(struct mt_stack *into, const struct mt_stack *from)
+static int reuse_replay(struct mt_use_stack *into, const struct mt_use_stack *from)
 {
     uint64_t line;
-    for (uint32_t time = 0; mt_stack_next(from, &time, &line);)
-        if (mt_stack_use(into, line) == MT_STACK_FAILED)
+    for (uint32_t time = 0; mt_use_stack_next(from, &time, &line);)
+        if (mt_use_stack_use(into, line) == MT_STACK_FAILED)
             return -1;
     return 0;
 }
@@ -336,7 +336,7 @@ static void merge_uses(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
         m->failed = 1;
 }
 
-static int merge_launch(void *arg, struct mt_window_state *into, struct mt_window_state *from)
+static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
     mt_pairmap_each(&m.from->index, merge_one, &m);
@@ -392,7 +392,7 @@ int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from)
     if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
-    return mt_window_merge(&into->window, into, &from->window);
+    return mt_launch_window_merge(&into->window, into, &from->window);
 }
 
 /* ---- as bytes ---- */
@@ -413,7 +413,7 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
     mt_parcel_stack(k->p, &c->stack);
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
+static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
     mt_parcel_u64(p, s->index.count);
@@ -421,7 +421,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
     mt_parcel_map(p, &s->uses);
 }
 
-static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
+static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
@@ -477,7 +477,7 @@ void mt_reuse_pack(struct mt_parcel *p, const struct mt_reuse *x)
     mt_parcel_u64(p, x->nfirsts);
     mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
     mt_parcel_stack(p, &x->device);
-    mt_window_pack(p, &x->window);
+    mt_launch_window_pack(p, &x->window);
 }
 
 void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x)
@@ -499,18 +499,18 @@ void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x)
     x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);
     x->firsts_room = x->nfirsts;
     mt_unpack_stack(u, &x->device);
-    mt_window_unpack(u, &x->window);
+    mt_launch_window_unpack(u, &x->window);
 }
 
 int mt_reuse_finish(struct mt_reuse *x)
 {
-    return mt_window_finish(&x->window, x);
+    return mt_launch_window_finish(&x->window, x);
 }
 
 void mt_reuse_free(struct mt_reuse *x)
 {
-    mt_window_free(&x->window);
-    mt_stack_free(&x->device);
+    mt_launch_window_free(&x->window);
+    mt_use_stack_free(&x->device);
     free(x->firsts);
     free(x->launches);
     memset(x, 0, sizeof *x);

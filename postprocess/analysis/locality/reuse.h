@@ -40,8 +40,8 @@ struct mt_reuse {
     size_t count;
     /* state */
     size_t room;
-    struct mt_window window;
-    struct mt_stack device;
+    struct mt_launch_window window;
+    struct mt_use_stack device;
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
     int whole; /* begins with the trace: nothing comes before it */

@@ -7,7 +7,7 @@
 #define MANY 0x7fffffffu
 
 struct state {
-    struct mt_window_state w;
+    struct mt_launch_window_state w;
     struct mt_pairmap numbers; /* CTA -> its number in this launch */
     struct mt_cells cells;
     struct mt_pairmap accesses; /* line -> accesses */
@@ -15,7 +15,7 @@ struct state {
     uint32_t last_number; /* of last_cta, + 1; 0: none */
 };
 
-static void sharing_drop(struct mt_window_state *w)
+static void sharing_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     mt_pairmap_free(&s->numbers);
@@ -249,7 +249,7 @@ static int sharing_keep(struct mt_sharing *x, struct top *t)
     return 0;
 }
 
-static int close_launch(void *arg, struct mt_window_state *w)
+static int close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct mt_sharing *x = arg;
     struct state *s = (struct state *)w;
@@ -297,7 +297,7 @@ static void add_accesses(void *arg, uint64_t line, uint64_t zero, uint64_t acces
         m->failed = 1;
 }
 
-static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_state *from)
+static int merge_launch(void *x, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct state *a = (struct state *)into, *b = (struct state *)from;
     struct merging m = {a, calloc(b->numbers.count + 1, sizeof *m.number), 0};
@@ -320,7 +320,7 @@ static int merge_launch(void *x, struct mt_window_state *into, struct mt_window_
     return m.failed ? -1 : 0;
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
+static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
     mt_parcel_map(p, &s->numbers);
@@ -328,7 +328,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_window_state *w)
     mt_parcel_cells(p, &s->cells);
 }
 
-static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
+static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     mt_unpack_map(u, &s->numbers);
@@ -336,13 +336,13 @@ static void unpack_state(struct mt_unpack *u, struct mt_window_state *w)
     mt_unpack_cells(u, &s->cells);
 }
 
-static struct mt_window_state *sharing_make(const struct mt_run_launch *launch)
+static struct mt_launch_window_state *sharing_make(const struct mt_run_launch *launch)
 {
-    return mt_window_new(sizeof(struct state), launch);
+    return mt_launch_window_new(sizeof(struct state), launch);
 }
 
-static const struct mt_window_ops ops = {merge_launch, close_launch, sharing_drop,
-                                         pack_state,   sharing_make, unpack_state};
+static const struct mt_launch_window_ops ops = {merge_launch, close_launch, sharing_drop,
+                                                pack_state,   sharing_make, unpack_state};
 
 int mt_sharing_init(struct mt_sharing *x, const struct mt_run_options *o)
 {
@@ -354,8 +354,8 @@ int mt_sharing_init(struct mt_sharing *x, const struct mt_run_options *o)
 
 int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = sharing_make(launch);
-    return s ? mt_window_next(&x->window, x, s) : -1;
+    struct mt_launch_window_state *s = sharing_make(launch);
+    return s ? mt_launch_window_next(&x->window, x, s) : -1;
 }
 
 int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
@@ -371,12 +371,12 @@ int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
     struct top t = {from->top, from->ntop};
     if (from->ntop && sharing_keep(into, &t) != 0)
         return -1;
-    return mt_window_merge(&into->window, into, &from->window);
+    return mt_launch_window_merge(&into->window, into, &from->window);
 }
 
 int mt_sharing_finish(struct mt_sharing *x)
 {
-    return mt_window_finish(&x->window, x);
+    return mt_launch_window_finish(&x->window, x);
 }
 
 void mt_sharing_pack(struct mt_parcel *p, const struct mt_sharing *x)
@@ -385,7 +385,7 @@ void mt_sharing_pack(struct mt_parcel *p, const struct mt_sharing *x)
     mt_parcel_bytes(p, x->cells, x->count * sizeof *x->cells);
     mt_parcel_u64(p, x->ntop);
     mt_parcel_bytes(p, x->top, x->ntop * sizeof *x->top);
-    mt_window_pack(p, &x->window);
+    mt_launch_window_pack(p, &x->window);
 }
 
 void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x)
@@ -398,12 +398,12 @@ void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x)
     n = mt_unpack_count(u, sizeof *x->top);
     x->top = mt_unpack_array(u, n, sizeof *x->top);
     x->ntop = x->top_room = x->top ? n : 0;
-    mt_window_unpack(u, &x->window);
+    mt_launch_window_unpack(u, &x->window);
 }
 
 void mt_sharing_free(struct mt_sharing *x)
 {
-    mt_window_free(&x->window);
+    mt_launch_window_free(&x->window);
     mt_buffers_free(&x->buffers);
     free(x->cells);
     free(x->top);

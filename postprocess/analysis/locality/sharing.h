@@ -34,7 +34,7 @@ struct mt_sharing {
     size_t count, ntop;
     /* state */
     size_t room, top_room;
-    struct mt_window window;
+    struct mt_launch_window window;
     struct mt_buffers buffers;
 };
 

@@ -1,7 +1,7 @@
 #include "window.h"
 #include <stdlib.h>
 
-static int close_state(struct mt_window *w, void *x, struct mt_window_state **state)
+static int close_state(struct mt_launch_window *w, void *x, struct mt_launch_window_state **state)
 {
     int rc = *state ? w->ops->close(x, *state) : 0;
     if (*state)
@@ -11,7 +11,7 @@ static int close_state(struct mt_window *w, void *x, struct mt_window_state **st
 }
 
 /* No more comes for the last launch. */
-static int window_retire(struct mt_window *w, void *x)
+static int window_retire(struct mt_launch_window *w, void *x)
 {
     if (w->tail && !w->tail->launch.begins && !w->head) {
         w->head = w->tail;
@@ -21,24 +21,24 @@ static int window_retire(struct mt_window *w, void *x)
     return close_state(w, x, &w->tail);
 }
 
-struct mt_window_state *mt_window_new(size_t bytes, const struct mt_run_launch *launch)
+struct mt_launch_window_state *mt_launch_window_new(size_t bytes, const struct mt_run_launch *launch)
 {
-    struct mt_window_state *s = calloc(1, bytes);
+    struct mt_launch_window_state *s = calloc(1, bytes);
     if (s)
         s->launch = *launch;
     return s;
 }
 
-int mt_window_next(struct mt_window *w, void *x, struct mt_window_state *state)
+int mt_launch_window_next(struct mt_launch_window *w, void *x, struct mt_launch_window_state *state)
 {
     int rc = window_retire(w, x);
     w->tail = state;
     return rc;
 }
 
-int mt_window_merge(struct mt_window *into, void *x, struct mt_window *from)
+int mt_launch_window_merge(struct mt_launch_window *into, void *x, struct mt_launch_window *from)
 {
-    struct mt_window_state *first = from->head ? from->head : from->tail;
+    struct mt_launch_window_state *first = from->head ? from->head : from->tail;
     int rc = 0;
     if (!first)
         return 0;
@@ -63,7 +63,8 @@ int mt_window_merge(struct mt_window *into, void *x, struct mt_window *from)
     return rc;
 }
 
-static void pack_state(struct mt_parcel *p, const struct mt_window *w, const struct mt_window_state *state)
+static void pack_state(struct mt_parcel *p, const struct mt_launch_window *w,
+                       const struct mt_launch_window_state *state)
 {
     mt_parcel_u64(p, state != NULL);
     if (!state)
@@ -72,37 +73,37 @@ static void pack_state(struct mt_parcel *p, const struct mt_window *w, const str
     w->ops->pack(p, state);
 }
 
-static struct mt_window_state *unpack_state(struct mt_unpack *u, const struct mt_window *w)
+static struct mt_launch_window_state *unpack_state(struct mt_unpack *u, const struct mt_launch_window *w)
 {
     if (!mt_unpack_u64(u))
         return NULL;
     const struct mt_run_launch launch = mt_unpack_launch(u);
-    struct mt_window_state *state = w->ops->make(&launch);
+    struct mt_launch_window_state *state = w->ops->make(&launch);
     if (state)
         w->ops->unpack(u, state);
     u->failed |= !state;
     return state;
 }
 
-void mt_window_pack(struct mt_parcel *p, const struct mt_window *w)
+void mt_launch_window_pack(struct mt_parcel *p, const struct mt_launch_window *w)
 {
     pack_state(p, w, w->head);
     pack_state(p, w, w->tail);
 }
 
-void mt_window_unpack(struct mt_unpack *u, struct mt_window *w)
+void mt_launch_window_unpack(struct mt_unpack *u, struct mt_launch_window *w)
 {
     w->head = unpack_state(u, w);
     w->tail = unpack_state(u, w);
 }
 
-int mt_window_finish(struct mt_window *w, void *x)
+int mt_launch_window_finish(struct mt_launch_window *w, void *x)
 {
     int a = close_state(w, x, &w->head), b = close_state(w, x, &w->tail);
     return a ? a : b;
 }
 
-void mt_window_free(struct mt_window *w)
+void mt_launch_window_free(struct mt_launch_window *w)
 {
     if (w->head)
         w->ops->drop(w->head);

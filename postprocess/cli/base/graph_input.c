@@ -12,8 +12,8 @@ static int no_memory(void)
     return MT_EXIT_FAILURE;
 }
 
-__attribute__((format(printf, 3, 4))) static void graph_input_note(struct mt_graph_input *in, int incomplete,
-                                                                   const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void graph_input_note(struct mt_stride_graph_input *in,
+                                                                   int incomplete, const char *format, ...)
 {
     char *text;
     va_list args;
@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static void graph_input_note(struct mt_gra
 
 /* ---- opening ---- */
 
-static int open_traces(struct mt_graph_input *in)
+static int open_traces(struct mt_stride_graph_input *in)
 {
     int code;
     in->inputs.flags |= MT_SOURCE_RUNS;
@@ -53,7 +53,7 @@ static int open_traces(struct mt_graph_input *in)
     return mt_buffers_init(&in->buffers, in->allocs, in->nallocs) == 0 ? 0 : no_memory();
 }
 
-static int open_container(struct mt_graph_input *in)
+static int open_container(struct mt_stride_graph_input *in)
 {
     struct mt_error err;
     const char *path = in->inputs.paths[0];
@@ -75,11 +75,11 @@ static int open_container(struct mt_graph_input *in)
     in->allocs = c ? c->allocs : NULL;
     in->nallocs = c ? c->nallocs : 0;
     in->known = 1;
-    in->live = mt_live_new(in->allocs, in->nallocs);
+    in->live = mt_live_allocs_new(in->allocs, in->nallocs);
     return in->live && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0) ? 0 : no_memory();
 }
 
-static int open_mat(struct mt_graph_input *in)
+static int open_mat(struct mt_stride_graph_input *in)
 {
     struct mt_error err;
     in->mat = in->pipe >= 0 ? mt_mat_follow(in->pipe, in->inputs.paths[0], &mt_cli_stop, &err)
@@ -92,20 +92,20 @@ static int open_mat(struct mt_graph_input *in)
     return mt_cli_exit_code(&err);
 }
 
-static enum mt_kind kind_of_one(struct mt_graph_input *in, const char *path)
+static enum mt_kind kind_of_one(struct mt_stride_graph_input *in, const char *path)
 {
     enum mt_kind kind;
     in->pipe = mt_pipe_look(path, &kind);
     return in->pipe >= 0 ? kind : mt_kind_of(path);
 }
 
-int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, size_t npaths)
+int mt_stride_graph_input_open(struct mt_stride_graph_input *in, const char *const *paths, size_t npaths)
 {
     in->inputs.paths = paths;
     in->inputs.npaths = npaths;
     in->complete = 1;
     in->pipe = -1;
-    int code = mt_places_init(&in->places) != 0 ? no_memory() : mt_inputs_folders(&in->inputs);
+    int code = mt_host_places_init(&in->places) != 0 ? no_memory() : mt_inputs_folders(&in->inputs);
     if (code)
         return code;
     paths = in->inputs.paths;
@@ -127,14 +127,14 @@ int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, siz
     return code;
 }
 
-void mt_graph_input_close(struct mt_graph_input *in)
+void mt_stride_graph_input_close(struct mt_stride_graph_input *in)
 {
     mt_source_close(in->source);
     mt_host_reader_close(in->host);
     mt_mat_close(in->mat);
     mt_buffers_free(&in->buffers);
-    mt_live_free(in->live);
-    mt_places_free(&in->places);
+    mt_live_allocs_free(in->live);
+    mt_host_places_free(&in->places);
     mt_pairmap_free(&in->made_index);
     mt_pairmap_free(&in->mat_places);
     free(in->made);
@@ -143,12 +143,12 @@ void mt_graph_input_close(struct mt_graph_input *in)
     free(in->notes);
 }
 
-struct mt_buffers *mt_graph_input_buffers(struct mt_graph_input *in)
+struct mt_buffers *mt_stride_graph_input_buffers(struct mt_stride_graph_input *in)
 {
     return in->kind == MT_KIND_TRACE && in->known ? &in->buffers : NULL;
 }
 
-const char *mt_graph_kernel_stride(const struct mt_graph *g, int lanes)
+const char *mt_stride_graph_kernel_stride(const struct mt_stride_graph *g, int lanes)
 {
     if (lanes)
         return "stride: of a lane against the next lower active lane in the same access of a warp";
@@ -162,7 +162,8 @@ const char *mt_graph_kernel_stride(const struct mt_graph *g, int lanes)
            "threads)";
 }
 
-const char *mt_graph_input_stride(const struct mt_graph_input *in, const struct mt_graph *g)
+const char *mt_stride_graph_input_stride(const struct mt_stride_graph_input *in,
+                                         const struct mt_stride_graph *g)
 {
     switch (in->kind) {
     case MT_KIND_CONTAINER:
@@ -172,13 +173,13 @@ const char *mt_graph_input_stride(const struct mt_graph_input *in, const struct 
                "a buffer "
                "is a base address and a size";
     default:
-        return mt_graph_kernel_stride(g, in->lanes);
+        return mt_stride_graph_kernel_stride(g, in->lanes);
     }
 }
 
 /* ---- traces of kernels ---- */
 
-static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
+static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
     struct mt_item item;
     struct mt_error err;
@@ -194,9 +195,10 @@ static int read_traces(struct mt_graph_input *in, struct mt_graph *g)
             in->launches += (uint64_t)selected;
             launches++;
             if (selected)
-                mt_graph_launch(g, item.kernel, item.launch ? item.launch->seq : MT_SEQ_NONE);
+                mt_stride_graph_launch(g, item.kernel, item.launch ? item.launch->seq : MT_SEQ_NONE);
         }
-        if (selected && (in->lanes ? mt_graph_lanes : mt_graph_runs)(g, item.runs, item.count) != 0) {
+        if (selected &&
+            (in->lanes ? mt_stride_graph_lanes : mt_stride_graph_runs)(g, item.runs, item.count) != 0) {
             mt_progress_end(&progress);
             return no_memory();
         }
@@ -248,37 +250,38 @@ static int type_of(enum mt_host_op op, uint32_t *type)
     }
 }
 
-static int host_records(struct mt_graph_input *in, struct mt_graph *g, const struct mt_host_item *item)
+static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph *g,
+                        const struct mt_host_item *item)
 {
-    if (mt_live_advance(in->live, item->seq) != 0)
+    if (mt_live_allocs_advance(in->live, item->seq) != 0)
         return -1;
     for (size_t i = 0; i < item->count; i++) {
         const struct mt_host_record *r = &item->records[i];
         const struct mt_host_site_info *site = mt_host_site(in->host, r->site);
-        struct mt_graph_access a = {.actor = item->thread, .address = r->address, .type = MT_UNKNOWN};
+        struct mt_stride_graph_access a = {.actor = item->thread, .address = r->address, .type = MT_UNKNOWN};
         if (site && !type_of(site->op, &a.type)) {
             in->untouched++;
             continue;
         }
-        const struct mt_alloc_event *alloc = mt_live_find(in->live, r->address);
+        const struct mt_alloc_event *alloc = mt_live_allocs_find(in->live, r->address);
         if (!alloc && !in->all) {
             in->outside++;
             continue;
         }
         a.buffer = alloc ? alloc->id : MT_BUFFER_NONE;
         a.bytes = alloc ? alloc->bytes : 0;
-        uint32_t place = site ? mt_places_of(&in->places, site) : 0;
+        uint32_t place = site ? mt_host_places_of(&in->places, site) : 0;
         if (place == MT_PLACE_FAILED)
             return -1;
         a.site = in->places.names[place];
-        if (mt_graph_access(g, &a) != 0)
+        if (mt_stride_graph_access(g, &a) != 0)
             return -1;
     }
     return 0;
 }
 
 /* What the trace itself says is missing. */
-static void host_end(struct mt_graph_input *in)
+static void host_end(struct mt_stride_graph_input *in)
 {
     const struct mt_companion *c = mt_host_companion(in->host);
     const char *path = in->inputs.paths[0];
@@ -294,7 +297,7 @@ static void host_end(struct mt_graph_input *in)
         graph_input_note(in, 1, "%s: says that the trace is incomplete", path);
 }
 
-static int read_container(struct mt_graph_input *in, struct mt_graph *g)
+static int read_container(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
     struct mt_host_item item;
     struct mt_error err;
@@ -321,7 +324,8 @@ static int read_container(struct mt_graph_input *in, struct mt_graph *g)
 
 /* The buffer at this base with this size; the base with another size is another buffer. NULL without memory.
  */
-static const struct mt_alloc_event *mat_buffer(struct mt_graph_input *in, const struct mt_mat_record *r)
+static const struct mt_alloc_event *mat_buffer(struct mt_stride_graph_input *in,
+                                               const struct mt_mat_record *r)
 {
     uint64_t *at = mt_pairmap_get(&in->made_index, r->base, 0, 0);
     if (!at)
@@ -347,14 +351,14 @@ static const struct mt_alloc_event *mat_buffer(struct mt_graph_input *in, const 
     return &in->made[in->nmade - 1];
 }
 
-static const char *mat_site(struct mt_graph_input *in, uint64_t ip)
+static const char *mat_site(struct mt_stride_graph_input *in, uint64_t ip)
 {
     uint64_t *place = mt_pairmap_get(&in->mat_places, ip, 0, 0);
     if (place && !*place) {
         char address[32];
         snprintf(address, sizeof address, "0x%" PRIx64, ip);
         const char *known = mt_mat_place(in->mat, ip);
-        uint32_t n = mt_places_named(&in->places, known ? known : address);
+        uint32_t n = mt_host_places_named(&in->places, known ? known : address);
         if (n == MT_PLACE_FAILED)
             return NULL;
         *place = (uint64_t)n + 1;
@@ -362,9 +366,10 @@ static const char *mat_site(struct mt_graph_input *in, uint64_t ip)
     return place ? in->places.names[*place - 1] : NULL;
 }
 
-static int mat_record(struct mt_graph_input *in, struct mt_graph *g, const struct mt_mat_record *r)
+static int mat_record(struct mt_stride_graph_input *in, struct mt_stride_graph *g,
+                      const struct mt_mat_record *r)
 {
-    struct mt_graph_access a = {.address = r->address, .type = r->type == 2 ? MT_STORE : MT_LOAD};
+    struct mt_stride_graph_access a = {.address = r->address, .type = r->type == 2 ? MT_STORE : MT_LOAD};
     int outside = r->base == 0 && r->allocation == 0;
     if (outside && !in->all) {
         in->outside++;
@@ -376,10 +381,10 @@ static int mat_record(struct mt_graph_input *in, struct mt_graph *g, const struc
         return -1;
     a.buffer = outside ? MT_BUFFER_NONE : buffer->id;
     a.bytes = outside ? 0 : buffer->bytes;
-    return mt_graph_access(g, &a);
+    return mt_stride_graph_access(g, &a);
 }
 
-static int read_mat(struct mt_graph_input *in, struct mt_graph *g)
+static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
     struct mt_mat_record r;
     struct mt_error err;
@@ -406,7 +411,7 @@ static int read_mat(struct mt_graph_input *in, struct mt_graph *g)
     return in->complete ? 0 : MT_EXIT_INPUT;
 }
 
-int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g)
+int mt_stride_graph_input_read(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
     if (in->kind == MT_KIND_TRACE)
         return read_traces(in, g);

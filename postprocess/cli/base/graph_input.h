@@ -1,5 +1,5 @@
 /* What memory graphs are made of: raw traces (several, of one process), one container of host accesses or one
- * MAT text trace, fed into a struct mt_graph. Shared by mt-graph and mt-compare. */
+ * MAT text trace, fed into a struct mt_stride_graph. Shared by mt-graph and mt-compare. */
 #ifndef MT_CLI_GRAPH_INPUT_H
 #define MT_CLI_GRAPH_INPUT_H
 #include "cli.h"
@@ -12,8 +12,8 @@
 #include "reader/mat_text.h"
 #include "memtrace/host.h"
 
-struct mt_graph_input {
-    /* the user's choice, set before mt_graph_input_open */
+struct mt_stride_graph_input {
+    /* the user's choice, set before mt_stride_graph_input_open */
     struct mt_inputs inputs; /* companions and flags; paths are set by open */
     struct mt_filter filter; /* of raw traces */
     int lanes;               /* of kernels: the graph of lanes */
@@ -31,8 +31,8 @@ struct mt_graph_input {
     struct mt_pairmap made_index; /* MAT: base -> index into made, + 1 */
     struct mt_pairmap mat_places; /* MAT: ip -> place + 1 */
     struct mt_buffers buffers;
-    struct mt_live *live;
-    struct mt_places places;
+    struct mt_live_allocs *live;
+    struct mt_host_places places;
     /* for the output */
     const struct mt_alloc_event *allocs; /* ascending id */
     size_t nallocs;
@@ -46,15 +46,16 @@ struct mt_graph_input {
 };
 
 /* 0, or an exit code after saying why. */
-int mt_graph_input_open(struct mt_graph_input *in, const char *const *paths, size_t npaths);
-/* Reads all into `g`, which was initialised with mt_graph_input_buffers; says the notes. 0 or MT_EXIT_INPUT
- * (what was whole is in the graph); else nothing is worth writing. */
-int mt_graph_input_read(struct mt_graph_input *in, struct mt_graph *g);
+int mt_stride_graph_input_open(struct mt_stride_graph_input *in, const char *const *paths, size_t npaths);
+/* Reads all into `g`, which was initialised with mt_stride_graph_input_buffers; says the notes. 0 or
+ * MT_EXIT_INPUT (what was whole is in the graph); else nothing is worth writing. */
+int mt_stride_graph_input_read(struct mt_stride_graph_input *in, struct mt_stride_graph *g);
 /* The same of a graph of kernels. */
-const char *mt_graph_kernel_stride(const struct mt_graph *g, int lanes);
-/* For mt_graph_init. */
-struct mt_buffers *mt_graph_input_buffers(struct mt_graph_input *in);
-/* A sentence on what a stride is here; after mt_graph_input_read. */
-const char *mt_graph_input_stride(const struct mt_graph_input *in, const struct mt_graph *g);
-void mt_graph_input_close(struct mt_graph_input *in);
+const char *mt_stride_graph_kernel_stride(const struct mt_stride_graph *g, int lanes);
+/* For mt_stride_graph_init. */
+struct mt_buffers *mt_stride_graph_input_buffers(struct mt_stride_graph_input *in);
+/* A sentence on what a stride is here; after mt_stride_graph_input_read. */
+const char *mt_stride_graph_input_stride(const struct mt_stride_graph_input *in,
+                                         const struct mt_stride_graph *g);
+void mt_stride_graph_input_close(struct mt_stride_graph_input *in);
 #endif

@@ -176,11 +176,11 @@ static int no_memory(void)
 
 struct watch {
     struct mt_sequence *sequence;
-    struct mt_graph *graph;
+    struct mt_stride_graph *graph;
     uint64_t launch;
 };
 
-static int compare_see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+static int compare_see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
 {
     struct watch *w = arg;
     (void)node;
@@ -193,26 +193,27 @@ static int compare_see(void *arg, const struct mt_graph_access *a, int64_t strid
 
 static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
 {
-    struct mt_graph_input in = {
+    struct mt_stride_graph_input in = {
         .all = x->all, .lanes = x->lanes, .filter = x->filter, .inputs.flags = x->inputs.flags};
-    struct mt_graph graph = {0};
+    struct mt_stride_graph graph = {0};
     if (i < x->inputs.ncompanions) {
         in.inputs.companions = &x->inputs.companions[i];
         in.inputs.ncompanions = 1;
     }
-    int code = mt_graph_input_open(&in, &r->path, 1);
+    int code = mt_stride_graph_input_open(&in, &r->path, 1);
     if (code == 0) {
         struct watch w = {&r->sequence, &graph, 0};
-        mt_graph_init(&graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, mt_graph_input_buffers(&in));
+        mt_stride_graph_init(&graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE,
+                             mt_stride_graph_input_buffers(&in));
         graph.watch = compare_see;
         graph.watch_arg = &w;
-        code = mt_graph_input_read(&in, &graph);
+        code = mt_stride_graph_input_read(&in, &graph);
         r->complete = in.complete;
         if (in.kind == MT_KIND_TRACE && graph.records)
             *(graph.threads ? &x->of_threads : &x->of_ctas) = r->path;
     }
-    mt_graph_free(&graph);
-    mt_graph_input_close(&in);
+    mt_stride_graph_free(&graph);
+    mt_stride_graph_input_close(&in);
     in.inputs.companions = NULL; /* x's */
     mt_inputs_free(&in.inputs);
     return code;
@@ -226,7 +227,7 @@ static int read_all(struct options *x, struct mt_compare *c)
         struct mt_compare_row *r = &c->rows[i];
         enum mt_kind kind = mt_kind_of(r->path);
         r->kind = mt_kind_name(kind);
-        int code = kind == MT_KIND_GRAPH ? mt_graph_json_load(r->path, &r->sequence, &r->complete)
+        int code = kind == MT_KIND_GRAPH ? mt_stride_graph_json_load(r->path, &r->sequence, &r->complete)
                                          : read_trace(x, r, i);
         if (code == 0 && !r->complete)
             code = MT_EXIT_INPUT;

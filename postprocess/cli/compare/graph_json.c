@@ -55,7 +55,7 @@ static uint32_t token_of(struct saved *g, struct mt_sequence *s, size_t i)
         return g->tokens[i];
     const char *type = json_string_value(json_object_get(graph_json_node(g, i), "type"));
     uint32_t t = 0;
-    while (t < 3 && (!type || strcmp(type, mt_graph_types[t]) != 0))
+    while (t < 3 && (!type || strcmp(type, mt_stride_graph_types[t]) != 0))
         t++;
     if (mt_sequence_buffer(s, g->buffers[i], &name) != 0)
         return UINT32_MAX;
@@ -134,7 +134,7 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
     return runs ? take_sequence(g, s, runs) : take_counts(g, s);
 }
 
-int mt_graph_json_load(const char *path, struct mt_sequence *s, int *complete)
+int mt_stride_graph_json_load(const char *path, struct mt_sequence *s, int *complete)
 {
     json_error_t why;
     struct saved g = {.path = path, .root = json_load_file(path, 0, &why)};

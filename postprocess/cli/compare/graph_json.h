@@ -6,5 +6,5 @@
 /* Fills `s`, which was initialised. With "sequence" (mt-graph --sequence) all is known; without it n-grams up
  * to n = 2 are (nodes and edges), buffers being named in order of allocation, and has_order is 0. Returns an
  * exit code after saying why; *complete as the graph says. */
-int mt_graph_json_load(const char *path, struct mt_sequence *s, int *complete);
+int mt_stride_graph_json_load(const char *path, struct mt_sequence *s, int *complete);
 #endif

@@ -31,8 +31,8 @@ static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *c
 }
 
 /* One chunk, whose lines `told` collects. 0, or an exit code. */
-static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_plain *plain, const char *name, uint64_t at,
-                               const struct mt_mtc_chunk *head, const unsigned char *stored,
+static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *plain, const char *name,
+                               uint64_t at, const struct mt_mtc_chunk *head, const unsigned char *stored,
                                const struct mt_convert_chosen *chosen, struct mt_companion *told, int *code)
 {
     struct mt_error err;
@@ -58,8 +58,8 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_plain *plain, 
 }
 
 static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
-                    const struct mt_convert_chosen *chosen, struct mt_companion *told, struct mt_plain *plain,
-                    int *indexed)
+                    const struct mt_convert_chosen *chosen, struct mt_companion *told,
+                    struct mt_chunk_plain *plain, int *indexed)
 {
     struct mt_mtc_chunk head = {0};
     const unsigned char *stored;
@@ -121,7 +121,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
 {
     char why[200] = "no memory";
     int indexed = 0;
-    struct mt_plain plain = {0};
+    struct mt_chunk_plain plain = {0};
     struct convert_repack_out out = {f, 0};
     struct mt_mtc_file file = {convert_repack_write, &out};
     struct mt_companion *told = mt_companion_new(in->name); /* what the trace says of itself */
@@ -139,7 +139,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
         code = mt_convert_complete_if_known(in->name, told);
     }
     mt_companion_free(told);
-    mt_plain_free(&plain);
+    mt_chunk_plain_free(&plain);
     return code;
 }
 

@@ -94,7 +94,7 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
 
 struct mat {
     struct mt_host_reader *r;
-    struct mt_live *live;
+    struct mt_live_allocs *live;
     struct mt_pairmap shown; /* instructions whose place stands in the text */
     FILE *f;
     int all;
@@ -120,7 +120,7 @@ static int mat_record(struct mat *m, const struct mt_host_record *a)
 {
     char text[2 * MT_TEXT_LINE];
     const struct mt_host_site_info *s = mt_host_site(m->r, a->site);
-    const struct mt_alloc_event *in = mt_live_find(m->live, a->address);
+    const struct mt_alloc_event *in = mt_live_allocs_find(m->live, a->address);
     if (!in && !m->all)
         return 0;
     struct mt_text_mat line = {.ip = s && s->ip ? s->ip : a->site,
@@ -140,17 +140,17 @@ static int mat_record(struct mat *m, const struct mt_host_record *a)
 int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all)
 {
     const struct mt_companion *c = mt_host_companion(r);
-    struct mat m = {.r = r, .live = mt_live_new(c->allocs, c->nallocs), .f = f, .all = all};
+    struct mat m = {.r = r, .live = mt_live_allocs_new(c->allocs, c->nallocs), .f = f, .all = all};
     struct mt_host_item item;
     int code = 0, bad = !m.live || mt_live_cuts(m.live, c->cuts, c->ncuts) != 0;
     while (!bad && mt_convert_next(r, &item, &code) > 0 && !ferror(f)) {
         if (item.kind != MT_HOST_ITEM_RECORDS)
             continue;
-        bad = mt_live_advance(m.live, item.seq) != 0;
+        bad = mt_live_allocs_advance(m.live, item.seq) != 0;
         for (size_t i = 0; i < item.count && !bad; i++)
             bad = mat_record(&m, &item.records[i]) != 0;
     }
-    mt_live_free(m.live);
+    mt_live_allocs_free(m.live);
     mt_pairmap_free(&m.shown);
     return bad ? no_memory() : code;
 }

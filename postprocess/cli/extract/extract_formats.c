@@ -112,7 +112,7 @@ static int write_text(const struct mt_formats *f, const struct mt_comm_result *r
 /* Another pass over the records. 0, or -1 after saying why. */
 static int ranges_pass(struct mt_db *db, const struct mt_comm_result *r, struct mt_progress *progress)
 {
-    struct mt_ranges ranges = {.nsets = 0};
+    struct mt_touched ranges = {.nsets = 0};
     struct mt_item item;
     struct mt_error err;
     uint64_t launch = UINT64_MAX, records = 0;
@@ -129,10 +129,10 @@ static int ranges_pass(struct mt_db *db, const struct mt_comm_result *r, struct 
         launch = item.superstep;
         if (bad || launch >= r->comm->nlaunches || !r->comm->launches[launch].selected)
             continue;
-        if ((item.kind == MT_ITEM_BATCH ? mt_ranges_records(&ranges, item.records, item.count)
-                                        : mt_ranges_runs(&ranges, item.runs, item.count)) != 0) {
+        if ((item.kind == MT_ITEM_BATCH ? mt_touched_records(&ranges, item.records, item.count)
+                                        : mt_touched_runs(&ranges, item.runs, item.count)) != 0) {
             mt_cli_say("no memory for the ranges of a launch");
-            mt_ranges_free(&ranges);
+            mt_touched_free(&ranges);
             return -1;
         }
         records += item.count;
@@ -141,7 +141,7 @@ static int ranges_pass(struct mt_db *db, const struct mt_comm_result *r, struct 
     mt_progress_end(progress);
     if (bad == 0 && launch != UINT64_MAX)
         bad = mt_db_ranges(db, launch, &ranges);
-    mt_ranges_free(&ranges);
+    mt_touched_free(&ranges);
     if (bad)
         mt_cli_say("the database: %s", mt_db_why(db));
     else if (rc < 0)

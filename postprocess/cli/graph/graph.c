@@ -69,7 +69,7 @@ static const char help[] =
     "interrupted: what was whole is in the output.\n";
 
 struct options {
-    struct mt_graph_input in;
+    struct mt_stride_graph_input in;
     const char *output, *svg;
     enum { DOT, JSON, GRAPHML } format;
     unsigned key;
@@ -164,13 +164,13 @@ static int graph_parse(struct options *x, int argc, char **argv)
 }
 
 /* 0, or errno. */
-static int write_text(const struct options *x, int out, const struct mt_graph *g,
-                      const struct mt_graph_words *words)
+static int write_text(const struct options *x, int out, const struct mt_stride_graph *g,
+                      const struct mt_stride_graph_words *words)
 {
     int fd = dup(out), error = 0;
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (f)
-        (x->format == GRAPHML ? mt_graph_write_graphml : mt_graph_write_dot)(f, g, words);
+        (x->format == GRAPHML ? mt_stride_graph_write_graphml : mt_stride_graph_write_dot)(f, g, words);
     int bad = !f || ferror(f);
     if (f && fclose(f) != 0)
         error = errno;
@@ -182,7 +182,8 @@ static int write_text(const struct options *x, int out, const struct mt_graph *g
 extern char **environ;
 
 /* The graph as dot draws it. An exit code. */
-static int graph_draw(const struct options *x, const struct mt_graph *g, const struct mt_graph_words *words)
+static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
+                      const struct mt_stride_graph_words *words)
 {
     char *const argv[] = {"dot", "-Tsvg", "-o", (char *)x->svg, NULL};
     FILE *f = tmpfile(); /* not a pipe: dot may end before it has read all */
@@ -190,7 +191,7 @@ static int graph_draw(const struct options *x, const struct mt_graph *g, const s
     pid_t dot;
     int status = -1, e = f ? posix_spawn_file_actions_init(&actions) : errno;
     if (e == 0) {
-        mt_graph_write_dot(f, g, words);
+        mt_stride_graph_write_dot(f, g, words);
         e = fflush(f) != 0 || ferror(f) || fseek(f, 0, SEEK_SET) != 0 ? EIO : 0;
         if (e == 0)
             e = posix_spawn_file_actions_adddup2(&actions, fileno(f), STDIN_FILENO);
@@ -211,28 +212,28 @@ static int graph_draw(const struct options *x, const struct mt_graph *g, const s
     return e || status ? MT_EXIT_FAILURE : 0;
 }
 
-static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequence *sequence,
+static int write_out(struct options *x, struct mt_stride_graph *g, const struct mt_sequence *sequence,
                      struct mt_output *out)
 {
     static struct mt_json json; /* holds the output buffer */
-    const struct mt_graph_input *in = &x->in;
-    struct mt_graph_words words = {.inputs = in->inputs.paths,
-                                   .ninputs = in->inputs.npaths,
-                                   .notes = (const char *const *)in->notes,
-                                   .nnotes = in->nnotes,
-                                   .complete = in->complete,
-                                   .launches = in->launches,
-                                   .sequence = x->sequence ? sequence : NULL,
-                                   .stride = mt_graph_input_stride(in, g),
-                                   .places = in->kind != MT_KIND_TRACE,
-                                   .allocs = in->known ? in->allocs : NULL,
-                                   .nallocs = in->known ? in->nallocs : 0};
+    const struct mt_stride_graph_input *in = &x->in;
+    struct mt_stride_graph_words words = {.inputs = in->inputs.paths,
+                                          .ninputs = in->inputs.npaths,
+                                          .notes = (const char *const *)in->notes,
+                                          .nnotes = in->nnotes,
+                                          .complete = in->complete,
+                                          .launches = in->launches,
+                                          .sequence = x->sequence ? sequence : NULL,
+                                          .stride = mt_stride_graph_input_stride(in, g),
+                                          .places = in->kind != MT_KIND_TRACE,
+                                          .allocs = in->known ? in->allocs : NULL,
+                                          .nallocs = in->known ? in->nallocs : 0};
     int code = mt_output_ready(out), error = 0;
     if (code)
         return code;
     if (x->format == JSON) {
         mt_json_open(&json, out->fd);
-        mt_graph_write_json(&json, g, &words);
+        mt_stride_graph_write_json(&json, g, &words);
         error = mt_json_close(&json) != 0 ? json.error : 0;
     } else {
         error = write_text(x, out->fd, g, &words);
@@ -246,11 +247,11 @@ static int write_out(struct options *x, struct mt_graph *g, const struct mt_sequ
 
 struct watch {
     struct mt_sequence sequence;
-    const struct mt_graph *graph;
+    const struct mt_stride_graph *graph;
     uint64_t launch;
 };
 
-static int graph_see(void *arg, const struct mt_graph_access *a, int64_t stride, size_t node)
+static int graph_see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
 {
     struct watch *w = arg;
     (void)stride;
@@ -263,21 +264,21 @@ static int graph_see(void *arg, const struct mt_graph_access *a, int64_t stride,
 
 static int graph_run(struct options *x, struct mt_output *out)
 {
-    struct mt_graph graph;
+    struct mt_stride_graph graph;
     struct mt_alphabet alphabet;
     struct watch watch = {.graph = &graph};
-    mt_graph_init(&graph, x->key, mt_graph_input_buffers(&x->in));
+    mt_stride_graph_init(&graph, x->key, mt_stride_graph_input_buffers(&x->in));
     mt_alphabet_init(&alphabet, 1);
     mt_sequence_init(&watch.sequence, &alphabet, SEQUENCE_CAP);
     if (x->sequence) {
         graph.watch = graph_see;
         graph.watch_arg = &watch;
     }
-    int code = mt_graph_input_read(&x->in, &graph), input = code;
+    int code = mt_stride_graph_input_read(&x->in, &graph), input = code;
     if (code == MT_EXIT_INPUT)
         code = 0;
-    if (code == 0 &&
-        (mt_graph_finish(&graph, x->min_count) != 0 || (x->top && mt_graph_top(&graph, x->top) != 0))) {
+    if (code == 0 && (mt_stride_graph_finish(&graph, x->min_count) != 0 ||
+                      (x->top && mt_stride_graph_top(&graph, x->top) != 0))) {
         mt_cli_say("no memory for the graph");
         code = MT_EXIT_FAILURE;
     }
@@ -285,7 +286,7 @@ static int graph_run(struct options *x, struct mt_output *out)
         code = write_out(x, &graph, &watch.sequence, out);
     mt_sequence_free(&watch.sequence);
     mt_alphabet_free(&alphabet);
-    mt_graph_free(&graph);
+    mt_stride_graph_free(&graph);
     return code ? code : input;
 }
 
@@ -302,11 +303,11 @@ int main(int argc, char **argv)
         code = mt_output_open(&out, x.output, &x.in.inputs);
     }
     if (code == 0)
-        code = mt_graph_input_open(&x.in, x.in.inputs.paths, x.in.inputs.npaths);
+        code = mt_stride_graph_input_open(&x.in, x.in.inputs.paths, x.in.inputs.npaths);
     if (code == 0)
         code = graph_run(&x, &out);
     mt_output_abandon(&out);
-    mt_graph_input_close(&x.in);
+    mt_stride_graph_input_close(&x.in);
     mt_filter_free(&x.in.filter);
     mt_inputs_free(&x.in.inputs);
     return code < 0 ? MT_EXIT_OK : code;

@@ -74,7 +74,7 @@ struct make {
     struct mt_team *team; /* who wrote and who read; */
     struct mt_comm *comm; /* and what it found in the end */
     struct mt_buffers buffers;
-    struct mt_graph graph, lanes;
+    struct mt_stride_graph graph, lanes;
     struct mt_locality_run more;
     struct mt_estimates estimates;
     struct mt_report report;
@@ -203,8 +203,8 @@ static int begin_launch(struct make *m, const struct mt_item *item)
     *event = item->launch;
     uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
     if (m->selected && !m->quick) {
-        mt_graph_launch(&m->graph, item->kernel, seq);
-        mt_graph_launch(&m->lanes, item->kernel, seq);
+        mt_stride_graph_launch(&m->graph, item->kernel, seq);
+        mt_stride_graph_launch(&m->lanes, item->kernel, seq);
     }
     return mt_team_launch(m->team, item->kernel, m->selected);
 }
@@ -221,8 +221,8 @@ static int take_item(struct make *m, const struct mt_item *item)
     int bad = mt_locality_run_begin(&m->more, item, m->selected);
     bad |= mt_team_runs(m->team, item->runs, item->count);
     if (m->selected && !m->quick)
-        bad |= mt_graph_runs(&m->graph, item->runs, item->count) |
-               mt_graph_lanes(&m->lanes, item->runs, item->count);
+        bad |= mt_stride_graph_runs(&m->graph, item->runs, item->count) |
+               mt_stride_graph_lanes(&m->lanes, item->runs, item->count);
     return bad | mt_locality_run_wait(&m->more) ? -1 : 0;
 }
 
@@ -306,14 +306,14 @@ static int report_fill(struct make *m)
     r->more_arg = m;
     if (m->quick)
         return 0;
-    if (mt_locality_run_finish(&m->more, m->comm) != 0 || mt_graph_finish(&m->graph, 0) != 0 ||
-        mt_graph_finish(&m->lanes, 0) != 0)
+    if (mt_locality_run_finish(&m->more, m->comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
+        mt_stride_graph_finish(&m->lanes, 0) != 0)
         return no_memory();
     r->graph.graph = &m->graph;
-    r->graph.stride = mt_graph_kernel_stride(&m->graph, 0);
+    r->graph.stride = mt_stride_graph_kernel_stride(&m->graph, 0);
     if (m->lanes.nnodes) {
         r->lanes.graph = &m->lanes;
-        r->lanes.stride = mt_graph_kernel_stride(&m->lanes, 1);
+        r->lanes.stride = mt_stride_graph_kernel_stride(&m->lanes, 1);
     }
     return 0;
 }
@@ -344,8 +344,8 @@ static int start_analyses(struct make *m)
     if (mt_locality_run_start(&m->more, m->source, m->inputs.npaths) != 0 ||
         mt_locality_run_threads(&m->more, m->threads) != 0)
         return no_memory();
-    mt_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
-    mt_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    mt_stride_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
+    mt_stride_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     m->graph.most_nodes = m->lanes.most_nodes = MOST_NODES;
     m->graph.most_warps = m->lanes.most_warps = MOST_WARPS;
     return 0;
@@ -426,8 +426,8 @@ int main(int argc, char **argv)
         code = report_run(&m);
     mt_output_abandon(&m.out);
     mt_report_free(&m.report);
-    mt_graph_free(&m.graph);
-    mt_graph_free(&m.lanes);
+    mt_stride_graph_free(&m.graph);
+    mt_stride_graph_free(&m.lanes);
     mt_buffers_free(&m.buffers);
     mt_locality_run_free(&m.more);
     mt_estimates_free(&m.estimates);

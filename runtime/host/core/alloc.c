@@ -31,41 +31,41 @@ static int alloc_keeps(void)
 
 static int moved; /* a number was taken since the index lock was */
 
-static void line_seq(struct mt_json *j)
+static void line_seq(struct mt_jsonl *j)
 {
-    mt_json_u64(j, "seq", mt_seq_next());
+    mt_jsonl_u64(j, "seq", mt_seq_next());
     moved = 1;
 }
 
 static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes)
 {
-    struct mt_json *j = id ? mt_core_sink_line(ev) : NULL;
+    struct mt_jsonl *j = id ? mt_core_sink_line(ev) : NULL;
     if (!j)
         return;
     line_seq(j);
-    mt_json_u64(j, "id", id - 1);
-    mt_json_address(j, "base", base);
+    mt_jsonl_u64(j, "id", id - 1);
+    mt_jsonl_address(j, "base", base);
     if (bytes)
-        mt_json_u64(j, "bytes", bytes);
+        mt_jsonl_u64(j, "bytes", bytes);
     mt_core_sink_line_end();
 }
 
 static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
                        const char *name, const struct mt_code_place *p)
 {
-    struct mt_json *j = mt_core_sink_line("alloc");
+    struct mt_jsonl *j = mt_core_sink_line("alloc");
     if (!j)
         return;
     line_seq(j);
-    mt_json_u64(j, "id", id - 1);
-    mt_json_address(j, "base", base);
-    mt_json_u64(j, "bytes", bytes);
-    mt_json_string(j, "kind", kinds[kind]);
-    mt_json_string(j, "name", name);
-    mt_json_string(j, "file", p->file);
-    mt_json_u64(j, "line", p->line);
+    mt_jsonl_u64(j, "id", id - 1);
+    mt_jsonl_address(j, "base", base);
+    mt_jsonl_u64(j, "bytes", bytes);
+    mt_jsonl_string(j, "kind", kinds[kind]);
+    mt_jsonl_string(j, "name", name);
+    mt_jsonl_string(j, "file", p->file);
+    mt_jsonl_u64(j, "line", p->line);
     if (p->ip)
-        mt_json_address(j, "ip", p->ip);
+        mt_jsonl_address(j, "ip", p->ip);
     mt_core_sink_line_end();
 }
 

@@ -31,7 +31,7 @@ void mt_core_fail(const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     __builtin_va_end(args);
     mt_plat_report("%s; tracing is off, the trace is incomplete", text);
-    mt_ring();
+    mt_core_ring();
 }
 
 int mt_core_start(const struct mt_core_options *options, const struct mt_core_engine *engine, char *why,
@@ -107,7 +107,7 @@ void mt_core_stop(int killed)
         return;
     __atomic_store_n(&mt_g.stopping, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&mt_g.on, 0, __ATOMIC_SEQ_CST);
-    mt_ring();
+    mt_core_ring();
     mt_functions_unseen();
     if (mt_core_sink_stuck(STOP_WAIT_NS)) {
         mt_plat_report("%s: stopped inside the tracer; the trace has no end", mt_g.o->output);
@@ -141,7 +141,7 @@ void mt_core_forked(void)
     started = 0;
     if (mt_g.slot) {
         mt_core_sink_forked();
-        mt_ring();
+        mt_core_ring();
     }
 }
 
@@ -160,5 +160,5 @@ void mt_core_switch(int on)
     if (!mt_g.slot)
         return;
     __atomic_store_n(&mt_g.switched, on ? 1u : 0u, __ATOMIC_SEQ_CST);
-    mt_ring();
+    mt_core_ring();
 }

@@ -75,11 +75,11 @@ int mt_functions_start(char *why, unsigned size)
 void mt_functions_lines(void)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct mt_json *j = mt_core_sink_line("function");
+        struct mt_jsonl *j = mt_core_sink_line("function");
         if (!j)
             return;
-        mt_json_u64(j, "id", i + FIRST);
-        mt_json_string(j, "name", names[i].text);
+        mt_jsonl_u64(j, "id", i + FIRST);
+        mt_jsonl_string(j, "name", names[i].text);
         mt_core_sink_line_end();
     }
 }

@@ -238,7 +238,7 @@ void mt_core_moved(struct mt_core_thread *pub)
 {
     if (!mt_on() || mt_g.o->mode != MT_CORE_MAT)
         return;
-    mt_ring();
+    mt_core_ring();
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
     if (!t || t->busy || !t->live)
         return;
@@ -286,7 +286,7 @@ void mt_mat_stop(struct mt_core_thread_state *t)
 void mt_mat_roi(struct mt_core_thread_state *t, int on)
 {
     __atomic_store_n(&mt_g.in_roi, on ? 1u : 0u, __ATOMIC_SEQ_CST);
-    mt_ring();
+    mt_core_ring();
     if (!t || t->busy || !t->live)
         return;
     t->busy = 1;

@@ -33,7 +33,7 @@ static struct {
     void *worker;
 
     struct mt_spin meta_lock;
-    struct mt_json line;
+    struct mt_jsonl line;
     struct mt_buffer *meta; /* lines not yet queued */
 
     char *text;
@@ -164,19 +164,19 @@ void mt_core_sink_put(struct mt_buffer *b)
 
 /* ---- meta lines ---- */
 
-struct mt_json *mt_core_sink_line(const char *ev)
+struct mt_jsonl *mt_core_sink_line(const char *ev)
 {
     if (!s.writer || mt_g.forked)
         return NULL;
     mt_spin_lock(&s.meta_lock);
-    mt_json_begin(&s.line, ev);
+    mt_jsonl_begin(&s.line, ev);
     return &s.line;
 }
 
 void mt_core_sink_line_end(void)
 {
     struct mt_buffer *full = NULL;
-    mt_json_end(&s.line);
+    mt_jsonl_end(&s.line);
     if (s.meta && s.meta->count + s.line.n > LINE_RESERVE) {
         full = s.meta;
         s.meta = NULL;
@@ -204,23 +204,23 @@ static void sink_header(void)
     const struct mt_core_options *o = mt_g.o;
     long n = mt_plat_program(program, sizeof program);
     program[n > 0 ? n : 0] = 0;
-    struct mt_json *j = mt_core_sink_line("header");
-    mt_json_u64(j, "version", 1);
-    mt_json_string(j, "tool", "memtrace " MEMTRACE_VERSION);
-    mt_json_u64(j, "pid", mt_plat_pid());
-    mt_json_string(j, "program", mt_g.e->program ? mt_g.e->program : program);
-    mt_json_string(j, "engine", mt_g.e->name);
-    mt_json_string(j, "mode", modes[o->mode]);
-    mt_json_string(j, "clock", "CLOCK_MONOTONIC");
-    mt_json_u64(j, "start_ns", mt_plat_now_ns());
-    mt_json_string(j, "format", "host");
-    mt_json_string(j, "trace", o->output);
-    mt_json_u64(j, "threshold", o->threshold);
-    mt_json_u64(j, "locks", o->locks);
-    mt_json_u64(j, "block", o->block);
-    mt_json_bool(j, "registered", o->registered);
-    mt_json_bool(j, "roi", o->roi);
-    mt_json_bool(j, "failed", o->failed);
+    struct mt_jsonl *j = mt_core_sink_line("header");
+    mt_jsonl_u64(j, "version", 1);
+    mt_jsonl_string(j, "tool", "memtrace " MEMTRACE_VERSION);
+    mt_jsonl_u64(j, "pid", mt_plat_pid());
+    mt_jsonl_string(j, "program", mt_g.e->program ? mt_g.e->program : program);
+    mt_jsonl_string(j, "engine", mt_g.e->name);
+    mt_jsonl_string(j, "mode", modes[o->mode]);
+    mt_jsonl_string(j, "clock", "CLOCK_MONOTONIC");
+    mt_jsonl_u64(j, "start_ns", mt_plat_now_ns());
+    mt_jsonl_string(j, "format", "host");
+    mt_jsonl_string(j, "trace", o->output);
+    mt_jsonl_u64(j, "threshold", o->threshold);
+    mt_jsonl_u64(j, "locks", o->locks);
+    mt_jsonl_u64(j, "block", o->block);
+    mt_jsonl_bool(j, "registered", o->registered);
+    mt_jsonl_bool(j, "roi", o->roi);
+    mt_jsonl_bool(j, "failed", o->failed);
     mt_core_sink_line_end();
 }
 
@@ -306,8 +306,8 @@ static int open_container(char *why, unsigned size)
     char blank[8001];
     memset(blank, ' ', sizeof blank - 1);
     blank[sizeof blank - 1] = 0;
-    mt_json_begin(&s.line, "");
-    mt_json_string(&s.line, "", blank);
+    mt_jsonl_begin(&s.line, "");
+    mt_jsonl_string(&s.line, "", blank);
     sink_header();
     if (mt_g.e->spawn) {
         s.running = s.joins = 1;
@@ -369,18 +369,18 @@ static void end_line(int killed)
     uint64_t lost, outside, written = mt_core_queue_written();
     mt_threads_sum(&lost, &outside);
     lost += mt_core_queue_dropped();
-    struct mt_json *j;
+    struct mt_jsonl *j;
     if (lost && (j = mt_core_sink_line("lost"))) {
-        mt_json_u64(j, "count", lost);
-        mt_json_string(j, "why", "accesses could not be recorded or written");
+        mt_jsonl_u64(j, "count", lost);
+        mt_jsonl_string(j, "why", "accesses could not be recorded or written");
         mt_core_sink_line_end();
     }
     if (!(j = mt_core_sink_line("end")))
         return;
-    mt_json_u64(j, "records_written", written);
-    mt_json_u64(j, "records_counted", written + lost);
-    mt_json_bool(j, "killed", killed);
-    mt_json_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
+    mt_jsonl_u64(j, "records_written", written);
+    mt_jsonl_u64(j, "records_counted", written + lost);
+    mt_jsonl_bool(j, "killed", killed);
+    mt_jsonl_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
     mt_core_sink_line_end();
 }
 
@@ -395,7 +395,7 @@ void mt_core_sink_close(int killed)
         mt_core_queue_close();
         mt_mtc_writer_close(s.writer);
         s.writer = NULL;
-        mt_json_free(&s.line);
+        mt_jsonl_free(&s.line);
     } else if (s.text) {
         mt_core_sink_text_lock();
         text_out();

@@ -42,7 +42,7 @@ void mt_core_sink_put(struct mt_buffer *b);
 void mt_core_sink_return(struct mt_buffer *b);
 
 /* Meta lines: begin takes the lock and returns the object to fill (NULL: no container; then no end). */
-struct mt_json *mt_core_sink_line(const char *ev);
+struct mt_jsonl *mt_core_sink_line(const char *ev);
 void mt_core_sink_line_end(void);
 
 /* Text: whole lines. The file lock may be taken around several calls to keep them together. */

@@ -55,24 +55,24 @@ static const char *const op_names[] = {
 static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigned operand,
                        const char *variable)
 {
-    struct mt_json *j = mt_core_sink_line("site");
+    struct mt_jsonl *j = mt_core_sink_line("site");
     if (!j)
         return;
-    mt_json_u64(j, "id", site + operand);
-    mt_json_string(j, "op", op_names[s->op[operand]]);
-    mt_json_u64(j, "size", s->size[operand]);
+    mt_jsonl_u64(j, "id", site + operand);
+    mt_jsonl_string(j, "op", op_names[s->op[operand]]);
+    mt_jsonl_u64(j, "size", s->size[operand]);
     if (s->ip)
-        mt_json_address(j, "ip", s->ip);
-    mt_json_string(j, "file", s->file);
-    mt_json_u64(j, "line", s->line);
-    mt_json_u64(j, "column", s->column);
-    mt_json_string(j, "function", s->function);
-    mt_json_string(j, "module", s->module);
-    mt_json_string(j, "var", variable);
+        mt_jsonl_address(j, "ip", s->ip);
+    mt_jsonl_string(j, "file", s->file);
+    mt_jsonl_u64(j, "line", s->line);
+    mt_jsonl_u64(j, "column", s->column);
+    mt_jsonl_string(j, "function", s->function);
+    mt_jsonl_string(j, "module", s->module);
+    mt_jsonl_string(j, "var", variable);
     if (!operand && *s->text) {
-        mt_json_string(j, "text", s->text);
-        mt_json_string(j, "reads", s->reads);
-        mt_json_string(j, "writes", s->writes);
+        mt_jsonl_string(j, "text", s->text);
+        mt_jsonl_string(j, "reads", s->reads);
+        mt_jsonl_string(j, "writes", s->writes);
     }
     mt_core_sink_line_end();
 }

@@ -114,7 +114,7 @@ uint64_t mt_seq_next(void);
 void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* thread.c: every live thread looks around at its next access. Async-signal safe. */
-void mt_ring(void);
+void mt_core_ring(void);
 /* What all threads together, ended ones too, have lost and left out. */
 void mt_threads_sum(uint64_t *lost, uint64_t *outside);
 

@@ -2,7 +2,8 @@
 #include "atomic.h"
 #include <string.h>
 
-/* A slot's object is used again by a later thread and never unmapped: mt_ring looks at it without a lock. */
+/* A slot's object is used again by a later thread and never unmapped: mt_core_ring looks at it without a
+ * lock. */
 static struct mt_core_thread_state *slot_take(void)
 {
     uint32_t i = 0;
@@ -33,11 +34,11 @@ static void thread_clear(struct mt_core_thread_state *t)
 
 static void thread_line(const struct mt_core_thread_state *t)
 {
-    struct mt_json *j = mt_core_sink_line("thread");
+    struct mt_jsonl *j = mt_core_sink_line("thread");
     if (!j)
         return;
-    mt_json_u64(j, "number", t->number);
-    mt_json_u64(j, "native", t->native);
+    mt_jsonl_u64(j, "number", t->number);
+    mt_jsonl_u64(j, "native", t->native);
     mt_core_sink_line_end();
 }
 
@@ -114,7 +115,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
     mt_spin_unlock(&mt_g.threads_lock);
 }
 
-void mt_ring(void)
+void mt_core_ring(void)
 {
     __atomic_add_fetch(&mt_g.bell, 1, __ATOMIC_SEQ_CST);
     uint32_t n = __atomic_load_n(&mt_g.slots, __ATOMIC_ACQUIRE);

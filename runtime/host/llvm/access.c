@@ -52,7 +52,7 @@ void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, u
 
 void __mt_host_untraced(void)
 {
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_lost(t, 1);
 }
@@ -73,7 +73,7 @@ static inline void lock_signals_out(void)
 
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
 {
-    struct mt_core_thread *t = n ? mt_thread() : NULL;
+    struct mt_core_thread *t = n ? mt_llvm_thread() : NULL;
     if (!t)
         return;
     lock_signals_out();
@@ -86,7 +86,7 @@ void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
         mt_access(site, address, bytes);
         return;
     }
-    struct mt_core_thread *t = bytes ? mt_thread() : NULL;
+    struct mt_core_thread *t = bytes ? mt_llvm_thread() : NULL;
     if (!t)
         return;
     lock_signals_out();
@@ -143,7 +143,7 @@ void mt_frames_above(uint64_t sp)
     struct mt_self *s = &mt_self;
     while (s->frames && s->frame[s->frames - 1].sp < sp) {
         struct mt_frame *f = &s->frame[--s->frames];
-        struct mt_core_thread *t = mt_thread();
+        struct mt_core_thread *t = mt_llvm_thread();
         if (t)
             mt_core_return(t, f->function, f->sp, 0);
     }
@@ -169,7 +169,7 @@ void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uin
     mt_frames_above(sp);
     if (s->frames < MT_FRAMES)
         s->frame[s->frames++] = (struct mt_frame){function, sp};
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_call(t, function, sp, (uint64_t[]){a, b, c});
 }
@@ -185,7 +185,7 @@ void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
     mt_frames_above(sp);
     if (s->frames && s->frame[s->frames - 1].sp == sp)
         s->frames--;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_return(t, function, sp, value);
 }
@@ -198,7 +198,7 @@ void __mt_host_unwound(uint64_t sp)
 
 void __mt_host_annotation(uint32_t function, uint64_t argument)
 {
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_call(t, function, 0, (uint64_t[]){argument, 0, 0});
 }

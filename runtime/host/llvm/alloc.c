@@ -60,7 +60,7 @@ void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t
     }
     if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON || mt_not_for_us(ip))
         return;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (!t) {
         s->lost++;
         return;
@@ -77,7 +77,7 @@ void mt_told_free(void *p)
     struct mt_self *s = &mt_self;
     if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON)
         return;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (!t)
         return;
     s->busy++;
@@ -129,7 +129,7 @@ static void *alloc_change(void *(*real)(void *, size_t), void *old, size_t bytes
 {
     struct mt_self *s = &mt_self;
     int told = !s->ours && !s->busy && mt_phase == MT_PHASE_ON && !mt_not_for_us(ip);
-    struct mt_core_thread *t = told ? mt_thread() : NULL;
+    struct mt_core_thread *t = told ? mt_llvm_thread() : NULL;
     if (!t)
         return real(old, bytes);
     take_place(s);

@@ -97,7 +97,7 @@ struct mt_self {
 extern __thread struct mt_self mt_self;
 
 /* thread.c. The core's object of this thread, with all that it still has to say said; NULL: do not trace. */
-struct mt_core_thread *mt_thread(void);
+struct mt_core_thread *mt_llvm_thread(void);
 int mt_threads_open(void);
 void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);

@@ -17,7 +17,7 @@ void mt_stop(int killed)
         return;
     struct mt_core_thread *t = NULL;
     if (!killed)
-        t = mt_thread();
+        t = mt_llvm_thread();
     else if (mt_self.core)
         mt_handlers_end(); /* what they left would wait for an access that never comes */
     mt_self.busy++;

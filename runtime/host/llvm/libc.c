@@ -285,7 +285,7 @@ void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64
     struct touched t;
     int saved = errno;
     t.count = 0;
-    if (code >= MT_LIBC_COUNT || (!mt_thread() && __mt_host_current != &mt_self.handler))
+    if (code >= MT_LIBC_COUNT || (!mt_llvm_thread() && __mt_host_current != &mt_self.handler))
         return;
     functions[code].shape(&t, a, b, c, d, result);
     for (unsigned i = 0; i < t.count; i++)
@@ -304,7 +304,7 @@ void __mt_host_begin_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, 
         __mt_host_libc(code, site, a, b, c, d, result);
         return;
     }
-    if (code >= MT_LIBC_COUNT || !mt_thread())
+    if (code >= MT_LIBC_COUNT || !mt_llvm_thread())
         return;
     functions[code].shape(&t, a, b, c, d, result);
     for (unsigned i = 0; i < t.count; i++) {

@@ -14,7 +14,7 @@ static struct mt_core_thread *open_tell(uint64_t ip)
     struct mt_self *s = &mt_self;
     if (s->ours || s->busy || mt_phase != MT_PHASE_ON || mt_not_for_us(ip))
         return NULL;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (t) {
         s->place = __mt_host_place;
         __mt_host_place = NULL;

@@ -86,7 +86,7 @@ void mt_handlers_end(void)
         s->handlers = 0;
         close_handler(s);
     }
-    mt_thread();
+    mt_llvm_thread();
 }
 
 static void call_program(const struct sigaction *a, int sig, siginfo_t *info, void *context)

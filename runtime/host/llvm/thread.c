@@ -54,7 +54,7 @@ static void at_end(void *self)
     struct mt_self *s = self;
     if (++s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(key, s))
         return;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     mt_thread_off();
     if (t)
         mt_core_thread_end(t);
@@ -125,7 +125,7 @@ static void take_scratch(struct mt_self *s)
         mt_core_record(s->core, s->entry[i].site, s->entry[i].address, s->entry[i].size);
 }
 
-struct mt_core_thread *mt_thread(void)
+struct mt_core_thread *mt_llvm_thread(void)
 {
     struct mt_self *s = &mt_self;
     if (s->state == 0 && mt_phase == MT_PHASE_ON && !s->handlers)
@@ -155,7 +155,7 @@ static void thread_overflow(struct mt_self *s)
 void mt_slow(void)
 {
     struct mt_self *s = &mt_self;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (__mt_host_current == &s->handler)
         thread_overflow(s);
     else {
@@ -175,7 +175,7 @@ void mt_drain(void)
 void mt_record(uint64_t address, uint64_t word)
 {
     struct mt_self *s = &mt_self;
-    struct mt_core_thread *t = mt_thread();
+    struct mt_core_thread *t = mt_llvm_thread();
     if (mt_phase == MT_PHASE_OFF)
         t = NULL; /* to a buffer that is full less often */
     if (t && !mt_atomic)
@@ -191,7 +191,7 @@ void mt_record(uint64_t address, uint64_t word)
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes)
 {
     const uint64_t most = 1u << 30;
-    struct mt_core_thread *t = bytes ? mt_thread() : NULL;
+    struct mt_core_thread *t = bytes ? mt_llvm_thread() : NULL;
     if (!bytes || mt_atomic) {
         mt_self.lost += t && bytes; /* a module that was not built for atomic mode */
         return;

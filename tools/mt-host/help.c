@@ -97,7 +97,7 @@ static void option_print(const struct option_row *row)
     help_wrapped(text, 29, 82);
 }
 
-void help_print(const char *mode)
+void mt_hostrun_help_print(const char *mode)
 {
     if (!mode) {
         fputs(overview, stdout);

@@ -8,32 +8,32 @@
 static void main_show(const struct command *c)
 {
     struct words path = {0}, rest = {0};
-    words_add(&path, c->path);
+    mt_hostrun_words_add(&path, c->path);
     for (size_t i = 1; i < c->argv.count; i++)
-        words_add(&rest, c->argv.word[i]);
-    words_print(&c->env);
+        mt_hostrun_words_add(&rest, c->argv.word[i]);
+    mt_hostrun_words_print(&c->env);
     fputs(c->env.count ? " " : "", stdout);
-    words_print(&path);
+    mt_hostrun_words_print(&path);
     fputs(rest.count ? " " : "", stdout);
-    words_print(&rest);
+    mt_hostrun_words_print(&rest);
     putchar('\n');
-    words_free(&path);
-    words_free(&rest);
+    mt_hostrun_words_free(&path);
+    mt_hostrun_words_free(&rest);
 }
 
 static int main_trace(const struct request *r, const struct command *c, const char *engine)
 {
     struct trace_before before;
     int talk = r->verbose || isatty(STDERR_FILENO);
-    trace_before(&before, r->output);
+    mt_hostrun_trace_before(&before, r->output);
     if (r->verbose)
-        say("engine %s: %s", engine, c->path);
+        mt_hostrun_say("engine %s: %s", engine, c->path);
     if (talk && r->signals)
-        say("silent until: kill -USR1 %d; until kill -USR2 %d", (int)getpid(), (int)getpid());
-    int code = command_run(c);
+        mt_hostrun_say("silent until: kill -USR1 %d; until kill -USR2 %d", (int)getpid(), (int)getpid());
+    int code = mt_hostrun_command_run(c);
     if (talk && code > 128)
-        say("the program was ended by signal %d (%s)", code - 128, strsignal(code - 128));
-    trace_words(r, &before, talk);
+        mt_hostrun_say("the program was ended by signal %d (%s)", code - 128, strsignal(code - 128));
+    mt_hostrun_trace_words(r, &before, talk);
     return code;
 }
 
@@ -43,22 +43,22 @@ int main(int argc, char **argv)
     struct program p = {.path = ""};
     struct command c = {.path = ""};
     const char *engine;
-    int code = request_read(&r, argc, argv);
+    int code = mt_hostrun_request_read(&r, argc, argv);
     if (code == 0)
-        code = program_find(&p, r.program);
+        code = mt_hostrun_program_find(&p, r.program);
     if (code == 0 && r.argv0 && !p.script)
-        words_replace(&p.argv, 0, r.argv0);
+        mt_hostrun_words_replace(&p.argv, 0, r.argv0);
     if (code == 0)
-        code = engine_command(&r, &p, &c, &engine);
+        code = mt_hostrun_engine_command(&r, &p, &c, &engine);
     if (code == 0 && r.show)
         main_show(&c);
     else if (code == 0 && r.exec)
-        code = command_become(&c);
+        code = mt_hostrun_command_become(&c);
     else if (code == 0)
         code = main_trace(&r, &c, engine);
-    words_free(&c.argv);
-    words_free(&c.env);
-    program_free(&p);
-    request_free(&r);
+    mt_hostrun_words_free(&c.argv);
+    mt_hostrun_words_free(&c.env);
+    mt_hostrun_program_free(&p);
+    mt_hostrun_request_free(&r);
     return code == -1 ? 0 : code;
 }

@@ -8,7 +8,7 @@
 
 #define MT_LIBRARY_PLACE "../" MT_INSTALL_LIBDIR
 
-int find_part(const char *name, char path[PATH_MAX])
+int mt_hostrun_find_part(const char *name, char path[PATH_MAX])
 {
     static const char *const places[] = {"../lib", MT_LIBRARY_PLACE, "../..", "."};
     char self[PATH_MAX], first[PATH_MAX] = "";
@@ -50,27 +50,30 @@ static void add_environment(const struct request *r, struct command *c)
         }
     }
     if (!f || fclose(f) != 0) {
-        say("no memory");
+        mt_hostrun_say("no memory");
         exit(EXIT_ENGINE);
     }
-    words_addf(&c->env, "MEMTRACE_HOST=%s", text);
+    mt_hostrun_words_addf(&c->env, "MEMTRACE_HOST=%s", text);
     free(text);
 }
 
 static int llvm_command(const struct request *r, const struct program *p, struct command *c)
 {
     if (strcmp(r->mode, "insn") == 0)
-        return usage("insn", "the compile-time engine knows no machine instructions; use --engine=qemu");
+        return mt_hostrun_usage("insn",
+                                "the compile-time engine knows no machine instructions; use --engine=qemu");
     if (!p->instrumented)
-        return refuse("%s was not built with mt-cc --host; build it so, or use --engine=qemu", p->path);
+        return mt_hostrun_refuse("%s was not built with mt-cc --host; build it so, or use --engine=qemu",
+                                 p->path);
     strcpy(c->path, p->path);
     for (size_t i = 0; i < p->argv.count; i++)
-        words_add(&c->argv, p->argv.word[i]);
+        mt_hostrun_words_add(&c->argv, p->argv.word[i]);
     add_environment(r, c);
     return 0;
 }
 
-int engine_command(const struct request *r, const struct program *p, struct command *c, const char **engine)
+int mt_hostrun_engine_command(const struct request *r, const struct program *p, struct command *c,
+                              const char **engine)
 {
     *engine = r->engine;
     if (strcmp(r->engine, "auto") == 0)
@@ -78,6 +81,6 @@ int engine_command(const struct request *r, const struct program *p, struct comm
     if (strcmp(*engine, "llvm") == 0)
         return llvm_command(r, p, c);
     if (p->instrumented) /* one trace is enough */
-        words_add(&c->env, "MEMTRACE_HOST=off");
-    return strcmp(*engine, "pin") == 0 ? pin_command(r, p, c) : qemu_command(r, p, c);
+        mt_hostrun_words_add(&c->env, "MEMTRACE_HOST=off");
+    return strcmp(*engine, "pin") == 0 ? mt_hostrun_pin_command(r, p, c) : mt_hostrun_qemu_command(r, p, c);
 }

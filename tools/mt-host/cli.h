@@ -14,24 +14,24 @@
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
 
 /* One line on stderr, with "mt-host: " before it. */
-__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+__attribute__((format(printf, 1, 2))) void mt_hostrun_say(const char *format, ...);
 /* The same for a wrong command line; returns EXIT_USAGE. `mode` may be NULL. */
-__attribute__((format(printf, 2, 3))) int usage(const char *mode, const char *format, ...);
+__attribute__((format(printf, 2, 3))) int mt_hostrun_usage(const char *mode, const char *format, ...);
 /* The same for a program that cannot be traced: without a hint at --help. */
-__attribute__((format(printf, 1, 2))) int refuse(const char *format, ...);
+__attribute__((format(printf, 1, 2))) int mt_hostrun_refuse(const char *format, ...);
 
 /* A list of words that ends in NULL as argv does; it owns them. Without memory the program ends. */
 struct words {
     char **word;
     size_t count, room;
 };
-void words_add(struct words *w, const char *word);
-__attribute__((format(printf, 2, 3))) void words_addf(struct words *w, const char *format, ...);
+void mt_hostrun_words_add(struct words *w, const char *word);
+__attribute__((format(printf, 2, 3))) void mt_hostrun_words_addf(struct words *w, const char *format, ...);
 /* Another word in the place of number i, which is there. */
-void words_replace(struct words *w, size_t i, const char *word);
-void words_free(struct words *w);
+void mt_hostrun_words_replace(struct words *w, size_t i, const char *word);
+void mt_hostrun_words_free(struct words *w);
 /* As a line that a shell reads back as these words. */
-void words_print(const struct words *w);
+void mt_hostrun_words_print(const struct words *w);
 
 /* ---- the command line ---- */
 
@@ -57,10 +57,10 @@ struct request {
     char **program;    /* its argv */
 };
 /* Reads it. -1: nothing more to do, exit with 0. */
-int request_read(struct request *r, int argc, char **argv);
-void request_free(struct request *r);
+int mt_hostrun_request_read(struct request *r, int argc, char **argv);
+void mt_hostrun_request_free(struct request *r);
 /* Help on one mode, or NULL: on the program; on stdout. */
-void help_print(const char *mode);
+void mt_hostrun_help_print(const char *mode);
 
 /* ---- the program to trace ---- */
 
@@ -71,8 +71,8 @@ struct program {
     int script;
 };
 /* Looks for it in PATH as a shell does and makes sure that it can be traced. */
-int program_find(struct program *p, char *const *argv);
-void program_free(struct program *p);
+int mt_hostrun_program_find(struct program *p, char *const *argv);
+void mt_hostrun_program_free(struct program *p);
 
 /* ---- engines ---- */
 
@@ -82,22 +82,23 @@ struct command {
     struct words env; /* NAME=value */
 };
 /* Chooses (for "auto") and makes the command; *engine is its name. */
-int engine_command(const struct request *r, const struct program *p, struct command *c, const char **engine);
-int qemu_command(const struct request *r, const struct program *p, struct command *c);
-int pin_command(const struct request *r, const struct program *p, struct command *c);
+int mt_hostrun_engine_command(const struct request *r, const struct program *p, struct command *c,
+                              const char **engine);
+int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c);
+int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c);
 /* The full path of an executable file: `name` itself if it has a slash, else as in PATH. 0, or an errno
  * value. */
-int find_executable(const char *name, char path[PATH_MAX]);
+int mt_hostrun_find_executable(const char *name, char path[PATH_MAX]);
 /* A file that belongs to memtrace: `name` beside this program's folder, in ../lib and in the library folder
  * it was installed to. 0, or -1 with the first place tried in `path`. */
-int find_part(const char *name, char path[PATH_MAX]);
+int mt_hostrun_find_part(const char *name, char path[PATH_MAX]);
 
 /* ---- run, and words on the trace ---- */
 
 /* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. */
-int command_run(const struct command *c);
+int mt_hostrun_command_run(const struct command *c);
 /* Becomes the command; returns an exit code only when that fails. */
-int command_become(const struct command *c);
+int mt_hostrun_command_become(const struct command *c);
 
 /* What the output was before the run, so that an old trace is not taken for the new one. */
 struct trace_before {
@@ -105,8 +106,8 @@ struct trace_before {
     struct stat st;
     struct timespec now;
 };
-void trace_before(struct trace_before *b, const char *path);
+void mt_hostrun_trace_before(struct trace_before *b, const char *path);
 /* Words on the trace: where it is, what it has, what to do next. Says always when there is none; the rest
  * only with `talk`. */
-void trace_words(const struct request *r, const struct trace_before *before, int talk);
+void mt_hostrun_trace_words(const struct request *r, const struct trace_before *before, int talk);
 #endif

@@ -11,5 +11,5 @@ struct elf_facts {
     int instrumented;    /* needs libmemtrace-host.so: built with mt-cc --host */
 };
 /* `data`: the file. Damaged headers give traceable 0 or instrumented 0, never more. */
-void elf_read(const void *data, size_t bytes, struct elf_facts *facts);
+void mt_hostrun_elf_read(const void *data, size_t bytes, struct elf_facts *facts);
 #endif

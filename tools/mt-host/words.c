@@ -7,7 +7,7 @@
 static void *words_must(void *memory)
 {
     if (!memory) {
-        say("no memory");
+        mt_hostrun_say("no memory");
         exit(EXIT_ENGINE);
     }
     return memory;
@@ -23,12 +23,12 @@ static void words_take(struct words *w, char *word)
     w->word[w->count] = NULL;
 }
 
-void words_add(struct words *w, const char *word)
+void mt_hostrun_words_add(struct words *w, const char *word)
 {
     words_take(w, words_must(strdup(word)));
 }
 
-void words_addf(struct words *w, const char *format, ...)
+void mt_hostrun_words_addf(struct words *w, const char *format, ...)
 {
     va_list args;
     char *word;
@@ -39,13 +39,13 @@ void words_addf(struct words *w, const char *format, ...)
     words_take(w, words_must(word));
 }
 
-void words_replace(struct words *w, size_t i, const char *word)
+void mt_hostrun_words_replace(struct words *w, size_t i, const char *word)
 {
     free(w->word[i]);
     w->word[i] = words_must(strdup(word));
 }
 
-void words_free(struct words *w)
+void mt_hostrun_words_free(struct words *w)
 {
     for (size_t i = 0; i < w->count; i++)
         free(w->word[i]);
@@ -59,7 +59,7 @@ static int words_plain(const char *word)
     return *word && word[strspn(word, safe)] == 0;
 }
 
-void words_print(const struct words *w)
+void mt_hostrun_words_print(const struct words *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         const char *word = w->word[i], *equals = strchr(word, '=');
@@ -92,7 +92,7 @@ static void words_line(const char *format, va_list args)
     funlockfile(stderr);
 }
 
-void say(const char *format, ...)
+void mt_hostrun_say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -100,7 +100,7 @@ void say(const char *format, ...)
     va_end(args);
 }
 
-int refuse(const char *format, ...)
+int mt_hostrun_refuse(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -109,7 +109,7 @@ int refuse(const char *format, ...)
     return EXIT_USAGE;
 }
 
-int usage(const char *mode, const char *format, ...)
+int mt_hostrun_usage(const char *mode, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -93,25 +93,25 @@ static int wrong_option(const char *mode, int c, int argc, char **argv)
     const struct option_row *row = row_of(optopt);
     const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
     if (c == ':' && row)
-        return row->letter
-                   ? usage(mode, "--%s or -%c needs a value (%s)", row->name, row->letter, row->values)
-                   : usage(mode, "--%s needs a value (%s)", row->name, row->values);
+        return row->letter ? mt_hostrun_usage(mode, "--%s or -%c needs a value (%s)", row->name, row->letter,
+                                              row->values)
+                           : mt_hostrun_usage(mode, "--%s needs a value (%s)", row->name, row->values);
     if (c == ':')
-        return usage(mode, "%s needs a value", word);
+        return mt_hostrun_usage(mode, "%s needs a value", word);
     if (optopt && optopt < 256)
-        return usage(mode, "there is no option -%c", optopt);
+        return mt_hostrun_usage(mode, "there is no option -%c", optopt);
     if (optopt) /* a value for an option that takes none */
-        return usage(mode, "%s: this option takes no value", word);
-    return usage(mode, "there is no option %s, or it is short for several", word);
+        return mt_hostrun_usage(mode, "%s: this option takes no value", word);
+    return mt_hostrun_usage(mode, "there is no option %s, or it is short for several", word);
 }
 
 /* Keeps one option of the mode, in both spellings. */
 static void request_keep(struct request *r, const struct option_row *row, const char *value)
 {
     int output = strcmp(row->name, "output") == 0;
-    words_add(&r->given, row->name);
+    mt_hostrun_words_add(&r->given, row->name);
     /* "-" by a name that is a value on each engine's command line */
-    words_add(&r->given, output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
+    mt_hostrun_words_add(&r->given, output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
     if (strcmp(row->name, "signal") == 0)
         r->signals = strcmp(value, "0") != 0;
 }
@@ -157,7 +157,7 @@ static int check_engine(const struct request *r)
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
         if (strcmp(r->engine, engines[i]) == 0)
             return 0;
-    return usage(r->mode, "there is no engine %s: auto, llvm, qemu or pin", r->engine);
+    return mt_hostrun_usage(r->mode, "there is no engine %s: auto, llvm, qemu or pin", r->engine);
 }
 
 /* The words as the core reads them, and what it thinks of their values. */
@@ -165,24 +165,24 @@ static int check_options(struct request *r)
 {
     struct mt_core_options o;
     char why[400], modes[64];
-    words_add(&r->core, r->mode);
+    mt_hostrun_words_add(&r->core, r->mode);
     for (size_t i = 0; i + 1 < r->given.count; i += 2) {
         const struct option_row *row = option_rows;
         while (strcmp(row->name, r->given.word[i]) != 0)
             row++;
         if (!strchr(row->modes, mode_letter(r->mode)))
-            return usage(r->mode, "--%s goes with %s, not with %s", row->name, mode_names(row->modes, modes),
-                         r->mode);
-        words_addf(&r->core, "--%s=%s", row->name, r->given.word[i + 1]);
+            return mt_hostrun_usage(r->mode, "--%s goes with %s, not with %s", row->name,
+                                    mode_names(row->modes, modes), r->mode);
+        mt_hostrun_words_addf(&r->core, "--%s=%s", row->name, r->given.word[i + 1]);
     }
     if (mt_core_options_parse(&o, (int)r->core.count, r->core.word, why, sizeof why) != 0)
-        return usage(r->mode, "%s", why);
+        return mt_hostrun_usage(r->mode, "%s", why);
     r->output = o.output;
     mt_core_options_free(&o);
     return 0;
 }
 
-int request_read(struct request *r, int argc, char **argv)
+int mt_hostrun_request_read(struct request *r, int argc, char **argv)
 {
     int help = 0, code;
     memset(r, 0, sizeof *r);
@@ -194,30 +194,31 @@ int request_read(struct request *r, int argc, char **argv)
         if (!mode_letter(r->mode)) {
             const char *mode = r->mode;
             r->mode = NULL;
-            return usage(NULL,
-                         "'%s' is no kind of trace: there are mat, insn and atomic, as in: mt-host mat -- ls",
-                         mode);
+            return mt_hostrun_usage(
+                NULL, "'%s' is no kind of trace: there are mat, insn and atomic, as in: mt-host mat -- ls",
+                mode);
         }
         code = read_options(r, argc, argv, &help);
     }
     if (code != 0)
         return code;
     if (help) {
-        help_print(r->mode);
+        mt_hostrun_help_print(r->mode);
         return -1;
     }
     if (!r->mode)
-        return usage(NULL, "no kind of trace given: mat, insn or atomic, as in: mt-host mat -- ls");
+        return mt_hostrun_usage(NULL,
+                                "no kind of trace given: mat, insn or atomic, as in: mt-host mat -- ls");
     if ((code = check_engine(r)) != 0 || (code = check_options(r)) != 0)
         return code;
     if (optind >= argc)
-        return usage(r->mode, "no program given, as in: mt-host %s -- ls -l", r->mode);
+        return mt_hostrun_usage(r->mode, "no program given, as in: mt-host %s -- ls -l", r->mode);
     r->program = argv + optind;
     return 0;
 }
 
-void request_free(struct request *r)
+void mt_hostrun_request_free(struct request *r)
 {
-    words_free(&r->given);
-    words_free(&r->core);
+    mt_hostrun_words_free(&r->given);
+    mt_hostrun_words_free(&r->core);
 }

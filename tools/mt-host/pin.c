@@ -12,14 +12,16 @@ static int find_pin(char pin[PATH_MAX])
     if (root && *root) {
         if (snprintf(pin, PATH_MAX, "%s/pin", root) < PATH_MAX && access(pin, X_OK) == 0)
             return 0;
-        say("PIN_ROOT is %s, but %s/pin cannot be run: %s; set PIN_ROOT to the folder of the unpacked Pin "
+        mt_hostrun_say(
+            "PIN_ROOT is %s, but %s/pin cannot be run: %s; set PIN_ROOT to the folder of the unpacked Pin "
             "kit",
             root, root, strerror(errno));
         return EXIT_ENGINE;
     }
-    if (find_executable("pin", pin) == 0)
+    if (mt_hostrun_find_executable("pin", pin) == 0)
         return 0;
-    say("Pin is not there: set PIN_ROOT to the folder of the unpacked Pin kit, or put pin into PATH. "
+    mt_hostrun_say(
+        "Pin is not there: set PIN_ROOT to the folder of the unpacked Pin kit, or put pin into PATH. "
         "Without it: --engine=qemu");
     return EXIT_ENGINE;
 }
@@ -33,18 +35,19 @@ static int find_tool(char tool[PATH_MAX])
             strcpy(tool, given);
             return 0;
         }
-        say("MEMTRACE_PIN_TOOL is %s: %s", given, strerror(errno));
+        mt_hostrun_say("MEMTRACE_PIN_TOOL is %s: %s", given, strerror(errno));
         return EXIT_ENGINE;
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (find_part(places[i], tool) == 0)
+        if (mt_hostrun_find_part(places[i], tool) == 0)
             return 0;
-    say("the Pin tool is not built: make -C runtime/host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "
+    mt_hostrun_say(
+        "the Pin tool is not built: make -C runtime/host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "
         "MEMTRACE_PIN_TOOL to it");
     return EXIT_ENGINE;
 }
 
-int pin_command(const struct request *r, const struct program *p, struct command *c)
+int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c)
 {
     char tool[PATH_MAX];
     int code = find_pin(c->path);
@@ -52,18 +55,18 @@ int pin_command(const struct request *r, const struct program *p, struct command
         code = find_tool(tool);
     if (code != 0)
         return code;
-    words_add(&c->argv, c->path);
-    words_add(&c->argv, "-t");
-    words_add(&c->argv, tool);
-    words_add(&c->argv, "-mode");
-    words_add(&c->argv, r->mode);
+    mt_hostrun_words_add(&c->argv, c->path);
+    mt_hostrun_words_add(&c->argv, "-t");
+    mt_hostrun_words_add(&c->argv, tool);
+    mt_hostrun_words_add(&c->argv, "-mode");
+    mt_hostrun_words_add(&c->argv, r->mode);
     for (size_t i = 0; i + 1 < r->given.count; i += 2) {
-        words_addf(&c->argv, "-%s", r->given.word[i]);
-        words_add(&c->argv, r->given.word[i + 1]);
+        mt_hostrun_words_addf(&c->argv, "-%s", r->given.word[i]);
+        mt_hostrun_words_add(&c->argv, r->given.word[i + 1]);
     }
-    words_add(&c->argv, "--");
-    words_add(&c->argv, p->path);
+    mt_hostrun_words_add(&c->argv, "--");
+    mt_hostrun_words_add(&c->argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
-        words_add(&c->argv, p->argv.word[i]);
+        mt_hostrun_words_add(&c->argv, p->argv.word[i]);
     return 0;
 }

@@ -17,13 +17,14 @@ enum { OLDEST_MAJOR = 7 }; /* older ones lack what the plugin stands on */
 static int find_qemu(char path[PATH_MAX])
 {
     const char *given = getenv("MEMTRACE_QEMU");
-    int why = find_executable(given && *given ? given : PROGRAM, path);
+    int why = mt_hostrun_find_executable(given && *given ? given : PROGRAM, path);
     if (why == 0)
         return 0;
     if (given && *given)
-        say("MEMTRACE_QEMU is %s: %s", given, strerror(why));
+        mt_hostrun_say("MEMTRACE_QEMU is %s: %s", given, strerror(why));
     else
-        say(PROGRAM
+        mt_hostrun_say(
+            PROGRAM
             " is not in PATH: install it (apt install qemu-user), set MEMTRACE_QEMU to it, or build the "
             "program with mt-cc --host, which needs no qemu");
     return EXIT_ENGINE;
@@ -71,16 +72,18 @@ static int check_qemu(const char *path)
     if (output_of(path, "--version", text, sizeof text) != 0 ||
         (version = strstr(text, "version ")) == NULL ||
         sscanf(version, "version %d.%d", &major, &minor) != 2) {
-        say("%s does not say its version; is it qemu-x86_64? MEMTRACE_QEMU names another one", path);
+        mt_hostrun_say("%s does not say its version; is it qemu-x86_64? MEMTRACE_QEMU names another one",
+                       path);
         return EXIT_ENGINE;
     }
     if (major < OLDEST_MAJOR) {
-        say("%s is QEMU %d.%d; tracing needs %d.0 or newer. MEMTRACE_QEMU names another one", path, major,
-            minor, OLDEST_MAJOR);
+        mt_hostrun_say("%s is QEMU %d.%d; tracing needs %d.0 or newer. MEMTRACE_QEMU names another one", path,
+                       major, minor, OLDEST_MAJOR);
         return EXIT_ENGINE;
     }
     if (output_of(path, "-h", text, sizeof text) != 0 || !strstr(text, "-plugin")) {
-        say("%s (QEMU %d.%d) was built without plugins, as static builds are; install qemu-user, or set "
+        mt_hostrun_say(
+            "%s (QEMU %d.%d) was built without plugins, as static builds are; install qemu-user, or set "
             "MEMTRACE_QEMU to another one",
             path, major, minor);
         return EXIT_ENGINE;
@@ -119,14 +122,14 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
         }
     }
     if (!f || fclose(f) != 0) {
-        say("no memory");
+        mt_hostrun_say("no memory");
         exit(EXIT_ENGINE);
     }
-    words_add(w, text);
+    mt_hostrun_words_add(w, text);
     free(text);
 }
 
-int qemu_command(const struct request *r, const struct program *p, struct command *c)
+int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c)
 {
     char plugin[PATH_MAX];
     int code = find_qemu(c->path);
@@ -134,17 +137,17 @@ int qemu_command(const struct request *r, const struct program *p, struct comman
         code = check_qemu(c->path);
     if (code != 0)
         return code;
-    if (find_part(PLUGIN, plugin) != 0) {
-        say("%s is missing: build or install memtrace whole (./setup build)", plugin);
+    if (mt_hostrun_find_part(PLUGIN, plugin) != 0) {
+        mt_hostrun_say("%s is missing: build or install memtrace whole (./setup build)", plugin);
         return EXIT_ENGINE;
     }
-    words_add(&c->argv, PROGRAM);
-    words_add(&c->argv, "-plugin");
+    mt_hostrun_words_add(&c->argv, PROGRAM);
+    mt_hostrun_words_add(&c->argv, "-plugin");
     add_plugin(&c->argv, r, plugin);
-    words_add(&c->argv, "-0");
-    words_add(&c->argv, p->argv.word[0]);
-    words_add(&c->argv, p->path);
+    mt_hostrun_words_add(&c->argv, "-0");
+    mt_hostrun_words_add(&c->argv, p->argv.word[0]);
+    mt_hostrun_words_add(&c->argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
-        words_add(&c->argv, p->argv.word[i]);
+        mt_hostrun_words_add(&c->argv, p->argv.word[i]);
     return 0;
 }

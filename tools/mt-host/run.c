@@ -56,12 +56,12 @@ static void run_become(const struct command *c, const struct sigaction before[PA
     _exit(n == (ssize_t)sizeof why ? EXIT_ENGINE : EXIT_ENGINE + 1);
 }
 
-int command_become(const struct command *c)
+int mt_hostrun_command_become(const struct command *c)
 {
     for (size_t i = 0; i < c->env.count; i++)
         putenv(c->env.word[i]);
     execv(c->path, c->argv.word);
-    say("%s cannot be run: %s", c->path, strerror(errno));
+    mt_hostrun_say("%s cannot be run: %s", c->path, strerror(errno));
     return EXIT_ENGINE;
 }
 
@@ -70,19 +70,19 @@ static int wait_for(pid_t pid)
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) {
-            say("the program cannot be waited for: %s", strerror(errno));
+            mt_hostrun_say("the program cannot be waited for: %s", strerror(errno));
             return EXIT_ENGINE;
         }
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int command_run(const struct command *c)
+int mt_hostrun_command_run(const struct command *c)
 {
     struct sigaction before[PASSED];
     sigset_t all, mask;
     int report[2], why = 0, code = EXIT_ENGINE;
     if (pipe2(report, O_CLOEXEC) != 0) {
-        say("no pipe: %s", strerror(errno));
+        mt_hostrun_say("no pipe: %s", strerror(errno));
         return EXIT_ENGINE;
     }
     sigfillset(&all);
@@ -104,7 +104,7 @@ int command_run(const struct command *c)
     }
     close(report[0]);
     if (why) {
-        say("%s cannot be run: %s", c->path, strerror(why));
+        mt_hostrun_say("%s cannot be run: %s", c->path, strerror(why));
         return EXIT_ENGINE;
     }
     return code;

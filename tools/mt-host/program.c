@@ -23,7 +23,7 @@ static int is_file(const char *path, int *why)
     return 0;
 }
 
-int find_executable(const char *name, char path[PATH_MAX])
+int mt_hostrun_find_executable(const char *name, char path[PATH_MAX])
 {
     const char *list = getenv("PATH");
     int why = ENOENT, worst = ENOENT;
@@ -65,16 +65,16 @@ static int unfold_script(struct program *p, const char *head)
         rest[--n] = 0;
     int why = *name ? (snprintf(interpreter, sizeof interpreter, "%s", name), 0) : ENOENT;
     if (why == 0 && !is_file(interpreter, &why))
-        return refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
+        return mt_hostrun_refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
     if (why)
-        return refuse("%s: its first line names no interpreter", p->path);
-    words_add(&argv, interpreter);
+        return mt_hostrun_refuse("%s: its first line names no interpreter", p->path);
+    mt_hostrun_words_add(&argv, interpreter);
     if (*rest)
-        words_add(&argv, rest);
-    words_add(&argv, p->path);
+        mt_hostrun_words_add(&argv, rest);
+    mt_hostrun_words_add(&argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
-        words_add(&argv, p->argv.word[i]);
-    words_free(&p->argv);
+        mt_hostrun_words_add(&argv, p->argv.word[i]);
+    mt_hostrun_words_free(&p->argv);
     p->argv = argv;
     p->script = 1;
     strcpy(p->path, interpreter);
@@ -84,11 +84,12 @@ static int unfold_script(struct program *p, const char *head)
 static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
 {
     if (!f->traceable && f->machine[0] && strcmp(f->machine, "x86-64") != 0)
-        return refuse("%s is a program for %s; only x86-64 programs can be traced", p->path, f->machine);
+        return mt_hostrun_refuse("%s is a program for %s; only x86-64 programs can be traced", p->path,
+                                 f->machine);
     if (!f->traceable)
-        return refuse("%s is an ELF file, but not a program that can be run", p->path);
+        return mt_hostrun_refuse("%s is an ELF file, but not a program that can be run", p->path);
     if (mode & (S_ISUID | S_ISGID) && geteuid() != 0)
-        say("%s is set-user-id: traced, it runs with your own rights", p->path);
+        mt_hostrun_say("%s is set-user-id: traced, it runs with your own rights", p->path);
     p->instrumented = f->instrumented;
     return 0;
 }
@@ -101,7 +102,7 @@ static int program_look(struct program *p)
     char head[HEAD + 1] = "";
     int code, fd = open(p->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0) {
-        code = -refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
+        code = -mt_hostrun_refuse("%s cannot be read: %s", p->path, fd < 0 ? strerror(errno) : "it is empty");
         goto out;
     }
     ssize_t got = pread(fd, head, HEAD, 0);
@@ -112,16 +113,16 @@ static int program_look(struct program *p)
     }
     void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
-        code = -refuse("%s cannot be read: %s", p->path, strerror(errno));
+        code = -mt_hostrun_refuse("%s cannot be read: %s", p->path, strerror(errno));
         goto out;
     }
-    elf_read(data, (size_t)st.st_size, &facts);
+    mt_hostrun_elf_read(data, (size_t)st.st_size, &facts);
     if (facts.is_elf)
         code = -check_elf(p, &facts, st.st_mode);
     else
-        code = -usage(NULL,
-                      "%s is neither a program nor a script with a #! line; if it is a shell script: sh %s",
-                      p->path, p->path);
+        code = -mt_hostrun_usage(
+            NULL, "%s is neither a program nor a script with a #! line; if it is a shell script: sh %s",
+            p->path, p->path);
     munmap(data, (size_t)st.st_size);
 out:
     if (fd >= 0)
@@ -129,25 +130,25 @@ out:
     return code;
 }
 
-int program_find(struct program *p, char *const *argv)
+int mt_hostrun_program_find(struct program *p, char *const *argv)
 {
     memset(p, 0, sizeof *p);
-    int why = find_executable(argv[0], p->path);
+    int why = mt_hostrun_find_executable(argv[0], p->path);
     if (why)
-        return refuse("%s: %s", argv[0],
-                      why == ENOENT && !strchr(argv[0], '/') ? "there is no such program in PATH"
-                                                             : strerror(why));
+        return mt_hostrun_refuse("%s: %s", argv[0],
+                                 why == ENOENT && !strchr(argv[0], '/') ? "there is no such program in PATH"
+                                                                        : strerror(why));
     for (; *argv; argv++)
-        words_add(&p->argv, *argv);
+        mt_hostrun_words_add(&p->argv, *argv);
     for (int depth = 0; depth <= NESTING; depth++) {
         int code = program_look(p);
         if (code <= 0)
             return -code;
     }
-    return refuse("%s: scripts that run scripts, too many levels of them", p->path);
+    return mt_hostrun_refuse("%s: scripts that run scripts, too many levels of them", p->path);
 }
 
-void program_free(struct program *p)
+void mt_hostrun_program_free(struct program *p)
 {
-    words_free(&p->argv);
+    mt_hostrun_words_free(&p->argv);
 }

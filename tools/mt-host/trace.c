@@ -9,7 +9,7 @@
 #include "memtrace/host.h"
 #endif
 
-void trace_before(struct trace_before *b, const char *path)
+void mt_hostrun_trace_before(struct trace_before *b, const char *path)
 {
     b->there = stat(path, &b->st) == 0;
     clock_gettime(CLOCK_REALTIME_COARSE, &b->now);
@@ -87,13 +87,14 @@ static void next_step(const struct request *r)
     int container = n > 4 && strcmp(r->output + n - 4, ".mtc") == 0;
     switch (*r->mode) {
     case 'm':
-        say("next: mt-graph %s | dot -Tsvg > graph.svg", r->output);
+        mt_hostrun_say("next: mt-graph %s | dot -Tsvg > graph.svg", r->output);
         break;
     case 'i':
-        say("next: %s %s", container ? "mt-dump" : "less", r->output);
+        mt_hostrun_say("next: %s %s", container ? "mt-dump" : "less", r->output);
         break;
     default:
-        say("next: %s %s%s", container ? "mt-dump" : "mt-merge <", r->output, container ? "" : " | less");
+        mt_hostrun_say("next: %s %s%s", container ? "mt-dump" : "mt-merge <", r->output,
+                       container ? "" : " | less");
     }
 }
 
@@ -120,36 +121,36 @@ static void later_traces(const char *path, const struct timespec *since)
             (st.st_mtim.tv_sec == since->tv_sec && st.st_mtim.tv_nsec < since->tv_nsec))
             return;
         trace_contents(name, text, sizeof text);
-        say("trace after exec: %s, %s%s", name, size_text((uint64_t)st.st_size, bytes), text);
+        mt_hostrun_say("trace after exec: %s, %s%s", name, size_text((uint64_t)st.st_size, bytes), text);
     }
 }
 
-void trace_words(const struct request *r, const struct trace_before *before, int talk)
+void mt_hostrun_trace_words(const struct request *r, const struct trace_before *before, int talk)
 {
     struct stat st;
     char text[700], bytes[32];
     if (strstr(r->output, "%p")) { /* the process knows, which may not be our child */
         if (talk)
-            say("trace: %s, with the number of the process for %%p", r->output);
+            mt_hostrun_say("trace: %s, with the number of the process for %%p", r->output);
         return;
     }
     if (is_descriptor(r->output))
         return;
     if (stat(r->output, &st) != 0) {
-        say("no trace was written: %s: %s", r->output, strerror(errno));
+        mt_hostrun_say("no trace was written: %s: %s", r->output, strerror(errno));
         return;
     }
     if (!S_ISREG(st.st_mode)) /* a FIFO or a device: its reader knows */
         return;
     if (before->there && before->st.st_ino == st.st_ino && before->st.st_dev == st.st_dev &&
         before->st.st_size == st.st_size && same_time(&before->st.st_mtim, &st.st_mtim)) {
-        say("no trace was written: %s is from an earlier run", r->output);
+        mt_hostrun_say("no trace was written: %s is from an earlier run", r->output);
         return;
     }
     if (!talk)
         return;
     trace_contents(r->output, text, sizeof text);
-    say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
+    mt_hostrun_say("trace: %s, %s%s", r->output, size_text((uint64_t)st.st_size, bytes), text);
     later_traces(r->output, &before->now);
     next_step(r);
 }

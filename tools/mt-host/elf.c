@@ -74,7 +74,7 @@ static int needs_runtime(const struct image *f, const Elf64_Ehdr *head)
     return 0;
 }
 
-void elf_read(const void *data, size_t bytes, struct elf_facts *facts)
+void mt_hostrun_elf_read(const void *data, size_t bytes, struct elf_facts *facts)
 {
     struct image f = {data, bytes};
     const Elf64_Ehdr *head = data; /* the fields used are at the same place in 32-bit files */

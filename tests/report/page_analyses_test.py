@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""mt-report's pages in a browser: --from, the further analyses, lanes, the timeline, damaged traces."""
+import json
+import os
+import re
+import subprocess
+
+from page_case import BIN, Case, SOURCE, grouped, main, run
+from traces import LOAD, STORE, companion, record, trace
+
+
+class FromJson(Case):
+    """A page of a comm.json shows what that of the trace shows, as far as the file goes."""
+    @classmethod
+    def make(cls):
+        golden = os.path.join(SOURCE, "tests/golden/succeed/worked-example.trace")
+        cls.write("comm.json", run(BIN + "/mt-extract", golden))
+        cls.write("part.json", run(BIN + "/mt-extract", "-s", "KDV", golden))
+        run(BIN + "/mt-report", "--from", cls.path("comm.json"), "-o", cls.path("r.html"))
+        run(BIN + "/mt-report", "--from", cls.path("part.json"), "-o", cls.path("p.html"))
+
+    def test_figures(self):
+        self.page.open(self.path("r.html"))
+        for key, value in {"launches": "2", "ctas": "4", "load": "28 B", "store": "16 B", "commLoad": "16 B", "fromHost": "8 B", "unordered": "4 B"}.items():
+            self.assertEqual(self.figure(key), value, key)
+        self.assertEqual(self.map_sum("ctas"), [24, 6])
+        self.assertEqual([r[:7] for r in self.table("Kernels")[1:]], [["fill", "1", "2", "8", "8", "0", "8"], ["sum", "1", "2", "20", "8", "16", "4"]])
+        self.assertIn("Made from a comm.json", self.page.text("#limits"))
+        self.assertIn("no strides", self.page.text("#strides"))
+
+    def test_parts(self):
+        self.page.open(self.path("p.html"))
+        self.assertEqual(self.figure("load"), "28 B")
+        self.assertEqual(self.page.run("document.querySelectorAll('[data-figure=commLoad]').length"), 0, "not known is not 0")
+        self.assertIn("no section “transfers”", self.page.text("#transfers"))
+
+
+class Analyses(Case):
+    """Reuse of a trace whose distances are counted by hand; coalescing and lines of a comm.json written by hand."""
+    @classmethod
+    def make(cls):
+        at = lambda line: record(0, LOAD, 4, 0x10000 + 128 * line, (0, 0, 0))
+        cls.write("t", trace([("k", [at(line) for line in (0, 1, 0, 1, 2, 0)])])) # distances: new new 1 1 new 2
+        cls.write("same", trace([("k", [at(0)] * 100)]))
+        run(BIN + "/mt-report", cls.path("same"), "-o", cls.path("s.html"))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+        volume = lambda load, store: {"Load": load, "Store": store, "loads": load // 4, "stores": store // 4, "atomics": 0, "unknown": 0}
+        request = lambda n, sectors, distinct, strides: {"requests": n, "accesses": 32 * n, "bytes": 128 * n, "distinct": distinct, "sectors": sectors, "lines": n,
+                                                         "efficiency": 1.0, "single": 0, "irregular": 0, "strides": strides}
+        cls.write("comm.json", json.dumps({
+            "format": "memtrace-comm", "version": 1, "inputs": ["x"], "complete": True, "notes": [], "KDV": {"k": {"0": {"Load": 384, "Store": 128}}},
+            "lines": {"lines": {"/src/<a>.cu:7": {"k": volume(256, 0)}, "/src/<a>.cu:9": {"k": volume(128, 128)}, "?": {"k": volume(0, 0)}},
+                      "variables": {"in": {"k": volume(384, 0)}}, "allocations": None},
+            "coalescing": {"unmasked": 0, "kernels": {"k": {"/src/<a>.cu:7": {"load": request(2, 64, 256, {"128": 2})}, "/src/<a>.cu:9": {"store": request(1, 4, 128, {"4": 1})}}}},
+            "conflicts": {"k": {"0": [{"a": {"type": "store", "line": "/src/<a>.cu:9"}, "b": {"type": "load", "line": None}, "bytes": 12, "address": "0x10", "allocation": None,
+                                       "ctas": [[0, 0, 0], [3, 0, 0]]}]}}}))
+        run(BIN + "/mt-report", "--from", cls.path("comm.json"), "-o", cls.path("j.html"))
+
+    def test_reuse(self):
+        self.page.open(self.path("r.html"))
+        for level in ("CTA", "SM", "device"):
+            curve = self.page.run(f"memtraceReport.missCurve(memtraceReport.chosenLaunches(memtraceReport.data.reuse.kernels), '{level}')")
+            # In a cache of one line all six miss; with two lines both distances of 1 hit; with four all but the three first uses.
+            self.assertEqual([(p[0], p[2]) for p in curve["points"]], [(1, 6), (2, 4), (4, 3)])
+        self.assertEqual(self.page.run("document.querySelectorAll('.curve circle').length"), 9)
+        self.assertIn("one CTA touches at most 3 lines (384 B)", self.page.text("#plots"))
+        self.assertIn("a raw trace has none", self.page.text("#plots"))
+
+    def test_scale_of_reuse(self):
+        """One use of 100 misses: the picture goes up to 1 %, not to 100 %."""
+        ticks = "[...document.querySelectorAll('.curve text')].map((t) => t.textContent).filter((t) => t.endsWith('%')).map(parseFloat)"
+        self.page.open(self.path("s.html"))
+        self.assertEqual(max(self.page.run(ticks)), 1)
+        self.page.open(self.path("r.html"))
+        self.assertEqual(max(self.page.run(ticks)), 100)
+
+    def test_glance(self):
+        self.page.open(self.path("j.html"))
+        glance = self.glance()
+        self.assertEqual(glance["coalescing"], "Warps use 17.6 % of the 2.13 KiB that they move; most is lost by the load at <a>.cu:7: 32.0 sectors per request, 12.5 % used. see")
+        self.assertEqual(glance["conflicts"], "1 conflict between CTAs of one launch (races, unless the program orders them), the largest in k: <a>.cu:9 store against load on 12 B. see")
+        self.assertEqual(glance["line"], "Line <a>.cu:7 moves most of 2 lines: 256 B, 50.0 % of all bytes. see")
+        self.assertNotIn("comm", glance, "what the comm.json does not tell is not said")
+
+    def test_from_bar_to_line(self):
+        self.page.open(self.path("j.html"))
+        self.page.click("#hot tr:nth-child(2) button")
+        self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .chosen')].map((r) => r.dataset.line)"), ["9"])
+
+    def test_coalescing(self):
+        self.page.open(self.path("j.html"))
+        # 68 sectors of 32 bytes are 2,176 bytes, of which 384 are used.
+        self.assertEqual(self.page.text("#coalescing-sum"), "3 requests, 68 sectors (2.13 KiB), 17.6\u00a0% of it used")
+        rows = self.page.run("[...document.querySelectorAll('[aria-label=\"Sectors moved by line\"] tr')].map((r) => [r.children[0].innerText, r.children[2].innerText])")
+        self.assertEqual(rows, [["<a>.cu:7 load", "32.0 sectors per request, 12.5\u00a0% used"], ["<a>.cu:9 store", "4.0 sectors per request, 100\u00a0% used"]])
+
+    def test_narrow(self):
+        """In a narrow page the words beside the source make room for the source; the bytes stay."""
+        with open(self.path("j.html"), encoding="utf-8") as f:
+            before, text, after = re.split(r'(?<=<script id="data" type="application/json">)(.*?)(?=</script>)', f.read(), maxsplit=1, flags=re.S)
+        data = json.loads(text)
+        data["sites"] = [[i, "/src/<a>.cu", line, 1, op, 4, "k", name] for i, (line, op, name) in enumerate(((7, "load", "in"), (9, "load", "in"), (9, "store", "out")))]
+        self.write("n.html", before + json.dumps(data).replace("<", "\\u003c") + after)
+        self.page.open(self.path("n.html"))
+        seen = "[...document.querySelectorAll('#lines .code td.ops')].map((n) => [n.innerText.trim(), n.title])"
+        wide = self.page.run(seen)
+        self.assertEqual([" ".join(n[0].split()) for n in wide], ["256 B load 4 B in", "256 B load 4 B in, store 4 B out"])
+        try:
+            self.page.size(700, 900)
+            self.page.settle()
+            self.assertEqual([n[0] for n in self.page.run(seen)], ["256 B", "256 B"])
+            self.assertEqual([n[1] for n in self.page.run(seen)], [n[1] for n in wide])
+        finally:
+            self.page.size(1300, 900)
+
+    def test_lines(self):
+        self.page.open(self.path("j.html"))
+        rows = self.page.run("[...document.querySelectorAll('#hot tr')].map((r) => [r.children[0].innerText, r.children[2].innerText])")
+        self.assertEqual(rows[:2], [["<a>.cu:7", "256 B"], ["<a>.cu:9", "256 B"]])
+        self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .code tr')].map((r) => [r.dataset.line, r.dataset.bytes])"), [["7", "256"], ["9", "256"]])
+        self.assertIn("source not found", self.page.text("#lines .code"))
+
+    def test_conflicts(self):
+        self.page.open(self.path("j.html"))
+        row = self.page.run("[...document.querySelectorAll('#plots .scroll tbody td')].map((c) => c.innerText)")
+        self.assertEqual(row, ["k", "0", "<a>.cu:9 store", "load", "12", "0x10", "–", "0,0,0 and 3,0,0"])
+
+
+class Lanes(Case):
+    """The golden trace with lanes, which was written by hand: its coalescing is comm.json's, its graph of lanes mt-graph's."""
+    @classmethod
+    def make(cls):
+        trace_path = os.path.join(SOURCE, "tests/golden/container/succeed/device.mtc")
+        code = subprocess.run([BIN + "/mt-extract", "-s", "KDV", trace_path], capture_output=True).returncode
+        cls.comm = json.loads(run(BIN + "/mt-extract", "-s", "more", trace_path, code=code))
+        cls.graph = json.loads(run(BIN + "/mt-graph", "--lanes", "-f", "json", trace_path, code=code))
+        run(BIN + "/mt-report", trace_path, "-o", cls.path("r.html"), code=code)
+
+    def test_coalescing(self):
+        self.page.open(self.path("r.html"))
+        cells = [c for lines in self.comm["coalescing"]["kernels"].values() for types in lines.values() for c in types.values()]
+        total = lambda key: sum(c[key] for c in cells)
+        self.assertGreater(total("requests"), 0)
+        words = self.page.text("#coalescing-sum")
+        self.assertTrue(words.startswith(f"{grouped(total('requests'))} request"), words)
+        self.assertIn(f"{grouped(total('sectors'))} sector", words)
+
+    def test_lane_graph(self):
+        self.page.open(self.path("r.html"))
+        shown = "[...document.querySelectorAll('#graph .node')].map((n) => n.getAttribute('aria-label'))"
+        threads = self.page.run(shown)
+        self.page.click("#strides [data-value=lane_graph]")
+        lanes = self.page.run(shown)
+        self.assertNotEqual(lanes, threads)
+        words = {"read": "load", "write": "store", "atomic": "atomic", "unknown": "unknown"}
+        sign = lambda n: f"+{grouped(n)}" if n > 0 else f"\u2212{grouped(-n)}" if n else "0"
+        expected = sorted(f"{sign(n['stride'])} B, {words[n['type']]}, {grouped(n['count'])} time" for n in self.graph["nodes"])
+        got = sorted(f"{l.split(', ')[0]}, {l.split(', ')[1]}, " + next(p for p in l.split(", ") if " time" in p).removesuffix("s") for l in lanes)
+        self.assertEqual(got, expected)
+
+
+class Timeline(Case):
+    """Ranges, copies with times and launches that were not traced."""
+    @classmethod
+    def make(cls):
+        events = [{"ev": "memcpy", "seq": 0, "kind": "h2d", "dst": "0x1000", "src": "0x9", "bytes": 64, "stream": 0, "begin_ns": 900},
+                  {"ev": "launch", "seq": 2, "stream": 0, "kernel": "alpha", "begin_ns": 2000, "end_ns": 6000, "traced": True, "records": 1},
+                  {"ev": "launch", "seq": 3, "stream": 1, "kernel": "beta", "begin_ns": 3000, "end_ns": 9000, "traced": False, "records": 0},
+                  {"ev": "launch", "seq": 5, "stream": 0, "kernel": "gamma", "begin_ns": 9500, "end_ns": 10900, "traced": True, "records": 0},
+                  {"ev": "range", "seq": 6, "begin": 1, "name": "outer", "domain": "", "kind": "push", "thread": 77, "begin_ns": 1500, "end_ns": 10900},
+                  {"ev": "range", "seq": 4, "begin": 1, "name": "inner", "domain": "app", "kind": "push", "thread": 77, "begin_ns": 1800, "end_ns": 7000, "open": True}]
+        cls.write("t", trace([("alpha", [record(0, STORE, 4, 0x1000, (0, 0, 0))]), ("gamma", [])]))
+        cls.write("t.meta", companion(events, None, {"records_written": 1, "records_counted": 1}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_tooltips(self):
+        """Lanes: copies, two of ranges, two streams, each 34 pixels; times 0 to 10,000 ns from pixel 92 to 8 from the end."""
+        self.page.open(self.path("r.html"))
+        width, height = self.page.run("(() => { const c = document.querySelector('#timeline canvas'); return [c.clientWidth, c.clientHeight]; })()")
+        self.assertEqual(height, 8 + 5 * 34 + 26)
+        for lane, time, words in ((0, 0, ["Host copies", "host → device: 64 B"]), (1, 9000, ["outer", "took 9.40 µs", "began at 600 ns", "thread 77"]),
+                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (3, 3000, ["alpha", "superstep 0", "took 4.00 µs", "began at 1.10 µs"]),
+                                  (4, 5000, ["beta", "not traced"]), (3, 9000, ["gamma", "superstep 1"])):
+            self.page.move("#timeline canvas", (92 + (width - 100) * time / 10000) / width, (8 + 34 * lane + 13) / height)
+            tip = self.page.text("#tip").replace("\u00a0", " ")
+            for word in words:
+                self.assertIn(word, tip)
+        self.page.click("#timeline canvas", (92 + (width - 100) * 0.9) / width, (8 + 34 * 3 + 13) / height)
+        self.assertEqual(self.page.run("memtraceReport.state.superstep"), 1)
+
+
+class Damaged(Case):
+    """What was whole of a damaged trace is shown, and that it is damaged."""
+    @classmethod
+    def make(cls):
+        records = [record(0, STORE, 4, 0x1000, (0, 0, 0)), record(0, LOAD, 4, 0x1000, (1, 0, 0))]
+        cls.write("t", trace([("k", records), ("k", records)])[:-30])
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"), code=3)
+
+    def test_words(self):
+        self.page.open(self.path("r.html"))
+        self.assertEqual(self.page.text("#complete"), "incomplete")
+        self.assertIn("byte", self.page.text("#missing"))
+        self.assertEqual(self.figure("records"), "3")
+        self.assertIn("companion", self.page.text("#limits"))
+
+
+if __name__ == "__main__":
+    main()
