@@ -1,5 +1,5 @@
 /* Runs the further analyses on runs from a script, in parts that are merged in a random order, and writes
- * their sections as JSON. For more_test.py: masks, warps and sites as no raw trace has them.
+ * their sections as JSON. For locality_test.py: masks, warps and sites as no raw trace has them.
  *
  * usage: run_analyses LINE_BITS SAMPLE_BITS TOP SEED < script
  *   S id file line var            a site ("-": empty)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The further analyses against their brute-force counterparts on random runs, in parts merged at random.
 
-usage: more_test.py RUN_ANALYSES [CASES] [SEED]     a failing case's script is kept and its command printed
+usage: locality_test.py RUN_ANALYSES [CASES] [SEED]     a failing case's script is kept and its command printed
 """
 import json
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from multiprocessing import Pool
 
-import brute_more
+import brute_locality
 
 KERNELS = ["a", "b<int,3>", "ns::c", "a2"]
 FILES = ["k.cu", "/src/b.cu", ""]
@@ -38,7 +38,7 @@ def make_allocs(rng, base, span):
 
 def make_run(rng, style, base, span, ctas):
     cta = rng.choice(ctas)
-    kind = rng.choices(brute_more.TYPES, [8, 6, 3, 1])[0]
+    kind = rng.choices(brute_locality.TYPES, [8, 6, 3, 1])[0]
     size = rng.choice([4, 4, 4, 8, 16] if style == "words" else [1, 1, 2, 3, 4, 8, 16, 33, 130])
     step = 4 if style == "words" else 1
     start = base + rng.randrange(0, span, step)
@@ -59,7 +59,7 @@ def make_run(rng, style, base, span, ctas):
            "addresses": addresses, "mask": mask, "site": rng.randrange(0, 14)}
     word = cta[0] << 32 | cta[1] << 16 | cta[2]
     text = "R %d %d %d %d %d %d %d %d %d" % (addresses[0], stride, word, run["sm"],
-                                             brute_more.TYPES.index(kind) << 28 | size, count, mask,
+                                             brute_locality.TYPES.index(kind) << 28 | size, count, mask,
                                              0xFFFFFFFF if not mask else rng.randrange(4), run["site"])
     return run, text + "".join(" %d" % a for a in addresses) if given else text
 
@@ -106,7 +106,7 @@ def run_case(job):
     line_bits, bits, top = rng.choice([5, 6, 7, 7, 9]), rng.choice([0, 0, 0, 1, 3]), rng.choice([0, 1, 2, 10])
     args = [program, str(line_bits), str(bits), str(top), str(seed)]
     r = subprocess.run(args, input="\n".join(script).encode() + b"\n", capture_output=True, timeout=60)
-    expected = brute_more.analyse(trace, sites, allocs, 2**line_bits, bits, top)
+    expected = brute_locality.analyse(trace, sites, allocs, 2**line_bits, bits, top)
     try:
         got = json.loads(r.stdout)
     except ValueError as e:

@@ -2,7 +2,7 @@
 """The further analyses of mt-extract: on random raw traces against brute force, placements computed again and, where
 there are few CTAs, compared with all placements there are; options and cases by hand.
 
-usage: more_extract_test.py MT_EXTRACT [CASES]
+usage: locality_extract_test.py MT_EXTRACT [CASES]
 """
 import itertools
 import json
@@ -16,7 +16,7 @@ import tempfile
 from multiprocessing import Pool
 
 import brute
-import brute_more
+import brute_locality
 import property_test
 import traces
 
@@ -108,7 +108,7 @@ def check_placement(out, devices):
 
 
 def as_runs(data, metas, options):
-    """The launches of a case as brute_more wants them: one access a run."""
+    """The launches of a case as brute_locality wants them: one access a run."""
     events = [e for e in brute.order(data, metas, False) if e[0] == "launch"]
     first, end = options["supersteps"] or (0, None)
     return [{"superstep": s, "seq": None, "kernel": name,
@@ -139,7 +139,7 @@ def run_case(job):
              "--threads=%d" % rng.choice([1, 2, 3, 8])]
     chosen = property_test.command(program, paths, dict(options, sections=["more"]))[3:-len(paths)]
     r, out = extract(program, paths, *flags, *chosen)
-    expected = brute_more.analyse(as_runs(data, metas, options), [], [], line, bits)
+    expected = brute_locality.analyse(as_runs(data, metas, options), [], [], line, bits)
     problem = None
     if out is None:
         problem = "no output"
