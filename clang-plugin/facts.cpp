@@ -54,6 +54,10 @@ std::string mt::facts_text(const clang::CompilerInstance &compiler, const clang:
         out << "\t0\t0";
     out << '\t';
     llvm::ListSeparator comma(",");
+    /* A lambda's closure has no name in the source; `this` in its body is another object. */
+    const auto *method = llvm::dyn_cast<clang::CXXMethodDecl>(function);
+    if (method && method->isImplicitObjectMemberFunction())
+        out << comma << (method->getParent()->isLambda() ? "" : "this");
     for (const clang::ParmVarDecl *parameter : function->parameters())
         out << comma << parameter->getName();
     return text;

@@ -38,8 +38,8 @@ static SmallString<256> fullPath(StringRef file, StringRef directory)
     if (sys::path::is_relative(path) && !directory.empty()) {
         path = directory;
         sys::path::append(path, file);
-        sys::path::remove_dots(path, true);
     }
+    sys::path::remove_dots(path, true); // one file, one name, however the compiler was told of it
     return path;
 }
 
@@ -50,6 +50,23 @@ static DILocation *userPlace(DILocation *L)
         if (!mt_is_toolchain_file(fullPath(O->getFilename(), O->getDirectory()).c_str()))
             return O;
     return L;
+}
+
+static void setFile(mt_source_place &place, StringRef file, StringRef directory)
+{
+    SmallString<256> path = fullPath(file, directory);
+    size_t n = std::min(path.size(), sizeof place.path - 1);
+    memcpy(place.path, path.data(), n);
+    place.path[n] = 0;
+    place.file = place.path;
+}
+
+void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place)
+{
+    if (DISubprogram *S = unwrap<Function>(function)->getSubprogram()) {
+        setFile(*place, S->getFilename(), S->getDirectory());
+        place->line = S->getLine();
+    }
 }
 
 void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place)
@@ -63,11 +80,7 @@ void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place)
     DILocation *L = userPlace(I->getDebugLoc().get());
     place->line = L->getLine();
     place->column = L->getColumn();
-    SmallString<256> path = fullPath(L->getFilename(), L->getDirectory());
-    size_t n = std::min(path.size(), sizeof place->path - 1);
-    memcpy(place->path, path.data(), n);
-    place->path[n] = 0;
-    place->file = place->path;
+    setFile(*place, L->getFilename(), L->getDirectory());
     DISubprogram *S = L->getScope()->getSubprogram();
     if (S && !place->line) // one instruction made from several lines: the function's own
         place->line = S->getLine();

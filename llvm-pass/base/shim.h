@@ -15,6 +15,8 @@ struct mt_source_place {
     unsigned line, column;
 };
 void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place);
+/* File and line of a function, where they are known. */
+void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place);
 /* Is this function's source one of the toolchain's headers? (Debug information needed.) */
 int mt_shim_from_toolchain(LLVMValueRef function);
 /* util.c: a header of clang or of the CUDA toolkit. */

@@ -14,7 +14,7 @@
 struct mt_facts {
     LLVMValueRef function; /* NULL: inlined everywhere and gone */
     char *name;            /* mangled */
-    char *pretty, *file, *params;
+    char *pretty, *file;
     unsigned line, column;
     int skip, trace;
     unsigned cluster[3]; /* of a kernel; 0: none */
@@ -84,8 +84,15 @@ void mt_unit_read_facts(struct mt_unit *u);
 const struct mt_facts *mt_unit_facts(const struct mt_unit *u, LLVMValueRef function);
 const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char *mangled);
 struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);
-/* Name of parameter i of an annotated function; malloc'ed or NULL. */
-char *mt_facts_param(const struct mt_facts *f, unsigned i);
+
+/* names.c: names of the source. */
+/* Writes the names of the parameters, which an annotation of the AST side lists, into the function, which
+ * must still have the parameters that clang gave it. Nothing is written where the two do not agree. */
+void mt_name_params(LLVMValueRef function, const char *text, size_t length);
+/* Name of a function's parameter; malloc'ed or NULL. */
+char *mt_param_name(LLVMValueRef param);
+/* Source name of what a pointer is based on; malloc'ed, or NULL: there is none, or several. */
+char *mt_variable_of(LLVMValueRef pointer);
 
 /* sites.c */
 /* align: what the access needs of its address, 0 unknown; `variable` is taken over. */
@@ -117,13 +124,13 @@ struct mt_access {
 int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
                  const char **what);
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
+/* The base of a pointer through GEPs and casts only. */
+LLVMValueRef mt_base_of(LLVMValueRef pointer);
 /* step_marks.c */
 int mt_may_be_shared(struct mt_unit *u,
                      LLVMValueRef pointer); /* shared, or a generic pointer that could be */
 int mt_is_step_mark(LLVMValueRef inst);     /* volatile for the sake of lockstep=on alone? */
 void mt_settle_steps(struct mt_unit *u);    /* what is not shared is no longer volatile */
-/* Source name of what a pointer is based on; malloc'ed or NULL. */
-char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer);
 
 /* The N of sm_N that the function is compiled for; 0: not said. */
 int mt_unit_architecture(LLVMValueRef function);

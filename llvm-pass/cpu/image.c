@@ -66,12 +66,11 @@ static LLVMValueRef image_table(struct mt_lowering *l, const char *name, LLVMVal
 static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
 {
     struct mt_kernel *kernel = &l->u->kernels[k];
-    const struct mt_facts *facts = mt_unit_facts(l->u, kernel->function);
     LLVMValueRef *rows = malloc((kernel->nparams + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < kernel->nparams; i++) {
         LLVMTypeRef byval = mt_shim_byval_type(l->traced.kernels[k], i);
         LLVMTypeRef type = byval ? byval : LLVMTypeOf(LLVMGetParam(l->traced.kernels[k], i));
-        char *name = mt_facts_param(facts, i);
+        char *name = mt_param_name(LLVMGetParam(l->traced.kernels[k], i));
         struct {
 #define MT_IMAGE_PARAM DECLARE
 #include "../../runtime/cpu/image.def"

@@ -108,23 +108,6 @@ uint32_t mt_host_table_instruction(struct mt_host_table *t)
     return ++t->instructions * 4;
 }
 
-/* Code without a place of its own (arguments that go to their slots): the function's. */
-static void function_place(LLVMValueRef inst, struct mt_source_place *place)
-{
-    unsigned length, folder_length;
-    LLVMMetadataRef s = LLVMGetSubprogram(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
-    LLVMMetadataRef file = s ? LLVMDIScopeGetFile(s) : NULL;
-    if (!file)
-        return;
-    const char *name = LLVMDIFileGetFilename(file, &length);
-    const char *folder = LLVMDIFileGetDirectory(file, &folder_length);
-    int relative = length && *name != '/' && folder_length;
-    snprintf(place->path, sizeof place->path, "%.*s%s%.*s", relative ? (int)folder_length : 0, folder,
-             relative ? "/" : "", (int)length, name);
-    place->file = place->path;
-    place->line = LLVMDISubprogramGetLine(s);
-}
-
 void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site, enum mt_host_op op,
                        uint64_t size, LLVMValueRef pointer)
 {
@@ -139,7 +122,7 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
     t->rows_cap = (unsigned)cap;
     mt_shim_place(inst, &place);
     if (!place.line)
-        function_place(inst, &place);
+        mt_shim_function_place(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)), &place);
     const char *home = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
     char *function = mt_shim_demangle(*place.function ? place.function : home, 0);
     char *variable = pointer ? mt_host_variable(pointer) : NULL;

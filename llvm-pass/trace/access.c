@@ -53,19 +53,6 @@ static enum mt_space walk_operands(struct walk *w, LLVMValueRef v, unsigned firs
     return s;
 }
 
-/* The base of a pointer through GEPs and casts only. */
-static LLVMValueRef access_strip(LLVMValueRef v)
-{
-    for (;;) {
-        LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
-                        : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
-                                                 : (LLVMOpcode)0;
-        if (op != LLVMGetElementPtr && op != LLVMBitCast && op != LLVMAddrSpaceCast)
-            return v;
-        v = LLVMGetOperand(v, 0);
-    }
-}
-
 static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
 {
     if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMPointerTypeKind)
@@ -110,7 +97,7 @@ static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
         return s;
     }
     case LLVMLoad: { /* a pointer out of a kernel's by-value parameter */
-        LLVMValueRef base = access_strip(LLVMGetOperand(v, 0));
+        LLVMValueRef base = mt_base_of(LLVMGetOperand(v, 0));
         int byval;
         if (LLVMIsAArgument(base) && is_kernel_argument(w->u, base, &byval) && byval)
             return MT_SPACE_GLOBAL;
@@ -132,60 +119,6 @@ enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer)
     struct walk w = {.u = u};
     enum mt_space s = access_walk(&w, pointer);
     return s == MT_SPACE_NONE ? MT_SPACE_GENERIC : s;
-}
-
-static char *argument_name(struct mt_unit *u, LLVMValueRef argument)
-{
-    LLVMValueRef f = LLVMGetParamParent(argument);
-    unsigned i = 0;
-    for (LLVMValueRef a = LLVMGetFirstParam(f); a && a != argument; a = LLVMGetNextParam(a))
-        i++;
-    char *name = mt_facts_param(mt_unit_facts(u, f), i);
-    if (!name && *mt_name(argument))
-        name = strdup(mt_name(argument));
-    return name;
-}
-
-char *mt_variable_of(struct mt_unit *u, LLVMValueRef pointer)
-{
-    for (int depth = 0; depth < MAX_DEPTH; depth++) {
-        pointer = access_strip(pointer);
-        if (LLVMIsAGlobalVariable(pointer))
-            return mt_shim_demangle(mt_name(pointer), 0);
-        if (LLVMIsAArgument(pointer))
-            return argument_name(u, pointer);
-        if (!LLVMIsAInstruction(pointer))
-            return NULL;
-        switch (LLVMGetInstructionOpcode(pointer)) {
-        case LLVMPHI: /* a pointer that walks: where it started */
-            pointer = LLVMGetIncomingValue(pointer, 0);
-            continue;
-        case LLVMLoad: { /* unoptimised code keeps arguments in stack slots */
-            LLVMValueRef slot = access_strip(LLVMGetOperand(pointer, 0)), from = NULL;
-            if (LLVMIsAArgument(slot))
-                return argument_name(u, slot);
-            if (!LLVMIsAAllocaInst(slot))
-                return NULL;
-            if (*mt_name(slot))
-                return strdup(mt_name(slot));
-            for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
-                LLVMValueRef s = LLVMIsAStoreInst(LLVMGetUser(use));
-                if (s && LLVMGetOperand(s, 1) == slot) {
-                    if (from)
-                        return NULL;
-                    from = LLVMGetOperand(s, 0);
-                }
-            }
-            if (!from)
-                return NULL;
-            pointer = from;
-            continue;
-        }
-        default:
-            return *mt_name(pointer) ? strdup(mt_name(pointer)) : NULL;
-        }
-    }
-    return NULL;
 }
 
 static uint32_t size_of(struct mt_unit *u, LLVMTypeRef type)

@@ -20,7 +20,6 @@ void mt_unit_free(struct mt_unit *u)
         free(u->facts[i].name);
         free(u->facts[i].pretty);
         free(u->facts[i].file);
-        free(u->facts[i].params);
     }
     for (unsigned i = 0; i < u->nkernels; i++) {
         free(u->kernels[i].name);
@@ -115,7 +114,6 @@ static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef functio
         f->column = column ? (unsigned)atoi(column) : 0;
         free(line);
         free(column);
-        f->params = facts_field(&text, end);
     } else if (!strcmp(word, "memtrace.cluster"))
         for (int i = 0; i < 3; i++) {
             char *n = facts_field(&text, end);
@@ -123,21 +121,6 @@ static void read_facts(struct mt_unit *u, const char *name, LLVMValueRef functio
             free(n);
         }
     free(word);
-}
-
-char *mt_facts_param(const struct mt_facts *f, unsigned i)
-{
-    if (!f || !f->params)
-        return NULL;
-    const char *p = f->params;
-    for (; i; i--) {
-        p = strchr(p, ',');
-        if (!p)
-            return NULL;
-        p++;
-    }
-    size_t n = strcspn(p, ",");
-    return n ? strndup(p, n) : NULL;
 }
 
 /* Takes our entries out, hands each to `taken`, and leaves those of others. Returns how many there were. */
@@ -192,6 +175,7 @@ static void keep_as_metadata(void *module, LLVMValueRef function, const char *te
                                  LLVMMDStringInContext2(c, text, length)};
     LLVMAddNamedMetadataOperand(module, FACTS_METADATA,
                                 LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, fields, 2)));
+    mt_name_params(function, text, length);
 }
 
 int mt_pass_early(LLVMModuleRef module)
@@ -209,6 +193,7 @@ int mt_pass_early(LLVMModuleRef module)
 static void read_taken(void *unit, LLVMValueRef function, const char *text, size_t length)
 {
     read_facts(unit, mt_name(function), function, text, length);
+    mt_name_params(function, text, length);
 }
 
 static void read_metadata(struct mt_unit *u)

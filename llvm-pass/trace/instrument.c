@@ -73,7 +73,7 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
         bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
     }
     uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size,
-                                     bytes ? 0 : needed_alignment(inst, size), mt_variable_of(u, a->pointer));
+                                     bytes ? 0 : needed_alignment(inst, size), mt_variable_of(a->pointer));
     LLVMValueRef pointer = as_pointer(t, a), id = LLVMConstInt(t->i32, site, 0);
     if (bytes) {
         LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),

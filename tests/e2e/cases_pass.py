@@ -1,7 +1,9 @@
 """What the pass has to know of unusual code: warps in step, functions that ask for active lanes."""
 import os
+import re
 import resource
 
+import trace
 from cases_programs import totals
 from world import OPT_LEVELS, case, holds, same
 
@@ -92,6 +94,27 @@ def by_kind(launch):
         out[at] += n
         out[at + 1] += n * size
     return out
+
+
+@case("variables")
+def variables(world):
+    """The variable of each site is the one that the source names there, at every level, or none; never another."""
+    with open(source(world, "variables"), encoding="utf-8") as f:
+        said = {n: re.search(r"// (is|may be): (.*)", text) for n, text in enumerate(f, 1)}
+    want = {n: m.group(2).split() for n, m in said.items() if m}
+    for level in OPT_LEVELS:
+        app = world.compile(source(world, "variables"), level)
+        result = world.run_ok(app, MEMTRACE_FORMAT="compact")
+        same(f"{level}: output", result.out, "0\n")
+        got = {}
+        for site in trace.Companion(result.path() + ".mtc.meta").all("site"):
+            if site["file"].endswith("variables.cu"):
+                got.setdefault(site["line"], set()).add(site.get("var") or "-")
+        wrong = {n: names for n, names in got.items() if n in want and not names <= set(want[n])}
+        same(f"{level}: lines with other names", wrong, {})
+        same(f"{level}: lines without an access", sorted(n for n in want if n not in got), [])
+        symbols = {a["name"] for a in trace.Companion(result.path() + ".mtc.meta").all("alloc") if a["kind"] == "symbol"}
+        holds(f"{level}: names of symbols: {symbols}", "vtable for Scaled" in symbols and not any(s.startswith("_Z") for s in symbols))
 
 
 @case("assembly")

@@ -17,7 +17,7 @@ namespace inner {
 // PAIR-DAG: _ZN5outer5inner2nsEPi: memtrace.kernel|outer::inner::ns|{{.*}}/annotate-device.cu|[[@LINE+1]]|17|data
 __global__ void ns(int *data) { *data = 1; }
 } // namespace inner
-// PAIR-DAG: _ZN5outer5ArrayIiLi3EE2atEi: memtrace.device|outer::Array<int, 3>::at|{{.*}}|[[@LINE+3]]|19|i
+// PAIR-DAG: _ZN5outer5ArrayIiLi3EE2atEi: memtrace.device|outer::Array<int, 3>::at|{{.*}}|[[@LINE+3]]|19|this,i
 template <class T, int N> struct Array {
     T v[N];
     __device__ T &at(int i) { return v[i]; }
@@ -58,7 +58,7 @@ template <class... T> __global__ void variad(int *p, T... rest) { *p = sizeof...
 // PAIR-DAG: _Z11takesLambda{{.*}}: memtrace.kernel|takesLambda<(lambda at annotate-device.cu:[[#@LINE+35]]:27)>|
 template <class F> __global__ void takesLambda(F f, int *p) { f(p); }
 
-// PAIR-DAG: _ZZ9localcallPiENKUliE_clEi: memtrace.device|(lambda at annotate-device.cu:[[@LINE+3]]:16)::operator()|{{.*}}|a
+// PAIR-DAG: _ZZ9localcallPiENKUliE_clEi: memtrace.device|(lambda at annotate-device.cu:[[@LINE+3]]:16)::operator()|{{.*}}|,a
 __global__ void localcall(int *p)
 {
     auto add = [](int a) { return a + 1; };
@@ -66,12 +66,12 @@ __global__ void localcall(int *p)
 }
 
 struct Base {
-    // PAIR-DAG: _ZN4Base4callEv: memtrace.device|Base::call|{{.*}}|[[@LINE+1]]|28|{{$}}
+    // PAIR-DAG: _ZN4Base4callEv: memtrace.device|Base::call|{{.*}}|[[@LINE+1]]|28|this{{$}}
     __device__ virtual int call() { return 1; }
     __device__ virtual ~Base() {}
 };
 struct Derived : Base {
-    // PAIR-DAG: _ZN7Derived4callEv: memtrace.device|Derived::call|{{.*}}|[[@LINE+1]]|20|{{$}}
+    // PAIR-DAG: _ZN7Derived4callEv: memtrace.device|Derived::call|{{.*}}|[[@LINE+1]]|20|this{{$}}
     __device__ int call() override { return 2; }
 };
 __global__ void virtuals(int *p)

@@ -1,0 +1,191 @@
+/* Names of the source for what an access is based on. A wrong name is worse than none: where several things
+ * may be meant, or it is not clear which, there is no name.
+ *
+ * The AST side lists a function's parameters, `this` included. Optimisation drops parameters and splits them,
+ * so the names are tied to them before, as attributes, which stay with a parameter wherever it goes. */
+#include "base/unit.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define PARAM_NAME "memtrace-name"
+#define MAX_SEEN 64
+
+LLVMValueRef mt_base_of(LLVMValueRef v)
+{
+    for (;;) {
+        LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
+                        : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
+                                                 : (LLVMOpcode)0;
+        if (op != LLVMGetElementPtr && op != LLVMBitCast && op != LLVMAddrSpaceCast)
+            return v;
+        v = LLVMGetOperand(v, 0);
+    }
+}
+
+/* Where the list of names begins in an annotation of a function (clang-plugin/facts.cpp); NULL: in none. */
+static const char *names_list(const char *text, const char *end)
+{
+    static const char kernel[] = MT_ANNOTATION "kernel\t", device[] = MT_ANNOTATION "device\t";
+    size_t n = (size_t)(end - text);
+    if (n < sizeof kernel - 1 ||
+        (memcmp(text, kernel, sizeof kernel - 1) && memcmp(text, device, sizeof device - 1)))
+        return NULL;
+    for (int tabs = 5; tabs && text; tabs--) {
+        text = memchr(text, '\t', (size_t)(end - text));
+        text = text ? text + 1 : NULL;
+    }
+    return text;
+}
+
+static unsigned names_count(const char *list, const char *end)
+{
+    unsigned n = list < end;
+    for (; list < end; list++)
+        n += *list == ',';
+    return n;
+}
+
+static int names_returns_through(LLVMValueRef function)
+{
+    unsigned sret = LLVMGetEnumAttributeKindForName("sret", 4);
+    return LLVMCountParams(function) && LLVMGetEnumAttributeAtIndex(function, 1, sret) != NULL;
+}
+
+void mt_name_params(LLVMValueRef function, const char *text, size_t length)
+{
+    const char *end = memchr(text, 0, length), *list = names_list(text, end ? end : text + length);
+    end = end ? end : text + length;
+    unsigned first = (unsigned)names_returns_through(function), n = list ? names_count(list, end) : 0;
+    /* Constructors of classes with virtual bases have one more, and there may be others that the source
+     * lacks. */
+    if (!n || first + n != LLVMCountParams(function))
+        return;
+    LLVMContextRef c = LLVMGetTypeContext(LLVMTypeOf(function));
+    for (unsigned i = 0; i < n; i++) {
+        const char *comma = memchr(list, ',', (size_t)(end - list)), *stop = comma ? comma : end;
+        if (stop > list)
+            LLVMAddAttributeAtIndex(function, first + i + 1,
+                                    LLVMCreateStringAttribute(c, PARAM_NAME, sizeof PARAM_NAME - 1, list,
+                                                              (unsigned)(stop - list)));
+        list = stop + 1;
+    }
+}
+
+char *mt_param_name(LLVMValueRef param)
+{
+    LLVMValueRef f = LLVMGetParamParent(param);
+    unsigned i = 1, length;
+    for (LLVMValueRef p = LLVMGetFirstParam(f); p && p != param; p = LLVMGetNextParam(p))
+        i++;
+    LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(f, i, PARAM_NAME, sizeof PARAM_NAME - 1);
+    if (a) {
+        const char *name = LLVMGetStringAttributeValue(a, &length);
+        return strndup(name, length);
+    }
+    /* Functions of system headers have no annotation; LLVM's own names for parts of a parameter have a dot.
+     */
+    const char *name = mt_name(param);
+    return *name && !strchr(name, '.') ? strdup(name) : NULL;
+}
+
+struct naming {
+    LLVMValueRef seen[MAX_SEEN];
+    unsigned nseen;
+    char *name;  /* of all that was found so far */
+    int unclear; /* there is something else, too */
+};
+
+static void naming_found(struct naming *w, char *name)
+{
+    if (!name || (w->name && strcmp(w->name, name))) {
+        w->unclear = 1;
+        free(name);
+    } else {
+        free(w->name);
+        w->name = name;
+    }
+}
+
+/* Unoptimised code keeps variables in stack slots: what is stored into one. 0: others may write to it, too.
+ */
+static int slot_stores(LLVMValueRef slot, LLVMValueRef *stored, unsigned cap, unsigned *n)
+{
+    *n = 0;
+    for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        if (LLVMIsALoadInst(user))
+            continue;
+        if (!LLVMIsAStoreInst(user) || LLVMGetOperand(user, 1) != slot || LLVMGetOperand(user, 0) == slot ||
+            *n == cap)
+            return 0;
+        stored[(*n)++] = LLVMGetOperand(user, 0);
+    }
+    return 1;
+}
+
+/* The parameter that a value is: itself, or out of the slot that holds nothing else. */
+static LLVMValueRef naming_param(LLVMValueRef v)
+{
+    LLVMValueRef stored;
+    unsigned n;
+    if (LLVMIsALoadInst(v) && LLVMIsAAllocaInst(LLVMGetOperand(v, 0)) &&
+        slot_stores(LLVMGetOperand(v, 0), &stored, 1, &n) && n == 1)
+        v = stored;
+    return LLVMIsAArgument(v);
+}
+
+static void naming_walk(struct naming *w, LLVMValueRef v);
+
+/* A pointer out of memory: of a variable, or a member of what a parameter points to, which lends its name. */
+static void naming_load(struct naming *w, LLVMValueRef load)
+{
+    LLVMValueRef slot = mt_base_of(LLVMGetOperand(load, 0)), stored[MAX_SEEN], param;
+    unsigned n;
+    if (LLVMIsAAllocaInst(slot)) {
+        w->unclear |= !slot_stores(slot, stored, MAX_SEEN, &n);
+        for (unsigned i = 0; !w->unclear && i < n; i++)
+            naming_walk(w, stored[i]);
+    } else if ((param = naming_param(slot))) {
+        naming_found(w, mt_param_name(param));
+    } else {
+        w->unclear = 1;
+    }
+}
+
+static void naming_walk(struct naming *w, LLVMValueRef v)
+{
+    v = mt_base_of(v);
+    for (unsigned i = 0; i < w->nseen; i++)
+        if (w->seen[i] == v)
+            return;
+    if (w->nseen == MAX_SEEN || w->unclear) {
+        w->unclear = 1;
+        return;
+    }
+    w->seen[w->nseen++] = v;
+    if (LLVMIsAGlobalVariable(
+            v)) /* a private one is a constant of clang's: a string, what a local variable begins with */
+        naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
+    else if (LLVMIsAArgument(v))
+        naming_found(w, mt_param_name(v));
+    else if (LLVMIsAPHINode(v)) /* a pointer that walks, or one of several */
+        for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
+            naming_walk(w, LLVMGetIncomingValue(v, i));
+    else if (LLVMIsASelectInst(v)) {
+        naming_walk(w, LLVMGetOperand(v, 1));
+        naming_walk(w, LLVMGetOperand(v, 2));
+    } else if (LLVMIsALoadInst(v))
+        naming_load(w, v);
+    else if (!LLVMIsUndef(v) && !LLVMIsNull(v))
+        w->unclear = 1;
+}
+
+char *mt_variable_of(LLVMValueRef pointer)
+{
+    struct naming w = {.nseen = 0};
+    naming_walk(&w, pointer);
+    if (!w.unclear)
+        return w.name;
+    free(w.name);
+    return NULL;
+}
