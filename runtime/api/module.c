@@ -116,9 +116,11 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
     m->said = 1;
     module_leave();
     if (!said)
-        mt_report("kernel %s cannot run on the CPU device: %s; compile its file with mt-cc, or with clang++ "
-                  "-fplugin=libMemtrace-AA.so and --cuda-path=<build>/cuda-overlay",
-                  kernel, m->why ? m->why : "its file has no CPU image");
+        mt_report(
+            "kernel %s cannot run on the CPU device: %s; compile its file with mt-cc (without --plain: "
+            "MEMTRACE_ENABLE=0 runs a program untraced), or with clang++ -fplugin=libMemtrace-AA.so and "
+            "--cuda-path=<build>/cuda-overlay",
+            kernel, m->why ? m->why : "its file has no CPU image");
 }
 
 void mt_module_untraced(struct mt_module *m, const char *kernel)

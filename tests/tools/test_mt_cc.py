@@ -1,4 +1,5 @@
 """mt-cc: what command it makes (--show), and that the command works."""
+import json
 import os
 import shlex
 
@@ -20,8 +21,9 @@ class Lines(Case):
         words, _ = self.show(*arguments)
         end = words.index("-idirafter") if "-idirafter" in words else len(words)
         own = ("-Qunused-arguments", "-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
+        level = {i + k for i in range(end - 1) if words[i : i + 2] == ["-Xarch_device", "-O3"] for k in (0, 1)}  # see test_device_level
         return [w for i, w in enumerate(words[:end])
-                if i > 0 and not w.startswith(own) and "-isystem" not in (w, words[i - 1])]
+                if i > 0 and i not in level and not w.startswith(own) and "-isystem" not in (w, words[i - 1])]
 
     def archs(self, *arguments):
         return [w.removeprefix("--cuda-gpu-arch=") for w in self.show(*arguments, "k.cu")[0] if "gpu-arch" in w]
@@ -93,6 +95,18 @@ class Lines(Case):
         self.assertEqual(self.archs("--compute-capability=80"), ["sm_80"])
         self.assertEqual(self.archs("-arch=native"), ["sm_90"])
 
+    def test_device_level(self):
+        """As nvcc: device code is optimised unless the command says otherwise, the host's is as it says."""
+        for words in ("k.cu", "-c -g k.cu", "-dc k.cu", "-ptx k.cu", "-E k.cu", "-lineinfo k.cu", "-G -dopt on k.cu", "-Xcompiler -O0 k.cu",
+                      "-Xarch_host -O1 k.cu", "-x cu k.txt", "--plain k.cu", "-rdc=true -c a.cu", "-o -Ofile k.cu", "-Xptxas -v k.cu"):
+            line, _ = self.show(*shlex.split(words))
+            self.assertEqual(line.count("-Xarch_device") - ("-lineinfo" in words), 1, words)
+            self.assertEqual(line[line.index("-O3") - 1], "-Xarch_device", words)
+        for words in ("-O0 k.cu", "-O k.cu", "-O1 -g k.cu", "-Xarch_device -O1 k.cu", "-G k.cu", "--device-debug k.cu", "-O3 k.cu", "--optimize 2 k.cu",
+                      "-c a.cpp", "-c a.c", "k.o -o app"):
+            line, _ = self.show(*shlex.split(words))
+            self.assertNotIn(["-Xarch_device", "-O3"], [line[i : i + 2] for i in range(len(line))], words)
+
     def test_unknown_architectures_are_replaced_aloud(self):
         words, notes = self.show("-arch=sm_120", "k.cu")
         self.assertIn("--cuda-gpu-arch=sm_90", words)
@@ -104,7 +118,7 @@ class Lines(Case):
         for given, made in {
             "-Xcompiler -fPIC": ["-fPIC"],
             "-Xcompiler=-Wall,-fPIC": ["-Wall", "-fPIC"],
-            "--compiler-options '-O2 -march=native'": ["-O2", "-Xarch_host", "-march=native"],
+            "--compiler-options '-O2 -march=native'": ["-Xarch_host", "-O2", "-Xarch_host", "-march=native"],
             "-Xcompiler '\"-Wl,-rpath,/a b\"'": ["-Wl,-rpath,/a b"],
             "-Xcompiler -DX=1\\\\,2": ["-DX=1,2"],
             "-Xlinker -rpath,/x": ["-Xlinker", "-rpath", "-Xlinker", "/x"],
@@ -222,6 +236,34 @@ class Programs(Case):
         self.mt_cc("--plain", "-O2", "-c", "k.cu")
         self.assertNotIn(b"MTCPUIM1", self.read("k.o"))
         self.mt_cc("k.o", "-o", "app")
+        done = self.run_("./app", code=None)  # no code for the CPU device: said, with the way out
+        self.assertIn("MEMTRACE_ENABLE=0 runs a program untraced", done.stderr)
+        self.mt_cc("-O2", "k.cu", "-o", "app")
+        self.assertEqual(self.run_("./app", MEMTRACE_ENABLE="0").stdout, PROGRAM_SUM)
+        self.assertFalse([name for name in os.listdir(self.work) if name.startswith("MemTrace")])
+
+    def test_device_code_is_optimised(self):
+        """Of two stores to one place the optimiser leaves one."""
+        self.write("k.cu", "__global__ void twice(int *y) { y[threadIdx.x] = 1; y[threadIdx.x] = 2; }\n"
+                           "int main() { int *y; cudaMalloc(&y, 128); twice<<<1, 32>>>(y); return cudaDeviceSynchronize(); }\n")
+        for flags, records in (([], 32), (["-g"], 32), (["-O0"], 64), (["-G"], 64)):
+            self.mt_cc(*flags, "k.cu", "-o", "app")
+            self.run_("./app")
+            self.assertEqual(self.records(), records, flags)
+
+    def test_one_path_for_a_file(self):
+        """Host and device sites of a source that the command names by a way round are in one file."""
+        self.write("k.cu", PROGRAM)
+        self.write("sub/other", "")
+        self.mt_cc("--host", "-O1", "sub/../k.cu", "-o", "app")
+        self.run_("./app", MEMTRACE_FORMAT="compact")
+        events = [json.loads(line) for line in self.read("MemTrace-pipe-0.mtc.meta").decode().splitlines()]
+        files = {e["file"] for e in events if e.get("file")}
+        host = self.run_(os.path.join(world.build, "bin", "mt-dump"), "--sites", "MemTrace-host.mtc").stdout
+        self.assertEqual({os.path.realpath(f) for f in files}, {os.path.realpath(self.path("k.cu"))})
+        self.assertFalse([f for f in files if "/../" in f])
+        self.assertIn("k.cu:", host)
+        self.assertNotIn("/../", host)
 
     def test_mixture_of_languages(self):
         self.write("k.cu", PROGRAM.replace("int main()", 'extern "C" int run()'))

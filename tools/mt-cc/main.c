@@ -19,7 +19,8 @@ static const char help[] =
     "…).\n"
     "\n"
     "  --show                 print the command that would run, and notes on options translated or dropped\n"
-    "  --plain                no plugin: the same program and runtime, untraced\n"
+    "  --plain                no plugin: no trace, and no code for the CPU device (MEMTRACE_ENABLE=0 runs\n"
+    "                         a program untraced on either device)\n"
     "  --host                 trace the accesses of host code, too: C, C++ and the host half of CUDA "
     "sources\n"
     "  --host=atomic          the same, and so that those of several threads can be put in order (slower)\n"
@@ -135,6 +136,10 @@ static void add_compile_flags(struct words *line, const struct request *r, const
             mt_cc_words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
         }
         mt_cc_math_words(&r->math, line);
+        if (r->optimises_device) {
+            mt_cc_words_add(line, "-Xarch_device");
+            mt_cc_words_add(line, "-O3");
+        }
     }
     if (r->compiles && !r->plain) {
         mt_cc_words_addf(line, "-fplugin=%s", p->plugin);

@@ -77,6 +77,7 @@ struct request {
     int forward;            /* FORWARD_…: where options go that nvcc does not know */
     struct words forwarded; /* those of them that go to the linker */
     int dopt;               /* -dopt on: -G optimises */
+    int optimises_device;   /* device code gets -O3: nothing else is said */
     int verbose;            /* -v */
     int version;            /* print versions, and nothing else */
     const char *lists;      /* print the architectures with this in front, and nothing else; or NULL */

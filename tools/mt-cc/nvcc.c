@@ -102,7 +102,7 @@ static void nvcc_split(const char *list, struct words *out)
 /* An option of the host compiler. Those that choose a machine must not reach the device side. */
 static void nvcc_add_host(struct request *r, const char *option)
 {
-    if (strncmp(option, "-m", 2) == 0 && strcmp(option, "-m64") != 0) {
+    if ((strncmp(option, "-m", 2) == 0 && strcmp(option, "-m64") != 0) || strncmp(option, "-O", 2) == 0) {
         mt_cc_words_add(&r->user, "-Xarch_host");
     }
     mt_cc_words_add(&r->user, option);

@@ -376,6 +376,20 @@ static int request_preprocesses_device(const struct request *r)
            !request_has(r, "--cuda-device-only");
 }
 
+/* Does the command say how far device code is to be optimised? nvcc optimises it wholly unless told otherwise
+ * by -G, whatever the host's code gets. */
+static int request_says_level(const struct request *r)
+{
+    for (size_t i = 0; i < r->user.count; i++) {
+        int host_only = i > 0 && strcmp(r->user.word[i - 1], "-Xarch_host") == 0;
+        int file = i > 0 && strcmp(r->user.word[i - 1], "-o") == 0;
+        if (strncmp(r->user.word[i], "-O", 2) == 0 && !host_only && !file) {
+            return 1;
+        }
+    }
+    return request_has(r, "--cuda-noopt-device-debug") && !r->dopt;
+}
+
 /* What depends on the whole command line. */
 static void request_finish(struct request *r)
 {
@@ -388,6 +402,7 @@ static void request_finish(struct request *r)
     if (r->dopt && request_has(r, "--cuda-noopt-device-debug")) {
         mt_cc_words_add(&r->user, "--no-cuda-noopt-device-debug");
     }
+    r->optimises_device = r->cuda && !request_says_level(r);
     r->verbose = request_has(r, "-v");
     r->relocatable = request_has(r, "-r");
     r->depends = request_has(r, "-M") || request_has(r, "-MM");
