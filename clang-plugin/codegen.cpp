@@ -84,6 +84,15 @@ static void check_overlay(const clang::CompilerInstance &compiler)
             suggested_overlay() + " (-fplugin-arg-memtrace-cpu-image=off silences this)");
 }
 
+void mt::prefer_overlay(clang::CompilerInstance &compiler)
+{
+    if (compiler.getLangOpts().CUDA)
+        search_first(compiler, [](llvm::StringRef folder) {
+            std::string root = toolkit_of(folder);
+            return !root.empty() && exists_in(root, "bin/.memtrace-overlay");
+        });
+}
+
 void mt::prepare_codegen(clang::CompilerInstance &compiler)
 {
     const clang::LangOptions &lang = compiler.getLangOpts();

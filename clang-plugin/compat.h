@@ -11,6 +11,7 @@
 #include "clang/Basic/Version.h"
 #include "clang/Frontend/CompilerInstance.h"
 #include "clang/Frontend/FrontendPluginRegistry.h"
+#include "clang/Lex/HeaderSearch.h"
 #include "clang/Lex/Preprocessor.h"
 #include "clang/Sema/ParsedAttr.h"
 #include "clang/Sema/Sema.h"
@@ -101,6 +102,24 @@ inline void run_passes_here(clang::CodeGenOptions &options)
 {
     if (!options.SaveTempsFilePrefix.empty())
         options.DisableLLVMPasses = 0;
+}
+
+/* Searches one of the system header folders before all others of them. Nothing has been looked up yet when
+ * plugins are made. */
+inline void search_first(clang::CompilerInstance &compiler, llvm::function_ref<bool(llvm::StringRef)> chosen)
+{
+    clang::HeaderSearch &search = compiler.getPreprocessor().getHeaderSearchInfo();
+    std::vector<clang::DirectoryLookup> folders(search.search_dir_begin(), search.search_dir_end());
+    const clang::HeaderSearch &as_is = search;
+    auto angled = std::distance(as_is.search_dir_begin(), as_is.angled_dir_begin());
+    auto system = std::distance(as_is.search_dir_begin(), as_is.system_dir_begin());
+    auto first = folders.begin() + system;
+    auto found = std::find_if(first, folders.end(), [&](const auto &f) { return chosen(f.getName()); });
+    if (found == folders.end() || found == first)
+        return;
+    std::rotate(first, found, found + 1);
+    search.SetSearchPaths(std::move(folders), (unsigned)angled, (unsigned)system,
+                          llvm::DenseMap<unsigned, unsigned>());
 }
 
 /* Adds an annotation that no source text stands for. */

@@ -48,6 +48,7 @@ class Action : public PluginASTAction
     }
     std::unique_ptr<ASTConsumer> CreateASTConsumer(CompilerInstance &compiler, StringRef) override
     {
+        mt::prefer_overlay(compiler);
         mt::prepare_codegen(compiler);
         if (!mt::is_our_language(compiler.getLangOpts()))
             return std::make_unique<ASTConsumer>();

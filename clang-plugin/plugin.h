@@ -42,6 +42,9 @@ bool read_arguments(const clang::CompilerInstance &compiler, const std::vector<s
 
 /* ---- codegen.cpp: what code generation needs ------------------------------------------------------------
  */
+/* The overlay's headers before those of another CUDA toolkit in the system's folders (/usr/local/include),
+ * which clang would find first. */
+void prefer_overlay(clang::CompilerInstance &compiler);
 /* Adds the pass, turns line tables on, warns when the CPU image would get lost. */
 void prepare_codegen(clang::CompilerInstance &compiler);
 

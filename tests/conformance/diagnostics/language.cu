@@ -2,7 +2,7 @@
 // Language that clang 19 does not compile for CUDA.
 #include <cuda_runtime.h>
 
-__managed__ int everywhere; // row __managed__ | clang 19 has no managed variables | warning 'managed' attribute ignored
+__managed__ int everywhere; // row __managed__ | clang 19 has no managed variables | warning clang 19 has no __managed__ variables: allocate with cudaMallocManaged
 
 __global__ void child(int *p)
 {

@@ -40,4 +40,11 @@ extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual()
 {
     __builtin_trap();
 }
+/* clang 19 ignores the attribute and says no more than that. */
+#ifdef __CUDA_ARCH__
+#undef __managed__
+#define __managed__                                                                                          \
+    _Pragma("GCC warning \"clang 19 has no __managed__ variables: allocate with cudaMallocManaged, and "     \
+            "hand kernels the pointer\"") __attribute__((managed))
+#endif
 #endif
