@@ -73,7 +73,7 @@ int mt_comm_text(FILE *f, const struct mt_comm *c)
                 sum[3] += a->comm_store;
             }
         mt_table_row(&t, sum[0] + sum[1]);
-        mt_table_text(&t, list[first].kernel);
+        mt_table_kernel(&t, list[first].kernel);
         mt_table_u64(&t, i - first);
         for (int k = 0; k < 4; k++)
             mt_table_u64(&t, sum[k]);
@@ -105,7 +105,7 @@ static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_s
         mt_table_text(&t, by == MT_BY_LINE  ? short_line(sites->lines.names[c->place])
                           : by == MT_BY_VAR ? sites->vars.names[c->place]
                                             : mt_alloc_label(label, m, c->place));
-        mt_table_text(&t, c->kernel);
+        mt_table_kernel(&t, c->kernel);
         for (int type = MT_LOAD; type <= MT_ATOMIC; type++)
             mt_table_u64(&t, c->accesses[type]);
         mt_table_u64(&t, c->load);
@@ -149,14 +149,15 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
         return 0;
     }
     mt_table_init(&t,
-                  "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first",
+                  "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first; "
+                  "efficiency: bytes asked for / moved",
                   "line|kernel|type|>requests|>lanes|>sectors|>lines|>efficiency|>usual stride");
     for (size_t i = 0; i < c->count; i++) {
         const struct mt_coalescing_cell *x = &c->cells[i];
         double n = (double)x->requests;
         mt_table_row(&t, x->sectors);
         mt_table_text(&t, short_line(sites->lines.names[x->line]));
-        mt_table_text(&t, x->kernel);
+        mt_table_kernel(&t, x->kernel);
         mt_table_text(&t, types[x->type]);
         mt_table_u64(&t, x->requests);
         mt_table_say(&t, "%.1f", (double)x->accesses / n);
@@ -190,7 +191,7 @@ static void reuse_row(struct mt_table *t, const char *kernel, const char *level,
     for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
         uses += c->histogram[b];
     mt_table_row(t, 0);
-    mt_table_text(t, kernel);
+    mt_table_kernel(t, kernel);
     mt_table_text(t, level);
     mt_table_u64(t, c->contexts);
     mt_table_u64(t, c->largest * scale);
@@ -277,7 +278,7 @@ int mt_sharing_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
         for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
             all += sum.accesses[kind];
         mt_table_row(&t, sum.accesses[MT_SHARED_FALSE]);
-        mt_table_text(&t, sum.kernel);
+        mt_table_kernel(&t, sum.kernel);
         mt_table_text(&t, mt_alloc_label(label, m, sum.alloc));
         for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
             mt_table_u64(&t, sum.lines[kind]);
@@ -332,7 +333,7 @@ int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_site
              i++)
             bytes += list[i].bytes;
         mt_table_row(&t, bytes);
-        mt_table_text(&t, list[first].kernel);
+        mt_table_kernel(&t, list[first].kernel);
         side_text(&t, sites, list[first].side[0]);
         side_text(&t, sites, list[first].side[1]);
         mt_table_u64(&t, i - first);

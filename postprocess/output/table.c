@@ -71,14 +71,6 @@ void mt_table_u64(struct mt_table *t, uint64_t n)
     mt_table_say(t, "%" PRIu64, n);
 }
 
-static int by_weight(const void *a, const void *b)
-{
-    const struct mt_table_row *x = a, *y = b;
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /* Columns on a screen: bytes that begin a character of UTF-8. */
 static int width_of(const char *s)
 {
@@ -86,6 +78,27 @@ static int width_of(const char *s)
     for (; s && *s; s++)
         n += ((unsigned char)*s & 0xc0) != 0x80;
     return n;
+}
+
+/* As shortKernel of the page (page/web/text.js) and its glance. */
+void mt_table_kernel(struct mt_table *t, const char *name)
+{
+    enum { LONG = 40 };
+    const char *open = strchr(name, '<'), *end = open > name ? open : name + strlen(name), *from = name;
+    for (const char *p = name; (p = strstr(p, "::")) && p < end; p++)
+        from = p + 2;
+    if (open > name && width_of(from) > LONG)
+        mt_table_say(t, "%.*s<…>", (int)(open - from), from);
+    else
+        mt_table_text(t, from);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct mt_table_row *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 static void print_row(const struct mt_table *t, const struct mt_table_row *row, const int *width, FILE *f)

@@ -122,6 +122,24 @@ def check(binary, folder, rng):
     return dot
 
 
+def said_of_large(binary, folder):
+    """More nodes than dot can lay out: one note that names the way out, for DOT alone; the graph is written all the same."""
+    path = os.path.join(folder, "large")
+    for nodes in (1000, 1001):
+        addresses = [0]
+        for stride in range(1, nodes + 1):
+            addresses.append(addresses[-1] + 4 * stride)
+        with open(path, "wb") as f:
+            f.write(traces.trace([("k", [traces.record(0, 0, 4, 0x10000 + a, (0, 0, 0)) for a in addresses])]))
+        for options, drawn in (([], True), (["-f", "json"], False), (["-f", "graphml"], False), (["--top=1000"], False)):
+            r = subprocess.run([binary + "/mt-graph", "--no-companion", *options, path], capture_output=True, check=True, text=True)
+            notes = [x for x in r.stderr.splitlines() if "--top" in x]
+            assert len(notes) == (drawn and nodes > 1000), (nodes, options, r.stderr)
+            assert all("1001 nodes" in x and "--min-count" in x for x in notes), notes
+            if drawn:
+                assert len(re.findall(r"^  n\d+ \[", r.stdout, re.M)) == nodes
+
+
 def main():
     binary, cases = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300
     folder = tempfile.mkdtemp(prefix="mt-graph-")
@@ -131,6 +149,7 @@ def main():
         except Exception:
             print("seed %d, kept in %s" % (seed, folder))
             raise
+    said_of_large(binary, folder)
     if shutil.which("dot"):  # Graphviz takes it
         svg = subprocess.run(["dot", "-Tsvg"], input=dot.encode(), capture_output=True, check=True).stdout
         assert svg.count(b'class="node"') == len(re.findall(r"^  n\d+ \[", dot, re.M))

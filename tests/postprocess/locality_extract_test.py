@@ -205,6 +205,18 @@ def rows(program, path, section, *options):
     return [line.split() for line in r.stdout.splitlines()]
 
 
+def long_names(program, folder):
+    """A table has kernels' names in short, as the page has; other formats have them whole."""
+    path, long = os.path.join(folder, "names"), "v::Policy<int, v::Sum>, "
+    names = {"k": "k", "a::b::axpy<v::f>": "axpy<v::f>", "(anonymous namespace)::h": "h", "d::Reduce<%sint>" % (3 * long): "Reduce<…>",
+             "n::" + 50 * "x": 50 * "x", "<odd>::k": "k"}
+    with open(path, "wb") as f:
+        f.write(traces.trace([(name, [traces.record(0, traces.STORE, 4, 0x1000, (0, 0, 0))]) for name in names]))
+    r = subprocess.run([program, "--format=text", "-s", "KDV", "--no-companion", path], capture_output=True, text=True)
+    check("short names", sorted(x.split()[0] for x in r.stdout.splitlines() if x.endswith(" 0")) == sorted(names.values()))
+    check("whole names", set(extract(program, [path], "--no-companion", "-s", "KDV")[1]["KDV"]) == set(names))
+
+
 def as_text(program, folder):
     path = os.path.join(folder, "mirror")
     check("volumes", ["a", "1", "0", "64", "0", "64"] in rows(program, path, "KDV"))
@@ -288,6 +300,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="mt-more-") as folder:
         usage(program, by_hand(program, folder))
         as_text(program, folder)
+        long_names(program, folder)
         long(program, folder)
         error_bound(program, folder)
     failed = 0

@@ -21,6 +21,7 @@ static const struct {
                            "it is read along with its trace, the file without .meta"},
     [MT_KIND_GRAPH] = {"a memory graph", "mt-compare reads it"},
     [MT_KIND_COMM] = {"the output of mt-extract", "jq and the like read it"},
+    [MT_KIND_OTHER] = {"a file of another kind", "traced programs write files MemTrace-pipe-N or .mtc"},
 };
 
 const char *mt_kind_name(enum mt_kind kind)
@@ -97,10 +98,21 @@ static int is_mat(const char *p)
     return fields == 1 && p < end && memchr(p, ':', (size_t)(end - p)) && p[-1] == ' ';
 }
 
+/* What does not begin with one of ours: a raw trace has a small number there, a container its magic, which
+ * may be cut. */
+static enum mt_kind kind_of_rest(const char *head, size_t n)
+{
+    uint64_t magic = MT_MTC_MAGIC;
+    if (n == 0 || (unsigned char)head[0] < ' ' ||
+        memcmp(head, &magic, n < sizeof magic ? n : sizeof magic) == 0)
+        return MT_KIND_TRACE;
+    return MT_KIND_OTHER;
+}
+
 static enum mt_kind kind_of_text(const char *head, size_t n)
 {
     if (n == 0 || memchr(head, 0, n) || !memchr(head, '\n', n))
-        return MT_KIND_TRACE;
+        return kind_of_rest(head, n);
     if (is_atomic(head))
         return MT_KIND_ATOMIC;
     if (is_insn(head))
@@ -113,7 +125,7 @@ static enum mt_kind kind_of_text(const char *head, size_t n)
         return MT_KIND_GRAPH;
     if (head[0] == '{' && strstr(head, "\"memtrace-comm\""))
         return MT_KIND_COMM;
-    return MT_KIND_TRACE;
+    return kind_of_rest(head, n);
 }
 
 enum mt_kind mt_kind_of(const char *path)

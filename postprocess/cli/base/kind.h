@@ -4,14 +4,16 @@
 #include <stddef.h>
 
 enum mt_kind {
-    MT_KIND_TRACE, /* raw trace, or whatever else: its reader says what is wrong. FIFOs are not looked into */
+    MT_KIND_TRACE, /* raw trace, or what could have been one: its reader says what is wrong. FIFOs are not
+                      looked into */
     MT_KIND_CONTAINER,
     MT_KIND_MAT,       /* MAT text */
     MT_KIND_ATOMIC,    /* text of atomic mode */
     MT_KIND_INSN,      /* instruction log */
     MT_KIND_COMPANION, /* MemTrace-pipe-N.meta */
     MT_KIND_GRAPH,     /* mt-graph --format=json */
-    MT_KIND_COMM       /* mt-extract's output */
+    MT_KIND_COMM,      /* mt-extract's output */
+    MT_KIND_OTHER      /* not one of ours: source code, a program */
 };
 
 enum mt_kind mt_kind_of(const char *path);

@@ -212,6 +212,18 @@ static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
     return e || status ? MT_EXIT_FAILURE : 0;
 }
 
+/* dot's time grows faster than the graph: with more nodes than these it takes minutes, or does not end. */
+enum { DRAWABLE = 1000 };
+
+static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
+{
+    if (g->nnodes > DRAWABLE && (x->format == DOT || x->svg))
+        mt_cli_say("note: %zu nodes are more than dot can lay out in reasonable time (some %d): --top=N "
+                   "keeps those that "
+                   "are counted most, --min-count=N drops those counted less",
+                   g->nnodes, DRAWABLE);
+}
+
 static int write_out(struct options *x, struct mt_stride_graph *g, const struct mt_sequence *sequence,
                      struct mt_output *out)
 {
@@ -231,6 +243,7 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
     int code = mt_output_ready(out), error = 0;
     if (code)
         return code;
+    graph_warn(x, g);
     if (x->format == JSON) {
         mt_json_open(&json, out->fd);
         mt_stride_graph_write_json(&json, g, &words);

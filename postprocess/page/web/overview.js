@@ -30,7 +30,7 @@ function bytesTile(name, n, more, key) {
 function missing() {
   const out = [], t = data.totals;
   if (t.lost) out.push(many(t.lost, "record was", "records were") + " lost.");
-  if (t.untraced) out.push(many(t.untraced, "access has", "accesses have") + " no record (texture and surface reads, warp matrices, bulk tensor copies).");
+  if (t.untraced) out.push(many(t.untraced, "access has", "accesses have") + " no record (texture and surface accesses, bulk tensor copies, instructions of inline asm that memtrace does not know).");
   if (t.untraced_launches) out.push(many(t.untraced_launches, "launch was", "launches were") + " not traced, by attribute, pragma, filter or limit; what they write is not known.");
   if (data.estimates) out.push("The trace is a sample: figures are of what is traced; the table Estimates says what they stand for.");
   if (t.unknown) out.push(many(t.unknown, "record is", "records are") + " of unknown type and count in no volume.");

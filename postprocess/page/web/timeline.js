@@ -73,7 +73,7 @@ function drawTimeline(section) {
     return;
   }
   let order = !timed || hidden(), model = timelineItems(order), view = [0, model.most], boxes = [];
-  section.append(lead("Kernel launches by stream. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
+  section.append(lead("Kernel launches by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
     + (timed ? " Times are those of the traced run, which tracing makes slower." : "")
     + (copies.some((c) => c.begin === null) ? " Copies without times stand where they came between launches." : "")
     + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
