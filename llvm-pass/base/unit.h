@@ -43,7 +43,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align, loop;
+    uint32_t line, column, op, size, align;
 };
 
 struct mt_note {
@@ -62,9 +62,6 @@ struct mt_unit {
     unsigned nkernels;
     struct mt_site *sites;
     unsigned nsites, sites_cap;
-    uint32_t *loops; /* the loop around each, counted from 1, or 0 */
-    unsigned nloops;
-    uint32_t loop;       /* of the sites that are added next */
     char *site_variable; /* of the GPU's code, called after its sites; with -fgpu-rdc it adds it to them; or
                             NULL */
     struct mt_note *notes;

@@ -144,32 +144,13 @@ static LLVMValueRef sites_table(struct mt_lowering *l)
                .column = s->column,
                .op = s->op,
                .size = s->size,
-               .align = s->align,
-               .loop = s->loop};
+               .align = s->align};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "../../runtime/cpu/image.def"
         rows[i] = row_constant(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.sites", rows, l->u->nsites) : NULL;
-    free(rows);
-    return t;
-}
-
-static LLVMValueRef loops_table(struct mt_lowering *l)
-{
-    LLVMValueRef *rows = malloc((l->u->nloops + 1) * sizeof *rows);
-    for (unsigned i = 0; rows && i < l->u->nloops; i++) {
-        struct {
-#define MT_IMAGE_LOOP DECLARE
-#include "../../runtime/cpu/image.def"
-        } v = {.parent = l->u->loops[i]};
-        struct row r = {.n = 0};
-#define MT_IMAGE_LOOP EMIT
-#include "../../runtime/cpu/image.def"
-        rows[i] = row_constant(l, &r);
-    }
-    LLVMValueRef t = rows ? image_table(l, "mt.loops", rows, l->u->nloops) : NULL;
     free(rows);
     return t;
 }
@@ -277,9 +258,7 @@ void mt_image_tables(struct mt_lowering *l)
            .shared = l->shared,
            .site_base = l->site_base,
            .arch = (uint32_t)architecture_of(u),
-           .site_variable = u->site_variable ? image_text(l, u->site_variable) : LLVMConstNull(l->ptr),
-           .loops = loops_table(l),
-           .nloops = u->nloops};
+           .site_variable = u->site_variable ? image_text(l, u->site_variable) : LLVMConstNull(l->ptr)};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
 #include "../../runtime/cpu/image.def"

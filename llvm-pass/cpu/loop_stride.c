@@ -19,6 +19,7 @@ struct stride {
     LLVMBasicBlockRef inner, last;    /* first and last block of the inner loop */
     LLVMBasicBlockRef done;           /* where it goes on to */
     LLVMValueRef i, first, step, end; /* the phi, its first value, the stride, n */
+    LLVMValueRef place;               /* the phi that counts iterations for record calls, or NULL */
     LLVMIntPredicate less;
 };
 
@@ -110,6 +111,10 @@ static int loop_stride_find(struct stride *s)
         s->inner = LLVMGetSuccessor(jump, 0);
     }
     s->i = LLVMGetFirstInstruction(s->inner);
+    if (LLVMIsAPHINode(s->i) && LLVMGetMetadata(s->i, mt_place_metadata(s->l))) {
+        s->place = s->i;
+        s->i = LLVMGetNextInstruction(s->i);
+    }
     if (!LLVMIsAPHINode(s->i) || LLVMCountIncoming(s->i) != 2 || LLVMIsAPHINode(LLVMGetNextInstruction(s->i)))
         return 0;
     unsigned back = LLVMGetIncomingBlock(s->i, 0) == before;
@@ -191,6 +196,10 @@ void mt_stride_row(struct mt_lowering *l, struct mt_row *row)
         return;
     LLVMValueRef copy = mt_shim_clone_function(function, ".threads"), first, step, end;
     build_check(&s, function, copy, &first, &step, &end);
+    if (s.place) { /* a row's accesses come together: they are of one iteration */
+        LLVMReplaceAllUsesWith(s.place, LLVMConstNull(l->i64));
+        LLVMInstructionEraseFromParent(s.place);
+    }
 
     LLVMBuilderRef b = l->builder;
     LLVMTypeRef type = LLVMTypeOf(s.i);

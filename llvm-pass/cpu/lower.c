@@ -295,6 +295,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     mt_lower_attributes(&l);
     mt_image_variables(&l);
     mt_lower_plain(&l);
+    mt_lower_places(&l);
     add_site_base(&l);
     if (link_builtins(&l))
         goto out;

@@ -52,6 +52,9 @@ void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
 void mt_lower_counts(struct mt_lowering *l);      /* count.c */
 void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
+void mt_lower_places(struct mt_lowering *l);      /* lower_places.c, behind it */
+/* Of the phis that it makes, which nothing but record calls need. */
+unsigned mt_place_metadata(struct mt_lowering *l);
 void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
 void mt_declare_registers(struct mt_lowering *l); /* kernels.c: what it will call */
 void mt_lower_kernels(struct mt_lowering *l);     /* kernels.c: entry and loop functions */

@@ -39,7 +39,6 @@ void mt_unit_free(struct mt_unit *u)
     free(u->facts);
     free(u->kernels);
     free(u->sites);
-    free(u->loops);
     free(u->site_variable);
     free(u->notes);
 }

@@ -211,28 +211,10 @@ static void record_arguments(struct tracer *t, LLVMValueRef inst)
     }
 }
 
-/* The function's loops behind those of others; innermost[i] becomes the number in the unit. */
-static void add_loops(struct mt_unit *u, LLVMValueRef function, const LLVMValueRef *list, unsigned n,
-                      uint32_t *innermost)
-{
-    uint32_t *parents, before = u->nloops;
-    unsigned count = mt_shim_loops(function, list, n, innermost, &parents);
-    uint32_t *more = count ? realloc(u->loops, (before + count) * sizeof *more) : NULL;
-    u->loops = more ? more : u->loops;
-    for (unsigned i = 0; more && i < count; i++)
-        u->loops[u->nloops++] = parents[i] ? parents[i] + before : 0;
-    for (unsigned i = 0; i < n; i++)
-        innermost[i] = more && innermost[i] ? innermost[i] + before : 0;
-    free(parents);
-}
-
 static void instrument_function(struct tracer *t, LLVMValueRef function)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
-    uint32_t *loop = calloc(n + 1, sizeof *loop);
-    if (list && loop)
-        add_loops(t->u, function, list, n, loop);
     for (unsigned i = 0; list && i < n; i++) {
         struct mt_access access[MT_MAX_ACCESSES];
         const char *what = "";
@@ -241,7 +223,6 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
             continue;
         LLVMPositionBuilderBefore(t->builder, list[i]);
         LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
-        t->u->loop = loop ? loop[i] : 0;
         record_arguments(t, list[i]);
         if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
             instrument_untraced(t, list[i], what);
@@ -250,7 +231,6 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
                 instrument_record(t, list[i], &access[j]);
     }
     free(list);
-    free(loop);
 }
 
 LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name)

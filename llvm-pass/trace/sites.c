@@ -37,8 +37,7 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
                                            .column = place.column,
                                            .op = op,
                                            .size = size,
-                                           .align = align,
-                                           .loop = u->loop};
+                                           .align = align};
     return u->nsites++;
 }
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 9u
+#define MT_IMAGE_VERSION 10u
 /* Images before this one stand beside GPU code in which the program's own kernels have the hidden parameter.
  */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -98,10 +98,6 @@ struct mt_image_param {
 struct mt_image_site {
 #include "image.def"
 };
-#define MT_IMAGE_LOOP MT_F
-struct mt_image_loop {
-#include "image.def"
-};
 #define MT_IMAGE_VAR MT_F
 struct mt_image_var {
 #include "image.def"
@@ -125,6 +121,10 @@ struct mt_image_head {
  */
 #define MT_SHARED_RESERVED 1024
 
+/* Where an access stands in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest bit does not
+ * count. */
+#define MT_PLACE_ONE (1ull << 10)
+
 /* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
 #define MT_COUNTS 6u
 
@@ -146,12 +146,14 @@ struct mt_cpu_tls {
     uint64_t *cur, *end;
     /* The record's first word is (site << 32 | meta) & site_mask | smid_hi, its third one `third`. In raw
      * records that is the SM, and the CTA; in entries for compact traces (warps.h) the site, and the thread's
-     * number: third is cta | (number & thread_mask). */
+     * number and the access's place: third is cta | (number & thread_mask), and (place & place_mask). */
     uint64_t site_mask; /* 2^32 - 1, or all ones */
     uint64_t smid_hi;   /* smid << 32, or 0 */
     uint64_t third;
     uint64_t cta;         /* as in raw records, or 0 */
     uint64_t thread_mask; /* 0, or all ones */
+    uint64_t place_mask;  /* 0, or the bits that a place has in an entry */
+    uint64_t place;       /* that a function's own places begin at: its caller sets it before each call */
     uint64_t grid_id;
     uint32_t dyn_shared; /* bytes of dynamic shared memory (%dynamic_smem_size) */
     uint32_t cooperative;
@@ -183,11 +185,11 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
  */
 
 /* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site
- * `site`: returns the new `cur` (always with room for one record). The buffer is handed on when it is full.
+ * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on when it is full.
  * Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
-uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site);
+uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
-int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site);
+int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers inside the hull of
  * constants.) */
 int mt_cpu_is_constant(const void *p);

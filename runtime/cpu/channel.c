@@ -13,7 +13,9 @@ struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter);
 int mt_channel_on;
 static _Atomic int failed;
 /* Where the running thread is, from the call into record.c until its lanes have met: no switch in between. */
-static _Thread_local uint64_t here;
+static _Thread_local struct here {
+    uint64_t site, place;
+} here;
 
 void mt_cpu_set_channel(void)
 {
@@ -41,18 +43,18 @@ static struct mt_gpu_context *channel_context(void)
     return __mt_gpu_begin(mt_cta_current()->run->launch->channel);
 }
 
-uint64_t *mt_channel_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
+uint64_t *mt_channel_access(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
 {
     struct mt_worker *w = mt_worker_self;
-    here = (uint64_t)(uintptr_t)caller;
+    here = (struct here){site, place};
     __mt_gpu_access_global((const void *)(uintptr_t)address, meta, site, channel_context());
     mt_cpu_tls.end = w->buffer + 3; /* full again when the caller has written */
     return mt_cpu_tls.cur = w->buffer;
 }
 
-void mt_channel_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, const void *caller)
+void mt_channel_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
-    here = (uint64_t)(uintptr_t)caller;
+    here = (struct here){site, place};
     __mt_gpu_access_global_n((const void *)(uintptr_t)address, bytes, type, site, channel_context());
 }
 
@@ -66,7 +68,7 @@ static int is_loop(void)
 
 uint32_t mt_channel_active(void)
 {
-    return is_loop() ? 1 : mt_warp_meet(here);
+    return is_loop() ? 1 : mt_warp_meet(here.site, here.place);
 }
 
 uint32_t mt_channel_lane(void)

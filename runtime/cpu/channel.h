@@ -8,8 +8,8 @@
 extern int mt_channel_on;
 /* An access of the running device thread. Returns where mt_cpu_trace_room's caller may write its record,
  * which nobody reads. */
-uint64_t *mt_channel_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller);
-void mt_channel_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, const void *caller);
+uint64_t *mt_channel_access(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
+void mt_channel_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
 /* A launch with a channel has failed. */
 void mt_channel_fail(void);
 #endif

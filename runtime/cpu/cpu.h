@@ -16,7 +16,6 @@ struct mt_image {
     struct mt_image *peer;            /* the next image of the same program (-fgpu-rdc), or NULL */
     uint64_t base, bytes;             /* where it was loaded */
     uint64_t shared_size;             /* static shared memory of all of the program's images */
-    struct mt_places *_Atomic places; /* warps.h; made when they are wanted first */
 };
 
 /* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd +

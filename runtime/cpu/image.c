@@ -465,16 +465,3 @@ void mt_image_args_reset(void)
     pthread_mutex_init(&lock, NULL);
     free_args = NULL;
 }
-
-const struct mt_places *mt_image_places(const struct mt_image *image)
-{
-    struct mt_image *own = (struct mt_image *)(uintptr_t)image; /* images are made by us and never constant */
-    struct mt_places *places = atomic_load(&own->places), *none = NULL;
-    if (places)
-        return places;
-    places = mt_places_new(image->head->sites, image->head->nsites, image->head->loops, image->head->nloops);
-    if (!places || atomic_compare_exchange_strong(&own->places, &none, places))
-        return places;
-    free(places); /* another worker was faster */
-    return none;
-}

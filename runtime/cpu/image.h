@@ -3,7 +3,6 @@
 #define MT_CPU_IMAGE_H
 #include <stdint.h>
 #include "cpu.h"
-#include "warps.h"
 
 /* Smallest range that holds all __constant__ variables of all images; bytes = 0 when there is none. */
 void mt_image_constant_hull(uint64_t *base, uint64_t *bytes);
@@ -16,7 +15,5 @@ void mt_image_args_free(void **args);
 /* String literals of device code and the like, which no table lists: the read-only part of an image that
  * holds `address`. 1, or 0. */
 int mt_image_literal(uint64_t address, uint64_t *base, uint64_t *bytes);
-/* Of its sites, for mt_warps_open; NULL: none are in loops, or no memory. */
-const struct mt_places *mt_image_places(const struct mt_image *image);
 void mt_image_args_reset(void); /* in a forked child: nothing is in use */
 #endif

@@ -9,6 +9,7 @@
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX, OP_EXCHANGE };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
+#define MT_MEET_ORDER (1ull << 63) /* accesses of the warp channel: behind steps, before activemask */
 #define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
 #define STREAK_MAX 256  /* collectives of one warp in a row before other warps get their turn */
 
@@ -314,7 +315,8 @@ uint64_t mt_warp_exchange(uint32_t mask, uint64_t value, uint32_t lane)
  * code does would keep it waiting for ever, on a GPU too; here all go on after a while. */
 static uint32_t next_parked(struct mt_warp *w)
 {
-    uint32_t lowest = MT_ANY_ORDER, lanes = 0;
+    uint64_t lowest = MT_ANY_ORDER;
+    uint32_t lanes = 0;
     for (uint32_t m = w->parked; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         if (w->order[i] < lowest) {
@@ -333,11 +335,11 @@ static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
 {
     uint32_t parked = next_parked(w);
     for (uint32_t left = parked; left;) {
-        uint64_t site = w->site[__builtin_ctz(left)];
+        uint64_t site = w->site[__builtin_ctz(left)], order = w->order[__builtin_ctz(left)];
         uint32_t same = 0;
         for (uint32_t m = left; m; m &= m - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(m);
-            same |= (uint32_t)(w->site[i] == site) << i;
+            same |= (uint32_t)(w->site[i] == site && w->order[i] == order) << i;
         }
         for (uint32_t m = same; m; m &= m - 1)
             lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m))->result = same;
@@ -381,7 +383,7 @@ static uint64_t call_site(const struct mt_cta *cta, const void *address, void **
     return site;
 }
 
-static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint32_t order)
+static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint64_t order)
 {
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
@@ -395,9 +397,9 @@ static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint32_t order)
     return (uint32_t)mt_cta_block(cta, self);
 }
 
-uint32_t mt_warp_meet(uint64_t site)
+uint32_t mt_warp_meet(uint64_t site, uint64_t place)
 {
-    return park_at(mt_cta_waiting("recording"), site, MT_ANY_ORDER);
+    return park_at(mt_cta_waiting("recording"), site, place | MT_MEET_ORDER);
 }
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)

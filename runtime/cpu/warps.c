@@ -2,6 +2,7 @@
  * once, in ascending order. In a loop over threads that is all that the warp does, with fibers what it does
  * between two waits. */
 #include "warps.h"
+#include "keys.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +13,8 @@ struct mt_warps {
     mt_warps_take take;
     void *ctx;
     uint64_t cta;
-    const struct mt_places *places;
     uint32_t smid, site_base;
-    uint32_t depth; /* of places */
+    struct mt_keys *keys; /* NULL: not needed so far */
     size_t runs, addresses;
     uint64_t accesses;
     struct mt_access_run run[MT_WARPS_RUNS];
@@ -28,32 +28,6 @@ struct phase {
     size_t count[LANES];
 };
 
-struct mt_places *mt_places_new(const struct mt_image_site *sites, uint32_t nsites,
-                                const struct mt_image_loop *loops, uint32_t nloops)
-{
-    struct mt_places *all = nloops ? calloc(1, sizeof *all + nsites * sizeof *all->place) : NULL;
-    uint32_t *first = all ? malloc((nloops + 1) * sizeof *first) : NULL;
-    if (!first) {
-        free(all);
-        return NULL;
-    }
-    for (uint32_t i = nsites; i-- > 0;) /* the lowest site of each comes last */
-        for (uint32_t l = sites[i].loop; l; l = loops[l - 1].parent)
-            first[l] = i;
-    all->count = nsites;
-    for (uint32_t i = 0; i < nsites; i++) {
-        struct mt_place *p = &all->place[i];
-        uint32_t chain[64], n = 0;
-        for (uint32_t l = sites[i].loop; l && n < sizeof chain / sizeof *chain; l = loops[l - 1].parent)
-            chain[n++] = first[l];
-        for (; n && p->depth < MT_PLACE_DEPTH; n--)
-            p->first[p->depth++] = chain[n - 1];
-        all->depth = p->depth > all->depth ? p->depth : all->depth;
-    }
-    free(first);
-    return all;
-}
-
 struct mt_warps *mt_warps_new(void)
 {
     struct mt_warps *w = malloc(sizeof *w);
@@ -61,23 +35,22 @@ struct mt_warps *mt_warps_new(void)
         w->take = NULL;
         w->runs = w->addresses = 0;
         w->accesses = w->cta = 0;
-        w->smid = w->site_base = w->depth = 0;
-        w->places = NULL;
+        w->smid = w->site_base = 0;
+        w->keys = NULL;
     }
     return w;
 }
 
 void mt_warps_free(struct mt_warps *w)
 {
+    if (w)
+        mt_keys_free(w->keys);
     free(w);
 }
 
-void mt_warps_open(struct mt_warps *w, uint32_t site_base, const struct mt_places *places, mt_warps_take take,
-                   void *ctx)
+void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx)
 {
     w->site_base = site_base;
-    w->places = places;
-    w->depth = places ? places->depth : 0;
     w->take = take;
     w->ctx = ctx;
 }
@@ -131,53 +104,10 @@ static void emit_alike(struct mt_warps *w, struct phase *p)
 
 /* ---- lanes that go different ways ---- */
 
-/* How far a lane is, for comparison from the first word on: iterations << 32 | what comes next, the lowest
- * site of a loop or the site itself; iterations: of all loops that are not known at first, then of one loop
- * after the other, going in. */
-struct position {
-    uint64_t word[MT_PLACE_DEPTH + 1];
-};
-
-static const struct mt_place *place_of(const struct mt_warps *w, uint32_t site)
-{
-    static const struct mt_place none;
-    return w->places && site < w->places->count ? &w->places->place[site] : &none;
-}
-
-static inline int warps_compare(const struct position *a, const struct position *b, uint32_t depth)
-{
-    for (uint32_t i = 0; i <= depth; i++)
-        if (a->word[i] != b->word[i])
-            return a->word[i] < b->word[i] ? -1 : 1;
-    return 0;
-}
-
-static inline void set_position(struct position *p, const struct mt_place *place, uint32_t site,
-                                uint32_t from, uint32_t depth)
-{
-    for (uint32_t i = from; i <= depth; i++) {
-        uint64_t count = i == from ? p->word[i] & ~(uint64_t)UINT32_MAX : 0;
-        p->word[i] = i < place->depth ? count | place->first[i] : i == place->depth ? count | site : 0;
-    }
-}
-
-/* From one site's access to the next one's. */
-static void warps_move(const struct mt_warps *w, struct position *p, uint32_t from, uint32_t to)
-{
-    const struct mt_place *a = place_of(w, from), *b = place_of(w, to);
-    uint32_t common = 0;
-    while (common < a->depth && common < b->depth && a->first[common] == b->first[common])
-        common++;
-    if (to <= from)
-        p->word[common] += 1ull << 32;
-    set_position(p, b, to, common, w->depth);
-}
-
 struct lane {
     const uint64_t *at; /* its next access */
     size_t left;
     uint32_t number;
-    struct position position;
 };
 
 /* Lanes that go on together. */
@@ -185,104 +115,123 @@ struct party {
     struct lane *lane[LANES];
     const uint64_t *at[LANES];
     uint32_t n, mask;
-    struct position others; /* the lowest of those who wait; all ones: nobody does */
+    uint64_t others; /* the lowest place of those who wait; all ones: nobody does */
 };
 
-/* Before another one? With equal positions, by type and size. */
-static inline int is_before(const struct lane *a, const struct lane *b, uint32_t depth)
+static inline uint64_t place_of(const uint64_t *entry)
 {
-    int order = warps_compare(&a->position, &b->position, depth);
-    return order ? order < 0 : a->at[0] < b->at[0];
+    return entry[2] >> MT_ENTRY_PLACE_AT;
 }
 
-static void warps_gather(struct party *party, struct lane *lanes, uint32_t n, uint32_t depth)
+/* Before another one? At the same place, by type and size. */
+static inline int is_before(const struct lane *a, const struct lane *b)
+{
+    uint64_t x = place_of(a->at), y = place_of(b->at);
+    return x != y ? x < y : a->at[0] < b->at[0];
+}
+
+/* The lane that goes first; keys: of those whose company is complete, where there are any. */
+static struct lane *find_least(struct lane *lanes, uint32_t n, const struct mt_keys *keys)
 {
     struct lane *least = NULL;
-    party->n = party->mask = 0;
-    memset(&party->others, 0xff, sizeof party->others);
     for (uint32_t i = 0; i < n; i++)
-        if (lanes[i].left && (!least || is_before(&lanes[i], least, depth)))
+        if (lanes[i].left && (!keys || mt_keys_complete(keys, lanes[i].at)) &&
+            (!least || is_before(&lanes[i], least)))
             least = &lanes[i];
+    return least || !keys ? least : find_least(lanes, n, NULL);
+}
+
+static void warps_gather(struct party *party, struct lane *lanes, uint32_t n, const struct mt_keys *keys)
+{
+    const struct lane *least = find_least(lanes, n, keys);
+    party->n = party->mask = 0;
+    party->others = keys ? 0 : UINT64_MAX;
     for (uint32_t i = 0; i < n; i++) {
         struct lane *l = &lanes[i];
         if (!l->left)
             continue;
-        if (l->at[0] == least->at[0] && !warps_compare(&l->position, &least->position, depth)) {
+        if (l->at[0] == least->at[0] && place_of(l->at) == place_of(least->at)) {
             party->at[party->n] = l->at;
             party->lane[party->n++] = l;
             party->mask |= 1u << l->number;
-        } else if (warps_compare(&l->position, &party->others, depth) < 0) {
-            party->others = l->position;
+        } else if (place_of(l->at) < party->others) {
+            party->others = place_of(l->at);
         }
     }
 }
 
-/* Everyone in the party takes its access. 1: all have the same next one, which is `next`. */
-static int warps_advance(struct party *party, uint64_t *next)
+/* Everyone in the party takes its access. 1: all have the same next one, and none that wait are behind it. */
+static int warps_advance(struct party *party, struct mt_keys *keys)
 {
     int together = 1;
     for (uint32_t i = 0; i < party->n; i++) {
         struct lane *l = party->lane[i];
         l->left--;
         party->at[i] = l->at += MT_ENTRY_WORDS;
-        together &= l->left && (i == 0 || l->at[0] == *next);
-        if (i == 0 && l->left)
-            *next = l->at[0];
+        if (keys && l->left)
+            mt_keys_arrive(keys, l->at);
+        together = together && l->left && l->at[0] == party->at[0][0] && place_of(l->at) == place_of(party->at[0]);
     }
-    return together;
+    return together && place_of(party->at[0]) < party->others;
+}
+
+/* Do places rise in each lane's sequence? Not where code calls itself, or loops go on for very long. */
+static int is_rising(const struct phase *p)
+{
+    for (uint32_t i = 0; i < p->lanes; i++) {
+        const uint64_t *at = p->at[i];
+        for (size_t k = 1; k < p->count[i]; k++, at += MT_ENTRY_WORDS)
+            if (place_of(at + MT_ENTRY_WORDS) < place_of(at))
+                return 0;
+    }
+    return 1;
+}
+
+/* Who is at which access, for lanes whose places do not tell who is behind. NULL: they do, or no memory. */
+static struct mt_keys *warps_keys(struct mt_warps *w, const struct phase *p)
+{
+    if (is_rising(p))
+        return NULL;
+    if (!w->keys)
+        w->keys = mt_keys_new();
+    return w->keys && !mt_keys_fill(w->keys, p->at, p->count, p->lanes) ? w->keys : NULL;
 }
 
 /* A merge of their sequences. */
 static void emit_different(struct mt_warps *w, struct phase *p)
 {
+    struct mt_keys *keys = warps_keys(w, p);
     struct lane lanes[LANES];
     struct party party;
-    uint64_t left = 0, next = 0;
+    uint64_t left = 0;
     uint32_t m = p->mask;
     for (uint32_t i = 0; i < p->lanes; i++, m &= m - 1) {
-        uint32_t site = (uint32_t)(p->at[i][0] >> 32);
-        lanes[i].at = p->at[i];
-        lanes[i].left = p->count[i];
-        lanes[i].number = (uint32_t)__builtin_ctz(m);
-        lanes[i].position.word[0] = 0;
-        set_position(&lanes[i].position, place_of(w, site), site, 0, w->depth);
+        lanes[i] = (struct lane){p->at[i], p->count[i], (uint32_t)__builtin_ctz(m)};
         left += p->count[i];
     }
     while (left) {
-        warps_gather(&party, lanes, p->lanes, w->depth);
-        struct position at = party.lane[0]->position;
-        uint32_t site = (uint32_t)(party.at[0][0] >> 32);
-        int together;
+        warps_gather(&party, lanes, p->lanes, keys);
         do { /* until they part, or those who wait are no longer behind */
             warps_emit(w, p->warp, party.mask, party.n, party.at, 0);
             left -= party.n;
-            together = warps_advance(&party, &next);
-            if (!together)
-                break;
-            warps_move(w, &at, site, (uint32_t)(next >> 32));
-            site = (uint32_t)(next >> 32);
-        } while (warps_compare(&at, &party.others, w->depth) < 0);
-        for (uint32_t i = 0; i < party.n; i++) {
-            struct lane *l = party.lane[i];
-            l->position = at;
-            if (!together && l->left)
-                warps_move(w, &l->position, site, (uint32_t)(l->at[0] >> 32));
-        }
+        } while (warps_advance(&party, keys));
     }
 }
 
-/* Are the `count` entries at `b` of this thread, and but for addresses those at `a`? */
-static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t thread)
+#define THREAD (1ull << 63 | ((1ull << MT_ENTRY_PLACE_AT) - 1)) /* bits of the third word; a mark is no thread */
+
+/* Are the `count` entries at `b` but for addresses those at `a`? apart: what the threads' numbers differ in. */
+static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t apart)
 {
     uint64_t odd = 0;
     for (; count >= 4; count -= 4, a += 4 * MT_ENTRY_WORDS, b += 4 * MT_ENTRY_WORDS) {
-        odd = (a[0] ^ b[0]) | (a[3] ^ b[3]) | (a[6] ^ b[6]) | (a[9] ^ b[9]) | (b[2] ^ thread) |
-              (b[5] ^ thread) | (b[8] ^ thread) | (b[11] ^ thread);
+        odd = (a[0] ^ b[0]) | (a[3] ^ b[3]) | (a[6] ^ b[6]) | (a[9] ^ b[9]) | (a[2] ^ b[2] ^ apart) |
+              (a[5] ^ b[5] ^ apart) | (a[8] ^ b[8] ^ apart) | (a[11] ^ b[11] ^ apart);
         if (odd)
             return 0;
     }
     for (; count; count--, a += MT_ENTRY_WORDS, b += MT_ENTRY_WORDS)
-        odd |= (a[0] ^ b[0]) | (b[2] ^ thread);
+        odd |= (a[0] ^ b[0]) | (a[2] ^ b[2] ^ apart);
     return !odd;
 }
 
@@ -290,27 +239,27 @@ static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint6
 static size_t find_phase(struct phase *p, const uint64_t *e, const uint64_t *end, int all, int *same)
 {
     const uint64_t *at = e;
-    uint64_t thread, warp = e[2] / LANES;
+    uint64_t thread, first_thread = e[2] & THREAD, warp = first_thread / LANES;
     p->warp = (uint32_t)warp;
     p->mask = p->lanes = 0;
     *same = 1;
     do {
         const uint64_t *begin = at;
         size_t first = p->lanes ? p->count[0] : 0;
-        thread = at[2];
+        thread = at[2] & THREAD;
         if (p->lanes) {
-            *same =
-                *same && (size_t)(end - at) >= first * MT_ENTRY_WORDS && warps_alike(e, at, first, thread);
+            *same = *same && (size_t)(end - at) >= first * MT_ENTRY_WORDS &&
+                    warps_alike(e, at, first, first_thread ^ thread);
             at += *same ? first * MT_ENTRY_WORDS : 0;
         }
-        for (; at < end && at[2] == thread; at += MT_ENTRY_WORDS)
+        for (; at < end && (at[2] & THREAD) == thread; at += MT_ENTRY_WORDS)
             ;
         p->at[p->lanes] = begin;
         p->count[p->lanes] = (size_t)(at - begin) / MT_ENTRY_WORDS;
         *same &= p->count[p->lanes] == p->count[0];
         p->lanes++;
         p->mask |= 1u << thread % LANES;
-    } while (at < end && at[2] / LANES == warp && at[2] > thread);
+    } while (at < end && (at[2] & THREAD) / LANES == warp && (at[2] & THREAD) > thread);
     return at == end && !all ? 0 : (size_t)(at - e) / MT_ENTRY_WORDS;
 }
 

@@ -3,9 +3,9 @@
  * they took different ways, lanes that are behind go first, as a warp waits for them before it goes on
  * together. Each thread's own order is kept, and no access is lost or made.
  *
- * Who is behind: sites are numbered along the code, so in straight code it is the lane with the lower site. A
- * lane that comes back to a lower site of a loop has begun another iteration; lanes in an earlier one are
- * behind, wherever in the loop they are.
+ * An entry says where in the kernel's run its access stands: two lanes' accesses of one site are one access of the
+ * warp when their places are the same, whatever the lanes did before. The places of code that comes later, and
+ * of later iterations, are greater (llvm-pass/cpu/lower_places.c), so those behind are those at the lowest place.
  *
  * One worker's; knows nothing of launches and files. */
 #ifndef MT_CPU_WARPS_H
@@ -16,8 +16,10 @@
 #include "memtrace/device.h"
 
 /* An entry of a worker's buffer in compact mode, three words: site of the image << 32 | type << 28 | size;
- * address; number of the thread in its CTA. Or a mark: from here on it is this CTA's threads. */
+ * address; place << MT_ENTRY_PLACE_AT | number of the thread in its CTA. Or a mark: from here on it is this CTA's
+ * threads. */
 #define MT_ENTRY_WORDS 3u
+#define MT_ENTRY_PLACE_AT 10
 #define MT_ENTRY_MARK                                                                                        \
     UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a raw record                    \
                 */
@@ -28,26 +30,11 @@
 /* `accesses`: of threads, in these runs. Runs and addresses are the caller's again when it returns. */
 typedef void (*mt_warps_take)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
 
-/* The loops around a site, outermost first, each by its lowest site; deeper ones count as their outer loop.
- */
-#define MT_PLACE_DEPTH 5u
-struct mt_place {
-    uint32_t depth, first[MT_PLACE_DEPTH + 1]; /* the last one is never used */
-};
-struct mt_places {
-    uint32_t count, depth; /* of sites; the greatest one */
-    struct mt_place place[];
-};
-/* Of an image; malloc'ed. NULL: no memory, or no loops. */
-struct mt_places *mt_places_new(const struct mt_image_site *sites, uint32_t nsites,
-                                const struct mt_image_loop *loops, uint32_t nloops);
-
 struct mt_warps;
 struct mt_warps *mt_warps_new(void); /* NULL: no memory */
 void mt_warps_free(struct mt_warps *w);
-/* Where runs go from here on, what to add to their sites, and the places of these, or NULL. */
-void mt_warps_open(struct mt_warps *w, uint32_t site_base, const struct mt_places *places, mt_warps_take take,
-                   void *ctx);
+/* Where runs go from here on, and what to add to their sites. */
+void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx);
 /* Works through `count` entries and returns how many of them it is done with; the others, of the warp that
  * was last at work, are to be presented again with what comes behind them. all: there will be nothing behind
  * them, or no room for it. *accesses: entries it is done with, marks left out. */

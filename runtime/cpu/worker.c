@@ -91,10 +91,10 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     struct mt_run *run = w->run;
     const struct mt_image *image = run->launch->image;
     uint64_t accesses, rest, limit = w->limit;
-    if (image->head->site_base) /* the sites of several images: of these only the order of numbers is known */
-        mt_warps_open(w->warps, 0, NULL, hand_on_runs, w);
+    if (image->head->site_base) /* the image has added it */
+        mt_warps_open(w->warps, 0, hand_on_runs, w);
     else
-        mt_warps_open(w->warps, image->site_base, mt_image_places(image), hand_on_runs, w);
+        mt_warps_open(w->warps, image->site_base, hand_on_runs, w);
     all |= count * MT_ENTRY_WORDS == w->buffer_words;
     uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
     atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
@@ -161,14 +161,14 @@ void mt_worker_quiet(struct mt_worker *w, int quiet)
     }
 }
 
-uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
+uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
 {
     struct mt_worker *w = mt_worker_self;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_UNLIKELY(mt_check_on)) {
         mt_check_access(address, meta, site, __builtin_return_address(0));
         if (mt_channel_on)
-            return mt_channel_access(address, meta, site, __builtin_return_address(0));
+            return mt_channel_access(address, meta, site, place);
         if (w->quiet)
             t->cur = w->scratch;
         else if (t->cur == w->buffer + w->limit)
@@ -177,7 +177,7 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site)
         return t->cur;
     }
     if (MT_UNLIKELY(mt_channel_on))
-        return mt_channel_access(address, meta, site, __builtin_return_address(0));
+        return mt_channel_access(address, meta, site, place);
     if (MT_UNLIKELY(w->quiet))
         t->cur = w->scratch;
     else
@@ -202,11 +202,11 @@ void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
         t->end = t->cur;
 }
 
-int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site)
+int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     if (!mt_channel_on || mt_check_on)
         return 0;
-    mt_channel_block(address, bytes, type, site, __builtin_return_address(0));
+    mt_channel_block(address, bytes, type, site, place);
     return 1;
 }
 
@@ -479,6 +479,7 @@ void *mt_worker_main(void *worker)
     set_limit(w, w->limit);
     t->site_mask = mt_cpu_compact ? UINT64_MAX : UINT32_MAX;
     t->thread_mask = mt_cpu_compact ? UINT64_MAX : 0;
+    t->place_mask = mt_cpu_compact ? (UINT64_MAX >> 1) & ~(uint64_t)(MT_PLACE_ONE - 1) : 0;
     mt_fault_thread(w);
     for (;;) {
         t->nsmid = mt_pool_wait(w);

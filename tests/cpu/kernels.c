@@ -38,7 +38,7 @@ static void fill(void **args)
 {
     uint32_t *out = ARG(uint32_t *, 0), n = ARG(uint32_t, 1), i = CTA * N + TID;
     if (i < n) {
-        __mt_access_global(&out[i], 1u << 28 | 4, 0);
+        __mt_access_global_at(&out[i], 1u << 28 | 4, 0, 0);
         out[i] = i;
     }
 }
@@ -332,10 +332,10 @@ static void spaces(void **args)
                      &device_table[5],
                      (uint32_t *)args[0]};
     for (unsigned i = 0; i < 6; i++)
-        __mt_access_generic(p[i], 4, 0);
-    __mt_access_generic_n(p[0], 0, 1, 0);
-    __mt_access_generic_n(p[0], (1ull << 28) + 10, 1, 0);
-    __mt_access_generic_n(p[1], 8, 1, 0);
+        __mt_access_generic_at(p[i], 4, 0, 0);
+    __mt_access_generic_n_at(p[0], 0, 1, 0, 0);
+    __mt_access_generic_n_at(p[0], (1ull << 28) + 10, 1, 0, 0);
+    __mt_access_generic_n_at(p[1], 8, 1, 0, 0);
     __mt_untraced(0);
     mtb_nvvm_barrier0();
 }

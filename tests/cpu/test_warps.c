@@ -1,6 +1,7 @@
 /* Accesses of warps from accesses of threads (runtime/cpu/warps.c), on random programs of sequences, branches
- * and loops. A model runs each program thread by thread, as the CPU device does, and once more warp by warp
- * with a mask of active lanes, as a GPU does. Whatever the buffers' sizes and the order of threads, each
+ * and loops, in which iterations may have no access at all. A model runs each program thread by thread, as the CPU
+ * device does, and once more warp by warp with a mask of active lanes, as a GPU does. Entries have places that rise
+ * along the program, or ones that tell no order. Whatever the buffers' sizes and the order of threads, each
  * thread must get its own accesses back, in its order; where the buffer holds whole warps, the accesses of
  * warps must be the model's. */
 #include <setjmp.h>
@@ -36,44 +37,61 @@ enum kind { ACCESS, WAIT, BRANCH, LOOP };
 struct node {
     enum kind kind;
     uint32_t site, how; /* how: of addresses, conditions, counts */
+    uint64_t at, step;  /* place in an iteration of the loop around it; how far an iteration's are apart */
     struct node *body, *other, *next;
 };
 static struct node nodes[64];
 static unsigned used;
-static struct mt_image_site site_table[64];
-static struct mt_image_loop loop_table[64];
-static uint32_t sites, loops;
+static uint32_t sites;
 
-/* depth: of branches and loops that may still be opened; waits stand where all threads come; loop: around it.
- * busy: each iteration of a loop begins with an access, so that iterations can be told from accesses alone.
- */
-static struct node *make(unsigned depth, unsigned length, int waits, uint32_t loop, int busy)
+/* depth: of branches and loops that may still be opened; waits stand where all threads come. */
+static struct node *make(unsigned depth, unsigned length, int waits)
 {
     struct node *first = NULL, **to = &first;
-    unsigned all = length;
     for (; length && used < sizeof nodes / sizeof *nodes; length--) {
         struct node *n = &nodes[used++];
-        uint64_t what = busy && loop && length == all ? 0 : draw(8);
+        uint64_t what = draw(8);
         *n = (struct node){.kind = what >= 6 && depth   ? LOOP
                                    : what >= 4 && depth ? BRANCH
                                    : what == 3 && waits ? WAIT
                                                         : ACCESS,
                            .how = (uint32_t)draw(1000)};
         if (n->kind == ACCESS) {
-            site_table[sites].loop = loop;
             n->site = sites++;
         } else if (n->kind == LOOP) {
-            loop_table[loops++].parent = loop;
-            n->body = make(depth - 1, 1 + (unsigned)draw(4), 0, loops, busy);
+            n->body = make(depth - 1, 1 + (unsigned)draw(4), 0);
         } else if (n->kind == BRANCH) {
-            n->body = make(depth - 1, 1 + (unsigned)draw(3), 0, loop, busy);
+            n->body = make(depth - 1, 1 + (unsigned)draw(3), 0);
             if (n->how % 2)
-                n->other = make(depth - 1, 1 + (unsigned)draw(3), 0, loop, busy);
+                n->other = make(depth - 1, 1 + (unsigned)draw(3), 0);
         }
         *to = n;
         to = &n->next;
     }
     return first;
+}
+
+enum { ITERATIONS = 5 };
+
+/* Gives nodes their places, from `at` on. Returns what comes behind them. */
+static uint64_t lay(struct node *n, uint64_t at)
+{
+    for (; n; n = n->next) {
+        n->at = at;
+        if (n->kind == LOOP) {
+            n->step = lay(n->body, 0);
+            at += n->step * ITERATIONS;
+        } else {
+            at = n->kind == BRANCH ? lay(n->other, lay(n->body, at)) : at + 1;
+        }
+    }
+    return at;
+}
+
+static int places_tell_order;
+static uint64_t place_of(uint64_t place)
+{
+    return (places_tell_order ? place : mix(place)) & ((1ull << 53) - 1);
 }
 
 /* A thread's state: what conditions and counts hang on. */
@@ -112,6 +130,7 @@ static unsigned count_of(const struct node *n, struct thread *t)
 
 struct access {
     uint64_t address, what; /* what: site << 32 | meta; 0: a wait */
+    uint64_t place;
 };
 struct sequence {
     struct access a[LONGEST];
@@ -119,24 +138,25 @@ struct sequence {
 };
 static struct sequence expected[THREADS];
 
-static void run_thread(const struct node *n, struct thread *t, struct sequence *s)
+static void run_thread(const struct node *n, struct thread *t, struct sequence *s, uint64_t base)
 {
     for (; n; n = n->next) {
         assert_true(s->n < LONGEST);
         switch (n->kind) {
         case ACCESS:
-            s->a[s->n++] = (struct access){address_of(n, t), (uint64_t)n->site << 32 | meta_of(n, t)};
+            s->a[s->n++] = (struct access){address_of(n, t), (uint64_t)n->site << 32 | meta_of(n, t),
+                                         place_of(base + n->at)};
             t->steps++;
             break;
         case WAIT:
-            s->a[s->n++] = (struct access){0, 0};
+            s->a[s->n++] = (struct access){0, 0, 0};
             break;
         case BRANCH:
-            run_thread(condition(n, t) ? n->body : n->other, t, s);
+            run_thread(condition(n, t) ? n->body : n->other, t, s, base);
             break;
         case LOOP:
-            for (unsigned i = count_of(n, t); i; i--)
-                run_thread(n->body, t, s);
+            for (unsigned i = 0, k = count_of(n, t); i < k; i++)
+                run_thread(n->body, t, s, base + n->at + i * n->step);
         }
     }
 }
@@ -215,7 +235,7 @@ static int put_thread(uint32_t t, struct sequence *s)
             s->at++;
             return 1;
         }
-        put(s->a[s->at].what, s->a[s->at].address, t);
+        put(s->a[s->at].what, s->a[s->at].address, s->a[s->at].place << MT_ENTRY_PLACE_AT | t);
     }
     return 0;
 }
@@ -240,7 +260,7 @@ static void take(void *ctx, const struct mt_access_run *runs, size_t count, uint
         for (uint32_t m = r->mask; m; m &= m - 1, k++) {
             struct sequence *s = &got[r->warp * 32 + (uint32_t)__builtin_ctz(m)];
             uint64_t a = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
-            s->a[s->n++] = (struct access){a, (uint64_t)(r->site - SITE_BASE) << 32 | r->meta};
+            s->a[s->n++] = (struct access){a, (uint64_t)(r->site - SITE_BASE) << 32 | r->meta, 0};
         }
         out[nout++] = (struct row){r->warp, r->mask, r->site - SITE_BASE};
         sum += r->count;
@@ -300,7 +320,7 @@ static uint64_t fill(const struct node *program, uint32_t nthreads, enum order o
         struct thread state = {.number = t};
         memset(&expected[t], 0, offsetof(struct sequence, a));
         expected[t].n = expected[t].at = got[t].n = 0;
-        run_thread(program, &state, &expected[t]);
+        run_thread(program, &state, &expected[t], 0);
         for (size_t i = 0; i < expected[t].n; i++)
             total += expected[t].a[i].what != 0;
     }
@@ -311,7 +331,7 @@ static uint64_t fill(const struct node *program, uint32_t nthreads, enum order o
             for (uint64_t k = 1 + draw(9); k && expected[t].at < expected[t].n; k--) {
                 const struct access *a = &expected[t].a[expected[t].at++];
                 if (a->what)
-                    put(a->what, a->address, t);
+                    put(a->what, a->address, a->place << MT_ENTRY_PLACE_AT | t);
             }
             left -= nentries - before;
         }
@@ -327,6 +347,11 @@ static uint64_t fill(const struct node *program, uint32_t nthreads, enum order o
     return total;
 }
 
+static int row_order(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct row));
+}
+
 static void check_rows(const struct node *program, uint32_t nthreads)
 {
     nrows = 0;
@@ -337,6 +362,10 @@ static void check_rows(const struct node *program, uint32_t nthreads)
         run_warp(program, t, nthreads - first < 32 ? (1u << (nthreads - first)) - 1 : ~0u);
     }
     assert_int_equal(nout, nrows);
+    if (!places_tell_order) {
+        qsort(out, nrows, sizeof *out, row_order);
+        qsort(rows, nrows, sizeof *rows, row_order);
+    }
     for (size_t i = 0; i < nrows; i++)
         assert_memory_equal(&out[i], &rows[i], sizeof out[i]);
 }
@@ -347,36 +376,37 @@ static void programs(enum order order, int exact)
     assert_non_null(w);
     for (unsigned round = 0; round < 3000; round++) {
         seed = round * 1000003ull + (unsigned)order * 17;
-        used = sites = loops = 0;
-        struct node *program = make(4, 1 + (unsigned)draw(5), order == FIBERS, 0, exact);
+        used = sites = 0;
+        struct node *program = make(4, 1 + (unsigned)draw(5), order == FIBERS);
+        lay(program, 1);
         uint32_t nthreads = 1 + (uint32_t)draw(THREADS);
         cta_now = round;
         uint64_t total = fill(program, nthreads, order);
         size_t window = exact ? nentries + 1 : 1 + draw(nentries + 40);
         came = nout = 0;
-        struct mt_places *places = mt_places_new(site_table, sites, loop_table, loops);
-        assert_true(places != NULL || !loops);
-        mt_warps_open(w, SITE_BASE, places, take, NULL);
+        mt_warps_open(w, SITE_BASE, take, NULL);
         assert_int_equal(feed(w, window), total);
         assert_int_equal(came, total);
         check_threads(nthreads);
         if (exact)
             check_rows(program, nthreads);
-        free(places);
     }
     mt_warps_free(w);
 }
 
 static void as_a_warp_runs_them(void **state)
 {
-    programs(THREAD_AFTER_THREAD, 1);
+    for (places_tell_order = 0; places_tell_order < 2; places_tell_order++)
+        programs(THREAD_AFTER_THREAD, 1);
 }
 
 static void each_thread_keeps_its_order(void **state)
 {
-    programs(THREAD_AFTER_THREAD, 0);
-    programs(FIBERS, 0);
-    programs(ANY, 0);
+    for (places_tell_order = 0; places_tell_order < 2; places_tell_order++) {
+        programs(THREAD_AFTER_THREAD, 0);
+        programs(FIBERS, 0);
+        programs(ANY, 0);
+    }
 }
 
 /* Between two waits, threads of a CTA come one after the other: nothing is split. */
@@ -394,7 +424,7 @@ static void waits_split_nothing(void **state)
                 put(k << 32 | SIZE, 4096 * k + 4 * t, t);
         }
     came = nout = 0;
-    mt_warps_open(w, SITE_BASE, NULL, take, NULL);
+    mt_warps_open(w, SITE_BASE, take, NULL);
     assert_int_equal(mt_warps_put(w, entries, nentries, 1, &accesses), nentries);
     mt_warps_flush(w);
     assert_int_equal(accesses, 10 * 64 * 3);
@@ -414,7 +444,7 @@ static void what_is_held_back(void **state)
     put(1, 0, MT_ENTRY_MARK);
     for (uint32_t t = 0; t < 40; t++)
         put(SIZE, 4 * t, t);
-    mt_warps_open(w, SITE_BASE, NULL, take, NULL);
+    mt_warps_open(w, SITE_BASE, take, NULL);
     assert_int_equal(mt_warps_put(w, entries, nentries, 0, &accesses), 33);
     assert_int_equal(accesses, 32);
     put(2, 1, MT_ENTRY_MARK);

@@ -1,4 +1,4 @@
-/* The record calls that the pass puts before each access. */
+/* The record calls that the pass puts before each access; `place`: see lower_places.c of the pass. */
 #include "builtin.h"
 #define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
 
@@ -6,16 +6,16 @@
  * of one runs functions of another. */
 extern uint32_t __mt_site_base;
 
-static MT_INLINE void record(uint64_t address, uint32_t meta, uint32_t site)
+static MT_INLINE void record(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t *cur = t->cur;
     site += __mt_site_base;
     if (__builtin_expect(cur == t->end, 0))
-        cur = mt_cpu_trace_room(address, meta, site);
+        cur = mt_cpu_trace_room(address, meta, site, place);
     cur[0] = (((uint64_t)site << 32 | meta) & t->site_mask) | t->smid_hi;
     cur[1] = address;
-    cur[2] = t->third;
+    cur[2] = t->third | (place & t->place_mask);
     t->cur = cur + 3;
 }
 
@@ -28,35 +28,46 @@ static MT_INLINE bool is_global(const void *p)
              mt_cpu_is_constant(p));
 }
 
-MT_INLINED void __mt_access_global(void *p, uint32_t meta, uint32_t site)
+MT_INLINED void __mt_access_global_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
-    record((uint64_t)p, meta, site);
+    record((uint64_t)p, meta, site, place);
 }
 
-MT_INLINED void __mt_access_generic(void *p, uint32_t meta, uint32_t site)
+MT_INLINED void __mt_access_generic_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
     if (is_global(p))
-        record((uint64_t)p, meta, site);
+        record((uint64_t)p, meta, site, place);
 }
 
-MT_BUILTIN void __mt_access_global_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
+MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     uint64_t a = (uint64_t)p;
     if (bytes && mt_cpu_tls.cur == mt_cpu_tls.end &&
-        mt_cpu_trace_block(a, bytes, type, site + __mt_site_base))
+        mt_cpu_trace_block(a, bytes, type, site + __mt_site_base, place))
         return;
     while (bytes) {
         uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
-        record(a, (uint32_t)(type << 28 | n), site);
+        record(a, (uint32_t)(type << 28 | n), site, place);
         a += n;
         bytes -= n;
     }
 }
 
-MT_BUILTIN void __mt_access_generic_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
+MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     if (is_global(p))
-        __mt_access_global_n(p, bytes, type, site);
+        __mt_access_global_n_at(p, bytes, type, site, place);
+}
+
+/* Calls of functions that record (lower_places.c): the caller sets where the callee is. */
+MT_INLINED void __mt_place_set(uint64_t place)
+{
+    mt_cpu_tls.place = place;
+}
+
+MT_INLINED uint64_t __mt_place_get(void)
+{
+    return mt_cpu_tls.place;
 }
 
 /* The second count (llvm-pass/cpu/count.c). */

@@ -1,0 +1,366 @@
+/* Gives each record call the place of its access: a number that two lanes of a warp have in common when they run the
+ * access together, in the same iteration of all loops and by the same calls, and that is greater for what a warp does
+ * later. A function's places are laid out along its code: each access has a stretch, a loop has one for each of some
+ * 2^bits iterations, a call that of its callee. What a thread adds up is a phi in each loop's header, and a constant.
+ *
+ * Where loops go on for longer than that, places overlap, and no longer tell who is later; nor do they where functions
+ * call themselves or unknown ones: there the callee's places begin at a number made of the caller's (keys.c of the
+ * CPU device sorts such lanes). That two iterations have the same number there takes chance: iterations are odd
+ * numbers of steps long, with no common divisor in one nest. */
+#include "places.h"
+#include "../../runtime/cpu/abi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES_BITS 53       /* of all places of a kernel */
+#define PLACES_CALLEE_BITS 40 /* of a function that is called */
+#define LEAST_STEPS 1021     /* of an iteration: a prime number */
+
+/* A record call, or a call of a function that records. */
+struct places_item {
+    LLVMValueRef call;
+    LLVMValueRef callee; /* whose places are part of these; or NULL */
+    int records;
+    unsigned block;
+    uint64_t at; /* in its loop's iteration */
+};
+
+struct places_loop {
+    int wanted; /* something in it records */
+    uint64_t at, step;
+    LLVMValueRef base; /* of the iteration's places */
+};
+
+struct places_function {
+    LLVMValueRef function;
+    enum { FUNCTION_NEW, FUNCTION_OPEN, FUNCTION_DONE } state;
+    uint64_t width;
+    struct mt_shape shape;
+    struct places_item *item; /* along the blocks */
+    unsigned nitems;
+    struct places_loop *loop; /* as in shape; [0] is the function */
+};
+
+struct places {
+    struct mt_lowering *l;
+    struct places_function *function;
+    unsigned count;
+    unsigned failed;
+};
+
+static int is_plain(LLVMValueRef f)
+{
+    return mt_ends(mt_name(f), ".plain");
+}
+
+static int is_record(LLVMValueRef callee)
+{
+    return mt_starts(mt_name(callee), "__mt_access_");
+}
+
+static struct places_function *places_find(struct places *p, LLVMValueRef f)
+{
+    for (unsigned i = 0; i < p->count; i++)
+        if (p->function[i].function == f)
+            return &p->function[i];
+    return NULL;
+}
+
+/* Does the call come to record calls in another function? */
+static int calls_records(struct places *p, LLVMValueRef inst)
+{
+    if (!LLVMIsACallInst(inst) || LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return 0;
+    LLVMValueRef callee = mt_callee(inst);
+    if (!callee)
+        return 1; /* by a pointer */
+    return LLVMIsDeclaration(callee) ? mt_is_shared_name(callee) : places_find(p, callee) != NULL;
+}
+
+static int places_has_item(struct places *p, LLVMValueRef f)
+{
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            if (calls_records(p, i) || (LLVMIsACallInst(i) && mt_callee(i) && is_record(mt_callee(i))))
+                return 1;
+    return 0;
+}
+
+/* All functions that record, or call one that does. */
+static int places_functions(struct places *p)
+{
+    unsigned n = 0, before;
+    for (LLVMValueRef f = LLVMGetFirstFunction(p->l->module); f; f = LLVMGetNextFunction(f))
+        n++;
+    p->function = calloc(n + 1, sizeof *p->function);
+    if (!p->function)
+        return -1;
+    do {
+        before = p->count;
+        for (LLVMValueRef f = LLVMGetFirstFunction(p->l->module); f; f = LLVMGetNextFunction(f))
+            if (!LLVMIsDeclaration(f) && !is_plain(f) && !places_find(p, f) && places_has_item(p, f))
+                p->function[p->count++].function = f;
+    } while (p->count > before);
+    return 0;
+}
+
+/* ---- layout ---- */
+
+static uint64_t places_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int shares_divisor(const struct places_function *f, unsigned l, uint64_t step)
+{
+    for (unsigned in = 1; in <= f->shape.nloops; in++)
+        if (f->loop[in].wanted && f->shape.loop[in - 1].parent == l &&
+            places_divisor(step, f->loop[in].step) != 1)
+            return 1;
+    return 0;
+}
+
+struct places_layout {
+    struct places_function *f;
+    unsigned bits; /* iterations of a loop that have places of their own, as a power of two */
+    double all;    /* all places, without the wrapping around of the numbers */
+};
+
+/* Lays out what is in loop l (0: the function) and returns how many places one iteration has. */
+static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l, double *exact)
+{
+    struct places_function *f = y->f;
+    uint64_t at = 1;
+    double sum = 1;
+    for (unsigned b = 0, i = 0; b < f->shape.nblocks; b++) {
+        unsigned in = f->shape.block[b].loop;
+        if (in && in != l && f->shape.loop[in - 1].parent == l && f->shape.loop[in - 1].header == b &&
+            f->loop[in].wanted) {
+            double inner;
+            f->loop[in].at = at;
+            f->loop[in].step = places_lay(y, p, in, &inner);
+            at += f->loop[in].step << y->bits;
+            sum += inner * (double)(1ull << y->bits);
+        }
+        for (; i < f->nitems && f->item[i].block < b; i++)
+            ;
+        for (; in == l && i < f->nitems && f->item[i].block == b; i++) {
+            struct places_function *callee = f->item[i].callee ? places_find(p, f->item[i].callee) : NULL;
+            uint64_t width = callee ? callee->width : 1;
+            f->item[i].at = at;
+            at += width;
+            sum += (double)width;
+        }
+    }
+    at = at < LEAST_STEPS ? LEAST_STEPS : at | 1;
+    while (shares_divisor(f, l, at))
+        at += 2;
+    *exact = sum < (double)at ? (double)at : sum;
+    return at;
+}
+
+static void places_prepare(struct places *p, struct places_function *f);
+
+/* What a call adds: nothing of its own where the callee's places are not known, or would be its own caller's. */
+static void places_add_call(struct places *p, struct places_item *item)
+{
+    struct places_function *callee = mt_callee(item->call) ? places_find(p, mt_callee(item->call)) : NULL;
+    if (!callee || callee->state == FUNCTION_OPEN)
+        return;
+    places_prepare(p, callee);
+    item->callee = callee->state == FUNCTION_DONE ? callee->function : NULL;
+}
+
+static void places_items(struct places *p, struct places_function *f)
+{
+    for (unsigned b = 0; b < f->shape.nblocks; b++)
+        for (LLVMValueRef i = LLVMGetFirstInstruction(f->shape.block[b].block); i; i = LLVMGetNextInstruction(i)) {
+            LLVMValueRef callee = LLVMIsACallInst(i) ? mt_callee(i) : NULL;
+            int records = callee && is_record(callee);
+            if (!records && !calls_records(p, i))
+                continue;
+            struct places_item *item = &f->item[f->nitems++];
+            *item = (struct places_item){.call = i, .records = records, .block = b};
+            for (unsigned l = f->shape.block[b].loop; l; l = f->shape.loop[l - 1].parent)
+                f->loop[l].wanted = 1;
+            if (!records)
+                places_add_call(p, item);
+        }
+}
+
+static int is_kernel(struct places *p, LLVMValueRef f)
+{
+    for (unsigned k = 0; k < p->l->u->nkernels; k++)
+        if (p->l->traced.kernels[k] == f)
+            return 1;
+    return 0;
+}
+
+static unsigned count_calls(LLVMValueRef f)
+{
+    unsigned n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            n += LLVMIsACallInst(i) != NULL;
+    return n;
+}
+
+/* Lays a function out, those that it calls before. */
+static void places_prepare(struct places *p, struct places_function *f)
+{
+    if (f->state != FUNCTION_NEW)
+        return;
+    f->state = FUNCTION_OPEN;
+    f->item = calloc(count_calls(f->function) + 1, sizeof *f->item);
+    if (!f->item || mt_shape_of(&f->shape, f->function) ||
+        !(f->loop = calloc(f->shape.nloops + 1, sizeof *f->loop))) {
+        p->failed = 1;
+        return;
+    }
+    places_items(p, f);
+    double most = (double)(1ull << (is_kernel(p, f->function) ? PLACES_BITS : PLACES_CALLEE_BITS)), all;
+    struct places_layout y = {.f = f, .bits = 40};
+    for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 8; f->width = places_lay(&y, p, 0, &all))
+        y.bits -= 2;
+    f->state = FUNCTION_DONE;
+}
+
+/* ---- code ---- */
+
+static LLVMValueRef places_number(struct places *p, uint64_t places)
+{
+    return LLVMConstInt(p->l->i64, places * MT_PLACE_ONE, 0);
+}
+
+/* Where the places of loop l begin in the function, iterations apart. */
+static uint64_t places_begin(const struct places_function *f, unsigned l)
+{
+    uint64_t at = 0;
+    for (; l; l = f->shape.loop[l - 1].parent)
+        at += f->loop[l].at;
+    return at;
+}
+
+static LLVMValueRef places_base(const struct places_function *f, unsigned l)
+{
+    while (l && !f->loop[l].wanted)
+        l = f->shape.loop[l - 1].parent;
+    return f->loop[l].base;
+}
+
+/* One more iteration at each way back to the header. */
+static void places_count(struct places *p, struct places_function *f, unsigned l)
+{
+    LLVMBuilderRef b = p->l->builder;
+    const struct mt_shape *s = &f->shape;
+    LLVMBasicBlockRef header = s->block[s->loop[l - 1].header].block;
+    LLVMValueRef first = LLVMGetFirstInstruction(header), outer = places_base(f, s->loop[l - 1].parent);
+    LLVMPositionBuilderBefore(b, first);
+    LLVMValueRef phi = f->loop[l].base = LLVMBuildPhi(b, p->l->i64, "");
+    while (LLVMIsAPHINode(first))
+        first = LLVMGetNextInstruction(first);
+    LLVMPositionBuilderBefore(b, first);
+    LLVMValueRef next = LLVMBuildAdd(b, phi, places_number(p, f->loop[l].step), "");
+    LLVMValueRef never = LLVMGetUndef(p->l->i64);
+    LLVMSetMetadata(phi, mt_place_metadata(p->l), LLVMMDNodeInContext(p->l->u->context, NULL, 0));
+    for (LLVMBasicBlockRef from = LLVMGetFirstBasicBlock(f->function); from; from = LLVMGetNextBasicBlock(from)) {
+        LLVMValueRef t = LLVMGetBasicBlockTerminator(from);
+        unsigned number = mt_shape_number(s, from);
+        int back = number < s->nblocks && mt_shape_inside(s, s->block[number].inside, l);
+        for (unsigned k = 0, n = LLVMGetNumSuccessors(t); k < n; k++)
+            if (LLVMGetSuccessor(t, k) == header)
+                LLVMAddIncoming(phi, number == s->nblocks ? &never : back ? &next : &outer, &from, 1);
+    }
+}
+
+/* The same call with the place behind its arguments. */
+static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef place)
+{
+    LLVMValueRef args[5], old = mt_callee(call);
+    LLVMTypeRef types[5];
+    char name[64];
+    unsigned n = LLVMGetNumArgOperands(call);
+    for (unsigned i = 0; i < n; i++)
+        args[i] = LLVMGetOperand(call, i);
+    args[n] = place;
+    for (unsigned i = 0; i <= n; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    snprintf(name, sizeof name, "%s_at", mt_name(old));
+    LLVMTypeRef type = LLVMFunctionType(p->l->none, types, n + 1, 0);
+    LLVMBuildCall2(p->l->builder, type, mt_declare(p->l->module, name, type), args, n + 1, "");
+    LLVMInstructionEraseFromParent(call);
+}
+
+/* A number for calls whose callee's places are not laid out: that of another call, or of this one made by another
+ * way, is another one. */
+static LLVMValueRef places_beyond(struct places *p, LLVMValueRef place, uint64_t *chance)
+{
+    *chance = *chance * 6364136223846793005u + 1442695040888963407u;
+    LLVMValueRef three = LLVMBuildMul(p->l->builder, place, LLVMConstInt(p->l->i64, 3, 0), "");
+    return LLVMBuildAdd(p->l->builder, three, places_number(p, *chance >> 11), "");
+}
+
+static void places_build(struct places *p, struct places_function *f, uint64_t *chance)
+{
+    LLVMBuilderRef b = p->l->builder;
+    LLVMTypeRef get_type = LLVMFunctionType(p->l->i64, NULL, 0, 0);
+    LLVMTypeRef set_type = LLVMFunctionType(p->l->none, &p->l->i64, 1, 0);
+    f->loop[0].base = LLVMConstInt(p->l->i64, 0, 0);
+    if (!is_kernel(p, f->function)) {
+        LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(f->function)));
+        f->loop[0].base =
+            LLVMBuildCall2(b, get_type, mt_declare(p->l->module, "__mt_place_get", get_type), NULL, 0, "");
+    }
+    for (unsigned at = 0; at < f->shape.nblocks; at++) {
+        unsigned l = f->shape.block[at].loop;
+        if (l && f->shape.loop[l - 1].header == at && f->loop[l].wanted)
+            places_count(p, f, l);
+    }
+    for (unsigned i = 0; i < f->nitems; i++) {
+        struct places_item *item = &f->item[i];
+        unsigned l = f->shape.block[item->block].loop;
+        LLVMPositionBuilderBefore(b, item->call);
+        LLVMValueRef place =
+            LLVMBuildAdd(b, places_base(f, l), places_number(p, places_begin(f, l) + item->at), "");
+        if (item->records) {
+            places_record(p, item->call, place);
+            continue;
+        }
+        place = item->callee ? place : places_beyond(p, place, chance);
+        LLVMBuildCall2(b, set_type, mt_declare(p->l->module, "__mt_place_set", set_type), &place, 1, "");
+    }
+}
+
+unsigned mt_place_metadata(struct mt_lowering *l)
+{
+    return LLVMGetMDKindIDInContext(l->u->context, "memtrace.place", 14);
+}
+
+void mt_lower_places(struct mt_lowering *l)
+{
+    struct places p = {.l = l};
+    uint64_t chance = 1442695040888963407u;
+    size_t length;
+    for (const char *c = LLVMGetSourceFileName(l->module, &length); *c; c++) /* other files' calls are others */
+        chance = (chance ^ (unsigned char)*c) * 1099511628211u;
+    if (places_functions(&p))
+        p.failed = 1;
+    for (unsigned i = 0; i < p.count; i++)
+        places_prepare(&p, &p.function[i]);
+    for (unsigned i = 0; i < p.count && !p.failed; i++)
+        places_build(&p, &p.function[i], &chance);
+    if (p.failed)
+        mt_diag(l->u, NULL, MT_DIAG_ERROR, "no memory for the places of accesses");
+    for (unsigned i = 0; i < p.count; i++) {
+        mt_shape_free(&p.function[i].shape);
+        free(p.function[i].item);
+        free(p.function[i].loop);
+    }
+    free(p.function);
+}

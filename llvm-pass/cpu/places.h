@@ -1,0 +1,32 @@
+/* The places of accesses: places_shape.c finds the loops of a function as a warp runs them, lower_places.c gives each
+ * record call its place. */
+#ifndef MT_PASS_PLACES_H
+#define MT_PASS_PLACES_H
+#include "lower.h"
+
+struct mt_shape_block {
+    LLVMBasicBlockRef block;
+    unsigned loop;   /* the innermost one, counted from 1; 0: none */
+    unsigned inside; /* the same, but for ways out of loops: as the control flow has it */
+};
+struct mt_shape_loop {
+    unsigned parent; /* the loop around it, counted from 1; 0: none */
+    unsigned header; /* block */
+};
+/* Blocks that control can come to, each behind those that it is reached from, back edges apart. What a lane does
+ * on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before the ways
+ * meet again. */
+struct mt_shape {
+    struct mt_shape_block *block;
+    struct mt_shape_loop *loop; /* loop[i] has number i + 1 */
+    unsigned nblocks, nloops;
+    struct shape_name *name; /* places_shape.c's */
+};
+/* 0, or -1: no memory. */
+int mt_shape_of(struct mt_shape *s, LLVMValueRef function);
+void mt_shape_free(struct mt_shape *s);
+/* The block's number; nblocks: control cannot come there. */
+unsigned mt_shape_number(const struct mt_shape *s, LLVMBasicBlockRef block);
+/* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
+int mt_shape_inside(const struct mt_shape *s, unsigned a, unsigned b);
+#endif

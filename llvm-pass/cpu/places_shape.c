@@ -1,0 +1,289 @@
+/* See places.h. */
+#include "places.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* For looking blocks up. */
+struct shape_name {
+    LLVMBasicBlockRef block;
+    unsigned number;
+};
+
+struct shape_work {
+    struct mt_shape *s;
+    struct shape_name *name; /* sorted by address */
+    unsigned *stack; /* room for all edges, and one */
+    unsigned char *seen;
+};
+
+static int shape_compare(const void *a, const void *b)
+{
+    const struct shape_name *x = a, *y = b;
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+static unsigned shape_find(const struct shape_name *name, unsigned n, LLVMBasicBlockRef block)
+{
+    struct shape_name key = {block, 0}, *found = bsearch(&key, name, n, sizeof key, shape_compare);
+    return found ? found->number : n;
+}
+
+unsigned mt_shape_number(const struct mt_shape *s, LLVMBasicBlockRef block)
+{
+    return shape_find(s->name, s->nblocks, block);
+}
+
+int mt_shape_inside(const struct mt_shape *s, unsigned a, unsigned b)
+{
+    while (a && a != b)
+        a = s->loop[a - 1].parent;
+    return a == b;
+}
+
+static unsigned shape_successors(const struct mt_shape *s, unsigned b)
+{
+    return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(s->block[b].block));
+}
+
+static unsigned shape_successor(const struct mt_shape *s, unsigned b, unsigned k)
+{
+    return mt_shape_number(s, LLVMGetSuccessor(LLVMGetBasicBlockTerminator(s->block[b].block), k));
+}
+
+/* ---- order ---- */
+
+/* All blocks in the function's order are in `name`; `order` gets those that control comes to, in reverse
+ * postorder. Returns how many they are. */
+static unsigned shape_order(LLVMValueRef function, const struct shape_name *name, unsigned n,
+                           LLVMBasicBlockRef *order)
+{
+    struct step {
+        LLVMBasicBlockRef block;
+        unsigned next;
+    } *stack = malloc(n * sizeof *stack);
+    unsigned char *seen = calloc(n, 1);
+    unsigned depth = 0, left = n;
+    if (stack && seen) {
+        LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(function);
+        seen[shape_find(name, n, entry)] = 1;
+        stack[depth++] = (struct step){entry, 0};
+    }
+    while (depth) {
+        struct step *at = &stack[depth - 1];
+        LLVMValueRef t = LLVMGetBasicBlockTerminator(at->block);
+        if (at->next == LLVMGetNumSuccessors(t)) {
+            order[--left] = at->block;
+            depth--;
+            continue;
+        }
+        LLVMBasicBlockRef to = LLVMGetSuccessor(t, at->next++);
+        unsigned i = shape_find(name, n, to);
+        if (!seen[i])
+            stack[depth++] = (struct step){to, 0};
+        seen[i] = 1;
+    }
+    free(stack);
+    free(seen);
+    memmove(order, order + left, (n - left) * sizeof *order);
+    return n - left;
+}
+
+/* s->block in order, s->name. */
+static int shape_list(struct mt_shape *s, LLVMValueRef function)
+{
+    unsigned n = LLVMCountBasicBlocks(function), i = 0;
+    LLVMBasicBlockRef *order = calloc(n, sizeof *order);
+    s->name = calloc(n, sizeof *s->name);
+    s->block = calloc(n, sizeof *s->block);
+    if (order && s->name && s->block) {
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b), i++)
+            s->name[i] = (struct shape_name){b, i};
+        qsort(s->name, n, sizeof *s->name, shape_compare);
+        s->nblocks = shape_order(function, s->name, n, order);
+        for (i = 0; i < s->nblocks; i++) {
+            s->block[i].block = order[i];
+            s->name[i] = (struct shape_name){order[i], i};
+        }
+        qsort(s->name, s->nblocks, sizeof *s->name, shape_compare);
+    }
+    free(order);
+    return s->nblocks ? 0 : -1;
+}
+
+/* ---- loops ---- */
+
+static int shape_loops(struct mt_shape *s, LLVMValueRef function)
+{
+    LLVMValueRef *last = malloc(s->nblocks * sizeof *last);
+    uint32_t *innermost = malloc(s->nblocks * sizeof *innermost), *parents = NULL;
+    int rc = -1;
+    if (!last || !innermost)
+        goto out;
+    for (unsigned i = 0; i < s->nblocks; i++)
+        last[i] = LLVMGetBasicBlockTerminator(s->block[i].block);
+    s->nloops = mt_shim_loops(function, last, s->nblocks, innermost, &parents);
+    s->loop = calloc(s->nloops + 1, sizeof *s->loop);
+    if (!s->loop)
+        goto out;
+    for (unsigned i = 0; i < s->nloops; i++)
+        s->loop[i] = (struct mt_shape_loop){parents[i], s->nblocks};
+    for (unsigned i = 0; i < s->nblocks; i++) {
+        unsigned l = s->block[i].loop = s->block[i].inside = innermost[i];
+        for (; l && s->loop[l - 1].header == s->nblocks; l = s->loop[l - 1].parent)
+            s->loop[l - 1].header = i; /* it dominates the others, and so comes first */
+    }
+    rc = 0;
+out:
+    free(last);
+    free(innermost);
+    free(parents);
+    return rc;
+}
+
+/* Control does nothing in this block but return. */
+static int shape_only_returns(LLVMBasicBlockRef block)
+{
+    LLVMValueRef i = LLVMGetFirstInstruction(block);
+    while (i && LLVMIsAPHINode(i))
+        i = LLVMGetNextInstruction(i);
+    return i && LLVMIsAReturnInst(i);
+}
+
+/* Marks what is reached from `from` in the loop around l, without entering l or marked blocks. */
+static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
+{
+    struct mt_shape *s = w->s;
+    unsigned depth = 0, around = s->loop[l - 1].parent;
+    unsigned first = around ? s->loop[around - 1].header : s->nblocks;
+    w->stack[depth++] = from;
+    while (depth) {
+        unsigned b = w->stack[--depth];
+        if (b >= s->nblocks || w->seen[b] || b == first || mt_shape_inside(s, s->block[b].inside, l) ||
+            !mt_shape_inside(s, s->block[b].loop, around))
+            continue;
+        w->seen[b] = 1;
+        for (unsigned k = 0, n = shape_successors(s, b); k < n; k++)
+            w->stack[depth++] = shape_successor(s, b, k);
+    }
+}
+
+/* Does control come to block `to` only through `by`? */
+static int shape_dominates(struct shape_work *w, unsigned char *seen, unsigned by, unsigned to)
+{
+    struct mt_shape *s = w->s;
+    unsigned depth = 0;
+    memset(seen, 0, s->nblocks);
+    w->stack[depth++] = 0;
+    while (depth) {
+        unsigned b = w->stack[--depth];
+        if (b >= s->nblocks || b == by || seen[b])
+            continue;
+        seen[b] = 1;
+        for (unsigned k = 0, n = shape_successors(s, b); k < n; k++)
+            w->stack[depth++] = shape_successor(s, b, k);
+    }
+    return !seen[to];
+}
+
+/* The block takes part in loop l, and a loop that it is in is one of l's. */
+static void shape_adopt(struct mt_shape *s, unsigned b, unsigned l)
+{
+    unsigned around = s->loop[l - 1].parent, in = s->block[b].loop;
+    if (in == around) {
+        s->block[b].loop = l;
+        return;
+    }
+    while (in && s->loop[in - 1].parent != around && in != l)
+        in = s->loop[in - 1].parent;
+    if (in && in != l)
+        s->loop[in - 1].parent = l;
+}
+
+/* The way out that a loop usually has: from the end of an iteration, or its beginning. nblocks: none. */
+static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
+{
+    unsigned header = s->loop[l - 1].header, usual = s->nblocks;
+    for (unsigned b = 0; b < s->nblocks; b++) {
+        int latch = 0;
+        unsigned out = s->nblocks;
+        if (!mt_shape_inside(s, s->block[b].inside, l))
+            continue;
+        for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
+            unsigned to = shape_successor(s, b, k);
+            latch |= to == header;
+            out = to < s->nblocks && !mt_shape_inside(s, s->block[to].inside, l) ? to : out;
+        }
+        if (out < s->nblocks && (latch || b == header || usual == s->nblocks))
+            usual = out;
+        if (out < s->nblocks && latch)
+            break;
+    }
+    return usual;
+}
+
+/* Behind loop l, the lanes meet at `meeting`, or never do before they end (NULL): what they do before is l's. */
+static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef meeting)
+{
+    struct mt_shape *s = w->s;
+    unsigned char *away = w->seen + s->nblocks, *known = away + s->nblocks;
+    memset(w->seen, 0, s->nblocks);
+    if (meeting && !shape_only_returns(meeting))
+        w->seen[mt_shape_number(s, meeting)] = 1;
+    else
+        shape_reach(w, l, shape_usual_exit(s, l));
+    memcpy(away, w->seen, s->nblocks);
+    for (unsigned b = 0; b < s->nblocks; b++)
+        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l); k++)
+            shape_reach(w, l, shape_successor(s, b, k));
+    for (unsigned b = 0; b < s->nblocks; b++)
+        if (w->seen[b] && !away[b] && shape_dominates(w, known, s->loop[l - 1].header, b))
+            shape_adopt(s, b, l);
+}
+
+static int shape_extend_all(struct mt_shape *s, LLVMValueRef function)
+{
+    struct shape_work w = {.s = s, .seen = malloc(3 * (size_t)s->nblocks)};
+    LLVMBasicBlockRef *list = malloc(s->nblocks * sizeof *list), *meeting = malloc(s->nblocks * sizeof *meeting);
+    size_t edges = 1;
+    for (unsigned b = 0; b < s->nblocks; b++)
+        edges += shape_successors(s, b);
+    w.stack = malloc(edges * sizeof *w.stack);
+    int rc = w.stack && w.seen && list && meeting ? 0 : -1;
+    if (rc)
+        goto out;
+    for (unsigned i = 0; i < s->nblocks; i++)
+        list[i] = s->block[i].block;
+    mt_shim_post_dominators(function, list, s->nblocks, meeting);
+    for (unsigned l = 1; l <= s->nloops; l++) {
+        unsigned at = s->loop[l - 1].header;
+        LLVMBasicBlockRef next = s->block[at].block;
+        do {
+            next = meeting[at];
+            at = next ? mt_shape_number(s, next) : 0;
+        } while (next && mt_shape_inside(s, s->block[at].inside, l));
+        shape_extend(&w, l, next);
+    }
+out:
+    free(w.stack);
+    free(w.seen);
+    free(list);
+    free(meeting);
+    return rc;
+}
+
+int mt_shape_of(struct mt_shape *s, LLVMValueRef function)
+{
+    memset(s, 0, sizeof *s);
+    if (!shape_list(s, function) && !shape_loops(s, function) && (!s->nloops || !shape_extend_all(s, function)))
+        return 0;
+    mt_shape_free(s);
+    return -1;
+}
+
+void mt_shape_free(struct mt_shape *s)
+{
+    free(s->block);
+    free(s->loop);
+    free(s->name);
+    memset(s, 0, sizeof *s);
+}
