@@ -8,6 +8,7 @@ struct mt_shape_block {
     LLVMBasicBlockRef block;
     unsigned loop;   /* the innermost one, counted from 1; 0: none */
     unsigned inside; /* the same, but for ways out of loops: as the control flow has it */
+    unsigned written; /* the how manieth of the function it is */
 };
 struct mt_shape_loop {
     unsigned parent; /* the loop around it, counted from 1; 0: none */

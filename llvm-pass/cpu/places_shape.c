@@ -100,10 +100,10 @@ static int shape_list(struct mt_shape *s, LLVMValueRef function)
             s->name[i] = (struct shape_name){b, i};
         qsort(s->name, n, sizeof *s->name, shape_compare);
         s->nblocks = shape_order(function, s->name, n, order);
-        for (i = 0; i < s->nblocks; i++) {
-            s->block[i].block = order[i];
+        for (i = 0; i < s->nblocks; i++)
+            s->block[i] = (struct mt_shape_block){.block = order[i], .written = shape_find(s->name, n, order[i])};
+        for (i = 0; i < s->nblocks; i++)
             s->name[i] = (struct shape_name){order[i], i};
-        }
         qsort(s->name, s->nblocks, sizeof *s->name, shape_compare);
     }
     free(order);
@@ -140,13 +140,13 @@ out:
     return rc;
 }
 
-/* Control does nothing in this block but return. */
+/* Does the block end the function, with nothing in it that could be an access? */
 static int shape_only_returns(LLVMBasicBlockRef block)
 {
-    LLVMValueRef i = LLVMGetFirstInstruction(block);
-    while (i && LLVMIsAPHINode(i))
-        i = LLVMGetNextInstruction(i);
-    return i && LLVMIsAReturnInst(i);
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
+        if (LLVMIsACallInst(i) && !LLVMIsAIntrinsicInst(i))
+            return 0;
+    return LLVMIsAReturnInst(LLVMGetBasicBlockTerminator(block)) != NULL;
 }
 
 /* Marks what is reached from `from` in the loop around l, without entering l or marked blocks. */
@@ -199,25 +199,24 @@ static void shape_adopt(struct mt_shape *s, unsigned b, unsigned l)
         s->loop[in - 1].parent = l;
 }
 
-/* The way out that a loop usually has: from the end of an iteration, or its beginning. nblocks: none. */
+/* Where a loop goes on that some lanes leave to return: the way out that stands last in the code, and in the loop
+ * around it if any does. nblocks: none. */
 static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
 {
-    unsigned header = s->loop[l - 1].header, usual = s->nblocks;
-    for (unsigned b = 0; b < s->nblocks; b++) {
-        int latch = 0;
-        unsigned out = s->nblocks;
-        if (!mt_shape_inside(s, s->block[b].inside, l))
-            continue;
-        for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
+    unsigned around = s->loop[l - 1].parent, usual = s->nblocks;
+    int usual_stays = 0;
+    for (unsigned b = 0; b < s->nblocks; b++)
+        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l); k++) {
             unsigned to = shape_successor(s, b, k);
-            latch |= to == header;
-            out = to < s->nblocks && !mt_shape_inside(s, s->block[to].inside, l) ? to : out;
+            if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l))
+                continue;
+            int stays = mt_shape_inside(s, s->block[to].inside, around);
+            if (usual == s->nblocks || stays > usual_stays ||
+                (stays == usual_stays && s->block[to].written > s->block[usual].written)) {
+                usual = to;
+                usual_stays = stays;
+            }
         }
-        if (out < s->nblocks && (latch || b == header || usual == s->nblocks))
-            usual = out;
-        if (out < s->nblocks && latch)
-            break;
-    }
     return usual;
 }
 
