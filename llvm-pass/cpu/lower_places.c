@@ -29,7 +29,7 @@ struct places_item {
 struct places_loop {
     int wanted; /* something in it records */
     uint64_t at, step;
-    LLVMValueRef base; /* of the iteration's places */
+    LLVMValueRef base, next; /* where the places of this iteration begin, and of the next one */
 };
 
 struct places_function {
@@ -117,11 +117,25 @@ static uint64_t places_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
+/* The loop whose iterations those of loop l are. */
+static unsigned places_level(const struct places_function *f, unsigned l)
+{
+    while (l && f->shape.loop[l - 1].joined)
+        l = f->shape.loop[l - 1].parent;
+    return l;
+}
+
+/* Has loop `in` a stretch of places in an iteration of loop l? */
+static int is_part(const struct places_function *f, unsigned in, unsigned l)
+{
+    return in && f->loop[in].wanted && !f->shape.loop[in - 1].joined &&
+           places_level(f, f->shape.loop[in - 1].parent) == l;
+}
+
 static int shares_divisor(const struct places_function *f, unsigned l, uint64_t step)
 {
     for (unsigned in = 1; in <= f->shape.nloops; in++)
-        if (f->loop[in].wanted && f->shape.loop[in - 1].parent == l &&
-            places_divisor(step, f->loop[in].step) != 1)
+        if (is_part(f, in, l) && places_divisor(step, f->loop[in].step) != 1)
             return 1;
     return 0;
 }
@@ -140,8 +154,7 @@ static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l
     double sum = 1;
     for (unsigned b = 0, i = 0; b < f->shape.nblocks; b++) {
         unsigned in = f->shape.block[b].loop;
-        if (in && in != l && f->shape.loop[in - 1].parent == l && f->shape.loop[in - 1].header == b &&
-            f->loop[in].wanted) {
+        if (is_part(f, in, l) && f->shape.loop[in - 1].header == b) {
             double inner;
             f->loop[in].at = at;
             f->loop[in].step = places_lay(y, p, in, &inner);
@@ -150,7 +163,7 @@ static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l
         }
         for (; i < f->nitems && f->item[i].block < b; i++)
             ;
-        for (; in == l && i < f->nitems && f->item[i].block == b; i++) {
+        for (in = places_level(f, in); in == l && i < f->nitems && f->item[i].block == b; i++) {
             struct places_function *callee = f->item[i].callee ? places_find(p, f->item[i].callee) : NULL;
             uint64_t width = callee ? callee->width : 1;
             f->item[i].at = at;
@@ -192,6 +205,12 @@ static void places_items(struct places *p, struct places_function *f)
             if (!records)
                 places_add_call(p, item);
         }
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (unsigned l = 1; l <= f->shape.nloops; l++)
+            if (f->shape.loop[l - 1].joined && !f->loop[l].wanted && f->loop[f->shape.loop[l - 1].parent].wanted)
+                changed = f->loop[l].wanted = 1;
+    }
 }
 
 static int is_kernel(struct places *p, LLVMValueRef f)
@@ -228,6 +247,8 @@ static void places_prepare(struct places *p, struct places_function *f)
     struct places_layout y = {.f = f, .bits = 40};
     for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 8; f->width = places_lay(&y, p, 0, &all))
         y.bits -= 2;
+    for (unsigned l = 1; l <= f->shape.nloops; l++)
+        f->loop[l].step = f->loop[places_level(f, l)].step;
     f->state = FUNCTION_DONE;
 }
 
@@ -254,28 +275,47 @@ static LLVMValueRef places_base(const struct places_function *f, unsigned l)
     return f->loop[l].base;
 }
 
-/* One more iteration at each way back to the header. */
-static void places_count(struct places *p, struct places_function *f, unsigned l)
+/* The counter of loop l's iterations. */
+static void places_open(struct places *p, struct places_function *f, unsigned l)
 {
     LLVMBuilderRef b = p->l->builder;
-    const struct mt_shape *s = &f->shape;
-    LLVMBasicBlockRef header = s->block[s->loop[l - 1].header].block;
-    LLVMValueRef first = LLVMGetFirstInstruction(header), outer = places_base(f, s->loop[l - 1].parent);
+    LLVMBasicBlockRef header = f->shape.block[f->shape.loop[l - 1].header].block;
+    LLVMValueRef first = LLVMGetFirstInstruction(header);
     LLVMPositionBuilderBefore(b, first);
-    LLVMValueRef phi = f->loop[l].base = LLVMBuildPhi(b, p->l->i64, "");
+    f->loop[l].base = LLVMBuildPhi(b, p->l->i64, "");
+    LLVMSetMetadata(f->loop[l].base, mt_place_metadata(p->l), LLVMMDNodeInContext(p->l->u->context, NULL, 0));
     while (LLVMIsAPHINode(first))
         first = LLVMGetNextInstruction(first);
     LLVMPositionBuilderBefore(b, first);
-    LLVMValueRef next = LLVMBuildAdd(b, phi, places_number(p, f->loop[l].step), "");
-    LLVMValueRef never = LLVMGetUndef(p->l->i64);
-    LLVMSetMetadata(phi, mt_place_metadata(p->l), LLVMMDNodeInContext(p->l->u->context, NULL, 0));
+    f->loop[l].next = LLVMBuildAdd(b, f->loop[l].base, places_number(p, f->loop[l].step), "");
+}
+
+/* The loop that counts at block b for loop l: l, or one inside whose iterations are its own. */
+static unsigned places_counter(const struct places_function *f, unsigned b, unsigned l)
+{
+    unsigned counter = f->shape.block[b].loop;
+    for (unsigned in = counter; in != l; in = f->shape.loop[in - 1].parent)
+        if (!f->shape.loop[in - 1].joined)
+            counter = f->shape.loop[in - 1].parent;
+    return counter;
+}
+
+/* One more at each way back to the header. */
+static void places_count(struct places *p, struct places_function *f, unsigned l)
+{
+    const struct mt_shape *s = &f->shape;
+    LLVMBasicBlockRef header = s->block[s->loop[l - 1].header].block;
+    LLVMValueRef outer = places_base(f, s->loop[l - 1].parent), never = LLVMGetUndef(p->l->i64);
     for (LLVMBasicBlockRef from = LLVMGetFirstBasicBlock(f->function); from; from = LLVMGetNextBasicBlock(from)) {
         LLVMValueRef t = LLVMGetBasicBlockTerminator(from);
-        unsigned number = mt_shape_number(s, from);
-        int back = number < s->nblocks && mt_shape_inside(s, s->block[number].inside, l);
-        for (unsigned k = 0, n = LLVMGetNumSuccessors(t); k < n; k++)
-            if (LLVMGetSuccessor(t, k) == header)
-                LLVMAddIncoming(phi, number == s->nblocks ? &never : back ? &next : &outer, &from, 1);
+        for (unsigned k = 0, n = LLVMGetNumSuccessors(t); k < n; k++) {
+            if (LLVMGetSuccessor(t, k) != header)
+                continue;
+            unsigned b = mt_shape_number(s, from);
+            int back = b < s->nblocks && mt_shape_inside(s, s->block[b].inside, l);
+            LLVMValueRef value = b == s->nblocks ? never : back ? f->loop[places_counter(f, b, l)].next : outer;
+            LLVMAddIncoming(f->loop[l].base, &value, &from, 1);
+        }
     }
 }
 
@@ -317,11 +357,12 @@ static void places_build(struct places *p, struct places_function *f, uint64_t *
         f->loop[0].base =
             LLVMBuildCall2(b, get_type, mt_declare(p->l->module, "__mt_place_get", get_type), NULL, 0, "");
     }
-    for (unsigned at = 0; at < f->shape.nblocks; at++) {
-        unsigned l = f->shape.block[at].loop;
-        if (l && f->shape.loop[l - 1].header == at && f->loop[l].wanted)
+    for (unsigned l = 1; l <= f->shape.nloops; l++)
+        if (f->loop[l].wanted)
+            places_open(p, f, l);
+    for (unsigned l = 1; l <= f->shape.nloops; l++)
+        if (f->loop[l].wanted)
             places_count(p, f, l);
-    }
     for (unsigned i = 0; i < f->nitems; i++) {
         struct places_item *item = &f->item[i];
         unsigned l = f->shape.block[item->block].loop;

@@ -13,6 +13,8 @@ struct mt_shape_block {
 struct mt_shape_loop {
     unsigned parent; /* the loop around it, counted from 1; 0: none */
     unsigned header; /* block */
+    int joined;      /* lanes that leave it for the loop around it meet the others at its header: an iteration of one
+                        is an iteration of both */
 };
 /* Blocks that control can come to, each behind those that it is reached from, back edges apart. What a lane does
  * on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before the ways

@@ -126,7 +126,7 @@ static int shape_loops(struct mt_shape *s, LLVMValueRef function)
     if (!s->loop)
         goto out;
     for (unsigned i = 0; i < s->nloops; i++)
-        s->loop[i] = (struct mt_shape_loop){parents[i], s->nblocks};
+        s->loop[i] = (struct mt_shape_loop){.parent = parents[i], .header = s->nblocks};
     for (unsigned i = 0; i < s->nblocks; i++) {
         unsigned l = s->block[i].loop = s->block[i].inside = innermost[i];
         for (; l && s->loop[l - 1].header == s->nblocks; l = s->loop[l - 1].parent)
@@ -239,6 +239,40 @@ static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef mee
             shape_adopt(s, b, l);
 }
 
+/* Does the loop around l come to l's header in each iteration, and is a way out of l for that loop just another way
+ * back there? `continue` in the middle of a loop looks so. */
+static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBlockRef *meeting)
+{
+    struct mt_shape *s = w->s;
+    unsigned around = s->loop[l - 1].parent, header = s->loop[l - 1].header, back = 0;
+    for (unsigned b = 0; around && b < s->nblocks; b++) {
+        if (!mt_shape_inside(s, s->block[b].inside, around))
+            continue;
+        for (unsigned k = 0, n = shape_successors(s, b); k < n; k++) {
+            unsigned to = shape_successor(s, b, k);
+            if (to == s->loop[around - 1].header && !shape_dominates(w, w->seen, header, b))
+                return 0;
+            if (!mt_shape_inside(s, s->block[b].inside, l) || to >= s->nblocks ||
+                !mt_shape_inside(s, s->block[to].inside, around) || mt_shape_inside(s, s->block[to].inside, l))
+                continue;
+            while (to < s->nblocks && to != header && meeting[to])
+                to = mt_shape_number(s, meeting[to]);
+            back |= to == header;
+        }
+    }
+    return (int)back;
+}
+
+static void shape_join(struct shape_work *w, unsigned l)
+{
+    struct mt_shape *s = w->s;
+    s->loop[l - 1].joined = 1;
+    for (unsigned b = 0; b < s->nblocks; b++)
+        if (mt_shape_inside(s, s->block[b].loop, s->loop[l - 1].parent) &&
+            !mt_shape_inside(s, s->block[b].loop, l) && shape_dominates(w, w->seen, s->loop[l - 1].header, b))
+            shape_adopt(s, b, l);
+}
+
 static int shape_extend_all(struct mt_shape *s, LLVMValueRef function)
 {
     struct shape_work w = {.s = s, .seen = malloc(3 * (size_t)s->nblocks)};
@@ -261,6 +295,8 @@ static int shape_extend_all(struct mt_shape *s, LLVMValueRef function)
             at = next ? mt_shape_number(s, next) : 0;
         } while (next && mt_shape_inside(s, s->block[at].inside, l));
         shape_extend(&w, l, next);
+        if (shape_is_joined(&w, l, meeting))
+            shape_join(&w, l);
     }
 out:
     free(w.stack);
