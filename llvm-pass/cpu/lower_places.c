@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define PLACES_BITS 53       /* of all places of a kernel */
-#define PLACES_CALLEE_BITS 40 /* of a function that is called */
+#define PLACES_CALLEE_BITS 30 /* of a function that is called */
 #define LEAST_STEPS 1021     /* of an iteration: a prime number */
 
 /* A record call, or a call of a function that records. */
@@ -245,7 +245,7 @@ static void places_prepare(struct places *p, struct places_function *f)
     places_items(p, f);
     double most = (double)(1ull << (is_kernel(p, f->function) ? PLACES_BITS : PLACES_CALLEE_BITS)), all;
     struct places_layout y = {.f = f, .bits = 40};
-    for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 8; f->width = places_lay(&y, p, 0, &all))
+    for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 6; f->width = places_lay(&y, p, 0, &all))
         y.bits -= 2;
     for (unsigned l = 1; l <= f->shape.nloops; l++)
         f->loop[l].step = f->loop[places_level(f, l)].step;
@@ -342,8 +342,10 @@ static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef plac
 static LLVMValueRef places_beyond(struct places *p, LLVMValueRef place, uint64_t *chance)
 {
     *chance = *chance * 6364136223846793005u + 1442695040888963407u;
-    LLVMValueRef three = LLVMBuildMul(p->l->builder, place, LLVMConstInt(p->l->i64, 3, 0), "");
-    return LLVMBuildAdd(p->l->builder, three, places_number(p, *chance >> 11), "");
+    LLVMBuilderRef b = p->l->builder;
+    LLVMValueRef x = LLVMBuildAdd(b, place, places_number(p, *chance >> 11), "");
+    x = LLVMBuildMul(b, x, LLVMConstInt(p->l->i64, 0x9e3779b97f4a7c15u, 0), "");
+    return LLVMBuildXor(b, x, LLVMBuildLShr(b, x, LLVMConstInt(p->l->i64, 29, 0), ""), "");
 }
 
 static void places_build(struct places *p, struct places_function *f, uint64_t *chance)
