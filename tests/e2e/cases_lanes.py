@@ -17,6 +17,62 @@ def requests(result):
             for launch in launches}
 
 
+def lanes(condition):
+    return sum(1 << t for t in range(32) if condition(t))
+
+
+def collatz():
+    """Masks of the odd steps, from the first on: lane t begins with t + 1."""
+    now, out = [t + 1 for t in range(32)], []
+    while any(n != 1 for n in now):
+        out.append(lanes(lambda t: now[t] != 1 and now[t] % 2))
+        now = [n if n == 1 else 3 * n + 1 if n % 2 else n // 2 for n in now]
+    return out
+
+
+def tree(mask, depth):
+    """Masks of the nodes in the order in which they are visited."""
+    if not mask:
+        return []
+    if not depth:
+        return [mask]
+    return [mask, *tree(mask & lanes(lambda t: t % 3 != 0), depth - 1), *tree(mask & lanes(lambda t: t % 3 != 1), depth - 1)]
+
+
+# mark in lanes.cu: masks of its requests
+PATTERNS = {
+    "one": [1 << k for k in range(32)],
+    "half": [lanes(lambda t: (t + k) % 2) for k in range(32)],
+    "band": [lanes(lambda t: 0 <= t + d < 32) for d in range(-16, 17)],
+    "nested": [lanes(lambda t: k <= t % 4) for i in range(4) for k in range(4) if k != i],
+    "at break": [3 << 2 * k for k in range(16)],
+    "behind": [lanes(lambda t: True)],
+    "continued": [lanes(lambda t: t % 4 == k % 4) for k in range(8)],
+    "odd": [m for m in collatz() if m],
+    "fetched": [lanes(lambda t: t % 2), lanes(lambda t: t % 2 == 0)]
+               + [lanes(lambda t: (t + k) % 4 == c) for k in range(4) for c in (0, 1)],
+    "node": tree(lanes(lambda t: True), 3),
+}
+
+
+@case("lanes.patterns")
+def lanes_patterns(world):
+    """Loops whose iterations have no access of some lanes, ways out of them, calls: requests that are known."""
+    source = os.path.join(world.src, "lanes.cu")
+    with open(source) as f:
+        mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
+    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-lockstep=on",))):
+        app = world.compile(source, level, *flags)
+        for channel in ({}, WARP):
+            got = {}
+            for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact", **channel)).values():
+                for line, mask, _ in found:
+                    got.setdefault(mark[line], []).append(mask)
+            for name, masks in PATTERNS.items():
+                if not ((channel or flags) and name == "node"):  # where lanes wait in calls of itself, they part
+                    same(f"{level} {flags} {channel}: {name}", Counter(got.get(name, [])), Counter(masks))
+
+
 def by_lane(requests):
     """{lane: [(access, address)] in order}"""
     out = {}
