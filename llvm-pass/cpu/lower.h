@@ -43,16 +43,16 @@ void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
 LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
 /* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is none. */
 int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
-void mt_lower_shared(struct mt_lowering *l);      /* lower_shared.c */
-void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c: lockstep=cta */
-void mt_lower_steps(struct mt_lowering *l);       /* lower_steps.c: warps in step */
-void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
-void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
-void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
-void mt_lower_counts(struct mt_lowering *l);      /* count.c */
-void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
-void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
-void mt_lower_places(struct mt_lowering *l);      /* lower_places.c, behind it */
+void mt_lower_shared(struct mt_lowering *l);    /* lower_shared.c */
+void mt_lower_lockstep(struct mt_lowering *l);  /* lower_lockstep.c: lockstep=cta */
+void mt_lower_steps(struct mt_lowering *l);     /* lower_steps.c: warps in step */
+void mt_lower_ranges(struct mt_lowering *l);    /* lower_range.c */
+void mt_lower_divisions(struct mt_lowering *l); /* lower_divide.c */
+void mt_lower_exactness(struct mt_lowering *l); /* lower_exact.c */
+void mt_lower_counts(struct mt_lowering *l);    /* count.c */
+void mt_lower_spins(struct mt_lowering *l);     /* lower_spin.c */
+void mt_lower_plain(struct mt_lowering *l);     /* lower_plain.c */
+void mt_lower_places(struct mt_lowering *l);    /* lower_places.c, behind it */
 /* Of the phis that it makes, which nothing but record calls need. */
 unsigned mt_place_metadata(struct mt_lowering *l);
 void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */

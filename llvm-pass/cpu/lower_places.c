@@ -1,21 +1,22 @@
-/* Gives each record call the place of its access: a number that two lanes of a warp have in common when they run the
- * access together, in the same iteration of all loops and by the same calls, and that is greater for what a warp does
- * later. A function's places are laid out along its code: each access has a stretch, a loop has one for each of some
- * 2^bits iterations, a call that of its callee. What a thread adds up is a phi in each loop's header, and a constant.
+/* Gives each record call the place of its access: a number that two lanes of a warp have in common when they
+ * run the access together, in the same iteration of all loops and by the same calls, and that is greater for
+ * what a warp does later. A function's places are laid out along its code: each access has a stretch, a loop
+ * has one for each of some 2^bits iterations, a call that of its callee. What a thread adds up is a phi in
+ * each loop's header, and a constant.
  *
- * Where loops go on for longer than that, places overlap, and no longer tell who is later; nor do they where functions
- * call themselves or unknown ones: there the callee's places begin at a number made of the caller's (keys.c of the
- * CPU device sorts such lanes). That two iterations have the same number there takes chance: iterations are odd
- * numbers of steps long, with no common divisor in one nest. */
+ * Where loops go on for longer than that, places overlap, and no longer tell who is later; nor do they where
+ * functions call themselves or unknown ones: there the callee's places begin at a number made of the caller's
+ * (keys.c of the CPU device sorts such lanes). That two iterations have the same number there takes chance:
+ * iterations are odd numbers of steps long, with no common divisor in one nest. */
 #include "places.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES_BITS 53       /* of all places of a kernel */
+#define PLACES_BITS 53        /* of all places of a kernel */
 #define PLACES_CALLEE_BITS 30 /* of a function that is called */
-#define LEAST_STEPS 1021     /* of an iteration: a prime number */
+#define LEAST_STEPS 1021      /* of an iteration: a prime number */
 
 /* A record call, or a call of a function that records. */
 struct places_item {
@@ -180,7 +181,8 @@ static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l
 
 static void places_prepare(struct places *p, struct places_function *f);
 
-/* What a call adds: nothing of its own where the callee's places are not known, or would be its own caller's. */
+/* What a call adds: nothing of its own where the callee's places are not known, or would be its own caller's.
+ */
 static void places_add_call(struct places *p, struct places_item *item)
 {
     struct places_function *callee = mt_callee(item->call) ? places_find(p, mt_callee(item->call)) : NULL;
@@ -193,7 +195,8 @@ static void places_add_call(struct places *p, struct places_item *item)
 static void places_items(struct places *p, struct places_function *f)
 {
     for (unsigned b = 0; b < f->shape.nblocks; b++)
-        for (LLVMValueRef i = LLVMGetFirstInstruction(f->shape.block[b].block); i; i = LLVMGetNextInstruction(i)) {
+        for (LLVMValueRef i = LLVMGetFirstInstruction(f->shape.block[b].block); i;
+             i = LLVMGetNextInstruction(i)) {
             LLVMValueRef callee = LLVMIsACallInst(i) ? mt_callee(i) : NULL;
             int records = callee && is_record(callee);
             if (!records && !calls_records(p, i))
@@ -208,7 +211,8 @@ static void places_items(struct places *p, struct places_function *f)
     for (int changed = 1; changed;) {
         changed = 0;
         for (unsigned l = 1; l <= f->shape.nloops; l++)
-            if (f->shape.loop[l - 1].joined && !f->loop[l].wanted && f->loop[f->shape.loop[l - 1].parent].wanted)
+            if (f->shape.loop[l - 1].joined && !f->loop[l].wanted &&
+                f->loop[f->shape.loop[l - 1].parent].wanted)
                 changed = f->loop[l].wanted = 1;
     }
 }
@@ -245,7 +249,8 @@ static void places_prepare(struct places *p, struct places_function *f)
     places_items(p, f);
     double most = (double)(1ull << (is_kernel(p, f->function) ? PLACES_BITS : PLACES_CALLEE_BITS)), all;
     struct places_layout y = {.f = f, .bits = 40};
-    for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 6; f->width = places_lay(&y, p, 0, &all))
+    for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 6;
+         f->width = places_lay(&y, p, 0, &all))
         y.bits -= 2;
     for (unsigned l = 1; l <= f->shape.nloops; l++)
         f->loop[l].step = f->loop[places_level(f, l)].step;
@@ -306,14 +311,17 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
     const struct mt_shape *s = &f->shape;
     LLVMBasicBlockRef header = s->block[s->loop[l - 1].header].block;
     LLVMValueRef outer = places_base(f, s->loop[l - 1].parent), never = LLVMGetUndef(p->l->i64);
-    for (LLVMBasicBlockRef from = LLVMGetFirstBasicBlock(f->function); from; from = LLVMGetNextBasicBlock(from)) {
+    for (LLVMBasicBlockRef from = LLVMGetFirstBasicBlock(f->function); from;
+         from = LLVMGetNextBasicBlock(from)) {
         LLVMValueRef t = LLVMGetBasicBlockTerminator(from);
         for (unsigned k = 0, n = LLVMGetNumSuccessors(t); k < n; k++) {
             if (LLVMGetSuccessor(t, k) != header)
                 continue;
             unsigned b = mt_shape_number(s, from);
             int back = b < s->nblocks && mt_shape_inside(s, s->block[b].inside, l);
-            LLVMValueRef value = b == s->nblocks ? never : back ? f->loop[places_counter(f, b, l)].next : outer;
+            LLVMValueRef value = b == s->nblocks ? never
+                                 : back          ? f->loop[places_counter(f, b, l)].next
+                                                 : outer;
             LLVMAddIncoming(f->loop[l].base, &value, &from, 1);
         }
     }
@@ -337,8 +345,8 @@ static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef plac
     LLVMInstructionEraseFromParent(call);
 }
 
-/* A number for calls whose callee's places are not laid out: that of another call, or of this one made by another
- * way, is another one. */
+/* A number for calls whose callee's places are not laid out: that of another call, or of this one made by
+ * another way, is another one. */
 static LLVMValueRef places_beyond(struct places *p, LLVMValueRef place, uint64_t *chance)
 {
     *chance = *chance * 6364136223846793005u + 1442695040888963407u;
@@ -390,7 +398,8 @@ void mt_lower_places(struct mt_lowering *l)
     struct places p = {.l = l};
     uint64_t chance = 1442695040888963407u;
     size_t length;
-    for (const char *c = LLVMGetSourceFileName(l->module, &length); *c; c++) /* other files' calls are others */
+    for (const char *c = LLVMGetSourceFileName(l->module, &length); *c;
+         c++) /* other files' calls are others */
         chance = (chance ^ (unsigned char)*c) * 1099511628211u;
     if (places_functions(&p))
         p.failed = 1;

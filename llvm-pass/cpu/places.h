@@ -1,24 +1,24 @@
-/* The places of accesses: places_shape.c finds the loops of a function as a warp runs them, lower_places.c gives each
- * record call its place. */
+/* The places of accesses: places_shape.c finds the loops of a function as a warp runs them, lower_places.c
+ * gives each record call its place. */
 #ifndef MT_PASS_PLACES_H
 #define MT_PASS_PLACES_H
 #include "lower.h"
 
 struct mt_shape_block {
     LLVMBasicBlockRef block;
-    unsigned loop;   /* the innermost one, counted from 1; 0: none */
-    unsigned inside; /* the same, but for ways out of loops: as the control flow has it */
+    unsigned loop;    /* the innermost one, counted from 1; 0: none */
+    unsigned inside;  /* the same, but for ways out of loops: as the control flow has it */
     unsigned written; /* the how manieth of the function it is */
 };
 struct mt_shape_loop {
     unsigned parent; /* the loop around it, counted from 1; 0: none */
     unsigned header; /* block */
-    int joined;      /* lanes that leave it for the loop around it meet the others at its header: an iteration of one
-                        is an iteration of both */
+    int joined; /* lanes that leave it for the loop around it meet the others at its header: an iteration of
+                   one is an iteration of both */
 };
-/* Blocks that control can come to, each behind those that it is reached from, back edges apart. What a lane does
- * on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before the ways
- * meet again. */
+/* Blocks that control can come to, each behind those that it is reached from, back edges apart. What a lane
+ * does on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before
+ * the ways meet again. */
 struct mt_shape {
     struct mt_shape_block *block;
     struct mt_shape_loop *loop; /* loop[i] has number i + 1 */

@@ -12,7 +12,7 @@ struct shape_name {
 struct shape_work {
     struct mt_shape *s;
     struct shape_name *name; /* sorted by address */
-    unsigned *stack; /* room for all edges, and one */
+    unsigned *stack;         /* room for all edges, and one */
     unsigned char *seen;
 };
 
@@ -55,7 +55,7 @@ static unsigned shape_successor(const struct mt_shape *s, unsigned b, unsigned k
 /* All blocks in the function's order are in `name`; `order` gets those that control comes to, in reverse
  * postorder. Returns how many they are. */
 static unsigned shape_order(LLVMValueRef function, const struct shape_name *name, unsigned n,
-                           LLVMBasicBlockRef *order)
+                            LLVMBasicBlockRef *order)
 {
     struct step {
         LLVMBasicBlockRef block;
@@ -101,7 +101,8 @@ static int shape_list(struct mt_shape *s, LLVMValueRef function)
         qsort(s->name, n, sizeof *s->name, shape_compare);
         s->nblocks = shape_order(function, s->name, n, order);
         for (i = 0; i < s->nblocks; i++)
-            s->block[i] = (struct mt_shape_block){.block = order[i], .written = shape_find(s->name, n, order[i])};
+            s->block[i] =
+                (struct mt_shape_block){.block = order[i], .written = shape_find(s->name, n, order[i])};
         for (i = 0; i < s->nblocks; i++)
             s->name[i] = (struct shape_name){order[i], i};
         qsort(s->name, s->nblocks, sizeof *s->name, shape_compare);
@@ -199,16 +200,18 @@ static void shape_adopt(struct mt_shape *s, unsigned b, unsigned l)
         s->loop[in - 1].parent = l;
 }
 
-/* Where a loop goes on that some lanes leave to return: the way out that stands last in the code, and in the loop
- * around it if any does. nblocks: none. */
+/* Where a loop goes on that some lanes leave to return: the way out that stands last in the code, and in the
+ * loop around it if any does. nblocks: none. */
 static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
 {
     unsigned around = s->loop[l - 1].parent, usual = s->nblocks;
     int usual_stays = 0;
     for (unsigned b = 0; b < s->nblocks; b++)
-        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l); k++) {
+        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
+             k++) {
             unsigned to = shape_successor(s, b, k);
-            if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l))
+            if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l) ||
+                shape_only_returns(s->block[to].block))
                 continue;
             int stays = mt_shape_inside(s, s->block[to].inside, around);
             if (usual == s->nblocks || stays > usual_stays ||
@@ -220,7 +223,8 @@ static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
     return usual;
 }
 
-/* Behind loop l, the lanes meet at `meeting`, or never do before they end (NULL): what they do before is l's. */
+/* Behind loop l, the lanes meet at `meeting`, or never do before they end (NULL): what they do before is l's.
+ */
 static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef meeting)
 {
     struct mt_shape *s = w->s;
@@ -232,15 +236,16 @@ static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef mee
         shape_reach(w, l, shape_usual_exit(s, l));
     memcpy(away, w->seen, s->nblocks);
     for (unsigned b = 0; b < s->nblocks; b++)
-        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l); k++)
+        for (unsigned k = 0, n = shape_successors(s, b); k < n && mt_shape_inside(s, s->block[b].inside, l);
+             k++)
             shape_reach(w, l, shape_successor(s, b, k));
     for (unsigned b = 0; b < s->nblocks; b++)
         if (w->seen[b] && !away[b] && shape_dominates(w, known, s->loop[l - 1].header, b))
             shape_adopt(s, b, l);
 }
 
-/* Does the loop around l come to l's header in each iteration, and is a way out of l for that loop just another way
- * back there? `continue` in the middle of a loop looks so. */
+/* Does the loop around l come to l's header in each iteration, and is a way out of l for that loop just
+ * another way back there? `continue` in the middle of a loop looks so. */
 static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBlockRef *meeting)
 {
     struct mt_shape *s = w->s;
@@ -253,7 +258,8 @@ static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBloc
             if (to == s->loop[around - 1].header && !shape_dominates(w, w->seen, header, b))
                 return 0;
             if (!mt_shape_inside(s, s->block[b].inside, l) || to >= s->nblocks ||
-                !mt_shape_inside(s, s->block[to].inside, around) || mt_shape_inside(s, s->block[to].inside, l))
+                !mt_shape_inside(s, s->block[to].inside, around) ||
+                mt_shape_inside(s, s->block[to].inside, l))
                 continue;
             while (to < s->nblocks && to != header && meeting[to])
                 to = mt_shape_number(s, meeting[to]);
@@ -276,7 +282,8 @@ static void shape_join(struct shape_work *w, unsigned l)
 static int shape_extend_all(struct mt_shape *s, LLVMValueRef function)
 {
     struct shape_work w = {.s = s, .seen = malloc(3 * (size_t)s->nblocks)};
-    LLVMBasicBlockRef *list = malloc(s->nblocks * sizeof *list), *meeting = malloc(s->nblocks * sizeof *meeting);
+    LLVMBasicBlockRef *list = malloc(s->nblocks * sizeof *list),
+                      *meeting = malloc(s->nblocks * sizeof *meeting);
     size_t edges = 1;
     for (unsigned b = 0; b < s->nblocks; b++)
         edges += shape_successors(s, b);
@@ -309,7 +316,8 @@ out:
 int mt_shape_of(struct mt_shape *s, LLVMValueRef function)
 {
     memset(s, 0, sizeof *s);
-    if (!shape_list(s, function) && !shape_loops(s, function) && (!s->nloops || !shape_extend_all(s, function)))
+    if (!shape_list(s, function) && !shape_loops(s, function) &&
+        (!s->nloops || !shape_extend_all(s, function)))
         return 0;
     mt_shape_free(s);
     return -1;

@@ -121,8 +121,8 @@ struct mt_image_head {
  */
 #define MT_SHARED_RESERVED 1024
 
-/* Where an access stands in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest bit does not
- * count. */
+/* Where an access stands in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest
+ * bit does not count. */
 #define MT_PLACE_ONE (1ull << 10)
 
 /* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
@@ -185,8 +185,8 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
  */
 
 /* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site
- * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on when it is full.
- * Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
+ * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
+ * when it is full. Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
 int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);

@@ -10,12 +10,12 @@
 /* A loaded image. Never unloaded while the process lives (kernels may still run at exit). */
 struct mt_image {
     const struct mt_image_head *head;
-    void *handle;                     /* dlopen's */
-    uint32_t site_base;               /* global id of sites[0], unique in the process */
-    struct mt_image *next;            /* of all images */
-    struct mt_image *peer;            /* the next image of the same program (-fgpu-rdc), or NULL */
-    uint64_t base, bytes;             /* where it was loaded */
-    uint64_t shared_size;             /* static shared memory of all of the program's images */
+    void *handle;          /* dlopen's */
+    uint32_t site_base;    /* global id of sites[0], unique in the process */
+    struct mt_image *next; /* of all images */
+    struct mt_image *peer; /* the next image of the same program (-fgpu-rdc), or NULL */
+    uint64_t base, bytes;  /* where it was loaded */
+    uint64_t shared_size;  /* static shared memory of all of the program's images */
 };
 
 /* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd +

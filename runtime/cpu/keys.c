@@ -5,9 +5,9 @@
 
 struct key {
     uint64_t what, place;
-    uint32_t nth;               /* of this lane's accesses of the same name, from 0 */
-    uint32_t lanes, arrived;    /* lanes: 0: the slot is free */
-    uint32_t newest, times;     /* of the first: the lane that came last, and how often */
+    uint32_t nth;            /* of this lane's accesses of the same name, from 0 */
+    uint32_t lanes, arrived; /* lanes: 0: the slot is free */
+    uint32_t newest, times;  /* of the first: the lane that came last, and how often */
 };
 
 struct mt_keys {

@@ -10,8 +10,8 @@
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX, OP_EXCHANGE };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
 #define MT_MEET_ORDER (1ull << 63) /* accesses of the warp channel: behind steps, before activemask */
-#define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
-#define STREAK_MAX 256  /* collectives of one warp in a row before other warps get their turn */
+#define PASSED_MAX 4096            /* times in a row that lanes may be left behind by those of lower order */
+#define STREAK_MAX 256             /* collectives of one warp in a row before other warps get their turn */
 
 static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uint32_t lane)
 {

@@ -104,15 +104,18 @@ static void emit_alike(struct mt_warps *w, struct phase *p)
 
 /* ---- lanes that go different ways ---- */
 
-struct lane {
-    const uint64_t *at; /* its next access */
-    size_t left;
-    uint32_t number;
+/* The lanes of a phase by active lane: what each does next, and where. */
+struct merge {
+    uint64_t place[LANES], what[LANES]; /* place: all ones when nothing is left */
+    const uint64_t *at[LANES];
+    size_t left[LANES];
+    uint32_t n, mask; /* mask: of the phase */
+    struct mt_keys *keys;
 };
 
 /* Lanes that go on together. */
 struct party {
-    struct lane *lane[LANES];
+    uint32_t lane[LANES]; /* of struct merge */
     const uint64_t *at[LANES];
     uint32_t n, mask;
     uint64_t others; /* the lowest place of those who wait; all ones: nobody does */
@@ -123,56 +126,68 @@ static inline uint64_t place_of(const uint64_t *entry)
     return entry[2] >> MT_ENTRY_PLACE_AT;
 }
 
-/* Before another one? At the same place, by type and size. */
-static inline int is_before(const struct lane *a, const struct lane *b)
+static inline void merge_look(struct merge *g, uint32_t i)
 {
-    uint64_t x = place_of(a->at), y = place_of(b->at);
-    return x != y ? x < y : a->at[0] < b->at[0];
+    g->place[i] = g->left[i] ? place_of(g->at[i]) : UINT64_MAX;
+    g->what[i] = g->left[i] ? g->at[i][0] : 0;
 }
 
-/* The lane that goes first; keys: of those whose company is complete, where there are any. */
-static struct lane *find_least(struct lane *lanes, uint32_t n, const struct mt_keys *keys)
+/* Lanes whose access has all its lanes there; all, where there is none. */
+static uint32_t merge_complete(const struct merge *g)
 {
-    struct lane *least = NULL;
-    for (uint32_t i = 0; i < n; i++)
-        if (lanes[i].left && (!keys || mt_keys_complete(keys, lanes[i].at)) &&
-            (!least || is_before(&lanes[i], least)))
-            least = &lanes[i];
-    return least || !keys ? least : find_least(lanes, n, NULL);
+    uint32_t complete = 0;
+    for (uint32_t i = 0; i < g->n; i++)
+        complete |= (uint32_t)(g->left[i] && mt_keys_complete(g->keys, g->at[i])) << i;
+    return complete ? complete : UINT32_MAX;
 }
 
-static void warps_gather(struct party *party, struct lane *lanes, uint32_t n, const struct mt_keys *keys)
+/* Of the lanes at the lowest place those of the same, lowest type and size. Each step counts: in some kernels
+ * it is done for each access. */
+static void warps_gather(struct party *party, const struct merge *g)
 {
-    const struct lane *least = find_least(lanes, n, keys);
-    party->n = party->mask = 0;
-    party->others = keys ? 0 : UINT64_MAX;
-    for (uint32_t i = 0; i < n; i++) {
-        struct lane *l = &lanes[i];
-        if (!l->left)
-            continue;
-        if (l->at[0] == least->at[0] && place_of(l->at) == place_of(least->at)) {
-            party->at[party->n] = l->at;
-            party->lane[party->n++] = l;
-            party->mask |= 1u << l->number;
-        } else if (place_of(l->at) < party->others) {
-            party->others = place_of(l->at);
-        }
+    uint32_t who = g->keys ? merge_complete(g) : UINT32_MAX, here = 0, lanes = g->mask;
+    uint64_t least = UINT64_MAX, others = UINT64_MAX, what = UINT64_MAX;
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint64_t place = who >> i & 1 ? g->place[i] : UINT64_MAX;
+        least = place < least ? place : least;
     }
+    for (uint32_t i = 0; i < g->n; i++) {
+        int is = g->place[i] == least && who >> i & 1;
+        here |= (uint32_t)is << i;
+        others = !is && g->place[i] < others ? g->place[i] : others;
+    }
+    for (uint32_t m = here; m; m &= m - 1)
+        what = g->what[__builtin_ctz(m)] < what ? g->what[__builtin_ctz(m)] : what;
+    party->n = party->mask = 0;
+    for (uint32_t i = 0; i < g->n; i++, lanes &= lanes - 1) {
+        if (!(here >> i & 1))
+            continue;
+        if (g->what[i] != what) {
+            others = least;
+            continue;
+        }
+        party->at[party->n] = g->at[i];
+        party->lane[party->n++] = i;
+        party->mask |= lanes & -lanes;
+    }
+    party->others = g->keys ? 0 : others;
 }
 
 /* Everyone in the party takes its access. 1: all have the same next one, and none that wait are behind it. */
-static int warps_advance(struct party *party, struct mt_keys *keys)
+static int warps_advance(struct merge *g, struct party *party)
 {
+    uint32_t first = party->lane[0];
     int together = 1;
-    for (uint32_t i = 0; i < party->n; i++) {
-        struct lane *l = party->lane[i];
-        l->left--;
-        party->at[i] = l->at += MT_ENTRY_WORDS;
-        if (keys && l->left)
-            mt_keys_arrive(keys, l->at);
-        together = together && l->left && l->at[0] == party->at[0][0] && place_of(l->at) == place_of(party->at[0]);
+    for (uint32_t k = 0; k < party->n; k++) {
+        uint32_t i = party->lane[k];
+        g->left[i]--;
+        party->at[k] = g->at[i] += MT_ENTRY_WORDS;
+        merge_look(g, i);
+        if (g->keys && g->left[i])
+            mt_keys_arrive(g->keys, g->at[i]);
+        together &= g->left[i] && g->what[i] == g->what[first] && g->place[i] == g->place[first];
     }
-    return together && place_of(party->at[0]) < party->others;
+    return together && g->place[first] < party->others;
 }
 
 /* Do places rise in each lane's sequence? Not where code calls itself, or loops go on for very long. */
@@ -200,27 +215,29 @@ static struct mt_keys *warps_keys(struct mt_warps *w, const struct phase *p)
 /* A merge of their sequences. */
 static void emit_different(struct mt_warps *w, struct phase *p)
 {
-    struct mt_keys *keys = warps_keys(w, p);
-    struct lane lanes[LANES];
+    struct merge g = {.n = p->lanes, .mask = p->mask, .keys = warps_keys(w, p)};
     struct party party;
     uint64_t left = 0;
-    uint32_t m = p->mask;
-    for (uint32_t i = 0; i < p->lanes; i++, m &= m - 1) {
-        lanes[i] = (struct lane){p->at[i], p->count[i], (uint32_t)__builtin_ctz(m)};
+    for (uint32_t i = 0; i < p->lanes; i++) {
+        g.at[i] = p->at[i];
+        g.left[i] = p->count[i];
+        merge_look(&g, i);
         left += p->count[i];
     }
     while (left) {
-        warps_gather(&party, lanes, p->lanes, keys);
+        warps_gather(&party, &g);
         do { /* until they part, or those who wait are no longer behind */
             warps_emit(w, p->warp, party.mask, party.n, party.at, 0);
             left -= party.n;
-        } while (warps_advance(&party, keys));
+        } while (warps_advance(&g, &party));
     }
 }
 
-#define THREAD (1ull << 63 | ((1ull << MT_ENTRY_PLACE_AT) - 1)) /* bits of the third word; a mark is no thread */
+#define THREAD                                                                                               \
+    (1ull << 63 | ((1ull << MT_ENTRY_PLACE_AT) - 1)) /* bits of the third word; a mark is no thread */
 
-/* Are the `count` entries at `b` but for addresses those at `a`? apart: what the threads' numbers differ in. */
+/* Are the `count` entries at `b` but for addresses those at `a`? apart: what the threads' numbers differ in.
+ */
 static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t apart)
 {
     uint64_t odd = 0;

@@ -3,9 +3,10 @@
  * they took different ways, lanes that are behind go first, as a warp waits for them before it goes on
  * together. Each thread's own order is kept, and no access is lost or made.
  *
- * An entry says where in the kernel's run its access stands: two lanes' accesses of one site are one access of the
- * warp when their places are the same, whatever the lanes did before. The places of code that comes later, and
- * of later iterations, are greater (llvm-pass/cpu/lower_places.c), so those behind are those at the lowest place.
+ * An entry says where in the kernel's run its access stands: two lanes' accesses of one site are one access
+ * of the warp when their places are the same, whatever the lanes did before. The places of code that comes
+ * later, and of later iterations, are greater (llvm-pass/cpu/lower_places.c), so those behind are those at
+ * the lowest place.
  *
  * One worker's; knows nothing of launches and files. */
 #ifndef MT_CPU_WARPS_H
@@ -16,8 +17,8 @@
 #include "memtrace/device.h"
 
 /* An entry of a worker's buffer in compact mode, three words: site of the image << 32 | type << 28 | size;
- * address; place << MT_ENTRY_PLACE_AT | number of the thread in its CTA. Or a mark: from here on it is this CTA's
- * threads. */
+ * address; place << MT_ENTRY_PLACE_AT | number of the thread in its CTA. Or a mark: from here on it is this
+ * CTA's threads. */
 #define MT_ENTRY_WORDS 3u
 #define MT_ENTRY_PLACE_AT 10
 #define MT_ENTRY_MARK                                                                                        \

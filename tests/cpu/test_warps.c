@@ -1,9 +1,9 @@
 /* Accesses of warps from accesses of threads (runtime/cpu/warps.c), on random programs of sequences, branches
- * and loops, in which iterations may have no access at all. A model runs each program thread by thread, as the CPU
- * device does, and once more warp by warp with a mask of active lanes, as a GPU does. Entries have places that rise
- * along the program, or ones that tell no order. Whatever the buffers' sizes and the order of threads, each
- * thread must get its own accesses back, in its order; where the buffer holds whole warps, the accesses of
- * warps must be the model's. */
+ * and loops, in which iterations may have no access at all. A model runs each program thread by thread, as
+ * the CPU device does, and once more warp by warp with a mask of active lanes, as a GPU does. Entries have
+ * places that rise along the program, or ones that tell no order. Whatever the buffers' sizes and the order
+ * of threads, each thread must get its own accesses back, in its order; where the buffer holds whole warps,
+ * the accesses of warps must be the model's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,7 +145,7 @@ static void run_thread(const struct node *n, struct thread *t, struct sequence *
         switch (n->kind) {
         case ACCESS:
             s->a[s->n++] = (struct access){address_of(n, t), (uint64_t)n->site << 32 | meta_of(n, t),
-                                         place_of(base + n->at)};
+                                           place_of(base + n->at)};
             t->steps++;
             break;
         case WAIT:

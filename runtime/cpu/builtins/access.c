@@ -53,7 +53,8 @@ MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, 
     }
 }
 
-MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
+MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site,
+                                         uint64_t place)
 {
     if (is_global(p))
         __mt_access_global_n_at(p, bytes, type, site, place);
