@@ -200,6 +200,14 @@ static void shape_adopt(struct mt_shape *s, unsigned b, unsigned l)
         s->loop[in - 1].parent = l;
 }
 
+/* Does the function end with this block, or right behind it? */
+static int shape_ends(LLVMBasicBlockRef block)
+{
+    LLVMValueRef t = LLVMGetBasicBlockTerminator(block);
+    return LLVMIsAReturnInst(t) ||
+           (LLVMGetNumSuccessors(t) == 1 && shape_only_returns(LLVMGetSuccessor(t, 0)));
+}
+
 /* Where a loop goes on that some lanes leave to return: the way out that stands last in the code, and in the
  * loop around it if any does. nblocks: none. */
 static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
@@ -213,7 +221,7 @@ static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
             if (to >= s->nblocks || mt_shape_inside(s, s->block[to].inside, l) ||
                 shape_only_returns(s->block[to].block))
                 continue;
-            int stays = mt_shape_inside(s, s->block[to].inside, around);
+            int stays = 2 * mt_shape_inside(s, s->block[to].inside, around) + !shape_ends(s->block[to].block);
             if (usual == s->nblocks || stays > usual_stays ||
                 (stays == usual_stays && s->block[to].written > s->block[usual].written)) {
                 usual = to;
