@@ -37,7 +37,7 @@ struct places_function {
     LLVMValueRef function;
     enum { FUNCTION_NEW, FUNCTION_OPEN, FUNCTION_DONE } state;
     uint64_t width;
-    struct mt_shape shape;
+    struct mt_loop_shape shape;
     struct places_item *item; /* along the blocks */
     unsigned nitems;
     struct places_loop *loop; /* as in shape; [0] is the function */
@@ -308,7 +308,7 @@ static unsigned places_counter(const struct places_function *f, unsigned b, unsi
 /* One more at each way back to the header. */
 static void places_count(struct places *p, struct places_function *f, unsigned l)
 {
-    const struct mt_shape *s = &f->shape;
+    const struct mt_loop_shape *s = &f->shape;
     LLVMBasicBlockRef header = s->block[s->loop[l - 1].header].block;
     LLVMValueRef outer = places_base(f, s->loop[l - 1].parent), never = LLVMGetUndef(p->l->i64);
     for (LLVMBasicBlockRef from = LLVMGetFirstBasicBlock(f->function); from;

@@ -19,17 +19,17 @@ struct mt_shape_loop {
 /* Blocks that control can come to, each behind those that it is reached from, back edges apart. What a lane
  * does on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before
  * the ways meet again. */
-struct mt_shape {
+struct mt_loop_shape {
     struct mt_shape_block *block;
     struct mt_shape_loop *loop; /* loop[i] has number i + 1 */
     unsigned nblocks, nloops;
     struct shape_name *name; /* places_shape.c's */
 };
 /* 0, or -1: no memory. */
-int mt_shape_of(struct mt_shape *s, LLVMValueRef function);
-void mt_shape_free(struct mt_shape *s);
+int mt_shape_of(struct mt_loop_shape *s, LLVMValueRef function);
+void mt_shape_free(struct mt_loop_shape *s);
 /* The block's number; nblocks: control cannot come there. */
-unsigned mt_shape_number(const struct mt_shape *s, LLVMBasicBlockRef block);
+unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block);
 /* Is loop a, or 0, the loop b or inside of it? Everything is inside of 0. */
-int mt_shape_inside(const struct mt_shape *s, unsigned a, unsigned b);
+int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b);
 #endif

@@ -10,7 +10,7 @@ struct shape_name {
 };
 
 struct shape_work {
-    struct mt_shape *s;
+    struct mt_loop_shape *s;
     struct shape_name *name; /* sorted by address */
     unsigned *stack;         /* room for all edges, and one */
     unsigned char *seen;
@@ -28,24 +28,24 @@ static unsigned shape_find(const struct shape_name *name, unsigned n, LLVMBasicB
     return found ? found->number : n;
 }
 
-unsigned mt_shape_number(const struct mt_shape *s, LLVMBasicBlockRef block)
+unsigned mt_shape_number(const struct mt_loop_shape *s, LLVMBasicBlockRef block)
 {
     return shape_find(s->name, s->nblocks, block);
 }
 
-int mt_shape_inside(const struct mt_shape *s, unsigned a, unsigned b)
+int mt_shape_inside(const struct mt_loop_shape *s, unsigned a, unsigned b)
 {
     while (a && a != b)
         a = s->loop[a - 1].parent;
     return a == b;
 }
 
-static unsigned shape_successors(const struct mt_shape *s, unsigned b)
+static unsigned shape_successors(const struct mt_loop_shape *s, unsigned b)
 {
     return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(s->block[b].block));
 }
 
-static unsigned shape_successor(const struct mt_shape *s, unsigned b, unsigned k)
+static unsigned shape_successor(const struct mt_loop_shape *s, unsigned b, unsigned k)
 {
     return mt_shape_number(s, LLVMGetSuccessor(LLVMGetBasicBlockTerminator(s->block[b].block), k));
 }
@@ -89,7 +89,7 @@ static unsigned shape_order(LLVMValueRef function, const struct shape_name *name
 }
 
 /* s->block in order, s->name. */
-static int shape_list(struct mt_shape *s, LLVMValueRef function)
+static int shape_list(struct mt_loop_shape *s, LLVMValueRef function)
 {
     unsigned n = LLVMCountBasicBlocks(function), i = 0;
     LLVMBasicBlockRef *order = calloc(n, sizeof *order);
@@ -113,7 +113,7 @@ static int shape_list(struct mt_shape *s, LLVMValueRef function)
 
 /* ---- loops ---- */
 
-static int shape_loops(struct mt_shape *s, LLVMValueRef function)
+static int shape_loops(struct mt_loop_shape *s, LLVMValueRef function)
 {
     LLVMValueRef *last = malloc(s->nblocks * sizeof *last);
     uint32_t *innermost = malloc(s->nblocks * sizeof *innermost), *parents = NULL;
@@ -153,7 +153,7 @@ static int shape_only_returns(LLVMBasicBlockRef block)
 /* Marks what is reached from `from` in the loop around l, without entering l or marked blocks. */
 static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
 {
-    struct mt_shape *s = w->s;
+    struct mt_loop_shape *s = w->s;
     unsigned depth = 0, around = s->loop[l - 1].parent;
     unsigned first = around ? s->loop[around - 1].header : s->nblocks;
     w->stack[depth++] = from;
@@ -171,7 +171,7 @@ static void shape_reach(struct shape_work *w, unsigned l, unsigned from)
 /* Does control come to block `to` only through `by`? */
 static int shape_dominates(struct shape_work *w, unsigned char *seen, unsigned by, unsigned to)
 {
-    struct mt_shape *s = w->s;
+    struct mt_loop_shape *s = w->s;
     unsigned depth = 0;
     memset(seen, 0, s->nblocks);
     w->stack[depth++] = 0;
@@ -187,7 +187,7 @@ static int shape_dominates(struct shape_work *w, unsigned char *seen, unsigned b
 }
 
 /* The block takes part in loop l, and a loop that it is in is one of l's. */
-static void shape_adopt(struct mt_shape *s, unsigned b, unsigned l)
+static void shape_adopt(struct mt_loop_shape *s, unsigned b, unsigned l)
 {
     unsigned around = s->loop[l - 1].parent, in = s->block[b].loop;
     if (in == around) {
@@ -210,7 +210,7 @@ static int shape_ends(LLVMBasicBlockRef block)
 
 /* Where a loop goes on that some lanes leave to return: the way out that stands last in the code, and in the
  * loop around it if any does. nblocks: none. */
-static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
+static unsigned shape_usual_exit(const struct mt_loop_shape *s, unsigned l)
 {
     unsigned around = s->loop[l - 1].parent, usual = s->nblocks;
     int usual_stays = 0;
@@ -235,7 +235,7 @@ static unsigned shape_usual_exit(const struct mt_shape *s, unsigned l)
  */
 static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef meeting)
 {
-    struct mt_shape *s = w->s;
+    struct mt_loop_shape *s = w->s;
     unsigned char *away = w->seen + s->nblocks, *known = away + s->nblocks;
     memset(w->seen, 0, s->nblocks);
     if (meeting && !shape_only_returns(meeting))
@@ -256,7 +256,7 @@ static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef mee
  * another way back there? `continue` in the middle of a loop looks so. */
 static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBlockRef *meeting)
 {
-    struct mt_shape *s = w->s;
+    struct mt_loop_shape *s = w->s;
     unsigned around = s->loop[l - 1].parent, header = s->loop[l - 1].header, back = 0;
     for (unsigned b = 0; around && b < s->nblocks; b++) {
         if (!mt_shape_inside(s, s->block[b].inside, around))
@@ -279,7 +279,7 @@ static int shape_is_joined(struct shape_work *w, unsigned l, const LLVMBasicBloc
 
 static void shape_join(struct shape_work *w, unsigned l)
 {
-    struct mt_shape *s = w->s;
+    struct mt_loop_shape *s = w->s;
     s->loop[l - 1].joined = 1;
     for (unsigned b = 0; b < s->nblocks; b++)
         if (mt_shape_inside(s, s->block[b].loop, s->loop[l - 1].parent) &&
@@ -287,7 +287,7 @@ static void shape_join(struct shape_work *w, unsigned l)
             shape_adopt(s, b, l);
 }
 
-static int shape_extend_all(struct mt_shape *s, LLVMValueRef function)
+static int shape_extend_all(struct mt_loop_shape *s, LLVMValueRef function)
 {
     struct shape_work w = {.s = s, .seen = malloc(3 * (size_t)s->nblocks)};
     LLVMBasicBlockRef *list = malloc(s->nblocks * sizeof *list),
@@ -321,7 +321,7 @@ out:
     return rc;
 }
 
-int mt_shape_of(struct mt_shape *s, LLVMValueRef function)
+int mt_shape_of(struct mt_loop_shape *s, LLVMValueRef function)
 {
     memset(s, 0, sizeof *s);
     if (!shape_list(s, function) && !shape_loops(s, function) &&
@@ -331,7 +331,7 @@ int mt_shape_of(struct mt_shape *s, LLVMValueRef function)
     return -1;
 }
 
-void mt_shape_free(struct mt_shape *s)
+void mt_shape_free(struct mt_loop_shape *s)
 {
     free(s->block);
     free(s->loop);

@@ -10,19 +10,19 @@ struct key {
     uint32_t newest, times;  /* of the first: the lane that came last, and how often */
 };
 
-struct mt_keys {
+struct mt_warp_keys {
     struct key *slot;
     uint32_t *of; /* by entry: its slot */
     size_t room, entries, mask;
     const uint64_t *first;
 };
 
-struct mt_keys *mt_keys_new(void)
+struct mt_warp_keys *mt_keys_new(void)
 {
-    return calloc(1, sizeof(struct mt_keys));
+    return calloc(1, sizeof(struct mt_warp_keys));
 }
 
-void mt_keys_free(struct mt_keys *k)
+void mt_keys_free(struct mt_warp_keys *k)
 {
     if (k) {
         free(k->slot);
@@ -31,7 +31,7 @@ void mt_keys_free(struct mt_keys *k)
     free(k);
 }
 
-static int keys_make_room(struct mt_keys *k, size_t entries)
+static int keys_make_room(struct mt_warp_keys *k, size_t entries)
 {
     size_t slots = 64;
     while (slots < 2 * entries)
@@ -53,7 +53,7 @@ static int keys_make_room(struct mt_keys *k, size_t entries)
     return 0;
 }
 
-static struct key *keys_find(struct mt_keys *k, uint64_t what, uint64_t place, uint32_t nth)
+static struct key *keys_find(struct mt_warp_keys *k, uint64_t what, uint64_t place, uint32_t nth)
 {
     uint64_t h = (what ^ place * 0x9e3779b97f4a7c15u ^ nth) * 0xbf58476d1ce4e5b9u;
     for (size_t i = (h ^ h >> 32) & k->mask;; i = (i + 1) & k->mask) {
@@ -66,12 +66,12 @@ static struct key *keys_find(struct mt_keys *k, uint64_t what, uint64_t place, u
     }
 }
 
-static size_t keys_number(const struct mt_keys *k, const uint64_t *entry)
+static size_t keys_number(const struct mt_warp_keys *k, const uint64_t *entry)
 {
     return (size_t)(entry - k->first) / MT_ENTRY_WORDS;
 }
 
-int mt_keys_fill(struct mt_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes)
+int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes)
 {
     size_t entries = 0;
     for (uint32_t i = 0; i < lanes; i++)
@@ -96,12 +96,12 @@ int mt_keys_fill(struct mt_keys *k, const uint64_t *const *at, const size_t *cou
     return 0;
 }
 
-void mt_keys_arrive(struct mt_keys *k, const uint64_t *entry)
+void mt_keys_arrive(struct mt_warp_keys *k, const uint64_t *entry)
 {
     k->slot[k->of[keys_number(k, entry)]].arrived++;
 }
 
-int mt_keys_complete(const struct mt_keys *k, const uint64_t *entry)
+int mt_keys_complete(const struct mt_warp_keys *k, const uint64_t *entry)
 {
     const struct key *s = &k->slot[k->of[keys_number(k, entry)]];
     return s->arrived == s->lanes;

@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct mt_keys;
-struct mt_keys *mt_keys_new(void); /* NULL: no memory */
-void mt_keys_free(struct mt_keys *k);
+struct mt_warp_keys;
+struct mt_warp_keys *mt_keys_new(void); /* NULL: no memory */
+void mt_keys_free(struct mt_warp_keys *k);
 /* Takes what `lanes` lanes do: count[i] entries (warps.h) at at[i], one lane's behind the other's. Each lane
  * has arrived at its first one then. 0, or -1: no memory. */
-int mt_keys_fill(struct mt_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes);
+int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes);
 /* A lane has come to this entry of its own. */
-void mt_keys_arrive(struct mt_keys *k, const uint64_t *entry);
+void mt_keys_arrive(struct mt_warp_keys *k, const uint64_t *entry);
 /* Have all lanes that ever come to this entry's access arrived there? */
-int mt_keys_complete(const struct mt_keys *k, const uint64_t *entry);
+int mt_keys_complete(const struct mt_warp_keys *k, const uint64_t *entry);
 #endif

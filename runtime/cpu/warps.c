@@ -14,7 +14,7 @@ struct mt_warps {
     void *ctx;
     uint64_t cta;
     uint32_t smid, site_base;
-    struct mt_keys *keys; /* NULL: not needed so far */
+    struct mt_warp_keys *keys; /* NULL: not needed so far */
     size_t runs, addresses;
     uint64_t accesses;
     struct mt_access_run run[MT_WARPS_RUNS];
@@ -110,7 +110,7 @@ struct merge {
     const uint64_t *at[LANES];
     size_t left[LANES];
     uint32_t n, mask; /* mask: of the phase */
-    struct mt_keys *keys;
+    struct mt_warp_keys *keys;
 };
 
 /* Lanes that go on together. */
@@ -203,7 +203,7 @@ static int is_rising(const struct phase *p)
 }
 
 /* Who is at which access, for lanes whose places do not tell who is behind. NULL: they do, or no memory. */
-static struct mt_keys *warps_keys(struct mt_warps *w, const struct phase *p)
+static struct mt_warp_keys *warps_keys(struct mt_warps *w, const struct phase *p)
 {
     if (is_rising(p))
         return NULL;

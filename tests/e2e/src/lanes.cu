@@ -1,4 +1,5 @@
-/* One warp, one kernel a pattern; tests/e2e/cases_lanes.py knows the requests of each. `x` is read where it says so. */
+/* One warp, one kernel a pattern; tests/e2e/cases_lanes.py knows the requests of each. `x` is read where it
+ * says so. */
 #include <cstdio>
 #include <cuda_runtime.h>
 #define LOOP _Pragma("unroll 1")
@@ -8,23 +9,20 @@
 __global__ void one_at_a_time(const int *x, int *o)
 {
     int s = 0;
-    LOOP for (int k = 0; k < 32; k++)
-        if (T == k)
-            s += x[k]; // one
+    LOOP for (int k = 0; k < 32; k++) if (T == k) s += x[k]; // one
     o[T] = s;
 }
 __global__ void checker(const int *x, int *o)
 {
     int s = 0;
-    LOOP for (int k = 0; k < 32; k++)
-        if ((T + k) & 1)
-            s += x[k * 64 + T]; // half
+    LOOP for (int k = 0; k < 32; k++) if ((T + k) & 1) s += x[k * 64 + T]; // half
     o[T] = s;
 }
 __global__ void band(const int *x, int *o)
 {
     int s = 0;
-    LOOP for (int d = -16; d <= 16; d++) {
+    LOOP for (int d = -16; d <= 16; d++)
+    {
         int c = T + d;
         if (c >= 0 && c < 32)
             s += x[c]; // band
@@ -34,9 +32,11 @@ __global__ void band(const int *x, int *o)
 __global__ void nested(const int *x, int *o)
 {
     int s = 0;
-    LOOP for (int i = 0; i < 4; i++) {
+    LOOP for (int i = 0; i < 4; i++)
+    {
         HERE(s);
-        LOOP for (int k = 0; k <= T % 4; k++) {
+        LOOP for (int k = 0; k <= T % 4; k++)
+        {
             if (k != i)
                 s += x[i * 256 + k * 32 + T]; // nested
         }
@@ -47,7 +47,8 @@ __global__ void nested(const int *x, int *o)
 __global__ void leaves(const int *x, int *o)
 {
     int s = 0;
-    LOOP for (int k = 0; k < 16; k++) {
+    LOOP for (int k = 0; k < 16; k++)
+    {
         HERE(s);
         if (k == T / 2) {
             s += x[T]; // at break
@@ -63,7 +64,8 @@ __global__ void leaves(const int *x, int *o)
 __global__ void skips(const int *x, int *o)
 {
     int s = 0;
-    LOOP for (int k = 0; k < 8; k++) {
+    LOOP for (int k = 0; k < 8; k++)
+    {
         HERE(s);
         if (k % 4 != T % 4)
             continue;
@@ -76,7 +78,8 @@ __global__ void trips(const int *x, int *o) /* Collatz: as many steps as it take
 {
     int s = 0;
     unsigned n = (unsigned)T + 1;
-    LOOP while (n != 1) {
+    LOOP while (n != 1)
+    {
         HERE(s);
         if (n & 1) {
             s += x[T]; // odd
@@ -104,7 +107,8 @@ __global__ void calls(const int *x, int *o)
         s += fetch(x, T + 64);
         HERE(s);
     }
-    LOOP for (int k = 0; k < 4; k++) {
+    LOOP for (int k = 0; k < 4; k++)
+    {
         HERE(s);
         switch ((T + k) % 4) {
         case 0:
@@ -121,7 +125,8 @@ __global__ void calls(const int *x, int *o)
     }
     o[T] = s;
 }
-__device__ __noinline__ int tree(const int *x, int node, int depth) /* a lane goes left, right, or both ways */
+__device__ __noinline__ int tree(const int *x, int node,
+                                 int depth) /* a lane goes left, right, or both ways */
 {
     int s = x[node]; // node
     if (depth && T % 3 != 0)
