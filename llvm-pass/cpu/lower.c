@@ -279,6 +279,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     mt_lower_ranges(&l);
     mt_lower_divisions(&l);
     mt_lower_exactness(&l);
+    mt_lower_extremes(&l);
     mt_lower_counts(&l);
     mt_lower_spins(&l);
     mt_lower_steps(&l);

@@ -49,6 +49,7 @@ void mt_lower_steps(struct mt_lowering *l);     /* lower_steps.c: warps in step 
 void mt_lower_ranges(struct mt_lowering *l);    /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l); /* lower_divide.c */
 void mt_lower_exactness(struct mt_lowering *l); /* lower_exact.c */
+void mt_lower_extremes(struct mt_lowering *l);  /* lower_range.c; behind exactness, which makes zeros */
 void mt_lower_counts(struct mt_lowering *l);    /* count.c */
 void mt_lower_spins(struct mt_lowering *l);     /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);     /* lower_plain.c */

@@ -42,13 +42,14 @@ static int exact_is_flushed(struct mt_lowering *l, LLVMValueRef v)
 /* A constant of the type's shape: int32, or a vector of it. */
 static LLVMValueRef exact_splat(struct mt_lowering *l, LLVMTypeRef type, unsigned bits)
 {
-    LLVMValueRef one = LLVMConstInt(l->i32, bits, 0), all[64];
+    LLVMValueRef one = LLVMConstInt(l->i32, bits, 0);
     if (LLVMGetTypeKind(type) != LLVMVectorTypeKind)
         return one;
     unsigned n = LLVMGetVectorSize(type);
-    for (unsigned i = 0; i < n && i < 64; i++)
-        all[i] = one;
-    return LLVMConstVector(all, n);
+    LLVMValueRef lanes[n];
+    for (unsigned i = 0; i < n; i++)
+        lanes[i] = one;
+    return LLVMConstVector(lanes, n);
 }
 
 /* Denormals become zero of the same sign, built at the builder's place. *first: the first of the
@@ -147,7 +148,7 @@ static void exact_approximate(struct mt_lowering *l, LLVMValueRef division)
     LLVMValueRef args[] = {LLVMGetOperand(division, 0), LLVMGetOperand(division, 1)};
     LLVMBool loses;
     int inverse = LLVMIsAConstantFP(args[0]) && LLVMConstRealGetDouble(args[0], &loses) == 1;
-    if (inverse || LLVMGetTypeKind(LLVMTypeOf(division)) != LLVMFloatTypeKind)
+    if (inverse)
         return; /* rcp.approx: exact enough as it is */
     LLVMValueRef f = mt_builtin(l, "mtb_nvvm_div_approx_f", &type);
     if (!f)
@@ -156,6 +157,33 @@ static void exact_approximate(struct mt_lowering *l, LLVMValueRef division)
     LLVMValueRef r = LLVMBuildCall2(l->builder, type, f, args, 2, "");
     LLVMReplaceAllUsesWith(division, r);
     LLVMInstructionEraseFromParent(division);
+}
+
+/* A vector's divisions are as many instructions of the GPU. */
+static void exact_approximate_lanes(struct mt_lowering *l, LLVMValueRef division)
+{
+    LLVMTypeRef type = LLVMTypeOf(division);
+    LLVMValueRef whole = LLVMGetPoison(type);
+    for (unsigned i = 0; i < LLVMGetVectorSize(type); i++) {
+        LLVMValueRef at = LLVMConstInt(l->i32, i, 0);
+        LLVMPositionBuilderBefore(l->builder, division);
+        LLVMValueRef a = LLVMBuildExtractElement(l->builder, LLVMGetOperand(division, 0), at, "");
+        LLVMValueRef b = LLVMBuildExtractElement(l->builder, LLVMGetOperand(division, 1), at, "");
+        LLVMValueRef one = LLVMBuildFDiv(l->builder, a, b, "");
+        whole = LLVMBuildInsertElement(l->builder, whole, one, at, "");
+        if (LLVMIsAInstruction(one))
+            exact_approximate(l, one);
+    }
+    LLVMReplaceAllUsesWith(division, whole);
+    LLVMInstructionEraseFromParent(division);
+}
+
+static void exact_divide(struct mt_lowering *l, LLVMValueRef division)
+{
+    if (LLVMGetTypeKind(LLVMTypeOf(division)) == LLVMVectorTypeKind)
+        exact_approximate_lanes(l, division);
+    else
+        exact_approximate(l, division);
 }
 
 static LLVMAttributeRef exact_attribute(LLVMValueRef function, const char *key)
@@ -271,8 +299,8 @@ static void exact_lower(struct mt_lowering *l, LLVMValueRef f, int approximate)
     for (unsigned i = 0; list && flush && i < n; i++)
         exact_flush_instruction(l, list[i], by_switch);
     for (unsigned i = 0; list && approximate && i < n; i++)
-        if (LLVMGetInstructionOpcode(list[i]) == LLVMFDiv)
-            exact_approximate(l, list[i]);
+        if (LLVMGetInstructionOpcode(list[i]) == LLVMFDiv && exact_is_float(LLVMTypeOf(list[i])))
+            exact_divide(l, list[i]);
     free(list);
 }
 

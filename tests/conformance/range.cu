@@ -1,5 +1,6 @@
 // Shifts by the width of their operand or more, and conversions out of range: PTX says what shl, shr and cvt
 // give. C leaves both open, so the host computes the reference without them.
+// conformance: levels -O1 -O2
 #include "map.h"
 typedef unsigned u32;
 typedef long long s64;
@@ -53,6 +54,69 @@ MAP1_NAMED("(int)(double)a", int, double, (int)a, whole<int>(a))
 MAP1_NAMED("(unsigned)(double)a", u32, double, (u32)a, whole<u32>(a))
 MAP1_NAMED("(long long)(double)a", s64, double, (s64)a, whole<s64>(a))
 MAP1_NAMED("(unsigned long long)(double)a", u64, double, (u64)a, whole<u64>(a))
+
+// Neighbours whose results are stored together: from -O2 on the optimiser computes with vectors.
+template <class To, class Whole, class From> __global__ void neighbours(To *out, const From *in)
+{
+    int i = 4 * threadIdx.x;
+    out[i] = (To)(Whole)in[i];
+    out[i + 1] = (To)(Whole)in[i + 1];
+    out[i + 2] = (To)(Whole)in[i + 2];
+    out[i + 3] = (To)(Whole)in[i + 3];
+}
+template <class To, class Whole, class From> void convert_neighbours(conf::row &r)
+{
+    conf::buffer<From> in(r, 512, [](long i) { return (From)conf::float_input<float>(i, 0, conf::all()); });
+    conf::buffer<To> out(r, 512);
+    neighbours<To, Whole, From><<<1, 128>>>(out, in);
+    out.is([&](long i) {
+        return (To)whole<Whole>((std::conditional_t < sizeof(From) == 8, double, float >) in.h[i]);
+    });
+    r.loads(512, sizeof(From));
+    r.stores(512, sizeof(To));
+    r.only_bytes(); // neighbours may be one access
+}
+#define NEIGHBOURS(To, Whole, From)                                                                          \
+    ROW("(" #To ")(" #Whole ")(" #From ")a, four neighbours", "512 conversions, many out of range")          \
+    {                                                                                                        \
+        convert_neighbours<To, Whole, From>(r);                                                              \
+    }
+typedef unsigned char u8;
+typedef unsigned short u16;
+NEIGHBOURS(short, int, float)
+NEIGHBOURS(u16, u32, float)
+NEIGHBOURS(short, s64, float)
+NEIGHBOURS(u8, int, float)
+NEIGHBOURS(u8, u32, float)
+NEIGHBOURS(u16, int, double)
+NEIGHBOURS(short, u32, double)
+NEIGHBOURS(short, short, float)
+NEIGHBOURS(u8, u16, double)
+NEIGHBOURS(int, int, _Float16)
+NEIGHBOURS(u32, u32, _Float16)
+NEIGHBOURS(short, short, _Float16)
+NEIGHBOURS(u16, u32, _Float16)
+NEIGHBOURS(u64, u64, _Float16)
+NEIGHBOURS(s64, s64, _Float16)
+
+// Of two zeros the smaller is the negative one (PTX: +0 > -0); one NaN does not count.
+template <class T> static T smaller(T a, T b, bool larger)
+{
+    if (a != a || b != b)
+        return a != a ? b : a;
+    bool less = a < b || (a == b && signbit(a));
+    return less != larger ? a : b;
+}
+MAP2_NAMED("fminf(a, b), zeros of both signs", float, float, float, fminf(a, b), smaller(a, b, false))
+MAP2_NAMED("fmaxf(a, b), zeros of both signs", float, float, float, fmaxf(a, b), smaller(a, b, true))
+MAP2_NAMED("fmin(a, b), zeros of both signs", double, double, double, fmin(a, b), smaller(a, b, false))
+MAP2_NAMED("fmax(a, b), zeros of both signs", double, double, double, fmax(a, b), smaller(a, b, true))
+MAP1_NAMED("fmaxf(a, 0)", float, float, fmaxf(a, 0.0f), smaller(a, 0.0f, true))
+MAP1_NAMED("fminf(-0.0f, a)", float, float, fminf(-0.0f, a), smaller(-0.0f, a, false))
+
+// What C leaves open and PTX does not.
+MAP1_NAMED("__builtin_clz(a)", int, u32, __builtin_clz(a), a ? __builtin_clz(a) : 32)
+MAP1_NAMED("__builtin_ctz(a)", int, u32, __builtin_ctz(a), a ? __builtin_ctz(a) : 32)
 
 // Addresses of shared memory have 32 bits: an unsigned index that wraps around lies before the pointer.
 __global__ void backwards(int *p)

@@ -39,6 +39,24 @@ define void @floats(ptr addrspace(1) %p) #0 {
   ret void
 }
 
+; APPROX-LABEL: define internal void @divisions(
+; APPROX: call float @mtb_nvvm_div_approx_f(
+; APPROX: call float @mtb_nvvm_div_approx_f(
+; APPROX-NOT: fdiv
+; APPROX: fdiv float 1.000000e+00,
+; APPROX: call float @mtb_nvvm_div_approx_f(
+; APPROX: ret void
+define void @divisions(ptr addrspace(1) %p) {
+  %a = load <2 x float>, ptr addrspace(1) %p
+  %q = getelementptr <2 x float>, ptr addrspace(1) %p, i32 1
+  %b = load <2 x float>, ptr addrspace(1) %q
+  %d = fdiv <2 x float> %a, %b
+  %i = fdiv <2 x float> <float 1.0, float 2.0>, %b
+  store <2 x float> %d, ptr addrspace(1) %p
+  store <2 x float> %i, ptr addrspace(1) %q
+  ret void
+}
+
 ; CHECK-LABEL: define internal void @both(
 ; CHECK: [[A:%.*]] = load float
 ; CHECK: [[BITS:%.*]] = bitcast float [[A]] to i32
@@ -72,7 +90,8 @@ define void @exact(ptr addrspace(1) %p) {
   ret void
 }
 attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }
-!nvvm.annotations = !{!0, !1, !2}
+!nvvm.annotations = !{!0, !1, !2, !3}
 !0 = !{ptr @floats, !"kernel", i32 1}
 !1 = !{ptr @both, !"kernel", i32 1}
 !2 = !{ptr @exact, !"kernel", i32 1}
+!3 = !{ptr @divisions, !"kernel", i32 1}
