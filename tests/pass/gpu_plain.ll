@@ -63,21 +63,22 @@ define void @weakly(ptr %p) {
 ; CHECK: define internal float @helper__memtrace_plain(ptr %p)
 ; CHECK-NEXT: load float
 ; CHECK-NEXT: ret float
-; CHECK: define weak_odr ptx_kernel void @direct(ptr %p) {
+; CHECK: define weak_odr ptx_kernel void @direct(ptr %p) #[[A:[0-9]+]] {
 ; CHECK-NOT: call
 ; CHECK: store float 2.0
 ; CHECK-NEXT: call float @helper__memtrace_plain(ptr %p)
 ; CHECK-NEXT: ret void
 ; CHECK-NOT: @pointed__memtrace_plain
-; CHECK: define ptx_kernel void @indirect(ptr %p) {
+; CHECK: define ptx_kernel void @indirect(ptr %p) #[[A]] {
 ; CHECK-NEXT: store volatile i64 {{0|ptrtoint \(ptr null to i64\)}}, ptr addrspace(3) @__mt_launch_ctx
 ; CHECK-NOT: call
 ; CHECK: store float 1.0
-; CHECK: define ptx_kernel void @weakly(ptr %p) {
+; CHECK: define ptx_kernel void @weakly(ptr %p) #[[A]] {
 ; CHECK-NOT: call
 ; CHECK: store float 1.0
 ; CHECK: call float @replaced.memtrace(ptr %p, ptr null)
 
+; CHECK: attributes #[[A]] = { noimplicitfloat }
 ; CHECK-DAG: !{ptr @direct__memtrace_traced, !"kernel", i32 1, !"maxntidx", i32 64}
 ; CHECK-DAG: !{ptr @direct, !"kernel", i32 1, !"maxntidx", i32 64}
 !nvvm.annotations = !{!0, !1, !2, !3, !4, !5}
