@@ -160,6 +160,19 @@ static int narrow_is_extended(LLVMValueRef trunc)
     return narrow_opcode(user, LLVMZExt) || narrow_opcode(user, LLVMSExt);
 }
 
+/* Two numbers that are cut down to meet in a logical operation: they meet first and are cut down then. */
+static int narrow_meets(LLVMValueRef trunc)
+{
+    LLVMValueRef user = narrow_only_user(trunc);
+    if (!narrow_opcode(user, LLVMAnd) && !narrow_opcode(user, LLVMOr) && !narrow_opcode(user, LLVMXor))
+        return 0;
+    LLVMValueRef other = LLVMGetOperand(user, LLVMGetOperand(user, 0) == trunc ? 1 : 0);
+    return LLVMGetInstructionParent(user) == LLVMGetInstructionParent(trunc) &&
+           narrow_opcode(other, LLVMTrunc) &&
+           LLVMGetInstructionParent(other) == LLVMGetInstructionParent(trunc) &&
+           LLVMTypeOf(LLVMGetOperand(other, 0)) == LLVMTypeOf(LLVMGetOperand(trunc, 0));
+}
+
 static int narrow_truncated(const struct narrow *n, const struct narrow_chain *c, struct narrow_part *p)
 {
     *p = (struct narrow_part){.result = c->trunc, .shift = c->by, .bits = c->to};
@@ -187,7 +200,7 @@ static int narrow_use(const struct narrow *n, LLVMValueRef user, struct narrow_p
                                   .is_signed = c.is_signed && c.mask == c.shift};
         if (narrow_fits(n, p))
             return 1;
-    } else if (c.trunc && !narrow_is_stored(c.trunc) && narrow_truncated(n, &c, p))
+    } else if (c.trunc && !narrow_is_stored(c.trunc) && !narrow_meets(c.trunc) && narrow_truncated(n, &c, p))
         return 1;
     *p = (struct narrow_part){
         .result = c.shift, .shift = c.by, .bits = n->bits - c.by, .is_signed = c.is_signed};
