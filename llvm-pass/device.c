@@ -185,9 +185,11 @@ int mt_pass_device(LLVMModuleRef module)
     mt_settle_steps(&u);
     mt_unit_merge_repeated(&u);
     mt_unit_fuse(&u);
+    mt_unit_mask_loads(&u);
     mt_unit_narrow_accesses(&u);
     mt_unit_split_accesses(&u);
     mt_unit_narrow_accesses(&u); /* what it was taken apart into */
+    mt_unit_forward_stores(&u);
     mt_unit_instrument(&u);
     if (o->gpu_trace) {
         mt_unit_plan_gpu(&u);   /* the image's table says which kernels have no trace there, */

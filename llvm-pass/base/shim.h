@@ -77,12 +77,15 @@ int mt_shim_is_nvptx(LLVMModuleRef module);
  * looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
 /* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of
- * `first`, which says of itself only what held for both. */
+ * `first`, which says of itself only what held for both. What reads no memory keeps its uses in other blocks,
+ * and the answer is 0 then: to instruction selection they are two values there. */
 int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
 int mt_shim_reads_memory(LLVMValueRef inst);
 /* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,
  * waits, is volatile, is a call of a function or asm with side effects. */
 int mt_shim_orders_memory(LLVMValueRef inst);
+/* What constant distances in bytes lead from to the pointer, and their sum. */
+LLVMValueRef mt_shim_base(LLVMValueRef pointer, int64_t *distance);
 /* The bits of an integer of up to 64 that are known to be 0. */
 uint64_t mt_shim_zero_bits(LLVMValueRef value);
 /* 1 if nothing uses the instruction and it does nothing. */

@@ -154,8 +154,11 @@ int mt_shim_merge(LLVMValueRef first, LLVMValueRef again)
     if (!First->isIdenticalTo(Again))
         return 0;
     combineMetadataForCSE(First, Again, false);
-    Again->replaceAllUsesWith(First);
-    return 1;
+    Again->replaceUsesWithIf(First, [&](Use &U) {
+        auto *I = cast<Instruction>(U.getUser());
+        return Again->mayReadFromMemory() || (I->getParent() == Again->getParent() && !isa<PHINode>(I));
+    });
+    return Again->use_empty();
 }
 
 int mt_shim_reads_memory(LLVMValueRef inst)
@@ -173,6 +176,23 @@ int mt_shim_orders_memory(LLVMValueRef inst)
         return Assembly->hasSideEffects() || C->mayWriteToMemory() || C->getType()->isVoidTy();
     return !isa<IntrinsicInst>(C) ||
            (!cast<IntrinsicInst>(C)->isAssumeLikeIntrinsic() && C->mayHaveSideEffects());
+}
+
+LLVMValueRef mt_shim_base(LLVMValueRef pointer, int64_t *distance)
+{
+    Value *V = unwrap(pointer);
+    const DataLayout *DL = nullptr;
+    if (auto *I = dyn_cast<Instruction>(V))
+        DL = &I->getModule()->getDataLayout();
+    *distance = 0;
+    while (auto *G = dyn_cast<GEPOperator>(V)) {
+        APInt step(64, 0);
+        if (!DL || !G->accumulateConstantOffset(*DL, step))
+            break;
+        *distance += step.getSExtValue();
+        V = G->getPointerOperand();
+    }
+    return wrap(V);
 }
 
 uint64_t mt_shim_zero_bits(LLVMValueRef value)

@@ -142,6 +142,9 @@ void mt_unit_merge_repeated(struct mt_unit *u);
  * compiled for another target: nothing else may. */
 void mt_unit_fuse(struct mt_unit *u);
 void mt_forbid_contraction(LLVMModuleRef module);
+/* hardware_bits.c, then: loads whose uses, in any block, look at their lower bits alone are masked at once.
+ */
+void mt_unit_mask_loads(struct mt_unit *u);
 /* hardware_narrow.c, then: loads of which only a part is used become loads of that part,
  * stores that change a part of a word stores of that part. */
 void mt_unit_narrow_accesses(struct mt_unit *u);
@@ -153,6 +156,14 @@ void mt_unit_mark_constant_loads(struct mt_unit *u);
 /* hardware_demand.c: the bits of an integer of up to 64 that its own block needs; all, where another has it.
  */
 uint64_t mt_demanded_bits(LLVMValueRef inst);
+/* Metadata of the results: pieces of copies and fills, of large ones, parts of single accesses. */
+#define MT_MARK_PIECE "memtrace.piece"
+#define MT_MARK_WALL "memtrace.wall"
+#define MT_MARK_PART "memtrace.part"
+unsigned mt_unit_mark(struct mt_unit *u, const char *name);
+/* hardware_forward.c, at last: loads of what was just stored or loaded, and stores that change nothing, go.
+ */
+void mt_unit_forward_stores(struct mt_unit *u);
 /* What a load says of itself besides type, alignment and volatile, for one that takes its place. */
 void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to);
 /* hardware_split.c, at last: accesses that are several instructions become several. */

@@ -189,9 +189,11 @@ int mt_pass_hardware_only(LLVMModuleRef module)
     mt_unit_init(&u, module);
     mt_unit_merge_repeated(&u);
     mt_unit_fuse(&u);
+    mt_unit_mask_loads(&u);
     mt_unit_narrow_accesses(&u);
     mt_unit_split_accesses(&u);
     mt_unit_narrow_accesses(&u); /* what it was taken apart into */
+    mt_unit_forward_stores(&u);
     mt_unit_free(&u);
     return 1;
 }

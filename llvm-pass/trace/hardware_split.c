@@ -4,6 +4,7 @@
  * its size.) */
 #include "base/unit.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct split {
     struct mt_unit *u;
@@ -12,7 +13,8 @@ struct split {
     LLVMValueRef pointer;
     uint64_t align; /* of the pointer */
     int is_volatile;
-    uint64_t wanted; /* of the bits of `from`, if it is an integer; else all */
+    uint64_t wanted;  /* of the bits of `from`, if it is an integer; else all */
+    const char *mark; /* metadata of the parts */
 };
 
 static uint64_t split_store_size(const struct split *s, LLVMTypeRef type)
@@ -59,6 +61,17 @@ static LLVMValueRef split_address(const struct split *s, uint64_t offset)
 
 /* ---- one instruction each ------------------------------------------------------------------------ */
 
+unsigned mt_unit_mark(struct mt_unit *u, const char *name)
+{
+    return LLVMGetMDKindIDInContext(u->context, name, (unsigned)strlen(name));
+}
+
+static void split_mark(const struct split *s, LLVMValueRef access)
+{
+    LLVMValueRef none = LLVMMetadataAsValue(s->u->context, LLVMMDNodeInContext2(s->u->context, NULL, 0));
+    LLVMSetMetadata(access, mt_unit_mark(s->u, s->mark), none);
+}
+
 static LLVMValueRef split_load_one(const struct split *s, LLVMTypeRef type, uint64_t offset)
 {
     LLVMValueRef load = LLVMBuildLoad2(s->b, type, split_address(s, offset), "");
@@ -66,6 +79,7 @@ static LLVMValueRef split_load_one(const struct split *s, LLVMTypeRef type, uint
     LLVMSetVolatile(load, s->is_volatile);
     if (s->from)
         mt_copy_load_metadata(s->u, s->from, load);
+    split_mark(s, load);
     return load;
 }
 
@@ -74,6 +88,7 @@ static void split_store_one(const struct split *s, LLVMValueRef value, uint64_t 
     LLVMValueRef store = LLVMBuildStore(s->b, value, split_address(s, offset));
     LLVMSetAlignment(store, (unsigned)split_align(s, offset));
     LLVMSetVolatile(store, s->is_volatile);
+    split_mark(s, store);
 }
 
 /* ---- integers, in the largest parts that size and alignment allow ---------------------------------- */
@@ -84,6 +99,11 @@ static uint64_t split_part(const struct split *s, uint64_t offset, uint64_t left
     while (part > left || part > align)
         part /= 2;
     return part;
+}
+
+static uint64_t split_mask(uint64_t bits)
+{
+    return bits >= 64 ? ~0ull : (1ull << bits) - 1;
 }
 
 /* Does anybody want of these bytes of an integer? */
@@ -109,11 +129,43 @@ static LLVMValueRef split_load_bytes(const struct split *s, uint64_t bytes, uint
     return value ? value : LLVMConstNull(whole);
 }
 
+/* The value that the bits at `at` of another one are, where it was put together of them; NULL: it was not. */
+static LLVMValueRef split_origin(LLVMValueRef v, uint64_t at, uint64_t bits)
+{
+    uint64_t width = LLVMGetIntTypeWidth(LLVMTypeOf(v)), field = split_mask(bits) << at;
+    if (!at && width == bits)
+        return v;
+    if (!LLVMIsAInstruction(v) || width > 64)
+        return NULL;
+    LLVMOpcode op = LLVMGetInstructionOpcode(v);
+    LLVMValueRef x = LLVMGetNumOperands(v) ? LLVMGetOperand(v, 0) : NULL,
+                 y = LLVMGetNumOperands(v) > 1 ? LLVMGetOperand(v, 1) : NULL;
+    uint64_t n = y && LLVMIsAConstantInt(y) ? LLVMConstIntGetZExtValue(y) : ~0ull;
+    if (op == LLVMOr && !(~mt_shim_zero_bits(y) & field))
+        return split_origin(x, at, bits);
+    if (op == LLVMOr && !(~mt_shim_zero_bits(x) & field))
+        return split_origin(y, at, bits);
+    if (op == LLVMAnd && LLVMIsAConstantInt(y) && (n & field) == field)
+        return split_origin(x, at, bits);
+    if (op == LLVMShl && at >= n)
+        return split_origin(x, at - n, bits);
+    if (op == LLVMLShr && n < width && at + n + bits <= width)
+        return split_origin(x, at + n, bits);
+    if (op == LLVMTrunc || (op == LLVMZExt && at + bits <= LLVMGetIntTypeWidth(LLVMTypeOf(x))))
+        return LLVMGetIntTypeWidth(LLVMTypeOf(x)) <= 64 ? split_origin(x, at, bits) : NULL;
+    return NULL;
+}
+
 static void split_store_bytes(const struct split *s, LLVMValueRef value, uint64_t bytes, uint64_t offset)
 {
     LLVMTypeRef whole = mt_type_int(s->u, (unsigned)bytes * 8);
     for (uint64_t done = 0, part; done < bytes; done += part) {
         part = split_part(s, offset + done, bytes - done);
+        LLVMValueRef origin = split_origin(value, 8 * done, 8 * part);
+        if (origin) {
+            split_store_one(s, origin, offset + done);
+            continue;
+        }
         LLVMValueRef low = done ? LLVMBuildLShr(s->b, value, LLVMConstInt(whole, done * 8, 0), "") : value;
         LLVMTypeRef type = mt_type_int(s->u, (unsigned)part * 8);
         split_store_one(s, part == bytes ? low : LLVMBuildTrunc(s->b, low, type, ""), offset + done);
@@ -283,6 +335,8 @@ static void split_store(const struct split *s, LLVMValueRef value, uint64_t offs
 
 /* ---- short copies and fills ------------------------------------------------------------------------ */
 
+enum { SPLIT_OPEN = 16 }; /* accesses of one copy or fill that instruction selection looks between */
+
 /* What LLVM calls "operations" of a copy: of 8 bytes, or of what both sides are aligned to. A local variable
  * that is copied to gets the alignment that is wanted. */
 static uint64_t split_operation(const struct split *to, const struct split *from)
@@ -349,6 +403,8 @@ static int split_block(struct split *s, LLVMValueRef call)
     to.is_volatile = from.is_volatile = LLVMIsAConstantInt(flag) && LLVMConstIntGetZExtValue(flag);
     to.align = mt_shim_param_align(call, 0);
     from.align = fill ? 1 : mt_shim_param_align(call, 1);
+    uint64_t pieces = LLVMConstIntGetZExtValue(length) / split_operation(&to, fill ? NULL : &from);
+    to.mark = from.mark = pieces * (fill ? 1 : 2) > SPLIT_OPEN ? MT_MARK_WALL : MT_MARK_PIECE;
     if (fill)
         split_fill(&to, from.pointer, LLVMConstIntGetZExtValue(length));
     else
@@ -370,6 +426,7 @@ static int split_instruction(struct split *s, LLVMValueRef inst)
     s->is_volatile = LLVMGetVolatile(inst);
     if (split_is_one(s, LLVMTypeOf(value), s->align, !store) || !split_is_recorded(s->u, s->pointer))
         return 0;
+    s->mark = MT_MARK_PART;
     s->from = store ? NULL : inst;
     if (!store && !s->is_volatile && LLVMGetTypeKind(LLVMTypeOf(inst)) == LLVMIntegerTypeKind)
         s->wanted = mt_demanded_bits(inst);
