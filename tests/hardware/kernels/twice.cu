@@ -1,5 +1,5 @@
-// What a kernel asks for twice or in vain: values whose upper bits nobody looks at, a struct that is copied and
-// copied again, stores over stores, fields that stay as they are.
+// What a kernel asks for twice or in vain: values whose upper bits nobody looks at, a struct that is copied
+// and copied again, stores over stores, fields that stay as they are.
 #include <stdint.h>
 
 // ---- lower parts, looked at in another block than the load's
