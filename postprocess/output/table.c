@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "table.h"
+#include "reader/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,15 +22,9 @@ static void table_put(struct mt_table *t, char *text)
 
 void mt_table_row(struct mt_table *t, uint64_t weight)
 {
-    if (t->count == t->room) {
-        size_t room = t->room ? 2 * t->room : 32;
-        struct mt_table_row *rows = realloc(t->rows, room * sizeof *rows);
-        if (!rows) {
-            t->failed = 1;
-            return;
-        }
-        t->rows = rows;
-        t->room = room;
+    if (mt_grow(&t->rows, &t->room, t->count + 1, sizeof *t->rows) != 0) {
+        t->failed = 1;
+        return;
     }
     t->rows[t->count] = (struct mt_table_row){.weight = weight, .number = t->count};
     t->count++;

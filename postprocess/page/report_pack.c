@@ -1,18 +1,13 @@
 /* Numbers for the page: LEB128 in base64. */
 #include "report.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 
 static void report_pack_put(struct mt_pack *p, unsigned char byte)
 {
-    if (p->n == p->room) {
-        size_t room = p->room ? p->room * 2 : 4096;
-        void *more = realloc(p->bytes, room);
-        if (!more) {
-            p->failed = 1;
-            return;
-        }
-        p->bytes = more;
-        p->room = room;
+    if (mt_grow(&p->bytes, &p->room, p->n + 1, sizeof *p->bytes) != 0) {
+        p->failed = 1;
+        return;
     }
     p->bytes[p->n++] = byte;
 }

@@ -4,6 +4,7 @@
  * of records. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "grow.h"
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,14 +36,8 @@ struct list {
 
 static int ends_append(struct list *l, uint64_t at)
 {
-    if (l->n == l->room) {
-        size_t room = l->room ? 2 * l->room : 256;
-        uint64_t *more = realloc(l->at, room * sizeof *more);
-        if (!more)
-            return -1;
-        l->at = more;
-        l->room = room;
-    }
+    if (mt_grow(&l->at, &l->room, l->n + 1, sizeof *l->at) != 0)
+        return -1;
     l->at[l->n++] = at;
     return 0;
 }

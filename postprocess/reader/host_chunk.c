@@ -1,6 +1,7 @@
 /* Chunks: are they whole, where do they go on behind damage, what is in them. */
 #define _GNU_SOURCE
 #include "host_internal.h"
+#include "grow.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>
@@ -171,14 +172,8 @@ int mt_problem_add(struct mt_problems *p, const struct mt_error *e)
 {
     if (p->count == PROBLEMS_MAX)
         return 0; /* whoever made such a file need not be told all */
-    if (p->count == p->room) {
-        size_t more = p->room ? p->room * 2 : 8;
-        struct mt_error *list = realloc(p->list, more * sizeof *list);
-        if (!list)
-            return -1;
-        p->list = list;
-        p->room = more;
-    }
+    if (mt_grow(&p->list, &p->room, p->count + 1, sizeof *p->list) != 0)
+        return -1;
     p->list[p->count++] = *e;
     return 0;
 }
@@ -191,14 +186,8 @@ static int host_chunk_memory(const struct mt_window *w, struct mt_error *err)
 
 static int list_add(struct mt_chunk_list *l, uint64_t offset, const struct mt_mtc_chunk *head)
 {
-    if (l->count == l->room) {
-        size_t more = l->room ? l->room * 2 : 64;
-        struct mt_mtc_index *p = realloc(l->entries, more * sizeof *p);
-        if (!p)
-            return -1;
-        l->entries = p;
-        l->room = more;
-    }
+    if (mt_grow(&l->entries, &l->room, l->count + 1, sizeof *l->entries) != 0)
+        return -1;
     l->entries[l->count++] = (struct mt_mtc_index){offset,      head->key,  head->first, head->last,
                                                    head->items, head->type, head->flags};
     return 0;

@@ -1,4 +1,5 @@
 #include "cells.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,8 @@ struct mt_cells_page *mt_cells_page(struct mt_cells *c, uint64_t number)
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (c->count == c->room) {
-            size_t room = c->room ? 2 * c->room : 64;
-            struct mt_cells_page **pages = realloc(c->pages, room * sizeof *pages);
-            if (!pages)
-                return NULL;
-            c->pages = pages;
-            c->room = room;
-        }
+        if (mt_grow(&c->pages, &c->room, c->count + 1, sizeof *c->pages) != 0)
+            return NULL;
         struct mt_cells_page *p = calloc(1, sizeof *p);
         if (!p)
             return NULL;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "places.h"
+#include "reader/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,8 @@ struct mt_place_name {
 
 static uint32_t places_add(struct mt_host_places *p, const char *name)
 {
-    if (p->count == p->room) {
-        size_t more = p->room ? p->room * 2 : 64;
-        void *names = realloc(p->names, more * sizeof *p->names);
-        if (!names)
-            return MT_PLACE_FAILED;
-        p->names = names;
-        p->room = more;
-    }
+    if (mt_grow(&p->names, &p->room, p->count + 1, sizeof *p->names) != 0)
+        return MT_PLACE_FAILED;
     struct mt_place_name *n = p->count < UINT32_MAX - 1 ? malloc(sizeof *n) : NULL;
     char *copy = n ? strdup(name) : NULL;
     if (!copy) {

@@ -1,4 +1,5 @@
 #include "ranges.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 
 enum { TIDY_FROM = 4096 }; /* ranges of a set that are worth sorting before there is no room for more */
@@ -11,14 +12,8 @@ static struct mt_range_set *set_of(struct mt_touched *r, uint64_t cta, uint32_t 
     if (!at)
         return NULL;
     if (*at == UINT64_MAX) {
-        if (r->nsets == r->room) {
-            size_t room = r->room ? 2 * r->room : 256;
-            struct mt_range_set *more = realloc(r->sets, room * sizeof *more);
-            if (!more)
-                return NULL;
-            r->sets = more;
-            r->room = room;
-        }
+        if (mt_grow(&r->sets, &r->room, r->nsets + 1, sizeof *r->sets) != 0)
+            return NULL;
         *at = r->nsets;
         r->sets[r->nsets++] = (struct mt_range_set){.cta = cta, .type = type};
     }

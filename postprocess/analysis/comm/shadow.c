@@ -1,6 +1,7 @@
 /* Pages, their table and memory; ranges written and copied. The hot paths stand in shadow.h and comm.c. */
 #define _GNU_SOURCE
 #include "shadow.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -394,15 +395,9 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
             s->combs[kept++] = *o;
     }
     s->ncombs = kept;
-    if (s->ncombs == s->comb_room) {
-        size_t room = s->comb_room ? 2 * s->comb_room : 8;
-        void *p = realloc(s->combs, room * sizeof *s->combs);
-        if (!p) {
-            s->failed = 1;
-            return;
-        }
-        s->combs = p;
-        s->comb_room = room;
+    if (mt_grow(&s->combs, &s->comb_room, s->ncombs + 1, sizeof *s->combs) != 0) {
+        s->failed = 1;
+        return;
     }
     c.version = ++s->version;
     s->combs[s->ncombs++] = c;

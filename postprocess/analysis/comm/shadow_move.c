@@ -1,5 +1,6 @@
 /* Copies in the shadow: what exists is taken page by page, what lies between in stretches of any length. */
 #include "shadow.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,14 +241,8 @@ struct rows_pieces {
 
 static int rows_piece(struct rows_pieces *x, const struct rows_piece *piece)
 {
-    if (x->n == x->room) {
-        size_t room = x->room ? 2 * x->room : 256;
-        void *p = realloc(x->at, room * sizeof *x->at);
-        if (!p)
-            return -1;
-        x->at = p;
-        x->room = room;
-    }
+    if (mt_grow(&x->at, &x->room, x->n + 1, sizeof *x->at) != 0)
+        return -1;
     x->at[x->n++] = *piece;
     return 0;
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "graph.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,14 +83,8 @@ static size_t node_get(struct mt_stride_graph *g, const struct mt_node *key)
         return (size_t)NO_NODE;
     if (g->nnodes == UINT32_MAX - 1)
         return SIZE_MAX;
-    if (g->nnodes == g->node_room) {
-        size_t more = g->node_room ? g->node_room * 2 : 64;
-        void *p = realloc(g->nodes, more * sizeof *g->nodes);
-        if (!p)
-            return SIZE_MAX;
-        g->nodes = p;
-        g->node_room = more;
-    }
+    if (mt_grow(&g->nodes, &g->node_room, g->nnodes + 1, sizeof *g->nodes) != 0)
+        return SIZE_MAX;
     g->nodes[g->nnodes] = *key;
     g->index[slot] = (uint32_t)g->nnodes + 1;
     return g->nnodes++;

@@ -1,4 +1,5 @@
 #include "byte_states.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,14 +56,8 @@ static int make_room(struct mt_byte_states *s, size_t sides)
         s->sides = p;
         s->sides_room = room;
     }
-    if (s->nstates == s->states_room) {
-        size_t room = 2 * s->states_room + 64;
-        struct mt_byte_state *p = realloc(s->states, room * sizeof *p);
-        if (!p)
-            return -1;
-        s->states = p;
-        s->states_room = room;
-    }
+    if (mt_grow(&s->states, &s->states_room, s->nstates + 1, sizeof *s->states) != 0)
+        return -1;
     return s->nstates < MT_STATE_FAILED ? 0 : -1;
 }
 

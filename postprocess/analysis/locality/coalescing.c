@@ -1,4 +1,5 @@
 #include "coalescing.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,14 +76,8 @@ static struct mt_coalescing_cell *cell_of(struct mt_coalescing *c, const char *k
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (c->count == c->room) {
-            size_t room = c->room ? 2 * c->room : 64;
-            struct mt_coalescing_cell *cells = realloc(c->cells, room * sizeof *cells);
-            if (!cells)
-                return NULL;
-            c->cells = cells;
-            c->room = room;
-        }
+        if (mt_grow(&c->cells, &c->room, c->count + 1, sizeof *c->cells) != 0)
+            return NULL;
         *i = c->count++;
         c->cells[*i] = (struct mt_coalescing_cell){.kernel = kernel, .line = line, .type = type};
     }
@@ -95,14 +90,8 @@ static int add_stride(struct mt_coalescing *c, size_t cell, int64_t stride, uint
     if (!i)
         return -1;
     if (*i == UINT64_MAX) {
-        if (c->nstrides == c->stride_room) {
-            size_t room = c->stride_room ? 2 * c->stride_room : 64;
-            struct mt_coalescing_stride *strides = realloc(c->strides, room * sizeof *strides);
-            if (!strides)
-                return -1;
-            c->strides = strides;
-            c->stride_room = room;
-        }
+        if (mt_grow(&c->strides, &c->stride_room, c->nstrides + 1, sizeof *c->strides) != 0)
+            return -1;
         *i = c->nstrides++;
         c->strides[*i] = (struct mt_coalescing_stride){.cell = cell, .stride = stride};
     }

@@ -1,4 +1,5 @@
 #include "conflicts.h"
+#include "reader/grow.h"
 #include "byte_states.h"
 #include "analysis/base/cells.h"
 #include "analysis/base/order.h"
@@ -87,14 +88,8 @@ static struct mt_conflict *conflict_of(struct mt_conflicts *x, struct mt_pairmap
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (x->count == x->room) {
-            size_t room = x->room ? 2 * x->room : 64;
-            struct mt_conflict *list = realloc(x->list, room * sizeof *list);
-            if (!list)
-                return NULL;
-            x->list = list;
-            x->room = room;
-        }
+        if (mt_grow(&x->list, &x->room, x->count + 1, sizeof *x->list) != 0)
+            return NULL;
         *i = x->count++;
         x->list[*i] = (struct mt_conflict){.superstep = l->superstep,
                                            .seq = l->seq,

@@ -1,4 +1,5 @@
 #include "lines.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +28,8 @@ static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, co
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (l->count[by] == l->room[by]) {
-            size_t room = l->room[by] ? 2 * l->room[by] : 64;
-            struct mt_lines_cell *cells = realloc(l->cells[by], room * sizeof *cells);
-            if (!cells)
-                return NULL;
-            l->cells[by] = cells;
-            l->room[by] = room;
-        }
+        if (mt_grow(&l->cells[by], &l->room[by], l->count[by] + 1, sizeof *l->cells[by]) != 0)
+            return NULL;
         *i = l->count[by]++;
         l->cells[by][*i] = (struct mt_lines_cell){.kernel = kernel, .place = place};
     }

@@ -1,5 +1,6 @@
 /* A byte's cell: who touched it (0 nobody, 1 + number of the CTA, MANY) << 1 | it was stored into. */
 #include "sharing.h"
+#include "reader/grow.h"
 #include "analysis/base/cells.h"
 #include <stdlib.h>
 #include <string.h>
@@ -117,14 +118,8 @@ static struct mt_sharing_cell *cell_of(struct mt_sharing *x, size_t first, const
     for (size_t i = x->count; i > first; i--) /* few allocations; neighbours are of one */
         if (x->cells[i - 1].alloc == alloc)
             return &x->cells[i - 1];
-    if (x->count == x->room) {
-        size_t room = x->room ? 2 * x->room : 64;
-        struct mt_sharing_cell *cells = realloc(x->cells, room * sizeof *cells);
-        if (!cells)
-            return NULL;
-        x->cells = cells;
-        x->room = room;
-    }
+    if (mt_grow(&x->cells, &x->room, x->count + 1, sizeof *x->cells) != 0)
+        return NULL;
     x->cells[x->count] =
         (struct mt_sharing_cell){.superstep = l->superstep, .kernel = l->kernel, .alloc = alloc};
     return &x->cells[x->count++];

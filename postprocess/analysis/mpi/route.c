@@ -1,6 +1,7 @@
 /* Accesses on their way to those who own what they touch. */
 #define _GNU_SOURCE
 #include "rounds.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +16,8 @@ static int route_announce(struct mt_rounds *s, uint64_t cta, uint64_t smid)
     if (*known)
         return 0;
     *known = 1;
-    if (s->nmine == s->mine_room) {
-        size_t room = 2 * s->mine_room + 256;
-        struct mt_announced *more = realloc(s->mine, room * sizeof *more);
-        if (!more)
-            return -1;
-        s->mine = more;
-        s->mine_room = room;
-    }
+    if (mt_grow(&s->mine, &s->mine_room, s->nmine + 1, sizeof *s->mine) != 0)
+        return -1;
     s->mine[s->nmine++] = (struct mt_announced){s->launch, cta, smid};
     return 0;
 }

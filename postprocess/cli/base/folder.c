@@ -2,6 +2,7 @@
  */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "reader/grow.h"
 #include "kind.h"
 #include "memtrace/host.h"
 #include <dirent.h>
@@ -75,14 +76,8 @@ static int folder_host_run_of(const char *path, struct found *f)
 
 static int folder_add(struct folder *all, const struct found *f)
 {
-    if (all->n == all->room) {
-        size_t room = all->room ? 2 * all->room : 64;
-        struct found *more = realloc(all->list, room * sizeof *more);
-        if (!more)
-            return -1;
-        all->list = more;
-        all->room = room;
-    }
+    if (mt_grow(&all->list, &all->room, all->n + 1, sizeof *all->list) != 0)
+        return -1;
     all->list[all->n++] = *f;
     return 0;
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "graph_input.h"
+#include "reader/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -332,14 +333,8 @@ static const struct mt_alloc_event *mat_buffer(struct mt_stride_graph_input *in,
         return NULL;
     if (*at && in->made[*at - 1].bytes == r->allocation)
         return &in->made[*at - 1];
-    if (in->nmade == in->made_room) {
-        size_t more = in->made_room ? in->made_room * 2 : 64;
-        void *p = realloc(in->made, more * sizeof *in->made);
-        if (!p)
-            return NULL;
-        in->made = p;
-        in->made_room = more;
-    }
+    if (mt_grow(&in->made, &in->made_room, in->nmade + 1, sizeof *in->made) != 0)
+        return NULL;
     in->made[in->nmade] = (struct mt_alloc_event){.id = in->nmade,
                                                   .base = r->base,
                                                   .bytes = r->allocation,

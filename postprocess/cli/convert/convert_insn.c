@@ -2,6 +2,7 @@
  * has a place as large as a first pass found it to need. Memory: the instructions, not the executions. */
 #define _GNU_SOURCE
 #include "convert.h"
+#include "reader/grow.h"
 #include "analysis/base/pairmap.h"
 #include "reader/internal.h" /* mt_spool_create */
 #include "../../../runtime/host/core/text.h"
@@ -47,14 +48,8 @@ static struct instruction *convert_insn_find(struct log *l, uint32_t site)
     if (!at)
         return NULL;
     if (*at == UINT64_MAX) {
-        if (l->n == l->room) {
-            size_t more = l->room ? l->room * 2 : 1024;
-            void *p = realloc(l->list, more * sizeof *l->list);
-            if (!p)
-                return NULL;
-            l->list = p;
-            l->room = more;
-        }
+        if (mt_grow(&l->list, &l->room, l->n + 1, sizeof *l->list) != 0)
+            return NULL;
         const struct mt_host_site_info *s = any_site(l->r, site / 4);
         l->list[l->n] = (struct instruction){.site = site / 4, .ip = s ? s->ip : 0};
         *at = l->n++;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "dump_host.h"
+#include "reader/grow.h"
 #include "cli/base/cli.h"
 #include "dump.h"
 #include "memtrace/host.h"
@@ -58,14 +59,8 @@ static struct thread *thread_of(struct threads *t, uint64_t number)
     if (!at)
         return NULL;
     if (*at == UINT64_MAX) {
-        if (t->n == t->room) {
-            size_t more = t->room ? t->room * 2 : 16;
-            void *p = realloc(t->list, more * sizeof *t->list);
-            if (!p)
-                return NULL;
-            t->list = p;
-            t->room = more;
-        }
+        if (mt_grow(&t->list, &t->room, t->n + 1, sizeof *t->list) != 0)
+            return NULL;
         t->list[t->n] = (struct thread){.number = number, .lowest = UINT64_MAX};
         *at = t->n++;
     }

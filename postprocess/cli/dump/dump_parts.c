@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "dump.h"
+#include "reader/grow.h"
 #include "analysis/locality/estimates.h"
 #include "reader/text.h"
 #include <inttypes.h>
@@ -14,14 +15,8 @@ static int line_of(struct mt_stat *s, const char *kernel)
     if (!at)
         return -1;
     if (*at == UINT64_MAX) {
-        if (s->n == s->room) {
-            size_t more = s->room ? s->room * 2 : 16;
-            void *p = realloc(s->lines, more * sizeof *s->lines);
-            if (!p)
-                return -1;
-            s->lines = p;
-            s->room = more;
-        }
+        if (mt_grow(&s->lines, &s->room, s->n + 1, sizeof *s->lines) != 0)
+            return -1;
         s->lines[s->n] = (struct mt_stat_line){.kernel = kernel, .lowest = UINT64_MAX};
         *at = s->n++;
     }

@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "reader/grow.h"
 #ifdef MEMTRACE_MPI
 #include "analysis/mpi/ranks.h"
 #else
@@ -27,15 +28,9 @@ static int locality_run_failed(struct mt_extract *x, int rc)
 
 static int launch_begins(struct mt_extract *x, const struct mt_item *item, int selected)
 {
-    if (x->nevents == x->event_room) {
-        size_t room = x->nevents ? 2 * x->nevents : 64;
-        void *more = realloc(x->events, room * sizeof *x->events);
-        if (!more) {
-            x->why = "no memory for the launches";
-            return -1;
-        }
-        x->events = more;
-        x->event_room = room;
+    if (mt_grow(&x->events, &x->event_room, x->nevents + 1, sizeof *x->events) != 0) {
+        x->why = "no memory for the launches";
+        return -1;
     }
     x->events[x->nevents++] = item->launch;
     return mt_team_launch(x->team, item->kernel, selected);

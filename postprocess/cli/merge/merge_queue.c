@@ -1,4 +1,5 @@
 #include "merge_queue.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,14 +92,8 @@ static void merge_queue_settle(struct mt_merge_heap *h, struct mt_merge_thread *
 static int heap_set(struct mt_merge_heap *h, struct mt_merge_thread *t, uint64_t key)
 {
     if (!t->place[h->which]) {
-        if (h->count == h->room) {
-            size_t room = h->room ? 2 * h->room : 64;
-            struct mt_merge_thread **item = realloc(h->item, room * sizeof *item);
-            if (!item)
-                return -1;
-            h->item = item;
-            h->room = room;
-        }
+        if (mt_grow(&h->item, &h->room, h->count + 1, sizeof *h->item) != 0)
+            return -1;
         merge_queue_put(h, ++h->count, t);
     }
     t->key[h->which] = key;
