@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "comm_json.h"
+#include "reader/grow.h"
 
 /* What a line says of its CTA, without the kernel's name. */
 struct who_text {
@@ -107,13 +108,8 @@ static int make_line(struct writer *w, const struct mt_operation *op)
     const struct mt_operation_kind *kind = &w->a->what[op->what];
     if (kernel_of(w, w->a->who[op->who].superstep) != 0)
         return -1;
-    if (w->kernel_n + 256 > w->line_room) {
-        char *more = realloc(w->line, w->kernel_n + 512);
-        if (!more)
-            return -1;
-        w->line = more;
-        w->line_room = w->kernel_n + 512;
-    }
+    if (mt_grow(&w->line, &w->line_room, w->kernel_n + 256, 1) != 0)
+        return -1;
     char *p = w->line;
     memcpy(p, w->kernel, w->kernel_n);
     p += w->kernel_n;

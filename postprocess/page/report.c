@@ -1,6 +1,7 @@
 /* The lists of a report, and what it takes over from the analysis and from companions. */
 #define _GNU_SOURCE
 #include "report.h"
+#include "reader/grow.h"
 #include "output/comm_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,8 @@ struct any_list {
 void *mt_report_more(void *list, size_t size)
 {
     struct any_list *l = list;
-    if (l->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 64;
-        void *p = realloc(l->at, room * size);
-        if (!p)
-            return NULL;
-        l->at = p;
-        l->room = room;
-    }
+    if (mt_grow(&l->at, &l->room, l->n + 1, size) != 0)
+        return NULL;
     return memset(l->at + l->n++ * size, 0, size);
 }
 

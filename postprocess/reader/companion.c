@@ -1,6 +1,7 @@
 /* The companion reader: JSON lines to arrays of events. One handler per event kind, found by name. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "grow.h"
 #include <jansson.h>
 
 #define MOST_BYTES ((uint64_t)1 << 48)
@@ -61,15 +62,9 @@ static void get_dim(const json_t *o, const char *key, uint64_t out[3])
 /* One more element of an array of the companion; NULL: no memory. */
 static void *companion_append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
 {
-    if (*n == *room) {
-        size_t more = *room ? *room * 2 : 64;
-        void *p = realloc(*array, more * size);
-        if (!p) {
-            l->out_of_memory = 1;
-            return NULL;
-        }
-        *array = p;
-        *room = more;
+    if (mt_grow(array, room, *n + 1, size) != 0) {
+        l->out_of_memory = 1;
+        return NULL;
     }
     char *e = (char *)*array + (*n)++ * size;
     memset(e, 0, size);

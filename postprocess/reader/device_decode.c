@@ -1,5 +1,6 @@
 /* Device chunks: the runs of a payload. What a payload says is not believed before it was looked at. */
 #include "device_decode.h"
+#include "grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,19 +79,6 @@ static struct mt_device_cursor device_decode_column(const unsigned char **at, ui
     return c;
 }
 
-static int device_decode_grow(void **p, size_t *room, size_t want, size_t size)
-{
-    if (want <= *room)
-        return 0;
-    size_t more = *room * 2 > want ? *room * 2 : want + 15;
-    void *q = realloc(*p, more * size);
-    if (!q)
-        return -1;
-    *p = q;
-    *room = more;
-    return 0;
-}
-
 int mt_device_decode_start(struct mt_device_decoder *d, const void *payload, size_t bytes)
 {
     struct mt_mtc_columns h;
@@ -112,7 +100,7 @@ int mt_device_decode_start(struct mt_device_decoder *d, const void *payload, siz
     d->lanes = device_decode_column(&at, h.lanes);
     if (!d->own && !(d->own = calloc(MT_MTC_OWN_PLACES, sizeof *d->own)))
         return device_decode_damaged(d, NULL);
-    if (device_decode_grow((void **)&d->slot, &d->slot_room, 1, sizeof *d->slot) != 0)
+    if (mt_grow(&d->slot, &d->slot_room, 1, sizeof *d->slot) != 0)
         return device_decode_damaged(d, NULL);
     if (++d->epoch == EPOCHS) {
         memset(d->own, 0, MT_MTC_OWN_PLACES * sizeof *d->own);
@@ -141,7 +129,7 @@ static int new_context(struct mt_device_decoder *d)
     uint32_t n = d->ncontexts;
     unsigned char flags;
     uint64_t v[5] = {0};
-    if (device_decode_grow((void **)&d->context, &d->context_room, (size_t)n + 1, sizeof *d->context) != 0)
+    if (mt_grow(&d->context, &d->context_room, (size_t)n + 1, sizeof *d->context) != 0)
         return device_decode_damaged(d, NULL);
     const struct mt_device_context *b = n ? &d->context[n - 1] : &first;
     struct mt_device_context *c = &d->context[n];
@@ -204,7 +192,7 @@ static int new_slot(struct mt_device_decoder *d)
 {
     uint32_t n = d->nslots, before = n > 1 ? d->slot[n - 1].site : 0;
     uint64_t site, meta;
-    if (device_decode_grow((void **)&d->slot, &d->slot_room, (size_t)n + 1, sizeof *d->slot) != 0)
+    if (mt_grow(&d->slot, &d->slot_room, (size_t)n + 1, sizeof *d->slot) != 0)
         return device_decode_damaged(d, NULL);
     if (number_signed(d, &d->shapes, &site) != 0 || device_decode_number(d, &d->shapes, &meta) != 0)
         return -1;

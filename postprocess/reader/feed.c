@@ -2,6 +2,7 @@
  * (memtrace/live.h). So nothing is spooled, and of the past only launches and sites are kept. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "grow.h"
 #include "feed.h"
 #include "memtrace/live.h"
 #include <unistd.h>
@@ -19,7 +20,7 @@ struct mt_feed {
     struct mt_companion *announced; /* strings of the launches that have begun */
     struct event *events;           /* and what is known of them */
     char **paths;                   /* of streams; ours */
-    size_t npaths;
+    size_t npaths, path_room;
     struct mt_live_frame frame; /* under way */
     char *payload;              /* runs: those from `at` on are not handed out */
     size_t at, end, room;
@@ -101,18 +102,14 @@ static char *take_text(struct mt_feed *l)
 static int add_stream(struct mt_source_merge *m, struct mt_feed *l)
 {
     char *path = take_text(l);
-    char **paths = path ? realloc(l->paths, (l->npaths + 1) * sizeof *paths) : NULL;
-    struct mt_input *more = paths ? realloc(m->inputs, (m->ninputs + 1) * sizeof *more) : NULL;
-    if (paths) {
-        l->paths = paths;
-        paths[l->npaths++] = path;
-    } else {
+    if (!path || mt_grow(&l->paths, &l->path_room, l->npaths + 1, sizeof *l->paths) != 0) {
         free(path);
-    }
-    if (!more)
         return -1;
-    m->inputs = more;
-    struct mt_input *in = &more[m->ninputs];
+    }
+    l->paths[l->npaths++] = path;
+    if (mt_grow(&m->inputs, &m->input_room, m->ninputs + 1, sizeof *m->inputs) != 0)
+        return -1;
+    struct mt_input *in = &m->inputs[m->ninputs];
     *in = (struct mt_input){.path = path, .fd = -1, .bad_offset = UINT64_MAX, .live = 1};
     if (asprintf(&in->meta, "%s.meta", path) < 0) {
         in->meta = NULL;

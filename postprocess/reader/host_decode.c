@@ -1,5 +1,6 @@
 /* The payload of a host chunk -> records and events: docs/trace-format.md, "Host chunk". */
 #include "host_internal.h"
+#include "grow.h"
 
 enum { TOKEN_ACCESS = 0x80, TOKEN_ACCESS_END = 0xa0, TOKEN_EVENT = 0xc0, ARGS_MAX = 8 };
 enum { HAS_SITE = 1, HAS_ADDRESS = 2, HAS_SIZE = 4, HAS_TIME = 8, SECOND_SITE = 16 };
@@ -72,13 +73,8 @@ static int64_t host_decode_position(struct mt_decoder *d, uint32_t site)
         return *known;
     if (d->nsites > MT_MTC_MAX_ITEMS)
         return host_decode_damaged(d, "has more sites than a chunk has items");
-    if (d->nsites == d->room) {
-        struct mt_decode_site *p = realloc(d->sites, (size_t)d->room * 2 * sizeof *p);
-        if (!p)
-            return -1;
-        d->sites = p;
-        d->room *= 2;
-    }
+    if (mt_grow(&d->sites, &d->room, (size_t)d->nsites + 1, sizeof *d->sites) != 0)
+        return -1;
     if (mt_map32_add(&d->numbers, site, d->nsites) != 0)
         return -1;
     d->sites[d->nsites] = (struct mt_decode_site){

@@ -120,7 +120,8 @@ struct mt_decoder {
     const unsigned char *begin, *at, *end;
     int timed;
     struct mt_decode_site *sites; /* [0] stands for "before the first access" */
-    uint32_t nsites, room;
+    uint32_t nsites;
+    size_t room;
     struct mt_map32 numbers; /* site -> position */
     uint32_t previous;       /* position */
     unsigned run;            /* accesses left of a run token */
@@ -145,7 +146,7 @@ struct mt_host_meta {
     struct mt_companion *companion;
     struct mt_map32 sites; /* number -> position */
     struct mt_host_site_info **blocks;
-    size_t nblocks, nsites, taken; /* taken: of companion->sites */
+    size_t nblocks, block_room, nsites, taken; /* taken: of companion->sites */
     /* NULL, or called with the lines of each chunk; not 0 ends the reading as if there were no memory */
     int (*lines)(void *arg, const char *text, size_t bytes);
     void *lines_arg;

@@ -1,5 +1,6 @@
 /* Meta lines of a container: through the companion's parser into tables that the reader hands out. */
 #include "host_internal.h"
+#include "grow.h"
 
 enum { BLOCK = 1024 }; /* sites never move: callers keep pointers */
 
@@ -32,11 +33,8 @@ static struct mt_host_site_info *host_meta_row(struct mt_host_meta *m, uint32_t 
     if (known)
         return &m->blocks[*known / BLOCK][*known % BLOCK];
     if (m->nsites == m->nblocks * BLOCK) {
-        struct mt_host_site_info **more = realloc(m->blocks, (m->nblocks + 1) * sizeof *more);
-        if (!more)
-            return NULL;
-        m->blocks = more;
-        if (!(m->blocks[m->nblocks] = malloc(BLOCK * sizeof **m->blocks)))
+        if (mt_grow(&m->blocks, &m->block_room, m->nblocks + 1, sizeof *m->blocks) != 0 ||
+            !(m->blocks[m->nblocks] = malloc(BLOCK * sizeof **m->blocks)))
             return NULL;
         m->nblocks++;
     }

@@ -134,7 +134,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
 /* What the readers of all inputs yield, in launch order, on the caller's thread (merge.c). */
 struct mt_source_merge {
     struct mt_input *inputs;
-    size_t ninputs;
+    size_t ninputs, input_room;
     int ordered;                  /* launches by seq; else by input */
     int hosts;                    /* containers are read along */
     struct mt_decoders *decoders; /* of all containers */
@@ -150,9 +150,9 @@ struct mt_source_merge {
     struct mt_stop stop;
     uint64_t done; /* bytes read; atomic */
     struct mt_error *problems;
-    size_t nproblems;
+    size_t nproblems, problem_room;
     char **notes;
-    size_t nnotes;
+    size_t nnotes, note_room;
     int incomplete, stopped, finished, out_of_memory;
     int again; /* a further pass: it finds the same damage, which is told once */
 };

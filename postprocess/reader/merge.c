@@ -2,6 +2,7 @@
  * precede. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "grow.h"
 #include "feed.h"
 
 void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format, ...)
@@ -14,16 +15,15 @@ void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format
     int n = vasprintf(&text, format, args);
     va_end(args);
     m->incomplete |= incomplete;
-    char **more = n < 0 ? NULL : realloc(m->notes, (m->nnotes + 1) * sizeof *more);
-    char *visible = more ? mt_text_visible_copy(text, (size_t)n) : NULL; /* paths are in it */
+    char *visible = n >= 0 ? mt_text_visible_copy(text, (size_t)n) : NULL; /* paths are in it */
     if (n >= 0)
         free(text);
-    if (more)
-        m->notes = more;
-    if (visible)
+    if (visible && mt_grow(&m->notes, &m->note_room, m->nnotes + 1, sizeof *m->notes) == 0) {
         m->notes[m->nnotes++] = visible;
-    else
+    } else {
+        free(visible);
         m->out_of_memory = 1;
+    }
 }
 
 void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem)
@@ -32,14 +32,11 @@ void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem)
         m->stopped = 1;
     if (m->again)
         return;
-    struct mt_error *more = realloc(m->problems, (m->nproblems + 1) * sizeof *more);
     mt_merge_note(m, 1, "%s", problem->message);
-    if (!more) {
+    if (mt_grow(&m->problems, &m->problem_room, m->nproblems + 1, sizeof *m->problems) != 0)
         m->out_of_memory = 1;
-        return;
-    }
-    m->problems = more;
-    m->problems[m->nproblems++] = *problem;
+    else
+        m->problems[m->nproblems++] = *problem;
 }
 
 /* The companion's line of the next launch of this input, or NULL. */

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "sites.h"
+#include "reader/grow.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,17 +44,10 @@ static int sites_rehash(struct mt_site_names *n, unsigned bits)
 
 static int sites_append(struct mt_site_names *n, const char *name, uint64_t h)
 {
-    if (n->count == n->room) {
-        size_t room = n->room ? 2 * n->room : 64;
-        char **names = realloc(n->names, room * sizeof *names);
-        if (names)
-            n->names = names;
-        uint64_t *hashes = names ? realloc(n->hashes, room * sizeof *hashes) : NULL;
-        if (!hashes)
-            return -1;
-        n->hashes = hashes;
-        n->room = room;
-    }
+    size_t room = n->room; /* both arrays have it */
+    if (mt_grow(&n->names, &room, n->count + 1, sizeof *n->names) != 0 ||
+        mt_grow(&n->hashes, &n->room, n->count + 1, sizeof *n->hashes) != 0)
+        return -1;
     char *copy = strdup(name);
     if (!copy)
         return -1;

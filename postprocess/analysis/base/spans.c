@@ -1,4 +1,5 @@
 #include "spans.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,19 +20,6 @@ const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page
 {
     size_t i = mt_spans_at(s, page);
     return i < s->n && s->at[i].first <= page ? &s->at[i] : NULL;
-}
-
-static int spans_reserve(struct mt_spans *s, size_t n)
-{
-    if (n <= s->room)
-        return 0;
-    size_t room = s->room ? 2 * s->room : 16;
-    void *p = realloc(s->at, room * sizeof *s->at);
-    if (!p)
-        return -1;
-    s->at = p;
-    s->room = room;
-    return 0;
 }
 
 /* Puts `with` (or nothing) in the place of elements [i, k). There is room. */
@@ -60,7 +48,7 @@ static void spans_cut(struct mt_spans *s, uint64_t page)
 /* *i: where pages [first, end) would stand; nothing of them is left. */
 static int spans_open(struct mt_spans *s, uint64_t first, uint64_t end, size_t *i)
 {
-    if (spans_reserve(s, s->n + 3) != 0)
+    if (mt_grow(&s->at, &s->room, s->n + 3, sizeof *s->at) != 0)
         return -1;
     spans_cut(s, first);
     spans_cut(s, end);

@@ -2,6 +2,7 @@
  * addresses_out.c. */
 #define _GNU_SOURCE
 #include "addresses_internal.h"
+#include "reader/grow.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,19 +61,12 @@ void mt_addresses_free(struct mt_addresses *a)
 
 /* ---- who and what, by number ---- */
 
-static int addresses_reserve(struct mt_addresses *a, void **array, size_t n, size_t *room, size_t size)
+static int addresses_reserve(struct mt_addresses *a, void *array, size_t n, size_t *room, size_t size)
 {
     if (n == UINT32_MAX)
         return mt_addresses_fail(a, "more than 2^32 - 1 CTA instances in the section addresses", 0);
-    if (n < *room)
-        return 0;
-    size_t more = *room ? *room + *room / 2 : 256;
-    void *p = realloc(*array, more * size);
-    if (!p)
-        return mt_addresses_fail(a, "no memory for the addresses", 0);
-    *array = p;
-    *room = more;
-    return 0;
+    return mt_grow(array, room, n + 1, size) == 0 ? 0
+                                                  : mt_addresses_fail(a, "no memory for the addresses", 0);
 }
 
 static uint32_t find_who(struct mt_addresses *a, uint64_t superstep, uint64_t cta, uint32_t smid)
@@ -88,7 +82,7 @@ static uint32_t find_who(struct mt_addresses *a, uint64_t superstep, uint64_t ct
         return UINT32_MAX;
     }
     if (*known == UINT64_MAX) {
-        if (addresses_reserve(a, (void **)&a->who, a->nwho, &a->who_room, sizeof *a->who) != 0)
+        if (addresses_reserve(a, &a->who, a->nwho, &a->who_room, sizeof *a->who) != 0)
             return UINT32_MAX;
         a->who[a->nwho] = (struct mt_operator){cta, superstep, smid};
         *known = a->nwho++;
@@ -113,7 +107,7 @@ static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
         return UINT32_MAX;
     }
     if (*known == UINT64_MAX) {
-        if (addresses_reserve(a, (void **)&a->what, a->nwhat, &a->what_room, sizeof *a->what) != 0)
+        if (addresses_reserve(a, &a->what, a->nwhat, &a->what_room, sizeof *a->what) != 0)
             return UINT32_MAX;
         a->what[a->nwhat] = (struct mt_operation_kind){before, meta};
         *known = a->nwhat++;

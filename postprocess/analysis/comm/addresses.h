@@ -45,7 +45,7 @@ struct mt_addresses {
     struct mt_operation *pool;
     uint64_t used, budget; /* operations of the pool */
     struct mt_addresses_segment *segment;
-    size_t nsegments;
+    size_t nsegments, segment_room;
     int fd;
     uint64_t file_end;
     const char *why; /* of a failure */

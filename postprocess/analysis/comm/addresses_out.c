@@ -1,6 +1,7 @@
 /* Chains to the file, and all operations of a key out of the segments and the chain. */
 #define _GNU_SOURCE
 #include "addresses_internal.h"
+#include "reader/grow.h"
 #include "reader/internal.h"
 #include <unistd.h>
 
@@ -85,11 +86,8 @@ int mt_addresses_spill(struct mt_addresses *a)
     int rc = -1;
     if (a->fd < 0 && (a->fd = mt_spool_create(&err)) < 0)
         return mt_addresses_fail(a, "cannot make a file in $TMPDIR for the operations on addresses", err.sys);
-    struct mt_addresses_segment *more = realloc(a->segment, (a->nsegments + 1) * sizeof *more);
-    if (more)
-        a->segment = more;
     w.buffer = malloc(BUFFERED * sizeof *w.buffer);
-    if (!more || !w.buffer) {
+    if (mt_grow(&a->segment, &a->segment_room, a->nsegments + 1, sizeof *a->segment) != 0 || !w.buffer) {
         mt_addresses_fail(a, "no memory for the addresses", 0);
         goto out;
     }

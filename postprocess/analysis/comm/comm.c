@@ -2,6 +2,7 @@
  * comm_host.c. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,17 +13,9 @@ int mt_comm_fail(struct mt_comm *c, const char *why)
     return -1;
 }
 
-int mt_comm_reserve(struct mt_comm *c, void **array, size_t n, size_t *room, size_t size)
+int mt_comm_reserve(struct mt_comm *c, void *array, size_t n, size_t *room, size_t size)
 {
-    if (n < *room)
-        return 0;
-    size_t more = *room ? *room + *room / 2 : 256;
-    void *p = realloc(*array, more * size);
-    if (!p)
-        return mt_comm_fail(c, "out of memory");
-    *array = p;
-    *room = more;
-    return 0;
+    return mt_grow(array, room, n + 1, size) == 0 ? 0 : mt_comm_fail(c, "out of memory");
 }
 
 int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options)
@@ -33,7 +26,7 @@ int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options)
     if (!c->shadow || mt_shadow_init(c->shadow, options->addresses) != 0)
         return mt_comm_fail(c, "out of memory");
     /* Actor 0 does not exist: entry 0 means never written. */
-    if (mt_comm_reserve(c, (void **)&c->actors, 0, &c->actor_room, sizeof *c->actors) != 0)
+    if (mt_comm_reserve(c, &c->actors, 0, &c->actor_room, sizeof *c->actors) != 0)
         return -1;
     memset(c->actors, 0, sizeof *c->actors);
     c->nactors = 1;
@@ -151,7 +144,7 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
 {
     if (c->nlaunches == UINT32_MAX)
         return mt_comm_fail(c, "more than 2^32 - 1 launches");
-    if (mt_comm_reserve(c, (void **)&c->launches, c->nlaunches, &c->launch_room, sizeof *c->launches) != 0)
+    if (mt_comm_reserve(c, &c->launches, c->nlaunches, &c->launch_room, sizeof *c->launches) != 0)
         return -1;
     index_clear(&c->actor_index);
     index_clear(&c->instance_index);
@@ -177,7 +170,7 @@ uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
         mt_comm_fail(c, "more than 2^30 - 1 CTA instances: select inputs or cut the trace");
         return 0;
     }
-    if (mt_comm_reserve(c, (void **)&c->actors, c->nactors, &c->actor_room, sizeof *c->actors) != 0)
+    if (mt_comm_reserve(c, &c->actors, c->nactors, &c->actor_room, sizeof *c->actors) != 0)
         return 0;
     uint32_t id = (uint32_t)c->nactors++;
     c->actors[id] =
@@ -211,8 +204,7 @@ size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
         mt_comm_fail(c, "more than 2^32 - 1 transfers into one launch");
         return SIZE_MAX;
     }
-    if (mt_comm_reserve(c, (void **)&c->transfers, c->ntransfers, &c->transfer_room, sizeof *c->transfers) !=
-        0)
+    if (mt_comm_reserve(c, &c->transfers, c->ntransfers, &c->transfer_room, sizeof *c->transfers) != 0)
         return SIZE_MAX;
     index_put(&c->transfer_index, slot, (uint32_t)(c->ntransfers - c->first_transfer));
     c->transfers[c->ntransfers] = (struct mt_transfer){.src = src, .dst = dst, .last = UINT64_MAX};

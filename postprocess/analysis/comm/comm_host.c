@@ -41,7 +41,7 @@ static uint32_t host_actor(struct mt_comm *c, uint32_t place)
         mt_comm_fail(c, "more than 2^30 host writes");
         return UINT32_MAX;
     }
-    if (mt_comm_reserve(c, (void **)&c->hosts, c->nhosts, &c->host_room, sizeof *c->hosts) != 0)
+    if (mt_comm_reserve(c, &c->hosts, c->nhosts, &c->host_room, sizeof *c->hosts) != 0)
         return UINT32_MAX;
     c->hosts[c->nhosts] = (struct mt_host_actor){.superstep = (uint32_t)c->nlaunches, .place = place};
     *known = ++c->nhosts;

@@ -59,8 +59,7 @@ void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t ds
     const struct mt_crossing *last = c->ncrossings ? &c->crossings[c->ncrossings - 1] : NULL;
     if (last && last->record == record && last->src == src && last->dst == dst)
         return;
-    if (mt_comm_reserve(c, (void **)&c->crossings, c->ncrossings, &c->crossing_room, sizeof *c->crossings) ==
-        0)
+    if (mt_comm_reserve(c, &c->crossings, c->ncrossings, &c->crossing_room, sizeof *c->crossings) == 0)
         c->crossings[c->ncrossings++] = (struct mt_crossing){record, src, dst};
 }
 
@@ -100,7 +99,7 @@ int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
         for (; k < c->ncrossings && by_ends(&x[k], &x[i]) == 0; k++)
             t.count += k == i || x[k].record != x[k - 1].record;
         i = k;
-        if (mt_comm_reserve(c, (void **)&c->settled, c->nsettled, &c->settled_room, sizeof *c->settled) != 0)
+        if (mt_comm_reserve(c, &c->settled, c->nsettled, &c->settled_room, sizeof *c->settled) != 0)
             return -1;
         c->settled[c->nsettled++] = t;
     }
@@ -164,7 +163,7 @@ size_t mt_transfers_combine(struct mt_transfer *t, size_t n)
 static int add_transfers(struct mt_comm *into, const struct mt_transfer *t, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (mt_comm_reserve(into, (void **)&into->transfers, into->ntransfers, &into->transfer_room,
+        if (mt_comm_reserve(into, &into->transfers, into->ntransfers, &into->transfer_room,
                             sizeof *into->transfers) != 0)
             return -1;
         into->transfers[into->ntransfers++] = t[i];

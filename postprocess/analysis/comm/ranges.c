@@ -51,13 +51,7 @@ static int ranges_grow(struct mt_range_set *s)
         ranges_tidy(s);
     if (s->n <= s->room / 2 && s->room)
         return 0;
-    size_t room = s->room ? 2 * s->room : 4;
-    struct mt_touched_range *more = realloc(s->list, room * sizeof *more);
-    if (!more)
-        return -1;
-    s->list = more;
-    s->room = room;
-    return 0;
+    return mt_grow(&s->list, &s->room, s->room + 1, sizeof *s->list);
 }
 
 /* [start, end); the top of the address space ends at its last byte. */

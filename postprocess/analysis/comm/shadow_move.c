@@ -87,17 +87,16 @@ static int move_list(struct move *m, uint64_t src, uint64_t last)
     free(m->pages);
     m->pages = NULL;
     m->n = 0;
+    size_t room = 0;
     for (unsigned i = 0; i < m->p->n && rc == 0; i++) {
         size_t n;
         uint64_t *pages =
             mt_shadow_existing(m->p->part[i], src >> MT_PAGE_BITS, (last >> MT_PAGE_BITS) + 1, &n);
-        uint64_t *more = pages ? realloc(m->pages, (m->n + n + 1) * sizeof *more) : NULL;
-        m->pages = more ? more : m->pages;
-        for (size_t k = 0; more && k < n; k++)
+        rc = pages ? mt_grow(&m->pages, &room, m->n + n, sizeof *m->pages) : -1;
+        for (size_t k = 0; rc == 0 && k < n; k++)
             if (move_owner(m->p, pages[k] << MT_PAGE_BITS) == i)
                 m->pages[m->n++] = pages[k];
         free(pages);
-        rc = more ? 0 : -1;
     }
     if (m->p->n > 1 && m->n)
         qsort(m->pages, m->n, sizeof *m->pages, move_by_number);

@@ -1,4 +1,5 @@
 #include "sequence.h"
+#include "reader/grow.h"
 #include "graph.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +10,6 @@ struct mt_actor_state {
     uint32_t window[MT_NGRAM_MAX]; /* its last tokens */
     unsigned filled;
 };
-
-static int room_for(void **array, size_t n, size_t *room, size_t size)
-{
-    if (n < *room)
-        return 0;
-    size_t more = *room ? *room * 2 : 64;
-    void *p = realloc(*array, more * size);
-    if (!p)
-        return -1;
-    *array = p;
-    *room = more;
-    return 0;
-}
 
 /* ---- the alphabet ---- */
 
@@ -48,7 +36,7 @@ uint32_t mt_token_of(struct mt_alphabet *a, uint64_t buffer, int64_t stride, uin
     if (*known)
         return (uint32_t)(*known - 1);
     if (a->ntokens == UINT32_MAX - 1 ||
-        room_for((void **)&a->tokens, a->ntokens, &a->token_room, sizeof *a->tokens) != 0)
+        mt_grow(&a->tokens, &a->token_room, a->ntokens + 1, sizeof *a->tokens) != 0)
         return UINT32_MAX;
     a->tokens[a->ntokens] = (struct mt_token){buffer, stride, type};
     *known = ++a->ntokens;
@@ -62,8 +50,7 @@ uint32_t mt_gram_of(struct mt_alphabet *a, uint32_t prefix, uint32_t token)
         return 0;
     if (*known)
         return (uint32_t)*known;
-    if (a->ngrams == UINT32_MAX ||
-        room_for((void **)&a->grams, a->ngrams, &a->gram_room, sizeof *a->grams) != 0)
+    if (a->ngrams == UINT32_MAX || mt_grow(&a->grams, &a->gram_room, a->ngrams + 1, sizeof *a->grams) != 0)
         return 0;
     a->grams[a->ngrams].token = token;
     a->grams[a->ngrams].prefix = prefix;
@@ -103,7 +90,7 @@ static struct mt_actor_state *actor_of(struct mt_sequence *s, uint64_t actor)
     if (!known)
         return NULL;
     if (!*known) {
-        if (room_for((void **)&s->actors, s->nactors, &s->actor_room, sizeof *s->actors) != 0)
+        if (mt_grow(&s->actors, &s->actor_room, s->nactors + 1, sizeof *s->actors) != 0)
             return NULL;
         s->actors[s->nactors] = (struct mt_actor_state){.rank = s->next_actor++, .last = UINT32_MAX};
         *known = ++s->nactors;
@@ -150,7 +137,7 @@ int mt_sequence_run(struct mt_sequence *s, uint64_t actor, uint32_t token, uint6
         a->run = 0;
         s->all_runs++;
         if (s->nruns < s->cap) {
-            if (room_for((void **)&s->runs, s->nruns, &s->run_room, sizeof *s->runs) != 0)
+            if (mt_grow(&s->runs, &s->run_room, s->nruns + 1, sizeof *s->runs) != 0)
                 return -1;
             s->runs[s->nruns] = (struct mt_node_run){a->rank, token, 0};
             a->run = ++s->nruns;

@@ -48,15 +48,8 @@ static int byte_states_rehash(struct mt_byte_states *s, unsigned bits)
 
 static int make_room(struct mt_byte_states *s, size_t sides)
 {
-    if (s->nsides + sides > s->sides_room) {
-        size_t room = 2 * (s->nsides + sides) + 64;
-        struct mt_byte_side *p = realloc(s->sides, room * sizeof *p);
-        if (!p)
-            return -1;
-        s->sides = p;
-        s->sides_room = room;
-    }
-    if (mt_grow(&s->states, &s->states_room, s->nstates + 1, sizeof *s->states) != 0)
+    if (mt_grow(&s->sides, &s->sides_room, s->nsides + sides, sizeof *s->sides) != 0 ||
+        mt_grow(&s->states, &s->states_room, s->nstates + 1, sizeof *s->states) != 0)
         return -1;
     return s->nstates < MT_STATE_FAILED ? 0 : -1;
 }

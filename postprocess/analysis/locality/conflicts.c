@@ -250,14 +250,10 @@ int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *laun
 int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
 {
     if (from->count) {
-        size_t room = into->count + from->count;
-        struct mt_conflict *list = realloc(into->list, room * sizeof *list);
-        if (!list)
+        if (mt_grow(&into->list, &into->room, into->count + from->count, sizeof *into->list) != 0)
             return -1;
-        into->list = list;
-        into->room = room;
-        memcpy(list + into->count, from->list, from->count * sizeof *list);
-        into->count = room;
+        memcpy(into->list + into->count, from->list, from->count * sizeof *into->list);
+        into->count += from->count;
     }
     return mt_launch_window_merge(&into->window, into, &from->window);
 }

@@ -1,4 +1,5 @@
 #include "parcel.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,15 +23,9 @@ void mt_parcel_free(struct mt_parcel *p)
 
 void mt_parcel_bytes(struct mt_parcel *p, const void *data, size_t n)
 {
-    if (n > p->room - p->used) {
-        size_t room = p->room + p->room / 2 + n + 4096;
-        char *more = p->failed ? NULL : realloc(p->data, room);
-        if (!more) {
-            p->failed = 1;
-            return;
-        }
-        p->data = more;
-        p->room = room;
+    if (p->failed || n > SIZE_MAX - p->used || mt_grow(&p->data, &p->room, p->used + n, 1) != 0) {
+        p->failed = 1;
+        return;
     }
     if (n)
         memcpy(p->data + p->used, data, n);

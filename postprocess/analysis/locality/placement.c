@@ -1,4 +1,5 @@
 #include "placement.h"
+#include "reader/grow.h"
 #include "placement_cut.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,45 +14,28 @@ int mt_placement_init(struct mt_placement *p, unsigned devices)
     return 0;
 }
 
-static void *placement_grown(void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return array;
-    size_t more = *room ? 2 * *room : 64;
-    void *a = realloc(array, more * size);
-    if (a)
-        *room = more;
-    return a;
-}
-
 int mt_placement_launch(struct mt_placement *p)
 {
-    struct mt_placement_launch *l = placement_grown(p->launches, p->nlaunches, &p->launch_room, sizeof *l);
-    if (!l)
+    if (mt_grow(&p->launches, &p->launch_room, p->nlaunches + 1, sizeof *p->launches) != 0)
         return -1;
-    p->launches = l;
-    l[p->nlaunches++] = (struct mt_placement_launch){.first = p->nnodes, .end = p->nnodes};
+    p->launches[p->nlaunches++] = (struct mt_placement_launch){.first = p->nnodes, .end = p->nnodes};
     return 0;
 }
 
 int mt_placement_cta(struct mt_placement *p, uint64_t order)
 {
-    uint64_t *ctas = placement_grown(p->ctas, p->nnodes, &p->node_room, sizeof *ctas);
-    if (!ctas || p->nnodes == UINT32_MAX)
+    if (p->nnodes == UINT32_MAX || mt_grow(&p->ctas, &p->node_room, p->nnodes + 1, sizeof *p->ctas) != 0)
         return -1;
-    p->ctas = ctas;
-    ctas[p->nnodes++] = order;
+    p->ctas[p->nnodes++] = order;
     p->launches[p->nlaunches - 1].end = p->nnodes;
     return 0;
 }
 
 int mt_placement_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes)
 {
-    struct mt_placement_edge *e = placement_grown(p->edges, p->nedges, &p->edge_room, sizeof *e);
-    if (!e)
+    if (mt_grow(&p->edges, &p->edge_room, p->nedges + 1, sizeof *p->edges) != 0)
         return -1;
-    p->edges = e;
-    e[p->nedges++] = (struct mt_placement_edge){src, dst, bytes};
+    p->edges[p->nedges++] = (struct mt_placement_edge){src, dst, bytes};
     return 0;
 }
 

@@ -1,4 +1,5 @@
 #include "reuse.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,18 +37,6 @@ static void reuse_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
-/* Makes room for one more. NULL without memory. */
-static void *reuse_grown(void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return array;
-    size_t more = *room ? 2 * *room : 16;
-    void *p = realloc(array, more * size);
-    if (p)
-        *room = more;
-    return p;
-}
-
 static struct context *context_of(struct state *s, int level, uint64_t id)
 {
     if (s->count[level] && s->last[level] == id)
@@ -56,12 +45,11 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        struct context *c = reuse_grown(s->contexts[level], s->count[level], &s->room[level], sizeof *c);
-        if (!c)
+        if (mt_grow(&s->contexts[level], &s->room[level], s->count[level] + 1, sizeof *s->contexts[level]) !=
+            0)
             return NULL;
-        s->contexts[level] = c;
         *i = s->count[level]++;
-        memset(&c[*i], 0, sizeof *c);
+        s->contexts[level][*i] = (struct context){0};
     }
     s->last[level] = id;
     s->last_index[level] = *i;
@@ -70,11 +58,9 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
 
 static int add_first(struct context *c, uint64_t line)
 {
-    uint64_t *firsts = reuse_grown(c->firsts, c->nfirsts, &c->room, sizeof *firsts);
-    if (!firsts)
+    if (mt_grow(&c->firsts, &c->room, c->nfirsts + 1, sizeof *c->firsts) != 0)
         return -1;
-    c->firsts = firsts;
-    firsts[c->nfirsts++] = line;
+    c->firsts[c->nfirsts++] = line;
     return 0;
 }
 
@@ -82,11 +68,9 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
 {
     if (x->whole)
         return 0;
-    struct mt_reuse_first *firsts = reuse_grown(x->firsts, x->nfirsts, &x->firsts_room, sizeof *firsts);
-    if (!firsts)
+    if (mt_grow(&x->firsts, &x->firsts_room, x->nfirsts + 1, sizeof *x->firsts) != 0)
         return -1;
-    x->firsts = firsts;
-    firsts[x->nfirsts++] = (struct mt_reuse_first){line, launch};
+    x->firsts[x->nfirsts++] = (struct mt_reuse_first){line, launch};
     return 0;
 }
 
@@ -213,11 +197,9 @@ int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
 
 static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
 {
-    struct mt_reuse_launch *l = reuse_grown(x->launches, x->count, &x->room, sizeof *l);
-    if (!l)
+    if (mt_grow(&x->launches, &x->room, x->count + 1, sizeof *x->launches) != 0)
         return NULL;
-    x->launches = l;
-    return memset(&l[x->count++], 0, sizeof *l);
+    return memset(&x->launches[x->count++], 0, sizeof *x->launches);
 }
 
 int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch)

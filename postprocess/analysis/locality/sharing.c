@@ -231,14 +231,8 @@ static int sharing_keep(struct mt_sharing *x, struct top *t)
 {
     if (!t->count)
         return 0;
-    if (x->ntop + t->count > x->top_room) {
-        size_t room = 2 * (x->ntop + t->count);
-        struct mt_sharing_line *top = realloc(x->top, room * sizeof *top);
-        if (!top)
-            return -1;
-        x->top = top;
-        x->top_room = room;
-    }
+    if (mt_grow(&x->top, &x->top_room, x->ntop + t->count, sizeof *x->top) != 0)
+        return -1;
     memcpy(x->top + x->ntop, t->line, t->count * sizeof *t->line);
     x->ntop += t->count;
     return 0;

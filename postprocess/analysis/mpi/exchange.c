@@ -1,6 +1,7 @@
 /* Bytes from every rank to every rank, and from one to another. */
 #define _GNU_SOURCE
 #include "ranks.h"
+#include "reader/grow.h"
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -36,14 +37,8 @@ void mt_exchange_clear(struct mt_exchange *x)
 
 int mt_exchange_add(struct mt_exchange *x, unsigned to, const void *data, size_t bytes)
 {
-    if (x->out[to].used + bytes > x->out[to].room) {
-        size_t room = 2 * x->out[to].room + bytes + 4096;
-        char *more = realloc(x->out[to].data, room);
-        if (!more)
-            return -1;
-        x->out[to].data = more;
-        x->out[to].room = room;
-    }
+    if (mt_grow(&x->out[to].data, &x->out[to].room, x->out[to].used + bytes, 1) != 0)
+        return -1;
     memcpy(x->out[to].data + x->out[to].used, data, bytes);
     x->out[to].used += bytes;
     return 0;

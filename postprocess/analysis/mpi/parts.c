@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "parts.h"
+#include "reader/grow.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,13 +26,11 @@ static struct mt_part_input *parts_input_of(struct mt_parts *p, const char *path
         if (p->inputs[p->last].path == path)
             return &p->inputs[p->last];
     }
-    struct mt_part_input *more = realloc(p->inputs, (p->count + 1) * sizeof *more);
-    if (!more)
+    if (mt_grow(&p->inputs, &p->room, p->count + 1, sizeof *p->inputs) != 0)
         return NULL;
-    p->inputs = more;
     p->last = p->count;
-    more[p->count] = (struct mt_part_input){.path = path, .fd = -1};
-    return &more[p->count++];
+    p->inputs[p->count] = (struct mt_part_input){.path = path, .fd = -1};
+    return &p->inputs[p->count++];
 }
 
 int mt_parts_records(struct mt_parts *p, const char *path, uint64_t offset, struct mt_raw_record *out,

@@ -15,7 +15,7 @@ struct mt_part_input {
 /* Zero-initialised is empty. */
 struct mt_parts {
     struct mt_part_input *inputs;
-    size_t count, last;
+    size_t count, room, last;
 };
 void mt_parts_free(struct mt_parts *p);
 /* n records at byte `offset` of a raw trace. 0, or -1: they cannot be read. */

@@ -2,6 +2,7 @@
  * that fails ends them all (MPI_Abort): none waits for one that is gone. */
 #define _GNU_SOURCE
 #include "ranks.h"
+#include "reader/grow.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -310,14 +311,10 @@ static int ranks_gather_transfers(struct mt_ranks *t)
     for (unsigned from = 1; from < t->size; from++)
         for (int part = 0; part < 2; part++) {
             size_t n = mt_exchange_announced(from);
-            size_t room = c->ntransfers + n;
-            struct mt_transfer *more = realloc(c->transfers, (room + 1) * sizeof *more);
-            if (!more)
+            if (mt_grow(&c->transfers, &c->transfer_room, c->ntransfers + n + 1, sizeof *c->transfers) != 0)
                 return mt_ranks_fail(t, "out of memory");
-            c->transfers = more;
-            c->transfer_room = room + 1;
             mt_exchange_from(from, c->transfers + c->ntransfers, n, sizeof *c->transfers);
-            c->ntransfers = room;
+            c->ntransfers += n;
         }
     return mt_comm_merged(c);
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cli.h"
+#include "reader/grow.h"
 #include "kind.h"
 #include "reader/text.h"
 #include <errno.h>
@@ -195,12 +196,10 @@ void mt_filter_free(struct mt_filter *f)
 
 int mt_inputs_companion(struct mt_inputs *in, const char *path)
 {
-    const char **more = realloc(in->companions, (in->ncompanions + 1) * sizeof *more);
-    if (!more) {
+    if (mt_grow(&in->companions, &in->companion_room, in->ncompanions + 1, sizeof *in->companions) != 0) {
         mt_cli_say("no memory");
         return MT_EXIT_FAILURE;
     }
-    in->companions = more;
     in->companions[in->ncompanions++] = path;
     return 0;
 }

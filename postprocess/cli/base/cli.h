@@ -51,13 +51,13 @@ struct mt_inputs {
     const char *const *paths;
     size_t npaths;
     const char **companions;
-    size_t ncompanions;
+    size_t ncompanions, companion_room;
     unsigned flags;                    /* enum mt_source_flags */
     const struct mt_launch_ends *ends; /* as in mt_source_options */
     const int *fds;                    /* the same */
     unsigned threads;                  /* that decode compact traces; 0: one for each processor */
     char **listed;                     /* what folders stand for, owned */
-    size_t nlisted;
+    size_t nlisted, listed_room;
     int on; /* a signal does not end the reading: the caller does */
 };
 /* Processors that this process may use, but at most 32. */

@@ -188,11 +188,9 @@ static int folder_read(struct folder *all, const char *dir, const char *pattern)
 
 static int folder_append(struct mt_inputs *in, char *path, int owned)
 {
-    char **more = realloc(in->listed, (in->nlisted + 1) * sizeof *more);
-    if (more)
-        in->listed = more;
-    char *own = more && !owned ? strdup(path) : path;
-    if (!more || !own) {
+    int grown = mt_grow(&in->listed, &in->listed_room, in->nlisted + 1, sizeof *in->listed) == 0;
+    char *own = grown && !owned ? strdup(path) : path;
+    if (!grown || !own) {
         mt_cli_say("no memory");
         if (owned)
             free(path);
@@ -259,5 +257,5 @@ void mt_inputs_free(struct mt_inputs *in)
     free(in->companions);
     in->listed = NULL;
     in->companions = NULL;
-    in->nlisted = in->ncompanions = 0;
+    in->nlisted = in->listed_room = in->ncompanions = in->companion_room = 0;
 }

@@ -26,10 +26,7 @@ __attribute__((format(printf, 3, 4))) static void graph_input_note(struct mt_str
     if (n < 0)
         return;
     mt_cli_say("%s", text);
-    char **more = realloc(in->notes, (in->nnotes + 1) * sizeof *more);
-    if (more)
-        in->notes = more;
-    if (more)
+    if (mt_grow(&in->notes, &in->note_room, in->nnotes + 1, sizeof *in->notes) == 0)
         in->notes[in->nnotes++] = text;
     else
         free(text);

@@ -41,7 +41,7 @@ struct mt_stride_graph_input {
     uint64_t outside;   /* host accesses left out: in no allocation */
     uint64_t untouched; /* host records left out: they touch no memory */
     char **notes;
-    size_t nnotes;
+    size_t nnotes, note_room;
     int complete;
 };
 

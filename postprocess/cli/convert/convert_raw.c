@@ -2,6 +2,7 @@
  * out again as they were. */
 #define _GNU_SOURCE
 #include "convert.h"
+#include "reader/grow.h"
 #include "convert_write.h"
 #include "reader/host_internal.h" /* windows on files are no business of the public interface */
 #include <errno.h>
@@ -20,7 +21,7 @@ struct work {
     struct mt_raw_record *records;
     size_t count;         /* runs that wait */
     const char **kernels; /* the reader's pointers: equal names are equal pointers; id = position + 1 */
-    size_t nkernels;
+    size_t nkernels, kernel_room;
     struct mt_companion *companion;
     size_t next;  /* of its launches */
     uint64_t seq; /* of the launch under way */
@@ -60,10 +61,9 @@ static int name_kernel(struct work *x, const char *name)
     x->kernel = (uint32_t)i + 1;
     if (i < x->nkernels)
         return 0;
-    const char **more = realloc(x->kernels, (i + 1) * sizeof *more);
-    char *line = more ? mt_convert_kernel_line(x->kernel, name) : NULL;
-    if (more)
-        x->kernels = more;
+    char *line = mt_grow(&x->kernels, &x->kernel_room, i + 1, sizeof *x->kernels) == 0
+                     ? mt_convert_kernel_line(x->kernel, name)
+                     : NULL;
     if (!line)
         return convert_raw_failed("no memory", 0);
     x->kernels[x->nkernels++] = name;

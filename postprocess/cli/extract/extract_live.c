@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "extract_live.h"
+#include "reader/grow.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -54,11 +55,10 @@ static int take_frame(int fd, struct mt_live_frame *f, int *trace)
 static int extract_live_add(struct mt_live_traces *t, int fd, const struct mt_live_frame *f, int trace)
 {
     char *path = f->bytes < PATH_MAX ? calloc(1, f->bytes + 1) : NULL;
-    char **paths = realloc(t->paths, (t->n + 1) * sizeof *paths);
-    t->paths = paths ? paths : t->paths;
-    int *fds = realloc(t->fds, (t->n + 1) * sizeof *fds);
-    t->fds = fds ? fds : t->fds;
-    if (!path || !paths || !fds || extract_live_take(fd, path, f->bytes) != 0) {
+    size_t room = t->room; /* both arrays have it */
+    if (!path || mt_grow(&t->paths, &room, t->n + 1, sizeof *t->paths) != 0 ||
+        mt_grow(&t->fds, &t->room, t->n + 1, sizeof *t->fds) != 0 ||
+        extract_live_take(fd, path, f->bytes) != 0) {
         free(path);
         return -1;
     }
@@ -95,7 +95,8 @@ static void extract_live_sort(struct mt_live_traces *t, struct numbered *all)
 int mt_live_traces(struct mt_live_traces *t, int fd)
 {
     struct mt_live_frame f;
-    struct numbered *all = NULL, *more;
+    struct numbered *all = NULL;
+    size_t room = 0;
     int trace = -1;
     for (;;) {
         if (take_frame(fd, &f, &trace) != 0)
@@ -105,9 +106,8 @@ int mt_live_traces(struct mt_live_traces *t, int fd)
             free(all);
             return 0;
         }
-        if (f.kind != MT_LIVE_TRACE || trace < 0 || !(more = realloc(all, (t->n + 1) * sizeof *all)))
+        if (f.kind != MT_LIVE_TRACE || trace < 0 || mt_grow(&all, &room, t->n + 1, sizeof *all) != 0)
             break;
-        all = more;
         all[t->n].stream = f.stream;
         if (extract_live_add(t, fd, &f, trace) != 0)
             break;

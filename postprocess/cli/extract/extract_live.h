@@ -8,7 +8,7 @@
 struct mt_live_traces {
     char **paths; /* only their names */
     int *fds;     /* open; of who reads them */
-    size_t n;
+    size_t n, room;
 };
 
 /* One byte to the program. 0, or -1: it is gone. */

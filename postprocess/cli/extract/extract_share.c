@@ -2,6 +2,7 @@
  * together at the one that reports. */
 #define _GNU_SOURCE
 #include "extract_share.h"
+#include "reader/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,17 +11,10 @@ int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x,
 {
     if (!mt_locality_run_of_runs(x))
         return 0;
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 64;
-        struct mt_run_launch *launches = realloc(s->launches, room * sizeof *launches);
-        if (launches)
-            s->launches = launches;
-        struct mt_span *spans = launches ? realloc(s->spans, room * sizeof *spans) : NULL;
-        if (!spans)
-            return -1;
-        s->spans = spans;
-        s->room = room;
-    }
+    size_t room = s->room; /* both arrays have it */
+    if (mt_grow(&s->launches, &room, s->count + 1, sizeof *s->launches) != 0 ||
+        mt_grow(&s->spans, &s->room, s->count + 1, sizeof *s->spans) != 0)
+        return -1;
     s->launches[s->count] = mt_locality_run_launch(x, item, selected);
     s->spans[s->count++] = *span;
     return 0;
