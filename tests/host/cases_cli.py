@@ -224,9 +224,10 @@ def show(w):
     if not w.has("qemu"):
         return
     trace = os.path.join(w.work, "it's, here.mtc")
-    line = w.host("mat", "--show", "--", program, "7", "it's", trace=trace, engine="qemu").out
+    line = w.host("mat", "--show", "--", program, "7", "it's", "a b=c d", "e=f g", trace=trace,
+                  engine="qemu").out
     process = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=w.environment(),
                              stdin=subprocess.DEVNULL)
     same(f"exit code of {line}", process.returncode, 7)
-    same("its words", process.stdout.split(" HELLO")[0], f"<{program}><7><it's>")
+    same("its words", process.stdout.split(" HELLO")[0], f"<{program}><7><it's><a b=c d><e=f g>")
     holds("the trace", os.path.getsize(trace) > 1000)

@@ -29,7 +29,7 @@ static char *depends_next(const char **p)
     while (**p && !isspace((unsigned char)**p) && !(**p == '\\' && (*p)[1] == '\n')) {
         *p += **p == '\\' && (*p)[1] ? 2 : 1;
     }
-    return *p > start ? mt_cc_text("%.*s", (int)(*p - start), start) : NULL;
+    return *p > start ? mt_words_text("%.*s", (int)(*p - start), start) : NULL;
 }
 
 static size_t depends_find(const struct words *w, const char *word)
@@ -52,7 +52,7 @@ static size_t depends_add_target(struct rules *rules, const char *name)
         }
         rules->files = grown;
         memset(&rules->files[at], 0, sizeof rules->files[at]);
-        mt_cc_words_add(&rules->target, name);
+        mt_words_add(&rules->target, name);
     }
     return at;
 }
@@ -68,7 +68,7 @@ static void depends_read(struct rules *rules, const char *contents)
             at = depends_add_target(rules, word);
         } else if (at < rules->target.count &&
                    depends_find(&rules->files[at], word) == rules->files[at].count) {
-            mt_cc_words_add(&rules->files[at], word);
+            mt_words_add(&rules->files[at], word);
         }
     }
 }
@@ -99,7 +99,7 @@ static struct words depends_words(const struct request *r, const char **path)
         const char *word = r->user.word[i];
         size_t n = strncmp(word, "-MF", 3) == 0 ? 3 : strncmp(word, "-o", 2) == 0 ? 2 : 0;
         if (n == 0) {
-            mt_cc_words_take(&out, r->user.word[i]);
+            mt_words_take(&out, r->user.word[i]);
         } else if (word[n]) {
             *path = word + n;
         } else if (i + 1 < r->user.count) {

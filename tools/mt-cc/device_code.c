@@ -97,16 +97,16 @@ static char *find_library(const struct words *folders, const char *name)
 {
     for (size_t i = 0; i < folders->count; i++) {
         if (name[0] == ':') {
-            char *file = mt_cc_text("%s/%s", folders->word[i], name + 1);
+            char *file = mt_words_text("%s/%s", folders->word[i], name + 1);
             if (access(file, R_OK) == 0) {
                 return file;
             }
             continue;
         }
-        if (access(mt_cc_text("%s/lib%s.so", folders->word[i], name), R_OK) == 0) {
+        if (access(mt_words_text("%s/lib%s.so", folders->word[i], name), R_OK) == 0) {
             return NULL;
         }
-        char *file = mt_cc_text("%s/lib%s.a", folders->word[i], name);
+        char *file = mt_words_text("%s/lib%s.a", folders->word[i], name);
         if (access(file, R_OK) == 0) {
             return file;
         }
@@ -121,14 +121,14 @@ static void add_if_device_code(struct words *out, const char *file, struct devic
         n > 2 && (strcmp(file + n - 2, ".o") == 0 || strcmp(file + n - 2, ".a") == 0 ||
                   (n > 4 && (strcmp(file + n - 4, ".obj") == 0 || strcmp(file + n - 4, ".lib") == 0)));
     if ((usual || access(file, R_OK) == 0) && mt_cc_device_code_in(file, code)) {
-        mt_cc_words_add(out, file);
+        mt_words_add(out, file);
     }
 }
 
 /* -Wl,a,b,c and the value of -Xlinker: files among them. */
 static void add_listed(struct words *out, const char *list, struct device_code *code)
 {
-    char *copy = mt_cc_text("%s", list), *save = NULL;
+    char *copy = mt_words_text("%s", list), *save = NULL;
     for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
         if (item[0] != '-') {
             add_if_device_code(out, item, code);
@@ -143,7 +143,7 @@ struct words mt_cc_device_code_inputs(const struct words *line, struct device_co
     for (size_t i = 0; i < line->count; i++) {
         const char *w = line->word[i];
         if (strncmp(w, "-L", 2) == 0 && (w[2] || i + 1 < line->count)) {
-            mt_cc_words_add(&folders, w[2] ? w + 2 : line->word[i + 1]);
+            mt_words_add(&folders, w[2] ? w + 2 : line->word[i + 1]);
         }
     }
     for (size_t i = 0; i < line->count; i++) {

@@ -56,7 +56,7 @@ static const char *const temporary[] = {"registered.h", "linked.fatbin", "regist
 
 static char *device_link_in(const char *folder, const char *file)
 {
-    return mt_cc_text("%s/%s", folder, file);
+    return mt_words_text("%s/%s", folder, file);
 }
 
 void mt_cc_device_link_clean(const char *folder)
@@ -65,7 +65,7 @@ void mt_cc_device_link_clean(const char *folder)
         unlink(device_link_in(folder, temporary[i]));
     }
     for (int arch = 0; arch < MT_ARCHS; arch++) {
-        unlink(mt_cc_text("%s/sm_%d.cubin", folder, arch));
+        unlink(mt_words_text("%s/sm_%d.cubin", folder, arch));
     }
 }
 
@@ -86,33 +86,33 @@ static int asked_for(const struct request *r, const struct device_code *code, in
 static int link_for(const struct request *r, const struct words *inputs, int arch, const char *folder)
 {
     struct words line = {0};
-    char *devrt = mt_cc_text("%s/lib64", r->places->overlay);
-    mt_cc_words_addf(&line, "%s/bin/nvlink", r->places->overlay);
-    mt_cc_words_add(&line, "-m64");
-    mt_cc_words_add(&line, "-cpu-arch=X86_64");
-    mt_cc_words_addf(&line, "--arch=sm_%d", arch);
-    mt_cc_words_addf(&line, "--register-link-binaries=%s/registered.h", folder);
-    mt_cc_words_append(&line, &r->nvlink);
-    mt_cc_words_append(&line, inputs);
-    if (access(mt_cc_text("%s/libcudadevrt.a", devrt), R_OK) == 0) {
-        mt_cc_words_addf(&line, "-L%s", devrt);
-        mt_cc_words_add(&line, "-lcudadevrt");
+    char *devrt = mt_words_text("%s/lib64", r->places->overlay);
+    mt_words_addf(&line, "%s/bin/nvlink", r->places->overlay);
+    mt_words_add(&line, "-m64");
+    mt_words_add(&line, "-cpu-arch=X86_64");
+    mt_words_addf(&line, "--arch=sm_%d", arch);
+    mt_words_addf(&line, "--register-link-binaries=%s/registered.h", folder);
+    mt_words_append(&line, &r->nvlink);
+    mt_words_append(&line, inputs);
+    if (access(mt_words_text("%s/libcudadevrt.a", devrt), R_OK) == 0) {
+        mt_words_addf(&line, "-L%s", devrt);
+        mt_words_add(&line, "-lcudadevrt");
     }
-    mt_cc_words_add(&line, "-o");
-    mt_cc_words_addf(&line, "%s/sm_%d.cubin", folder, arch);
+    mt_words_add(&line, "-o");
+    mt_words_addf(&line, "%s/sm_%d.cubin", folder, arch);
     return mt_cc_run_line(r, &line, -1);
 }
 
 static int device_link_bundle(const struct request *r, const struct device_code *code, const char *folder)
 {
     struct words line = {0};
-    mt_cc_words_addf(&line, "%s/bin/fatbinary", r->places->overlay);
-    mt_cc_words_add(&line, "-64");
-    mt_cc_words_add(&line, "--create");
-    mt_cc_words_add(&line, device_link_in(folder, "linked.fatbin"));
+    mt_words_addf(&line, "%s/bin/fatbinary", r->places->overlay);
+    mt_words_add(&line, "-64");
+    mt_words_add(&line, "--create");
+    mt_words_add(&line, device_link_in(folder, "linked.fatbin"));
     for (int arch = 0; arch < MT_ARCHS; arch++) {
         if (code->arch[arch] && asked_for(r, code, arch)) {
-            mt_cc_words_addf(&line, "--image=profile=sm_%d,file=%s/sm_%d.cubin", arch, folder, arch);
+            mt_words_addf(&line, "--image=profile=sm_%d,file=%s/sm_%d.cubin", arch, folder, arch);
         }
     }
     return mt_cc_run_line(r, &line, -1);
@@ -144,18 +144,18 @@ static int compile_stub(const struct request *r, const char *code, const char *f
             return 1;
         }
     }
-    mt_cc_words_add(&line, chosen && *chosen ? chosen : "clang++-19");
-    mt_cc_words_add(&line, "-x");
-    mt_cc_words_add(&line, "c");
-    mt_cc_words_add(&line, "-w");
-    mt_cc_words_add(&line, "-O1");
-    mt_cc_words_add(&line, "-fPIC");
-    mt_cc_words_add(&line, "-Xassembler");
-    mt_cc_words_addf(&line, "-I%s", folder);
-    mt_cc_words_add(&line, "-c");
-    mt_cc_words_add(&line, source);
-    mt_cc_words_add(&line, "-o");
-    mt_cc_words_add(&line, object);
+    mt_words_add(&line, chosen && *chosen ? chosen : "clang++-19");
+    mt_words_add(&line, "-x");
+    mt_words_add(&line, "c");
+    mt_words_add(&line, "-w");
+    mt_words_add(&line, "-O1");
+    mt_words_add(&line, "-fPIC");
+    mt_words_add(&line, "-Xassembler");
+    mt_words_addf(&line, "-I%s", folder);
+    mt_words_add(&line, "-c");
+    mt_words_add(&line, source);
+    mt_words_add(&line, "-o");
+    mt_words_add(&line, object);
     return mt_cc_run_line(r, &line, -1);
 }
 
@@ -164,7 +164,7 @@ int mt_cc_device_link(const struct request *r, const struct words *inputs, const
 {
     int rc = 0, archs = 0;
     *made = 0;
-    if (access(mt_cc_text("%s/bin/nvlink", r->places->overlay), X_OK) != 0) {
+    if (access(mt_words_text("%s/bin/nvlink", r->places->overlay), X_OK) != 0) {
         fprintf(stderr,
                 "mt-cc: note: the CUDA toolkit has no nvlink: the program runs on the CPU device only\n");
         return 0;

@@ -26,14 +26,14 @@ static char *find_program(const char *name)
     char real[PATH_MAX];
     const char *path = getenv("PATH");
     if (strchr(name, '/')) {
-        return realpath(name, real) ? mt_cc_text("%s", real) : NULL;
+        return realpath(name, real) ? mt_words_text("%s", real) : NULL;
     }
     for (const char *p = path ? path : ""; *p; p += *p == ':') {
         size_t n = strcspn(p, ":");
-        char *file = mt_cc_text("%.*s/%s", (int)n, p, name);
+        char *file = mt_words_text("%.*s/%s", (int)n, p, name);
         p += n;
         if (access(file, X_OK) == 0 && realpath(file, real)) {
-            return mt_cc_text("%s", real);
+            return mt_words_text("%s", real);
         }
     }
     return NULL;
@@ -52,7 +52,7 @@ static char *clang_folder(void)
         return NULL;
     }
     cut_name(clang);
-    if (access(mt_cc_text("%s/clang++", clang), X_OK) != 0) {
+    if (access(mt_words_text("%s/clang++", clang), X_OK) != 0) {
         fprintf(stderr, "mt-cc: note: %s has no clang++: say clang++-19 instead\n", clang);
     }
     return clang;
@@ -66,10 +66,11 @@ static void print_path(const char *name, const char *value)
 
 int mt_cc_print_environment(const struct places *p)
 {
-    char *bin = mt_cc_text("%s", p->include), *lib = mt_cc_text("%s", p->plugin), *clang = clang_folder();
+    char *bin = mt_words_text("%s", p->include), *lib = mt_words_text("%s", p->plugin),
+         *clang = clang_folder();
     cut_name(bin); /* the root */
     cut_name(lib);
-    char *file = mt_cc_text("%s/../" CONFIGURATION, p->overlay), real[PATH_MAX];
+    char *file = mt_words_text("%s/../" CONFIGURATION, p->overlay), real[PATH_MAX];
     if (!clang) {
         return 1;
     }
@@ -82,7 +83,7 @@ int mt_cc_print_environment(const struct places *p)
         fprintf(stderr, "mt-cc: %s: clang takes no blanks and quotes here; use mt-cc itself\n", real);
         return 1;
     }
-    print_path("PATH", mt_cc_text("%s/bin:%s", bin, clang));
+    print_path("PATH", mt_words_text("%s/bin:%s", bin, clang));
     print_path("LD_LIBRARY_PATH", lib);
     printf("export " OVERRIDES "='# ^-Wno-unknown-cuda-version ^--config=%s'\n", real);
     return 0;

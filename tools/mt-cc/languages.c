@@ -60,22 +60,22 @@ void mt_cc_languages_drop_standard(struct request *r)
 struct words mt_cc_languages_c(const struct request *r, size_t file, const char *object)
 {
     struct words out = {0};
-    mt_cc_words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
+    mt_words_add(&out, "-Qunused-arguments"); /* what is for linking or for CUDA */
     if (object) {
-        mt_cc_words_add(&out, "-c");
-        mt_cc_words_add(&out, "-o");
-        mt_cc_words_add(&out, object);
+        mt_words_add(&out, "-c");
+        mt_words_add(&out, "-o");
+        mt_words_add(&out, object);
     }
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (languages_holds(&r->files, word)) {
             if (object ? word == r->c_files.word[file] : languages_holds(&r->c_files, word)) {
-                mt_cc_words_take(&out, word);
+                mt_words_take(&out, word);
             }
         } else if (object && strcmp(word, "-o") == 0) {
             i++;
         } else if (!is_cxx_standard(word) && !(object && strncmp(word, "-o", 2) == 0)) {
-            mt_cc_words_take(&out, word);
+            mt_words_take(&out, word);
         }
     }
     return out;
@@ -90,7 +90,7 @@ static struct words without_idle_languages(const struct words *list)
             (i + 2 >= list->count || strcmp(list->word[i + 2], "-x") == 0)) {
             i++;
         } else {
-            mt_cc_words_take(&out, list->word[i]);
+            mt_words_take(&out, list->word[i]);
         }
     }
     return out;
@@ -100,10 +100,10 @@ struct words mt_cc_languages_one(const struct request *r, const char *source, co
 {
     struct words out = {0};
     int is_c = languages_holds(&r->c_files, source);
-    mt_cc_words_add(&out, "-Qunused-arguments");
-    mt_cc_words_add(&out, "-c");
-    mt_cc_words_add(&out, "-o");
-    mt_cc_words_add(&out, object);
+    mt_words_add(&out, "-Qunused-arguments");
+    mt_words_add(&out, "-c");
+    mt_words_add(&out, "-o");
+    mt_words_add(&out, object);
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (strcmp(word, "-o") == 0) {
@@ -111,7 +111,7 @@ struct words mt_cc_languages_one(const struct request *r, const char *source, co
         } else if (languages_holds(&r->files, word) ? word == source
                                                     : !(is_c ? is_cxx_standard(word) : is_c_standard(word)) &&
                                                           strncmp(word, "-o", 2) != 0) {
-            mt_cc_words_take(&out, word);
+            mt_words_take(&out, word);
         }
     }
     return without_idle_languages(&out);
@@ -121,13 +121,13 @@ struct words mt_cc_languages_linked(const struct request *r, const struct words 
 {
     struct words out = {0};
     size_t next = 0;
-    mt_cc_words_add(&out, "-Qunused-arguments");
+    mt_words_add(&out, "-Qunused-arguments");
     for (size_t i = 0; i < r->user.count; i++) {
         char *word = r->user.word[i];
         if (strcmp(word, "-x") == 0) {
             i++;
         } else if (!is_c_standard(word)) {
-            mt_cc_words_take(&out, languages_holds(&r->sources, word) ? objects->word[next++] : word);
+            mt_words_take(&out, languages_holds(&r->sources, word) ? objects->word[next++] : word);
         }
     }
     return out;
@@ -141,14 +141,14 @@ struct words mt_cc_languages_rest(const struct request *r, const struct words *o
         char *word = r->user.word[i];
         if (!languages_holds(&r->c_files, word)) {
             if (!is_c_standard(word)) {
-                mt_cc_words_take(&out, word);
+                mt_words_take(&out, word);
             }
         } else if (objects) {
-            mt_cc_words_add(&out, "-x");
-            mt_cc_words_add(&out, "none");
-            mt_cc_words_take(&out, objects->word[next++]);
-            mt_cc_words_add(&out, "-x");
-            mt_cc_words_add(&out, "c");
+            mt_words_add(&out, "-x");
+            mt_words_add(&out, "none");
+            mt_words_take(&out, objects->word[next++]);
+            mt_words_add(&out, "-x");
+            mt_words_add(&out, "c");
         }
     }
     return out;

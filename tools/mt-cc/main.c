@@ -87,16 +87,16 @@ static int main_compare_archs(const void *a, const void *b)
 static void main_add_arch_list(struct words *line, const struct request *r)
 {
     struct words archs = {0};
-    char *list = mt_cc_text("%s", "");
-    mt_cc_words_append(&archs, &r->archs);
+    char *list = mt_words_text("%s", "");
+    mt_words_append(&archs, &r->archs);
     if (archs.count == 0) {
-        mt_cc_words_add(&archs, DEFAULT_ARCH);
+        mt_words_add(&archs, DEFAULT_ARCH);
     }
     qsort(archs.word, archs.count, sizeof *archs.word, main_compare_archs);
     for (size_t i = 0; i < archs.count; i++) {
-        list = mt_cc_text("%s%s%d0", list, i > 0 ? "," : "", atoi(archs.word[i] + strlen("sm_")));
+        list = mt_words_text("%s%s%d0", list, i > 0 ? "," : "", atoi(archs.word[i] + strlen("sm_")));
     }
-    mt_cc_words_addf(line, "-D__CUDA_ARCH_LIST__=%s", list);
+    mt_words_addf(line, "-D__CUDA_ARCH_LIST__=%s", list);
 }
 
 /* What the host C compilers of today's systems (gcc before 14) warn of, and clang 19 refuses. */
@@ -105,48 +105,48 @@ static void main_add_c_dialect(struct words *line)
     static const char *const warned[] = {"implicit-function-declaration", "implicit-int", "int-conversion",
                                          "incompatible-function-pointer-types", "return-mismatch"};
     for (size_t i = 0; i < sizeof warned / sizeof *warned; i++) {
-        mt_cc_words_addf(line, "-Wno-error=%s", warned[i]);
+        mt_words_addf(line, "-Wno-error=%s", warned[i]);
     }
 }
 
 /* Flags in front of the user's: what a compilation needs. Later ones win, so the user's stay in force. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
-    mt_cc_words_add(line, "-Wno-unknown-cuda-version");
+    mt_words_add(line, "-Wno-unknown-cuda-version");
     if (r->compiles) {
-        mt_cc_words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
+        mt_words_add(line, "-Wno-register"); /* an error in clang's C++17, not in nvcc's */
         main_add_arch_list(line, r);
     }
     if (r->c_files.count > 0) {
         main_add_c_dialect(line);
     }
     if (r->cuda) {
-        mt_cc_words_addf(line, "--cuda-path=%s", p->overlay);
+        mt_words_addf(line, "--cuda-path=%s", p->overlay);
         /* clang itself looks there only after /usr/local/include and /usr/include, where there may be CUDA
          * headers. */
-        mt_cc_words_add(line, "-isystem");
-        mt_cc_words_addf(line, "%s/include", p->overlay);
+        mt_words_add(line, "-isystem");
+        mt_words_addf(line, "%s/include", p->overlay);
         if (asks_for_compiler(r)) {
-            mt_cc_words_add(line, "-DMT_CUDA_NO_NVCC");
+            mt_words_add(line, "-DMT_CUDA_NO_NVCC");
         }
         if (r->archs.count == 0) {
-            mt_cc_words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
+            mt_words_add(line, "--cuda-gpu-arch=" DEFAULT_ARCH);
         }
         for (size_t i = 0; i < (r->first_arch && r->archs.count > 1 ? 1 : r->archs.count); i++) {
-            mt_cc_words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
+            mt_words_addf(line, "--cuda-gpu-arch=%s", r->archs.word[i]);
         }
         mt_cc_math_words(&r->math, line);
         if (r->optimises_device) {
-            mt_cc_words_add(line, "-Xarch_device");
-            mt_cc_words_add(line, "-O3");
+            mt_words_add(line, "-Xarch_device");
+            mt_words_add(line, "-O3");
         }
     }
     if (r->compiles && !r->plain) {
-        mt_cc_words_addf(line, "-fplugin=%s", p->plugin);
-        mt_cc_words_append(line, &r->plugin);
+        mt_words_addf(line, "-fplugin=%s", p->plugin);
+        mt_words_append(line, &r->plugin);
         if (r->host) { /* names of variables */
-            mt_cc_words_add(line, "-Xarch_host");
-            mt_cc_words_add(line, "-fno-discard-value-names");
+            mt_words_add(line, "-Xarch_host");
+            mt_words_add(line, "-fno-discard-value-names");
         }
     }
 }
@@ -155,23 +155,23 @@ static void add_compile_flags(struct words *line, const struct request *r, const
 static void add_last_flags(struct words *line, const struct request *r, const struct places *p)
 {
     if (r->compiles) {
-        mt_cc_words_add(line, "-idirafter");
-        mt_cc_words_add(line, p->include);
-        mt_cc_words_add(line, "-idirafter");
-        mt_cc_words_addf(line, "%s/include", p->overlay);
+        mt_words_add(line, "-idirafter");
+        mt_words_add(line, p->include);
+        mt_words_add(line, "-idirafter");
+        mt_words_addf(line, "%s/include", p->overlay);
     }
     if (r->links && !r->relocatable && r->inputs > 0) {
-        mt_cc_words_addf(line, "-L%s/lib64", p->overlay);
+        mt_words_addf(line, "-L%s/lib64", p->overlay);
         if (r->language) {
-            mt_cc_words_add(line, "-x");
-            mt_cc_words_add(line, "none");
+            mt_words_add(line, "-x");
+            mt_words_add(line, "none");
         }
         if (r->host) {
-            mt_cc_words_add(line, p->host);
+            mt_words_add(line, p->host);
         }
-        mt_cc_words_add(line, p->runtime);
-        mt_cc_words_add(line, "-pthread");
-        mt_cc_words_add(line, "-ldl");
+        mt_words_add(line, p->runtime);
+        mt_words_add(line, "-pthread");
+        mt_words_add(line, "-ldl");
     }
 }
 
@@ -196,12 +196,12 @@ struct words mt_cc_complete(const struct request *r, const struct words *middle,
     struct request part = *r;
     struct words line = {0};
     part.links = links;
-    mt_cc_words_add(&line, chosen && *chosen ? chosen : CLANG);
+    mt_words_add(&line, chosen && *chosen ? chosen : CLANG);
     if (!r->compiles) {
-        mt_cc_words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
+        mt_words_add(&line, "-Qunused-arguments"); /* nvcc's users give links what is for compiling */
     }
     add_compile_flags(&line, &part, r->places);
-    mt_cc_words_append(&line, middle);
+    mt_words_append(&line, middle);
     while (!links && line.count > 2 && strcmp(line.word[line.count - 2], "-x") == 0) {
         line.count -= 2; /* no input follows: clang would warn */
         line.word[line.count] = NULL;
@@ -214,7 +214,8 @@ int mt_cc_run_line(const struct request *r, struct words *line, int out)
 {
     int status = 0;
     if (r->show) {
-        mt_cc_words_print(line);
+        mt_words_print(line);
+        putchar('\n');
         return 0;
     }
     fflush(NULL);
@@ -238,7 +239,7 @@ int mt_cc_run_line(const struct request *r, struct words *line, int out)
 char *mt_cc_make_folder(const struct request *r)
 {
     const char *tmp = getenv("TMPDIR");
-    char *folder = mt_cc_text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    char *folder = mt_words_text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!r->show && !mkdtemp(folder)) {
         fprintf(stderr, "mt-cc: cannot make %s: %s\n", folder, strerror(errno));
         return NULL;
@@ -310,6 +311,7 @@ int main(int argc, char **argv)
     struct request r = {0};
     struct words all = {0};
 
+    mt_words_begin("mt-cc: out of memory");
     if (argc < 2) {
         fputs("mt-cc: no files; mt-cc --help says how\n", stderr);
         return 2;

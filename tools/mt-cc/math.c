@@ -27,8 +27,8 @@ static int math_is_on(enum switched given, int otherwise)
 
 static void math_add_device(struct words *line, const char *word)
 {
-    mt_cc_words_add(line, "-Xarch_device");
-    mt_cc_words_add(line, word);
+    mt_words_add(line, "-Xarch_device");
+    mt_words_add(line, word);
 }
 
 void mt_cc_math_words(const struct device_math *m, struct words *line)
@@ -43,12 +43,12 @@ void mt_cc_math_words(const struct device_math *m, struct words *line)
         math_add_device(line, m->fmad == MATH_ON ? "-ffp-contract=fast" : "-ffp-contract=off");
     }
     if (!math_is_on(m->prec_div, !m->fast)) {
-        mt_cc_words_add(line, "-mllvm");
-        mt_cc_words_add(line, m->fast ? "-nvptx-prec-divf32=0" : "-nvptx-prec-divf32=1");
+        mt_words_add(line, "-mllvm");
+        mt_words_add(line, m->fast ? "-nvptx-prec-divf32=0" : "-nvptx-prec-divf32=1");
     }
     if (!math_is_on(m->prec_sqrt, !m->fast)) {
-        mt_cc_words_add(line, "-mllvm");
-        mt_cc_words_add(line, "-nvptx-prec-sqrtf32=0");
-        mt_cc_words_add(line, "-DMT_CUDA_APPROX_SQRT");
+        mt_words_add(line, "-mllvm");
+        mt_words_add(line, "-nvptx-prec-sqrtf32=0");
+        mt_words_add(line, "-DMT_CUDA_APPROX_SQRT");
     }
 }

@@ -3,22 +3,7 @@
 #ifndef MT_TOOLS_MT_CC_H
 #define MT_TOOLS_MT_CC_H
 #include <stddef.h>
-
-/* ---- words.c: a growing list of words, NULL-terminated
- * ------------------------------------------------------ */
-struct words {
-    char **word;
-    size_t count, room;
-};
-void mt_cc_words_add(struct words *w, const char *word);
-void mt_cc_words_addf(struct words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void mt_cc_words_append(struct words *w, const struct words *more);
-/* Appends the pointer itself, not a copy. */
-void mt_cc_words_take(struct words *w, char *word);
-/* On stdout as a line that a shell reads back to the same words. */
-void mt_cc_words_print(const struct words *w);
-/* A string on the heap; ends the program (exit 1) when there is no memory. */
-char *mt_cc_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#include "words.h"
 
 /* ---- places.c: where memtrace's own files are, relative to this executable
  * ---------------------------------- */

@@ -62,7 +62,7 @@ char *mt_cc_option_value(int argc, char **argv, int i, const char *name, int *us
     }
     if (arg[n] == '=') {
         *used = 1;
-        return mt_cc_text("%s", arg + n + 1);
+        return mt_words_text("%s", arg + n + 1);
     }
     if (arg[n] != 0) {
         return NULL;
@@ -74,14 +74,14 @@ char *mt_cc_option_value(int argc, char **argv, int i, const char *name, int *us
 /* Splits a list of nvcc: at commas and blanks, not inside quotes, "\," is a comma. Quotes go. */
 static void nvcc_split(const char *list, struct words *out)
 {
-    char *item = mt_cc_text("%s", list);
+    char *item = mt_words_text("%s", list);
     size_t n = 0;
     char quote = 0;
     for (const char *p = list;; p++) {
         if (*p == 0 || (!quote && (*p == ',' || isspace((unsigned char)*p)))) {
             item[n] = 0;
             if (n > 0) {
-                mt_cc_words_add(out, item);
+                mt_words_add(out, item);
             }
             n = 0;
             if (*p == 0) {
@@ -103,9 +103,9 @@ static void nvcc_split(const char *list, struct words *out)
 static void nvcc_add_host(struct request *r, const char *option)
 {
     if ((strncmp(option, "-m", 2) == 0 && strcmp(option, "-m64") != 0) || strncmp(option, "-O", 2) == 0) {
-        mt_cc_words_add(&r->user, "-Xarch_host");
+        mt_words_add(&r->user, "-Xarch_host");
     }
-    mt_cc_words_add(&r->user, option);
+    mt_words_add(&r->user, option);
 }
 
 /* arch=compute_80,code=[sm_80,compute_80]: the real architectures and the virtual one, as clang's
@@ -114,7 +114,7 @@ static void nvcc_add_archs(struct request *r, const char *value)
 {
     const char *code = strstr(value, "code=");
     struct words list = {0};
-    char *names = mt_cc_text("%s", code ? code + 5 : strncmp(value, "arch=", 5) == 0 ? value + 5 : value);
+    char *names = mt_words_text("%s", code ? code + 5 : strncmp(value, "arch=", 5) == 0 ? value + 5 : value);
     for (char *p = names; *p; p++) {
         if (*p == '[' || *p == ']' || *p == '"' || *p == '\'') {
             *p = ',';
@@ -198,12 +198,12 @@ static int nvcc_add_werror(struct request *r, const char *value)
             return -1;
         }
         if (kinds[k].to) {
-            mt_cc_words_add(&made, kinds[k].to);
+            mt_words_add(&made, kinds[k].to);
         } else {
             mt_cc_request_note(r, "-Werror %s dropped: clang 19 has no such warning", list.word[i]);
         }
     }
-    mt_cc_words_append(&r->user, &made);
+    mt_words_append(&r->user, &made);
     return list.count > 0 ? 0 : -1;
 }
 
@@ -221,7 +221,7 @@ static void nvcc_add_joined(struct request *r, const char *list, const char *to)
     struct words items = {0};
     nvcc_split(list, &items);
     for (size_t i = 0; i < items.count; i++) {
-        mt_cc_words_addf(&r->user, "%s%s", to, items.word[i]);
+        mt_words_addf(&r->user, "%s%s", to, items.word[i]);
     }
 }
 
@@ -230,11 +230,11 @@ static void nvcc_add_two(struct request *r, const char *to, const char *value)
 {
     const char *blank = strchr(to, ' ');
     if (!blank) {
-        mt_cc_words_add(&r->user, to);
-        mt_cc_words_add(&r->user, value);
+        mt_words_add(&r->user, to);
+        mt_words_add(&r->user, value);
     } else {
-        mt_cc_words_addf(&r->user, "%.*s", (int)(blank - to), to);
-        mt_cc_words_addf(&r->user, "%s%s", blank + 1, value);
+        mt_words_addf(&r->user, "%.*s", (int)(blank - to), to);
+        mt_words_addf(&r->user, "%s%s", blank + 1, value);
     }
 }
 
@@ -274,7 +274,7 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
     switch (rule->action) {
     case VALUE:
     case LEVEL:
-        mt_cc_words_addf(&r->user, "%s%s", rule->to, value);
+        mt_words_addf(&r->user, "%s%s", rule->to, value);
         break;
     case TWO:
     case TWO_JOINED:
@@ -326,12 +326,12 @@ static void nvcc_apply(struct request *r, const struct rule *rule, const char *v
 /* Says what became of `arg`: the words of r->user from `words` on and its architectures from `archs` on. */
 static void nvcc_note(struct request *r, const struct rule *rule, const char *arg, size_t words, size_t archs)
 {
-    char *made = mt_cc_text("%s", "");
+    char *made = mt_words_text("%s", "");
     for (size_t i = words; i < r->user.count; i++) {
-        made = mt_cc_text("%s%s%s", made, *made ? " " : "", r->user.word[i]);
+        made = mt_words_text("%s%s%s", made, *made ? " " : "", r->user.word[i]);
     }
     for (size_t i = archs; i < r->archs.count; i++) {
-        made = mt_cc_text("%s%s--cuda-gpu-arch=%s", made, *made ? " " : "", r->archs.word[i]);
+        made = mt_words_text("%s%s--cuda-gpu-arch=%s", made, *made ? " " : "", r->archs.word[i]);
     }
     if (*made && strcmp(made, arg) != 0) {
         mt_cc_request_note(r, "%s became %s", arg, made);
@@ -366,6 +366,6 @@ int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i)
         }
     }
     nvcc_apply(r, rule, value);
-    nvcc_note(r, rule, used == 2 ? mt_cc_text("%s %s", argv[i], value) : argv[i], before, archs);
+    nvcc_note(r, rule, used == 2 ? mt_words_text("%s %s", argv[i], value) : argv[i], before, archs);
     return used;
 }

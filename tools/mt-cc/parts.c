@@ -24,7 +24,7 @@ int mt_cc_run_languages(const struct request *r)
     int code = r->links && !folder;
     for (size_t i = 0; code == 0 && i < (r->links ? r->c_files.count : 1); i++) {
         if (r->links) {
-            mt_cc_words_addf(&objects, "%s/%zu.o", folder, i);
+            mt_words_addf(&objects, "%s/%zu.o", folder, i);
         }
         middle = mt_cc_languages_c(r, i, r->links ? objects.word[i] : NULL);
         line = mt_cc_complete(r, &middle, 0);
@@ -46,7 +46,7 @@ static int compile_sources(const struct request *r, const char *folder, struct w
 {
     int code = 0;
     for (size_t i = 0; code == 0 && i < r->sources.count; i++) {
-        mt_cc_words_addf(objects, "%s/%zu.o", folder, i);
+        mt_words_addf(objects, "%s/%zu.o", folder, i);
         struct words middle = mt_cc_languages_one(r, r->sources.word[i], objects->word[i]);
         struct words line = mt_cc_complete(r, &middle, 0);
         code = mt_cc_run_line(r, &line, -1);
@@ -62,7 +62,7 @@ static void parts_suppose(const struct request *r, const struct words *objects, 
         return;
     }
     for (size_t i = 0; i < objects->count; i++) {
-        mt_cc_words_add(inputs, objects->word[i]);
+        mt_words_add(inputs, objects->word[i]);
     }
     memset(code->arch, 0, sizeof code->arch);
     code->arch[90] = r->archs.count == 0;
@@ -95,9 +95,9 @@ static int link_program(const struct request *r, const struct words *words, cons
         part.language = NULL;
     }
     if (made) {
-        mt_cc_words_add(&middle, made);
+        mt_words_add(&middle, made);
     }
-    mt_cc_words_append(&middle, words);
+    mt_words_append(&middle, words);
     line = mt_cc_complete(&part, &middle, 1);
     return mt_cc_run_line(r, &line, -1);
 }
@@ -110,7 +110,7 @@ int mt_cc_run_device_link(const struct request *r)
     if (!folder) {
         return 1;
     }
-    const char *object = r->dlink ? dlink_output(r) : mt_cc_text("%s/link.o", folder);
+    const char *object = r->dlink ? dlink_output(r) : mt_words_text("%s/link.o", folder);
     int made = 0, code = 0, apart = (r->rdc && r->sources.count > 0) || mt_cc_languages_mixed(r);
     if (apart) {
         code = compile_sources(r, folder, &objects);
@@ -128,7 +128,7 @@ int mt_cc_run_device_link(const struct request *r)
     }
     mt_cc_device_link_clean(folder);
     if (made && !r->dlink) {
-        mt_cc_words_add(&objects, object);
+        mt_words_add(&objects, object);
     }
     parts_clean(r, folder, &objects);
     return code;

@@ -11,14 +11,14 @@
 static int read_marker(struct places *p)
 {
     char line[PATH_MAX + 16];
-    FILE *f = fopen(mt_cc_text("%s/bin/.memtrace-overlay", p->overlay), "re");
+    FILE *f = fopen(mt_words_text("%s/bin/.memtrace-overlay", p->overlay), "re");
     if (!f) {
         return -1;
     }
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         if (strncmp(line, "cuda=", 5) == 0) {
-            p->toolkit = mt_cc_text("%s", line + 5);
+            p->toolkit = mt_words_text("%s", line + 5);
         }
         sscanf(line, "version=%u", &p->cuda);
     }
@@ -28,11 +28,11 @@ static int read_marker(struct places *p)
 
 static void places_set(struct places *p, const char *root, const char *libdir, const char *overlay)
 {
-    p->overlay = mt_cc_text("%s/%s", root, overlay);
-    p->plugin = mt_cc_text("%s/%s/libMemtrace-AA.so", root, libdir);
-    p->runtime = mt_cc_text("%s/%s/libmemtrace.so", root, libdir);
-    p->host = mt_cc_text("%s/%s/libmemtrace-host.so", root, libdir);
-    p->include = mt_cc_text("%s/include", root);
+    p->overlay = mt_words_text("%s/%s", root, overlay);
+    p->plugin = mt_words_text("%s/%s/libMemtrace-AA.so", root, libdir);
+    p->runtime = mt_words_text("%s/%s/libmemtrace.so", root, libdir);
+    p->host = mt_words_text("%s/%s/libmemtrace-host.so", root, libdir);
+    p->include = mt_words_text("%s/include", root);
 }
 
 int mt_cc_places_find(struct places *p)

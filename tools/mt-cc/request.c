@@ -84,7 +84,7 @@ void mt_cc_request_note(struct request *r, const char *format, ...)
     va_list args;
     va_start(args, format);
     if (vasprintf(&note, format, args) >= 0) {
-        mt_cc_words_add(&r->notes, note);
+        mt_words_add(&r->notes, note);
         free(note);
     }
     va_end(args);
@@ -95,9 +95,9 @@ void mt_cc_request_language(struct request *r, const char *name)
     if (strcmp(name, "cu") == 0) {
         name = "cuda";
     }
-    mt_cc_words_add(&r->user, "-x");
-    mt_cc_words_add(&r->user, name);
-    r->language = strcmp(name, "none") == 0 ? NULL : mt_cc_text("%s", name);
+    mt_words_add(&r->user, "-x");
+    mt_words_add(&r->user, name);
+    r->language = strcmp(name, "none") == 0 ? NULL : mt_words_text("%s", name);
 }
 
 /* ---- architectures
@@ -146,13 +146,13 @@ void mt_cc_request_arch(struct request *r, const char *name)
         fprintf(stderr, "mt-cc: note: %s is not for clang 19 with CUDA %u.%u: taking sm_%d\n", name,
                 r->toolkit / 1000, r->toolkit % 1000 / 10, use);
     }
-    char *arch = mt_cc_text("sm_%d%s", use, suffix);
+    char *arch = mt_words_text("sm_%d%s", use, suffix);
     for (size_t i = 0; i < r->archs.count; i++) {
         if (strcmp(r->archs.word[i], arch) == 0) {
             return;
         }
     }
-    mt_cc_words_add(&r->archs, arch);
+    mt_words_add(&r->archs, arch);
 }
 
 void mt_cc_request_print_archs(const struct request *r, const char *prefix)
@@ -191,20 +191,20 @@ static int is_driver(const char *name, int is_file)
 static int is_toolkit_include(const struct request *r, const char *folder)
 {
     char real[PATH_MAX], toolkit[PATH_MAX];
-    return realpath(folder, real) && realpath(mt_cc_text("%s/include", r->places->toolkit), toolkit) &&
+    return realpath(folder, real) && realpath(mt_words_text("%s/include", r->places->toolkit), toolkit) &&
            strcmp(real, toolkit) == 0;
 }
 
 /* Appends an input to the words for clang; the lists of inputs share its pointer. */
 static void add_input(struct request *r, const char *file, int is_source, int is_c)
 {
-    mt_cc_words_add(&r->user, file);
-    mt_cc_words_take(&r->files, r->user.word[r->user.count - 1]);
+    mt_words_add(&r->user, file);
+    mt_words_take(&r->files, r->user.word[r->user.count - 1]);
     if (is_source) {
-        mt_cc_words_take(&r->sources, r->user.word[r->user.count - 1]);
+        mt_words_take(&r->sources, r->user.word[r->user.count - 1]);
     }
     if (is_c) {
-        mt_cc_words_take(&r->c_files, r->user.word[r->user.count - 1]);
+        mt_words_take(&r->c_files, r->user.word[r->user.count - 1]);
     }
 }
 
@@ -233,11 +233,11 @@ static void add_file(struct request *r, const char *file)
     } else if (suffix && (strcmp(suffix, ".c") == 0 || strcmp(suffix, ".i") == 0)) {
         /* As nvcc does: C stays C, although clang++ would take it for C++. */
         r->compiles = 1;
-        mt_cc_words_add(&r->user, "-x");
-        mt_cc_words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
+        mt_words_add(&r->user, "-x");
+        mt_words_add(&r->user, strcmp(suffix, ".c") == 0 ? "c" : "cpp-output");
         add_input(r, file, 1, 1);
-        mt_cc_words_add(&r->user, "-x");
-        mt_cc_words_add(&r->user, "none");
+        mt_words_add(&r->user, "-x");
+        mt_words_add(&r->user, "none");
         return;
     } else if (suffix && IS_ONE_OF(suffix, cxx)) {
         r->compiles = 1;
@@ -262,7 +262,7 @@ static int own_option(struct request *r, const char *arg)
     }
     if (strcmp(arg, "--host") == 0 || strcmp(arg, "--host=atomic") == 0) {
         r->host = 1;
-        mt_cc_words_addf(&r->plugin, "-fplugin-arg-memtrace-host=%s", arg[6] ? arg + 7 : "on");
+        mt_words_addf(&r->plugin, "-fplugin-arg-memtrace-host=%s", arg[6] ? arg + 7 : "on");
         return 1;
     }
     if (strncmp(arg, "--host=", 7) == 0) {
@@ -275,7 +275,7 @@ static int own_option(struct request *r, const char *arg)
     for (size_t i = 0; i < sizeof plugin_keys / sizeof *plugin_keys; i++) {
         size_t n = strlen(plugin_keys[i]);
         if (strncmp(arg + 5, plugin_keys[i], n) == 0 && arg[5 + n] == '=') {
-            mt_cc_words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
+            mt_words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
             return 1;
         }
     }
@@ -305,7 +305,7 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
                                                               : NULL;
     if (folder && is_toolkit_include(r, two ? argv[i + 1] : folder)) {
         mt_cc_request_note(r, "%s dropped: the overlay's header folder stands for it",
-                           two ? mt_cc_text("%s %s", argv[i], argv[i + 1]) : argv[i]);
+                           two ? mt_words_text("%s %s", argv[i], argv[i + 1]) : argv[i]);
         return 1 + two;
     }
     if (strncmp(argv[i], "-fplugin=", 9) == 0 && strstr(argv[i], "/libMemtrace-AA.so")) {
@@ -313,14 +313,14 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
         return 1;
     }
     if (!two && (r->forward & FORWARD_LINKER) && !mt_cc_nvcc_knows(argv[i])) {
-        mt_cc_words_add(&r->forwarded, argv[i]);
+        mt_words_add(&r->forwarded, argv[i]);
         if (!(r->forward & FORWARD_COMPILER)) {
             return 1;
         }
     }
-    mt_cc_words_add(&r->user, argv[i]);
+    mt_words_add(&r->user, argv[i]);
     if (two) {
-        mt_cc_words_add(&r->user, argv[i + 1]);
+        mt_words_add(&r->user, argv[i + 1]);
     }
     return 1 + two;
 }
@@ -400,22 +400,22 @@ static void request_finish(struct request *r)
         r->no_device_link |= strcmp(word, "--offload-new-driver") == 0 || strcmp(word, "--offload-link") == 0;
     }
     if (r->dopt && request_has(r, "--cuda-noopt-device-debug")) {
-        mt_cc_words_add(&r->user, "--no-cuda-noopt-device-debug");
+        mt_words_add(&r->user, "--no-cuda-noopt-device-debug");
     }
     r->optimises_device = r->cuda && !request_says_level(r);
     r->verbose = request_has(r, "-v");
     r->relocatable = request_has(r, "-r");
     r->depends = request_has(r, "-M") || request_has(r, "-MM");
     if (request_preprocesses_device(r)) {
-        mt_cc_words_add(&r->user, "--cuda-device-only");
+        mt_words_add(&r->user, "--cuda-device-only");
         r->first_arch = 1;
         mt_cc_request_note(
             r, "-E is for the device side of the first architecture, as with nvcc; --cuda-host-only "
                "is the other");
     }
     for (size_t i = 0; r->links && i < r->forwarded.count; i++) {
-        mt_cc_words_add(&r->user, "-Xlinker");
-        mt_cc_words_take(&r->user, r->forwarded.word[i]);
+        mt_words_add(&r->user, "-Xlinker");
+        mt_words_take(&r->user, r->forwarded.word[i]);
     }
 }
 

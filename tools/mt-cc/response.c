@@ -19,7 +19,7 @@ static char *response_next(const char **p)
     if (!**p) {
         return NULL;
     }
-    char *word = mt_cc_text("%s", *p), *out = word, quote = 0;
+    char *word = mt_words_text("%s", *p), *out = word, quote = 0;
     for (; **p && (quote || !isspace((unsigned char)**p)); ++*p) {
         if (quote ? **p == quote : **p == '"' || **p == '\'') {
             quote = quote ? 0 : **p;
@@ -45,7 +45,7 @@ static char *response_read(const char *path)
     }
     if (getdelim(&contents, &room, 0, f) < 0) {
         free(contents);
-        contents = feof(f) ? mt_cc_text("%s", "") : NULL;
+        contents = feof(f) ? mt_words_text("%s", "") : NULL;
     }
     fclose(f);
     return contents;
@@ -59,7 +59,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
     struct words inside = {0};
     char *contents = response_read(path), *word;
     if (!contents && optional) {
-        mt_cc_words_addf(out, "@%s", path);
+        mt_words_addf(out, "@%s", path);
         return 0;
     }
     if (!contents || depth == DEEPEST) {
@@ -68,7 +68,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
         return -1;
     }
     for (const char *p = contents; (word = response_next(&p));) {
-        mt_cc_words_take(&inside, word);
+        mt_words_take(&inside, word);
     }
     return response_add(out, (int)inside.count, inside.word, depth + 1);
 }
@@ -76,7 +76,7 @@ static int response_add_file(struct words *out, const char *path, int optional, 
 /* A list of files, joined by commas. */
 static int response_add_files(struct words *out, const char *list, int depth)
 {
-    char *copy = mt_cc_text("%s", list), *save = NULL;
+    char *copy = mt_words_text("%s", list), *save = NULL;
     for (char *path = strtok_r(copy, ",", &save); path; path = strtok_r(NULL, ",", &save)) {
         if (response_add_file(out, path, 0, depth) != 0) {
             return -1;
@@ -104,7 +104,7 @@ static int response_add(struct words *out, int argc, char **argv, int depth)
         if (used) {
             i += used - 1;
         } else if (argv[i][0] != '@' || !argv[i][1]) {
-            mt_cc_words_take(out, argv[i]);
+            mt_words_take(out, argv[i]);
         }
     }
     return 0;

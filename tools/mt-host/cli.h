@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <time.h>
+#include "words.h"
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
 
@@ -19,19 +20,6 @@ __attribute__((format(printf, 1, 2))) void mt_hostrun_say(const char *format, ..
 __attribute__((format(printf, 2, 3))) int mt_hostrun_usage(const char *mode, const char *format, ...);
 /* The same for a program that cannot be traced: without a hint at --help. */
 __attribute__((format(printf, 1, 2))) int mt_hostrun_refuse(const char *format, ...);
-
-/* A list of words that ends in NULL as argv does; it owns them. Without memory the program ends. */
-struct words {
-    char **word;
-    size_t count, room;
-};
-void mt_hostrun_words_add(struct words *w, const char *word);
-__attribute__((format(printf, 2, 3))) void mt_hostrun_words_addf(struct words *w, const char *format, ...);
-/* Another word in the place of number i, which is there. */
-void mt_hostrun_words_replace(struct words *w, size_t i, const char *word);
-void mt_hostrun_words_free(struct words *w);
-/* As a line that a shell reads back as these words. */
-void mt_hostrun_words_print(const struct words *w);
 
 /* ---- the command line ---- */
 

@@ -53,7 +53,7 @@ static void add_environment(const struct request *r, struct command *c)
         mt_hostrun_say("no memory");
         exit(EXIT_ENGINE);
     }
-    mt_hostrun_words_addf(&c->env, "MEMTRACE_HOST=%s", text);
+    mt_words_addf(&c->env, "MEMTRACE_HOST=%s", text);
     free(text);
 }
 
@@ -67,7 +67,7 @@ static int llvm_command(const struct request *r, const struct program *p, struct
                                  p->path);
     strcpy(c->path, p->path);
     for (size_t i = 0; i < p->argv.count; i++)
-        mt_hostrun_words_add(&c->argv, p->argv.word[i]);
+        mt_words_add(&c->argv, p->argv.word[i]);
     add_environment(r, c);
     return 0;
 }
@@ -81,6 +81,6 @@ int mt_hostrun_engine_command(const struct request *r, const struct program *p, 
     if (strcmp(*engine, "llvm") == 0)
         return llvm_command(r, p, c);
     if (p->instrumented) /* one trace is enough */
-        mt_hostrun_words_add(&c->env, "MEMTRACE_HOST=off");
+        mt_words_add(&c->env, "MEMTRACE_HOST=off");
     return strcmp(*engine, "pin") == 0 ? mt_hostrun_pin_command(r, p, c) : mt_hostrun_qemu_command(r, p, c);
 }

@@ -8,17 +8,17 @@
 static void main_show(const struct command *c)
 {
     struct words path = {0}, rest = {0};
-    mt_hostrun_words_add(&path, c->path);
+    mt_words_add(&path, c->path);
     for (size_t i = 1; i < c->argv.count; i++)
-        mt_hostrun_words_add(&rest, c->argv.word[i]);
-    mt_hostrun_words_print(&c->env);
+        mt_words_add(&rest, c->argv.word[i]);
+    mt_words_print(&c->env);
     fputs(c->env.count ? " " : "", stdout);
-    mt_hostrun_words_print(&path);
+    mt_words_print(&path);
     fputs(rest.count ? " " : "", stdout);
-    mt_hostrun_words_print(&rest);
+    mt_words_print(&rest);
     putchar('\n');
-    mt_hostrun_words_free(&path);
-    mt_hostrun_words_free(&rest);
+    mt_words_free(&path);
+    mt_words_free(&rest);
 }
 
 static int main_trace(const struct request *r, const struct command *c, const char *engine)
@@ -43,11 +43,12 @@ int main(int argc, char **argv)
     struct program p = {.path = ""};
     struct command c = {.path = ""};
     const char *engine;
+    mt_words_begin("mt-host: no memory");
     int code = mt_hostrun_request_read(&r, argc, argv);
     if (code == 0)
         code = mt_hostrun_program_find(&p, r.program);
     if (code == 0 && r.argv0 && !p.script)
-        mt_hostrun_words_replace(&p.argv, 0, r.argv0);
+        mt_words_replace(&p.argv, 0, r.argv0);
     if (code == 0)
         code = mt_hostrun_engine_command(&r, &p, &c, &engine);
     if (code == 0 && r.show)
@@ -56,8 +57,8 @@ int main(int argc, char **argv)
         code = mt_hostrun_command_become(&c);
     else if (code == 0)
         code = main_trace(&r, &c, engine);
-    mt_hostrun_words_free(&c.argv);
-    mt_hostrun_words_free(&c.env);
+    mt_words_free(&c.argv);
+    mt_words_free(&c.env);
     mt_hostrun_program_free(&p);
     mt_hostrun_request_free(&r);
     return code == -1 ? 0 : code;

@@ -55,18 +55,18 @@ int mt_hostrun_pin_command(const struct request *r, const struct program *p, str
         code = find_tool(tool);
     if (code != 0)
         return code;
-    mt_hostrun_words_add(&c->argv, c->path);
-    mt_hostrun_words_add(&c->argv, "-t");
-    mt_hostrun_words_add(&c->argv, tool);
-    mt_hostrun_words_add(&c->argv, "-mode");
-    mt_hostrun_words_add(&c->argv, r->mode);
+    mt_words_add(&c->argv, c->path);
+    mt_words_add(&c->argv, "-t");
+    mt_words_add(&c->argv, tool);
+    mt_words_add(&c->argv, "-mode");
+    mt_words_add(&c->argv, r->mode);
     for (size_t i = 0; i + 1 < r->given.count; i += 2) {
-        mt_hostrun_words_addf(&c->argv, "-%s", r->given.word[i]);
-        mt_hostrun_words_add(&c->argv, r->given.word[i + 1]);
+        mt_words_addf(&c->argv, "-%s", r->given.word[i]);
+        mt_words_add(&c->argv, r->given.word[i + 1]);
     }
-    mt_hostrun_words_add(&c->argv, "--");
-    mt_hostrun_words_add(&c->argv, p->path);
+    mt_words_add(&c->argv, "--");
+    mt_words_add(&c->argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
-        mt_hostrun_words_add(&c->argv, p->argv.word[i]);
+        mt_words_add(&c->argv, p->argv.word[i]);
     return 0;
 }

@@ -68,13 +68,13 @@ static int unfold_script(struct program *p, const char *head)
         return mt_hostrun_refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
     if (why)
         return mt_hostrun_refuse("%s: its first line names no interpreter", p->path);
-    mt_hostrun_words_add(&argv, interpreter);
+    mt_words_add(&argv, interpreter);
     if (*rest)
-        mt_hostrun_words_add(&argv, rest);
-    mt_hostrun_words_add(&argv, p->path);
+        mt_words_add(&argv, rest);
+    mt_words_add(&argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
-        mt_hostrun_words_add(&argv, p->argv.word[i]);
-    mt_hostrun_words_free(&p->argv);
+        mt_words_add(&argv, p->argv.word[i]);
+    mt_words_free(&p->argv);
     p->argv = argv;
     p->script = 1;
     strcpy(p->path, interpreter);
@@ -139,7 +139,7 @@ int mt_hostrun_program_find(struct program *p, char *const *argv)
                                  why == ENOENT && !strchr(argv[0], '/') ? "there is no such program in PATH"
                                                                         : strerror(why));
     for (; *argv; argv++)
-        mt_hostrun_words_add(&p->argv, *argv);
+        mt_words_add(&p->argv, *argv);
     for (int depth = 0; depth <= NESTING; depth++) {
         int code = program_look(p);
         if (code <= 0)
@@ -150,5 +150,5 @@ int mt_hostrun_program_find(struct program *p, char *const *argv)
 
 void mt_hostrun_program_free(struct program *p)
 {
-    mt_hostrun_words_free(&p->argv);
+    mt_words_free(&p->argv);
 }

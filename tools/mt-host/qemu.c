@@ -125,7 +125,7 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
         mt_hostrun_say("no memory");
         exit(EXIT_ENGINE);
     }
-    mt_hostrun_words_add(w, text);
+    mt_words_add(w, text);
     free(text);
 }
 
@@ -141,13 +141,13 @@ int mt_hostrun_qemu_command(const struct request *r, const struct program *p, st
         mt_hostrun_say("%s is missing: build or install memtrace whole (./setup build)", plugin);
         return EXIT_ENGINE;
     }
-    mt_hostrun_words_add(&c->argv, PROGRAM);
-    mt_hostrun_words_add(&c->argv, "-plugin");
+    mt_words_add(&c->argv, PROGRAM);
+    mt_words_add(&c->argv, "-plugin");
     add_plugin(&c->argv, r, plugin);
-    mt_hostrun_words_add(&c->argv, "-0");
-    mt_hostrun_words_add(&c->argv, p->argv.word[0]);
-    mt_hostrun_words_add(&c->argv, p->path);
+    mt_words_add(&c->argv, "-0");
+    mt_words_add(&c->argv, p->argv.word[0]);
+    mt_words_add(&c->argv, p->path);
     for (size_t i = 1; i < p->argv.count; i++)
-        mt_hostrun_words_add(&c->argv, p->argv.word[i]);
+        mt_words_add(&c->argv, p->argv.word[i]);
     return 0;
 }

@@ -109,9 +109,9 @@ static int wrong_option(const char *mode, int c, int argc, char **argv)
 static void request_keep(struct request *r, const struct option_row *row, const char *value)
 {
     int output = strcmp(row->name, "output") == 0;
-    mt_hostrun_words_add(&r->given, row->name);
+    mt_words_add(&r->given, row->name);
     /* "-" by a name that is a value on each engine's command line */
-    mt_hostrun_words_add(&r->given, output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
+    mt_words_add(&r->given, output && strcmp(value, "-") == 0 ? "/dev/stdout" : value);
     if (strcmp(row->name, "signal") == 0)
         r->signals = strcmp(value, "0") != 0;
 }
@@ -165,7 +165,7 @@ static int check_options(struct request *r)
 {
     struct mt_core_options o;
     char why[400], modes[64];
-    mt_hostrun_words_add(&r->core, r->mode);
+    mt_words_add(&r->core, r->mode);
     for (size_t i = 0; i + 1 < r->given.count; i += 2) {
         const struct option_row *row = option_rows;
         while (strcmp(row->name, r->given.word[i]) != 0)
@@ -173,7 +173,7 @@ static int check_options(struct request *r)
         if (!strchr(row->modes, mode_letter(r->mode)))
             return mt_hostrun_usage(r->mode, "--%s goes with %s, not with %s", row->name,
                                     mode_names(row->modes, modes), r->mode);
-        mt_hostrun_words_addf(&r->core, "--%s=%s", row->name, r->given.word[i + 1]);
+        mt_words_addf(&r->core, "--%s=%s", row->name, r->given.word[i + 1]);
     }
     if (mt_core_options_parse(&o, (int)r->core.count, r->core.word, why, sizeof why) != 0)
         return mt_hostrun_usage(r->mode, "%s", why);
@@ -219,6 +219,6 @@ int mt_hostrun_request_read(struct request *r, int argc, char **argv)
 
 void mt_hostrun_request_free(struct request *r)
 {
-    mt_hostrun_words_free(&r->given);
-    mt_hostrun_words_free(&r->core);
+    mt_words_free(&r->given);
+    mt_words_free(&r->core);
 }
