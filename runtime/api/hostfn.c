@@ -1,9 +1,9 @@
 /* Host functions and callbacks of the program. They may wait for whatever the program likes, so they do not
  * run on the CPU device's workers: a thread is made when none is free, and some stay for the next ones. */
 #include "queue.h"
+#include "base/thread.h"
 #include "error.h"
 #include "trace/last.h"
-#include <signal.h>
 #include <stdlib.h>
 
 #define KEPT 2 /* threads that stay when there is nothing to do */
@@ -67,31 +67,12 @@ static void *hostfn_helper(void *arg)
     return NULL;
 }
 
-static int start_thread(void)
-{
-    pthread_attr_t a;
-    pthread_t thread;
-    sigset_t all, old;
-    sigfillset(&all); /* the program's signals stay with the program's threads */
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_attr_init(&a);
-    pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-    int rc = pthread_create(&thread, &a, hostfn_helper, NULL);
-    pthread_attr_destroy(&a);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
 static int hostfn_run(struct mt_op *op)
 {
     struct host_op *h = (struct host_op *)op;
     pthread_mutex_lock(&lock);
     if (queued >= idle) {
-        threads += !start_thread();
+        threads += !mt_base_thread_start(NULL, 1, hostfn_helper, NULL);
         if (!threads) { /* no thread at all: here and now */
             pthread_mutex_unlock(&lock);
             hostfn_call(h);

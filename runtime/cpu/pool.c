@@ -4,11 +4,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "channel.h"
+#include "base/thread.h"
 #include "check.h"
 #include "image.h"
 #include "local.h"
@@ -216,17 +216,12 @@ unsigned mt_cpu_threads(void)
 
 static int start_worker(void)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
     struct mt_worker *w = pool.spare ? pool.spare : mt_worker_new();
     if (!w)
         return ENOMEM;
     pool.spare = w; /* until there is a thread for it: the next launch tries again */
     w->id = pool.nworkers;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    int rc = pthread_create(&thread, &attr, mt_worker_main, w);
-    pthread_attr_destroy(&attr);
+    int rc = mt_base_thread_start(NULL, 1, mt_worker_main, w);
     if (rc)
         return rc;
     pool.nworkers++;
@@ -237,19 +232,11 @@ static int start_worker(void)
 /* Called with the lock: worker threads up to pool.active. 0, or an errno when there is not even one. */
 static int start_workers(void)
 {
-    sigset_t all, old;
     int rc = 0;
     if (pool.nworkers >= pool.active)
         return 0;
-    sigfillset(&all); /* the program's signals stay with the program's threads */
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (pool.nworkers < pool.active && !rc)
         rc = start_worker();
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return pool.nworkers ? 0 : rc;
 }
 

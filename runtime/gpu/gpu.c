@@ -1,5 +1,6 @@
 /* The GPU path's part in a launch, and the thread that reads the rings. */
 #include "cuda.h"
+#include "base/thread.h"
 #include "device.h"
 #include "api/entry.h"
 #include "trace/events.h"
@@ -7,7 +8,6 @@
 #include "trace/last.h"
 #include "base/report.h"
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -70,18 +70,8 @@ static void *gpu_reader(void *unused)
 static int gpu_wake(void)
 {
     pthread_mutex_lock(&lock);
-    if (!running) {
-        pthread_t t;
-        pthread_attr_t a;
-        sigset_t all, old;
-        pthread_attr_init(&a);
-        pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's signals are for the program's threads */
-        running = !pthread_create(&t, &a, gpu_reader, NULL);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        pthread_attr_destroy(&a);
-    }
+    if (!running)
+        running = !mt_base_thread_start(NULL, 0, gpu_reader, NULL);
     int ok = running;
     under_way += (unsigned)ok;
     pthread_cond_signal(&work);

@@ -1,8 +1,8 @@
 #include "last.h"
+#include "base/thread.h"
 #include "base/fork.h"
 #include <dirent.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,14 +97,8 @@ static void *last_watch(void *unused)
 /* Called in the first thread, which ends while the process goes on. */
 static void main_ends(void *unused)
 {
-    pthread_t t;
-    sigset_t signals, before;
     (void)unused;
-    sigfillset(&signals);
-    pthread_sigmask(SIG_SETMASK, &signals, &before);
-    if (!pthread_create(&t, NULL, last_watch, NULL))
-        pthread_detach(t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    mt_base_thread_start(NULL, 0, last_watch, NULL);
 }
 
 __attribute__((constructor)) static void open_key(void)

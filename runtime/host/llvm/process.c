@@ -1,5 +1,6 @@
 /* Start: MEMTRACE_HOST says what is traced. */
 #include "entry.h"
+#include "base/thread.h"
 #include "base/options.h"
 #include "base/report.h"
 #include <ctype.h>
@@ -54,16 +55,12 @@ static void *run_thread(void *start)
 /* A thread of the core's; no signal of the program ends up there. */
 static int process_spawn(void (*run)(void *), void *arg, void **handle)
 {
-    sigset_t all, before;
     pthread_t *thread = malloc(sizeof *thread);
     struct thread_start *s = malloc(sizeof *s);
     int rc = thread && s ? 0 : ENOMEM;
     if (!rc) {
         *s = (struct thread_start){run, arg};
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        rc = pthread_create(thread, NULL, run_thread, s);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        rc = mt_base_thread_start(thread, 0, run_thread, s);
     }
     if (rc) {
         free(thread);

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "worker.h"
+#include "base/thread.h"
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 struct worker {
@@ -21,14 +21,10 @@ static void *worker_work(void *worker)
 int mt_worker_spawn(void (*run)(void *), void *arg, void **handle)
 {
     struct worker *w = malloc(sizeof *w);
-    sigset_t all, before;
     if (!w)
         return ENOMEM;
     *w = (struct worker){.run = run, .arg = arg};
-    sigfillset(&all); /* signals are the guest's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(&w->thread, NULL, worker_work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int e = mt_base_thread_start(&w->thread, 0, worker_work, w); /* signals are the guest's */
     if (e)
         free(w);
     else

@@ -1,0 +1,27 @@
+/* Threads of ours in the program: its signals are for its own threads. */
+#ifndef MT_BASE_THREAD_H
+#define MT_BASE_THREAD_H
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+
+/* Starts one with all signals blocked, or all but those of faults, where it runs code of the program whose
+ * handlers must get them. `thread` NULL: detached. 0, or an errno as of pthread_create. */
+static inline int mt_base_thread_start(pthread_t *thread, int faults, void *(*run)(void *), void *arg)
+{
+    static const int of_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    pthread_attr_t attr;
+    pthread_t detached;
+    sigset_t blocked, old;
+    sigfillset(&blocked);
+    for (size_t i = 0; faults && i < sizeof of_faults / sizeof *of_faults; i++)
+        sigdelset(&blocked, of_faults[i]);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, thread ? PTHREAD_CREATE_JOINABLE : PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &blocked, &old);
+    int e = pthread_create(thread ? thread : &detached, &attr, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return e;
+}
+#endif
