@@ -51,7 +51,8 @@ static void too_much(void **state)
     list[9] = 7;
     assert_int_equal(mt_grow(&list, &room, SIZE_MAX, sizeof *list), -1);
     assert_int_equal(mt_grow(&list, &room, SIZE_MAX / 8 + 1, sizeof *list), -1); /* in bytes: 2^64, or 0 */
-    assert_int_equal(mt_grow(&list, &room, SIZE_MAX / 16, sizeof *list), -1);    /* 2^63 bytes: nobody has them */
+    assert_int_equal(mt_grow(&list, &room, SIZE_MAX / 16, sizeof *list),
+                     -1); /* 2^63 bytes: nobody has them */
     assert_ptr_equal(list, was);
     assert_int_equal(room, 10);
     assert_int_equal(list[9], 7);
@@ -63,7 +64,7 @@ static void too_much(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_by_one), cmocka_unit_test(at_once), cmocka_unit_test(too_much)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_by_one), cmocka_unit_test(at_once),
+                                       cmocka_unit_test(too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
