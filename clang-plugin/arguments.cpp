@@ -1,3 +1,4 @@
+/* The plugin's command line: -fplugin-arg-… and its errors. */
 #include "plugin.h"
 
 namespace

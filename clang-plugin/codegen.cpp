@@ -1,3 +1,4 @@
+/* What the plugin sets in the compilation: the pass, and headers that come before the toolkit's. */
 #include "plugin.h"
 #include "clang/Lex/HeaderSearchOptions.h"
 

@@ -1,3 +1,4 @@
+/* What the AST knows of functions and the pass must: readable names, kernels, device code. */
 #include "plugin.h"
 
 static const llvm::StringRef kernel_word = MT_ANNOTATION "kernel", device_word = MT_ANNOTATION "device";

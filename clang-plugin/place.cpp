@@ -1,3 +1,4 @@
+/* Places in the source as the trace has them: file, line, variable. */
 #include "plugin.h"
 #include <dlfcn.h>
 

@@ -1,3 +1,5 @@
+/* The control flow of a function: its blocks that can be reached, in an order in which lanes of a warp
+ * that part and meet again go through them, and the edges between. */
 #include "flow.h"
 #include "base/shim.h"
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/mt-compare.md). */
 #define _GNU_SOURCE
 #include "compare_out.h"
 #include "csv.h"

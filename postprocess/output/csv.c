@@ -1,3 +1,4 @@
+/* Fields of CSV files, RFC 4180 with LF. */
 #include "csv.h"
 #include "reader/text.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The member "estimates" of comm.json: data volumes as they would be if all CTAs were traced. */
 #include "estimates_json.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The memory graph as DOT (Graphviz), GraphML and JSON (docs/man/mt-graph.md). */
 #define _GNU_SOURCE
 #include "graph_out.h"
 #include "reader/text.h"

@@ -1,3 +1,4 @@
+/* A streaming JSON writer: nothing is kept but one buffer. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "reader/internal.h"

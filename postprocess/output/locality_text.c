@@ -1,3 +1,4 @@
+/* mt-extract --format text: a table for each part of the results, for people. */
 #define _GNU_SOURCE
 #include "locality_text.h"
 #include "locality_parts.h"

@@ -1,3 +1,4 @@
+/* Tables of text for people: columns as wide as they need to be, words to the left, numbers to the right. */
 #define _GNU_SOURCE
 #include "table.h"
 #include "reader/grow.h"

@@ -1,3 +1,4 @@
+/* What GraphML and SVG share. */
 #include "xml.h"
 #include "reader/text.h"
 #include <stdlib.h>

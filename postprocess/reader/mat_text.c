@@ -1,3 +1,5 @@
+/* Reading MAT text traces (docs/trace-format.md): `ip address offset base type size allocsize` lines, type
+ * 1 read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may stand anywhere. */
 #define _GNU_SOURCE
 #include "mat_text.h"
 #include "internal.h"

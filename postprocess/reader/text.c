@@ -1,3 +1,4 @@
+/* Text that came from files, on its way to people. */
 #include "text.h"
 #include "internal.h"
 

@@ -1,3 +1,5 @@
+/* Small blocks of the device's memory, apart from the program's own heap: a kernel that writes past its
+ * block hits other device memory, as on a GPU, and not what malloc keeps between blocks. */
 #define _GNU_SOURCE
 #include "arena.h"
 #include "base/fork.h"

@@ -1,3 +1,5 @@
+/* A copy of any shape as one structure: 1-D, 2-D and 3-D copies, to and from arrays and symbols, all come
+ * down to it. */
 #include "box.h"
 #include "array.h"
 #include "device.h"

@@ -1,3 +1,5 @@
+/* Stream capture on the CPU device: while a stream is captured, what is put into it becomes nodes of a
+ * graph. */
 #include "capture.h"
 #include "capture_state.h"
 #include "entry.h"

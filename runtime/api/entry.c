@@ -1,3 +1,4 @@
+/* The entry layer. */
 #define _GNU_SOURCE
 #include "entry.h"
 #include "device.h"

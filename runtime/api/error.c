@@ -1,3 +1,5 @@
+/* Error state of the CPU device: the last error of each thread, and errors of kernels that stay until the
+ * device is reset. */
 #include "error.h"
 #include "entry.h"
 #include "base/report.h"

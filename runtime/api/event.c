@@ -1,3 +1,4 @@
+/* Events, on both devices. */
 #include "event.h"
 #include "capture.h"
 #include "entry.h"

@@ -1,3 +1,4 @@
+/* Memory of the CPU device: what kernels may touch and what cudaMemcpy may name. */
 #define _GNU_SOURCE
 #include "heap.h"
 #include "arena.h"

@@ -1,3 +1,4 @@
+/* Launches: checks, the hidden launch context, the trace. */
 #include "launch.h"
 #include "device.h"
 #include "entry.h"

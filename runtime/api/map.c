@@ -1,3 +1,4 @@
+/* A map from a pointer to a pointer. */
 #include "map.h"
 #include <errno.h>
 #include <stdlib.h>

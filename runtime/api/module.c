@@ -1,3 +1,4 @@
+/* What the program registered: fat binaries with their kernels and variables. */
 #define _GNU_SOURCE
 #include "module.h"
 #include "device.h"

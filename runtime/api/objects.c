@@ -1,3 +1,4 @@
+/* Allocations as the trace knows them, on both devices: an id per allocation, found by address. */
 #include "objects.h"
 #include "trace/events.h"
 #include "trace/ranges.h"

@@ -1,3 +1,4 @@
+/* What is to be done on the CPU device: a queue of operations per stream. */
 #include "queue.h"
 #include "capture.h"
 #include "error.h"

@@ -1,3 +1,4 @@
+/* Streams, on both devices: what the trace and, on the CPU device, the API know of them. */
 #include "stream.h"
 #include "capture.h"
 #include "device.h"

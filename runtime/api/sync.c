@@ -1,3 +1,4 @@
+/* What every synchronising call does besides waiting. */
 #include "sync.h"
 #include "pool.h"
 #include "trace/trace.h"

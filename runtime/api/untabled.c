@@ -1,3 +1,5 @@
+/* Kernels of which the runtime has no table: their file was compiled without the plugin or with cpu-
+ * image=off, or its image is of another version. */
 #define _GNU_SOURCE
 #include "untabled.h"
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* Descriptors of ours among the program's. */
 #define _GNU_SOURCE
 #include "fd.h"
 #include <errno.h>

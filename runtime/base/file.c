@@ -1,3 +1,4 @@
+/* Files that the runtime writes: regular files or FIFOs in a folder that others may write to as well. */
 #define _GNU_SOURCE
 #include "file.h"
 #include "fork.h"

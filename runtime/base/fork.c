@@ -1,3 +1,5 @@
+/* fork in a program with several threads: the child has only one, and locks that others held stay taken
+ * there, with what they guard half done. */
 #include "fork.h"
 #include <stddef.h>
 #include <time.h>

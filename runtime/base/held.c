@@ -1,3 +1,4 @@
+/* A write that may fail raises a signal that would end the program: SIGPIPE, SIGXFSZ. */
 #include "held.h"
 #include <errno.h>
 #include <pthread.h>

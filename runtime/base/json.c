@@ -1,3 +1,4 @@
+/* Builds one JSON object as one line of text in a growing buffer. */
 #include "json.h"
 #include <inttypes.h>
 #include <stdio.h>

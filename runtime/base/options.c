@@ -1,3 +1,4 @@
+/* The runtime's settings: environment variables, read once at first use. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,3 +1,4 @@
+/* Words to the user: one line on stderr, "memtrace: …". */
 #include "report.h"
 #include "held.h"
 #include "options.h"

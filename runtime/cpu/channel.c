@@ -1,3 +1,4 @@
+/* MEMTRACE_CHANNEL=warp: the CPU device records as a GPU does. */
 #include "channel.h"
 #include <stdatomic.h>
 #include "channel_warp.h"

@@ -1,3 +1,4 @@
+/* Which lanes of a warp come to which access, known before they are put together (warps.c). */
 #include "keys.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* The local range: one reserved stretch of address space that holds everything device code can address and
+ * that is not global memory: stacks of device threads, shared memory, kernel arguments. */
 #define _GNU_SOURCE
 #include "local.h"
 #include <errno.h>

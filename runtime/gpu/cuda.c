@@ -1,3 +1,5 @@
+/* The functions of the real CUDA runtime and driver that the GPU path itself calls; under
+ * MEMTRACE_CHANNEL=warp those of the CPU device. */
 #define _GNU_SOURCE
 #include "cuda.h"
 #include "device/packet.h"

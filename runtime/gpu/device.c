@@ -1,3 +1,4 @@
+/* One GPU: its rings, its launch contexts, and the marks by which it says that a launch has ended. */
 #include "device.h"
 #include "cuda.h"
 #include "trace/events.h"

@@ -1,3 +1,5 @@
+/* Launches in flight on GPUs: which context belongs to which launch, and the order in which launches of
+ * one stream reach its trace. */
 #include "flight.h"
 #include "trace/events.h"
 #include "base/report.h"

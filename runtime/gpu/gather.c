@@ -1,3 +1,4 @@
+/* Packets as runs, for compact traces: a packet is what a warp did already. */
 #include "gather.h"
 #include <string.h>
 

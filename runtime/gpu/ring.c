@@ -1,3 +1,5 @@
+/* Reading end of the rings that a GPU writes (runtime/device/packet.h), and the expansion of packets to
+ * raw records. */
 #include "ring.h"
 
 static const uint64_t *ring_slot(const struct mt_ring *r, uint64_t i)

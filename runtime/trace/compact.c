@@ -1,3 +1,5 @@
+/* Writes one compact trace, MemTrace-pipe-N.mtc: a container with the accesses of a stream's launches as
+ * runs of warps and, in meta chunks, what its companion says. */
 #include "compact.h"
 #include "companion.h"
 #include "events.h"

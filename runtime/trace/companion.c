@@ -1,3 +1,4 @@
+/* Writes one companion, MemTrace-pipe-N.meta: JSON lines as docs/trace-format.md says. */
 #define _GNU_SOURCE
 #include "companion.h"
 #include "events.h"

@@ -1,3 +1,4 @@
+/* The texts of MEMTRACE_CTAS and MEMTRACE_SAMPLE, and how many CTAs of a grid they leave. */
 #include "ctas.h"
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* A process ends with its last thread when main has called pthread_exit. */
 #include "last.h"
 #include "base/thread.h"
 #include "base/fork.h"

@@ -1,3 +1,4 @@
+/* MEMTRACE_SINK=extract:FILE: traces go to an mt-extract that runs beside the program, and touch no disk. */
 #define _GNU_SOURCE
 #include "live.h"
 #include "companion.h"

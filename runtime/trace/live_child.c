@@ -1,3 +1,4 @@
+/* Starts the mt-extract of MEMTRACE_SINK. */
 #define _GNU_SOURCE
 #include "live_child.h"
 #include "base/fd.h"

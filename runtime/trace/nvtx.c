@@ -1,3 +1,4 @@
+/* NVTX ranges: libmemtrace.so is the tool that the program's NVTX loads (InitializeInjectionNvtx2). */
 #define _GNU_SOURCE
 #include "nvtx.h"
 #include "events.h"

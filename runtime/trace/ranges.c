@@ -1,3 +1,4 @@
+/* An ordered table of disjoint address ranges, each with a pointer of its user. */
 #include "ranges.h"
 #include <errno.h>
 #include <stdlib.h>

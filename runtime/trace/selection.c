@@ -1,3 +1,6 @@
+/* Which launches are traced: MEMTRACE_KERNELS, MEMTRACE_LAUNCHES, MEMTRACE_SAMPLE, MEMTRACE_LIMIT,
+ * MEMTRACE_FROM_START, MEMTRACE_NVTX and the program's memtrace_start and memtrace_stop; and which of
+ * their CTAs: MEMTRACE_CTAS, MEMTRACE_SAMPLE. */
 #define _GNU_SOURCE
 #include "selection.h"
 #include "events.h"

@@ -1,3 +1,4 @@
+/* Writes one raw trace, MemTrace-pipe-N: byte-exact to docs/trace-format.md. */
 #include "sink.h"
 #include "base/file.h"
 #include "base/report.h"

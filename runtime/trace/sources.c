@@ -1,3 +1,4 @@
+/* What the source files of a program's code held while it ran: `source` lines of companions. */
 #define _GNU_SOURCE
 #include "sources.h"
 #include "events.h"

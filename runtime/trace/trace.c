@@ -1,3 +1,4 @@
+/* The trace of one CUDA stream: a sink and its companion, numbered in the order of first traced launches. */
 #include "trace.h"
 #include "compact.h"
 #include "events.h"

@@ -1,3 +1,4 @@
+/* What mt-host must know of an ELF file. */
 #include "elf.h"
 #include <elf.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* What mt-host --help says. */
 #include "cli.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Which allocation an address lies in, launch by launch: an address that is used again is another buffer. */
 #include "buffers.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Places of host code: "file:line" for each site, equal places once. */
 #define _GNU_SOURCE
 #include "places.h"
 #include "reader/grow.h"

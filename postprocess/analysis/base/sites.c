@@ -1,3 +1,4 @@
+/* Source places of device code. */
 #define _GNU_SOURCE
 #include "sites.h"
 #include "reader/grow.h"

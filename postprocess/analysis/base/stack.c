@@ -1,3 +1,5 @@
+/* Uses of lines in order, and for each how many other lines were used since the last use of the same one:
+ * the position in a list by last use ("LRU stack"). */
 #include "stack.h"
 #include <stdlib.h>
 #include <string.h>

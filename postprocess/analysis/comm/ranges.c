@@ -1,3 +1,5 @@
+/* Which bytes each CTA of a launch touched: for every CTA and type of access the half-open ranges of
+ * addresses, ascending, disjoint and not adjacent. */
 #include "ranges.h"
 #include "reader/grow.h"
 #include <stdlib.h>

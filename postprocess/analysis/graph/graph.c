@@ -1,3 +1,4 @@
+/* The memory (stride) graph of accesses. */
 #define _GNU_SOURCE
 #include "graph.h"
 #include "reader/grow.h"

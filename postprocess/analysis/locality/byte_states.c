@@ -1,3 +1,4 @@
+/* What a byte has seen of one launch, as a number: equal for all bytes that saw the same. */
 #include "byte_states.h"
 #include "reader/grow.h"
 #include <stdlib.h>

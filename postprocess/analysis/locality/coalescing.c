@@ -1,3 +1,5 @@
+/* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
+ * distance between neighbouring lanes, by kernel, source line and type. */
 #include "coalescing.h"
 #include "reader/grow.h"
 #include <stdlib.h>

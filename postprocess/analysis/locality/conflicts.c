@@ -1,3 +1,4 @@
+/* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store. */
 #include "conflicts.h"
 #include "reader/grow.h"
 #include "byte_states.h"

@@ -1,3 +1,4 @@
+/* Threads that feed the analyses of runs side by side: each has some of them and takes all runs. */
 #include "crew.h"
 #include "reader/thread.h"
 #include <stdlib.h>

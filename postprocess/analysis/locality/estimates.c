@@ -1,3 +1,5 @@
+/* What a sampled trace says of the whole: MEMTRACE_SAMPLE traces every n-th CTA or launch, and the
+ * companions tell how many there were. */
 #include "estimates.h"
 #include <stdlib.h>
 #include <string.h>

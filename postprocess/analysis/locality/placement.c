@@ -1,3 +1,4 @@
+/* What if the CTAs ran on several devices: bytes that would cross from one to another. */
 #include "placement.h"
 #include "reader/grow.h"
 #include "placement_cut.h"

@@ -1,3 +1,4 @@
+/* The min-cut heuristic of placement.c. */
 #include "placement_cut.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Reuse distances and working sets, of CTAs, SMs and the device. */
 #include "reuse.h"
 #include "reader/grow.h"
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Launches whose analysis cannot be closed yet: a part keeps the state of its last launch, which may go on
+ * in the next part, and of its first one if that began in an earlier part. */
 #include "window.h"
 #include <stdlib.h>
 

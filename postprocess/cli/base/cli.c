@@ -1,3 +1,4 @@
+/* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress. */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "reader/grow.h"

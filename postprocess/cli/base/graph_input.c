@@ -1,3 +1,5 @@
+/* What memory graphs are made of: raw traces (several, of one process), one container of host accesses or
+ * one MAT text trace, fed into a struct mt_stride_graph. */
 #define _GNU_SOURCE
 #include "graph_input.h"
 #include "reader/grow.h"

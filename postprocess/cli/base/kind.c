@@ -1,3 +1,4 @@
+/* What kind of file an input is, by its first bytes. */
 #define _GNU_SOURCE
 #include "kind.h"
 #include "memtrace/host.h"

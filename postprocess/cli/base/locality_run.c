@@ -1,3 +1,4 @@
+/* What mt-extract does for the further analyses (analysis/locality.h, analysis/placement.h). */
 #define _GNU_SOURCE
 #include "locality_run.h"
 #include "analysis/base/order.h"

@@ -1,3 +1,4 @@
+/* What comes through a pipe: looked at without taking it, so that its reader finds all of it. */
 #define _GNU_SOURCE
 #include "pipe.h"
 #include "cli.h"

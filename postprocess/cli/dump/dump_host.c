@@ -1,3 +1,4 @@
+/* mt-dump on containers of host accesses. */
 #define _GNU_SOURCE
 #include "dump_host.h"
 #include "reader/grow.h"

@@ -1,3 +1,4 @@
+/* mt-extract --format: other forms of the result than JSON. */
 #define _GNU_SOURCE
 #include "extract_formats.h"
 #include <errno.h>

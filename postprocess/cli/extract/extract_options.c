@@ -1,3 +1,4 @@
+/* The command line of mt-extract. */
 #define _GNU_SOURCE
 #include "extract.h"
 #include "mpirun.h"

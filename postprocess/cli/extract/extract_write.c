@@ -1,3 +1,4 @@
+/* Writing the result of mt-extract: JSON, text, or another format. */
 #define _GNU_SOURCE
 #include "extract.h"
 #include "output/comm_json.h"

@@ -1,3 +1,4 @@
+/* Numbers of the tracer's descriptors. */
 #define _GNU_SOURCE
 #include "descriptors.h"
 #include "core.h"

@@ -1,3 +1,6 @@
+/* The allocation index: which allocation does an address lie in? A splay tree of half-open ranges [base,
+ * base + bytes) that do not overlap; two of them, one for blocks (malloc family) and one for maps (mmap,
+ * brk) below them. */
 #include "index.h"
 #include "platform.h"
 

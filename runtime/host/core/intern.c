@@ -1,3 +1,4 @@
+/* Strings that live as long as the trace, each once. */
 #define _GNU_SOURCE
 #include "intern.h"
 #include "platform.h"

@@ -1,3 +1,4 @@
+/* The options of host tracing, from words NAME=VALUE (options.def). */
 #include "core.h"
 #include <errno.h>
 #include <stdio.h>

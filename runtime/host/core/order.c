@@ -1,3 +1,4 @@
+/* Address locks and clocks of atomic mode. */
 #include "order.h"
 #include "atomic.h"
 #include <stdio.h>

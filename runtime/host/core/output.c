@@ -1,3 +1,5 @@
+/* What the trace goes to: a regular file, a FIFO somebody reads, a device, a descriptor that the user has
+ * opened. */
 #define _GNU_SOURCE
 #include "output.h"
 #include "descriptors.h"

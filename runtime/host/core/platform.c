@@ -1,3 +1,4 @@
+/* What the core needs from below: system calls, time, memory, spin locks, words for the user. */
 #define _GNU_SOURCE
 #include "platform.h"
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Full buffers on their way into the container. */
 #include "queue.h"
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Where records go: buffers of entries into a container (by a worker when the engine has one), or pieces
+ * of text. */
 #include "state.h"
 #include "container/writer.h"
 #include "output.h"

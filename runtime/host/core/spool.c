@@ -1,3 +1,5 @@
+/* Entries that wait in an unlinked scratch file until the end, and then come out sorted: by rank of their
+ * instruction, then by time, operands in the order in which they were put in. */
 #include "spool.h"
 #include "output.h"
 #include "platform.h"

@@ -1,3 +1,4 @@
+/* The three host texts, for the core and for whoever turns a container into text. */
 #include "text.h"
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* The plugin's arguments. */
 #define _GNU_SOURCE
 #include "arguments.h"
 #include "follow.h"

@@ -1,3 +1,4 @@
+/* Who of the guest's threads may run: atomic mode under an engine that learns addresses after the access. */
 #define _GNU_SOURCE
 #include "baton.h"
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Functions of interest that a guest thread is inside of: allocators, traced functions, routines. */
 #include "calls.h"
 #include "guest.h"
 #include <stdlib.h>

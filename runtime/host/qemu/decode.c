@@ -1,3 +1,4 @@
+/* What an x86-64 instruction does to memory, by Zydis. */
 #include "decode.h"
 #include "effects.h"
 #include <stdio.h>

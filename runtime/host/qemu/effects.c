@@ -1,3 +1,4 @@
+/* Which registers an instruction reads and writes: Zydis's operands, and what those of 4.0 lack. */
 #include "effects.h"
 
 typedef void effect_function(void *arg, ZydisRegister r, unsigned effect);

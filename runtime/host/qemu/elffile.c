@@ -1,3 +1,4 @@
+/* An ELF file's functions and source lines, by libelf and libdw. */
 #define _GNU_SOURCE
 #include "elffile.h"
 #include <dlfcn.h>

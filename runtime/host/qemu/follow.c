@@ -1,3 +1,4 @@
+/* exec: the traced program becomes another one. */
 #define _GNU_SOURCE
 #include "follow.h"
 #include "../core/output.h"

@@ -1,3 +1,4 @@
+/* The instructions that were translated, with the sites of their operands. */
 #include "insns.h"
 #include "map.h"
 #include "../core/core.h"

@@ -1,3 +1,4 @@
+/* A map of non-zero 64-bit numbers to numbers; grows, forgets nothing. */
 #include "map.h"
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* What is mapped where in the guest: files, their functions of interest, source places. */
 #define _GNU_SOURCE
 #include "modules.h"
 #include "elffile.h"

@@ -1,3 +1,4 @@
+/* From what an engine sees (this instruction begins; this much was accessed there) to records of the core. */
 #include "record.h"
 #include "guest.h"
 

@@ -1,3 +1,5 @@
+/* The numbers that order host accesses with CUDA calls: the CUDA runtime's, in the guest's memory, as soon
+ * as it is there; ours go on in it. */
 #include "sequence.h"
 #include "guest.h"
 #include "modules.h"

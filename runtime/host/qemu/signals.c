@@ -1,3 +1,4 @@
+/* --signal: SIGUSR1 turns tracing on, SIGUSR2 off; and the end of a program that a signal kills. */
 #define _GNU_SOURCE
 #include "signals.h"
 #include "../core/core.h"

@@ -1,3 +1,4 @@
+/* What the guest asks the kernel for that matters here: its address space, exec, handlers of signals. */
 #define _GNU_SOURCE
 #include "syscalls.h"
 #include "follow.h"

@@ -1,3 +1,4 @@
+/* The guest's threads, and in atomic mode whose turn it is. */
 #define _GNU_SOURCE
 #include "threads.h"
 #include "registers.h"
