@@ -168,29 +168,54 @@ static void attach_clusters(struct mt_unit *u)
     }
 }
 
+static void device_clean(LLVMModuleRef module)
+{
+    forget_kernels_of_others(module);
+    mt_refuse_unsynchronised(module);
+    mt_drop_unused_asm(module);
+}
+
+/* Accesses become those of the hardware, with a record call each. */
+static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
+{
+    mt_settle_accesses(work);
+    mt_unit_init(u, work);
+    mt_unit_read_facts(u);
+    mt_settle_steps(u);
+    mt_unit_merge_repeated(u);
+    mt_unit_fuse(u);
+    mt_unit_mask_loads(u);
+    mt_unit_narrow_accesses(u);
+    mt_unit_split_accesses(u);
+    mt_unit_narrow_accesses(u); /* what it was taken apart into */
+    mt_unit_forward_stores(u);
+    mt_unit_instrument(u);
+}
+
+LLVMMemoryBufferRef mt_pass_image(LLVMModuleRef module)
+{
+    struct mt_unit u;
+    if (!mt_shim_is_nvptx(module))
+        return NULL;
+    device_clean(module);
+    device_instrument(&u, module);
+    LLVMMemoryBufferRef object = mt_unit_emit(&u, module);
+    if (object && mt_pass_options.verbose)
+        device_tell(&u);
+    mt_unit_free(&u);
+    return object;
+}
+
 int mt_pass_device(LLVMModuleRef module)
 {
     const struct mt_pass_options *o = &mt_pass_options;
     struct mt_unit u;
     if (!mt_shim_is_nvptx(module))
         return 0;
-    forget_kernels_of_others(module);
-    mt_refuse_unsynchronised(module);
-    mt_drop_unused_asm(module);
+    device_clean(module);
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
-    mt_settle_accesses(work);
-    mt_unit_init(&u, work);
-    mt_unit_read_facts(&u);
-    mt_settle_steps(&u);
-    mt_unit_merge_repeated(&u);
-    mt_unit_fuse(&u);
-    mt_unit_mask_loads(&u);
-    mt_unit_narrow_accesses(&u);
-    mt_unit_split_accesses(&u);
-    mt_unit_narrow_accesses(&u); /* what it was taken apart into */
-    mt_unit_forward_stores(&u);
-    mt_unit_instrument(&u);
+    device_instrument(&u, work);
     if (o->gpu_trace) {
         mt_unit_plan_gpu(&u);   /* the image's table says which kernels have no trace there, */
         mt_unit_plan_plain(&u); /* and which have a second version */

@@ -100,6 +100,18 @@ LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type
     return f ? f : LLVMAddFunction(module, name, type);
 }
 
+/* For the pass in a program: ROOT/bin/program, ROOT/LIBDIR/memtrace/name. */
+static void util_beside_program(char path[PATH_MAX], const char *libdir, const char *name)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self);
+    for (int up = 0; up < 2; up++)
+        while (n > 0 && self[--n] != '/')
+            ;
+    if (n > 0)
+        snprintf(path, PATH_MAX, "%.*s/%s/memtrace/%s", (int)n, self, libdir, name);
+}
+
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
 {
     /* Bodies are read when they are linked. The module owns the buffer, also of a file that is no bitcode. */
@@ -109,6 +121,8 @@ LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
         snprintf(path, sizeof path, "%s", name);
     else
         snprintf(path, sizeof path, "%.*smemtrace/%s", slash ? (int)(slash + 1 - self) : 0, self, name);
+    for (int i = 0; i < 2 && access(path, R_OK); i++)
+        util_beside_program(path, i ? MT_LIBDIR : "lib", name);
     LLVMMemoryBufferRef buffer;
     char *message = NULL;
     if (LLVMCreateMemoryBufferWithContentsOfFile(path, &buffer, &message)) {

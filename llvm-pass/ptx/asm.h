@@ -37,16 +37,19 @@ struct mt_asm_operand {
     unsigned index;   /* ARG: n; REG: index into regs */
     const char *name; /* REG, SREG, NAME */
     uint64_t bits;    /* INT, F32, F64 */
-    int64_t offset;   /* MEMORY: bytes */
+    int64_t offset;   /* MEMORY, and NAME or 'm' in modules: bytes */
     unsigned nitems;
     struct mt_asm_operand *items;
     struct mt_asm_operand *second; /* what follows '|' (d|p), or in MEMORY a run-time offset; or NULL */
 };
 
+struct mt_ptx_variable; /* module_parts.h */
 struct mt_asm_reg {
     const char *name; /* as written; names of inner blocks may repeat */
-    char type;        /* 'b', 's', 'u', 'f', 'p' (predicate) */
+    char type;        /* 'b', 's', 'u', 'f', 'p' (predicate), 'm': memory with a name, of modules */
     unsigned bits;    /* 1 for predicates */
+    const struct mt_ptx_variable *memory; /* 'm' */
+    uint32_t hash, hidden; /* of the name; the visible register before it in its bucket, counted from 1 */
 };
 
 #define MT_ASM_MAX_PARTS 24
@@ -59,6 +62,7 @@ struct mt_asm_statement {
     struct mt_asm_operand *operands;
     unsigned noperands;
     size_t offset; /* into the asm string */
+    unsigned scope; /* the block of braces around it, counted from 0, the whole */
 };
 
 struct mt_asm {
@@ -66,6 +70,8 @@ struct mt_asm {
     unsigned nstatements;
     struct mt_asm_reg *regs;
     unsigned nregs;
+    unsigned *scopes; /* the scope around each */
+    unsigned nscopes;
     struct mt_asm_chunk *arena;
 };
 

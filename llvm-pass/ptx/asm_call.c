@@ -139,7 +139,7 @@ LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type)
     return f ? f : asm_call_find(l, 1, type);
 }
 
-static int has_destination(const struct mt_asm_statement *s)
+int mt_asm_has_destination(const struct mt_asm_statement *s)
 {
     static const char *const none[] = {
         "st",        "red",       "bar",        "barrier",   "membar",         "fence",         "prefetch",
@@ -218,7 +218,7 @@ int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRe
 {
     const struct mt_asm_statement *s = l->s;
     struct args args = {.want = LLVMCountParamTypes(type)};
-    int dest = has_destination(s), several = 0;
+    int dest = mt_asm_has_destination(s), several = 0;
     LLVMValueRef slots = NULL;
     const struct mt_asm_operand *d = NULL;
     if (args.want > MAX_ARGS)

@@ -48,7 +48,7 @@ static const struct mt_asm_handler *find_in(const struct mt_asm_handler *table, 
     return NULL;
 }
 
-static const struct mt_asm_handler *find_handler(const struct mt_asm_statement *s)
+const struct mt_asm_handler *mt_asm_find_handler(const struct mt_asm_statement *s)
 {
     static const struct mt_asm_handler *const any[] = {
         mt_asm_memory_handlers, mt_asm_copy_handlers,    mt_asm_warp_handlers,  mt_asm_convert_handlers,
@@ -141,7 +141,7 @@ int mt_asm_statement(struct mt_asm_body *l)
         return -1;
     if (!strcmp(s->parts[0], "bra"))
         return asm_lower_branch(l);
-    const struct mt_asm_handler *h = find_handler(s);
+    const struct mt_asm_handler *h = mt_asm_find_handler(s);
     LLVMTypeRef type = NULL;
     LLVMValueRef builtin = !h || wants_builtin(s) ? mt_asm_find_builtin(l, &type) : NULL;
     if (!h && !builtin)
@@ -174,9 +174,6 @@ static int make_slots(struct mt_asm_body *l)
     l->output_bits = calloc(nout + 1, sizeof *l->output_bits);
     if (!l->regs || !l->outputs || !l->output_bits)
         return mt_asm_fail(l, "out of memory");
-    for (unsigned i = 0; i < l->a->nregs; i++)
-        if (!(l->regs[i] = mt_asm_slot(l, mt_asm_int(l, l->a->regs[i].bits), "")))
-            return -1;
     for (unsigned i = 0; i < nout; i++) {
         l->output_bits[i] = (unsigned)LLVMSizeOfTypeInBits(l->layout, result_type(l, i));
         LLVMTypeRef bits = mt_asm_int(l, l->output_bits[i]);

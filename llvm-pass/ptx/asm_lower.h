@@ -66,7 +66,7 @@ struct mt_asm_body {
     const struct mt_asm_builtins *builtins;
     struct mt_asm_error *error;
     const struct mt_asm_statement *s; /* the statement under way */
-    LLVMValueRef *regs, *outputs;     /* slots */
+    LLVMValueRef *regs, *outputs;     /* slots; of registers NULL until one is used */
     unsigned *output_bits;
     LLVMValueRef guard;      /* i1 that register writes depend on, or NULL */
     LLVMBasicBlockRef first; /* first of the fresh blocks; they are the last of the function */
@@ -75,6 +75,9 @@ struct mt_asm_body {
     int ahead;             /* only what comes before the accesses is made (asm_ahead.c) */
     LLVMValueRef *allocas; /* made here, for undoing */
     unsigned nallocas, allocas_cap;
+    /* In a module: an integer for memory with a name, a special register or a name; NULL: not known. NULL in
+     * inline asm. */
+    LLVMValueRef (*symbol)(struct mt_asm_body *l, const struct mt_asm_operand *o);
 };
 
 /* asm_lower.c. mt_asm_begin: l->m, call, a, ties, builtins, error are set; makes slots and labels, the
@@ -144,6 +147,10 @@ struct mt_asm_handler {
     int (*lower)(struct mt_asm_body *l);
     int pure;
 };
+/* The one that does a statement; NULL: a builtin may. */
+const struct mt_asm_handler *mt_asm_find_handler(const struct mt_asm_statement *s);
+/* Is the first operand what the statement writes (a register, or several)? (asm_call.c) */
+int mt_asm_has_destination(const struct mt_asm_statement *s);
 extern const struct mt_asm_handler mt_asm_integer_handlers[], mt_asm_bit_handlers[], mt_asm_float_handlers[],
     mt_asm_convert_handlers[], mt_asm_memory_handlers[], mt_asm_copy_handlers[], mt_asm_warp_handlers[],
     mt_asm_texture_handlers[], mt_asm_matrix_handlers[]; /* ended by op == NULL */

@@ -7,15 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAME 512 /* bytes of an identifier or opcode */
+#define MAX_NAME 16384 /* bytes of an identifier or opcode */
 #define CHUNK 4000
+#define MAX_CHUNK (1u << 20)
 
 void *mt_parse_alloc(struct mt_parser *p, size_t size)
 {
     struct mt_asm_chunk *c = p->a->arena;
     size = (size + 15) & ~(size_t)15;
     if (!c || c->size - c->used < size) {
-        size_t room = size > CHUNK ? size : CHUNK;
+        size_t usual = !c ? CHUNK : 2 * c->size < MAX_CHUNK ? 2 * c->size : MAX_CHUNK;
+        size_t room = size > usual ? size : usual;
         c = calloc(1, sizeof *c + room);
         if (!c)
             return NULL;
@@ -109,7 +111,7 @@ int mt_parse_expect(struct mt_parser *p, char c)
 static size_t name_piece(const struct mt_parser *p, int opcode)
 {
     int c = mt_parse_peek(p, 0);
-    if (isalnum(c) || c == '_' || (opcode && c == '.'))
+    if (isalnum(c) || c == '_' || (opcode && c == '.') || (p->directive && c == '$'))
         return 1;
     if (opcode && c == ':' && mt_parse_peek(p, 1) == ':')
         return 2;
@@ -138,7 +140,7 @@ const char *mt_parse_name(struct mt_parser *p, int opcode)
         size_t length = piece;
         if (*from == '$' && piece == 2) {
             length = 1;
-        } else if (*from == '$') {
+        } else if (*from == '$' && piece > 2) {
             from += 3;
             length = piece - 4;
         }
@@ -324,12 +326,12 @@ static void asm_operand_resolve(struct mt_parser *p, struct mt_asm_operand *o, c
         o->kind = MT_ASM_SINK;
         return;
     }
-    for (unsigned i = p->nvisible; i-- > 0;)
-        if (!strcmp(p->a->regs[p->visible[i]].name, text)) {
-            o->kind = MT_ASM_REG;
-            o->index = p->visible[i];
-            return;
-        }
+    const struct mt_asm_reg *reg = mt_parse_find_reg(p, text);
+    if (reg) {
+        o->kind = MT_ASM_REG;
+        o->index = (unsigned)(reg - p->a->regs);
+        return;
+    }
     o->kind = *text == '%' ? MT_ASM_SREG : MT_ASM_NAME;
     o->name = text + (*text == '%');
 }
@@ -370,7 +372,8 @@ static int asm_operand_plain(struct mt_parser *p, struct mt_asm_operand *o)
         o->name = longer;
         p->at += 2;
     }
-    return 0;
+    int symbol = o->kind == MT_ASM_NAME || (o->kind == MT_ASM_REG && p->a->regs[o->index].memory);
+    return p->directive && symbol ? asm_operand_displacement(p, o) : 0;
 }
 
 int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o)

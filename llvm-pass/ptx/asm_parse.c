@@ -9,18 +9,73 @@
 
 /* ---- statements --------------------------------------------------------------------------------- */
 
-static int add_reg(struct mt_parser *p, const char *text, char type, unsigned bits)
+static uint32_t asm_parse_hash(const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 16777619u;
+    return h;
+}
+
+const struct mt_asm_reg *mt_parse_find_reg(const struct mt_parser *p, const char *name)
+{
+    uint32_t hash = asm_parse_hash(name);
+    for (uint32_t i = p->nbuckets ? p->buckets[hash % p->nbuckets] : 0; i; i = p->a->regs[i - 1].hidden)
+        if (p->a->regs[i - 1].hash == hash && !strcmp(p->a->regs[i - 1].name, name))
+            return &p->a->regs[i - 1];
+    return NULL;
+}
+
+static void asm_parse_show(struct mt_parser *p, unsigned index)
+{
+    struct mt_asm_reg *r = &p->a->regs[index];
+    uint32_t *bucket = &p->buckets[r->hash % p->nbuckets];
+    r->hidden = *bucket;
+    *bucket = index + 1;
+}
+
+/* The registers of the inner block are no longer visible. */
+static void asm_parse_leave(struct mt_parser *p, unsigned outer)
+{
+    while (p->nvisible > outer) {
+        const struct mt_asm_reg *r = &p->a->regs[p->visible[--p->nvisible]];
+        p->buckets[r->hash % p->nbuckets] = r->hidden;
+    }
+}
+
+static int asm_parse_more_buckets(struct mt_parser *p)
+{
+    unsigned n = p->nbuckets ? 4 * p->nbuckets : 64;
+    uint32_t *buckets = mt_parse_alloc(p, n * sizeof *buckets);
+    if (!buckets)
+        return mt_parse_no_memory(p);
+    p->buckets = buckets;
+    p->nbuckets = n;
+    for (unsigned i = 0; i < p->nvisible; i++)
+        asm_parse_show(p, p->visible[i]);
+    return 0;
+}
+
+int mt_parse_add_reg(struct mt_parser *p, const struct mt_asm_reg *reg)
 {
     struct mt_asm *a = p->a;
     if (a->nregs >= MT_PARSE_REGS)
         return mt_parse_fail(p, "too many registers");
     a->regs = mt_parse_grow(p, a->regs, a->nregs, &p->regs_cap, sizeof *a->regs);
     p->visible = mt_parse_grow(p, p->visible, p->nvisible, &p->visible_cap, sizeof *p->visible);
-    if (!a->regs || !p->visible)
+    if (!a->regs || !p->visible || (p->nvisible >= p->nbuckets && asm_parse_more_buckets(p)))
         return -1;
-    a->regs[a->nregs] = (struct mt_asm_reg){text, type, bits};
-    p->visible[p->nvisible++] = a->nregs++;
-    return 0;
+    a->regs[a->nregs] = *reg;
+    a->regs[a->nregs].hash = asm_parse_hash(reg->name);
+    asm_parse_show(p, a->nregs);
+    p->visible[p->nvisible++] = a->nregs;
+    return (int)a->nregs++;
+}
+
+static int add_reg(struct mt_parser *p, const char *text, char type, unsigned bits)
+{
+    struct mt_asm_reg reg = {.name = text, .type = type, .bits = bits};
+    return mt_parse_add_reg(p, &reg) < 0 ? -1 : 0;
 }
 
 /* h<4>: h0, h1, h2, h3 */
@@ -73,6 +128,9 @@ static int asm_parse_declaration(struct mt_parser *p, const char *type)
 
 static int asm_parse_directive(struct mt_parser *p, const char *word)
 {
+    int known = p->directive ? p->directive(p, word) : 0;
+    if (known)
+        return known < 0 ? -1 : 0;
     if (!strcmp(word, ".reg"))
         return asm_parse_declaration(p, NULL);
     if (!strncmp(word, ".reg.", 5))
@@ -113,6 +171,7 @@ static struct mt_asm_statement *add_statement(struct mt_parser *p)
     struct mt_asm_statement *s = &a->statements[a->nstatements];
     memset(s, 0, sizeof *s);
     s->offset = (size_t)(p->at - p->text);
+    s->scope = p->scope;
     return s;
 }
 
@@ -165,11 +224,24 @@ static int asm_parse_instruction(struct mt_parser *p)
     return p->at == p->end || mt_parse_peek(p, 0) == '}' ? 0 : mt_parse_expect(p, ';');
 }
 
-static int asm_parse_body(struct mt_parser *p, int inner)
+static int asm_parse_open_scope(struct mt_parser *p)
 {
-    unsigned outer = p->nvisible;
+    struct mt_asm *a = p->a;
     if (++p->depth > MT_PARSE_DEPTH)
         return mt_parse_fail(p, "nested too deep");
+    a->scopes = mt_parse_grow(p, a->scopes, a->nscopes, &p->scopes_cap, sizeof *a->scopes);
+    if (!a->scopes)
+        return -1;
+    a->scopes[a->nscopes] = p->scope;
+    p->scope = a->nscopes++;
+    return 0;
+}
+
+int mt_parse_body(struct mt_parser *p, int inner)
+{
+    unsigned outer = p->nvisible;
+    if (asm_parse_open_scope(p))
+        return -1;
     for (;;) {
         if (mt_parse_accept(p, ';'))
             continue;
@@ -179,12 +251,13 @@ static int asm_parse_body(struct mt_parser *p, int inner)
             return 0;
         }
         if (mt_parse_accept(p, '{')) {
-            if (asm_parse_body(p, 1))
+            if (mt_parse_body(p, 1))
                 return -1;
         } else if (mt_parse_accept(p, '}')) {
             if (!inner)
                 return mt_parse_fail(p, "'}' without '{'");
-            p->nvisible = outer;
+            asm_parse_leave(p, outer);
+            p->scope = p->a->scopes[p->scope];
             p->depth--;
             return 0;
         } else if (asm_parse_instruction(p)) {
@@ -206,7 +279,7 @@ struct mt_asm *mt_asm_parse(const char *text, size_t length, struct mt_asm_error
     memcpy(copy, text, length);
     p.text = p.at = copy;
     p.end = copy + length;
-    if (!asm_parse_body(&p, 0) && !p.failed)
+    if (!mt_parse_body(&p, 0) && !p.failed)
         return p.a;
     mt_asm_free(p.a);
     return NULL;

@@ -5,7 +5,7 @@
 #include "asm.h"
 
 #define MT_PARSE_DEPTH 32   /* nested blocks and braces */
-#define MT_PARSE_REGS 65536 /* registers of one body */
+#define MT_PARSE_REGS (1 << 20) /* registers of one body */
 
 struct mt_asm_chunk {
     struct mt_asm_chunk *next;
@@ -19,11 +19,23 @@ struct mt_parser {
     struct mt_asm_error *error;
     int failed;
     unsigned depth;
-    unsigned statements_cap, regs_cap;
+    unsigned statements_cap, regs_cap, scopes_cap;
     unsigned *visible; /* indices of registers in scope, innermost last */
     unsigned nvisible, visible_cap;
+    uint32_t *buckets; /* of visible registers by name: the innermost, counted from 1 */
+    unsigned nbuckets, scope;
+    /* Of a function's body in a module (names may have '$'): a directive stands at the cursor. 1: read; 0: as
+     * in inline asm; -1: failed. NULL: this is inline asm. */
+    int (*directive)(struct mt_parser *p, const char *word);
+    void *ctx;
 };
 
+/* The statements up to the end of the text, or to the '}' of the '{' before it. */
+int mt_parse_body(struct mt_parser *p, int inner);
+/* A register, or memory of a module, that is in scope from here on. Its index, or -1. */
+int mt_parse_add_reg(struct mt_parser *p, const struct mt_asm_reg *reg);
+/* The visible one of that name, NULL: none. */
+const struct mt_asm_reg *mt_parse_find_reg(const struct mt_parser *p, const char *name);
 /* Zeroed memory that lives as long as the struct mt_asm; NULL when there is none. */
 void *mt_parse_alloc(struct mt_parser *p, size_t size);
 /* Room for one more element: returns the (perhaps moved) array, NULL when memory is out. */

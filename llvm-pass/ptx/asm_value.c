@@ -73,9 +73,10 @@ static LLVMValueRef asm_value_resize(struct mt_asm_body *l, LLVMValueRef v, unsi
 
 static LLVMValueRef slot_of(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned *bits)
 {
-    if (o->kind == MT_ASM_REG) {
+    if (o->kind == MT_ASM_REG && l->a->regs[o->index].type != 'm') {
+        LLVMValueRef *slot = &l->regs[o->index];
         *bits = l->a->regs[o->index].bits;
-        return l->regs[o->index];
+        return *slot ? *slot : (*slot = mt_asm_slot(l, mt_asm_int(l, *bits), ""));
     }
     if (o->kind == MT_ASM_ARG && o->index < l->ties->noutputs) {
         *bits = l->output_bits[o->index];
@@ -101,6 +102,9 @@ static LLVMValueRef read_plain(struct mt_asm_body *l, const struct mt_asm_operan
     LLVMValueRef slot = slot_of(l, o, &have), v;
     if (slot)
         return LLVMBuildLoad2(l->b, mt_asm_int(l, have), slot, "");
+    if (l->symbol && (o->kind == MT_ASM_REG || o->kind == MT_ASM_SREG || o->kind == MT_ASM_NAME) &&
+        (v = l->symbol(l, o)))
+        return v;
     switch (o->kind) {
     case MT_ASM_ARG:
         if (o->index >= l->ties->noperands)

@@ -1,0 +1,213 @@
+/* Jumps, calls and returns of PTX. */
+#include "module_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int flow_branch(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_operand *to = l->s->noperands == 1 ? &l->s->operands[0] : NULL;
+    LLVMBasicBlockRef taken = to && to->kind == MT_ASM_NAME ? mt_ptx_label(b, to->name) : NULL;
+    if (!taken)
+        return mt_asm_fail(l, "%s: a label is expected", l->s->opcode);
+    if (!l->guard) {
+        LLVMBuildBr(l->b, taken);
+        return 1;
+    }
+    LLVMBasicBlockRef next = mt_asm_block(l);
+    LLVMBuildCondBr(l->b, l->guard, taken, next);
+    LLVMPositionBuilderAtEnd(l->b, next);
+    return 1;
+}
+
+/* brx.idx index, label of .branchtargets; an index beyond them is undefined. */
+static int flow_branch_indexed(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_operand *o = l->s->operands;
+    struct mt_ptx_targets *t = l->s->noperands == 2 && o[1].kind == MT_ASM_NAME
+                                   ? mt_ptx_map_get(&b->targets, o[1].name)
+                                   : NULL;
+    if (!t)
+        return mt_asm_fail(l, "%s without its .branchtargets", l->s->opcode);
+    LLVMValueRef index = mt_asm_in(l, &o[0], 32);
+    LLVMBasicBlockRef last = mt_ptx_label(b, t->names[t->n - 1]);
+    if (!index || !last)
+        return -1;
+    LLVMValueRef jump = LLVMBuildSwitch(l->b, index, last, t->n);
+    for (unsigned i = 0; i + 1 < t->n; i++) {
+        LLVMBasicBlockRef to = mt_ptx_label(b, t->names[i]);
+        if (!to)
+            return -1;
+        LLVMAddCase(jump, mt_asm_const(l, 32, i), to);
+    }
+    return 1;
+}
+
+static int flow_return(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_ptx_signature *sig = &b->f->sig;
+    if (!sig->nresults) {
+        LLVMBuildRetVoid(l->b);
+        return 1;
+    }
+    struct mt_asm_operand o = {.kind = MT_ASM_REG, .index = sig->nparams}; /* it is behind the parameters */
+    LLVMValueRef v;
+    if (sig->results[0].space == 'r') {
+        v = mt_asm_in(l, &o, l->a->regs[o.index].bits);
+    } else {
+        LLVMValueRef slot = mt_ptx_memory(b, &o);
+        v = slot ? LLVMBuildLoad2(l->b, LLVMGetReturnType(sig->type), slot, "") : NULL;
+        if (v)
+            LLVMSetAlignment(v, sig->results[0].align);
+    }
+    if (!v)
+        return -1;
+    LLVMBuildRet(l->b, v);
+    return 1;
+}
+
+/* The thread's end: in a kernel a return, elsewhere an instruction that does not come back. */
+static int flow_exit(struct mt_ptx_body *b)
+{
+    if (b->f->is_kernel)
+        return flow_return(b);
+    if (mt_ptx_asm(b))
+        return -1;
+    LLVMBuildUnreachable(b->l.b);
+    return 1;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+struct flow_call {
+    const struct mt_asm_operand *results, *callee, *arguments, *prototype; /* NULL: not there */
+    struct mt_ptx_signature *sig;
+    LLVMValueRef function;
+};
+
+/* call{.uni} {(results),} callee{, (arguments)}{, prototype} */
+static int flow_read_call(struct mt_ptx_body *b, struct flow_call *call)
+{
+    const struct mt_asm_statement *s = b->l.s;
+    unsigned at = 0;
+    if (at < s->noperands && s->operands[at].kind == MT_ASM_VECTOR)
+        call->results = &s->operands[at++];
+    if (at < s->noperands)
+        call->callee = &s->operands[at++];
+    if (at < s->noperands && s->operands[at].kind == MT_ASM_VECTOR)
+        call->arguments = &s->operands[at++];
+    if (at < s->noperands && s->operands[at].kind == MT_ASM_NAME)
+        call->prototype = &s->operands[at++];
+    return call->callee && at == s->noperands ? 0 : mt_asm_fail(&b->l, "%s is not understood", s->opcode);
+}
+
+/* By pointer: what is called says a prototype, or the first of the functions that it may be. */
+static int flow_by_pointer(struct mt_ptx_body *b, struct flow_call *call)
+{
+    struct mt_asm_body *l = &b->l;
+    const char *label = call->prototype ? call->prototype->name : "";
+    struct mt_ptx_targets *t = mt_ptx_map_get(&b->targets, label);
+    struct mt_ptx_function *f = t ? mt_ptx_find_function(b->x, t->names[0]) : NULL;
+    call->sig = f ? &f->sig : mt_ptx_map_get(&b->prototypes, label);
+    if (!call->sig)
+        return mt_asm_fail(l, "%s by pointer without a prototype", l->s->opcode);
+    LLVMValueRef address = mt_asm_in(l, call->callee, 64);
+    if (!address)
+        return -1;
+    call->function = LLVMBuildIntToPtr(l->b, address, l->ptr, "");
+    return 0;
+}
+
+static int flow_find_callee(struct mt_ptx_body *b, struct flow_call *call)
+{
+    if (call->callee->kind != MT_ASM_NAME)
+        return flow_by_pointer(b, call);
+    struct mt_ptx_function *f = mt_ptx_find_function(b->x, call->callee->name);
+    if (!f)
+        return mt_asm_fail(&b->l, "function %.100s is not declared", call->callee->name);
+    call->sig = &f->sig;
+    call->function = f->value;
+    return 0;
+}
+
+static LLVMValueRef flow_argument(struct mt_ptx_body *b, const struct mt_ptx_variable *v, LLVMTypeRef type,
+                                  const struct mt_asm_operand *o)
+{
+    struct mt_asm_body *l = &b->l;
+    int memory = o->kind == MT_ASM_REG && l->a->regs[o->index].memory;
+    if (v->is_array)
+        return mt_ptx_memory(b, o);
+    if (!memory)
+        return mt_asm_in(l, o, LLVMGetIntTypeWidth(type));
+    LLVMValueRef slot = mt_ptx_memory(b, o);
+    return slot ? LLVMBuildLoad2(l->b, type, slot, "") : NULL;
+}
+
+static int flow_take_result(struct mt_ptx_body *b, const struct flow_call *call, LLVMValueRef value)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_operand *o = call->results && call->results->nitems == 1 ? call->results->items : NULL;
+    if (!call->sig->nresults || !call->results)
+        return call->results && call->results->nitems ? mt_asm_fail(l, "%s of a function without a result", l->s->opcode)
+                                                      : 0;
+    if (!o)
+        return mt_asm_fail(l, "%s with several results", l->s->opcode);
+    if (o->kind == MT_ASM_REG && l->a->regs[o->index].memory) {
+        LLVMValueRef slot = mt_ptx_memory(b, o);
+        if (slot)
+            LLVMSetAlignment(LLVMBuildStore(l->b, value, slot), 1);
+        return slot ? 0 : -1;
+    }
+    if (call->sig->results[0].is_array)
+        return mt_asm_fail(l, "%s: the result is no register", l->s->opcode);
+    return mt_asm_out(l, o, value, 0);
+}
+
+static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMValueRef *values, LLVMTypeRef *types)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_ptx_signature *sig = call->sig;
+    unsigned given = call->arguments ? call->arguments->nitems : 0;
+    if (given != sig->nparams)
+        return mt_asm_fail(l, "%s with %u arguments of %u", l->s->opcode, given, sig->nparams);
+    LLVMGetParamTypes(sig->type, types);
+    for (unsigned i = 0; i < given; i++)
+        if (!(values[i] = flow_argument(b, &sig->params[i], types[i], &call->arguments->items[i])))
+            return -1;
+    LLVMValueRef made = LLVMBuildCall2(l->b, sig->type, call->function, values, given, "");
+    LLVMAddCallSiteAttribute(
+        made, LLVMAttributeFunctionIndex,
+        LLVMCreateEnumAttribute(l->c, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
+    for (unsigned i = 0; i < given; i++)
+        if (sig->params[i].is_array)
+            mt_ptx_pass_in_memory(b->x, made, 1, &sig->params[i], i);
+    return flow_take_result(b, call, made);
+}
+
+static int flow_call(struct mt_ptx_body *b)
+{
+    struct flow_call call = {0};
+    if (flow_read_call(b, &call) || flow_find_callee(b, &call))
+        return -1;
+    LLVMValueRef *values = calloc(call.sig->nparams + 1, sizeof *values);
+    LLVMTypeRef *types = calloc(call.sig->nparams + 1, sizeof *types);
+    int failed = values && types ? flow_make_call(b, &call, values, types) : mt_asm_fail(&b->l, "out of memory");
+    free(values);
+    free(types);
+    return failed ? -1 : 1;
+}
+
+int mt_ptx_flow(struct mt_ptx_body *b)
+{
+    static const struct {
+        const char *op;
+        int (*make)(struct mt_ptx_body *b);
+    } table[] = {{"bra", flow_branch}, {"brx", flow_branch_indexed}, {"call", flow_call},
+                 {"ret", flow_return}, {"exit", flow_exit}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(b->l.s->parts[0], table[i].op))
+            return table[i].make(b);
+    return 0;
+}

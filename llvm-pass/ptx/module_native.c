@@ -1,0 +1,146 @@
+/* Arithmetic, logic, comparisons and conversions of PTX as plain IR, by the handlers that inline asm has. An
+ * instruction stays what it is where plain IR would round, saturate or flush otherwise, or where the back end would
+ * make several of it. */
+#include "module_parts.h"
+#include <string.h>
+
+/* Families with plain IR for integers and predicates, and for f32 and f64. Others (fields, permutations, funnel
+ * shifts, minima of floats, approximations) are one instruction of a GPU and many of IR. */
+static const char *const native_integer[] = {"add", "addc", "sub", "subc", "mul",  "mad",  "madc", "neg",  "abs",
+                                             "min", "max",  "div", "rem",  "and",  "or",   "xor",  "not",  "cnot",
+                                             "shl", "shr",  "mov", "popc", "clz",  "brev", "selp", "slct", "setp",
+                                             "set", "cvt"};
+static const char *const native_float[] = {"add", "sub",  "mul", "fma",  "mad",  "div", "neg",
+                                           "abs", "sqrt", "rcp", "mov",  "selp", "setp", "cvt"};
+
+static int native_among(const char *word, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(word, list[i]))
+            return 1;
+    return 0;
+}
+#define AMONG(word, list) native_among(word, list, sizeof(list) / sizeof *(list))
+
+static int native_is_float(struct mt_asm_type t)
+{
+    return t.kind == 'f' || t.kind == 'g' || t.kind == 't';
+}
+
+/* The type that the operands have: the last of the opcode. */
+static int native_type(const struct mt_asm_statement *s, struct mt_asm_type *t)
+{
+    return s->nparts > 1 && mt_asm_type(s->parts[s->nparts - 1], t);
+}
+
+/* Has the instruction a variant that flushes denormals of f32? */
+static int native_may_flush(const struct mt_asm_statement *s)
+{
+    static const char *const families[] = {"add", "sub", "mul", "fma", "mad", "div",  "rcp", "sqrt",
+                                           "min", "max", "neg", "abs", "setp", "set"};
+    struct mt_asm_type t;
+    return s->nparts > 1 && AMONG(s->parts[0], families) && native_type(s, &t) && t.kind == 'f' && t.bits == 32 &&
+           t.lanes == 1;
+}
+
+int mt_ptx_flushes(const struct mt_asm *a)
+{
+    int flushes = 0;
+    for (unsigned i = 0; i < a->nstatements; i++) {
+        const struct mt_asm_statement *s = &a->statements[i];
+        if (s->label || !native_may_flush(s))
+            continue;
+        if (!mt_asm_has(s, "ftz"))
+            return 0;
+        flushes = 1;
+    }
+    return flushes;
+}
+
+/* cvt.d.s: between integers, from integers to f32 and f64, between f32, f64 and f16 rounded to nearest, and to
+ * integers towards zero. */
+static int native_cvt(const struct mt_asm_statement *s)
+{
+    struct mt_asm_type to, from;
+    unsigned n = s->nparts;
+    if (n < 3 || !mt_asm_type(s->parts[n - 1], &from) || !mt_asm_type(s->parts[n - 2], &to) || from.lanes > 1 ||
+        to.lanes > 1)
+        return 0;
+    if (mt_asm_has(s, "rni") || mt_asm_has(s, "rmi") || mt_asm_has(s, "rpi"))
+        return 0;
+    if (!native_is_float(to) && !native_is_float(from))
+        return 1;
+    if (mt_asm_has(s, "sat") || from.bits == 8 || to.bits == 8)
+        return 0;
+    return (to.kind == 'f' || !native_is_float(to)) && (from.kind == 'f' || !native_is_float(from)) &&
+           !(mt_asm_has(s, "rzi") && native_is_float(to));
+}
+
+static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_statement *s)
+{
+    static const char *const refused[] = {"rz",     "rm",  "rp",        "rna", "rs",     "relu",
+                                          "approx", "full", "satfinite", "NaN", "xorsign", "pack"};
+    struct mt_asm_type t;
+    if (!native_type(s, &t))
+        return 0;
+    for (unsigned i = 1; i < s->nparts; i++)
+        if (AMONG(s->parts[i], refused))
+            return 0;
+    if (mt_asm_has(s, "ftz") && !b->flush)
+        return 0;
+    if (!strcmp(s->parts[0], "cvt"))
+        return native_cvt(s);
+    if (t.lanes > 1 && strcmp(s->parts[0], "mov") != 0)
+        return 0;
+    if (!native_is_float(t))
+        return AMONG(s->parts[0], native_integer);
+    if (!AMONG(s->parts[0], native_float) || mt_asm_has(s, "sat"))
+        return 0;
+    return !strcmp(s->parts[0], "mov") || !strcmp(s->parts[0], "selp") || (t.kind == 'f' && t.bits >= 32);
+}
+
+/* PTX lets a product and a sum without a rounding be fused; with one they are what they say. */
+static void native_contract(struct mt_ptx_body *b, LLVMValueRef before)
+{
+    const struct mt_asm_statement *s = b->l.s;
+    struct mt_asm_type t;
+    if (!native_type(s, &t) || t.kind != 'f' || mt_asm_has(s, "rn"))
+        return;
+    LLVMValueRef i = LLVMGetLastInstruction(LLVMGetInsertBlock(b->l.b));
+    for (; i && i != before; i = LLVMGetPreviousInstruction(i)) {
+        LLVMOpcode op = LLVMGetInstructionOpcode(i);
+        if (op == LLVMFAdd || op == LLVMFSub || op == LLVMFMul)
+            LLVMSetFastMathFlags(i, LLVMFastMathAllowContract);
+    }
+}
+
+/* The statement as a function that flushes anyway has it. */
+static void native_without_ftz(const struct mt_asm_statement *s, struct mt_asm_statement *out)
+{
+    *out = *s;
+    out->nparts = 0;
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (strcmp(s->parts[i], "ftz") != 0)
+            out->parts[out->nparts++] = s->parts[i];
+}
+
+int mt_ptx_native(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_statement *s = l->s;
+    const struct mt_asm_handler *h = native_wants(b, s) ? mt_asm_find_handler(s) : NULL;
+    struct mt_asm_statement plain;
+    if (!h)
+        return 0;
+    LLVMValueRef before = LLVMGetLastInstruction(LLVMGetInsertBlock(l->b));
+    native_without_ftz(s, &plain);
+    l->s = &plain;
+    int failed = h->lower(l);
+    l->s = s;
+    if (failed) { /* then as an instruction; what is there of it has no use */
+        *l->error = (struct mt_asm_error){0};
+        return 0;
+    }
+    native_contract(b, before);
+    return 1;
+}

@@ -1,0 +1,164 @@
+/* Shared by the files that read modules of PTX. Functions that return int give 0, or -1 after x->p.error is filled;
+ * what is read lives in the arena of x->p.a. */
+#ifndef MT_PASS_MODULE_PARTS_H
+#define MT_PASS_MODULE_PARTS_H
+#include "asm_lower.h"
+#include "asm_parser.h"
+#include "module.h"
+#include <llvm-c/DebugInfo.h>
+
+/* ---- names to pointers (module_map.c): open addressing; a key lives as long as its map -------------- */
+struct mt_ptx_map {
+    const char **keys;
+    void **values;
+    unsigned n, cap; /* cap: a power of two, or 0 */
+};
+void *mt_ptx_map_get(const struct mt_ptx_map *map, const char *key); /* NULL: not there */
+int mt_ptx_map_put(struct mt_ptx_map *map, const char *key, void *value); /* 0, or -1: no memory */
+void mt_ptx_map_free(struct mt_ptx_map *map);
+
+/* ---- declarations (module_declare.c) ----------------------------------------------------------------- */
+struct mt_ptx_variable {
+    const char *name;
+    char space; /* 'p' parameter, 'r' register, 'g' global, 's' shared, 'c' constant, 'l' local */
+    struct mt_asm_type type;
+    uint64_t count; /* elements, those of vectors counted one by one */
+    uint64_t row;   /* of an array: elements of each entry of its first dimension */
+    int is_array, is_unsized, managed, opaque; /* opaque: a texture, sampler or surface */
+    unsigned align;
+    LLVMValueRef value; /* 'g', 's', 'c': the variable of the module */
+    int argument;       /* of a parameter of the function: its number; -1: a result, or none of these */
+    int result;         /* a result of the function */
+};
+
+struct mt_ptx_signature {
+    struct mt_ptx_variable *params, *results;
+    unsigned nparams, nresults;
+    LLVMTypeRef type;
+};
+
+struct mt_ptx_function {
+    const char *name;
+    struct mt_ptx_signature sig;
+    LLVMValueRef value;
+    int is_kernel;
+    size_t at, end; /* the body between its braces; at == 0: only declared */
+    size_t place;   /* of its name */
+    struct mt_ptx_function *next;
+};
+
+enum mt_ptx_linkage { MT_PTX_STATIC, MT_PTX_VISIBLE, MT_PTX_WEAK, MT_PTX_EXTERN, MT_PTX_COMMON };
+
+/* ---- the module ---------------------------------------------------------------------------------------- */
+struct mt_ptx_debug {
+    LLVMDIBuilderRef b;
+    LLVMMetadataRef unit, type;
+    struct mt_ptx_map functions, blocks; /* subprograms by name and file; blocks of other files by both */
+    LLVMMetadataRef *files;              /* by number; NULL: not said */
+    unsigned nfiles;
+    LLVMMetadataRef own; /* the PTX itself */
+    int has_lines;       /* there are .loc */
+    size_t counted;      /* lines of the text up to here: `line` */
+    unsigned line;
+};
+
+struct mt_ptx {
+    LLVMContextRef c;
+    LLVMModuleRef m;
+    const struct mt_ptx_source *source;
+    struct mt_ptx_result *result;
+    struct mt_parser p; /* over the whole text */
+    struct mt_asm_error error;
+    LLVMTargetDataRef layout;
+    struct mt_ptx_map functions, aliases, strings; /* records; names; texts of .debug_str by label */
+    struct mt_ptx_function *first, *last;
+    struct mt_ptx_debug debug;
+    unsigned architecture;
+    struct mt_ptx_pending *pending; /* variables whose initialisers are read at the end */
+};
+
+/* Tells what went wrong since the last time, and forgets it. */
+void mt_ptx_tell(struct mt_ptx *x);
+unsigned mt_ptx_line(struct mt_ptx *x, size_t offset); /* quick for offsets that grow */
+/* A word of letters, digits, '_', '$', '%', and with `opcode` dots; NULL: failed. */
+int mt_ptx_at_word(struct mt_ptx *x, const char *word); /* past it when it stands at the cursor */
+int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
+
+/* module_declare.c. A linkage word (".visible") or not. */
+int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage);
+LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v); /* as it lies in memory */
+/* What follows a state space: alignment, type, attributes, name and dimensions. */
+int mt_ptx_read_variable(struct mt_ptx *x, struct mt_parser *p, char space, struct mt_ptx_variable *v);
+int mt_ptx_read_function(struct mt_ptx *x, enum mt_ptx_linkage linkage, int is_kernel);
+/* ".callprototype" is read, up to ';'. */
+int mt_ptx_read_prototype(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig);
+struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name);
+void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uint64_t value);
+/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function, or with is_call a call). */
+void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, const struct mt_ptx_variable *v,
+                           unsigned index);
+
+/* module_variable.c */
+int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage, int local);
+/* '=' stands at the cursor, or not: remembers where. */
+int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const struct mt_ptx_variable *v);
+int mt_ptx_initialise_all(struct mt_ptx *x);
+
+/* ---- a function's body (module_body.c) ---------------------------------------------------------------- */
+struct mt_ptx_place { /* .loc */
+    size_t offset;
+    unsigned file, line, column;
+    const char *function; /* label of its name, or NULL */
+    unsigned at_file, at_line, at_column; /* inlined_at */
+    LLVMMetadataRef location;
+};
+
+struct mt_ptx_body {
+    struct mt_asm_body l; /* the first member: handlers of inline asm get it */
+    struct mt_ptx *x;
+    struct mt_ptx_function *f;
+    struct mt_parser p;
+    struct mt_ptx_place *places;
+    unsigned nplaces, places_cap, place; /* the next one */
+    LLVMMetadataRef subprogram, here;
+    unsigned here_line; /* of the PTX, where that is what counts */
+    struct mt_ptx_map prototypes, targets; /* by label: signatures; struct mt_ptx_targets */
+    struct mt_ptx_map labels;              /* "scope name" to blocks */
+    int flush; /* all arithmetic with f32 has .ftz: the function says so */
+};
+struct mt_ptx_targets {
+    const char **names;
+    unsigned n, cap;
+};
+
+int mt_ptx_translate(struct mt_ptx *x, struct mt_ptx_function *f);
+/* In place of what could not be read: an instruction that no device has. */
+void mt_ptx_refuse(struct mt_ptx *x, struct mt_ptx_function *f);
+/* The memory behind an 'm' register, a pointer; NULL: failed. */
+LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o);
+LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, const char *name); /* NULL: failed */
+/* i64: a variable's or function's address in its own space; NULL: there is none of that name. */
+LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name);
+
+/* module_flow.c, module_memory.c: 1: the statement is done; 0: it is none of these; -1: failed. */
+int mt_ptx_flow(struct mt_ptx_body *b);
+int mt_ptx_move(struct mt_ptx_body *b);
+/* module_native.c: the same; and whether all f32 arithmetic flushes. */
+int mt_ptx_native(struct mt_ptx_body *b);
+int mt_ptx_flushes(const struct mt_asm *a);
+/* module_asm.c: any other instruction. */
+int mt_ptx_asm(struct mt_ptx_body *b);
+int mt_ptx_is_pure(const struct mt_asm_statement *s);
+/* `load` or `store` of shared memory at a 32-bit address as inline asm; the old one is gone. */
+void mt_ptx_asm_shared(LLVMValueRef access, LLVMValueRef address);
+/* module_pointer.c: integers that are addresses become pointers. */
+void mt_ptx_find_pointers(LLVMValueRef function);
+
+/* module_debug.c */
+int mt_ptx_read_file(struct mt_ptx *x);                          /* ".file" is read */
+int mt_ptx_read_place(struct mt_ptx_body *b, struct mt_parser *p); /* ".loc" is read */
+void mt_ptx_debug_begin(struct mt_ptx *x);
+void mt_ptx_debug_function(struct mt_ptx_body *b);
+void mt_ptx_debug_at(struct mt_ptx_body *b, size_t offset); /* sets the builder's location */
+void mt_ptx_debug_end(struct mt_ptx *x);
+#endif

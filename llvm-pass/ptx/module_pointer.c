@@ -1,0 +1,357 @@
+/* PTX computes addresses with integers. Where an address is a variable's or a parameter's plus something, it becomes a
+ * pointer that says so, as clang's code has it: then LLVM and the pass know what is accessed, and loops can be
+ * understood. */
+#include "module_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DEPTH 200
+#define MAX_VISITS 4000 /* of integers, to find out of one whether it is an address */
+
+/* How sure it is that an integer is an address. */
+enum { POINTER_NO, POINTER_MAYBE, POINTER_SURE };
+
+struct pointer_memo { /* of integers in one address space: open addressing */
+    LLVMValueRef *keys, *values;
+    unsigned n, cap;
+};
+
+struct pointers {
+    LLVMContextRef c;
+    LLVMBuilderRef b;
+    LLVMTypeRef i8, i64;
+    unsigned space; /* the one that is wanted now */
+    struct pointer_memo memo[6];
+    unsigned depth, visits;
+    LLVMValueRef *dead; /* loads that others have taken the place of */
+    unsigned ndead, dead_cap;
+};
+
+static unsigned pointer_slot(const struct pointer_memo *m, LLVMValueRef key)
+{
+    uint64_t h = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
+    unsigned i = (unsigned)(h >> 40) & (m->cap - 1);
+    while (m->keys[i] && m->keys[i] != key)
+        i = (i + 1) & (m->cap - 1);
+    return i;
+}
+
+static LLVMValueRef pointer_known(const struct pointer_memo *m, LLVMValueRef key)
+{
+    unsigned i = m->cap ? pointer_slot(m, key) : 0;
+    return m->cap && m->keys[i] ? m->values[i] : NULL;
+}
+
+static void pointer_remember(struct pointer_memo *m, LLVMValueRef key, LLVMValueRef value)
+{
+    if (2 * (m->n + 1) > m->cap) {
+        struct pointer_memo more = {.cap = m->cap ? 2 * m->cap : 64};
+        more.keys = calloc(more.cap, sizeof *more.keys);
+        more.values = calloc(more.cap, sizeof *more.values);
+        if (!more.keys || !more.values) { /* then it is found out again */
+            free(more.keys);
+            free(more.values);
+            return;
+        }
+        for (unsigned i = 0; i < m->cap; i++)
+            if (m->keys[i])
+                pointer_remember(&more, m->keys[i], m->values[i]);
+        free(m->keys);
+        free(m->values);
+        *m = more;
+    }
+    unsigned i = pointer_slot(m, key);
+    m->n += !m->keys[i];
+    m->keys[i] = key;
+    m->values[i] = value;
+}
+
+static LLVMOpcode pointer_opcode(LLVMValueRef v)
+{
+    return LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
+           : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
+                                    : (LLVMOpcode)0;
+}
+
+/* Generic and global addresses are the same numbers. */
+static int pointer_same_numbers(unsigned a, unsigned b)
+{
+    return a == b || (a <= 1 && b <= 1);
+}
+
+static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth);
+
+static int pointer_phi_how_sure(struct pointers *p, LLVMValueRef phi, unsigned depth)
+{
+    int narrow = LLVMGetIntTypeWidth(LLVMTypeOf(phi)) == 32, sure = narrow ? POINTER_SURE : POINTER_NO, any = 0;
+    for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++) {
+        LLVMValueRef v = LLVMGetIncomingValue(phi, i);
+        /* what walks from the phi itself says nothing */
+        if (v == phi || (pointer_opcode(v) == LLVMAdd &&
+                         (LLVMGetOperand(v, 0) == phi || LLVMGetOperand(v, 1) == phi)))
+            continue;
+        int one = pointer_how_sure(p, v, depth);
+        any = 1;
+        if (narrow ? one < sure : one > sure)
+            sure = one;
+    }
+    return any ? sure : POINTER_NO;
+}
+
+static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
+{
+    if (pointer_known(&p->memo[p->space], v))
+        return POINTER_SURE;
+    if (depth > MAX_DEPTH || ++p->visits > MAX_VISITS)
+        return POINTER_NO;
+    switch (pointer_opcode(v)) {
+    case LLVMPtrToInt: {
+        unsigned from = LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(v, 0)));
+        return pointer_same_numbers(from, p->space) ? POINTER_SURE : POINTER_NO;
+    }
+    case LLVMTrunc: /* shared addresses have 32 bits */
+        return p->space == 3 ? pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1) : POINTER_NO;
+    case LLVMAdd: {
+        int a = pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1);
+        int b = pointer_how_sure(p, LLVMGetOperand(v, 1), depth + 1);
+        return a == b ? POINTER_NO : a > b ? a : b;
+    }
+    case LLVMSub:
+        return pointer_how_sure(p, LLVMGetOperand(v, 1), depth + 1) ? POINTER_NO
+                                                                   : pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1);
+    case LLVMPHI:
+        return pointer_phi_how_sure(p, v, depth + 1);
+    case LLVMSelect: {
+        int a = pointer_how_sure(p, LLVMGetOperand(v, 1), depth + 1);
+        int b = pointer_how_sure(p, LLVMGetOperand(v, 2), depth + 1);
+        return a < b ? a : b;
+    }
+    case LLVMLoad:
+    case LLVMCall:
+        return LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE : POINTER_NO;
+    default:
+        return LLVMIsAArgument(v) && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE : POINTER_NO;
+    }
+}
+
+/* ---- making them --------------------------------------------------------------------------------------- */
+
+static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v);
+
+static LLVMTypeRef pointer_type(struct pointers *p)
+{
+    return LLVMPointerTypeInContext(p->c, p->space);
+}
+
+/* Where a pointer that belongs to an integer is made: behind it. Constants are made anywhere. */
+static void pointer_stand_behind(struct pointers *p, LLVMValueRef v)
+{
+    if (!LLVMIsAInstruction(v))
+        return;
+    LLVMValueRef at = LLVMGetNextInstruction(v);
+    while (at && LLVMIsAPHINode(at))
+        at = LLVMGetNextInstruction(at);
+    LLVMPositionBuilderBefore(p->b, at);
+    LLVMSetCurrentDebugLocation2(p->b, NULL);
+}
+
+static LLVMValueRef pointer_cast(struct pointers *p, LLVMValueRef pointer)
+{
+    if (LLVMGetPointerAddressSpace(LLVMTypeOf(pointer)) == p->space)
+        return pointer;
+    return LLVMBuildAddrSpaceCast(p->b, pointer, pointer_type(p), "");
+}
+
+static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
+{
+    LLVMValueRef a = LLVMGetOperand(v, 0), b = LLVMGetOperand(v, 1), base;
+    int minus = pointer_opcode(v) == LLVMSub;
+    if (!minus && pointer_how_sure(p, b, 1) > pointer_how_sure(p, a, 1)) {
+        LLVMValueRef swap = a;
+        a = b;
+        b = swap;
+    }
+    if (!(base = pointer_of(p, a)))
+        return NULL;
+    pointer_stand_behind(p, v);
+    LLVMValueRef by = LLVMBuildSExt(p->b, b, p->i64, "");
+    if (minus)
+        by = LLVMBuildNeg(p->b, by, "");
+    return LLVMBuildGEP2(p->b, p->i8, base, &by, 1, "");
+}
+
+/* What is no pointer by itself, as one, where it is needed. NULL: it has 32 bits only. */
+static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
+{
+    LLVMValueRef made = pointer_of(p, v);
+    if (made || LLVMGetIntTypeWidth(LLVMTypeOf(v)) != 64)
+        return made;
+    LLVMPositionBuilderBefore(p->b, before);
+    LLVMSetCurrentDebugLocation2(p->b, NULL);
+    return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
+}
+
+static LLVMValueRef pointer_phi(struct pointers *p, LLVMValueRef v)
+{
+    LLVMPositionBuilderBefore(p->b, v);
+    LLVMSetCurrentDebugLocation2(p->b, NULL);
+    LLVMValueRef phi = LLVMBuildPhi(p->b, pointer_type(p), "");
+    pointer_remember(&p->memo[p->space], v, phi);
+    for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++) {
+        LLVMBasicBlockRef from = LLVMGetIncomingBlock(v, i);
+        LLVMValueRef one = pointer_or_cast(p, LLVMGetIncomingValue(v, i), LLVMGetBasicBlockTerminator(from));
+        if (!one) /* 32 bits, and not what it seemed: nothing good can come of it */
+            one = LLVMGetUndef(pointer_type(p));
+        LLVMAddIncoming(phi, &one, &from, 1);
+    }
+    return phi;
+}
+
+static LLVMValueRef pointer_select(struct pointers *p, LLVMValueRef v)
+{
+    LLVMValueRef a = pointer_or_cast(p, LLVMGetOperand(v, 1), v), b = pointer_or_cast(p, LLVMGetOperand(v, 2), v);
+    if (!a || !b)
+        return NULL;
+    pointer_stand_behind(p, v);
+    return LLVMBuildSelect(p->b, LLVMGetOperand(v, 0), a, b, "");
+}
+
+/* An address out of memory is loaded as a pointer. */
+static LLVMValueRef pointer_load(struct pointers *p, LLVMValueRef v)
+{
+    if (p->ndead == p->dead_cap) {
+        unsigned cap = p->dead_cap ? 2 * p->dead_cap : 64;
+        LLVMValueRef *more = realloc(p->dead, cap * sizeof *more);
+        if (!more)
+            return NULL;
+        p->dead = more;
+        p->dead_cap = cap;
+    }
+    LLVMPositionBuilderBefore(p->b, v);
+    LLVMSetCurrentDebugLocation2(p->b, LLVMInstructionGetDebugLoc(v));
+    LLVMValueRef load = LLVMBuildLoad2(p->b, LLVMPointerTypeInContext(p->c, 0), LLVMGetOperand(v, 0), "");
+    unsigned kind = LLVMGetMDKindIDInContext(p->c, "invariant.load", 14);
+    LLVMSetAlignment(load, LLVMGetAlignment(v));
+    if (LLVMGetMetadata(v, kind))
+        LLVMSetMetadata(load, kind, LLVMGetMetadata(v, kind));
+    LLVMValueRef integer = LLVMBuildPtrToInt(p->b, load, p->i64, "");
+    LLVMReplaceAllUsesWith(v, integer);
+    p->dead[p->ndead++] = v;
+    pointer_stand_behind(p, integer);
+    LLVMValueRef made = pointer_cast(p, load);
+    pointer_remember(&p->memo[p->space], integer, made);
+    return made;
+}
+
+static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
+{
+    switch (pointer_opcode(v)) {
+    case LLVMPtrToInt:
+        pointer_stand_behind(p, v);
+        return pointer_cast(p, LLVMGetOperand(v, 0));
+    case LLVMTrunc:
+        return pointer_of(p, LLVMGetOperand(v, 0));
+    case LLVMAdd:
+    case LLVMSub:
+        return pointer_sum(p, v);
+    case LLVMPHI:
+        return pointer_phi(p, v);
+    case LLVMSelect:
+        return pointer_select(p, v);
+    case LLVMLoad:
+        if (!LLVMGetVolatile(v) && p->space <= 1)
+            return pointer_load(p, v);
+        break;
+    default:
+        break;
+    }
+    if (LLVMGetIntTypeWidth(LLVMTypeOf(v)) != 64 || !LLVMIsAInstruction(v))
+        return NULL;
+    pointer_stand_behind(p, v);
+    return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
+}
+
+/* The integer as a pointer in p->space, or NULL: it is not known to be one. */
+static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
+{
+    LLVMValueRef made = pointer_known(&p->memo[p->space], v);
+    if (made)
+        return made;
+    p->visits = 0;
+    if (!pointer_how_sure(p, v, 0) || ++p->depth > MAX_DEPTH)
+        return NULL;
+    made = pointer_make(p, v);
+    p->depth--;
+    if (made && LLVMIsAInstruction(v))
+        pointer_remember(&p->memo[p->space], v, made);
+    return made;
+}
+
+/* ---- the function -------------------------------------------------------------------------------------- */
+
+/* Loads and stores of shared memory at an address of 32 bits that nothing is known of: the CPU device has to find out,
+ * and does so for inline asm. */
+static void pointer_give_up(LLVMValueRef cast)
+{
+    LLVMValueRef address = LLVMGetOperand(cast, 0);
+    if (LLVMGetIntTypeWidth(LLVMTypeOf(address)) != 32)
+        return;
+    for (LLVMUseRef use; (use = LLVMGetFirstUse(cast));)
+        mt_ptx_asm_shared(LLVMGetUser(use), address);
+    LLVMInstructionEraseFromParent(cast);
+}
+
+static LLVMValueRef *pointer_casts(LLVMValueRef function, unsigned *n)
+{
+    LLVMValueRef *list = NULL;
+    unsigned count = 0, cap = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+            if (LLVMGetInstructionOpcode(i) != LLVMIntToPtr)
+                continue;
+            if (count == cap) {
+                cap = cap ? 2 * cap : 256;
+                LLVMValueRef *more = realloc(list, cap * sizeof *more);
+                if (!more)
+                    break;
+                list = more;
+            }
+            list[count++] = i;
+        }
+    *n = count;
+    return list;
+}
+
+void mt_ptx_find_pointers(LLVMValueRef function)
+{
+    struct pointers p = {.c = LLVMGetModuleContext(LLVMGetGlobalParent(function))};
+    unsigned n;
+    LLVMValueRef *casts = pointer_casts(function, &n);
+    p.b = LLVMCreateBuilderInContext(p.c);
+    p.i8 = LLVMInt8TypeInContext(p.c);
+    p.i64 = LLVMInt64TypeInContext(p.c);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef address = LLVMGetOperand(casts[i], 0);
+        p.space = LLVMGetPointerAddressSpace(LLVMTypeOf(casts[i]));
+        p.depth = 0;
+        if (p.space > 5)
+            continue;
+        LLVMPositionBuilderBefore(p.b, casts[i]);
+        LLVMValueRef made = pointer_of(&p, address);
+        if (made && made != casts[i]) {
+            LLVMReplaceAllUsesWith(casts[i], made);
+            LLVMInstructionEraseFromParent(casts[i]);
+        } else if (!made) {
+            pointer_give_up(casts[i]);
+        }
+    }
+    for (unsigned i = 0; i < sizeof p.memo / sizeof *p.memo; i++) {
+        free(p.memo[i].keys);
+        free(p.memo[i].values);
+    }
+    while (p.ndead)
+        LLVMInstructionEraseFromParent(p.dead[--p.ndead]);
+    free(p.dead);
+    free(casts);
+    LLVMDisposeBuilder(p.b);
+}

@@ -1,0 +1,171 @@
+/* Fatbins as CUDA 9 to 13 write them: a header, then entries, each with a header of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+#include "mt-ptx.h"
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define PACKED_LZ4 0x2000u
+#define PACKED_ZSTD 0x8000u
+#define MAX_UNPACKED ((size_t)1 << 30)
+
+struct fatbin_header {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size; /* bytes that follow the header */
+};
+struct entry_header {
+    uint16_t kind, version;
+    uint32_t header_size;
+    uint64_t size; /* bytes that follow this header, padded */
+    uint32_t packed_size, options;
+    uint16_t minor, major;
+    uint32_t arch, name_offset, name_size;
+    uint64_t flags, reserved, unpacked_size;
+};
+_Static_assert(sizeof(struct fatbin_header) == 16, "as in the file");
+_Static_assert(sizeof(struct entry_header) == 64, "as in the file");
+
+static int fatbin_damaged(const char *name)
+{
+    fprintf(stderr, "mt-ptx: %s: its fatbin is damaged, or of a kind that is not known here\n", name);
+    return 3;
+}
+
+int fatbin_is(const unsigned char *data, size_t size)
+{
+    struct fatbin_header h;
+    if (size < sizeof h) {
+        return 0;
+    }
+    memcpy(&h, data, sizeof h);
+    return h.magic == FATBIN_MAGIC && h.header_size >= sizeof h;
+}
+
+/* One entry at data; its whole length in *length. 0, or -1. */
+static int fatbin_entry_at(const unsigned char *data, size_t size, struct fatbin_entry *e, size_t *length)
+{
+    struct entry_header h;
+    if (size < sizeof h) {
+        return -1;
+    }
+    memcpy(&h, data, sizeof h);
+    if (h.header_size < sizeof h || h.header_size > size || h.size > size - h.header_size) {
+        return -1;
+    }
+    int packed = (h.flags & (PACKED_LZ4 | PACKED_ZSTD)) != 0;
+    *e = (struct fatbin_entry){.kind = h.kind, .arch = h.arch, .flags = h.flags, .data = data + h.header_size};
+    e->size = packed && h.packed_size && h.packed_size <= h.size ? h.packed_size : h.size;
+    e->unpacked = packed ? h.unpacked_size : 0;
+    *length = h.header_size + h.size;
+    return packed && (!h.unpacked_size || h.unpacked_size > MAX_UNPACKED) ? -1 : 0;
+}
+
+int fatbin_walk(const char *name, const unsigned char *data, size_t size,
+                int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx)
+{
+    unsigned number = 0;
+    size_t at = 0;
+    while (at + sizeof(struct fatbin_header) <= size) {
+        struct fatbin_header h;
+        memcpy(&h, data + at, sizeof h);
+        if (h.magic != FATBIN_MAGIC) { /* the next one is aligned */
+            at += 8;
+            continue;
+        }
+        if (h.header_size < sizeof h || h.header_size > size - at || h.size > size - at - h.header_size) {
+            return fatbin_damaged(name);
+        }
+        const unsigned char *p = data + at + h.header_size;
+        for (size_t left = h.size, length; left >= sizeof(struct entry_header); p += length, left -= length) {
+            struct fatbin_entry e;
+            if (fatbin_entry_at(p, left, &e, &length) != 0) {
+                return fatbin_damaged(name);
+            }
+            int code = each(ctx, number, &e);
+            if (code != 0) {
+                return code;
+            }
+        }
+        number++;
+        at += (h.header_size + h.size + 7) & ~(size_t)7;
+    }
+    return 0;
+}
+
+/* ---- LZ4 blocks: sequences of literals and of copies of what is there ------------------------------------ */
+
+/* A length that goes on in the bytes behind; SIZE_MAX: it ends too early. */
+static size_t lz4_length(const unsigned char **in, const unsigned char *end, size_t n)
+{
+    unsigned char more = 255;
+    if (n != 15) {
+        return n;
+    }
+    while (more == 255) {
+        if (*in == end) {
+            return SIZE_MAX;
+        }
+        more = *(*in)++;
+        n += more;
+    }
+    return n;
+}
+
+/* 0, or -1: the block is not one of exactly this length. */
+static int lz4_unpack(const unsigned char *in, size_t size, unsigned char *out, size_t room)
+{
+    const unsigned char *end = in + size;
+    size_t n = 0;
+    while (in < end) {
+        unsigned token = *in++;
+        size_t literals = lz4_length(&in, end, token >> 4);
+        if (literals > (size_t)(end - in) || literals > room - n) {
+            return -1;
+        }
+        memcpy(out + n, in, literals);
+        in += literals;
+        n += literals;
+        if (in == end) {
+            break;
+        }
+        if (end - in < 2) {
+            return -1;
+        }
+        size_t back = in[0] | (size_t)in[1] << 8;
+        in += 2;
+        size_t copy = lz4_length(&in, end, token & 15);
+        if (!back || back > n || copy > room - n || copy + 4 > room - n) {
+            return -1;
+        }
+        for (copy += 4; copy; copy--, n++) { /* may overlap: byte by byte */
+            out[n] = out[n - back];
+        }
+    }
+    return n == room ? 0 : -1;
+}
+
+int fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out)
+{
+    size_t n = e->unpacked ? e->unpacked : e->size;
+    int bad = 0;
+    out->data = malloc(n + 1);
+    if (!out->data) {
+        fprintf(stderr, "mt-ptx: out of memory\n");
+        return 1;
+    }
+    out->size = n;
+    if (!e->unpacked) {
+        memcpy(out->data, e->data, n);
+    } else if (e->flags & PACKED_ZSTD) {
+        bad = ZSTD_decompress(out->data, n, e->data, e->size) != n;
+    } else {
+        bad = lz4_unpack(e->data, e->size, out->data, n);
+    }
+    if (bad) {
+        bytes_free(out);
+        return fatbin_damaged(name);
+    }
+    return 0;
+}

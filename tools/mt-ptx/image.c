@@ -1,0 +1,214 @@
+/* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime loads: a fatbin
+ * with nothing in it and the image behind, as bin/fatbinary of the overlay writes for programs without GPU code. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include "../../llvm-pass/base/options.h"
+#include "../../llvm-pass/pass.h"
+#include "../../llvm-pass/ptx/module.h"
+#include "../../runtime/cpu/abi.h"
+#include "mt-ptx.h"
+
+struct messages {
+    const char *name;
+    int errors;
+};
+
+static void image_tell(void *ctx, unsigned line, const char *message)
+{
+    struct messages *m = ctx;
+    if (line) {
+        fprintf(stderr, "%s:%u: %s\n", m->name, line, message);
+    } else {
+        fprintf(stderr, "%s: %s\n", m->name, message);
+    }
+}
+
+static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
+{
+    struct messages *m = ctx;
+    LLVMDiagnosticSeverity severity = LLVMGetDiagInfoSeverity(info);
+    if (severity == LLVMDSRemark) {
+        return;
+    }
+    char *text = LLVMGetDiagInfoDescription(info);
+    m->errors += severity == LLVMDSError;
+    fprintf(stderr, "%s%s\n", severity == LLVMDSError ? "error: " : severity == LLVMDSWarning ? "warning: " : "", text);
+    LLVMDisposeMessage(text);
+}
+
+/* ---- the pipeline ---------------------------------------------------------------------------------------- */
+
+/* The back end that device code is optimised for; NULL after a message. */
+static LLVMTargetMachineRef image_machine(unsigned arch)
+{
+    static const char triple[] = "nvptx64-nvidia-cuda";
+    LLVMTargetRef target;
+    char *message = NULL, cpu[16];
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    if (LLVMGetTargetFromTriple(triple, &target, &message)) {
+        fprintf(stderr, "mt-ptx: no NVPTX back end in this LLVM: %s\n", message);
+        LLVMDisposeMessage(message);
+        return NULL;
+    }
+    snprintf(cpu, sizeof cpu, "sm_%u", arch < 90 ? arch : 90);
+    return LLVMCreateTargetMachine(target, triple, cpu, "+ptx83", LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                   LLVMCodeModelDefault);
+}
+
+/* What clang does with device code between its own IR and the pass. */
+static int image_optimise(LLVMModuleRef module, unsigned arch, char level)
+{
+    char passes[] = "default<O2>";
+    LLVMTargetMachineRef machine = image_machine(arch);
+    if (!machine) {
+        return 1;
+    }
+    passes[sizeof passes - 3] = level;
+    mt_pass_options.level = level - '0';
+    mt_pass_early(module);
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef e = LLVMRunPasses(module, passes, machine, o);
+    LLVMDisposePassBuilderOptions(o);
+    LLVMDisposeTargetMachine(machine);
+    if (e) {
+        char *text = LLVMGetErrorMessage(e);
+        fprintf(stderr, "mt-ptx: %s\n", text);
+        LLVMDisposeErrorMessage(text);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------- */
+
+static int image_failed(const char *name)
+{
+    fprintf(stderr, "mt-ptx: %s: %s\n", name, strerror(errno));
+    return 1;
+}
+
+static int image_run_linker(const char *object, const char *out)
+{
+    const char *set = getenv("MEMTRACE_LD");
+    const char *linkers[] = {set && *set ? set : "ld", "ld.lld-19", "ld.lld"};
+    int code = -1;
+    for (size_t i = 0; i < (set && *set ? 1 : sizeof linkers / sizeof *linkers) && code < 0; i++) {
+        char *argv[] = {(char *)linkers[i],  "-shared",     "--hash-style=gnu", "--build-id=none", "-z", "now", "-z",
+                        "noexecstack", "-o", (char *)out, (char *)object,     NULL};
+        code = process_run(argv);
+    }
+    return code;
+}
+
+/* An empty fatbin, the payload's head and the shared object. */
+static int image_write(const char *output, const struct bytes *linked)
+{
+    struct {
+        uint32_t magic;
+        uint16_t version, header_size;
+        uint64_t size;
+        struct mt_payload payload;
+    } head = {.magic = 0xba55ed50u, .version = 1, .header_size = 16, .payload.size = linked->size};
+    memcpy(head.payload.magic, MT_PAYLOAD_MAGIC, sizeof head.payload.magic);
+    FILE *f = fopen(output, "we");
+    if (!f) {
+        return image_failed(output);
+    }
+    size_t n = fwrite(&head, sizeof head, 1, f);
+    n += fwrite(linked->data, linked->size, 1, f);
+    if (fclose(f) != 0 || n != 2) {
+        unlink(output);
+        return image_failed(output);
+    }
+    return 0;
+}
+
+static int image_link(const struct request *r, LLVMMemoryBufferRef object)
+{
+    struct bytes linked = {0};
+    const char *from = temp_write(".o", LLVMGetBufferStart(object), LLVMGetBufferSize(object));
+    const char *to = from ? temp_write(".so", "", 0) : NULL;
+    if (!to) {
+        return image_failed("temporary file");
+    }
+    int code = image_run_linker(from, to);
+    if (code < 0) {
+        fprintf(stderr, "mt-ptx: no linker (%s): install binutils or lld-19, or set MEMTRACE_LD\n", strerror(errno));
+    } else if (code > 0) {
+        fprintf(stderr, "mt-ptx: the CPU image does not link\n");
+    }
+    if (code != 0) {
+        return 1;
+    }
+    if (file_read(to, &linked) != 0) {
+        return image_failed(to);
+    }
+    code = image_write(r->output, &linked);
+    bytes_free(&linked);
+    return code;
+}
+
+static int image_emit_ir(const struct request *r, LLVMModuleRef module)
+{
+    char *message = NULL;
+    if (strcmp(r->output, "-") == 0) {
+        char *text = LLVMPrintModuleToString(module);
+        int bad = fputs(text, stdout) < 0 || fflush(stdout) != 0;
+        LLVMDisposeMessage(text);
+        return bad ? image_failed("standard output") : 0;
+    }
+    if (LLVMPrintModuleToFile(module, r->output, &message)) {
+        fprintf(stderr, "mt-ptx: %s\n", message);
+        LLVMDisposeMessage(message);
+        return 1;
+    }
+    return 0;
+}
+
+/* The module is used up. */
+static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch, const struct messages *m)
+{
+    if (r->emit_ir) {
+        return image_emit_ir(r, module);
+    }
+    if (image_optimise(module, arch, r->level) != 0) {
+        return 1;
+    }
+    LLVMMemoryBufferRef object = mt_pass_image(module);
+    int code = !object || m->errors ? 1 : image_link(r, object);
+    if (object) {
+        LLVMDisposeMemoryBuffer(object);
+    }
+    return code;
+}
+
+int image_make(const struct request *r, const char *name, const char *text, size_t size)
+{
+    struct messages m = {.name = name};
+    struct mt_ptx_result result;
+    struct mt_ptx_source source = {.name = name, .text = text, .length = size, .tell = image_tell, .ctx = &m};
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(context, image_diagnose, &m);
+    LLVMModuleRef module = mt_ptx_read(context, &source, &result);
+    int code = 3;
+    if (module && r->verbose) {
+        fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n", name,
+                result.kernels, result.functions - result.kernels, result.failed, result.lines ? "source" : "PTX");
+    }
+    if (module) {
+        code = image_of_module(r, module, result.architecture, &m);
+        LLVMDisposeModule(module);
+    }
+    LLVMContextDispose(context);
+    return code;
+}

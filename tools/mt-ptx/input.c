@@ -1,0 +1,129 @@
+/* What a file carries: PTX as text, a fatbin, or an ELF file with fatbins in its sections. */
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mt-ptx.h"
+
+static int input_damaged(const struct input *in, const char *what)
+{
+    fprintf(stderr, "mt-ptx: %s: %s\n", in->name, what);
+    return 3;
+}
+
+static struct module *input_add_module(struct input *in)
+{
+    struct module *more = realloc(in->modules, (in->n + 1) * sizeof *more);
+    if (!more) {
+        fprintf(stderr, "mt-ptx: out of memory\n");
+        return NULL;
+    }
+    in->modules = more;
+    more[in->n] = (struct module){.number = in->n};
+    return &more[in->n++];
+}
+
+/* Where the fatbins of one section begin. */
+struct walk {
+    struct input *in;
+    unsigned first;
+};
+
+static int input_take_entry(void *ctx, unsigned fatbin, const struct fatbin_entry *e)
+{
+    struct walk *w = ctx;
+    while (w->in->n <= w->first + fatbin) {
+        if (!input_add_module(w->in)) {
+            return 1;
+        }
+    }
+    struct module *m = &w->in->modules[w->first + fatbin];
+    m->nptx += e->kind == FATBIN_PTX;
+    m->nelf += e->kind == FATBIN_ELF;
+    if (e->kind == FATBIN_PTX && (!m->best.data || e->arch >= m->best.arch)) {
+        m->best = *e;
+    }
+    return 0;
+}
+
+static int input_take_fatbins(struct input *in, const unsigned char *data, size_t size)
+{
+    struct walk w = {in, in->n};
+    return fatbin_walk(in->name, data, size, input_take_entry, &w);
+}
+
+/* Sections that nvcc and clang put fatbins into. */
+static int input_is_section(const char *name)
+{
+    return strcmp(name, ".nv_fatbin") == 0 || strcmp(name, "__nv_relfatbin") == 0;
+}
+
+static int input_take_elf(struct input *in)
+{
+    const unsigned char *data = in->file.data;
+    size_t size = in->file.size;
+    Elf64_Ehdr h;
+    if (size < sizeof h || data[EI_CLASS] != ELFCLASS64) {
+        return input_damaged(in, "an ELF file, but none of 64 bits");
+    }
+    memcpy(&h, data, sizeof h);
+    if (!h.e_shnum || h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > size ||
+        h.e_shnum > (size - h.e_shoff) / sizeof(Elf64_Shdr) || h.e_shstrndx >= h.e_shnum) {
+        return input_damaged(in, "its table of sections is missing or damaged");
+    }
+    Elf64_Shdr names, s;
+    memcpy(&names, data + h.e_shoff + h.e_shstrndx * sizeof s, sizeof names);
+    if (names.sh_offset > size || names.sh_size > size - names.sh_offset || !names.sh_size ||
+        data[names.sh_offset + names.sh_size - 1]) {
+        return input_damaged(in, "its names of sections are damaged");
+    }
+    for (unsigned i = 0; i < h.e_shnum; i++) {
+        memcpy(&s, data + h.e_shoff + i * sizeof s, sizeof s);
+        if (s.sh_type == SHT_NOBITS || s.sh_name >= names.sh_size ||
+            !input_is_section((const char *)data + names.sh_offset + s.sh_name)) {
+            continue;
+        }
+        if (s.sh_offset > size || s.sh_size > size - s.sh_offset) {
+            return input_damaged(in, "its section of device code is damaged");
+        }
+        int code = input_take_fatbins(in, data + s.sh_offset, s.sh_size);
+        if (code != 0) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+static int input_take_text(struct input *in)
+{
+    struct module *m = input_add_module(in);
+    if (!m) {
+        return 1;
+    }
+    m->nptx = 1;
+    m->best = (struct fatbin_entry){.kind = FATBIN_PTX, .data = in->file.data, .size = in->file.size};
+    return 0;
+}
+
+int input_read(const char *name, struct input *in)
+{
+    *in = (struct input){.name = name};
+    if (file_read(name, &in->file) != 0) {
+        fprintf(stderr, "mt-ptx: %s: %s\n", name, strerror(errno));
+        return 1;
+    }
+    if (in->file.size >= SELFMAG && memcmp(in->file.data, ELFMAG, SELFMAG) == 0) {
+        return input_take_elf(in);
+    }
+    if (fatbin_is(in->file.data, in->file.size)) {
+        return input_take_fatbins(in, in->file.data, in->file.size);
+    }
+    return input_take_text(in);
+}
+
+void input_free(struct input *in)
+{
+    bytes_free(&in->file);
+    free(in->modules);
+}

@@ -1,0 +1,199 @@
+/* mt-ptx: the command line. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../llvm-pass/base/options.h"
+#include "mt-ptx.h"
+
+static const char usage[] =
+    "Usage: mt-ptx [OPTION]... INPUT -o IMAGE\n"
+    "Make a CPU image of device code that another compiler has turned into PTX.\n"
+    "INPUT is PTX as text, a fatbin, or an object, library or program with fatbins in it.\n"
+    "\n"
+    "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard output\n"
+    "      --emit-ir          write the LLVM IR that is made of the PTX, and stop\n"
+    "      --list             say which device code INPUT has, and stop\n"
+    "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
+    "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
+    "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, lockstep, count, cpu\n"
+    "  -v, --verbose          say how many kernels there are, and how each runs\n"
+    "      --help             this text\n"
+    "      --version          the version\n";
+
+enum { OPTION_IR = 256, OPTION_LIST, OPTION_MODULE, OPTION_HELP, OPTION_VERSION };
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"emit-ir", no_argument, NULL, OPTION_IR},
+                                        {"list", no_argument, NULL, OPTION_LIST},
+                                        {"module", required_argument, NULL, OPTION_MODULE},
+                                        {"level", required_argument, NULL, 'O'},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, OPTION_HELP},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {NULL, 0, NULL, 0}};
+
+static int usage_error(const char *format, const char *word)
+{
+    fputs("mt-ptx: ", stderr);
+    fprintf(stderr, format, word); /* always a text of this file */
+    fputs("\nmt-ptx: --help says what there is\n", stderr);
+    return 2;
+}
+
+/* --mt-KEY=VALUE goes to the pass, and out of argv. 0, or 2. */
+static int take_pass_options(int *argc, char **argv)
+{
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        const char *why = NULL;
+        if (strncmp(argv[i], "--mt-", 5) != 0) {
+            argv[kept++] = argv[i];
+        } else if (mt_pass_option_set(argv[i] + 5, &why) != 0) {
+            fprintf(stderr, "mt-ptx: %s: %s\n", argv[i], why);
+            return 2;
+        }
+    }
+    argv[kept] = NULL;
+    *argc = kept;
+    return 0;
+}
+
+static int parse_number(const char *word, int *out)
+{
+    char *end;
+    long n = strtol(word, &end, 10);
+    if (end == word || *end || n < 0 || n > 1000000) {
+        return usage_error("%s is no number of a module", word);
+    }
+    *out = (int)n;
+    return 0;
+}
+
+/* -1: go on; otherwise the exit code. */
+static int parse_arguments(int argc, char **argv, struct request *r)
+{
+    int c;
+    *r = (struct request){.number = -1, .level = '2'};
+    if (take_pass_options(&argc, argv) != 0) {
+        return 2;
+    }
+    while ((c = getopt_long(argc, argv, "o:O:v", options, NULL)) != -1) {
+        switch (c) {
+        case 'o':
+            r->output = optarg;
+            break;
+        case OPTION_IR:
+            r->emit_ir = 1;
+            break;
+        case OPTION_LIST:
+            r->list = 1;
+            break;
+        case OPTION_MODULE:
+            if (parse_number(optarg, &r->number) != 0) {
+                return 2;
+            }
+            break;
+        case 'O':
+            if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3') {
+                return usage_error("%s is no level of optimisation", optarg);
+            }
+            r->level = *optarg;
+            break;
+        case 'v':
+            r->verbose = mt_pass_options.verbose = 1;
+            break;
+        case OPTION_HELP:
+            fputs(usage, stdout);
+            return fflush(stdout) != 0;
+        case OPTION_VERSION:
+            puts("mt-ptx " MT_VERSION);
+            return fflush(stdout) != 0;
+        default:
+            return 2;
+        }
+    }
+    if (optind + 1 != argc) {
+        return usage_error("%s", optind == argc ? "no input" : "more than one input");
+    }
+    r->input = argv[optind];
+    if (!r->output && r->emit_ir) {
+        r->output = "-";
+    }
+    return r->output || r->list ? -1 : usage_error("%s", "no -o IMAGE");
+}
+
+static int list_modules(const struct input *in)
+{
+    for (unsigned i = 0; i < in->n; i++) {
+        const struct module *m = &in->modules[i];
+        printf("%u: ", m->number);
+        if (m->best.data && m->best.arch) {
+            printf("PTX for compute_%u", m->best.arch);
+        } else {
+            printf(m->best.data ? "PTX" : "no PTX");
+        }
+        printf(m->nelf ? ", machine code for %u architectures\n" : "\n", m->nelf);
+    }
+    return fflush(stdout) != 0;
+}
+
+/* The one that is wanted; NULL after a message. */
+static const struct module *choose_module(const struct request *r, const struct input *in)
+{
+    const struct module *found = NULL;
+    unsigned have = 0;
+    for (unsigned i = 0; i < in->n; i++) {
+        if (in->modules[i].best.data && (r->number < 0 || (unsigned)r->number == i)) {
+            found = &in->modules[i];
+            have++;
+        }
+    }
+    if (have == 1) {
+        return found;
+    }
+    if (have > 1) {
+        fprintf(stderr, "mt-ptx: %s has PTX of %u modules: choose with --module=N (--list names them)\n", in->name, have);
+    } else if (in->n) {
+        fprintf(stderr, "mt-ptx: %s has machine code alone here, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n",
+                in->name);
+    } else {
+        fprintf(stderr, "mt-ptx: %s has no device code\n", in->name);
+    }
+    return NULL;
+}
+
+static int make_from(const struct request *r, const struct input *in)
+{
+    const struct module *m = choose_module(r, in);
+    struct bytes text = {0};
+    char name[4200];
+    if (!m) {
+        return 1;
+    }
+    int code = fatbin_unpack(in->name, &m->best, &text);
+    snprintf(name, sizeof name, in->n > 1 ? "%s#%u" : "%s", in->name, m->number);
+    if (code == 0) {
+        size_t n = strnlen((const char *)text.data, text.size); /* NULs stand at the end */
+        code = image_make(r, name, (const char *)text.data, n);
+    }
+    bytes_free(&text);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct request r;
+    struct input in;
+    int code = parse_arguments(argc, argv, &r);
+    if (code >= 0) {
+        return code;
+    }
+    process_guard();
+    code = input_read(r.input, &in);
+    if (code == 0) {
+        code = r.list ? list_modules(&in) : make_from(&r, &in);
+    }
+    input_free(&in);
+    temp_remove();
+    return process_exit_code(code);
+}

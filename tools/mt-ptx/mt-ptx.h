@@ -1,0 +1,54 @@
+/* mt-ptx: CPU images of device code that another compiler has turned into PTX.
+ *
+ * input.c   finds the PTX in a file: a text, or fatbins, alone or in an ELF file
+ * fatbin.c  entries of fatbins, unpacked
+ * image.c   PTX to IR, IR to an object, the object to the file that the runtime loads
+ * main.c    the command line
+ *
+ * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a message: 1
+ * failure, 3 input that is damaged. */
+#ifndef MT_TOOLS_MT_PTX_H
+#define MT_TOOLS_MT_PTX_H
+#include <stddef.h>
+#include <stdint.h>
+#include "../cudabin/cudabin.h"
+
+/* ---- fatbin.c */
+#define FATBIN_PTX 1
+#define FATBIN_ELF 2
+struct fatbin_entry {
+    unsigned kind, arch; /* FATBIN_…; the N of compute_N or sm_N */
+    uint64_t flags;
+    const unsigned char *data; /* as it lies there */
+    size_t size, unpacked;     /* bytes there; after unpacking, 0: it is not packed */
+};
+/* Calls `each` for all entries of all fatbins that stand in the bytes one behind the other. 0, or 3. */
+int fatbin_walk(const char *name, const unsigned char *data, size_t size,
+                int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx);
+int fatbin_is(const unsigned char *data, size_t size);
+/* The entry's bytes; out is the caller's to free. */
+int fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out);
+
+/* ---- input.c */
+struct module { /* device code of one source file: one fatbin, or a text */
+    unsigned number, nptx, nelf; /* entries of PTX and of machine code */
+    struct fatbin_entry best;    /* PTX for the newest architecture; data NULL: none */
+};
+struct input {
+    const char *name;
+    struct bytes file;
+    struct module *modules;
+    unsigned n;
+};
+int input_read(const char *name, struct input *in);
+void input_free(struct input *in);
+
+/* ---- image.c */
+struct request {
+    const char *input, *output;
+    int emit_ir, list, verbose, number; /* number: of the module that is wanted; -1: there is but one */
+    char level;                         /* '0' to '3' */
+};
+/* Reads the PTX, which has this name in messages, and writes what is asked for. */
+int image_make(const struct request *r, const char *name, const char *text, size_t size);
+#endif
