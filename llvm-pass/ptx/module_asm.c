@@ -253,7 +253,7 @@ static int asm_take_results(struct asm_text *t, LLVMValueRef call)
     return 0;
 }
 
-static void asm_attribute(LLVMContextRef c, LLVMValueRef call)
+void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call)
 {
     static const char *const words[] = {"convergent", "nounwind"};
     for (int i = 0; i < 2; i++)
@@ -278,7 +278,7 @@ static int asm_build(struct asm_text *t)
     LLVMValueRef body = LLVMGetInlineAsm(type, text, length, constraints, strlen(constraints), acts, 0,
                                          LLVMInlineAsmDialectATT, 0);
     LLVMValueRef call = LLVMBuildCall2(l->b, type, body, t->inputs, t->ninputs, "");
-    asm_attribute(l->c, call);
+    mt_ptx_asm_attributes(l->c, call);
     failed = asm_take_results(t, call);
 out:
     free(constraints);
@@ -308,65 +308,4 @@ int mt_ptx_asm(struct mt_ptx_body *b)
     free(t->text);
     free(t);
     return failed;
-}
-
-/* ---- shared memory at addresses of 32 bits ------------------------------------------------------------- */
-
-/* "ld.volatile.shared.v4.b32 {$0, …}, [$4];" */
-void mt_ptx_asm_shared(LLVMValueRef access, LLVMValueRef address)
-{
-    LLVMContextRef c = LLVMGetModuleContext(LLVMGetGlobalParent(
-        LLVMGetBasicBlockParent(LLVMGetInstructionParent(access))));
-    int is_load = LLVMIsALoadInst(access) != NULL;
-    LLVMTypeRef type = LLVMTypeOf(is_load ? access : LLVMGetOperand(access, 0));
-    int vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
-    unsigned n = vector ? LLVMGetVectorSize(type) : 1;
-    LLVMTypeRef element = vector ? LLVMGetElementType(type) : type, types[5];
-    unsigned bits = LLVMGetIntTypeWidth(element);
-    LLVMTypeRef reg = bits == 8 ? LLVMInt16TypeInContext(c) : element;
-    char text[200], constraints[64] = "", registers[64] = "";
-    LLVMValueRef values[5];
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(c);
-    LLVMPositionBuilderBefore(b, access);
-    for (unsigned i = 0; i < n; i++) {
-        sprintf(registers + strlen(registers), "%s$%u", i ? ", " : "", i + (unsigned)!is_load);
-        sprintf(constraints + strlen(constraints), "%s%s%c", i ? "," : "", is_load ? "=" : "", asm_letter(bits));
-        types[i] = reg;
-        if (!is_load) {
-            LLVMValueRef v = LLVMGetOperand(access, 0), at = LLVMConstInt(LLVMInt32TypeInContext(c), i, 0);
-            v = vector ? LLVMBuildExtractElement(b, v, at, "") : v;
-            values[i + 1] = LLVMBuildZExt(b, v, reg, "");
-        }
-    }
-    char list[80], all[80];
-    snprintf(list, sizeof list, vector ? "{%s}" : "%s", registers);
-    const char *kind = LLVMGetVolatile(access) ? "volatile.shared" : "shared", *lanes = n == 4 ? ".v4" : n == 2 ? ".v2" : "";
-    if (is_load) {
-        snprintf(text, sizeof text, "ld.%s%s.b%u %s, [$%u];", kind, lanes, bits, list, n);
-        snprintf(all, sizeof all, "%s,r,~{memory}", constraints);
-        values[0] = address;
-    } else {
-        snprintf(text, sizeof text, "st.%s%s.b%u [$0], %s;", kind, lanes, bits, list);
-        snprintf(all, sizeof all, "r,%s,~{memory}", constraints);
-        values[0] = address;
-        memmove(types + 1, types, n * sizeof *types);
-    }
-    LLVMTypeRef result = !is_load ? LLVMVoidTypeInContext(c) : vector ? LLVMStructTypeInContext(c, types, n, 0) : reg;
-    types[0] = LLVMTypeOf(address);
-    LLVMTypeRef ftype = LLVMFunctionType(result, types, is_load ? 1 : n + 1, 0);
-    LLVMValueRef body = LLVMGetInlineAsm(ftype, text, strlen(text), all, strlen(all), 1, 0, LLVMInlineAsmDialectATT, 0);
-    LLVMValueRef call = LLVMBuildCall2(b, ftype, body, values, is_load ? 1 : n + 1, ""), whole = call;
-    LLVMInstructionSetDebugLoc(call, LLVMInstructionGetDebugLoc(access));
-    asm_attribute(c, call);
-    if (is_load && vector) {
-        whole = LLVMGetUndef(type);
-        for (unsigned i = 0; i < n; i++) {
-            LLVMValueRef v = LLVMBuildTrunc(b, LLVMBuildExtractValue(b, call, i, ""), element, "");
-            whole = LLVMBuildInsertElement(b, whole, v, LLVMConstInt(LLVMInt32TypeInContext(c), i, 0), "");
-        }
-    }
-    if (is_load)
-        LLVMReplaceAllUsesWith(access, vector ? whole : LLVMBuildTrunc(b, whole, type, ""));
-    LLVMInstructionEraseFromParent(access);
-    LLVMDisposeBuilder(b);
 }

@@ -72,6 +72,8 @@ static int native_cvt(const struct mt_asm_statement *s)
         return 1;
     if (mt_asm_has(s, "sat") || from.bits == 8 || to.bits == 8)
         return 0;
+    if (!native_is_float(to) && (from.bits != 32 || to.bits > 32)) /* NaN is not 0 there */
+        return 0;
     return (to.kind == 'f' || !native_is_float(to)) && (from.kind == 'f' || !native_is_float(from)) &&
            !(mt_asm_has(s, "rzi") && native_is_float(to));
 }

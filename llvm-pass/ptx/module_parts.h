@@ -149,8 +149,10 @@ int mt_ptx_flushes(const struct mt_asm *a);
 /* module_asm.c: any other instruction. */
 int mt_ptx_asm(struct mt_ptx_body *b);
 int mt_ptx_is_pure(const struct mt_asm_statement *s);
-/* `load` or `store` of shared memory at a 32-bit address as inline asm; the old one is gone. */
-void mt_ptx_asm_shared(LLVMValueRef access, LLVMValueRef address);
+void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* as all calls of inline asm have them */
+/* module_shared.c: a load, store or cast of shared memory at that address, an integer, as inline asm. 1: the old one
+ * is gone; 0: it is something else. */
+int mt_ptx_asm_shared(LLVMValueRef user, LLVMValueRef address);
 /* module_pointer.c: integers that are addresses become pointers. */
 void mt_ptx_find_pointers(LLVMValueRef function);
 

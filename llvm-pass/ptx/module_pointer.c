@@ -110,6 +110,7 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
         return pointer_same_numbers(from, p->space) ? POINTER_SURE : POINTER_NO;
     }
     case LLVMTrunc: /* shared addresses have 32 bits */
+    case LLVMZExt:
         return p->space == 3 ? pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1) : POINTER_NO;
     case LLVMAdd: {
         int a = pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1);
@@ -250,6 +251,7 @@ static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
         pointer_stand_behind(p, v);
         return pointer_cast(p, LLVMGetOperand(v, 0));
     case LLVMTrunc:
+    case LLVMZExt:
         return pointer_of(p, LLVMGetOperand(v, 0));
     case LLVMAdd:
     case LLVMSub:
@@ -289,16 +291,19 @@ static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
 
 /* ---- the function -------------------------------------------------------------------------------------- */
 
-/* Loads and stores of shared memory at an address of 32 bits that nothing is known of: the CPU device has to find out,
- * and does so for inline asm. */
+/* Shared memory at an address that nothing is known of: it may have lost its high half. The CPU device finds out, for
+ * inline asm. */
 static void pointer_give_up(LLVMValueRef cast)
 {
     LLVMValueRef address = LLVMGetOperand(cast, 0);
-    if (LLVMGetIntTypeWidth(LLVMTypeOf(address)) != 32)
+    if (LLVMGetPointerAddressSpace(LLVMTypeOf(cast)) != 3)
         return;
-    for (LLVMUseRef use; (use = LLVMGetFirstUse(cast));)
+    for (LLVMUseRef use = LLVMGetFirstUse(cast), next; use; use = next) {
+        next = LLVMGetNextUse(use);
         mt_ptx_asm_shared(LLVMGetUser(use), address);
-    LLVMInstructionEraseFromParent(cast);
+    }
+    if (!LLVMGetFirstUse(cast))
+        LLVMInstructionEraseFromParent(cast);
 }
 
 static LLVMValueRef *pointer_casts(LLVMValueRef function, unsigned *n)
