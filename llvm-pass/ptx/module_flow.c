@@ -68,11 +68,9 @@ static int flow_return(struct mt_ptx_body *b)
     return 1;
 }
 
-/* The thread's end: in a kernel a return, elsewhere an instruction that does not come back. */
+/* The thread's end, of which LLVM knows as little as of clang's inline asm: what was stored before stays. */
 static int flow_exit(struct mt_ptx_body *b)
 {
-    if (b->f->is_kernel)
-        return flow_return(b);
     if (mt_ptx_asm(b))
         return -1;
     LLVMBuildUnreachable(b->l.b);

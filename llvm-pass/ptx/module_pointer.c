@@ -83,7 +83,7 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth);
 
 static int pointer_phi_how_sure(struct pointers *p, LLVMValueRef phi, unsigned depth)
 {
-    int narrow = LLVMGetIntTypeWidth(LLVMTypeOf(phi)) == 32, sure = narrow ? POINTER_SURE : POINTER_NO, any = 0;
+    int narrow = p->space == 3, sure = narrow ? POINTER_SURE : POINTER_NO, any = 0;
     for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++) {
         LLVMValueRef v = LLVMGetIncomingValue(phi, i);
         /* what walks from the phi itself says nothing */
@@ -127,11 +127,12 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
         int b = pointer_how_sure(p, LLVMGetOperand(v, 2), depth + 1);
         return a < b ? a : b;
     }
-    case LLVMLoad:
+    case LLVMLoad: /* one of shared memory may have lost its high half on the way */
     case LLVMCall:
-        return LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE : POINTER_NO;
+        return p->space != 3 && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE : POINTER_NO;
     default:
-        return LLVMIsAArgument(v) && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE : POINTER_NO;
+        return p->space != 3 && LLVMIsAArgument(v) && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64 ? POINTER_MAYBE
+                                                                                               : POINTER_NO;
     }
 }
 
@@ -181,12 +182,20 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     return LLVMBuildGEP2(p->b, p->i8, base, &by, 1, "");
 }
 
-/* What is no pointer by itself, as one, where it is needed. NULL: it has 32 bits only. */
+/* What is no pointer by itself, as one, where it is needed. NULL: an address of shared memory that may be none. */
 static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
 {
     LLVMValueRef made = pointer_of(p, v);
-    if (made || LLVMGetIntTypeWidth(LLVMTypeOf(v)) != 64)
+    if (made || p->space == 3)
         return made;
+    LLVMPositionBuilderBefore(p->b, before);
+    LLVMSetCurrentDebugLocation2(p->b, NULL);
+    return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
+}
+
+/* The number as an address, at worst a wrong one. */
+static LLVMValueRef pointer_wide(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
+{
     LLVMPositionBuilderBefore(p->b, before);
     LLVMSetCurrentDebugLocation2(p->b, NULL);
     return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
@@ -201,8 +210,8 @@ static LLVMValueRef pointer_phi(struct pointers *p, LLVMValueRef v)
     for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++) {
         LLVMBasicBlockRef from = LLVMGetIncomingBlock(v, i);
         LLVMValueRef one = pointer_or_cast(p, LLVMGetIncomingValue(v, i), LLVMGetBasicBlockTerminator(from));
-        if (!one) /* 32 bits, and not what it seemed: nothing good can come of it */
-            one = LLVMGetUndef(pointer_type(p));
+        if (!one) /* not what it seemed */
+            one = pointer_wide(p, LLVMGetIncomingValue(v, i), LLVMGetBasicBlockTerminator(from));
         LLVMAddIncoming(phi, &one, &from, 1);
     }
     return phi;
