@@ -154,8 +154,7 @@ static void asm_put_operand(struct asm_text *t, const struct mt_asm_operand *o, 
         asm_put_symbol(t, o);
         break;
     case MT_ASM_SREG:
-        asm_put(t, "%%");
-        asm_put_name(t, o->name);
+        asm_put_symbol(t, o); /* by a register: few instructions take a special one */
         break;
     case MT_ASM_INT:
         asm_put(t, "%lld", (long long)o->bits);

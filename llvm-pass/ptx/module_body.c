@@ -116,6 +116,26 @@ LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name)
     return v ? LLVMConstPtrToInt(v, LLVMInt64TypeInContext(x->c)) : NULL;
 }
 
+/* Is it a register that PTX has, and no undeclared one? */
+static int body_is_special(const char *name)
+{
+    static const char *const whole[] = {"nwarpid",     "smid",          "nsmid",          "gridid",
+                                        "clock",       "clock_hi",      "clock64",        "cluster_ctarank",
+                                        "tid.w",       "ntid.w",        "ctaid.w",        "nctaid.w",
+                                        "globaltimer", "globaltimer_lo", "globaltimer_hi", "cluster_nctarank",
+                                        "total_smem_size", "aggr_smem_size", "dynamic_smem_size", "current_graph_exec",
+                                        "is_explicit_cluster"};
+    static const char *const begin[] = {"lanemask_", "pm",          "envreg",         "clusterid.",
+                                        "nclusterid.", "cluster_ctaid.", "cluster_nctaid.", "reserved_smem_offset_"};
+    for (unsigned i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (!strcmp(name, whole[i]))
+            return 1;
+    for (unsigned i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (!strncmp(name, begin[i], strlen(begin[i])))
+            return 1;
+    return 0;
+}
+
 /* Those that every device has are intrinsics, as in clang's code, which the pass knows in loops over threads. */
 static LLVMValueRef body_special(struct mt_asm_body *l, const char *name)
 {
@@ -130,6 +150,10 @@ static LLVMValueRef body_special(struct mt_asm_body *l, const char *name)
             snprintf(text, sizeof text, "llvm.nvvm.read.ptx.sreg.%s", name);
             return mt_asm_intrinsic(l, text, NULL, NULL, 0);
         }
+    if (!body_is_special(name)) {
+        mt_asm_fail(l, "register %%%.100s is not declared", name);
+        return NULL;
+    }
     for (unsigned i = 0; i < sizeof changing / sizeof *changing; i++)
         acts |= !strncmp(name, changing[i], strlen(changing[i]));
     mt_asm_type(l->s->parts[l->s->nparts - 1], &t);

@@ -108,8 +108,11 @@ static int read_section(struct mt_ptx *x)
         if (p->at == p->end)
             return mt_parse_fail(p, "'}' missing at the end");
         if (mt_parse_peek(p, 0) == '.') {
+            const char *here = p->at;
             if (!read_string(x))
                 return -1;
+            if (p->at == here)
+                return mt_parse_fail(p, ".b8 expected in %.40s", name);
             continue;
         }
         const char *label = mt_parse_name(p, 0), *text;

@@ -96,16 +96,21 @@ static LLVMValueRef asm_call(LLVMBuilderRef b, const struct asm_shape *s, LLVMVa
     return call;
 }
 
-static LLVMModuleRef module_of(const struct asm_shape *shapes, unsigned n, LLVMValueRef *calls)
+void asm_host(LLVMModuleRef m)
 {
     start_llvm();
-    LLVMModuleRef m = LLVMModuleCreateWithNameInContext("asm", asm_context());
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetModuleDataLayout(m, layout);
     LLVMDisposeTargetData(layout);
     char *triple = LLVMGetTargetMachineTriple(machine);
     LLVMSetTarget(m, triple);
     LLVMDisposeMessage(triple);
+}
+
+static LLVMModuleRef module_of(const struct asm_shape *shapes, unsigned n, LLVMValueRef *calls)
+{
+    LLVMModuleRef m = LLVMModuleCreateWithNameInContext("asm", asm_context());
+    asm_host(m);
     LLVMTypeRef params[] = {type_of('p'), type_of('p')};
     LLVMValueRef f = LLVMAddFunction(m, "run", LLVMFunctionType(type_of('v'), params, 2, 0));
     LLVMBuilderRef b = LLVMCreateBuilderInContext(asm_context());

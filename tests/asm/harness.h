@@ -21,6 +21,7 @@ asm_function *asm_compile_many(const struct asm_shape *shapes, unsigned n, int o
                                struct mt_asm_error *error);
 /* Compiles a module as it stands; the address of one of its functions, or NULL with *error filled. */
 void *asm_jit(LLVMModuleRef m, const char *name, struct mt_asm_error *error);
+void asm_host(LLVMModuleRef m); /* it is for the machine that the test runs on */
 LLVMContextRef asm_context(void);
 
 /* Functions that compiled code may call, found by the lowering as builtins. */

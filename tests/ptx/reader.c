@@ -1,0 +1,46 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "reader.h"
+#include "../asm/harness.h"
+
+const struct asm_symbol asm_symbols[] = {{NULL, NULL, NULL}};
+
+static void reader_tell(void *ctx, unsigned line, const char *message)
+{
+    struct reader_words *w = ctx;
+    if (!w->count++) {
+        w->line = line;
+        snprintf(w->text, sizeof w->text, "%s", message);
+    }
+}
+
+LLVMModuleRef reader_read(const char *text, size_t length, struct mt_ptx_result *result, struct reader_words *words)
+{
+    struct mt_ptx_source source = {"test.ptx", text, length, reader_tell, words};
+    *words = (struct reader_words){0};
+    return mt_ptx_read(asm_context(), &source, result);
+}
+
+void *reader_jit(const char *text, const char *function)
+{
+    struct mt_ptx_result result;
+    struct reader_words words;
+    struct mt_asm_error error = {0};
+    LLVMModuleRef m = reader_read(text, strlen(text), &result, &words);
+    if (!m || words.count)
+        fail_msg("line %u: %s", words.line, words.text);
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+        LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, "target-cpu", 10);
+        LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, "target-features", 15);
+    }
+    asm_host(m);
+    void *at = asm_jit(m, function, &error);
+    if (!at)
+        fail_msg("%s", error.message);
+    return at;
+}
