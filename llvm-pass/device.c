@@ -199,7 +199,9 @@ LLVMMemoryBufferRef mt_pass_image(LLVMModuleRef module)
         return NULL;
     device_clean(module);
     device_instrument(&u, module);
-    LLVMMemoryBufferRef object = mt_unit_emit(&u, module);
+    LLVMModuleRef clone = LLVMCloneModule(module);
+    LLVMMemoryBufferRef object = mt_unit_emit(&u, clone);
+    LLVMDisposeModule(clone);
     if (object && mt_pass_options.verbose)
         device_tell(&u);
     mt_unit_free(&u);

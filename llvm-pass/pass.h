@@ -9,7 +9,7 @@ extern "C" {
 int mt_pass_early(LLVMModuleRef module);  /* device side, before optimisation: keeps the annotations */
 int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before optimisation, behind SROA */
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
-/* The CPU image alone, an object that the caller owns, or NULL after a diagnostic; the module is used up. */
+/* The CPU image alone, an object that the caller owns, or NULL after a diagnostic. */
 LLVMMemoryBufferRef mt_pass_image(LLVMModuleRef module);
 int mt_pass_host(LLVMModuleRef module);   /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
