@@ -61,7 +61,7 @@ struct mt_asm_statement {
     struct mt_asm_operand *predicate; /* NULL: always; inverted = "@!p" */
     struct mt_asm_operand *operands;
     unsigned noperands;
-    size_t offset; /* into the asm string */
+    size_t offset;  /* into the asm string */
     unsigned scope; /* the block of braces around it, counted from 0, the whole */
 };
 

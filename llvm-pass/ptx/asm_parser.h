@@ -4,7 +4,7 @@
 #define MT_PASS_ASM_PARSER_H
 #include "asm.h"
 
-#define MT_PARSE_DEPTH 32   /* nested blocks and braces */
+#define MT_PARSE_DEPTH 32       /* nested blocks and braces */
 #define MT_PARSE_REGS (1 << 20) /* registers of one body */
 
 struct mt_asm_chunk {

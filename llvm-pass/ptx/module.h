@@ -1,8 +1,10 @@
-/* Whole modules of PTX: the text becomes LLVM IR for NVPTX, of the shape that clang makes of CUDA, with its kernels
- * marked and debug locations. What comes behind does not know where the IR came from. PTX ISA 6.0 to 9.0, 64 bit.
+/* Whole modules of PTX: the text becomes LLVM IR for NVPTX, of the shape that clang makes of CUDA, with its
+ * kernels marked and debug locations. What comes behind does not know where the IR came from. PTX ISA 6.0
+ * to 9.0, 64 bit.
  *
- * Plain arithmetic, conversions, loads, stores, branches and calls are plain IR; each other instruction is one call of
- * inline asm, for which asm.h's table of opcodes holds. No function prints or aborts. Not shared between threads. */
+ * Plain arithmetic, conversions, loads, stores, branches and calls are plain IR; each other instruction is
+ * one call of inline asm, for which asm.h's table of opcodes holds. No function prints or aborts. Not shared
+ * between threads. */
 #ifndef MT_PASS_MODULE_H
 #define MT_PASS_MODULE_H
 #include <stddef.h>
@@ -21,12 +23,14 @@ struct mt_ptx_source {
 struct mt_ptx_result {
     unsigned functions; /* with a body, kernels among them */
     unsigned kernels;
-    unsigned failed; /* functions that were not understood: they run into an instruction that nobody can run */
-    unsigned lines;  /* 1: the PTX has lines of its source; 0: its own are taken */
+    unsigned
+        failed;     /* functions that were not understood: they run into an instruction that nobody can run */
+    unsigned lines; /* 1: the PTX has lines of its source; 0: its own are taken */
     unsigned architecture; /* the N of .target sm_N */
 };
 
-/* The module, which the caller owns, or NULL after `tell`: the text outside of functions is not understood, or what
- * was made is not valid. */
-LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source, struct mt_ptx_result *result);
+/* The module, which the caller owns, or NULL after `tell`: the text outside of functions is not understood,
+ * or what was made is not valid. */
+LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source,
+                          struct mt_ptx_result *result);
 #endif

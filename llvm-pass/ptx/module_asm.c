@@ -21,11 +21,12 @@ struct asm_text {
 int mt_ptx_is_pure(const struct mt_asm_statement *s)
 {
     static const char *const words[] = {
-        "abs",  "add",   "and", "bfe",  "bfi",   "bfind", "bmsk",  "brev",     "clz",   "cnot",  "copysign", "cos",
-        "cvt",  "cvta",  "div", "dp2a", "dp4a",  "ex2",   "fma",   "fns",      "lg2",   "lop3",  "mad",      "mad24",
-        "max",  "min",   "mov", "mul",  "mul24", "neg",   "not",   "or",       "popc",  "prmt",  "rcp",      "rem",
-        "rsqrt", "sad",  "selp", "set", "setp",  "shf",   "shl",   "shr",      "sin",   "slct",  "sqrt",     "sub",
-        "szext", "tanh", "testp", "xor", "isspacep", "mapa", "getctarank", "addc", "subc", "madc"};
+        "abs",      "add",  "and",      "bfe",   "bfi",        "bfind", "bmsk",  "brev", "clz",   "cnot",
+        "copysign", "cos",  "cvt",      "cvta",  "div",        "dp2a",  "dp4a",  "ex2",  "fma",   "fns",
+        "lg2",      "lop3", "mad",      "mad24", "max",        "min",   "mov",   "mul",  "mul24", "neg",
+        "not",      "or",   "popc",     "prmt",  "rcp",        "rem",   "rsqrt", "sad",  "selp",  "set",
+        "setp",     "shf",  "shl",      "shr",   "sin",        "slct",  "sqrt",  "sub",  "szext", "tanh",
+        "testp",    "xor",  "isspacep", "mapa",  "getctarank", "addc",  "subc",  "madc"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(s->parts[0], words[i]))
             return 1;
@@ -223,18 +224,20 @@ static LLVMTypeRef asm_result_type(struct asm_text *t)
     LLVMTypeRef types[MAX_SIDES];
     for (unsigned i = 0; i < t->noutputs; i++)
         types[i] = asm_output_type(t, i);
-    return !t->noutputs         ? t->b->l.none
+    return !t->noutputs       ? t->b->l.none
            : t->noutputs == 1 ? types[0]
-                                : LLVMStructTypeInContext(t->b->l.c, types, t->noutputs, 0);
+                              : LLVMStructTypeInContext(t->b->l.c, types, t->noutputs, 0);
 }
 
 static void asm_constrain(const struct asm_text *t, int acts, char *text, size_t room)
 {
     size_t n = 0;
     for (unsigned i = 0; i < t->noutputs; i++)
-        n += (size_t)snprintf(text + n, room - n, "%s=%c", n ? "," : "", asm_letter(mt_asm_width(&t->b->l, t->outputs[i])));
+        n += (size_t)snprintf(text + n, room - n, "%s=%c", n ? "," : "",
+                              asm_letter(mt_asm_width(&t->b->l, t->outputs[i])));
     for (unsigned i = 0; i < t->ninputs; i++)
-        n += (size_t)snprintf(text + n, room - n, "%s%c", n ? "," : "", asm_letter(LLVMGetIntTypeWidth(t->input_types[i])));
+        n += (size_t)snprintf(text + n, room - n, "%s%c", n ? "," : "",
+                              asm_letter(LLVMGetIntTypeWidth(t->input_types[i])));
     if (acts)
         snprintf(text + n, room - n, "%s~{memory}", n ? "," : "");
 }

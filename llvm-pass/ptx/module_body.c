@@ -1,5 +1,6 @@
-/* A function's body: parsed as inline asm is, with declarations and labels of modules, then statement by statement
- * into IR. Registers are stack slots, which SROA turns into SSA values when all functions are there. */
+/* A function's body: parsed as inline asm is, with declarations and labels of modules, then statement by
+ * statement into IR. Registers are stack slots, which SROA turns into SSA values when all functions are
+ * there. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@ static int body_add_memory(struct mt_ptx_body *b, const struct mt_ptx_variable *
 {
     struct mt_asm_reg reg = {.name = v->name, .type = 'm', .bits = 64, .memory = v};
     if (v->space == 'r')
-        reg = (struct mt_asm_reg){.name = v->name, .type = v->type.kind, .bits = v->type.bits * v->type.lanes};
+        reg =
+            (struct mt_asm_reg){.name = v->name, .type = v->type.kind, .bits = v->type.bits * v->type.lanes};
     return mt_parse_add_reg(&b->p, &reg);
 }
 
@@ -25,7 +27,8 @@ static int body_variables(struct mt_ptx_body *b, char space, enum mt_ptx_linkage
         return mt_parse_no_memory(p);
     if (mt_ptx_read_variable(b->x, p, space, v))
         return -1;
-    if (in_module && (mt_ptx_declare_variable(b->x, v, linkage, 1) || mt_ptx_remember_initialiser(b->x, p, v)))
+    if (in_module &&
+        (mt_ptx_declare_variable(b->x, v, linkage, 1) || mt_ptx_remember_initialiser(b->x, p, v)))
         return -1;
     return body_add_memory(b, v) < 0 || mt_parse_expect(p, ';') ? -1 : 1;
 }
@@ -119,14 +122,31 @@ LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name)
 /* Is it a register that PTX has, and no undeclared one? */
 static int body_is_special(const char *name)
 {
-    static const char *const whole[] = {"nwarpid",     "smid",          "nsmid",          "gridid",
-                                        "clock",       "clock_hi",      "clock64",        "cluster_ctarank",
-                                        "tid.w",       "ntid.w",        "ctaid.w",        "nctaid.w",
-                                        "globaltimer", "globaltimer_lo", "globaltimer_hi", "cluster_nctarank",
-                                        "total_smem_size", "aggr_smem_size", "dynamic_smem_size", "current_graph_exec",
+    static const char *const whole[] = {"nwarpid",
+                                        "smid",
+                                        "nsmid",
+                                        "gridid",
+                                        "clock",
+                                        "clock_hi",
+                                        "clock64",
+                                        "cluster_ctarank",
+                                        "tid.w",
+                                        "ntid.w",
+                                        "ctaid.w",
+                                        "nctaid.w",
+                                        "globaltimer",
+                                        "globaltimer_lo",
+                                        "globaltimer_hi",
+                                        "cluster_nctarank",
+                                        "total_smem_size",
+                                        "aggr_smem_size",
+                                        "dynamic_smem_size",
+                                        "current_graph_exec",
                                         "is_explicit_cluster"};
-    static const char *const begin[] = {"lanemask_", "pm",          "envreg",         "clusterid.",
-                                        "nclusterid.", "cluster_ctaid.", "cluster_nctaid.", "reserved_smem_offset_"};
+    static const char *const begin[] = {"lanemask_",       "pm",
+                                        "envreg",          "clusterid.",
+                                        "nclusterid.",     "cluster_ctaid.",
+                                        "cluster_nctaid.", "reserved_smem_offset_"};
     for (unsigned i = 0; i < sizeof whole / sizeof *whole; i++)
         if (!strcmp(name, whole[i]))
             return 1;
@@ -136,11 +156,13 @@ static int body_is_special(const char *name)
     return 0;
 }
 
-/* Those that every device has are intrinsics, as in clang's code, which the pass knows in loops over threads. */
+/* Those that every device has are intrinsics, as in clang's code, which the pass knows in loops over threads.
+ */
 static LLVMValueRef body_special(struct mt_asm_body *l, const char *name)
 {
-    static const char *const known[] = {"tid.x",   "tid.y",    "tid.z",    "ntid.x",   "ntid.y",  "ntid.z", "ctaid.x",
-                                        "ctaid.y", "ctaid.z",  "nctaid.x", "nctaid.y", "nctaid.z", "laneid", "warpid"};
+    static const char *const known[] = {"tid.x",    "tid.y",    "tid.z",   "ntid.x",  "ntid.y",
+                                        "ntid.z",   "ctaid.x",  "ctaid.y", "ctaid.z", "nctaid.x",
+                                        "nctaid.y", "nctaid.z", "laneid",  "warpid"};
     static const char *const changing[] = {"clock", "globaltimer", "pm", "smid", "total_smem"};
     char text[128];
     struct mt_asm_type t = {'u', 32, 1};
@@ -366,7 +388,8 @@ static int body_begin(struct mt_ptx_body *b)
     mt_ptx_debug_function(b);
     b->flush = mt_ptx_flushes(l->a);
     if (b->flush)
-        LLVMAddTargetDependentFunctionAttr(l->function, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
+        LLVMAddTargetDependentFunctionAttr(l->function, "denormal-fp-math-f32",
+                                           "preserve-sign,preserve-sign");
     return body_store_arguments(b) || body_make_labels(b) ? -1 : 0;
 }
 
@@ -415,7 +438,8 @@ void mt_ptx_refuse(struct mt_ptx *x, struct mt_ptx_function *f)
     LLVMPositionBuilderAtEnd(b.l.b, LLVMAppendBasicBlockInContext(x->c, f->value, ""));
     mt_ptx_debug_function(&b);
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(x->c), NULL, 0, 0);
-    LLVMValueRef body = LLVMGetInlineAsm(type, text, sizeof text - 1, "~{memory}", 9, 1, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef body =
+        LLVMGetInlineAsm(type, text, sizeof text - 1, "~{memory}", 9, 1, 0, LLVMInlineAsmDialectATT, 0);
     LLVMBuildCall2(b.l.b, type, body, NULL, 0, "");
     LLVMTypeRef result = LLVMGetReturnType(f->sig.type);
     if (LLVMGetTypeKind(result) == LLVMVoidTypeKind)

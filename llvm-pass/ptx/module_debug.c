@@ -1,5 +1,5 @@
-/* Where instructions come from: .file and .loc, with what was inlined where, as LLVM's debug locations. A PTX file
- * that says nothing is its own source. */
+/* Where instructions come from: .file and .loc, with what was inlined where, as LLVM's debug locations. A PTX
+ * file that says nothing is its own source. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@ void mt_ptx_debug_begin(struct mt_ptx *x)
     LLVMTypeRef i32 = LLVMInt32TypeInContext(x->c);
     d->b = LLVMCreateDIBuilder(x->m);
     d->own = debug_file(x, x->source->name);
-    d->unit = LLVMDIBuilderCreateCompileUnit(d->b, LLVMDWARFSourceLanguageC_plus_plus, d->own, "memtrace", 8, 1, "", 0,
-                                             0, "", 0, LLVMDWARFEmissionLineTablesOnly, 0, 0, 0, "", 0, "", 0);
+    d->unit =
+        LLVMDIBuilderCreateCompileUnit(d->b, LLVMDWARFSourceLanguageC_plus_plus, d->own, "memtrace", 8, 1, "",
+                                       0, 0, "", 0, LLVMDWARFEmissionLineTablesOnly, 0, 0, 0, "", 0, "", 0);
     d->type = LLVMDIBuilderCreateSubroutineType(d->b, d->own, NULL, 0, LLVMDIFlagZero);
     LLVMAddModuleFlag(x->m, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
                       LLVMValueAsMetadata(LLVMConstInt(i32, LLVMDebugMetadataVersion(), 0)));
@@ -149,16 +150,18 @@ static LLVMMetadataRef debug_numbered(struct mt_ptx *x, unsigned file)
     return file < d->nfiles && d->files[file] ? d->files[file] : d->own;
 }
 
-static LLVMMetadataRef debug_subprogram(struct mt_ptx *x, const char *name, LLVMMetadataRef file, unsigned line)
+static LLVMMetadataRef debug_subprogram(struct mt_ptx *x, const char *name, LLVMMetadataRef file,
+                                        unsigned line)
 {
     struct mt_ptx_debug *d = &x->debug;
     size_t n = strlen(name);
-    return LLVMDIBuilderCreateFunction(d->b, file, name, n, name, n, file, line, d->type, 0, 1, line, LLVMDIFlagZero,
-                                       1);
+    return LLVMDIBuilderCreateFunction(d->b, file, name, n, name, n, file, line, d->type, 0, 1, line,
+                                       LLVMDIFlagZero, 1);
 }
 
 /* Made once for each key. */
-static LLVMMetadataRef debug_keep(struct mt_ptx *x, struct mt_ptx_map *map, const char *key, LLVMMetadataRef made)
+static LLVMMetadataRef debug_keep(struct mt_ptx *x, struct mt_ptx_map *map, const char *key,
+                                  LLVMMetadataRef made)
 {
     size_t n = strlen(key) + 1;
     char *copy = mt_parse_alloc(&x->p, n);
@@ -238,7 +241,8 @@ void mt_ptx_debug_at(struct mt_ptx_body *b, size_t offset)
             continue;
         int inlined = at->at_line != 0;
         LLVMMetadataRef caller = inlined ? debug_caller(b, at) : NULL;
-        at->location = LLVMDIBuilderCreateDebugLocation(x->c, at->line, at->column, debug_scope(b, at, inlined), caller);
+        at->location =
+            LLVMDIBuilderCreateDebugLocation(x->c, at->line, at->column, debug_scope(b, at, inlined), caller);
         b->here = at->location;
     }
     LLVMSetCurrentDebugLocation2(b->l.b, b->here);

@@ -1,4 +1,5 @@
-/* Declarations of PTX: variables' types, functions with their parameters, kernels' directives, call prototypes. */
+/* Declarations of PTX: variables' types, functions with their parameters, kernels' directives, call
+ * prototypes. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,7 +192,8 @@ static int declare_list(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_var
     return mt_parse_expect(p, ')');
 }
 
-/* Kernels' parameters of 64 bits are pointers, as far as anybody knows: what is none gets through one unchanged. */
+/* Kernels' parameters of 64 bits are pointers, as far as anybody knows: what is none gets through one
+ * unchanged. */
 static LLVMTypeRef declare_param_type(struct mt_ptx *x, const struct mt_ptx_variable *v, int is_kernel)
 {
     if (v->is_array || (is_kernel && v->type.bits == 64 && v->type.kind != 'f'))
@@ -214,7 +216,8 @@ static int declare_type(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_sig
         struct mt_ptx_variable *v = sig->results;
         v->argument = -1;
         v->result = 1;
-        result = v->space == 'r' ? LLVMIntTypeInContext(x->c, v->type.bits * v->type.lanes) : mt_ptx_type_of(x, v);
+        result =
+            v->space == 'r' ? LLVMIntTypeInContext(x->c, v->type.bits * v->type.lanes) : mt_ptx_type_of(x, v);
     }
     for (unsigned i = 0; i < sig->nparams; i++)
         types[i] = declare_param_type(x, &sig->params[i], is_kernel);
@@ -240,9 +243,8 @@ void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, co
 
 void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uint64_t value)
 {
-    LLVMMetadataRef fields[] = {
-        LLVMValueAsMetadata(global), LLVMMDStringInContext2(x->c, key, strlen(key)),
-        LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(x->c), value, 0))};
+    LLVMMetadataRef fields[] = {LLVMValueAsMetadata(global), LLVMMDStringInContext2(x->c, key, strlen(key)),
+                                LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(x->c), value, 0))};
     LLVMAddNamedMetadataOperand(x->m, "nvvm.annotations",
                                 LLVMMetadataAsValue(x->c, LLVMMDNodeInContext2(x->c, fields, 3)));
 }
@@ -340,12 +342,12 @@ static void declare_target(struct mt_ptx *x, LLVMValueRef f)
     static const char *const attributes[] = {"nounwind", "convergent"};
     char cpu[32];
     for (unsigned i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
-                                LLVMCreateEnumAttribute(x->c,
-                                                        LLVMGetEnumAttributeKindForName(
-                                                            attributes[i], strlen(attributes[i])),
-                                                        0));
-    snprintf(cpu, sizeof cpu, "sm_%u", x->architecture < 90 ? x->architecture : 90); /* as LLVM 19 knows them */
+        LLVMAddAttributeAtIndex(
+            f, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(
+                x->c, LLVMGetEnumAttributeKindForName(attributes[i], strlen(attributes[i])), 0));
+    snprintf(cpu, sizeof cpu, "sm_%u",
+             x->architecture < 90 ? x->architecture : 90); /* as LLVM 19 knows them */
     LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpu);
     LLVMAddTargetDependentFunctionAttr(f, "target-features", "+ptx83");
 }
@@ -379,8 +381,8 @@ struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name)
 }
 
 /* The record of that name, which may have been declared before. NULL: failed. */
-static struct mt_ptx_function *declare_record(struct mt_ptx *x, const char *name, const struct mt_ptx_signature *sig,
-                                              int is_kernel)
+static struct mt_ptx_function *declare_record(struct mt_ptx *x, const char *name,
+                                              const struct mt_ptx_signature *sig, int is_kernel)
 {
     struct mt_ptx_function *f = mt_ptx_map_get(&x->functions, name);
     if (f) {

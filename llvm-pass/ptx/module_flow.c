@@ -25,9 +25,8 @@ static int flow_branch_indexed(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
     const struct mt_asm_operand *o = l->s->operands;
-    struct mt_ptx_targets *t = l->s->noperands == 2 && o[1].kind == MT_ASM_NAME
-                                   ? mt_ptx_map_get(&b->targets, o[1].name)
-                                   : NULL;
+    struct mt_ptx_targets *t =
+        l->s->noperands == 2 && o[1].kind == MT_ASM_NAME ? mt_ptx_map_get(&b->targets, o[1].name) : NULL;
     if (!t)
         return mt_asm_fail(l, "%s without its .branchtargets", l->s->opcode);
     LLVMValueRef index = mt_asm_in(l, &o[0], 32);
@@ -146,10 +145,12 @@ static LLVMValueRef flow_argument(struct mt_ptx_body *b, const struct mt_ptx_var
 static int flow_take_result(struct mt_ptx_body *b, const struct flow_call *call, LLVMValueRef value)
 {
     struct mt_asm_body *l = &b->l;
-    const struct mt_asm_operand *o = call->results && call->results->nitems == 1 ? call->results->items : NULL;
+    const struct mt_asm_operand *o =
+        call->results && call->results->nitems == 1 ? call->results->items : NULL;
     if (!call->sig->nresults || !call->results)
-        return call->results && call->results->nitems ? mt_asm_fail(l, "%s of a function without a result", l->s->opcode)
-                                                      : 0;
+        return call->results && call->results->nitems
+                   ? mt_asm_fail(l, "%s of a function without a result", l->s->opcode)
+                   : 0;
     if (!o)
         return mt_asm_fail(l, "%s with several results", l->s->opcode);
     if (o->kind == MT_ASM_REG && l->a->regs[o->index].memory) {
@@ -163,7 +164,8 @@ static int flow_take_result(struct mt_ptx_body *b, const struct flow_call *call,
     return mt_asm_out(l, o, value, 0);
 }
 
-static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMValueRef *values, LLVMTypeRef *types)
+static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMValueRef *values,
+                          LLVMTypeRef *types)
 {
     struct mt_asm_body *l = &b->l;
     const struct mt_ptx_signature *sig = call->sig;
@@ -191,7 +193,8 @@ static int flow_call(struct mt_ptx_body *b)
         return -1;
     LLVMValueRef *values = calloc(call.sig->nparams + 1, sizeof *values);
     LLVMTypeRef *types = calloc(call.sig->nparams + 1, sizeof *types);
-    int failed = values && types ? flow_make_call(b, &call, values, types) : mt_asm_fail(&b->l, "out of memory");
+    int failed =
+        values && types ? flow_make_call(b, &call, values, types) : mt_asm_fail(&b->l, "out of memory");
     free(values);
     free(types);
     return failed ? -1 : 1;
@@ -202,8 +205,11 @@ int mt_ptx_flow(struct mt_ptx_body *b)
     static const struct {
         const char *op;
         int (*make)(struct mt_ptx_body *b);
-    } table[] = {{"bra", flow_branch}, {"brx", flow_branch_indexed}, {"call", flow_call},
-                 {"ret", flow_return}, {"exit", flow_exit}};
+    } table[] = {{"bra", flow_branch},
+                 {"brx", flow_branch_indexed},
+                 {"call", flow_call},
+                 {"ret", flow_return},
+                 {"exit", flow_exit}};
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(b->l.s->parts[0], table[i].op))
             return table[i].make(b);

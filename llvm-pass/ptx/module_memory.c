@@ -1,18 +1,20 @@
-/* Plain loads and stores of PTX, and conversions of addresses between spaces, as plain IR. What asks for an order, a
- * scope or a cache stays the instruction that it is. */
+/* Plain loads and stores of PTX, and conversions of addresses between spaces, as plain IR. What asks for an
+ * order, a scope or a cache stays the instruction that it is. */
 #include "module_parts.h"
 #include <string.h>
 
 #define ANY (-1) /* a space that plain IR has no word for */
 
-/* The address space that a word names; 0 with *found = 0: it names none. Parameters and local memory are the stack. */
+/* The address space that a word names; 0 with *found = 0: it names none. Parameters and local memory are the
+ * stack. */
 static int memory_space(const char *word, int *found)
 {
     static const struct {
         const char *word;
         int space;
-    } table[] = {{"global", 1}, {"shared", 3},        {"shared::cta", 3}, {"const", 4}, {"local", 0},
-                 {"param", 0},  {"param::entry", 0}, {"param::func", 0}, {"shared::cluster", ANY}};
+    } table[] = {{"global", 1},       {"shared", 3},      {"shared::cta", 3},
+                 {"const", 4},        {"local", 0},       {"param", 0},
+                 {"param::entry", 0}, {"param::func", 0}, {"shared::cluster", ANY}};
     *found = 1;
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(word, table[i].word))
@@ -107,8 +109,8 @@ static void memory_qualify(struct mt_asm_body *l, LLVMValueRef access, const str
 }
 
 /* Element i of the operand of registers; NULL: failed. */
-static const struct mt_asm_operand *memory_lane(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned lanes,
-                                                unsigned i)
+static const struct mt_asm_operand *memory_lane(struct mt_asm_body *l, const struct mt_asm_operand *o,
+                                                unsigned lanes, unsigned i)
 {
     if (o->kind == MT_ASM_VECTOR && o->nitems == lanes)
         return &o->items[i];

@@ -1,17 +1,17 @@
 /* Arithmetic, logic, comparisons and conversions of PTX as plain IR, by the handlers that inline asm has. An
- * instruction stays what it is where plain IR would round, saturate or flush otherwise, or where the back end would
- * make several of it. */
+ * instruction stays what it is where plain IR would round, saturate or flush otherwise, or where the back end
+ * would make several of it. */
 #include "module_parts.h"
 #include <string.h>
 
-/* Families with plain IR for integers and predicates, and for f32 and f64. Others (fields, permutations, funnel
- * shifts, minima of floats, approximations) are one instruction of a GPU and many of IR. */
-static const char *const native_integer[] = {"add", "addc", "sub", "subc", "mul",  "mad",  "madc", "neg",  "abs",
-                                             "min", "max",  "div", "rem",  "and",  "or",   "xor",  "not",  "cnot",
-                                             "shl", "shr",  "mov", "popc", "clz",  "brev", "selp", "slct", "setp",
-                                             "set", "cvt"};
-static const char *const native_float[] = {"add", "sub",  "mul", "fma",  "mad",  "div", "neg",
-                                           "abs", "sqrt", "rcp", "mov",  "selp", "setp", "cvt"};
+/* Families with plain IR for integers and predicates, and for f32 and f64. Others (fields, permutations,
+ * funnel shifts, minima of floats, approximations) are one instruction of a GPU and many of IR. */
+static const char *const native_integer[] = {"add",  "addc", "sub",  "subc", "mul", "mad",  "madc", "neg",
+                                             "abs",  "min",  "max",  "div",  "rem", "and",  "or",   "xor",
+                                             "not",  "cnot", "shl",  "shr",  "mov", "popc", "clz",  "brev",
+                                             "selp", "slct", "setp", "set",  "cvt"};
+static const char *const native_float[] = {"add", "sub",  "mul", "fma", "mad",  "div",  "neg",
+                                           "abs", "sqrt", "rcp", "mov", "selp", "setp", "cvt"};
 
 static int native_among(const char *word, const char *const *list, size_t n)
 {
@@ -36,11 +36,11 @@ static int native_type(const struct mt_asm_statement *s, struct mt_asm_type *t)
 /* Has the instruction a variant that flushes denormals of f32? */
 static int native_may_flush(const struct mt_asm_statement *s)
 {
-    static const char *const families[] = {"add", "sub", "mul", "fma", "mad", "div",  "rcp", "sqrt",
-                                           "min", "max", "neg", "abs", "setp", "set"};
+    static const char *const families[] = {"add",  "sub", "mul", "fma", "mad", "div",  "rcp",
+                                           "sqrt", "min", "max", "neg", "abs", "setp", "set"};
     struct mt_asm_type t;
-    return s->nparts > 1 && AMONG(s->parts[0], families) && native_type(s, &t) && t.kind == 'f' && t.bits == 32 &&
-           t.lanes == 1;
+    return s->nparts > 1 && AMONG(s->parts[0], families) && native_type(s, &t) && t.kind == 'f' &&
+           t.bits == 32 && t.lanes == 1;
 }
 
 int mt_ptx_flushes(const struct mt_asm *a)
@@ -57,14 +57,14 @@ int mt_ptx_flushes(const struct mt_asm *a)
     return flushes;
 }
 
-/* cvt.d.s: between integers, from integers to f32 and f64, between f32, f64 and f16 rounded to nearest, and to
- * integers towards zero. */
+/* cvt.d.s: between integers, from integers to f32 and f64, between f32, f64 and f16 rounded to nearest, and
+ * to integers towards zero. */
 static int native_cvt(const struct mt_asm_statement *s)
 {
     struct mt_asm_type to, from;
     unsigned n = s->nparts;
-    if (n < 3 || !mt_asm_type(s->parts[n - 1], &from) || !mt_asm_type(s->parts[n - 2], &to) || from.lanes > 1 ||
-        to.lanes > 1)
+    if (n < 3 || !mt_asm_type(s->parts[n - 1], &from) || !mt_asm_type(s->parts[n - 2], &to) ||
+        from.lanes > 1 || to.lanes > 1)
         return 0;
     if (mt_asm_has(s, "rni") || mt_asm_has(s, "rmi") || mt_asm_has(s, "rpi"))
         return 0;
@@ -80,7 +80,7 @@ static int native_cvt(const struct mt_asm_statement *s)
 
 static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_statement *s)
 {
-    static const char *const refused[] = {"rz",     "rm",  "rp",        "rna", "rs",     "relu",
+    static const char *const refused[] = {"rz",     "rm",   "rp",        "rna", "rs",      "relu",
                                           "approx", "full", "satfinite", "NaN", "xorsign", "pack"};
     struct mt_asm_type t;
     if (!native_type(s, &t))

@@ -1,5 +1,5 @@
-/* Shared by the files that read modules of PTX. Functions that return int give 0, or -1 after x->p.error is filled;
- * what is read lives in the arena of x->p.a. */
+/* Shared by the files that read modules of PTX. Functions that return int give 0, or -1 after x->p.error is
+ * filled; what is read lives in the arena of x->p.a. */
 #ifndef MT_PASS_MODULE_PARTS_H
 #define MT_PASS_MODULE_PARTS_H
 #include "asm_lower.h"
@@ -13,7 +13,7 @@ struct mt_ptx_map {
     void **values;
     unsigned n, cap; /* cap: a power of two, or 0 */
 };
-void *mt_ptx_map_get(const struct mt_ptx_map *map, const char *key); /* NULL: not there */
+void *mt_ptx_map_get(const struct mt_ptx_map *map, const char *key);      /* NULL: not there */
 int mt_ptx_map_put(struct mt_ptx_map *map, const char *key, void *value); /* 0, or -1: no memory */
 void mt_ptx_map_free(struct mt_ptx_map *map);
 
@@ -94,12 +94,14 @@ int mt_ptx_read_function(struct mt_ptx *x, enum mt_ptx_linkage linkage, int is_k
 int mt_ptx_read_prototype(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig);
 struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name);
 void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uint64_t value);
-/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function, or with is_call a call). */
+/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function, or with is_call a
+ * call). */
 void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, const struct mt_ptx_variable *v,
                            unsigned index);
 
 /* module_variable.c */
-int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage, int local);
+int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage,
+                            int local);
 /* '=' stands at the cursor, or not: remembers where. */
 int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const struct mt_ptx_variable *v);
 int mt_ptx_initialise_all(struct mt_ptx *x);
@@ -108,7 +110,7 @@ int mt_ptx_initialise_all(struct mt_ptx *x);
 struct mt_ptx_place { /* .loc */
     size_t offset;
     unsigned file, line, column;
-    const char *function; /* label of its name, or NULL */
+    const char *function;                 /* label of its name, or NULL */
     unsigned at_file, at_line, at_column; /* inlined_at */
     LLVMMetadataRef location;
 };
@@ -121,10 +123,10 @@ struct mt_ptx_body {
     struct mt_ptx_place *places;
     unsigned nplaces, places_cap, place; /* the next one */
     LLVMMetadataRef subprogram, here;
-    unsigned here_line; /* of the PTX, where that is what counts */
+    unsigned here_line;                    /* of the PTX, where that is what counts */
     struct mt_ptx_map prototypes, targets; /* by label: signatures; struct mt_ptx_targets */
     struct mt_ptx_map labels;              /* "scope name" to blocks */
-    int flush; /* all arithmetic with f32 has .ftz: the function says so */
+    int flush;                             /* all arithmetic with f32 has .ftz: the function says so */
 };
 struct mt_ptx_targets {
     const char **names;
@@ -150,14 +152,14 @@ int mt_ptx_flushes(const struct mt_asm *a);
 int mt_ptx_asm(struct mt_ptx_body *b);
 int mt_ptx_is_pure(const struct mt_asm_statement *s);
 void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* as all calls of inline asm have them */
-/* module_shared.c: a load, store or cast of shared memory at that address, an integer, as inline asm. 1: the old one
- * is gone; 0: it is something else. */
+/* module_shared.c: a load, store or cast of shared memory at that address, an integer, as inline asm. 1: the
+ * old one is gone; 0: it is something else. */
 int mt_ptx_asm_shared(LLVMValueRef user, LLVMValueRef address);
 /* module_pointer.c: integers that are addresses become pointers. */
 void mt_ptx_find_pointers(LLVMValueRef function);
 
 /* module_debug.c */
-int mt_ptx_read_file(struct mt_ptx *x);                          /* ".file" is read */
+int mt_ptx_read_file(struct mt_ptx *x);                            /* ".file" is read */
 int mt_ptx_read_place(struct mt_ptx_body *b, struct mt_parser *p); /* ".loc" is read */
 void mt_ptx_debug_begin(struct mt_ptx *x);
 void mt_ptx_debug_function(struct mt_ptx_body *b);

@@ -1,6 +1,6 @@
-/* PTX computes addresses with integers. Where an address is a variable's or a parameter's plus something, it becomes a
- * pointer that says so, as clang's code has it: then LLVM and the pass know what is accessed, and loops can be
- * understood. */
+/* PTX computes addresses with integers. Where an address is a variable's or a parameter's plus something, it
+ * becomes a pointer that says so, as clang's code has it: then LLVM and the pass know what is accessed, and
+ * loops can be understood. */
 #include "module_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -87,8 +87,8 @@ static int pointer_phi_how_sure(struct pointers *p, LLVMValueRef phi, unsigned d
     for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++) {
         LLVMValueRef v = LLVMGetIncomingValue(phi, i);
         /* what walks from the phi itself says nothing */
-        if (v == phi || (pointer_opcode(v) == LLVMAdd &&
-                         (LLVMGetOperand(v, 0) == phi || LLVMGetOperand(v, 1) == phi)))
+        if (v == phi ||
+            (pointer_opcode(v) == LLVMAdd && (LLVMGetOperand(v, 0) == phi || LLVMGetOperand(v, 1) == phi)))
             continue;
         int one = pointer_how_sure(p, v, depth);
         any = 1;
@@ -118,8 +118,9 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
         return a == b ? POINTER_NO : a > b ? a : b;
     }
     case LLVMSub:
-        return pointer_how_sure(p, LLVMGetOperand(v, 1), depth + 1) ? POINTER_NO
-                                                                   : pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1);
+        return pointer_how_sure(p, LLVMGetOperand(v, 1), depth + 1)
+                   ? POINTER_NO
+                   : pointer_how_sure(p, LLVMGetOperand(v, 0), depth + 1);
     case LLVMPHI:
         return pointer_phi_how_sure(p, v, depth + 1);
     case LLVMSelect: {
@@ -182,7 +183,8 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     return LLVMBuildGEP2(p->b, p->i8, base, &by, 1, "");
 }
 
-/* What is no pointer by itself, as one, where it is needed. NULL: an address of shared memory that may be none. */
+/* What is no pointer by itself, as one, where it is needed. NULL: an address of shared memory that may be
+ * none. */
 static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
 {
     LLVMValueRef made = pointer_of(p, v);
@@ -219,7 +221,8 @@ static LLVMValueRef pointer_phi(struct pointers *p, LLVMValueRef v)
 
 static LLVMValueRef pointer_select(struct pointers *p, LLVMValueRef v)
 {
-    LLVMValueRef a = pointer_or_cast(p, LLVMGetOperand(v, 1), v), b = pointer_or_cast(p, LLVMGetOperand(v, 2), v);
+    LLVMValueRef a = pointer_or_cast(p, LLVMGetOperand(v, 1), v),
+                 b = pointer_or_cast(p, LLVMGetOperand(v, 2), v);
     if (!a || !b)
         return NULL;
     pointer_stand_behind(p, v);
@@ -300,8 +303,8 @@ static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
 
 /* ---- the function -------------------------------------------------------------------------------------- */
 
-/* Shared memory at an address that nothing is known of: it may have lost its high half. The CPU device finds out, for
- * inline asm. */
+/* Shared memory at an address that nothing is known of: it may have lost its high half. The CPU device finds
+ * out, for inline asm. */
 static void pointer_give_up(LLVMValueRef cast)
 {
     LLVMValueRef address = LLVMGetOperand(cast, 0);

@@ -138,7 +138,8 @@ static int read_alias(struct mt_ptx *x)
     return mt_ptx_map_put(&x->aliases, name, (void *)of) ? mt_parse_no_memory(p) : 0;
 }
 
-/* A state space is read: variables of one type each, up to ';'. One that cannot be had is told, and the rest go on. */
+/* A state space is read: variables of one type each, up to ';'. One that cannot be had is told, and the rest
+ * go on. */
 static int read_variables(struct mt_ptx *x, char space, enum mt_ptx_linkage linkage)
 {
     struct mt_parser *p = &x->p;
@@ -171,13 +172,10 @@ static int read_directive(struct mt_ptx *x, const char *word, enum mt_ptx_linkag
     static const struct {
         const char *word;
         int (*read)(struct mt_ptx *x);
-    } table[] = {{".version", read_version},
-                 {".target", read_target},
-                 {".address_size", read_address_size},
-                 {".file", mt_ptx_read_file},
-                 {".section", read_section},
-                 {".alias", read_alias},
-                 {".pragma", read_pragma}};
+    } table[] = {
+        {".version", read_version},  {".target", read_target},   {".address_size", read_address_size},
+        {".file", mt_ptx_read_file}, {".section", read_section}, {".alias", read_alias},
+        {".pragma", read_pragma}};
     static const char *const spaces[] = {".global", ".shared", ".const"};
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(word, table[i].word))
@@ -297,7 +295,8 @@ static void read_end(struct mt_ptx *x)
     mt_asm_free(x->p.a);
 }
 
-LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source, struct mt_ptx_result *result)
+LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source,
+                          struct mt_ptx_result *result)
 {
     struct mt_ptx x = {.c = context, .source = source, .result = result};
     *result = (struct mt_ptx_result){0};

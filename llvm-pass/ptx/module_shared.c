@@ -1,5 +1,5 @@
-/* Accesses of shared memory at addresses of which nothing is known, as inline asm: the CPU device finds out there
- * whether an address has lost its high half. */
+/* Accesses of shared memory at addresses of which nothing is known, as inline asm: the CPU device finds out
+ * there whether an address has lost its high half. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@ struct shared_asm {
     LLVMValueRef access, address;
 };
 
-static LLVMValueRef shared_call(struct shared_asm *s, const char *text, const char *constraints, LLVMTypeRef type,
-                                LLVMValueRef *args)
+static LLVMValueRef shared_call(struct shared_asm *s, const char *text, const char *constraints,
+                                LLVMTypeRef type, LLVMValueRef *args)
 {
     LLVMValueRef body = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints), 1, 0,
                                          LLVMInlineAsmDialectATT, 0);
@@ -69,9 +69,11 @@ static void shared_load(struct shared_asm *s)
     char registers[64], outputs[64], text[160], constraints[96];
     shared_lists(&v, 0, "=", registers, outputs);
     snprintf(text, sizeof text, "ld.%s%s.b%u %s, [$%u];", v.kind, v.lanes, v.bits, registers, v.n);
-    snprintf(constraints, sizeof constraints, "%s,%c,~{memory}", outputs, shared_letter(LLVMGetIntTypeWidth(from)));
+    snprintf(constraints, sizeof constraints, "%s,%c,~{memory}", outputs,
+             shared_letter(LLVMGetIntTypeWidth(from)));
     LLVMTypeRef result = v.is_vector ? LLVMStructTypeInContext(s->c, types, v.n, 0) : v.reg;
-    LLVMValueRef call = shared_call(s, text, constraints, LLVMFunctionType(result, &from, 1, 0), &s->address), whole;
+    LLVMValueRef call = shared_call(s, text, constraints, LLVMFunctionType(result, &from, 1, 0), &s->address),
+                 whole;
     if (v.is_vector) {
         whole = LLVMGetUndef(v.type);
         for (unsigned i = 0; i < v.n; i++) {
@@ -92,7 +94,8 @@ static void shared_store(struct shared_asm *s)
     char registers[64], inputs[64], text[160], constraints[96];
     shared_lists(&v, 1, "", registers, inputs);
     snprintf(text, sizeof text, "st.%s%s.b%u [$0], %s;", v.kind, v.lanes, v.bits, registers);
-    snprintf(constraints, sizeof constraints, "%c,%s,~{memory}", shared_letter(LLVMGetIntTypeWidth(types[0])), inputs);
+    snprintf(constraints, sizeof constraints, "%c,%s,~{memory}", shared_letter(LLVMGetIntTypeWidth(types[0])),
+             inputs);
     for (unsigned i = 0; i < v.n; i++) {
         LLVMValueRef one = value;
         if (v.is_vector)
@@ -106,7 +109,8 @@ static void shared_store(struct shared_asm *s)
 static void shared_cast(struct shared_asm *s)
 {
     LLVMValueRef from = LLVMBuildZExt(s->b, s->address, s->i64, "");
-    LLVMValueRef to = shared_call(s, "cvta.shared.u64 $0, $1;", "=l,l", LLVMFunctionType(s->i64, &s->i64, 1, 0), &from);
+    LLVMValueRef to =
+        shared_call(s, "cvta.shared.u64 $0, $1;", "=l,l", LLVMFunctionType(s->i64, &s->i64, 1, 0), &from);
     LLVMReplaceAllUsesWith(s->access, LLVMBuildIntToPtr(s->b, to, LLVMTypeOf(s->access), ""));
 }
 

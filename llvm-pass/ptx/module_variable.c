@@ -1,4 +1,5 @@
-/* Variables of modules and their initialisers: numbers, addresses of other variables and functions, bytes of such. */
+/* Variables of modules and their initialisers: numbers, addresses of other variables and functions, bytes of
+ * such. */
 #include "module_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static unsigned variable_space(const struct mt_ptx_variable *v)
     return v->space == 's' ? 3 : v->space == 'c' ? 4 : 1;
 }
 
-/* What belongs to one file alone is known to the host by name, too: its copies may change it, as clang's do. */
+/* What belongs to one file alone is known to the host by name, too: its copies may change it, as clang's do.
+ */
 static void variable_link(struct mt_ptx_variable *v, enum mt_ptx_linkage linkage)
 {
     LLVMValueRef g = v->value;
@@ -32,11 +34,13 @@ static void variable_link(struct mt_ptx_variable *v, enum mt_ptx_linkage linkage
         LLVMSetLinkage(g, LLVMWeakAnyLinkage);
 }
 
-int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage, int local)
+int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage,
+                            int local)
 {
     LLVMValueRef old = local ? NULL : LLVMGetNamedGlobal(x->m, v->name);
     if (v->opaque)
-        return mt_parse_fail(&x->p, "%.100s: texture, sampler and surface references are not supported", v->name);
+        return mt_parse_fail(&x->p, "%.100s: texture, sampler and surface references are not supported",
+                             v->name);
     if (!local && mt_ptx_map_get(&x->functions, v->name))
         return mt_parse_fail(&x->p, "%.100s is a function, too", v->name);
     if (old && (linkage == MT_PTX_EXTERN || LLVMIsDeclaration(old))) { /* .extern, then defined, or again */

@@ -1,5 +1,6 @@
-/* libFuzzer target: any bytes as a module of PTX; and as the body of a kernel, which most mutations of a whole module do
- * not get to. What is made of it must be valid, and what is refused be said with a line. tests/fuzz/README.md */
+/* libFuzzer target: any bytes as a module of PTX; and as the body of a kernel, which most mutations of a
+ * whole module do not get to. What is made of it must be valid, and what is refused be said with a line.
+ * tests/fuzz/README.md */
 #define _GNU_SOURCE
 #include "ptx/module.h"
 #include <stdio.h>
@@ -34,8 +35,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     static const char head[] =
         ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 s[];\n.global .u32 g;\n"
         ".func (.param .b32 r) f(.param .b32 n, .param .align 8 .b8 a[16]);\n"
-        ".visible .entry k(.param .u64 p, .param .align 8 .b8 q[24])\n{\n.reg .pred %p<4>;\n.reg .b16 %h<4>;\n"
-        ".reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .f32 %f<4>;\nld.param.u64 %d1, [p];\ncvta.to.global.u64 %d2, %d1;\n";
+        ".visible .entry k(.param .u64 p, .param .align 8 .b8 q[24])\n{\n.reg .pred %p<4>;\n.reg .b16 "
+        "%h<4>;\n"
+        ".reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .f32 %f<4>;\nld.param.u64 %d1, [p];\ncvta.to.global.u64 "
+        "%d2, %d1;\n";
     char *text = malloc(sizeof head + size + 8);
     if (!text)
         return 0;

@@ -1,5 +1,5 @@
-/* For programs that nvcc built with --cudart=shared: in place of the fatbin that the program registers, the CPU image
- * in the file MEMTRACE_TEST_IMAGE (mt-ptx) goes to the runtime. Preloaded. */
+/* For programs that nvcc built with --cudart=shared: in place of the fatbin that the program registers, the
+ * CPU image in the file MEMTRACE_TEST_IMAGE (mt-ptx) goes to the runtime. Preloaded. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@ static const void *attach_map(const char *path)
 {
     struct stat st;
     int fd = open(path, O_RDONLY);
-    void *at = fd < 0 || fstat(fd, &st) ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *at =
+        fd < 0 || fstat(fd, &st) ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (at == MAP_FAILED) {
         perror(path);
         exit(1);

@@ -19,7 +19,8 @@ static void reader_tell(void *ctx, unsigned line, const char *message)
     }
 }
 
-LLVMModuleRef reader_read(const char *text, size_t length, struct mt_ptx_result *result, struct reader_words *words)
+LLVMModuleRef reader_read(const char *text, size_t length, struct mt_ptx_result *result,
+                          struct reader_words *words)
 {
     struct mt_ptx_source source = {"test.ptx", text, length, reader_tell, words};
     *words = (struct reader_words){0};

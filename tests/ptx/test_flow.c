@@ -1,4 +1,5 @@
-/* Functions of PTX as wholes, run on the host: jumps, calls, parameters of all kinds, variables with first values. */
+/* Functions of PTX as wholes, run on the host: jumps, calls, parameters of all kinds, variables with first
+ * values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static void test_loop(void **state)
                                     "$L__BB0_1: setp.ge.u32 %p1, %r3, %r1; @%p1 bra $L__BB0_2;\n"
                                     "add.u32 %r2, %r2, %r3; add.u32 %r3, %r3, 1; bra.uni $L__BB0_1;\n"
                                     "$L__BB0_2: st.param.b32 [r], %r2; ret;\n}\n",
-                             "f");
+                               "f");
     assert_int_equal(f(10), 45);
     assert_int_equal(f(0), 0);
 }
@@ -28,15 +29,16 @@ static void test_loop(void **state)
 static void test_recursion(void **state)
 {
     one *f = (one *)reader_jit(
-        HEAD ".visible .func (.param .b32 r) fib(.param .b32 n);\n"
-             ".visible .func (.param .b32 r) fib(.param .b32 n)\n{\n"
-             ".reg .pred %p1; .reg .b32 %n, %a, %b;\n"
-             "ld.param.b32 %n, [n]; setp.gt.u32 %p1, %n, 1; @%p1 bra MORE; st.param.b32 [r], %n; ret;\nMORE:\n"
-             "{ .param .b32 p0; .param .b32 q0; .reg .b32 %t; sub.u32 %t, %n, 1; st.param.b32 [p0], %t;\n"
-             "call.uni (q0), fib, (p0); ld.param.b32 %a, [q0]; }\n"
-             "{ .param .b32 p0; .param .b32 q0; .reg .b32 %t; sub.u32 %t, %n, 2; st.param.b32 [p0], %t;\n"
-             "call.uni (q0), fib, (p0); ld.param.b32 %b, [q0]; }\n"
-             "add.u32 %a, %a, %b; st.param.b32 [r], %a; ret;\n}\n",
+        HEAD
+        ".visible .func (.param .b32 r) fib(.param .b32 n);\n"
+        ".visible .func (.param .b32 r) fib(.param .b32 n)\n{\n"
+        ".reg .pred %p1; .reg .b32 %n, %a, %b;\n"
+        "ld.param.b32 %n, [n]; setp.gt.u32 %p1, %n, 1; @%p1 bra MORE; st.param.b32 [r], %n; ret;\nMORE:\n"
+        "{ .param .b32 p0; .param .b32 q0; .reg .b32 %t; sub.u32 %t, %n, 1; st.param.b32 [p0], %t;\n"
+        "call.uni (q0), fib, (p0); ld.param.b32 %a, [q0]; }\n"
+        "{ .param .b32 p0; .param .b32 q0; .reg .b32 %t; sub.u32 %t, %n, 2; st.param.b32 [p0], %t;\n"
+        "call.uni (q0), fib, (p0); ld.param.b32 %b, [q0]; }\n"
+        "add.u32 %a, %a, %b; st.param.b32 [r], %a; ret;\n}\n",
         "fib");
     assert_int_equal(f(20), 6765);
 }
@@ -44,12 +46,13 @@ static void test_recursion(void **state)
 /* Labels belong to their braces: each asm block of a program has its own. */
 static void test_scopes(void **state)
 {
-    one *f = (one *)reader_jit(HEAD ".visible .func (.param .b32 r) f(.param .b32 n)\n{\n"
-                                    ".reg .b32 %x; .reg .pred %p; ld.param.u32 %x, [n]; setp.gt.u32 %p, %x, 5;\n"
-                                    "{ .reg .b32 %x; mov.u32 %x, 99; @%p bra DONE; mov.u32 %x, 98; DONE: }\n"
-                                    "{ @%p bra DONE; add.u32 %x, %x, 100; DONE: add.u32 %x, %x, 1; }\n"
-                                    "st.param.b32 [r], %x; ret;\n}\n",
-                             "f");
+    one *f =
+        (one *)reader_jit(HEAD ".visible .func (.param .b32 r) f(.param .b32 n)\n{\n"
+                               ".reg .b32 %x; .reg .pred %p; ld.param.u32 %x, [n]; setp.gt.u32 %p, %x, 5;\n"
+                               "{ .reg .b32 %x; mov.u32 %x, 99; @%p bra DONE; mov.u32 %x, 98; DONE: }\n"
+                               "{ @%p bra DONE; add.u32 %x, %x, 100; DONE: add.u32 %x, %x, 1; }\n"
+                               "st.param.b32 [r], %x; ret;\n}\n",
+                          "f");
     assert_int_equal(f(3), 104);
     assert_int_equal(f(7), 8);
 }
@@ -60,7 +63,7 @@ static void test_switch(void **state)
                                     "$L_0: .branchtargets A, B, C;\n"
                                     "brx.idx %n, $L_0;\nA: mov.u32 %r, 11; ret;\nB: mov.u32 %r, 22; ret;\n"
                                     "C: mov.u32 %r, 33; ret;\n}\n",
-                             "f");
+                               "f");
     assert_int_equal(f(0), 11);
     assert_int_equal(f(1), 22);
     assert_int_equal(f(2), 33);
@@ -70,20 +73,24 @@ static void test_switch(void **state)
 static void test_pointers(void **state)
 {
     one *f = (one *)reader_jit(
-        HEAD ".func (.param .b32 r) plus(.param .b32 n) { .reg .b32 %x; ld.param.b32 %x, [n]; add.u32 %x, %x, 7; "
-             "st.param.b32 [r], %x; ret; }\n"
-             ".func (.param .b32 r) times(.param .b32 n) { .reg .b32 %x; ld.param.b32 %x, [n]; mul.lo.u32 %x, %x, 7; "
-             "st.param.b32 [r], %x; ret; }\n"
-             ".func (.param .b32 r) other(.param .b32 n);\n.alias other, times;\n"
-             ".global .align 8 .u64 table[2] = {plus, times};\n"
-             ".visible .func (.param .b32 r) f(.param .b32 n)\n{\n"
-             ".reg .b64 %t, %p; .reg .b32 %x, %i;\n"
-             "ld.param.b32 %x, [n]; and.b32 %i, %x, 1; mov.u64 %t, table; mad.wide.u32 %t, %i, 8, %t; "
-             "ld.global.u64 %p, [%t];\n"
-             "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %x;\n"
-             "proto: .callprototype (.param .b32 _) _ (.param .b32 _);\ncall (b), %p, (a), proto; ld.param.b32 %x, [b]; }\n"
-             "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %x; call (b), other, (a); ld.param.b32 %x, [b]; }\n"
-             "st.param.b32 [r], %x; ret;\n}\n",
+        HEAD
+        ".func (.param .b32 r) plus(.param .b32 n) { .reg .b32 %x; ld.param.b32 %x, [n]; add.u32 %x, %x, 7; "
+        "st.param.b32 [r], %x; ret; }\n"
+        ".func (.param .b32 r) times(.param .b32 n) { .reg .b32 %x; ld.param.b32 %x, [n]; mul.lo.u32 %x, %x, "
+        "7; "
+        "st.param.b32 [r], %x; ret; }\n"
+        ".func (.param .b32 r) other(.param .b32 n);\n.alias other, times;\n"
+        ".global .align 8 .u64 table[2] = {plus, times};\n"
+        ".visible .func (.param .b32 r) f(.param .b32 n)\n{\n"
+        ".reg .b64 %t, %p; .reg .b32 %x, %i;\n"
+        "ld.param.b32 %x, [n]; and.b32 %i, %x, 1; mov.u64 %t, table; mad.wide.u32 %t, %i, 8, %t; "
+        "ld.global.u64 %p, [%t];\n"
+        "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %x;\n"
+        "proto: .callprototype (.param .b32 _) _ (.param .b32 _);\ncall (b), %p, (a), proto; ld.param.b32 "
+        "%x, [b]; }\n"
+        "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %x; call (b), other, (a); ld.param.b32 %x, [b]; "
+        "}\n"
+        "st.param.b32 [r], %x; ret;\n}\n",
         "f");
     assert_int_equal(f(4), (4 + 7) * 7);
     assert_int_equal(f(5), 5 * 7 * 7);
@@ -93,16 +100,19 @@ static void test_pointers(void **state)
 static void test_structures(void **state)
 {
     wide *f = (wide *)reader_jit(
-        HEAD ".func (.param .align 8 .b8 r[16]) swap(.param .align 8 .b8 s[16])\n{ .reg .b32 %a; .reg .b16 %b; .reg .b64 %c;\n"
-             "ld.param.u32 %a, [s]; ld.param.u8 %b, [s+4]; ld.param.u64 %c, [s+8]; add.u64 %c, %c, 1;\n"
-             "st.param.u32 [r], %a; add.u16 %b, %b, %b; st.param.u8 [r+4], %b; st.param.b64 [r+8], %c; ret; }\n"
-             ".visible .func (.param .b64 r) f(.param .b64 n)\n{ .reg .b64 %x, %y; .reg .b16 %b; .reg .b32 %a;\n"
-             "ld.param.b64 %x, [n];\n"
-             "{ .param .align 8 .b8 p[16]; .param .align 8 .b8 q[16]; st.param.b32 [p+0], 1000; st.param.b8 [p+4], 21;\n"
-             "st.param.b64 [p+8], %x; call.uni (q), swap, (p);\n"
-             "ld.param.b32 %a, [q+0]; ld.param.u8 %b, [q+4]; ld.param.b64 %x, [q+8]; }\n"
-             "cvt.u64.u32 %y, %a; add.u64 %x, %x, %y; cvt.u64.u16 %y, %b; add.u64 %x, %x, %y;\n"
-             "st.param.b64 [r], %x; ret; }\n",
+        HEAD
+        ".func (.param .align 8 .b8 r[16]) swap(.param .align 8 .b8 s[16])\n{ .reg .b32 %a; .reg .b16 %b; "
+        ".reg .b64 %c;\n"
+        "ld.param.u32 %a, [s]; ld.param.u8 %b, [s+4]; ld.param.u64 %c, [s+8]; add.u64 %c, %c, 1;\n"
+        "st.param.u32 [r], %a; add.u16 %b, %b, %b; st.param.u8 [r+4], %b; st.param.b64 [r+8], %c; ret; }\n"
+        ".visible .func (.param .b64 r) f(.param .b64 n)\n{ .reg .b64 %x, %y; .reg .b16 %b; .reg .b32 %a;\n"
+        "ld.param.b64 %x, [n];\n"
+        "{ .param .align 8 .b8 p[16]; .param .align 8 .b8 q[16]; st.param.b32 [p+0], 1000; st.param.b8 "
+        "[p+4], 21;\n"
+        "st.param.b64 [p+8], %x; call.uni (q), swap, (p);\n"
+        "ld.param.b32 %a, [q+0]; ld.param.u8 %b, [q+4]; ld.param.b64 %x, [q+8]; }\n"
+        "cvt.u64.u32 %y, %a; add.u64 %x, %x, %y; cvt.u64.u16 %y, %b; add.u64 %x, %x, %y;\n"
+        "st.param.b64 [r], %x; ret; }\n",
         "f");
     assert_int_equal(f(5), 1000 + 42 + 6);
 }
@@ -111,22 +121,26 @@ static void test_structures(void **state)
 static void test_memory(void **state)
 {
     wide *f = (wide *)reader_jit(
-        HEAD ".global .align 4 .u32 a[3] = {1, 0x20, 0300};\n"
-             ".global .align 4 .f32 e[2] = {1.5, 0f40000000};\n"
-             ".global .align 1 .b8 rows[2][3] = {{1}, {2, 3}};\n"
-             ".global .align 8 .u64 there = generic(a)+4;\n"
-             ".global .align 8 .b8 bytes[16] = {5, 0,0,0,0,0,0,0, 0xFF(a), 0xFF00(a), 0xFF0000(a), 0xFF000000(a), "
-             "0xFF00000000(a), 0xFF0000000000(a), 0xFF000000000000(a), 0xFF00000000000000(a)};\n"
-             ".visible .func (.param .b64 r) f(.param .b64 n)\n{ .reg .b64 %x, %p, %y; .reg .b32 %a, %b; .reg .f32 %e, %g;\n"
-             ".local .align 8 .b8 depot[16]; .reg .b16 %h;\n"
-             "ld.global.u64 %p, [there]; ld.u32 %a, [%p]; cvt.u64.u32 %x, %a;\n"                         /* 32 */
-             "ld.global.u64 %p, [bytes+8]; ld.u32 %a, [%p+8]; cvt.u64.u32 %y, %a; add.u64 %x, %x, %y;\n" /* 192 */
-             "ld.global.u8 %h, [rows+3]; cvt.u64.u16 %y, %h; add.u64 %x, %x, %y;\n"                      /* 2 */
-             "ld.global.v2.f32 {%e, %g}, [e]; add.rn.f32 %e, %e, %g; mul.rn.f32 %e, %e, 0f40000000; cvt.rzi.s32.f32 %a, %e;\n"
-             "cvt.u64.u32 %y, %a; add.u64 %x, %x, %y;\n" /* (1.5 + 2) * 2 = 7 */
-             "mov.u64 %p, depot; cvta.local.u64 %p, %p; mov.u32 %a, 1; mov.u32 %b, 2; st.local.v2.u32 [depot+8], {%a, %b};\n"
-             "ld.u64 %y, [%p+8]; add.u64 %x, %x, %y;\n" /* 1 + 2^33 */
-             "st.param.b64 [r], %x; ret; }\n",
+        HEAD
+        ".global .align 4 .u32 a[3] = {1, 0x20, 0300};\n"
+        ".global .align 4 .f32 e[2] = {1.5, 0f40000000};\n"
+        ".global .align 1 .b8 rows[2][3] = {{1}, {2, 3}};\n"
+        ".global .align 8 .u64 there = generic(a)+4;\n"
+        ".global .align 8 .b8 bytes[16] = {5, 0,0,0,0,0,0,0, 0xFF(a), 0xFF00(a), 0xFF0000(a), 0xFF000000(a), "
+        "0xFF00000000(a), 0xFF0000000000(a), 0xFF000000000000(a), 0xFF00000000000000(a)};\n"
+        ".visible .func (.param .b64 r) f(.param .b64 n)\n{ .reg .b64 %x, %p, %y; .reg .b32 %a, %b; .reg "
+        ".f32 %e, %g;\n"
+        ".local .align 8 .b8 depot[16]; .reg .b16 %h;\n"
+        "ld.global.u64 %p, [there]; ld.u32 %a, [%p]; cvt.u64.u32 %x, %a;\n"                         /* 32 */
+        "ld.global.u64 %p, [bytes+8]; ld.u32 %a, [%p+8]; cvt.u64.u32 %y, %a; add.u64 %x, %x, %y;\n" /* 192 */
+        "ld.global.u8 %h, [rows+3]; cvt.u64.u16 %y, %h; add.u64 %x, %x, %y;\n"                      /* 2 */
+        "ld.global.v2.f32 {%e, %g}, [e]; add.rn.f32 %e, %e, %g; mul.rn.f32 %e, %e, 0f40000000; "
+        "cvt.rzi.s32.f32 %a, %e;\n"
+        "cvt.u64.u32 %y, %a; add.u64 %x, %x, %y;\n" /* (1.5 + 2) * 2 = 7 */
+        "mov.u64 %p, depot; cvta.local.u64 %p, %p; mov.u32 %a, 1; mov.u32 %b, 2; st.local.v2.u32 [depot+8], "
+        "{%a, %b};\n"
+        "ld.u64 %y, [%p+8]; add.u64 %x, %x, %y;\n" /* 1 + 2^33 */
+        "st.param.b64 [r], %x; ret; }\n",
         "f");
     assert_int_equal(f(0), 32 + 192 + 2 + 7 + 1 + (2ull << 32));
 }
@@ -134,8 +148,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop),     cmocka_unit_test(test_recursion),  cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_switch),   cmocka_unit_test(test_pointers),   cmocka_unit_test(test_structures),
+        cmocka_unit_test(test_loop),   cmocka_unit_test(test_recursion), cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_switch), cmocka_unit_test(test_pointers),  cmocka_unit_test(test_structures),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

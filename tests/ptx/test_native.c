@@ -1,5 +1,5 @@
-/* Each plain instruction that the reader turns into plain IR, run on the host by LLVM's JIT, against a model in C. One
- * that were left as inline asm would not compile for the host. */
+/* Each plain instruction that the reader turns into plain IR, run on the host by LLVM's JIT, against a model
+ * in C. One that were left as inline asm would not compile for the host. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,11 +62,11 @@ static int64_t to_int(float f, double low, double high)
     return isnan(d) ? 0 : (int64_t)(d < low ? low : d > high ? high : d);
 }
 
-#define X(name, text, to, from, value)                                                                                 \
-    static uint64_t model_##name(uint64_t a, uint64_t b, uint64_t c)                                                   \
-    {                                                                                                                  \
-        (void)a, (void)b, (void)c;                                                                                     \
-        return (uint64_t)(value);                                                                                      \
+#define X(name, text, to, from, value)                                                                       \
+    static uint64_t model_##name(uint64_t a, uint64_t b, uint64_t c)                                         \
+    {                                                                                                        \
+        (void)a, (void)b, (void)c;                                                                           \
+        return (uint64_t)(value);                                                                            \
     }
 #include "native.def"
 #undef X
@@ -84,7 +84,12 @@ static const struct native_row {
 
 static const char *native_type(char c)
 {
-    return c == 'h' ? "b16" : c == 'r' ? "b32" : c == 'l' ? "b64" : c == 'f' ? "f32" : c == 'd' ? "f64" : "pred";
+    return c == 'h'   ? "b16"
+           : c == 'r' ? "b32"
+           : c == 'l' ? "b64"
+           : c == 'f' ? "f32"
+           : c == 'd' ? "f64"
+                      : "pred";
 }
 
 static uint64_t native_cut(char c, uint64_t x)
@@ -129,12 +134,16 @@ static uint64_t native_random(uint64_t *state)
 /* Limits of all types, floats of all kinds, and anything. */
 static uint64_t native_operand(uint64_t *state, char type)
 {
-    static const uint64_t whole[] = {0, 1, 2, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff, 0x7fffffff,
-                                     0x80000000, 0xffffffff, INT64_MAX, 1ull << 63, UINT64_MAX};
-    static const uint64_t single[] = {0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 1,
-                                      0x00800000, 0x4f000000, 0x4f800000, 0xcf000000, 0x3effffff, 0x4b000001};
-    static const uint64_t twice[] = {0, 1ull << 63, 0x3ff0000000000000, 0x7ff0000000000000, 0xfff0000000000000,
-                                     0x7ff8000000000000, 1, 0x41e0000000000000, 0x3810000000000000};
+    static const uint64_t whole[] = {0,         1,          2,         31,         32,         33,
+                                     63,        64,         127,       128,        255,        256,
+                                     0x7fff,    0x8000,     0xffff,    0x7fffffff, 0x80000000, 0xffffffff,
+                                     INT64_MAX, 1ull << 63, UINT64_MAX};
+    static const uint64_t single[] = {0,          0x80000000, 0x3f800000, 0xbf800000, 0x7f800000,
+                                      0xff800000, 0x7fc00000, 1,          0x00800000, 0x4f000000,
+                                      0x4f800000, 0xcf000000, 0x3effffff, 0x4b000001};
+    static const uint64_t twice[] = {
+        0, 1ull << 63,         0x3ff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000,
+        1, 0x41e0000000000000, 0x3810000000000000};
     uint64_t r = native_random(state), which = native_random(state);
     if (which & 3)
         return type == 'f' && which & 4   ? native_bits32((float)(int64_t)r / (float)(1 << (which >> 8 & 15)))
@@ -157,7 +166,8 @@ static void test_rows(void **state)
 {
     static uint64_t in[3 * NROWS], out[NROWS];
     char *text = native_write();
-    void (*run)(uint64_t *, const uint64_t *) = (void (*)(uint64_t *, const uint64_t *))reader_jit(text, "run");
+    void (*run)(uint64_t *, const uint64_t *) =
+        (void (*)(uint64_t *, const uint64_t *))reader_jit(text, "run");
     uint64_t seed = 88172645463325252u;
     unsigned wrong = 0;
     for (unsigned round = 0; round < 3000; round++) {
@@ -172,7 +182,8 @@ static void test_rows(void **state)
             wrong++;
             print_error("%s: a %#llx b %#llx c %#llx: got %#llx, expected %#llx\n", rows[i].name,
                         (unsigned long long)in[3 * i], (unsigned long long)in[3 * i + 1],
-                        (unsigned long long)in[3 * i + 2], (unsigned long long)out[i], (unsigned long long)want);
+                        (unsigned long long)in[3 * i + 2], (unsigned long long)out[i],
+                        (unsigned long long)want);
         }
     }
     assert_int_equal(wrong, 0);

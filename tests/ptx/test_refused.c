@@ -61,7 +61,8 @@ static void test_rows(void **state)
 /* The other kernels are there. */
 static void test_others_stay(void **state)
 {
-    static const char text[] = HEAD ".visible .entry good(.param .u64 p) { ret; }\n.visible .entry bad() { .nothing; }\n";
+    static const char text[] =
+        HEAD ".visible .entry good(.param .u64 p) { ret; }\n.visible .entry bad() { .nothing; }\n";
     struct mt_ptx_result result;
     struct reader_words words;
     LLVMModuleRef m = reader_read(text, strlen(text), &result, &words);
@@ -73,7 +74,8 @@ static void test_others_stay(void **state)
 }
 
 /* `before`, then `n` times `again`, then `after`. */
-static char *refused_repeat(const char *before, const char *again, unsigned n, const char *after, size_t *length)
+static char *refused_repeat(const char *before, const char *again, unsigned n, const char *after,
+                            size_t *length)
 {
     size_t a = strlen(before), b = strlen(again), c = strlen(after);
     char *text = malloc(a + b * n + c + 1), *at = text;
@@ -124,13 +126,15 @@ static void test_bounds(void **state)
 /* Cut off anywhere. */
 static void test_truncated(void **state)
 {
-    static const char text[] = HEAD
-        ".file 1 \"a.cu\"\n.global .align 8 .u64 t[2] = {generic(v)+8, 0xFF(v)};\n.extern .shared .align 16 .b8 s[];\n"
-        ".func (.param .b32 r) g(.param .align 4 .b8 a[12]) .noreturn;\n"
-        ".visible .entry k(.param .u64 .ptr .global .align 4 p, .param .f32 f) .maxntid 32, 1, 1\n{\n"
-        ".reg .pred %p<2>; .reg .b32 %r<4>;\n.loc 1 3 5, function_name $L0, inlined_at 1 9 2\n"
-        "P: .callprototype (.param .b32 _) _ (.param .b64 _);\n{ .param .b32 q; @!%p1 bra $L1; ld.volatile.shared.v2.u32 "
-        "{%r1, _}, [s+-4]; }\n$L1: ret;\n}\n.section .debug_str\n{\n$L0:\n.b8 97,98,0\n}\n";
+    static const char text[] =
+        HEAD ".file 1 \"a.cu\"\n.global .align 8 .u64 t[2] = {generic(v)+8, 0xFF(v)};\n.extern .shared "
+             ".align 16 .b8 s[];\n"
+             ".func (.param .b32 r) g(.param .align 4 .b8 a[12]) .noreturn;\n"
+             ".visible .entry k(.param .u64 .ptr .global .align 4 p, .param .f32 f) .maxntid 32, 1, 1\n{\n"
+             ".reg .pred %p<2>; .reg .b32 %r<4>;\n.loc 1 3 5, function_name $L0, inlined_at 1 9 2\n"
+             "P: .callprototype (.param .b32 _) _ (.param .b64 _);\n{ .param .b32 q; @!%p1 bra $L1; "
+             "ld.volatile.shared.v2.u32 "
+             "{%r1, _}, [s+-4]; }\n$L1: ret;\n}\n.section .debug_str\n{\n$L0:\n.b8 97,98,0\n}\n";
     for (size_t n = 0; n <= sizeof text - 1; n++) {
         struct mt_ptx_result result;
         struct reader_words words;

@@ -55,7 +55,8 @@ static int fatbin_entry_at(const unsigned char *data, size_t size, struct fatbin
         return -1;
     }
     int packed = (h.flags & (PACKED_LZ4 | PACKED_ZSTD)) != 0;
-    *e = (struct fatbin_entry){.kind = h.kind, .arch = h.arch, .flags = h.flags, .data = data + h.header_size};
+    *e =
+        (struct fatbin_entry){.kind = h.kind, .arch = h.arch, .flags = h.flags, .data = data + h.header_size};
     e->size = packed && h.packed_size && h.packed_size <= h.size ? h.packed_size : h.size;
     e->unpacked = packed ? h.unpacked_size : 0;
     *length = h.header_size + h.size;
@@ -94,7 +95,8 @@ int fatbin_walk(const char *name, const unsigned char *data, size_t size,
     return 0;
 }
 
-/* ---- LZ4 blocks: sequences of literals and of copies of what is there ------------------------------------ */
+/* ---- LZ4 blocks: sequences of literals and of copies of what is there ------------------------------------
+ */
 
 /* A length that goes on in the bytes behind; SIZE_MAX: it ends too early. */
 static size_t lz4_length(const unsigned char **in, const unsigned char *end, size_t n)

@@ -1,5 +1,6 @@
-/* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime loads: a fatbin
- * with nothing in it and the image behind, as bin/fatbinary of the overlay writes for programs without GPU code. */
+/* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime
+ * loads: a fatbin with nothing in it and the image behind, as bin/fatbinary of the overlay writes for
+ * programs without GPU code. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,11 +40,16 @@ static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
     }
     char *text = LLVMGetDiagInfoDescription(info);
     m->errors += severity == LLVMDSError;
-    fprintf(stderr, "%s%s\n", severity == LLVMDSError ? "error: " : severity == LLVMDSWarning ? "warning: " : "", text);
+    fprintf(stderr, "%s%s\n",
+            severity == LLVMDSError     ? "error: "
+            : severity == LLVMDSWarning ? "warning: "
+                                        : "",
+            text);
     LLVMDisposeMessage(text);
 }
 
-/* ---- the pipeline ---------------------------------------------------------------------------------------- */
+/* ---- the pipeline ----------------------------------------------------------------------------------------
+ */
 
 /* The back end that device code is optimised for; NULL after a message. */
 static LLVMTargetMachineRef image_machine(unsigned arch)
@@ -89,7 +95,8 @@ static int image_optimise(LLVMModuleRef module, unsigned arch, char level)
     return 0;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------- */
+/* ---- files -----------------------------------------------------------------------------------------------
+ */
 
 static int image_failed(const char *name)
 {
@@ -103,8 +110,9 @@ static int image_run_linker(const char *object, const char *out)
     const char *linkers[] = {set && *set ? set : "ld", "ld.lld-19", "ld.lld"};
     int code = -1;
     for (size_t i = 0; i < (set && *set ? 1 : sizeof linkers / sizeof *linkers) && code < 0; i++) {
-        char *argv[] = {(char *)linkers[i],  "-shared",     "--hash-style=gnu", "--build-id=none", "-z", "now", "-z",
-                        "noexecstack", "-o", (char *)out, (char *)object,     NULL};
+        char *argv[] = {
+            (char *)linkers[i], "-shared", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z",
+            "noexecstack",      "-o",      (char *)out,        (char *)object,    NULL};
         code = process_run(argv);
     }
     return code;
@@ -143,7 +151,8 @@ static int image_link(const struct request *r, LLVMMemoryBufferRef object)
     }
     int code = image_run_linker(from, to);
     if (code < 0) {
-        fprintf(stderr, "mt-ptx: no linker (%s): install binutils or lld-19, or set MEMTRACE_LD\n", strerror(errno));
+        fprintf(stderr, "mt-ptx: no linker (%s): install binutils or lld-19, or set MEMTRACE_LD\n",
+                strerror(errno));
     } else if (code > 0) {
         fprintf(stderr, "mt-ptx: the CPU image does not link\n");
     }
@@ -176,7 +185,8 @@ static int image_emit_ir(const struct request *r, LLVMModuleRef module)
 }
 
 /* The module is used up. */
-static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch, const struct messages *m)
+static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch,
+                           const struct messages *m)
 {
     if (r->emit_ir) {
         return image_emit_ir(r, module);
@@ -202,8 +212,9 @@ int image_make(const struct request *r, const char *name, const char *text, size
     LLVMModuleRef module = mt_ptx_read(context, &source, &result);
     int code = 3;
     if (module && r->verbose) {
-        fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n", name,
-                result.kernels, result.functions - result.kernels, result.failed, result.lines ? "source" : "PTX");
+        fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
+                name, result.kernels, result.functions - result.kernels, result.failed,
+                result.lines ? "source" : "PTX");
     }
     if (module) {
         code = image_of_module(r, module, result.architecture, &m);

@@ -11,12 +11,14 @@ static const char usage[] =
     "Make a CPU image of device code that another compiler has turned into PTX.\n"
     "INPUT is PTX as text, a fatbin, or an object, library or program with fatbins in it.\n"
     "\n"
-    "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard output\n"
+    "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard "
+    "output\n"
     "      --emit-ir          write the LLVM IR that is made of the PTX, and stop\n"
     "      --list             say which device code INPUT has, and stop\n"
     "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
     "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
-    "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, lockstep, count, cpu\n"
+    "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, lockstep, "
+    "count, cpu\n"
     "  -v, --verbose          say how many kernels there are, and how each runs\n"
     "      --help             this text\n"
     "      --version          the version\n";
@@ -152,9 +154,12 @@ static const struct module *choose_module(const struct request *r, const struct 
         return found;
     }
     if (have > 1) {
-        fprintf(stderr, "mt-ptx: %s has PTX of %u modules: choose with --module=N (--list names them)\n", in->name, have);
+        fprintf(stderr, "mt-ptx: %s has PTX of %u modules: choose with --module=N (--list names them)\n",
+                in->name, have);
     } else if (in->n) {
-        fprintf(stderr, "mt-ptx: %s has machine code alone here, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n",
+        fprintf(stderr,
+                "mt-ptx: %s has machine code alone here, no PTX: compile it with "
+                "-gencode=arch=compute_90,code=compute_90\n",
                 in->name);
     } else {
         fprintf(stderr, "mt-ptx: %s has no device code\n", in->name);

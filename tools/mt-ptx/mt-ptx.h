@@ -5,8 +5,8 @@
  * image.c   PTX to IR, IR to an object, the object to the file that the runtime loads
  * main.c    the command line
  *
- * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a message: 1
- * failure, 3 input that is damaged. */
+ * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a
+ * message: 1 failure, 3 input that is damaged. */
 #ifndef MT_TOOLS_MT_PTX_H
 #define MT_TOOLS_MT_PTX_H
 #include <stddef.h>
@@ -30,7 +30,7 @@ int fatbin_is(const unsigned char *data, size_t size);
 int fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out);
 
 /* ---- input.c */
-struct module { /* device code of one source file: one fatbin, or a text */
+struct module {                  /* device code of one source file: one fatbin, or a text */
     unsigned number, nptx, nelf; /* entries of PTX and of machine code */
     struct fatbin_entry best;    /* PTX for the newest architecture; data NULL: none */
 };
