@@ -34,7 +34,7 @@ LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v)
         return LLVMIntTypeInContext(x->c, 8 * bytes);
     /* As wide as it is aligned, so that the type asks for the same alignment. */
     uint64_t size = v->count * bytes;
-    unsigned unit = v->align && v->align <= 16 && v->space == 'p' ? v->align : bytes;
+    unsigned unit = v->space == 'p' ? (v->align < 8 ? v->align : 8) : bytes;
     unit = unit && size % unit == 0 ? unit : bytes;
     return LLVMArrayType2(LLVMIntTypeInContext(x->c, 8 * unit), size / unit);
 }
