@@ -43,6 +43,11 @@ static void asm_parse_leave(struct mt_parser *p, unsigned outer)
     }
 }
 
+static unsigned asm_parse_limit(const struct mt_parser *p)
+{
+    return p->directive ? MT_PARSE_MODULE_REGS : MT_PARSE_REGS;
+}
+
 static int asm_parse_more_buckets(struct mt_parser *p)
 {
     unsigned n = p->nbuckets ? 4 * p->nbuckets : 64;
@@ -59,7 +64,7 @@ static int asm_parse_more_buckets(struct mt_parser *p)
 int mt_parse_add_reg(struct mt_parser *p, const struct mt_asm_reg *reg)
 {
     struct mt_asm *a = p->a;
-    if (a->nregs >= MT_PARSE_REGS)
+    if (a->nregs >= asm_parse_limit(p))
         return mt_parse_fail(p, "too many registers");
     a->regs = mt_parse_grow(p, a->regs, a->nregs, &p->regs_cap, sizeof *a->regs);
     p->visible = mt_parse_grow(p, p->visible, p->nvisible, &p->visible_cap, sizeof *p->visible);
@@ -85,7 +90,7 @@ static int add_range(struct mt_parser *p, const char *stem, char type, unsigned 
     mt_parse_space(p);
     if (mt_parse_number(p, &count) || mt_parse_expect(p, '>'))
         return -1;
-    if (count.kind != MT_ASM_INT || count.bits > MT_PARSE_REGS)
+    if (count.kind != MT_ASM_INT || count.bits > asm_parse_limit(p))
         return mt_parse_fail(p, "too many registers");
     for (unsigned i = 0; i < count.bits; i++) {
         size_t n = strlen(stem) + 12;

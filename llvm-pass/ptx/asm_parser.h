@@ -4,8 +4,9 @@
 #define MT_PASS_ASM_PARSER_H
 #include "asm.h"
 
-#define MT_PARSE_DEPTH 32       /* nested blocks and braces */
-#define MT_PARSE_REGS (1 << 20) /* registers of one body */
+#define MT_PARSE_DEPTH 32               /* nested blocks and braces */
+#define MT_PARSE_REGS 65536             /* registers of one body */
+#define MT_PARSE_MODULE_REGS (1u << 20) /* of a function in a module */
 
 struct mt_asm_chunk {
     struct mt_asm_chunk *next;

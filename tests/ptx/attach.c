@@ -27,7 +27,7 @@ static const void *attach_map(const char *path)
     return at;
 }
 
-void **__cudaRegisterFatBinary(void *given)
+__attribute__((visibility("default"))) void **__cudaRegisterFatBinary(void *given)
 {
     static struct wrapper made;
     void **(*next)(void *) = (void **(*)(void *))dlsym(RTLD_NEXT, "__cudaRegisterFatBinary");
