@@ -11,7 +11,7 @@ int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before op
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
 /* The CPU image alone, an object that the caller owns, or NULL after a diagnostic. */
 LLVMMemoryBufferRef mt_pass_image(LLVMModuleRef module);
-int mt_pass_host(LLVMModuleRef module);   /* host side, before optimisation: call sites, names for tracing */
+int mt_pass_host(LLVMModuleRef module); /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
 int mt_pass_hardware_only(LLVMModuleRef module);   /* accesses as the hardware makes them; for tests */
 int mt_pass_instrument_only(LLVMModuleRef module); /* record calls and hidden parameter; for tests */
