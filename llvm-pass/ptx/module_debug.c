@@ -209,6 +209,26 @@ static LLVMMetadataRef debug_caller(struct mt_ptx_body *b, const struct mt_ptx_p
     return LLVMDIBuilderCreateDebugLocation(b->x->c, call.line, call.column, debug_scope(b, &call, 0), NULL);
 }
 
+/* A kernel's place in the source, and its parameters' names. */
+static void debug_say_kernel(struct mt_ptx_body *b, LLVMMetadataRef file, unsigned line)
+{
+    char *text = NULL;
+    size_t size;
+    unsigned folder_length, name_length;
+    const char *folder = LLVMDIFileGetDirectory(file, &folder_length);
+    const char *name = LLVMDIFileGetFilename(file, &name_length);
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return;
+    fprintf(f, "memtrace.kernel\t%s\t%.*s%s%.*s\t%u\t0\t", b->f->name, (int)folder_length, folder,
+            folder_length ? "/" : "", (int)name_length, name, line);
+    for (unsigned i = 0; i < b->f->sig.nparams; i++)
+        fprintf(f, "%sarg%u", i ? "," : "", i);
+    if (!fclose(f))
+        mt_ptx_say(b->x, b->f, text, size);
+    free(text);
+}
+
 void mt_ptx_debug_function(struct mt_ptx_body *b)
 {
     struct mt_ptx *x = b->x;
@@ -222,6 +242,8 @@ void mt_ptx_debug_function(struct mt_ptx_body *b)
         }
     b->subprogram = debug_subprogram(x, b->f->name, file, line);
     LLVMSetSubprogram(b->f->value, b->subprogram);
+    if (b->f->is_kernel)
+        debug_say_kernel(b, file, line);
     b->here = LLVMDIBuilderCreateDebugLocation(x->c, line, 0, b->subprogram, NULL);
     LLVMSetCurrentDebugLocation2(b->l.b, b->here);
 }

@@ -34,7 +34,8 @@ LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v)
         return LLVMIntTypeInContext(x->c, 8 * bytes);
     /* As wide as it is aligned, so that the type asks for the same alignment. */
     uint64_t size = v->count * bytes;
-    unsigned unit = v->space == 'p' ? (v->align < 8 ? v->align : 8) : bytes;
+    unsigned most = v->result ? 8 : 16; /* LLVM 19's back end has no results of 16 bytes */
+    unsigned unit = v->space == 'p' ? (v->align < most ? v->align : most) : bytes;
     unit = unit && size % unit == 0 ? unit : bytes;
     return LLVMArrayType2(LLVMIntTypeInContext(x->c, 8 * unit), size / unit);
 }
@@ -249,16 +250,20 @@ void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uin
                                 LLVMMetadataAsValue(x->c, LLVMMDNodeInContext2(x->c, fields, 3)));
 }
 
-/* __cluster_dims__, as the AST side says it (base/options.h). */
+void mt_ptx_say(struct mt_ptx *x, const struct mt_ptx_function *f, const char *text, size_t length)
+{
+    LLVMMetadataRef fields[2] = {LLVMMDStringInContext2(x->c, f->name, strlen(f->name)),
+                                 LLVMMDStringInContext2(x->c, text, length)};
+    LLVMAddNamedMetadataOperand(x->m, "memtrace.facts",
+                                LLVMMetadataAsValue(x->c, LLVMMDNodeInContext2(x->c, fields, 2)));
+}
+
 static void declare_cluster(struct mt_ptx *x, const struct mt_ptx_function *f, const uint64_t *n)
 {
     char text[128];
     int length = snprintf(text, sizeof text, "memtrace.cluster\t%u\t%u\t%u", (unsigned)n[0], (unsigned)n[1],
                           (unsigned)n[2]);
-    LLVMMetadataRef fields[2] = {LLVMMDStringInContext2(x->c, f->name, strlen(f->name)),
-                                 LLVMMDStringInContext2(x->c, text, (size_t)length)};
-    LLVMAddNamedMetadataOperand(x->m, "memtrace.facts",
-                                LLVMMetadataAsValue(x->c, LLVMMDNodeInContext2(x->c, fields, 2)));
+    mt_ptx_say(x, f, text, (size_t)length);
 }
 
 /* A directive between parameters and body. */
