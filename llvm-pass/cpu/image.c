@@ -66,6 +66,7 @@ static LLVMValueRef image_table(struct mt_lowering *l, const char *name, LLVMVal
 static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
 {
     struct mt_kernel *kernel = &l->u->kernels[k];
+    unsigned align_kind = LLVMGetEnumAttributeKindForName("align", 5);
     LLVMValueRef *rows = malloc((kernel->nparams + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < kernel->nparams; i++) {
         LLVMTypeRef byval = mt_shim_byval_type(l->traced.kernels[k], i);
@@ -77,6 +78,10 @@ static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
         } v = {.name = image_text(l, name),
                .size = (uint32_t)LLVMABISizeOfType(l->u->layout, type),
                .align = LLVMABIAlignmentOfType(l->u->layout, type)};
+        LLVMAttributeRef align =
+            byval ? LLVMGetEnumAttributeAtIndex(l->traced.kernels[k], i + 1, align_kind) : NULL;
+        if (align && LLVMGetEnumAttributeValue(align) > v.align)
+            v.align = (uint32_t)LLVMGetEnumAttributeValue(align);
         free(name);
         struct row r = {.n = 0};
 #define MT_IMAGE_PARAM EMIT

@@ -34,8 +34,8 @@ LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v)
         return LLVMIntTypeInContext(x->c, 8 * bytes);
     /* As wide as it is aligned, so that the type asks for the same alignment. */
     uint64_t size = v->count * bytes;
-    unsigned most = v->result ? 8 : 16; /* LLVM 19's back end has no results of 16 bytes */
-    unsigned unit = v->space == 'p' ? (v->align < most ? v->align : most) : bytes;
+    unsigned unit =
+        v->space == 'p' ? (v->align < 8 ? v->align : 8) : bytes; /* no i128: LLVM 19 cannot pass it */
     unit = unit && size % unit == 0 ? unit : bytes;
     return LLVMArrayType2(LLVMIntTypeInContext(x->c, 8 * unit), size / unit);
 }
