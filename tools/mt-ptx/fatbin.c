@@ -33,7 +33,7 @@ static int fatbin_damaged(const char *name)
     return 3;
 }
 
-int fatbin_is(const unsigned char *data, size_t size)
+int mt_ptxtool_fatbin_is(const unsigned char *data, size_t size)
 {
     struct fatbin_header h;
     if (size < sizeof h) {
@@ -63,8 +63,8 @@ static int fatbin_entry_at(const unsigned char *data, size_t size, struct fatbin
     return packed && (!h.unpacked_size || h.unpacked_size > MAX_UNPACKED) ? -1 : 0;
 }
 
-int fatbin_walk(const char *name, const unsigned char *data, size_t size,
-                int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx)
+int mt_ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t size,
+                           int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx)
 {
     unsigned number = 0;
     size_t at = 0;
@@ -148,7 +148,7 @@ static int lz4_unpack(const unsigned char *in, size_t size, unsigned char *out, 
     return n == room ? 0 : -1;
 }
 
-int fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out)
+int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out)
 {
     size_t n = e->unpacked ? e->unpacked : e->size;
     int bad = 0;
@@ -166,7 +166,7 @@ int fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *
         bad = lz4_unpack(e->data, e->size, out->data, n);
     }
     if (bad) {
-        bytes_free(out);
+        mt_cudabin_bytes_free(out);
         return fatbin_damaged(name);
     }
     return 0;

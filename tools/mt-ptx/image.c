@@ -113,7 +113,7 @@ static int image_run_linker(const char *object, const char *out)
         char *argv[] = {
             (char *)linkers[i], "-shared", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z",
             "noexecstack",      "-o",      (char *)out,        (char *)object,    NULL};
-        code = process_run(argv);
+        code = mt_cudabin_process_run(argv);
     }
     return code;
 }
@@ -144,8 +144,8 @@ static int image_write(const char *output, const struct bytes *linked)
 static int image_link(const struct request *r, LLVMMemoryBufferRef object)
 {
     struct bytes linked = {0};
-    const char *from = temp_write(".o", LLVMGetBufferStart(object), LLVMGetBufferSize(object));
-    const char *to = from ? temp_write(".so", "", 0) : NULL;
+    const char *from = mt_cudabin_temp_write(".o", LLVMGetBufferStart(object), LLVMGetBufferSize(object));
+    const char *to = from ? mt_cudabin_temp_write(".so", "", 0) : NULL;
     if (!to) {
         return image_failed("temporary file");
     }
@@ -159,11 +159,11 @@ static int image_link(const struct request *r, LLVMMemoryBufferRef object)
     if (code != 0) {
         return 1;
     }
-    if (file_read(to, &linked) != 0) {
+    if (mt_cudabin_file_read(to, &linked) != 0) {
         return image_failed(to);
     }
     code = image_write(r->output, &linked);
-    bytes_free(&linked);
+    mt_cudabin_bytes_free(&linked);
     return code;
 }
 
@@ -202,7 +202,7 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, unsign
     return code;
 }
 
-int image_make(const struct request *r, const char *name, const char *text, size_t size)
+int mt_ptxtool_image_make(const struct request *r, const char *name, const char *text, size_t size)
 {
     struct messages m = {.name = name};
     struct mt_ptx_result result;

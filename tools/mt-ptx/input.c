@@ -50,7 +50,7 @@ static int input_take_entry(void *ctx, unsigned fatbin, const struct fatbin_entr
 static int input_take_fatbins(struct input *in, const unsigned char *data, size_t size)
 {
     struct walk w = {in, in->n};
-    return fatbin_walk(in->name, data, size, input_take_entry, &w);
+    return mt_ptxtool_fatbin_walk(in->name, data, size, input_take_entry, &w);
 }
 
 /* Sections that nvcc and clang put fatbins into. */
@@ -106,24 +106,24 @@ static int input_take_text(struct input *in)
     return 0;
 }
 
-int input_read(const char *name, struct input *in)
+int mt_ptxtool_input_read(const char *name, struct input *in)
 {
     *in = (struct input){.name = name};
-    if (file_read(name, &in->file) != 0) {
+    if (mt_cudabin_file_read(name, &in->file) != 0) {
         fprintf(stderr, "mt-ptx: %s: %s\n", name, strerror(errno));
         return 1;
     }
     if (in->file.size >= SELFMAG && memcmp(in->file.data, ELFMAG, SELFMAG) == 0) {
         return input_take_elf(in);
     }
-    if (fatbin_is(in->file.data, in->file.size)) {
+    if (mt_ptxtool_fatbin_is(in->file.data, in->file.size)) {
         return input_take_fatbins(in, in->file.data, in->file.size);
     }
     return input_take_text(in);
 }
 
-void input_free(struct input *in)
+void mt_ptxtool_input_free(struct input *in)
 {
-    bytes_free(&in->file);
+    mt_cudabin_bytes_free(&in->file);
     free(in->modules);
 }

@@ -175,13 +175,13 @@ static int make_from(const struct request *r, const struct input *in)
     if (!m) {
         return 1;
     }
-    int code = fatbin_unpack(in->name, &m->best, &text);
+    int code = mt_ptxtool_fatbin_unpack(in->name, &m->best, &text);
     snprintf(name, sizeof name, in->n > 1 ? "%s#%u" : "%s", in->name, m->number);
     if (code == 0) {
         size_t n = strnlen((const char *)text.data, text.size); /* NULs stand at the end */
-        code = image_make(r, name, (const char *)text.data, n);
+        code = mt_ptxtool_image_make(r, name, (const char *)text.data, n);
     }
-    bytes_free(&text);
+    mt_cudabin_bytes_free(&text);
     return code;
 }
 
@@ -193,12 +193,12 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    process_guard();
-    code = input_read(r.input, &in);
+    mt_cudabin_process_guard();
+    code = mt_ptxtool_input_read(r.input, &in);
     if (code == 0) {
         code = r.list ? list_modules(&in) : make_from(&r, &in);
     }
-    input_free(&in);
-    temp_remove();
-    return process_exit_code(code);
+    mt_ptxtool_input_free(&in);
+    mt_cudabin_temp_remove();
+    return mt_cudabin_process_exit_code(code);
 }

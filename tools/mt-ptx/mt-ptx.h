@@ -23,11 +23,11 @@ struct fatbin_entry {
     size_t size, unpacked;     /* bytes there; after unpacking, 0: it is not packed */
 };
 /* Calls `each` for all entries of all fatbins that stand in the bytes one behind the other. 0, or 3. */
-int fatbin_walk(const char *name, const unsigned char *data, size_t size,
-                int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx);
-int fatbin_is(const unsigned char *data, size_t size);
+int mt_ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t size,
+                           int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx);
+int mt_ptxtool_fatbin_is(const unsigned char *data, size_t size);
 /* The entry's bytes; out is the caller's to free. */
-int fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out);
+int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out);
 
 /* ---- input.c */
 struct module {                  /* device code of one source file: one fatbin, or a text */
@@ -40,8 +40,8 @@ struct input {
     struct module *modules;
     unsigned n;
 };
-int input_read(const char *name, struct input *in);
-void input_free(struct input *in);
+int mt_ptxtool_input_read(const char *name, struct input *in);
+void mt_ptxtool_input_free(struct input *in);
 
 /* ---- image.c */
 struct request {
@@ -50,5 +50,5 @@ struct request {
     char level;                         /* '0' to '3' */
 };
 /* Reads the PTX, which has this name in messages, and writes what is asked for. */
-int image_make(const struct request *r, const char *name, const char *text, size_t size);
+int mt_ptxtool_image_make(const struct request *r, const char *name, const char *text, size_t size);
 #endif
