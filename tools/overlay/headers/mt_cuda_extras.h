@@ -44,7 +44,7 @@ extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual()
 #ifdef __CUDA_ARCH__
 #undef __managed__
 #define __managed__                                                                                          \
-    _Pragma("GCC warning \"clang 19 has no __managed__ variables: allocate with cudaMallocManaged, and "     \
-            "hand kernels the pointer\"") __attribute__((managed))
+    _Pragma("GCC warning \"clang 19 has no __managed__ variables: allocate with cudaMallocManaged\"")        \
+        __attribute__((managed))
 #endif
 #endif
