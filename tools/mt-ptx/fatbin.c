@@ -1,7 +1,9 @@
 /* Fatbins as CUDA 9 to 13 write them: a header, then entries, each with a header of its own. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <lz4.h>
 #include <zstd.h>
 #include "mt-ptx.h"
 
@@ -95,59 +97,6 @@ int mt_ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t s
     return 0;
 }
 
-/* ---- LZ4 blocks: sequences of literals and of copies of what is there ------------------------------------
- */
-
-/* A length that goes on in the bytes behind; SIZE_MAX: it ends too early. */
-static size_t lz4_length(const unsigned char **in, const unsigned char *end, size_t n)
-{
-    unsigned char more = 255;
-    if (n != 15) {
-        return n;
-    }
-    while (more == 255) {
-        if (*in == end) {
-            return SIZE_MAX;
-        }
-        more = *(*in)++;
-        n += more;
-    }
-    return n;
-}
-
-/* 0, or -1: the block is not one of exactly this length. */
-static int lz4_unpack(const unsigned char *in, size_t size, unsigned char *out, size_t room)
-{
-    const unsigned char *end = in + size;
-    size_t n = 0;
-    while (in < end) {
-        unsigned token = *in++;
-        size_t literals = lz4_length(&in, end, token >> 4);
-        if (literals > (size_t)(end - in) || literals > room - n) {
-            return -1;
-        }
-        memcpy(out + n, in, literals);
-        in += literals;
-        n += literals;
-        if (in == end) {
-            break;
-        }
-        if (end - in < 2) {
-            return -1;
-        }
-        size_t back = in[0] | (size_t)in[1] << 8;
-        in += 2;
-        size_t copy = lz4_length(&in, end, token & 15);
-        if (!back || back > n || copy > room - n || copy + 4 > room - n) {
-            return -1;
-        }
-        for (copy += 4; copy; copy--, n++) { /* may overlap: byte by byte */
-            out[n] = out[n - back];
-        }
-    }
-    return n == room ? 0 : -1;
-}
-
 int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out)
 {
     size_t n = e->unpacked ? e->unpacked : e->size;
@@ -163,7 +112,8 @@ int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, str
     } else if (e->flags & PACKED_ZSTD) {
         bad = ZSTD_decompress(out->data, n, e->data, e->size) != n;
     } else {
-        bad = lz4_unpack(e->data, e->size, out->data, n);
+        bad = n > INT_MAX || e->size > INT_MAX || /* of one block: it must fill the room */
+              LZ4_decompress_safe((const char *)e->data, (char *)out->data, (int)e->size, (int)n) != (int)n;
     }
     if (bad) {
         mt_cudabin_bytes_free(out);

@@ -1,4 +1,4 @@
-/* What mt-extract does for the further analyses (analysis/locality.h, analysis/placement.h). */
+/* The further analyses (analysis/locality/) on a source: what mt-extract and mt-report have in common. */
 #define _GNU_SOURCE
 #include "locality_run.h"
 #include "analysis/base/order.h"

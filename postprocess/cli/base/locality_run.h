@@ -1,4 +1,4 @@
-/* What mt-extract does for the further analyses (analysis/locality.h, analysis/placement.h). */
+/* The further analyses (analysis/locality/) on a source: what mt-extract and mt-report have in common. */
 #ifndef MT_CLI_LOCALITY_RUN_H
 #define MT_CLI_LOCALITY_RUN_H
 #include "cli.h"

@@ -6,7 +6,7 @@
  * of one runs functions of another. */
 extern uint32_t __mt_site_base;
 
-static MT_INLINE void record(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
+static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t *cur = t->cur;
@@ -30,13 +30,13 @@ static MT_INLINE bool is_global(const void *p)
 
 MT_INLINED void __mt_access_global_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
-    record((uint64_t)p, meta, site, place);
+    access_record((uint64_t)p, meta, site, place);
 }
 
 MT_INLINED void __mt_access_generic_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
     if (is_global(p))
-        record((uint64_t)p, meta, site, place);
+        access_record((uint64_t)p, meta, site, place);
 }
 
 MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
@@ -47,7 +47,7 @@ MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, 
         return;
     while (bytes) {
         uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
-        record(a, (uint32_t)(type << 28 | n), site, place);
+        access_record(a, (uint32_t)(type << 28 | n), site, place);
         a += n;
         bytes -= n;
     }
