@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "error.h"
 #include "heap.h"
+#include "made.h"
 #include "map.h"
 #include "plain.h"
 #include "trace/events.h"
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* before the other: an image may take seconds */
+MT_FORK_LOCK(making, MT_FORK_MODULES);
 static pthread_mutex_t lock =
     PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* loading runs an image's constructors */
 MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
@@ -67,33 +70,76 @@ static void list_variables(const struct mt_image *image)
     }
 }
 
-/* Its tables, on both devices; once. */
+const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
+{
+    if (!m->fatbins)
+        return mt_image_fatbins(m->wrapper, n);
+    *n = m->nfatbins;
+    return m->fatbins;
+}
+
+/* What an image says of itself, on both devices. */
+static void bind_tables(struct mt_module *m)
+{
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        mt_event_sites(i);
+    bind_functions(m);
+}
+
+/* Its tables; once. */
 static void load_image(struct mt_module *m)
 {
+    size_t n;
+    const void *const *fatbins = mt_module_fatbins(m, &n);
     if (m->tried)
         return;
     m->tried = 1;
     if (mt_device_cudart()) /* a GPU runs the code, and not this processor */
         mt_image_tables_only();
-    m->image =
-        m->fatbins ? mt_image_load_all(m->fatbins, m->nfatbins, &m->why) : mt_image_load(m->wrapper, &m->why);
+    else if (fatbins && !mt_image_carried(fatbins, n))
+        m->foreign = 1;
+    if (m->foreign)
+        return;
+    m->image = fatbins ? mt_image_load_all(fatbins, n, &m->why) : mt_image_load(m->wrapper, &m->why);
     m->too_old = m->why == mt_image_too_old;
     if (!m->image && m->why)
         m->why = strdup(m->why);
+    bind_tables(m);
+}
+
+static void bind_addresses(struct mt_module *m)
+{
+    bind_variables(m);
     for (const struct mt_image *i = m->image; i; i = i->peer)
-        mt_event_sites(i);
-    bind_functions(m);
+        list_variables(i);
 }
 
 static void module_load(struct mt_module *m)
 {
     m->loaded = 1;
     load_image(m);
-    if (mt_device_is_gpu())
-        return; /* names and sites are the image's, addresses are not */
-    bind_variables(m);
-    for (const struct mt_image *i = m->image; i; i = i->peer)
-        list_variables(i);
+    if (!mt_device_is_gpu()) /* names and sites are the image's, addresses are not */
+        bind_addresses(m);
+}
+
+/* Something of it is needed. */
+static void module_need(struct mt_module *m)
+{
+    if (!m->foreign || m->made)
+        return;
+    pthread_mutex_lock(&making);
+    if (!m->made) {
+        const char *why = NULL;
+        struct mt_image *image = mt_made_image(m, &why);
+        module_enter();
+        m->image = image;
+        m->why = why;
+        bind_tables(m);
+        bind_addresses(m);
+        module_leave();
+        m->made = 1;
+    }
+    pthread_mutex_unlock(&making);
 }
 
 void mt_modules_load(void)
@@ -116,7 +162,10 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
     int said = m->said;
     m->said = 1;
     module_leave();
-    if (!said)
+    if (!said && m->foreign)
+        mt_report("kernel %s cannot run on the CPU device: %s", kernel,
+                  m->why ? m->why : "it has no CPU image");
+    else if (!said)
         mt_report(
             "kernel %s cannot run on the CPU device: %s; compile its file with mt-cc (without --plain: "
             "MEMTRACE_ENABLE=0 runs a program untraced), or with clang++ -fplugin=libMemtrace-AA.so and "
@@ -140,7 +189,10 @@ void mt_module_untraced(struct mt_module *m, const char *kernel)
 struct mt_function *mt_function_find(const void *host)
 {
     mt_modules_load();
-    return host ? mt_map_get(&functions, host) : NULL;
+    struct mt_function *f = host ? mt_map_get(&functions, host) : NULL;
+    if (f)
+        module_need(f->module);
+    return f;
 }
 
 cudaKernel_t mt_function_handle(struct mt_function *f)
@@ -156,7 +208,10 @@ void mt_function_alias(const void *alias, struct mt_function *f)
 struct mt_variable *mt_variable_find(const void *host)
 {
     mt_modules_load();
-    return host ? mt_map_get(&variables, host) : NULL;
+    struct mt_variable *v = host ? mt_map_get(&variables, host) : NULL;
+    if (v)
+        module_need(v->module);
+    return v;
 }
 
 /* ---- the real runtime ---- */
@@ -334,6 +389,8 @@ char REC(__cudaInitModule)(void **handle)
     if (mt_device_is_gpu())
         return m && m->real ? MT_NEXT(__cudaInitModule)(m->real) : 0;
     mt_modules_load();
+    if (m)
+        module_need(m);
     return 1;
 }
 
@@ -349,7 +406,7 @@ static void module_forget(struct mt_module *m)
         }
     if (!m->loaded)
         unloaded--;
-    m->loaded = m->tried = 1;
+    m->loaded = m->tried = m->made = 1;
     for (struct mt_function *f = m->functions; f; f = f->next)
         mt_map_drop(&functions, f->host, f);
     for (struct mt_variable *v = m->variables; v; v = v->next)

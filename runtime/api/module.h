@@ -15,12 +15,14 @@ struct mt_module {
     const void *object;
     int ended; /* they are all there */
     struct mt_image *image;
-    const char *why; /* why there is no image */
-    int too_old;     /* its kernels on a GPU take an argument of which nothing is known: they do not run */
-    int tried;       /* to load it */
-    int loaded;      /* all of the module is, for the device in use */
-    int said;        /* the missing image was reported */
-    void **real;     /* the real runtime's handle */
+    const char *why;  /* why there is no image */
+    int too_old;      /* its kernels on a GPU take an argument of which nothing is known: they do not run */
+    int tried;        /* to load it */
+    int loaded;       /* all of the module is, for the device in use */
+    int said;         /* the missing image was reported */
+    int foreign;      /* no image came with it: one is made when something of it is needed (made.h) */
+    _Atomic int made; /* that was tried */
+    void **real;      /* the real runtime's handle */
     struct mt_function *functions;
     struct mt_variable *variables;
     struct mt_module *next;
@@ -61,7 +63,7 @@ struct mt_variable {
 };
 
 /* The function launched as `f`: a host stub's address or a handle from mt_function_handle. NULL: not
- * registered. Its module is loaded. */
+ * registered. Its module is loaded, which may take a while where an image has to be made. */
 struct mt_function *mt_function_find(const void *f);
 cudaKernel_t mt_function_handle(struct mt_function *f);
 /* Another name for a function: the real runtime's kernel handle. */
@@ -69,6 +71,8 @@ void mt_function_alias(const void *alias, struct mt_function *f);
 /* The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
 
+/* The module's fatbins; NULL: what it registered is none. */
+const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
 /* Says once per module why its kernels cannot run. */
 void mt_module_complain(struct mt_module *m, const char *kernel);
 /* Says once per module why its kernels run on a GPU without a trace. */

@@ -54,6 +54,8 @@ UNCANCELLED(ssize_t, __recv_chk, (int fd, void *p, size_t n, size_t room, int fl
 /* Those with any number of arguments. */
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
 int __wrap_fprintf(FILE *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int __wrap___fprintf_chk(FILE *f, int flag, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -66,6 +68,19 @@ int __wrap_open(const char *path, int flags, ...)
     va_end(args);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     int fd = __real_open(path, flags, mode);
+    pthread_setcancelstate(state, NULL);
+    return fd;
+}
+
+int __wrap_openat(int folder, const char *path, int flags, ...)
+{
+    int state;
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = va_arg(args, mode_t);
+    va_end(args);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    int fd = __real_openat(folder, path, flags, mode);
     pthread_setcancelstate(state, NULL);
     return fd;
 }

@@ -18,12 +18,15 @@ struct mt_image {
     uint64_t shared_size;  /* static shared memory of all of the program's images */
 };
 
-/* Finds the payload behind a fatbin (`wrapper` is what __cudaRegisterFatBinary gets), loads it (memfd +
- * dlopen), registers its constants. NULL: *why says what is missing, as a sentence for the user (static or
- * thread-local). */
-struct mt_image *mt_image_load(const void *wrapper, const char **why);
-/* The same for the fatbins of files with relocatable device code that make one program. Those without a
- * payload are left out, unless none has one. The result is the first image, its peers the others. */
+/* The fatbins of what __cudaRegisterFatBinary gets: one, or those of files with relocatable device code that
+ * make one program. NULL and 0: it is something else. */
+const void *const *mt_image_fatbins(const void *wrapper, size_t *n);
+/* Has one of them an image behind it? */
+int mt_image_carried(const void *const *fatbins, size_t n);
+/* Finds the payloads behind fatbins of one program, loads them (memfd + dlopen), registers their constants.
+ * Those without a payload are left out, unless none has one. The result is the first image, its peers the
+ * others. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
+struct mt_image *mt_image_load(const void *wrapper, const char **why); /* of mt_image_fatbins */
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why);
 /* *why of images that stand beside GPU code in which kernels have the hidden parameter under the program's
  * names. */

@@ -322,19 +322,37 @@ out:
     return first;
 }
 
-struct mt_image *mt_image_load(const void *wrapper, const char **why)
+const void *const *mt_image_fatbins(const void *wrapper, size_t *n)
 {
     const struct wrapper *w = wrapper;
-    size_t n = 0;
-    if (!w || w->magic != WRAPPER_MAGIC) {
-        *why = "__cudaRegisterFatBinary was given something else than a fatbin wrapper";
+    *n = 0;
+    if (!w || w->magic != WRAPPER_MAGIC)
         return NULL;
-    }
-    if (w->version != WRAPPER_LINKED || !w->more)
-        return mt_image_load_all(&w->data, 1, why);
-    while (w->more[n])
-        n++;
-    return mt_image_load_all(w->more, n, why);
+    int linked = w->version == WRAPPER_LINKED && w->more;
+    while (linked && w->more[*n])
+        ++*n;
+    *n += !linked;
+    return linked ? w->more : &w->data;
+}
+
+struct mt_image *mt_image_load(const void *wrapper, const char **why)
+{
+    size_t n;
+    const void *const *fatbins = mt_image_fatbins(wrapper, &n);
+    if (fatbins)
+        return mt_image_load_all(fatbins, n, why);
+    *why = "__cudaRegisterFatBinary was given something else than a fatbin wrapper";
+    return NULL;
+}
+
+int mt_image_carried(const void *const *fatbins, size_t n)
+{
+    const char *why;
+    uint64_t size;
+    int list, found = 0;
+    for (size_t i = 0; i < n; i++)
+        found |= find_payload(fatbins[i], &size, &list, &why) != NULL;
+    return found;
 }
 
 int mt_image_owns(const struct mt_image *image, const void *address)

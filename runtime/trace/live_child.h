@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 /* The socket to it, close-on-exec; -1: *why is a sentence for the user. mt-extract sends a byte when its
- * result is written, and closes its end when it ends. The program has no child more than before: it sees no
- * signal of it, and cannot wait for it by mistake. */
+ * result is written, and closes its end when it ends. */
 int mt_live_child(char *why, size_t size);
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <llvm-c/Core.h>
+#include <llvm-c/Linker.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -167,6 +168,13 @@ static int image_link(const struct request *r, LLVMMemoryBufferRef object)
     return code;
 }
 
+static void image_stage(const struct request *r, const char *name)
+{
+    if (r->stage) {
+        r->stage(name);
+    }
+}
+
 static int image_emit_ir(const struct request *r, LLVMModuleRef module)
 {
     char *message = NULL;
@@ -191,9 +199,11 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, unsign
     if (r->emit_ir) {
         return image_emit_ir(r, module);
     }
+    image_stage(r, "optimising");
     if (image_optimise(module, arch, r->level) != 0) {
         return 1;
     }
+    image_stage(r, "compiling");
     LLVMMemoryBufferRef object = mt_pass_image(module);
     int code = !object || m->errors ? 1 : image_link(r, object);
     if (object) {
@@ -202,22 +212,55 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, unsign
     return code;
 }
 
-int mt_ptxtool_image_make(const struct request *r, const char *name, const char *text, size_t size)
+/* One text; NULL after messages. */
+static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context, const struct ptx *p,
+                                struct mt_ptx_result *result)
 {
-    struct messages m = {.name = name};
-    struct mt_ptx_result result;
-    struct mt_ptx_source source = {.name = name, .text = text, .length = size, .tell = image_tell, .ctx = &m};
-    LLVMContextRef context = LLVMContextCreate();
-    LLVMContextSetDiagnosticHandler(context, image_diagnose, &m);
-    LLVMModuleRef module = mt_ptx_read(context, &source, &result);
-    int code = 3;
+    struct messages m = {.name = p->name};
+    struct mt_ptx_source source = {
+        .name = p->name, .text = p->text, .length = p->size, .tell = image_tell, .ctx = &m};
+    LLVMModuleRef module = mt_ptx_read(context, &source, result);
     if (module && r->verbose) {
         fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
-                name, result.kernels, result.functions - result.kernels, result.failed,
-                result.lines ? "source" : "PTX");
+                p->name, result->kernels, result->functions - result->kernels, result->failed,
+                result->lines ? "source" : "PTX");
     }
+    return module;
+}
+
+/* All texts as one module; NULL after messages. */
+static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef context, const struct ptx *ptx,
+                                    unsigned n, unsigned *arch)
+{
+    LLVMModuleRef all = NULL;
+    *arch = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct mt_ptx_result result;
+        LLVMModuleRef module = image_read(r, context, &ptx[i], &result);
+        int bad = !module || (all && LLVMLinkModules2(all, module)); /* which says why */
+        if (bad) {
+            if (all) {
+                LLVMDisposeModule(all);
+            }
+            return NULL;
+        }
+        all = all ? all : module;
+        *arch = result.architecture > *arch ? result.architecture : *arch;
+    }
+    return all;
+}
+
+int mt_ptxtool_image_make(const struct request *r, const struct ptx *ptx, unsigned n)
+{
+    struct messages m = {.name = ptx->name};
+    unsigned arch;
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(context, image_diagnose, &m);
+    image_stage(r, "reading");
+    LLVMModuleRef module = image_read_all(r, context, ptx, n, &arch);
+    int code = 3;
     if (module) {
-        code = image_of_module(r, module, result.architecture, &m);
+        code = image_of_module(r, module, arch, &m);
         LLVMDisposeModule(module);
     }
     LLVMContextDispose(context);

@@ -17,17 +17,39 @@ static const char usage[] =
     "      --list             say which device code INPUT has, and stop\n"
     "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
     "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
+    "      --cache-list       say what is kept of images that programs had made, and stop\n"
+    "      --cache-clear      remove all of it, and stop\n"
+    "      --cache=FOLDER     where that is; default: MEMTRACE_CACHE, or memtrace in the user's cache "
+    "folder\n"
     "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, lockstep, "
     "count, cpu\n"
     "  -v, --verbose          say how many kernels there are, and how each runs\n"
     "      --help             this text\n"
     "      --version          the version\n";
 
-enum { OPTION_IR = 256, OPTION_LIST, OPTION_MODULE, OPTION_HELP, OPTION_VERSION };
+enum {
+    OPTION_IR = 256,
+    OPTION_LIST,
+    OPTION_MODULE,
+    OPTION_SERVE,
+    OPTION_CACHE,
+    OPTION_CACHE_KEY,
+    OPTION_CACHE_LIMIT,
+    OPTION_CACHE_LIST,
+    OPTION_CACHE_CLEAR,
+    OPTION_HELP,
+    OPTION_VERSION
+};
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"emit-ir", no_argument, NULL, OPTION_IR},
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"module", required_argument, NULL, OPTION_MODULE},
+                                        {"serve", no_argument, NULL, OPTION_SERVE},
+                                        {"cache", required_argument, NULL, OPTION_CACHE},
+                                        {"cache-key", required_argument, NULL, OPTION_CACHE_KEY},
+                                        {"cache-limit", required_argument, NULL, OPTION_CACHE_LIMIT},
+                                        {"cache-list", no_argument, NULL, OPTION_CACHE_LIST},
+                                        {"cache-clear", no_argument, NULL, OPTION_CACHE_CLEAR},
                                         {"level", required_argument, NULL, 'O'},
                                         {"verbose", no_argument, NULL, 'v'},
                                         {"help", no_argument, NULL, OPTION_HELP},
@@ -95,6 +117,24 @@ static int parse_arguments(int argc, char **argv, struct request *r)
                 return 2;
             }
             break;
+        case OPTION_SERVE:
+            r->serve = 1;
+            break;
+        case OPTION_CACHE:
+            r->cache = optarg;
+            break;
+        case OPTION_CACHE_KEY:
+            r->cache_key = optarg;
+            break;
+        case OPTION_CACHE_LIMIT:
+            r->cache_limit = strtoull(optarg, NULL, 10);
+            break;
+        case OPTION_CACHE_LIST:
+            r->cache_list = 1;
+            break;
+        case OPTION_CACHE_CLEAR:
+            r->cache_clear = 1;
+            break;
         case 'O':
             if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3') {
                 return usage_error("%s is no level of optimisation", optarg);
@@ -113,6 +153,9 @@ static int parse_arguments(int argc, char **argv, struct request *r)
         default:
             return 2;
         }
+    }
+    if (r->serve || r->cache_list || r->cache_clear) {
+        return optind < argc ? usage_error("%s is too much here", argv[optind]) : -1;
     }
     if (optind + 1 != argc) {
         return usage_error("%s", optind == argc ? "no input" : "more than one input");
@@ -179,7 +222,7 @@ static int make_from(const struct request *r, const struct input *in)
     snprintf(name, sizeof name, in->n > 1 ? "%s#%u" : "%s", in->name, m->number);
     if (code == 0) {
         size_t n = strnlen((const char *)text.data, text.size); /* NULs stand at the end */
-        code = mt_ptxtool_image_make(r, name, (const char *)text.data, n);
+        code = mt_ptxtool_image_make(r, &(struct ptx){name, (const char *)text.data, n}, 1);
     }
     mt_cudabin_bytes_free(&text);
     return code;
@@ -193,7 +236,13 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    if (r.cache_list || r.cache_clear) {
+        return mt_ptxtool_cache(&r);
+    }
     mt_cudabin_process_guard();
+    if (r.serve) {
+        return mt_ptxtool_serve(&r);
+    }
     code = mt_ptxtool_input_read(r.input, &in);
     if (code == 0) {
         code = r.list ? list_modules(&in) : make_from(&r, &in);

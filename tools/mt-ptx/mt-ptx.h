@@ -3,6 +3,8 @@
  * input.c   finds the PTX in a file: a text, or fatbins, alone or in an ELF file
  * fatbin.c  entries of fatbins, unpacked
  * image.c   PTX to IR, IR to an object, the object to the file that the runtime loads
+ * serve.c   as the runtime of a traced program calls it
+ * cache.c   what is kept of that
  * main.c    the command line
  *
  * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a
@@ -48,7 +50,24 @@ struct request {
     const char *input, *output;
     int emit_ir, list, verbose, number; /* number: of the module that is wanted; -1: there is but one */
     char level;                         /* '0' to '3' */
+    int serve, cache_list, cache_clear;
+    const char *cache, *cache_key; /* the folder, NULL: the user's; the name there, NULL: it is not kept */
+    uint64_t cache_limit;
+    void (*stage)(const char *name); /* told what begins now, NULL: nobody */
 };
-/* Reads the PTX, which has this name in messages, and writes what is asked for. */
-int mt_ptxtool_image_make(const struct request *r, const char *name, const char *text, size_t size);
+/* PTX with the name that it has in messages. */
+struct ptx {
+    const char *name, *text;
+    size_t size;
+};
+/* Reads the texts, which make one program, and writes what is asked for. */
+int mt_ptxtool_image_make(const struct request *r, const struct ptx *ptx, unsigned n);
+
+/* ---- serve.c
+ * Device code comes in descriptor 0; the image, as the cache has it, goes to 1, words go to 2, which are
+ * files; 3 is a socket: stages go there, and when its other end closes nobody waits any more. */
+int mt_ptxtool_serve(struct request *r);
+
+/* ---- cache.c */
+int mt_ptxtool_cache(const struct request *r);
 #endif

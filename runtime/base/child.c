@@ -1,0 +1,147 @@
+/* Starts programs of ours beside the traced one. */
+#define _GNU_SOURCE
+#include "child.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK 65536
+
+struct start {
+    const struct mt_child *child;
+    char path[PATH_MAX]; /* "": in PATH alone */
+    char **environment;
+    int error;
+    pid_t pid;
+    char *top[2]; /* of two stacks */
+};
+
+/* Puts the descriptors where they belong: first out of each other's way. 0, or -1. */
+static int child_descriptors(const int *from)
+{
+    int up[MT_CHILD_FDS], null = open("/dev/null", O_RDWR);
+    for (int i = 0; i < MT_CHILD_FDS; i++) {
+        int fd = from[i] >= 0 && fcntl(from[i], F_GETFD) >= 0 ? from[i] : null;
+        up[i] = i == 3 && from[i] < 0 ? -1 : fcntl(fd, F_DUPFD, 2 * MT_CHILD_FDS);
+        if (up[i] < 0 && i < 3)
+            return -1;
+    }
+    for (int i = 0; i < MT_CHILD_FDS; i++)
+        if (up[i] >= 0 && dup2(up[i], i) < 0)
+            return -1;
+    syscall(SYS_close_range, from[3] < 0 ? 3u : 4u, ~0u, 0u);
+    return 0;
+}
+
+/* It shares our memory until it runs the program. */
+static int child_run(void *start)
+{
+    struct start *s = start;
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, &plain, NULL);
+    setsid(); /* Ctrl-C is for the program */
+    if (!child_descriptors(s->child->fd)) {
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        if (*s->path)
+            execve(s->path, s->child->words, s->environment);
+        if (!s->child->file || !*s->child->file)
+            execvpe(s->child->words[0], s->child->words, s->environment);
+    }
+    s->error = errno ? errno : ENOENT;
+    _exit(127);
+}
+
+/* Its parent ends at once, so it is no child of the program. */
+static int child_between(void *start)
+{
+    struct start *s = start;
+    s->pid = clone(child_run, s->top[1], CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    if (s->pid < 0)
+        s->error = errno;
+    _exit(0);
+}
+
+void mt_child_file(const struct mt_child *c, char *path, size_t size)
+{
+    Dl_info info;
+    char whole[PATH_MAX], *end;
+    *path = 0;
+    if (c->file && *c->file) {
+        snprintf(path, size, "%s", c->file);
+        return;
+    }
+    if (!dladdr((void *)(uintptr_t)&mt_child_start, &info) || !realpath(info.dli_fname, whole))
+        return;
+    for (int up = 0; up < 3 && (end = strrchr(whole, '/')); up++) { /* lib, or lib/x86_64-linux-gnu */
+        *end = 0;
+        snprintf(path, size, "%s/bin/%s", whole, c->words[0]);
+        if (up && access(path, X_OK) == 0)
+            return;
+    }
+    *path = 0;
+}
+
+/* The program's without what is loaded into it, which is not for ours; the array is malloc'ed. */
+static char **child_environment(void)
+{
+    static const char *const left_out[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_BIND_NOT="};
+    size_t n = 0, kept = 0;
+    while (environ && environ[n])
+        n++;
+    char **e = malloc((n + 1) * sizeof *e);
+    for (size_t i = 0; e && i < n && environ[i]; i++) {
+        int out = 0;
+        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++)
+            out |= !strncmp(environ[i], left_out[k], strlen(left_out[k]));
+        if (!out)
+            e[kept++] = environ[i];
+    }
+    if (e)
+        e[kept] = NULL;
+    return e;
+}
+
+pid_t mt_child_start(const struct mt_child *c, char *why, size_t size)
+{
+    struct start s = {.child = c, .environment = child_environment()};
+    sigset_t all, old;
+    char *stacks = malloc(2 * STACK);
+    mt_child_file(c, s.path, sizeof s.path);
+    if (!stacks || !s.environment) {
+        s.error = ENOMEM;
+        goto out;
+    }
+    s.top[0] = stacks + STACK;
+    s.top[1] = stacks + 2 * STACK;
+    sigfillset(&all); /* no handler of the program may run there */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int pid = clone(child_between, s.top[0], CLONE_VM | CLONE_VFORK, &s);
+    if (pid < 0)
+        s.error = errno;
+    else
+        while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR) {
+        }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+out:
+    free(stacks);
+    free(s.environment);
+    if (!s.error)
+        return s.pid;
+    snprintf(why, size, "%s cannot be started (%s): %s", c->words[0], *s.path ? s.path : "it is not in PATH",
+             strerror(s.error));
+    return -1;
+}

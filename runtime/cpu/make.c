@@ -1,0 +1,327 @@
+/* CPU images of device code that came without one: asked of mt-ptx. */
+#define _GNU_SOURCE
+#include "make.h"
+#include "abi.h"
+#include "base/cache.h"
+#include "base/child.h"
+#include "base/fd.h"
+#include "base/held.h"
+#include "base/options.h"
+#include "base/report.h"
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORDS 64
+#define TELL_S 2 /* on a terminal: how long it has taken so far, from here on; */
+#define SAY_S 10 /* elsewhere: that it takes long, once */
+#define LOOK_MS 250
+
+/* ---- code in memory ---------------------------------------------------------------------------- */
+
+static size_t make_fatbin_bytes(const unsigned char *p)
+{
+    uint16_t header;
+    uint64_t size;
+    memcpy(&header, p + 6, sizeof header);
+    memcpy(&size, p + 8, sizeof size);
+    return header + size;
+}
+
+/* Its sections and their table are behind all else. */
+static size_t make_elf_bytes(const unsigned char *p)
+{
+    Elf64_Ehdr h;
+    memcpy(&h, p, sizeof h);
+    uint64_t end = h.e_shoff + (uint64_t)h.e_shnum * h.e_shentsize;
+    uint64_t segments = h.e_phoff + (uint64_t)h.e_phnum * h.e_phentsize;
+    for (unsigned i = 0; h.e_shentsize == sizeof(Elf64_Shdr) && i < h.e_shnum; i++) {
+        Elf64_Shdr s;
+        memcpy(&s, p + h.e_shoff + i * sizeof s, sizeof s);
+        uint64_t to = s.sh_type == SHT_NOBITS ? 0 : s.sh_offset + s.sh_size;
+        end = to > end ? to : end;
+    }
+    return segments > end ? segments : end;
+}
+
+size_t mt_code_bytes(const void *data)
+{
+    const unsigned char *p = data;
+    if (!p || !p[0])
+        return 0;
+    if (!memcmp(p, "\x50\xed\x55\xba", 4))
+        return make_fatbin_bytes(p);
+    if (!memcmp(p, ELFMAG, SELFMAG))
+        return p[EI_CLASS] == ELFCLASS64 ? make_elf_bytes(p) : 0;
+    return strlen(data);
+}
+
+/* ---- the key ----------------------------------------------------------------------------------- */
+
+/* What a file is, without reading it. */
+static void make_key_file(char *key, const char *path)
+{
+    struct stat st;
+    uint64_t what[4] = {0};
+    if (stat(path, &st) == 0) {
+        what[0] = (uint64_t)st.st_size;
+        what[1] = (uint64_t)st.st_mtim.tv_sec;
+        what[2] = (uint64_t)st.st_mtim.tv_nsec;
+        what[3] = (uint64_t)st.st_ino;
+    }
+    mt_cache_key(key, what, sizeof what);
+}
+
+static void make_key(char *key, const char *tool, const struct mt_code *code, size_t n)
+{
+    const uint32_t version = MT_IMAGE_VERSION;
+    *key = 0;
+    mt_cache_key(key, &version, sizeof version);
+    make_key_file(key, tool);
+    mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
+    for (size_t i = 0; i < n; i++)
+        mt_cache_key(key, code[i].data, code[i].bytes);
+}
+
+/* ---- mt-ptx ------------------------------------------------------------------------------------ */
+
+struct work {
+    const char *what;
+    const struct mt_code *code;
+    size_t n;
+    int input, output, words, line[2]; /* memory files; and a socket: mt-ptx says how far it is, and each side
+                                          sees by it that the other one has ended */
+    pid_t pid;
+    int done; /* it said so */
+    char stage[64];
+};
+
+static int make_file(const char *name)
+{
+    return mt_fd_up(memfd_create(name, MFD_CLOEXEC));
+}
+
+/* One behind the other, each at a multiple of 8. */
+static int make_put_input(struct work *w)
+{
+    off_t at = 0;
+    int error = 0;
+    struct mt_held h = mt_hold(SIGXFSZ);
+    for (size_t i = 0; i < w->n && !error; i++)
+        for (size_t done = 0; done < w->code[i].bytes && !error;) {
+            ssize_t n = pwrite(w->input, (const char *)w->code[i].data + done, w->code[i].bytes - done, at);
+            if (n > 0) {
+                done += (size_t)n;
+                at += n;
+                at = done < w->code[i].bytes ? at : (at + 7) & ~(off_t)7;
+            } else if (n == 0 || errno != EINTR)
+                error = n ? errno : ENOSPC;
+        }
+    mt_let_go(&h, error);
+    errno = error;
+    return error ? -1 : 0;
+}
+
+static int make_open(struct work *w)
+{
+    w->input = make_file("memtrace-device-code");
+    w->output = make_file("memtrace-image");
+    w->words = make_file("memtrace-words");
+    if (w->input < 0 || w->output < 0 || w->words < 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->line))
+        return -1;
+    w->line[0] = mt_fd_up(w->line[0]);
+    w->line[1] = mt_fd_up(w->line[1]);
+    return make_put_input(w);
+}
+
+static void make_close(struct work *w)
+{
+    int fd[] = {w->input, w->output, w->words, w->line[0], w->line[1]};
+    for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+}
+
+static int make_start(struct work *w, const char *key, const char *folder, char *why, size_t size)
+{
+    const struct mt_options *o = mt_options();
+    char *words[WORDS + 8], limit[32], *options = strdup(o->ptx_options), *save = NULL;
+    size_t n = 0;
+    snprintf(limit, sizeof limit, "%llu", (unsigned long long)o->cache_limit);
+    words[n++] = (char *)"mt-ptx";
+    words[n++] = (char *)"--serve";
+    if (*folder) {
+        words[n++] = (char *)"--cache";
+        words[n++] = (char *)folder;
+        words[n++] = (char *)"--cache-limit";
+        words[n++] = limit;
+        words[n++] = (char *)"--cache-key";
+        words[n++] = (char *)key;
+    }
+    for (char *x = options ? strtok_r(options, " ", &save) : NULL; x && n < WORDS;
+         x = strtok_r(NULL, " ", &save))
+        words[n++] = x;
+    words[n] = NULL;
+    struct mt_child c = {
+        .file = o->ptx_tool, .words = words, .fd = {w->input, w->output, w->words, w->line[1]}};
+    w->pid = mt_child_start(&c, why, size);
+    free(options);
+    close(w->line[1]);
+    w->line[1] = -1;
+    return w->pid < 0 ? -1 : 0;
+}
+
+/* What it has said: names of stages, each ended by LF; the last one is "done". 0: it has ended. */
+static int make_listen(struct work *w)
+{
+    char text[256];
+    ssize_t n = recv(w->line[0], text, sizeof text - 1, 0); /* waits LOOK_MS */
+    if (n < 0)
+        return errno == EINTR || ((errno == EAGAIN || errno == EWOULDBLOCK) && kill(w->pid, 0) == 0);
+    text[n] = 0;
+    for (char *save = NULL, *s = strtok_r(text, "\n", &save); s; s = strtok_r(NULL, "\n", &save))
+        snprintf(w->stage, sizeof w->stage, "%s", s);
+    w->done = !strcmp(w->stage, "done");
+    return n > 0 && !w->done;
+}
+
+/* On a terminal a line that changes, elsewhere one that stays. */
+static void make_tell(const struct work *w, unsigned seconds, int *said)
+{
+    char text[256];
+    int terminal = isatty(STDERR_FILENO);
+    if (mt_options()->quiet || (int)seconds == *said || seconds < (terminal ? TELL_S : SAY_S))
+        return;
+    if (!terminal) {
+        if (*said < 0)
+            mt_note("the device code of %s is being made into a CPU image, which takes long this once",
+                    w->what);
+        *said = 0;
+        return;
+    }
+    int n = snprintf(text, sizeof text, "\rmemtrace: making a CPU image of %.120s: %s, %u s ", w->what,
+                     w->stage, seconds);
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) > 0)
+        *said = (int)seconds;
+}
+
+static void make_wait(struct work *w)
+{
+    struct timespec begin, now;
+    struct timeval look = {.tv_usec = LOOK_MS * 1000};
+    int said = -1;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    setsockopt(w->line[0], SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
+    while (make_listen(w)) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        make_tell(w, (unsigned)(now.tv_sec - begin.tv_sec), &said);
+    }
+    if (said > 0 && write(STDERR_FILENO, "\r\033[K", 4) < 0)
+        return;
+}
+
+/* What it wrote to its stderr, as the reason. */
+static void make_why(const struct work *w, char *why, size_t size)
+{
+    char text[1024];
+    ssize_t n = pread(w->words, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    for (char *p = text; *p; p++)
+        *p = *p == '\n' ? p[1] ? ';' : 0 : *p;
+    snprintf(why, size, "%s", *text ? text : "mt-ptx ended without a word");
+}
+
+static int make_by_tool(const struct mt_code *code, size_t n, const char *what, const char *key,
+                        const char *folder, struct mt_cache_entry *e, char *why, size_t size)
+{
+    struct work w = {.what = what,
+                     .code = code,
+                     .n = n,
+                     .input = -1,
+                     .output = -1,
+                     .words = -1,
+                     .line = {-1, -1},
+                     .stage = "starting"};
+    int rc = make_open(&w);
+    if (rc)
+        snprintf(why, size, "no memory for its device code: %s", strerror(errno));
+    else
+        rc = make_start(&w, key, folder, why, size);
+    if (!rc) {
+        make_wait(&w);
+        rc = w.done ? mt_cache_read(w.output, e) : -1;
+        if (rc)
+            make_why(&w, why, size);
+    }
+    make_close(&w);
+    return rc;
+}
+
+/* ---- both -------------------------------------------------------------------------------------- */
+
+/* The folder's descriptor, and its path; -1 and "": nothing is kept. */
+static int make_folder(char *path, size_t size)
+{
+    static _Atomic int said;
+    char why[PATH_MAX + 128];
+    *path = 0;
+    if (!strcmp(mt_options()->cache, "off") || mt_cache_path(mt_options()->cache, path, size))
+        return -1;
+    int fd = mt_cache_open(path, why, sizeof why);
+    if (fd < 0) {
+        *path = 0;
+        if (!said++)
+            mt_note("CPU images are not kept: %s", why);
+    }
+    return fd;
+}
+
+static int make_or_find(const struct mt_code *code, size_t n, const char *what, struct mt_made *out,
+                        char *why, size_t size)
+{
+    char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY];
+    char *name[] = {(char *)"mt-ptx", NULL};
+    struct mt_cache_entry e;
+    struct mt_child c = {.file = mt_options()->ptx_tool, .words = name};
+    mt_child_file(&c, tool, sizeof tool);
+    make_key(key, tool, code, n);
+    int folder = -1, rc = -1;
+    *path = 0;
+    if (*tool) /* else nobody knows which one it will be */
+        folder = make_folder(path, sizeof path);
+    out->kept = folder >= 0 && mt_cache_find(folder, key, &e) == 0;
+    if (folder >= 0)
+        close(folder);
+    if (out->kept || make_by_tool(code, n, what, key, path, &e, why, size) == 0) {
+        out->block = e.block;
+        out->fatbin = e.made;
+        out->words = e.words;
+        out->nwords = e.nwords;
+        rc = 0;
+    }
+    return rc;
+}
+
+int mt_image_make(const struct mt_code *code, size_t n, const char *what, struct mt_made *out, char *why,
+                  size_t size)
+{
+    int saved = errno, rc = -1;
+    *out = (struct mt_made){0};
+    if (getauxval(AT_SECURE))
+        snprintf(why, size, "no CPU image is made of device code in a setuid program");
+    else
+        rc = make_or_find(code, n, what, out, why, size);
+    errno = saved;
+    return rc;
+}
