@@ -378,13 +378,13 @@ cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamC
                                            unsigned long long *id, cudaGraph_t *graph,
                                            const cudaGraphNode_t **tips, size_t *n)
 {
-    return info(stream, status, id, graph, tips, NULL, n);
+    return capture_info(stream, status, id, graph, tips, NULL, n);
 }
 
 cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips, size_t n,
                                                       unsigned flags)
 {
-    return update(stream, tips, n, flags);
+    return capture_update(stream, tips, n, flags);
 }
 #endif
 
