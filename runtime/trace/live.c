@@ -469,13 +469,11 @@ void mt_live_lines_of(struct mt_live *s, struct mt_companion_writer *c)
 
 static int live_on(const void *self)
 {
-    (void)self;
     return !off;
 }
 
 static const char *live_error(const void *self)
 {
-    (void)self;
     return error;
 }
 
@@ -483,7 +481,6 @@ static const char *live_error(const void *self)
 static void live_last(void *self, int busy)
 {
     struct mt_live *s = self;
-    (void)busy;
     pthread_mutex_lock(&out);
     send_lines(s);
     s->companion = NULL;
