@@ -10,26 +10,24 @@ int mt_input_is_container(const struct mt_input *in)
            magic == MT_MTC_MAGIC;
 }
 
-/* The reader of in->fd becomes in->container or in->host. */
-static int device_input_take(struct mt_input *in, struct mt_host_reader *r, unsigned flags,
-                             struct mt_error *err)
+int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned flags, struct mt_error *err)
 {
-    uint64_t features = mt_host_reader_head(r)->features;
-    if (features & MT_MTC_HAS_DEVICE) {
+    struct mt_host_reader *r = mt_container_open(w, err);
+    if (!r)
+        return -1;
+    if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
         mt_device_use(r, in->decoders, in->threads);
-        in->container = r;
+        in->ops = &mt_device_input;
+        in->container = (struct mt_container_state){.reader = r};
         return 0;
     }
-    if (!(flags & MT_SOURCE_HOST)) {
-        mt_error_set(
-            err, MT_E_INPUT, 0, 0, in->path,
-            "is a compact container of host accesses, not a trace of kernels: mt-dump and mt-graph read "
-            "it alone, mt-extract beside the traces of the same process");
-        mt_host_reader_close(r);
-        return -1;
-    }
-    in->host = r;
-    return mt_host_input_open(in, err);
+    if (flags & MT_SOURCE_HOST)
+        return mt_host_input_open(in, r, err);
+    mt_error_set(err, MT_E_INPUT, 0, 0, in->path,
+                 "is a compact container of host accesses, not a trace of kernels: mt-dump and mt-graph read "
+                 "it alone, mt-extract beside the traces of the same process");
+    mt_host_reader_close(r);
+    return -1;
 }
 
 /* A raw trace without companion may have become a container: then nobody says that it has an end. */
@@ -65,12 +63,11 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
         return -1;
     }
     w.stop = *stop;
-    struct mt_host_reader *r = mt_container_open(&w, err);
-    if (!r || device_input_take(in, r, flags, err) != 0)
+    if (mt_container_input_take(in, &w, flags, err) != 0)
         return -1;
     int rc = 0;
-    if (in->container && !(flags & MT_SOURCE_NO_COMPANION)) {
-        in->companion = companion_of(in->container);
+    if (!mt_input_is_host(in) && !(flags & MT_SOURCE_NO_COMPANION)) {
+        in->companion = companion_of(in->container.reader);
         rc = look_beside(in, stop, err);
     }
     free(in->meta); /* its meta lines are inside */
@@ -78,90 +75,124 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
     return rc;
 }
 
-int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
-{
-    struct mt_window w;
-    size_t got = 0;
-    const uint64_t magic = MT_MTC_MAGIC;
-    in->unknown = 0;
-    if (mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0)
-        return -1;
-    w.stop = *stop;
-    const unsigned char *p = mt_window_get(&w, 0, 1, &got, err);
-    if (p && got && memcmp(p, &magic, 1) == 0) {
-        struct mt_host_reader *r = mt_container_open(&w, err);
-        return r ? device_input_take(in, r, 0, err) : -1;
-    }
-    if (p && (in->reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err))) {
-        mt_reader_set_stop(in->reader, stop);
-        mt_reader_preload(in->reader, w.buffer, w.length);
-    }
-    mt_window_close(&w);
-    return in->reader ? 0 : -1;
-}
-
 /* Runs as they are. */
-static int pull_runs(struct mt_input *in, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
+static int device_input_runs(struct mt_container_state *c, struct mt_item *item, uint64_t *accesses,
+                             struct mt_error *err)
 {
-    int rc = mt_device_next(in->container, &in->batch, err);
-    *accesses = in->batch.accesses;
-    in->run = in->batch.count; /* nothing of it is left to be handed out as records */
+    int rc = mt_device_next(c->reader, &c->batch, err);
+    *accesses = c->batch.accesses;
+    c->run = c->batch.count; /* nothing of it is left to be handed out as records */
     *item = (struct mt_item){
-        .kind = MT_ITEM_RUNS, .runs = in->batch.runs, .count = in->batch.count, .flags = in->batch.flags};
+        .kind = MT_ITEM_RUNS, .runs = c->batch.runs, .count = c->batch.count, .flags = c->batch.flags};
     return rc;
 }
 
 /* A launch at once, unread. */
-static int pull_place(struct mt_input *in, struct mt_item *item, uint64_t *accesses)
+static int device_input_place(struct mt_container_state *c, struct mt_item *item, uint64_t *accesses)
 {
     size_t n;
-    const struct mt_device_launch *l = mt_device_launches(in->container, &n);
-    if (in->place == n)
+    const struct mt_device_launch *l = mt_device_launches(c->reader, &n);
+    if (c->place == n)
         return 0;
-    l += in->place++;
-    mt_device_seek(in->container, in->place); /* what a peek tells */
-    in->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
+    l += c->place++;
+    mt_device_seek(c->reader, c->place); /* what a peek tells */
+    c->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
     *accesses = l->accesses;
     *item = (struct mt_item){
         .kind = MT_ITEM_RUNS, .offset = l->first, .count = l->chunks, .flags = MT_BATCH_BEGIN | MT_BATCH_END};
     return 1;
 }
 
-int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
-                   size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err)
+/* The next runs, as runs or records. As mt_device_next; *accesses of the item. */
+static int device_input_next(struct mt_container_state *c, struct mt_raw_record *room,
+                             struct mt_access_run *runs, size_t capacity, struct mt_item *item,
+                             uint64_t *accesses, struct mt_error *err)
 {
-    struct mt_run_batch *b = &in->batch;
-    if (in->places)
-        return pull_place(in, item, accesses);
+    struct mt_run_batch *b = &c->batch;
+    if (c->places)
+        return device_input_place(c, item, accesses);
     if (runs)
-        return pull_runs(in, item, accesses, err);
+        return device_input_runs(c, item, accesses, err);
     unsigned flags = 0;
-    if (in->run == b->count) {
-        int rc = mt_device_next(in->container, b, err);
-        in->run = in->lane = 0;
+    if (c->run == b->count) {
+        int rc = mt_device_next(c->reader, b, err);
+        c->run = c->lane = 0;
         if (rc <= 0) {
             b->count = 0;
             return rc;
         }
         flags = b->flags & MT_BATCH_BEGIN;
     }
-    *accesses = mt_records_from_runs(b->runs, b->count, &in->run, &in->lane, room, capacity);
-    if (in->run == b->count)
+    *accesses = mt_records_from_runs(b->runs, b->count, &c->run, &c->lane, room, capacity);
+    if (c->run == b->count)
         flags |= b->flags & MT_BATCH_END;
     *item = (struct mt_item){.kind = MT_ITEM_BATCH, .records = room, .count = *accesses, .flags = flags};
     return 1;
 }
 
-int mt_device_input_whole(struct mt_input *in, struct mt_error *err)
+static int device_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
-    return in->companion ? 0 : mt_container_whole(in->container, err);
+    (void)stop;
+    in->container = (struct mt_container_state){.reader = in->container.reader, .places = in->ends != NULL};
+    in->ends = NULL;                                                 /* the next pass reads */
+    return in->live ? 0 : mt_host_rewind(in->container.reader, err); /* live: opened a moment ago */
 }
 
-void mt_device_input_end(struct mt_input *in)
+static uint64_t device_input_peek(struct mt_input *in)
 {
-    if (in->live && in->meta)
-        in->companion = companion_of(in->container);
+    return mt_device_peek(in->container.reader);
 }
+
+/* Behind damage it goes on. */
+static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
+                             struct mt_access_run *runs, size_t capacity, struct mt_item *item,
+                             struct mt_pulled *p, struct mt_error *err)
+{
+    struct mt_container_state *c = &in->container;
+    uint64_t before, after, total;
+    (void)stop;
+    mt_host_progress(c->reader, &before, &total);
+    int rc = device_input_next(c, room, runs, capacity, item, &p->accesses, err);
+    mt_host_progress(c->reader, &after, &total);
+    p->bytes = after - before;
+    if (rc > 0) {
+        if (item->flags & MT_BATCH_BEGIN) {
+            c->seq = c->batch.seq;
+            p->kernel = c->batch.kernel;
+            p->event = in->companion ? mt_device_launch_event(c->reader, c->seq) : NULL;
+        }
+        return 1;
+    }
+    in->pass.finished =
+        rc == 0 || err->code == MT_E_SYSTEM || err->code == MT_E_STOPPED || err->code == MT_E_INPUT;
+    p->over = in->pass.finished || err->code == MT_E_TRUNCATED ||
+              (!in->live && mt_device_peek(c->reader) != c->seq);
+    return rc;
+}
+
+/* Only a pull can tell. */
+static int device_input_more(struct mt_input *in)
+{
+    (void)in;
+    return -1;
+}
+
+/* Of a live one the companion is whole now. Nothing says that a container without one is. */
+static int device_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    (void)stop;
+    if (in->live && in->meta)
+        in->companion = companion_of(in->container.reader);
+    return in->companion ? 0 : mt_container_whole(in->container.reader, err);
+}
+
+static void device_input_close(struct mt_input *in)
+{
+    mt_host_reader_close(in->container.reader);
+}
+
+const struct mt_input_ops mt_device_input = {device_input_start, device_input_peek, device_input_pull,
+                                             device_input_more,  device_input_end,  device_input_close};
 
 void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop)
 {

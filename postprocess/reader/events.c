@@ -137,8 +137,8 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
         if (c->ncopies)
             memcpy(m->copies + m->ncopies, c->copies, c->ncopies * sizeof *c->copies);
         m->ncopies += c->ncopies;
-        if (m->inputs[i].host) {
-            if (m->inputs[i].merged && host_memory(m, c) != 0)
+        if (mt_input_is_host(&m->inputs[i])) {
+            if (m->inputs[i].host.merged && host_memory(m, c) != 0)
                 goto memory;
             continue;
         }

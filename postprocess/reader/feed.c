@@ -110,7 +110,7 @@ static int add_stream(struct mt_source_merge *m, struct mt_feed *l)
     if (mt_grow(&m->inputs, &m->input_room, m->ninputs + 1, sizeof *m->inputs) != 0)
         return -1;
     struct mt_input *in = &m->inputs[m->ninputs];
-    *in = (struct mt_input){.path = path, .fd = -1, .bad_offset = UINT64_MAX, .live = 1};
+    *in = (struct mt_input){.path = path, .fd = -1, .live = 1, .ops = &mt_unknown_input};
     if (asprintf(&in->meta, "%s.meta", path) < 0) {
         in->meta = NULL;
         return -1;
@@ -231,7 +231,7 @@ static int feed_frame(struct mt_source_merge *m, struct mt_feed *l, struct mt_ra
     case MT_LIVE_END:
         if (in_launch) {
             item_of(m, item, room, 0, MT_BATCH_END);
-            m->inputs[m->current].launches++;
+            m->inputs[m->current].pass.launches++;
             m->superstep++;
             l->in_launch = 0;
             rc = 1;
@@ -285,7 +285,7 @@ static int runs_of(struct mt_source_merge *m, struct mt_feed *l, struct mt_raw_r
     while (n < capacity && l->at < l->end &&
            (bytes = next_run(l, &runs[n], addresses + used, most - used)) > 0) {
         used += runs[n].addresses ? runs[n].count : 0;
-        in->records += runs[n++].count;
+        in->pass.records += runs[n++].count;
         l->at += (size_t)bytes;
     }
     if (bytes < 0 || !n)

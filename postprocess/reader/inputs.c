@@ -26,6 +26,7 @@ int mt_input_open(struct mt_input *in, const char *path, int fd, const char *met
     in->inode = st.st_ino;
     off_t at = lseek(in->fd, 0, SEEK_CUR);
     in->live = !S_ISREG(st.st_mode) || at < 0;
+    in->ops = in->live ? &mt_unknown_input : &mt_raw_input;
     in->start = in->live ? 0 : at;
     in->size = in->live || st.st_size < at ? 0 : (uint64_t)(st.st_size - at);
     in->meta_optional = meta == NULL;
@@ -57,52 +58,20 @@ int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop 
 
 int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
-    mt_reader_close(in->reader);
-    in->reader = NULL;
-    in->has_head = 0;
-    in->bad_offset = UINT64_MAX;
-    in->finished = in->mismatch = 0;
-    in->next_launch = 0;
-    in->launches = in->records = in->in_launch = 0;
-    in->batch.count = in->run = in->lane = 0;
-    in->places = in->container && in->ends;
-    in->place = 0;
-    if (in->container)
-        in->ends = NULL;           /* the next pass reads */
-    if (in->container && in->live) /* opened a moment ago, and never again */
-        return 0;
-    if (in->host || in->container)
-        return mt_host_rewind(in->host ? in->host : in->container, err);
-    if (!in->live && lseek(in->fd, in->start, SEEK_SET) < 0) {
-        int e = errno;
-        mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s", strerror(e));
-        return -1;
-    }
-    if ((in->unknown = in->live))
-        return 0;
-    in->reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err);
-    if (!in->reader)
-        return -1;
-    mt_reader_set_stop(in->reader, stop);
-    if (in->ends)
-        mt_reader_set_ends(in->reader, in->ends);
-    in->ends = NULL;
-    return 0;
+    in->pass = (struct mt_input_pass){0};
+    return in->ops->start(in, stop, err);
 }
 
 const struct mt_companion *mt_input_companion(const struct mt_input *in)
 {
-    return in->host ? mt_host_companion(in->host) : in->companion;
+    return mt_input_is_host(in) ? mt_host_companion(in->host.reader) : in->companion;
 }
 
 void mt_input_close(struct mt_input *in)
 {
-    mt_reader_close(in->reader);
-    mt_host_reader_close(in->host);
-    if (!in->container)
-        mt_companion_free(in->companion);
+    if (in->ops)
+        in->ops->close(in);
     mt_companion_free(in->beside);
-    mt_host_reader_close(in->container);
     free(in->meta);
     if (in->owned && in->fd >= 0)
         close(in->fd);

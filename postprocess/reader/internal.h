@@ -60,51 +60,111 @@ int mt_spool_create(struct mt_error *err);
 int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read,
                   struct mt_error *err);
 
-/* One input of a source. */
-struct mt_input {
-    const char *path;
-    char *meta;        /* companion path, or NULL: none */
-    int meta_optional; /* its absence is no error */
-    int fd, owned;     /* the trace, or its spool file */
-    int live;          /* cannot be read twice */
-    uint64_t device, inode;
-    int64_t start; /* file position at which the trace begins */
-    uint64_t size; /* bytes, 0 if not known */
-    struct mt_companion *companion;
-    struct mt_companion *beside; /* the file beside `container`; `companion` may be the same */
-    struct mt_host_reader *host; /* a container: no raw trace, no companion file */
-    int merged;                  /* its accesses are handed out */
-    struct mt_host_reader
-        *container;               /* a container of kernels' accesses: no raw trace; companion is its own */
-    struct mt_decoders *decoders; /* NULL, or threads for the chunks of `container`: so many */
-    unsigned threads;
-    int unknown;                       /* live: whether it is raw or a container shows at its first byte */
-    const struct mt_launch_ends *ends; /* skip records, in the first pass */
-    /* per pass */
+/* ---- one input of a source ---- */
+
+struct mt_input;
+
+/* What a pull says beside the item. */
+struct mt_pulled {
+    uint64_t accesses;  /* of the item */
+    uint64_t bytes;     /* were read for it, also when there is none */
+    const char *kernel; /* with MT_BATCH_BEGIN: whose launch, and its line in the companion, or NULL */
+    const struct mt_launch_event *event;
+    int over; /* without item: the launch under way has come to its end */
+};
+
+/* What an input can be, a row each: a raw trace and what is not known yet (raw_input.c), a container of
+ * kernels' accesses (device_input.c), one of host accesses (host_input.c; it has no launches). */
+struct mt_input_ops {
+    /* (Re)opens at the beginning. 0, or -1 with *err. */
+    int (*start)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
+    /* The next launch's seq; MT_SEQ_NONE if it is not known. */
+    uint64_t (*peek)(struct mt_input *in);
+    /* The next batch, as mt_merge_next; flags are in the item. 1; 0: none this time; -1: *err, a problem.
+     * With 0 and -1 it says in->pass.finished. NULL: has no launches. */
+    int (*pull)(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
+                struct mt_access_run *runs, size_t capacity, struct mt_item *item, struct mt_pulled *p,
+                struct mt_error *err);
+    /* Between launches: 1, or 0 if the clean end has come; says so where only a pull can tell. May wait. */
+    int (*more)(struct mt_input *in);
+    /* After the last launch: the companion becomes whole. 0; -1: *err says what is not. */
+    int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
+    void (*close)(struct mt_input *in);
+};
+extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input, mt_host_input;
+
+struct mt_raw_state {
     struct mt_reader *reader;
-    int finished;             /* no further launch */
-    size_t next_launch;       /* index into companion->launches of the next traced launch */
-    uint64_t launches;        /* handed out */
-    uint64_t records;         /* handed out, all launches */
-    uint64_t in_launch;       /* handed out, launch under way */
-    int mismatch;             /* a note on a launch that differs from the companion's was made */
-    struct mt_host_item head; /* of a container: the item under way */
-    size_t taken;             /* of its records */
-    int has_head;
-    struct mt_run_batch batch; /* of `container`: under way, when records are wanted */
+    size_t next_launch; /* index into companion->launches of the next traced launch */
+};
+
+struct mt_container_state {
+    struct mt_host_reader *reader;
+    struct mt_run_batch batch; /* under way, when records are wanted */
     size_t run;                /* of its runs, the next to hand out */
     uint32_t lane;             /* of that run's accesses */
-    int places;                /* of `container`: launches are handed out as their chunks, unread */
+    int places;                /* launches are handed out as their chunks, unread */
     size_t place;              /* the next launch */
     uint64_t seq;              /* of the launch under way */
-    uint64_t bad_offset;       /* of the last damage */
 };
+
+struct mt_host_state {
+    struct mt_host_reader *reader;
+    int merged;               /* its accesses are handed out */
+    struct mt_host_item head; /* the item under way */
+    size_t taken;             /* of its records */
+    int has_head;
+    uint64_t bad_offset; /* of the last damage */
+};
+
+/* Of one pass over an input. */
+struct mt_input_pass {
+    int finished;       /* no further launch */
+    uint64_t launches;  /* handed out */
+    uint64_t records;   /* handed out, all launches */
+    uint64_t in_launch; /* handed out, launch under way */
+    int mismatch;       /* a note on a launch that differs from the companion's was made */
+};
+
+struct mt_input {
+    const struct mt_input_ops *ops;
+    const char *path;
+    int fd, owned; /* the trace, or its spool file */
+    int live;      /* cannot be read twice */
+    uint64_t device, inode;
+    int64_t start;                     /* file position at which the trace begins */
+    uint64_t size;                     /* bytes, 0 if not known */
+    char *meta;                        /* companion path, or NULL: none */
+    int meta_optional;                 /* its absence is no error */
+    struct mt_companion *companion;    /* of a container of kernels' accesses it is the container's own */
+    struct mt_companion *beside;       /* the file beside a container; `companion` may be the same */
+    const struct mt_launch_ends *ends; /* skip records, in the first pass */
+    struct mt_decoders *decoders;      /* NULL, or threads for the chunks of a container: so many */
+    unsigned threads;
+    struct mt_input_pass pass;
+    union { /* of ops */
+        struct mt_raw_state raw;
+        struct mt_container_state container;
+        struct mt_host_state host;
+    };
+};
+
+/* Its accesses are of host code. */
+static inline int mt_input_is_host(const struct mt_input *in)
+{
+    return in->ops == &mt_host_input;
+}
+/* The reader of a container of kernels' accesses; NULL: it is none. */
+static inline struct mt_host_reader *mt_input_container(const struct mt_input *in)
+{
+    return in->ops == &mt_device_input ? in->container.reader : NULL;
+}
 
 /* inputs.c. 0, or -1 with *err. `fd`: it is open already, without a companion file; or -1. */
 int mt_input_open(struct mt_input *in, const char *path, int fd, const char *meta, struct mt_error *err);
 /* Loads the companion, if there is one; `wait`: a living program may still be about to write its end. */
 int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop, struct mt_error *err);
-/* Opens the reader at the beginning of the trace. */
+/* Begins a pass, at the beginning of the trace. */
 int mt_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
 void mt_input_close(struct mt_input *in);
 /* The companion of the input: of a container, its meta lines. May be NULL. */
@@ -114,15 +174,12 @@ int mt_input_is_container(const struct mt_input *in);
 /* Opens the input, a regular file, as a container; its companion is inside. 0, or -1 with *err. */
 int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,
                             struct mt_error *err);
-/* Looks what a live input is, and makes a reader of the one or the other kind. 0, or -1 with *err. */
-int mt_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
-/* A live container is read to its end: now its companion is whole. */
-void mt_device_input_end(struct mt_input *in);
-/* After its end: 0; -1 with *err, once: nothing says that a container without companion is whole. */
-int mt_device_input_whole(struct mt_input *in, struct mt_error *err);
+/* `w`, at its beginning, is taken over: the input becomes what the container is. 0, or -1 with *err. */
+struct mt_window;
+int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned flags, struct mt_error *err);
 void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
-/* merge_host.c. Makes in->host ready. 0, or -1 with *err. */
-int mt_host_input_open(struct mt_input *in, struct mt_error *err);
+/* host_input.c. The reader becomes the input's. 0, or -1 with *err. */
+int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err);
 /* First bytes of the trace that someone else has read already; at most 1 MiB. Before the first read. */
 void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
 
@@ -169,11 +226,7 @@ uint64_t mt_device_peek(const struct mt_host_reader *r);
 struct mt_run_block;
 struct mt_run_block *mt_device_keep(struct mt_host_reader *r);
 void mt_block_put(struct mt_run_block *b);
-/* device_input.c. The next runs of a container, as runs or records. As mt_device_next; *accesses of the item.
- */
-int mt_device_pull(struct mt_input *in, struct mt_raw_record *room, struct mt_access_run *runs,
-                   size_t capacity, struct mt_item *item, uint64_t *accesses, struct mt_error *err);
-/* The container whose accesses come next and their sequence number, or ninputs (merge_host.c). */
+/* The container whose accesses come next and their sequence number, or ninputs (host_input.c). */
 size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq);
 /* Hands out of that container; room for `capacity` accesses. */
 void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,

@@ -39,17 +39,6 @@ void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem)
         m->problems[m->nproblems++] = *problem;
 }
 
-/* The companion's line of the next launch of this input, or NULL. */
-static const struct mt_launch_event *next_launch(struct mt_input *in)
-{
-    const struct mt_companion *c = in->companion;
-    if (!c)
-        return NULL;
-    while (in->next_launch < c->nlaunches && !c->launches[in->next_launch].traced)
-        in->next_launch++;
-    return in->next_launch < c->nlaunches ? &c->launches[in->next_launch] : NULL;
-}
-
 /* The input that has the next launch and that launch's seq; ninputs at the end. */
 static size_t merge_choose(struct mt_source_merge *m, uint64_t *seq)
 {
@@ -57,10 +46,9 @@ static size_t merge_choose(struct mt_source_merge *m, uint64_t *seq)
     *seq = MT_SEQ_NONE;
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
-        if (in->finished || in->host)
+        if (in->pass.finished || !in->ops->pull)
             continue;
-        const struct mt_launch_event *e = in->container ? NULL : next_launch(in);
-        uint64_t s = e ? e->seq : in->container ? mt_device_peek(in->container) : MT_SEQ_NONE;
+        uint64_t s = in->ops->peek(in);
         if (best == m->ninputs || s < *seq) {
             best = i;
             *seq = s;
@@ -74,10 +62,10 @@ static size_t merge_choose(struct mt_source_merge *m, uint64_t *seq)
 static void check_launch(struct mt_source_merge *m, struct mt_input *in)
 {
     const struct mt_launch_event *e = m->launch;
-    if (e && e->has_records && e->records != in->in_launch && !in->mismatch) {
-        in->mismatch = 1;
+    if (e && e->has_records && e->records != in->pass.in_launch && !in->pass.mismatch) {
+        in->pass.mismatch = 1;
         mt_merge_note(m, 1, "%s: launch %llu of the trace has %llu records, its companion says %llu",
-                      in->path, (unsigned long long)in->launches, (unsigned long long)in->in_launch,
+                      in->path, (unsigned long long)in->pass.launches, (unsigned long long)in->pass.in_launch,
                       (unsigned long long)e->records);
     }
 }
@@ -87,18 +75,18 @@ static void launch_begins(struct mt_source_merge *m, struct mt_input *in, const 
                           const struct mt_launch_event *e)
 {
     m->launch = e;
-    in->in_launch = 0;
+    in->pass.in_launch = 0;
     m->kernel = mt_intern_add(&m->names, kernel, strlen(kernel));
     if (!m->kernel) {
         m->kernel = "";
         m->out_of_memory = 1;
     }
     if (m->launch && strcmp(m->launch->kernel, kernel) != 0) {
-        if (!in->mismatch)
+        if (!in->pass.mismatch)
             mt_merge_note(
                 m, 1, "%s: launch %llu is of '%s', its companion says '%s': the two do not belong together",
-                in->path, (unsigned long long)in->launches, kernel, m->launch->kernel);
-        in->mismatch = 1;
+                in->path, (unsigned long long)in->pass.launches, kernel, m->launch->kernel);
+        in->pass.mismatch = 1;
         m->launch = NULL;
     }
 }
@@ -107,7 +95,7 @@ static void launch_ends(struct mt_source_merge *m, struct mt_input *in)
 {
     if (!m->stopped)
         check_launch(m, in);
-    in->launches++;
+    in->pass.launches++;
     m->superstep++;
     m->current = m->ninputs;
 }
@@ -129,8 +117,8 @@ static void hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, uns
                      struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
-    in->in_launch += accesses;
-    in->records += accesses;
+    in->pass.in_launch += accesses;
+    in->pass.records += accesses;
     item->superstep = m->superstep;
     item->kernel = m->kernel;
     item->flags = flags;
@@ -141,74 +129,29 @@ static void hand_out(struct mt_source_merge *m, size_t i, uint64_t accesses, uns
         launch_ends(m, in);
 }
 
-/* As pull, of a container. Behind damage it goes on. */
-static int pull_runs(struct mt_source_merge *m, size_t i, struct mt_raw_record *room,
-                     struct mt_access_run *runs, size_t capacity, struct mt_item *item)
-{
-    struct mt_input *in = &m->inputs[i];
-    struct mt_error problem;
-    uint64_t before, after, total, accesses;
-    mt_host_progress(in->container, &before, &total);
-    int rc = mt_device_pull(in, room, runs, capacity, item, &accesses, &problem);
-    mt_host_progress(in->container, &after, &total);
-    __atomic_fetch_add(&m->done, after - before, __ATOMIC_RELAXED);
-    if (rc > 0) {
-        if (item->flags & MT_BATCH_BEGIN) {
-            if (m->current == i) /* the one before has lost its end */
-                launch_ends(m, in);
-            in->seq = in->batch.seq;
-            const struct mt_launch_event *e =
-                in->companion ? mt_device_launch_event(in->container, in->batch.seq) : NULL;
-            launch_begins(m, in, in->batch.kernel, e);
-        }
-        hand_out(m, i, accesses, item->flags, item);
-        return 1;
-    }
-    if (rc < 0)
-        mt_merge_problem(m, &problem);
-    if (rc == 0 || problem.code == MT_E_SYSTEM || problem.code == MT_E_STOPPED || problem.code == MT_E_INPUT)
-        in->finished = 1;
-    int over = in->finished || problem.code == MT_E_TRUNCATED ||
-               (!in->live && mt_device_peek(in->container) != in->seq);
-    if (over && m->current == i)
-        launch_ends(m, in);
-    return 0;
-}
-
 /* The next batch of input i: 1; 0: none this time, it may be finished. */
 static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record *room,
                       struct mt_access_run *runs, size_t capacity, struct mt_item *item)
 {
     struct mt_input *in = &m->inputs[i];
-    struct mt_error why;
-    if (in->unknown && mt_input_find_out(in, &m->stop, &why) != 0) {
-        mt_merge_problem(m, &why);
-        in->finished = 1;
-        return 0;
-    }
-    if (in->container)
-        return pull_runs(m, i, room, runs, capacity, item);
-    struct mt_batch b;
+    struct mt_pulled p = {0};
     struct mt_error problem;
-    uint64_t before = mt_reader_offset(in->reader);
-    int rc = mt_reader_fill(in->reader, room, capacity, &b, &problem);
-    __atomic_fetch_add(&m->done, mt_reader_offset(in->reader) - before, __ATOMIC_RELAXED);
-    if (rc <= 0) {
-        in->finished = 1;
-        if (rc < 0)
-            mt_merge_problem(m, &problem);
-        if (m->current == i)
-            launch_ends(m, in);
-        return 0;
+    int rc = in->ops->pull(in, &m->stop, room, runs, capacity, item, &p, &problem);
+    __atomic_fetch_add(&m->done, p.bytes, __ATOMIC_RELAXED);
+    if (rc > 0) {
+        if (item->flags & MT_BATCH_BEGIN) {
+            if (m->current == i) /* the one before has lost its end */
+                launch_ends(m, in);
+            launch_begins(m, in, p.kernel, p.event);
+        }
+        hand_out(m, i, p.accesses, item->flags, item);
+        return 1;
     }
-    if (b.flags & MT_BATCH_BEGIN) {
-        launch_begins(m, in, b.kernel, next_launch(in));
-        in->next_launch += in->companion && in->next_launch < in->companion->nlaunches;
-    }
-    *item =
-        (struct mt_item){.kind = MT_ITEM_BATCH, .records = b.records, .offset = b.offset, .count = b.count};
-    hand_out(m, i, b.count, b.flags, item);
-    return 1;
+    if (rc < 0)
+        mt_merge_problem(m, &problem);
+    if (p.over && m->current == i)
+        launch_ends(m, in);
+    return 0;
 }
 
 /* Is there more of an input whose next launch has no number? If not, it is finished. */
@@ -217,12 +160,12 @@ static int merge_more(struct mt_source_merge *m, size_t i)
     struct mt_input *in = &m->inputs[i];
     struct mt_item none;
     struct mt_raw_record room[1];
-    if (in->container) /* nothing but problems */
-        while (!in->finished && merge_pull(m, i, room, NULL, 1, &none) == 0)
-            ;
-    else if (!in->unknown && !mt_reader_more(in->reader))
-        in->finished = 1;
-    return !in->finished;
+    int more = in->ops->more(in);
+    while (more < 0 && !in->pass.finished &&
+           merge_pull(m, i, room, NULL, 1, &none) == 0) /* nothing but problems */
+        ;
+    in->pass.finished |= !more;
+    return !in->pass.finished;
 }
 
 /* What comes next when no launch is under way. */
@@ -310,16 +253,16 @@ static void check_end(struct mt_source_merge *m, const struct mt_input *in)
         mt_merge_note(m, 1, "%s: says that the trace is incomplete", c->path);
     if (c->records_counted != c->records_written)
         mt_merge_note(m, 1, "%s: %s %llu records, %llu were written", c->path,
-                      in->host ? "the program made" : "the device counted",
+                      mt_input_is_host(in) ? "the program made" : "the device counted",
                       (unsigned long long)c->records_counted, (unsigned long long)c->records_written);
-    if (in->host)
+    if (mt_input_is_host(in))
         return; /* its chunks are counted one by one */
-    if (c->has_written && c->records_written != in->records)
+    if (c->has_written && c->records_written != in->pass.records)
         mt_merge_note(m, 1, "%s: has %llu records, its companion says %llu", in->path,
-                      (unsigned long long)in->records, (unsigned long long)c->records_written);
-    if (traced != in->launches)
+                      (unsigned long long)in->pass.records, (unsigned long long)c->records_written);
+    if (traced != in->pass.launches)
         mt_merge_note(m, 1, "%s: has %llu launches, its companion says %llu", in->path,
-                      (unsigned long long)in->launches, (unsigned long long)traced);
+                      (unsigned long long)in->pass.launches, (unsigned long long)traced);
 }
 
 /* The lines in a container may be an older state of those in the file beside it, or the other way round. */
@@ -361,12 +304,7 @@ void mt_merge_finish(struct mt_source_merge *m)
     for (size_t i = 0; i < m->ninputs && !m->stopped; i++) {
         struct mt_input *in = &m->inputs[i];
         struct mt_error err;
-        if (in->container)
-            mt_device_input_end(in);
-        if (in->container && mt_device_input_whole(in, &err) != 0)
-            mt_merge_note(m, 1, "%s", err.message);
-        if (in->live && !in->container && !in->companion &&
-            mt_input_load_companion(in, 1, &m->stop, &err) != 0)
+        if (in->ops->end(in, &m->stop, &err) != 0)
             mt_merge_note(m, 1, "%s", err.message);
         if (mt_input_companion(in))
             check_end(m, in);

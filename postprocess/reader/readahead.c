@@ -32,7 +32,7 @@ struct mt_ahead {
 static void readahead_keep(const struct mt_source_merge *m, struct slot *s)
 {
     struct mt_host_reader *r =
-        s->rc > 0 && s->item.kind == MT_ITEM_RUNS ? m->inputs[s->item.input].container : NULL;
+        s->rc > 0 && s->item.kind == MT_ITEM_RUNS ? mt_input_container(&m->inputs[s->item.input]) : NULL;
     s->block = r ? mt_device_keep(r) : NULL;
 }
 

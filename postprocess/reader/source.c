@@ -84,6 +84,7 @@ static int spool_live(struct mt_source *s, struct mt_error *err)
         in->fd = to[k];
         in->owned = 1;
         in->live = 0;
+        in->ops = &mt_raw_input;
         in->size = fstat(to[k], &st) == 0 ? (uint64_t)st.st_size : 0;
         to[k] = -1;
         if (mt_input_is_container(in) ? mt_container_input_open(in, s->flags, &m->stop, err) != 0
@@ -110,7 +111,7 @@ static int one_process(struct mt_source_merge *m, struct mt_error *err)
         if (!c || !c->has_header)
             continue;
         /* A host trace begins when its engine does, which is not when the CUDA runtime does. */
-        int apart = d && !first->host && !in->host && d->start_ns != c->start_ns;
+        int apart = d && !mt_input_is_host(first) && !mt_input_is_host(in) && d->start_ns != c->start_ns;
         if (d && (d->pid != c->pid || apart)) {
             mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,
@@ -141,14 +142,15 @@ static void decide_order(struct mt_source *s)
     struct mt_source_merge *m = &s->merge;
     size_t traces = 0, companions = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
-        traces += m->inputs[i].host == NULL;
-        companions += m->inputs[i].companion || m->inputs[i].container; /* its chunks have the numbers */
+        traces += !mt_input_is_host(&m->inputs[i]);
+        companions +=
+            m->inputs[i].companion || mt_input_container(&m->inputs[i]); /* its chunks have the numbers */
         s->total += m->inputs[i].size;
     }
     m->ordered = companions == traces || traces == 1;
     for (size_t i = 0; i < m->ninputs && !(s->flags & MT_SOURCE_NO_HOST); i++) {
         struct mt_input *in = &m->inputs[i];
-        if (!in->host)
+        if (!mt_input_is_host(in))
             continue;
         if (companions < traces)
             mt_merge_note(
@@ -162,7 +164,7 @@ static void decide_order(struct mt_source *s)
                 "traces that can",
                 in->path, mt_input_companion(in)->engine);
         else
-            m->hosts = in->merged = 1;
+            m->hosts = in->host.merged = 1;
     }
 }
 
@@ -210,7 +212,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
             free(in->meta);
             in->meta = NULL;
         }
-        if (!in->live && !in->host && !in->container && mt_input_load_companion(in, 0, &m->stop, err) != 0)
+        if (in->ops == &mt_raw_input && mt_input_load_companion(in, 0, &m->stop, err) != 0)
             goto fail;
     }
     if (spool_live(s, err) != 0)
@@ -281,7 +283,8 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
     in->path = path;
     in->fd = -1;
     in->live = 1;
-    in->container = r;
+    in->ops = &mt_device_input;
+    in->container.reader = r;
     mt_container_set_stop(r, &m->stop);
     if (mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) == 0 && mt_merge_start(m, err) == 0)
         return s;

@@ -21,7 +21,7 @@ static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
     size_t n = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
-        if (!c || m->inputs[i].host)
+        if (!c || mt_input_is_host(&m->inputs[i]))
             continue;
         out[n++] = c->stream;
         for (size_t k = 0; k < c->nlaunches; k++)
@@ -37,7 +37,7 @@ static void streams_shared(struct mt_source_merge *m, const struct mt_companion 
 {
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_companion *d = mt_input_companion(&m->inputs[i]);
-        size_t n = d && !m->inputs[i].host ? strlen(d->trace) : 0;
+        size_t n = d && !mt_input_is_host(&m->inputs[i]) ? strlen(d->trace) : 0;
         if (n && !strncmp(c->shared, d->trace, n) && !strcmp(c->shared + n, ".meta"))
             return;
     }
@@ -91,7 +91,7 @@ int mt_note_streams(struct mt_source_merge *m)
     uint64_t *read = malloc((nread + 1) * sizeof *read);
     for (size_t i = 0; all && read && i < m->ninputs; i++) {
         const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
-        if (!c || m->inputs[i].host)
+        if (!c || mt_input_is_host(&m->inputs[i]))
             continue;
         if (*c->shared)
             streams_shared(m, c);

@@ -256,26 +256,26 @@ cudaError_t IMPL(cudaMemDiscardAndPrefetchBatchAsync)(void **p, size_t *bytes, s
 cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, int device, cudaStream_t stream)
 {
     struct cudaMemLocation where = location_of(device);
-    return prefetch(p, bytes, &where, 0, stream);
+    return advise_prefetch(p, bytes, &where, 0, stream);
 }
 
 cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int device)
 {
     struct cudaMemLocation where = location_of(device);
-    return advise(p, bytes, advice, &where);
+    return advise_run(p, bytes, advice, &where);
 }
 
 #if CUDART_VERSION >= 12020
 cudaError_t IMPL(cudaMemPrefetchAsync_v2)(const void *p, size_t bytes, struct cudaMemLocation where,
                                           unsigned flags, cudaStream_t stream)
 {
-    return prefetch(p, bytes, &where, flags, stream);
+    return advise_prefetch(p, bytes, &where, flags, stream);
 }
 
 cudaError_t IMPL(cudaMemAdvise_v2)(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
                                    struct cudaMemLocation where)
 {
-    return advise(p, bytes, advice, &where);
+    return advise_run(p, bytes, advice, &where);
 }
 #endif
 #endif

@@ -1,17 +1,18 @@
-/* Stream capture on the CPU device: while a stream is captured, what is put into it becomes nodes of a
- * graph. */
+/* Which streams are being captured, what may be called meanwhile, and events, which carry captures from
+ * stream to stream. */
 #include "capture.h"
 #include "capture_state.h"
 #include "entry.h"
 #include "error.h"
 #include "event.h"
-#include "graph.h"
+#include "queue.h"
 #include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
 
 pthread_mutex_t mt_capture_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(mt_capture_lock, MT_FORK_CAPTURES);
+const struct mt_capture_ops *mt_capture_ops;
 static struct mt_capture *captures;
 static _Atomic unsigned ncaptures;
 static unsigned long long ids;
@@ -127,172 +128,115 @@ cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call)
     return mt_fail(e);
 }
 
-/* ---- begin and end ---- */
+/* ---- begin, end, and what is captured ---- */
 
-static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *into,
-                                 struct CUgraphNode_st *const *after, size_t n,
-                                 enum cudaStreamCaptureMode mode)
+void mt_capture_enlist(struct mt_capture *c)
 {
-    MT_RETURN_IF_FAILED();
-    struct mt_stream *s = mt_stream_get(handle);
-    if (!s)
-        return mt_fail(cudaErrorInvalidResourceHandle);
-    if ((unsigned)mode > cudaStreamCaptureModeRelaxed)
-        return mt_fail(cudaErrorInvalidValue);
-    if (s == mt_stream_legacy())
-        return mt_fail(cudaErrorStreamCaptureUnsupported);
-    struct mt_capture *c = calloc(1, sizeof *c);
-    if (c)
-        c->graph = into ? into : mt_graph_new();
-    if (!c || !c->graph) {
-        free(c);
-        return mt_fail(cudaErrorMemoryAllocation);
-    }
-    c->given = into != NULL;
-    c->origin = s;
-    c->thread = pthread_self();
-    c->mode = mode;
-    pthread_mutex_lock(&mt_capture_lock);
-    cudaError_t e = s->capture                                   ? cudaErrorIllegalState
-                    : mt_tips_add(&s->tips, &s->ntips, after, n) ? cudaErrorMemoryAllocation
-                                                                 : cudaSuccess;
-    if (!e) {
-        c->id = ++ids;
-        c->next = captures;
-        captures = c;
-        ncaptures++;
-        c->graph->captures++;
-        mt_capture_set(s, c);
-    }
-    pthread_mutex_unlock(&mt_capture_lock);
-    if (e && !into)
-        mt_graph_free(c->graph);
-    if (e)
-        free(c);
-    return mt_fail(e);
+    c->id = ++ids;
+    c->next = captures;
+    captures = c;
+    ncaptures++;
 }
 
-cudaError_t IMPL(cudaStreamBeginCapture)(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+void mt_capture_delist(struct mt_capture *c)
 {
-    return capture_begin(stream, NULL, NULL, 0, mode);
-}
-
-#if CUDART_VERSION >= 12030
-cudaError_t IMPL(cudaStreamBeginCaptureToGraph)(cudaStream_t stream, cudaGraph_t graph,
-                                                const cudaGraphNode_t *after, const cudaGraphEdgeData *edges,
-                                                size_t n, enum cudaStreamCaptureMode mode)
-{
-    struct CUgraph_st *g = mt_graph_get(graph);
-    if (!g || (n && !after))
-        return mt_fail(cudaErrorInvalidValue);
-    for (size_t i = 0; i < n; i++)
-        if (!mt_graph_node(after[i]) || after[i]->graph != g)
-            return mt_fail(cudaErrorInvalidValue);
-    return capture_begin(stream, g, after, n, mode);
-}
-#endif
-
-struct leaving {
-    struct mt_capture *capture;
-    int unjoined;
-};
-
-/* 1 when what a stream did does not come before what the first one did last. */
-static int is_unjoined(struct mt_stream *origin, struct CUgraphNode_st *const *tips, size_t n)
-{
-    int unjoined = 0;
-    for (size_t i = 0; i < n; i++) {
-        int joined = 0;
-        for (size_t k = 0; k < origin->ntips && !joined; k++)
-            joined = mt_graph_precedes(tips[i], origin->tips[k]);
-        unjoined |= !joined;
-    }
-    return unjoined;
-}
-
-static void capture_leave(void *stream, void *ctx)
-{
-    struct mt_stream *s = stream;
-    struct leaving *l = ctx;
-    if (s->capture != l->capture || s == l->capture->origin)
-        return;
-    l->unjoined |= is_unjoined(l->capture->origin, s->tips, s->ntips);
-    mt_tips_clear(s);
-    mt_capture_set(s, NULL);
-}
-
-/* Called with the lock: the capture is over. 1 when some stream was not joined. */
-static int capture_end(struct mt_capture *c)
-{
-    struct leaving l = {c, is_unjoined(c->origin, c->left, c->nleft)};
-    mt_stream_each(capture_leave, &l);
-    free(c->left);
-    mt_tips_clear(c->origin);
-    mt_capture_set(c->origin, NULL);
     for (struct mt_capture **p = &captures; *p; p = &(*p)->next)
         if (*p == c) {
             *p = c->next;
             break;
         }
     ncaptures--;
-    c->graph->captures--;
-    return l.unjoined;
 }
 
-cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
+cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op)
 {
-    cudaError_t e = cudaSuccess;
-    MT_RETURN_IF_FAILED();
-    struct mt_stream *s = mt_stream_get(handle);
-    if (!s || !out)
-        return mt_fail(s ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-    *out = NULL;
+    cudaError_t e = op ? cudaErrorStreamCaptureInvalidated : cudaErrorMemoryAllocation;
     pthread_mutex_lock(&mt_capture_lock);
-    struct mt_capture *c = s->capture;
-    if (!c)
-        e = cudaErrorIllegalState;
-    else if (c->origin != s)
-        e = cudaErrorStreamCaptureUnmatched;
-    else if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
-        e = cudaErrorStreamCaptureWrongThread;
-    if (e) {
-        pthread_mutex_unlock(&mt_capture_lock);
-        return mt_fail(e);
-    }
-    int unjoined = capture_end(c);
+    if (op && s->capture && !s->capture->invalid)
+        e = mt_capture_ops->add(s, op);
+    else
+        mt_op_free(op);
     pthread_mutex_unlock(&mt_capture_lock);
-    e = c->invalid ? cudaErrorStreamCaptureInvalidated
-        : unjoined ? cudaErrorStreamCaptureUnjoined
-                   : cudaSuccess;
-    if (!e)
-        *out = c->graph;
-    else if (!c->given)
-        mt_graph_free(c->graph);
-    free(c);
     return mt_fail(e);
 }
 
-/* A captured stream is destroyed: nobody can end its capture any more when it began it, and another one must
- * be joined as ever. */
+cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes)
+{
+    return mt_fail(mt_capture_ops->alloc(s, p, bytes));
+}
+
+cudaError_t mt_capture_free(struct mt_stream *s, void *p)
+{
+    return mt_fail(mt_capture_ops->free(s, p));
+}
+
 void mt_capture_leave(struct mt_stream *s)
 {
-    struct mt_capture *over = NULL;
-    if (!mt_capturing(s))
-        return;
+    if (mt_capturing(s))
+        mt_capture_ops->leave(s);
+}
+
+/* ---- events ---- */
+
+cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e)
+{
+    cudaError_t rc = cudaSuccess;
     pthread_mutex_lock(&mt_capture_lock);
-    struct mt_capture *c = s->capture;
-    if (c) {
-        if (c->origin == s)
-            capture_end(over = c);
-        else if (mt_tips_add(&c->left, &c->nleft, s->tips, s->ntips))
-            c->invalid = 1;
-        mt_tips_clear(s);
-        mt_capture_set(s, NULL);
+    e->nnodes = 0;
+    if (!s->capture || s->capture->invalid)
+        rc = cudaErrorStreamCaptureInvalidated;
+    else if (mt_tips_add(&e->nodes, &e->nnodes, s->tips, s->ntips))
+        rc = cudaErrorMemoryAllocation;
+    if (!rc) {
+        __atomic_store_n(&e->capture, s->capture, __ATOMIC_RELAXED);
+        e->capture_id = s->capture->id;
     }
     pthread_mutex_unlock(&mt_capture_lock);
-    if (over && !over->given)
-        mt_graph_free(over->graph);
-    free(over);
+    return mt_fail(rc);
+}
+
+static cudaError_t capture_join(struct mt_stream *s, struct mt_event *e)
+{
+    struct mt_capture *c = mt_capture_of(e);
+    if (__atomic_load_n(&e->capture, __ATOMIC_RELAXED) && !c)
+        return cudaErrorCapturedEvent;
+    if (!c) {           /* of a time before the capture */
+        if (s->capture) /* another thread may have ended it meanwhile */
+            s->capture->invalid = 1;
+        return cudaErrorStreamCaptureIsolation;
+    }
+    if (c->invalid)
+        return cudaErrorStreamCaptureInvalidated;
+    if (s->capture && s->capture != c) {
+        s->capture->invalid = c->invalid = 1;
+        return cudaErrorStreamCaptureMerge;
+    }
+    if (s == mt_stream_legacy()) {
+        c->invalid = 1;
+        return cudaErrorStreamCaptureImplicit;
+    }
+    if (mt_tips_add(&s->tips, &s->ntips, e->nodes, e->nnodes))
+        return cudaErrorMemoryAllocation;
+    mt_capture_set(s, c);
+    return cudaSuccess;
+}
+
+cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e)
+{
+    pthread_mutex_lock(&mt_capture_lock);
+    cudaError_t rc = capture_join(s, e);
+    pthread_mutex_unlock(&mt_capture_lock);
+    return mt_fail(rc);
+}
+
+cudaError_t mt_capture_asked(struct mt_event *e)
+{
+    pthread_mutex_lock(&mt_capture_lock);
+    struct mt_capture *c = mt_capture_of(e);
+    if (c)
+        c->invalid = 1;
+    pthread_mutex_unlock(&mt_capture_lock);
+    return mt_fail(cudaErrorCapturedEvent);
 }
 
 /* ---- questions ---- */
@@ -335,29 +279,6 @@ cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCapt
     return capture_info(handle, status, NULL, NULL, NULL, NULL, NULL);
 }
 
-static cudaError_t capture_update(cudaStream_t handle, cudaGraphNode_t *tips, size_t n, unsigned flags)
-{
-    MT_RETURN_IF_FAILED();
-    struct mt_stream *s = mt_stream_get(handle);
-    if (!s)
-        return mt_fail(cudaErrorInvalidResourceHandle);
-    if (flags > cudaStreamSetCaptureDependencies || (n && !tips))
-        return mt_fail(cudaErrorInvalidValue);
-    pthread_mutex_lock(&mt_capture_lock);
-    cudaError_t e = !s->capture           ? cudaErrorIllegalState
-                    : s->capture->invalid ? cudaErrorStreamCaptureInvalidated
-                                          : cudaSuccess;
-    for (size_t i = 0; i < n && !e; i++)
-        if (!mt_graph_node(tips[i]) || tips[i]->graph != s->capture->graph)
-            e = cudaErrorInvalidValue;
-    if (!e && flags == cudaStreamSetCaptureDependencies)
-        s->ntips = 0;
-    if (!e && mt_tips_add(&s->tips, &s->ntips, tips, n))
-        e = cudaErrorMemoryAllocation;
-    pthread_mutex_unlock(&mt_capture_lock);
-    return mt_fail(e);
-}
-
 #if CUDART_VERSION >= 13000
 cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                            unsigned long long *id, cudaGraph_t *graph,
@@ -366,25 +287,12 @@ cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamC
 {
     return capture_info(stream, status, id, graph, tips, edges, n);
 }
-
-cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips,
-                                                      const cudaGraphEdgeData *edges, size_t n,
-                                                      unsigned flags)
-{
-    return capture_update(stream, tips, n, flags);
-}
 #else
 cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                            unsigned long long *id, cudaGraph_t *graph,
                                            const cudaGraphNode_t **tips, size_t *n)
 {
-    return info(stream, status, id, graph, tips, NULL, n);
-}
-
-cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips, size_t n,
-                                                      unsigned flags)
-{
-    return update(stream, tips, n, flags);
+    return capture_info(stream, status, id, graph, tips, NULL, n);
 }
 #endif
 

@@ -27,9 +27,6 @@ cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op);
  * freed in it. */
 cudaError_t mt_capture_alloc(struct mt_stream *s, void *p, size_t bytes);
 cudaError_t mt_capture_free(struct mt_stream *s, void *p);
-/* 1 when a graph allocated the memory at `p` and still has its address: then it is freed now as far as the
- * program can see. -1: it was already. 0: not a graph's. */
-int mt_graph_gave_back(void *p);
 /* cudaEventRecord in a captured stream. */
 cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e);
 /* cudaStreamWaitEvent when the stream is captured or the event was recorded in one that was. */

@@ -1,9 +1,25 @@
 /* The entry layer. Every cuda* function that CUDA's header declares is an exported jump through a slot. At
- * its first call the slot is set to, in this order, rec_<name>   records what the call means for the trace
- * and calls MT_NEXT(name); the same code on both devices impl_<name>  the CPU device's own function, or, on a
- * GPU, the real CUDA runtime's function, arguments untouched and what has neither returns
- * cudaErrorNotSupported and says its name once. gen_entries.py makes table and jumps from the header; a file
- * of this folder adds a function by defining IMPL(name) or REC(name) with the header's own signature. */
+ * its first call the slot is set to, in this order:
+ *
+ *   rec_<name>   records what the call means for the trace and calls MT_NEXT(name); the same on both devices
+ *   impl_<name>  the CPU device's own function; on a GPU the real CUDA runtime's, arguments untouched
+ *
+ * What has neither returns cudaErrorNotSupported and says its name once. gen_entries.py makes table and jumps
+ * from the header; a file of this folder adds a function by defining IMPL(name) or REC(name) with the
+ * header's own signature.
+ *
+ * Who may call whom in this folder: a file calls its own group and those above it in this list
+ * (tools/style/check-rooms names the files of each, and style.rooms holds it). All groups define entry
+ * points.
+ *
+ *   tables   what is at an address, maps, the thread's error
+ *   device   which device, entries, registered code, memory of the device, checks
+ *   streams  streams, their queues, host functions; whether a stream is captured
+ *   memory   what frees and allocates in the order of streams; arrays; what every wait does besides
+ *   notes    what a copy or a fill means for the trace (record_copy, record_fill)
+ *   work     operations: copies, fills, events, launches
+ *   graphs   nodes made of operations; captures, which the streams reach through mt_capture_ops
+ *   calls    entry points that nobody here calls back: the rest, with the other record_* */
 #ifndef MT_API_ENTRY_H
 #define MT_API_ENTRY_H
 #include <stdint.h>
@@ -37,6 +53,11 @@ void *mt_entry_resolve(uint32_t index);
 
 /* Within a *_ptds or *_ptsz call of this thread stream 0 is the thread's own default stream. */
 int mt_per_thread(void);
+/* The default stream that NULL means here and now; others as they are. */
+static inline cudaStream_t mt_stream_named(cudaStream_t s)
+{
+    return s ? s : mt_per_thread() ? cudaStreamPerThread : cudaStreamLegacy;
+}
 int mt_per_thread_enter(void);
 void mt_per_thread_leave(int outer);
 #endif

@@ -1,7 +1,7 @@
 /* Events, on both devices. */
 #ifndef MT_API_EVENT_H
 #define MT_API_EVENT_H
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "stream.h"
 #include "base/fd.h"
 #include <cuda_runtime_api.h>

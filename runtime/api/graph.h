@@ -3,17 +3,9 @@
  * known of them is. */
 #ifndef MT_API_GRAPH_H
 #define MT_API_GRAPH_H
+#include "graph_memory.h"
 #include "queue.h"
 #include <cuda_runtime_api.h>
-
-/* Memory of an allocation node: at one address for all launches. */
-struct mt_graph_memory {
-    int refs;
-    int freed; /* a node of its graph frees it; else the program does, and the next launch allocates anew */
-    int live;  /* allocated as the program sees it; the address stays the graph's when it is not */
-    void *p;
-    size_t bytes;
-};
 
 struct CUgraphNode_st {
     struct CUgraph_st *graph;
@@ -63,11 +55,6 @@ int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of)
 struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g);
 /* The allocation node of this graph whose memory begins at `p`, or NULL. */
 struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p);
-/* With one reference; NULL: out of memory. */
-struct mt_graph_memory *mt_graph_memory_new(void *p, size_t bytes);
-/* A launch allocates it again when the program has freed it. */
-void mt_graph_memory_renew(struct mt_graph_memory *m);
-void mt_graph_memory_release(struct mt_graph_memory *m);
 
 /* graph_nodes.c: templates from what the program says. */
 cudaError_t mt_graph_kernel_op(struct mt_op **out, const struct cudaKernelNodeParams *p);

@@ -150,29 +150,29 @@ cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode
 #else
 cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n)
 {
-    return edges(g, from, to, NULL, n);
+    return graph_edges_edges(g, from, to, NULL, n);
 }
 
 cudaError_t IMPL(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
-    return neighbours(node, out, NULL, n, 1);
+    return graph_edges_neighbours(node, out, NULL, n, 1);
 }
 
 cudaError_t IMPL(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
-    return neighbours(node, out, NULL, n, 0);
+    return graph_edges_neighbours(node, out, NULL, n, 0);
 }
 
 cudaError_t IMPL(cudaGraphAddDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
                                            const cudaGraphNode_t *to, size_t n)
 {
-    return change(g, from, to, n, 1);
+    return graph_edges_change(g, from, to, n, 1);
 }
 
 cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
                                               const cudaGraphNode_t *to, size_t n)
 {
-    return change(g, from, to, n, 0);
+    return graph_edges_change(g, from, to, n, 0);
 }
 #endif
 

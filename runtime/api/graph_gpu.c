@@ -7,7 +7,7 @@
 #include "device.h"
 #include "entry.h"
 #include "error.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "launch.h"
 #include "map.h"
 #include "plain.h"
@@ -437,14 +437,14 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
     if (!i) {
         struct mt_gpu_launch l;
         mt_untabled_describe(&l, k->f, c, site);
-        l.stream = stream;
+        l.stream = mt_stream_named(stream);
         l.line.called = mt_event_next();
         return l;
     }
     return (struct mt_gpu_launch){.image = k->f->module->image,
                                   .kernel = i,
                                   .symbol = k->f->host,
-                                  .stream = stream,
+                                  .stream = mt_stream_named(stream),
                                   .line = {.kernel = i->pretty,
                                            .mangled = i->name,
                                            .signature = i->signature,
@@ -489,7 +489,7 @@ static cudaError_t graph_gpu_launch(struct exec *x, cudaGraphExec_t exec, cudaSt
 cudaError_t REC(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
 {
     struct exec *x = exec && mt_device_gpu_path() ? mt_map_get(&execs, exec) : NULL;
-    if (!x || !x->n || mt_gpu()->capturing(stream))
+    if (!x || !x->n || mt_gpu()->capturing(mt_stream_named(stream)))
         return MT_NEXT(cudaGraphLaunch)(exec, stream);
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_stream *s = mt_stream_get(stream);

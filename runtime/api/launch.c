@@ -2,7 +2,7 @@
 #include "launch.h"
 #include "device.h"
 #include "entry.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "error.h"
 #include "capture.h"
 #include "device/packet.h"

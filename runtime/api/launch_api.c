@@ -4,7 +4,7 @@
 #include "device.h"
 #include "entry.h"
 #include "error.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "plain.h"
 #include "stream.h"
 #include "untabled.h"
@@ -67,7 +67,7 @@ struct gpu_call {
 
 static int launch_api_captured(cudaStream_t stream)
 {
-    return mt_gpu() && mt_tracing() && mt_gpu()->capturing(stream);
+    return mt_gpu() && mt_tracing() && mt_gpu()->capturing(mt_stream_named(stream));
 }
 
 /* Is it to be in the trace of its stream? If it then runs without records, that is not complete. */
@@ -96,7 +96,7 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
         .image = g->function->module->image,
         .kernel = k,
         .symbol = g->function->host,
-        .stream = c->stream,
+        .stream = mt_stream_named(c->stream),
         .cooperative = c->cooperative,
         .line = {.kernel = k->pretty,
                  .mangled = k->name,

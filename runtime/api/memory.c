@@ -2,6 +2,7 @@
 #include "entry.h"
 #include "array.h"
 #include "capture.h"
+#include "graph_memory.h"
 #include "device.h"
 #include "error.h"
 #include "heap.h"

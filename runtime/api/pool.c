@@ -8,6 +8,7 @@
 #include "heap.h"
 #include "map.h"
 #include "capture.h"
+#include "graph_memory.h"
 #include "objects.h"
 #include "queue.h"
 #include "base/fork.h"

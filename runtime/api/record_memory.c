@@ -2,7 +2,7 @@
 #include "array.h"
 #include "device.h"
 #include "entry.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "graph_gpu.h"
 #include "heap.h"
 #include "objects.h"

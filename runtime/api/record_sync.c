@@ -2,7 +2,7 @@
 #include "device.h"
 #include "entry.h"
 #include "event.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "stream.h"
 #include "trace/events.h"
 #include "trace/selection.h"
@@ -71,7 +71,9 @@ static struct mt_gpu_point record_sync_point(cudaStream_t stream, int all)
 {
     struct mt_stream *s = all || !mt_device_gpu_path() ? NULL : mt_stream_get(stream);
     const struct mt_trace *trace = s ? __atomic_load_n(&s->trace, __ATOMIC_ACQUIRE) : NULL;
-    return mt_device_gpu_path() && mt_gpu() ? mt_gpu()->point(stream, trace, all) : (struct mt_gpu_point){0};
+    if (!mt_device_gpu_path() || !mt_gpu())
+        return (struct mt_gpu_point){0};
+    return mt_gpu()->point(mt_stream_named(all ? NULL : stream), trace, all);
 }
 
 static cudaError_t record_sync_synced(cudaError_t e, const char *what, int64_t id,

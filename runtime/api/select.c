@@ -3,12 +3,10 @@
 #include "device.h"
 #include "check.h"
 #include "entry.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "module.h"
 #include "objects.h"
-#include "stream.h"
 #include "base/file.h"
-#include "trace/nvtx.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "trace/trace.h"
@@ -129,6 +127,19 @@ static void *choose_runtime(int must)
     return runtime;
 }
 
+static void *find_real(const char *name)
+{
+    return cudart ? dlsym(cudart, name) : NULL;
+}
+
+static void *find_own(const char *name)
+{
+    for (unsigned i = 0; i < MT_ENTRIES; i++)
+        if (!strcmp(mt_entries[i].name, name))
+            return (void *)mt_entries[i].impl;
+    return NULL;
+}
+
 /* Prefers the GPU unless told otherwise; says why when it cannot have what was asked for. */
 static void select_choose(void)
 {
@@ -142,6 +153,8 @@ static void select_choose(void)
         cudart = choose_runtime(is_gpu);
         is_gpu |= cudart != NULL;
     }
+    if (mt_gpu())
+        mt_gpu()->functions(is_gpu, is_gpu ? find_real : find_own);
     if (is_gpu) {
         mt_say("running on the GPU");
         mt_trace_device("gpu", "NVIDIA GPU", 0);
@@ -173,6 +186,11 @@ int mt_device_is_gpu(void)
             inside = 0;
         }
     }
+    return is_gpu;
+}
+
+int mt_device_chosen_gpu(void)
+{
     return is_gpu;
 }
 
@@ -229,15 +247,4 @@ int mt_device_start(void)
     static pthread_once_t started = PTHREAD_ONCE_INIT;
     pthread_once(&started, select_start);
     return start_error;
-}
-
-/* Last of all, after the program's own exit handlers: the files get their ends. */
-__attribute__((destructor)) static void select_finish(void)
-{
-    if (!mt_forked() && (is_gpu || mt_options()->channel == MT_CHANNEL_WARP) && mt_gpu() && mt_gpu()->finish)
-        mt_gpu()->finish();
-    if (!is_gpu)
-        mt_stream_finish();
-    mt_nvtx_finish();
-    mt_trace_finish();
 }

@@ -3,7 +3,7 @@
 #include "capture.h"
 #include "device.h"
 #include "entry.h"
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "map.h"
 #include "queue.h"
 #include "base/fork.h"

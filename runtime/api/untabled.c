@@ -2,6 +2,7 @@
  * image=off, or its image is of another version. */
 #define _GNU_SOURCE
 #include "untabled.h"
+#include "entry.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const 
     mt_module_untraced(f->module, f->name);
     untabled_names(f);
     *l = (struct mt_gpu_launch){.symbol = f->host,
-                                .stream = c->stream,
+                                .stream = mt_stream_named(c->stream),
                                 .cooperative = c->cooperative,
                                 .line = {.kernel = f->pretty ? f->pretty : f->name,
                                          .mangled = f->name,

@@ -3,7 +3,7 @@
  * counted. */
 #ifndef MT_API_UNTABLED_H
 #define MT_API_UNTABLED_H
-#include "gpu.h"
+#include "gpu/gpu.h"
 #include "launch.h"
 
 /* Fills *l for a launch of f that runs as it is, with its line for the companions; says so once per file. The

@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "cuda.h"
 #include "device/packet.h"
-#include "api/device.h"
-#include "api/entry.h"
 #include "base/options.h"
 #include "base/report.h"
 #include <dlfcn.h>
@@ -13,7 +11,8 @@
 #include <string.h>
 
 static struct mt_cuda table;
-static int usable;
+static int usable, on_gpu;
+static void *(*cuda_find)(const char *name);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- the CPU device in a GPU's place (MEMTRACE_CHANNEL=warp) ------------------------------------- */
@@ -70,7 +69,7 @@ static cudaError_t cuda_copy(void *to, const void *from, size_t bytes, enum cuda
 
 static void load_cpu(void)
 {
-#define F(name) table.name = (__typeof__(table.name))mt_entries[MT_I_cuda##name].impl;
+#define F(name) table.name = (__typeof__(table.name))cuda_find("cuda" #name);
     MT_CUDA_FUNCTIONS(F)
 #undef F
     table.MemcpyAsync = cuda_copy;
@@ -99,25 +98,30 @@ static void cuda_load_driver(void *driver)
 
 static void cuda_load(void)
 {
-    if (!mt_device_is_gpu()) {
+    if (!on_gpu) {
         load_cpu();
         return;
     }
-    void *runtime = mt_device_cudart(), *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const char *missing = runtime ? NULL : "the CUDA runtime";
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *missing = cuda_find("cudaRuntimeGetVersion") ? NULL : "the CUDA runtime";
 #define F(name)                                                                                              \
-    if (runtime && !(table.name = (__typeof__(table.name))dlsym(runtime, "cuda" #name)))                     \
+    if (!(table.name = (__typeof__(table.name))cuda_find("cuda" #name)) && !missing)                         \
         missing = "cuda" #name;
     MT_CUDA_FUNCTIONS(F)
 #undef F
     if (driver)
         cuda_load_driver(driver);
-    if (runtime)
-        table.FunctionOf = (__typeof__(table.FunctionOf))dlsym(runtime, "cudaGetFuncBySymbol");
+    table.FunctionOf = (__typeof__(table.FunctionOf))cuda_find("cudaGetFuncBySymbol");
     table.ends_at_exit = 1;
     usable = !missing;
     if (missing)
         mt_report("%s is missing: kernels run on the GPU without a trace", missing);
+}
+
+void mt_cuda_from(int gpu, void *(*find)(const char *name))
+{
+    on_gpu = gpu;
+    cuda_find = find;
 }
 
 uint64_t mt_cuda_ring_slots(void)

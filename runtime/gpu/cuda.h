@@ -51,6 +51,8 @@ struct mt_cuda {
     int ends_at_exit; /* a handler of atexit takes the memory that it gave: a driver's, not the CPU device's
                        */
 };
+/* As mt_gpu_ops.functions: where they are. Before mt_cuda. */
+void mt_cuda_from(int on_gpu, void *(*find)(const char *name));
 /* NULL with a report when something is missing. The same in each call. */
 const struct mt_cuda *mt_cuda(void);
 /* Slots of a ring, as the user wants it: a power of two, 32 at least. */

@@ -2,7 +2,6 @@
 #include "cuda.h"
 #include "base/thread.h"
 #include "device.h"
-#include "api/entry.h"
 #include "trace/events.h"
 #include "base/file.h"
 #include "trace/last.h"
@@ -105,12 +104,6 @@ static int patience_ends(struct patience *p, unsigned most)
 
 /* ---- launches ----------------------------------------------------------------------------------- */
 
-/* NULL means different streams in different programs; these do not. */
-static cudaStream_t gpu_plain(cudaStream_t s)
-{
-    return s ? s : mt_per_thread() ? cudaStreamPerThread : cudaStreamLegacy;
-}
-
 /* Calls of our own leave the program's error state alone. */
 static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
 {
@@ -125,7 +118,7 @@ static int is_capturing(const struct mt_cuda *cu, cudaStream_t stream)
 static int gpu_capturing(cudaStream_t stream)
 {
     const struct mt_cuda *cu = mt_cuda();
-    return cu && is_capturing(cu, gpu_plain(stream));
+    return cu && is_capturing(cu, stream);
 }
 
 enum reason { NO_ROOM, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
@@ -159,7 +152,6 @@ static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct mt_gpu_d
         return NULL;
     }
     f->launch = *l;
-    f->launch.stream = gpu_plain(l->stream);
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
@@ -400,7 +392,7 @@ static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filt
 
 static struct mt_gpu_point gpu_point(cudaStream_t stream, const struct mt_trace *trace, int all)
 {
-    struct mt_gpu_point p = {.stream = gpu_plain(all ? NULL : stream), .trace = all ? NULL : trace};
+    struct mt_gpu_point p = {.stream = stream, .trace = all ? NULL : trace};
     int any = p.stream == cudaStreamLegacy || p.stream == cudaStreamPerThread;
     p.device = any ? mt_gpu_device_in_use() : NULL; /* else the stream says it */
     p.launches = (all || trace) && (p.device || !any) && !mt_forked() ? mt_flight_issued_so_far() : 0;
@@ -422,12 +414,11 @@ static void stream_ends(cudaStream_t stream, struct mt_trace *trace)
 {
     const struct mt_cuda *cu = mt_cuda();
     struct mt_flight_filter filter = {.trace = trace};
-    cudaStream_t s = gpu_plain(stream);
     if (!trace || mt_forked())
         return;
     if (cu && mt_flight_count(&filter))
-        cu->StreamSynchronize(s); /* destroying it would let its work go on without us */
-    wait_for(&filter, &s, PATIENCE_SYNCED);
+        cu->StreamSynchronize(stream); /* destroying it would let its work go on without us */
+    wait_for(&filter, &stream, PATIENCE_SYNCED);
     mt_queue_forget(trace);
 }
 
@@ -480,6 +471,7 @@ static void gpu_start(void)
 }
 
 static const struct mt_gpu_ops ops = {
+    .functions = mt_cuda_from,
     .start = gpu_start,
     .launch = gpu_launch,
     .issued = gpu_issued,

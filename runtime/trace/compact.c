@@ -3,12 +3,13 @@
 #include "compact.h"
 #include "companion.h"
 #include "events.h"
+#include "live.h"
+#include "memtrace/device.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "container/writer.h"
 #include "base/fork.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct mt_compact {
     char *path;
     struct mt_mtc_writer *writer;
     struct mt_companion_writer *inside; /* the meta chunks */
+    int memory;                         /* no file: goes to mt-extract at the end */
     uint64_t stream;
     uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
     _Atomic int off;
@@ -40,6 +42,7 @@ struct mt_compact {
     size_t held_bytes;
     uint64_t held_items;
     _Atomic uint64_t kept; /* accesses in the file */
+    uint64_t before;       /* bytes in the file */
 };
 
 /* ---- encoders: as many as threads ever wrote at once ---- */
@@ -123,6 +126,31 @@ static void write_chunk(struct mt_compact *c, unsigned flags, const void *payloa
         compact_fail(c, mt_file_reason(rc), mt_mtc_writer_bytes(c->writer));
 }
 
+/* The trace, or as much as there is, to mt-extract. */
+static void compact_give(struct mt_compact *c)
+{
+    mt_live_give((uint32_t)c->stream, c->path, mt_fd_is(&c->file.at) ? c->file.at.fd : -1);
+}
+
+/* Writes index and tail. */
+static void compact_close(void *self)
+{
+    struct mt_compact *c = self;
+    mt_companion_close(c->inside);
+    if (mt_mtc_writer_close(c->writer) && c->inside)
+        compact_fail(c, strerror(ENOMEM), c->good);
+    if (c->memory && c->inside)
+        compact_give(c);
+    mt_file_close(&c->file);
+    pthread_mutex_destroy(&c->lock);
+    for (size_t i = 0; i < c->nkernels; i++)
+        free(c->kernels[i]);
+    free(c->kernels);
+    free(c->held);
+    free(c->path);
+    free(c);
+}
+
 static struct mt_compact *compact_new(const char *path, const struct mt_companion_head *head, int level,
                                       int memory, char *why, size_t size)
 {
@@ -134,6 +162,7 @@ static struct mt_compact *compact_new(const char *path, const struct mt_companio
     }
     pthread_mutex_init(&c->lock, NULL);
     c->stream = head->stream;
+    c->memory = memory;
     c->file.at.fd = -1;
     if (memory ? mt_file_in_memory(&c->file, why, size)
                : mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
@@ -148,7 +177,7 @@ static struct mt_compact *compact_new(const char *path, const struct mt_companio
     if (c->inside)
         return c;
 fail:
-    mt_compact_close(c);
+    compact_close(c);
     return NULL;
 }
 
@@ -162,11 +191,6 @@ struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_compan
                                         char *why, size_t size)
 {
     return compact_new(path, head, level, 1, why, size);
-}
-
-int mt_compact_descriptor(const struct mt_compact *c)
-{
-    return c ? fcntl(c->file.at.fd, F_DUPFD_CLOEXEC, 3) : -1;
 }
 
 /* ---- launches ---- */
@@ -191,8 +215,10 @@ static uint32_t kernel_of(struct mt_compact *c, const char *name)
     return (uint32_t)i + 1;
 }
 
-int mt_compact_begin(struct mt_compact *c, const struct mt_launch_line *l)
+static int compact_begin(void *self, const struct mt_launch_line *l)
 {
+    struct mt_compact *c = self;
+    c->before = mt_mtc_writer_bytes(c->writer);
     uint32_t kernel = c->off ? 0 : kernel_of(c, l->kernel);
     if (!c->off && !kernel)
         compact_fail(c, strerror(ENOMEM), c->good);
@@ -232,9 +258,9 @@ static int put_first(struct mt_compact *c, const void *payload, size_t bytes, ui
     return 0;
 }
 
-void mt_compact_append(struct mt_compact *c, const struct mt_access_run *runs, size_t count,
-                       uint64_t accesses)
+static void compact_append(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses)
 {
+    struct mt_compact *c = self;
     const void *payload;
     const char *why = strerror(ENOMEM);
     uint64_t items;
@@ -255,9 +281,10 @@ void mt_compact_append(struct mt_compact *c, const struct mt_access_run *runs, s
         give_encoder(x);
 }
 
-uint64_t mt_compact_end(struct mt_compact *c)
+static uint64_t compact_end(void *self, uint64_t *bytes)
 {
     static const struct mt_mtc_columns nothing;
+    struct mt_compact *c = self;
     unsigned flags = MT_MTC_END | (c->begun ? 0 : MT_MTC_BEGIN);
     if (!c->off && c->held)
         write_chunk(c, flags, c->held, c->held_bytes, c->held_items);
@@ -265,59 +292,40 @@ uint64_t mt_compact_end(struct mt_compact *c)
         write_chunk(c, flags, &nothing, sizeof nothing, 0);
     free(c->held);
     c->held = NULL;
+    *bytes = mt_mtc_writer_bytes(c->writer) - c->before;
     return c->kept;
 }
 
-/* ---- what companions are told ---- */
-
-void mt_compact_launch(struct mt_compact *c, const struct mt_launch_line *l)
+struct mt_companion_writer *mt_compact_inside(const struct mt_compact *c)
 {
-    mt_companion_launch(c->inside, l);
+    return c->inside;
 }
 
-void mt_compact_lost(struct mt_compact *c, uint64_t count, const char *why)
+static int compact_on(const void *self)
 {
-    mt_companion_lost(c->inside, count, why);
+    return !((const struct mt_compact *)self)->off;
 }
 
-void mt_compact_last(struct mt_compact *c, const struct mt_companion_end *e)
+static const char *compact_error(const void *self)
 {
-    mt_companion_end(c->inside, e);
+    return ((const struct mt_compact *)self)->error;
 }
 
-void mt_compact_flush(struct mt_compact *c)
+static void compact_last(void *self, int busy)
 {
-    mt_companion_flush(c->inside, 0);
-}
-
-int mt_compact_on(const struct mt_compact *c)
-{
-    return !c->off;
-}
-
-const char *mt_compact_error(const struct mt_compact *c)
-{
-    return c->error;
-}
-
-uint64_t mt_compact_bytes(const struct mt_compact *c)
-{
-    return mt_mtc_writer_bytes(c->writer);
-}
-
-void mt_compact_close(struct mt_compact *c)
-{
-    if (!c)
+    struct mt_compact *c = self;
+    if (!busy || !c->memory)
         return;
-    mt_companion_close(c->inside);
-    if (mt_mtc_writer_close(c->writer) && c->inside)
-        compact_fail(c, strerror(ENOMEM), c->good);
-    mt_file_close(&c->file);
-    pthread_mutex_destroy(&c->lock);
-    for (size_t i = 0; i < c->nkernels; i++)
-        free(c->kernels[i]);
-    free(c->kernels);
-    free(c->held);
-    free(c->path);
-    free(c);
+    mt_companion_flush(c->inside, 0);
+    compact_give(c);
 }
+
+const struct mt_output_ops mt_compact_ops = {
+    .begin = compact_begin,
+    .append_runs = compact_append,
+    .end = compact_end,
+    .on = compact_on,
+    .error = compact_error,
+    .last = compact_last,
+    .close = compact_close,
+};

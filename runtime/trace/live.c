@@ -12,6 +12,7 @@
 #include "base/report.h"
 #include "memtrace/device.h"
 #include "memtrace/live.h"
+#include "memtrace/record.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -217,8 +218,10 @@ static struct launch *live_add(struct mt_live *s, uint64_t seq)
     return l;
 }
 
-uint64_t mt_live_number(struct mt_live *s)
+/* Launches are sent in the order of these numbers; live_begin follows at once. */
+static uint64_t live_number(void *self)
 {
+    struct mt_live *s = self;
     pthread_mutex_lock(&lock);
     uint64_t seq = mt_event_seq();
     s->launch = off ? NULL : live_add(s, seq);
@@ -226,8 +229,9 @@ uint64_t mt_live_number(struct mt_live *s)
     return seq;
 }
 
-int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l)
+static int live_begin(void *self, const struct mt_launch_line *l)
 {
+    struct mt_live *s = self;
     struct launch *x = s->launch;
     if (off && !x)
         return -1;
@@ -327,8 +331,9 @@ static char *put_run(char *to, const struct mt_access_run *r)
     return to + bytes_of(r);
 }
 
-void mt_live_append(struct mt_live *s, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+static void live_append(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses)
 {
+    struct mt_live *s = self;
     struct launch *l = s->launch;
     if (!l || off)
         return;
@@ -349,8 +354,11 @@ void mt_live_append(struct mt_live *s, const struct mt_access_run *runs, size_t 
     l->records += accesses;
 }
 
-uint64_t mt_live_end(struct mt_live *s)
+/* What is sent, or waits to be. */
+static uint64_t live_end(void *self, uint64_t *bytes)
 {
+    struct mt_live *s = self;
+    *bytes = 0;
     struct launch *l = s->launch;
     if (!l)
         return 0;
@@ -360,7 +368,9 @@ uint64_t mt_live_end(struct mt_live *s)
     l->ended = 1;
     pthread_mutex_unlock(&lock);
     live_advance();
-    return off ? 0 : n;
+    n = off ? 0 : n;
+    *bytes = n * MT_RAW_RECORD_SIZE;
+    return n;
 }
 
 /* ---- streams ------------------------------------------------------------------------------------ */
@@ -457,23 +467,35 @@ void mt_live_lines_of(struct mt_live *s, struct mt_companion_writer *c)
     pthread_mutex_unlock(&out);
 }
 
-int mt_live_on(void)
+static int live_on(const void *self)
 {
     return !off;
 }
 
-const char *mt_live_error(void)
+static const char *live_error(const void *self)
 {
     return error;
 }
 
-void mt_live_close(struct mt_live *s)
+/* The stream's last lines. The companion is not looked at afterwards. */
+static void live_last(void *self, int busy)
 {
+    struct mt_live *s = self;
     pthread_mutex_lock(&out);
     send_lines(s);
     s->companion = NULL;
     pthread_mutex_unlock(&out);
 }
+
+const struct mt_output_ops mt_live_ops = {
+    .number = live_number,
+    .begin = live_begin,
+    .append_runs = live_append,
+    .end = live_end,
+    .on = live_on,
+    .error = live_error,
+    .last = live_last,
+};
 
 void mt_live_finish(void)
 {

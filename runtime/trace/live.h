@@ -11,35 +11,23 @@
 #define MT_COMMON_LIVE_H
 #include <stddef.h>
 #include <stdint.h>
+#include "output.h"
 
-struct mt_access_run;
 struct mt_companion_writer;
-struct mt_launch_line;
 struct mt_live; /* one stream's part */
 
 /* 1 when MEMTRACE_SINK asks for it. Thread-safe. A text that is not understood is reported, once. */
 int mt_live_wanted(void);
 /* Starts mt-extract at the first call. 0 with what it wants: *whole, traces by mt_live_give; else runs, by
- * the functions that have a stream. -1: *why is a sentence for the user. */
+ * an output (output.h) that takes runs. -1: *why is a sentence for the user. */
 int mt_live_start(int *whole, char *why, size_t size);
-/* A whole trace, with the path that it would have. The descriptor stays the caller's. */
+/* A whole trace, with the path that it would have. The descriptor stays the caller's; -1: it is gone, which
+ * is told. */
 void mt_live_give(uint32_t number, const char *path, int trace);
 /* The stream whose trace would have this path. NULL: *why is a sentence for the user. */
 struct mt_live *mt_live_open(const char *path, char *why, size_t size);
 /* Where its lines are; before the first launch. */
 void mt_live_lines_of(struct mt_live *s, struct mt_companion_writer *c);
-/* The number of a launch that begins now. Launches are sent in this order; mt_live_begin follows at once. */
-uint64_t mt_live_number(struct mt_live *s);
-/* 0, or -1: it is off. */
-int mt_live_begin(struct mt_live *s, const struct mt_launch_line *l);
-/* Any number of threads at once. */
-void mt_live_append(struct mt_live *s, const struct mt_access_run *runs, size_t count, uint64_t accesses);
-/* The launch's accesses that are sent, or wait to be. */
-uint64_t mt_live_end(struct mt_live *s);
-int mt_live_on(void);
-const char *mt_live_error(void);
-/* The stream's last lines. The companion is not looked at afterwards. */
-void mt_live_close(struct mt_live *s);
 /* All is sent: waits until mt-extract has written its result. */
 void mt_live_finish(void);
 #endif

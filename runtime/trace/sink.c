@@ -1,5 +1,6 @@
 /* Writes one raw trace, MemTrace-pipe-N: byte-exact to docs/trace-format.md. */
 #include "sink.h"
+#include "companion.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "memtrace/record.h"
@@ -56,6 +57,15 @@ static void sink_put(struct mt_sink *s, const void *data, size_t bytes)
         sink_fail(s, off ? at : at + done, rc);
 }
 
+static void sink_close(void *self)
+{
+    struct mt_sink *s = self;
+    mt_file_close(&s->file);
+    pthread_mutex_destroy(&s->lock);
+    free(s->path);
+    free(s);
+}
+
 struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
 {
     static const unsigned char header = MT_RAW_RECORD_SIZE;
@@ -68,13 +78,13 @@ struct mt_sink *mt_sink_open(const char *path, char *why, size_t size)
     pthread_mutex_init(&s->lock, NULL);
     s->fail_offset = UINT64_MAX;
     if (mt_file_open(&s->file, path, MT_FILE_WAIT, why, size)) {
-        mt_sink_close(s);
+        sink_close(s);
         return NULL;
     }
     sink_put(s, &header, 1);
     if (s->off) {
         snprintf(why, size, "%s: %s", path, s->error);
-        mt_sink_close(s);
+        sink_close(s);
         return NULL;
     }
     s->opened = 1;
@@ -98,8 +108,11 @@ static void sink_stop(struct mt_sink *s)
     mt_file_close(&s->file);
 }
 
-int mt_sink_begin(struct mt_sink *s, const char *kernel)
+/* An LF in the name becomes a space. */
+static int sink_begin(void *self, const struct mt_launch_line *l)
 {
+    struct mt_sink *s = self;
+    const char *kernel = l->kernel;
     size_t n = strlen(kernel);
     if (s->off)
         return -1;
@@ -126,17 +139,20 @@ int mt_sink_begin(struct mt_sink *s, const char *kernel)
     return 0;
 }
 
-void mt_sink_append(struct mt_sink *s, const void *records, size_t count)
+static void sink_append(void *self, const void *records, size_t count)
 {
+    struct mt_sink *s = self;
     if (s->off)
         atomic_fetch_add(&s->dropped, count);
     else
         sink_put(s, records, count * MT_RAW_RECORD_SIZE);
 }
 
-uint64_t mt_sink_end(struct mt_sink *s)
+static uint64_t sink_end(void *self, uint64_t *bytes)
 {
     static const struct mt_raw_record eot;
+    struct mt_sink *s = self;
+    *bytes = 0;
     if (!s->in_launch)
         return 0;
     uint64_t came = (s->offset - s->first) / MT_RAW_RECORD_SIZE, kept = came;
@@ -149,12 +165,13 @@ uint64_t mt_sink_end(struct mt_sink *s)
     s->in_launch = 0;
     s->written += kept;
     s->lost += came - kept + s->dropped;
+    *bytes = kept * MT_RAW_RECORD_SIZE;
     return kept;
 }
 
-int mt_sink_on(const struct mt_sink *s)
+static int sink_on(const void *self)
 {
-    return !s->off;
+    return !((const struct mt_sink *)self)->off;
 }
 
 int mt_sink_is_fifo(const struct mt_sink *s)
@@ -172,17 +189,16 @@ uint64_t mt_sink_lost(const struct mt_sink *s)
     return s->lost;
 }
 
-const char *mt_sink_error(const struct mt_sink *s)
+static const char *sink_error(const void *self)
 {
-    return s->error;
+    return ((const struct mt_sink *)self)->error;
 }
 
-void mt_sink_close(struct mt_sink *s)
-{
-    if (!s)
-        return;
-    mt_file_close(&s->file);
-    pthread_mutex_destroy(&s->lock);
-    free(s->path);
-    free(s);
-}
+const struct mt_output_ops mt_sink_ops = {
+    .begin = sink_begin,
+    .append = sink_append,
+    .end = sink_end,
+    .on = sink_on,
+    .error = sink_error,
+    .close = sink_close,
+};

@@ -21,13 +21,10 @@
 
 struct mt_trace {
     uint64_t n;
-    /* One of the three; NULL: could not be opened, or closed. */
-    struct mt_sink *sink;
-    struct mt_compact *compact;
-    uint64_t bytes; /* of the compact trace before this launch */
-    struct mt_live *live;
-    char *path; /* of a compact trace in memory, for an extractor; else NULL */
-    struct mt_companion_writer *companion;
+    const struct mt_output_ops *ops;
+    void *out;                             /* of ops; NULL: could not be opened, or closed */
+    struct mt_companion_writer *companion; /* beside it, and the one in a compact trace, or NULL */
+    struct mt_companion_writer *inside;
     char name[NAME_MAX + 1]; /* of its file */
     int refused;             /* it could never be opened: its launches stand in all other companions */
     struct mt_trace *next;
@@ -79,68 +76,31 @@ int mt_trace_compact(void)
     return mt_live_wanted() || mt_options()->format == MT_FORMAT_COMPACT;
 }
 
-static int is_open(const struct mt_trace *t)
+static int trace_is_on(const struct mt_trace *t)
 {
-    return t->sink || t->compact || t->live;
+    return t->out && t->ops->on(t->out);
 }
 
-static int is_on(const struct mt_trace *t)
+static const char *trace_error(const struct mt_trace *t)
 {
-    if (t->live)
-        return mt_live_on();
-    return t->compact ? mt_compact_on(t->compact) : t->sink && mt_sink_on(t->sink);
-}
-
-static const char *error_of(const struct mt_trace *t)
-{
-    if (t->live)
-        return mt_live_error();
-    return t->compact ? mt_compact_error(t->compact) : t->sink ? mt_sink_error(t->sink) : "";
-}
-
-/* 1 when the launch's accesses will stand in the file. */
-static int begin_file(struct mt_trace *t, struct mt_launch_line *l)
-{
-    if (t->live) {
-        l->traced = 1; /* this goes ahead of the launch */
-        return !mt_live_begin(t->live, l);
-    }
-    if (!t->compact)
-        return t->sink && !mt_sink_begin(t->sink, l->kernel);
-    t->bytes = mt_compact_bytes(t->compact);
-    return !mt_compact_begin(t->compact, l);
+    return t->out ? t->ops->error(t->out) : "";
 }
 
 /* Returns how many records there are of the launch. */
-static uint64_t end_file(struct mt_trace *t)
+static uint64_t trace_end_launch(struct mt_trace *t)
 {
-    uint64_t written = t->live      ? mt_live_end(t->live)
-                       : t->compact ? mt_compact_end(t->compact)
-                                    : mt_sink_end(t->sink);
-    mt_selection_wrote(t->compact ? mt_compact_bytes(t->compact) - t->bytes : written * MT_RAW_RECORD_SIZE);
+    uint64_t bytes, written = t->ops->end(t->out, &bytes);
+    mt_selection_wrote(bytes);
     return written;
 }
 
-/* A whole trace, or as much as there is, to the extractor. */
-static void trace_give(struct mt_trace *t, int memory)
+static void trace_close_output(struct mt_trace *t)
 {
-    mt_live_give((uint32_t)t->n, t->path, memory);
-    close(memory);
-    free(t->path);
-    t->path = NULL;
-}
-
-static void close_file(struct mt_trace *t)
-{
-    struct mt_sink *sink = t->sink;
-    struct mt_compact *compact = t->compact;
-    t->sink = NULL;
-    t->compact = NULL;
-    mt_sink_close(sink);
-    int memory = t->path ? mt_compact_descriptor(compact) : -1;
-    mt_compact_close(compact);
-    if (memory >= 0)
-        trace_give(t, memory);
+    void *out = t->out;
+    if (!out || !t->ops->close)
+        return;
+    t->out = t->inside = NULL;
+    t->ops->close(out);
 }
 
 static int has_suffix(const char *path)
@@ -149,26 +109,30 @@ static int has_suffix(const char *path)
     return n >= strlen(SUFFIX) && !strcmp(path + n - strlen(SUFFIX), SUFFIX);
 }
 
-static void open_whole(struct mt_trace *t, const char *path, const struct mt_companion_head *h)
+static void trace_refuse(struct mt_trace *t)
 {
-    t->path = strdup(path);
-    t->compact =
-        t->path ? mt_compact_in_memory(path, h, (int)mt_options()->level, t->why, sizeof t->why) : NULL;
-    if (!t->compact)
-        mt_report_file("%s; stream %llu is not traced", *t->why ? t->why : "no memory",
-                       (unsigned long long)t->n);
+    mt_report_file("%s; stream %llu is not traced", *t->why ? t->why : "no memory", (unsigned long long)t->n);
+}
+
+static void open_compact(struct mt_trace *t, struct mt_compact *c)
+{
+    t->out = c;
+    t->ops = &mt_compact_ops;
+    t->inside = c ? mt_compact_inside(c) : NULL;
 }
 
 static void open_live(struct mt_trace *t, const char *path, const struct mt_companion_head *h)
 {
-    t->live = mt_live_open(path, t->why, sizeof t->why);
-    t->companion = t->live ? mt_companion_in_memory(h) : NULL;
-    if (t->live)
-        mt_live_lines_of(t->live, t->companion);
-    if (t->live && !t->companion)
+    struct mt_live *live = mt_live_open(path, t->why, sizeof t->why);
+    t->out = live;
+    t->ops = &mt_live_ops;
+    t->companion = live ? mt_companion_in_memory(h) : NULL;
+    if (live)
+        mt_live_lines_of(live, t->companion);
+    if (live && !t->companion)
         snprintf(t->why, sizeof t->why, "no memory for its lines");
-    if (!t->live || !t->companion)
-        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+    if (!t->companion)
+        trace_refuse(t);
 }
 
 static void open_files(struct mt_trace *t)
@@ -177,13 +141,13 @@ static void open_files(struct mt_trace *t)
     const struct mt_options *o = mt_options();
     int compact = o->format == MT_FORMAT_COMPACT, live = mt_live_wanted(), whole = 0;
     if (live && mt_live_start(&whole, t->why, sizeof t->why)) {
-        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+        trace_refuse(t);
         return;
     }
     compact |= whole;
     if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path - strlen(SUFFIX))) {
         snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
-        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+        trace_refuse(t);
         return;
     }
     if (compact && !has_suffix(path))
@@ -194,19 +158,27 @@ static void open_files(struct mt_trace *t)
     h.trace = t->name;
     h.stream = t->n;
     h.format = compact ? "compact" : "raw";
-    if (live) {
-        whole ? open_whole(t, path, &h) : open_live(t, path, &h);
+    if (live && !whole) {
+        open_live(t, path, &h);
+        return;
+    }
+    if (whole) {
+        open_compact(t, mt_compact_in_memory(path, &h, (int)o->level, t->why, sizeof t->why));
+        if (!t->out)
+            trace_refuse(t);
         return;
     }
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
-    if (compact)
-        t->compact = mt_compact_open(path, &h, (int)o->level, t->why, sizeof t->why);
-    else
-        t->sink = mt_sink_open(path, t->why, sizeof t->why);
-    if (!is_open(t))
-        mt_report_file("%s; stream %llu is not traced", t->why, (unsigned long long)t->n);
+    if (compact) {
+        open_compact(t, mt_compact_open(path, &h, (int)o->level, t->why, sizeof t->why));
+    } else {
+        t->out = mt_sink_open(path, t->why, sizeof t->why);
+        t->ops = &mt_sink_ops;
+    }
+    if (!t->out)
+        trace_refuse(t);
     else
         mt_say("stream %llu is traced into %s", (unsigned long long)t->n, path);
 }
@@ -224,7 +196,7 @@ struct mt_trace *mt_trace_open(void)
     t->n = count++;
     pthread_mutex_unlock(&lock);
     open_files(t); /* may wait for a FIFO's reader: others go on */
-    t->refused = !is_open(t);
+    t->refused = !t->out;
     mt_event_stream(t->n, t->name, t->refused ? *t->why ? t->why : "no memory" : NULL);
     pthread_mutex_lock(&lock);
     t->next = traces;
@@ -245,12 +217,13 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
     if (!t || mt_forked())
         return;
     t->busy = 1;
-    l->traced = begin_file(t, l);
+    l->traced = 1; /* as a live one says ahead of the launch */
+    l->traced = t->out && !t->ops->begin(t->out, l);
 }
 
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 {
-    l->seq = t && t->live && !mt_forked() ? mt_live_number(t->live) : mt_event_seq();
+    l->seq = t && t->out && t->ops->number && !mt_forked() ? t->ops->number(t->out) : mt_event_seq();
     l->begin_ns = mt_now_ns();
     mt_trace_open_launch(t, l);
 }
@@ -258,17 +231,15 @@ void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 void mt_trace_append(void *trace, const void *records, size_t n)
 {
     struct mt_trace *t = trace;
-    if (t->sink)
-        mt_sink_append(t->sink, records, n);
+    if (t->out && t->ops->append)
+        t->ops->append(t->out, records, n);
 }
 
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
 {
     struct mt_trace *t = trace;
-    if (t->live)
-        mt_live_append(t->live, runs, n, accesses);
-    else if (t->compact)
-        mt_compact_append(t->compact, runs, n, accesses);
+    if (t->out && t->ops->append_runs)
+        t->ops->append_runs(t->out, runs, n, accesses);
 }
 
 /* Do the records of a launch agree with the program's own count? What has no record may have been counted. A
@@ -319,20 +290,19 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         }
         return;
     }
-    uint64_t written = l->traced ? end_file(t) : 0;
+    uint64_t written = l->traced ? trace_end_launch(t) : 0;
     t->written += written;
     t->counted += l->records;
     t->launches++;
     if (l->records != written) {
         t->lost += l->records > written ? l->records - written : 0;
-        if (!t->why[0] || is_open(t))
+        if (!t->why[0] || t->out)
             snprintf(t->why, sizeof t->why, "%s",
-                     *error_of(t) ? error_of(t) : "the device counted other records than arrived");
+                     *trace_error(t) ? trace_error(t) : "the device counted other records than arrived");
     }
     check_counts(t, l);
     mt_companion_launch(t->companion, l);
-    if (t->compact)
-        mt_compact_launch(t->compact, l);
+    mt_companion_launch(t->inside, l);
     t->busy = 0;
 }
 
@@ -352,8 +322,8 @@ void mt_trace_miss(struct mt_trace *t)
 static void end_companion(struct mt_trace *t)
 {
     int whole = t->closed ? t->whole
-                          : is_on(t) && t->written == t->counted && !t->busy && !t->dropped && !t->disagree &&
-                                !t->missed;
+                          : trace_is_on(t) && t->written == t->counted && !t->busy && !t->dropped &&
+                                !t->disagree && !t->missed;
     t->whole = whole;
     if (t->dropped)
         snprintf(t->why, sizeof t->why, "the program ended before %llu launches of this stream did",
@@ -364,17 +334,15 @@ static void end_companion(struct mt_trace *t)
         snprintf(t->why, sizeof t->why, "%llu launches of this stream ran without records",
                  (unsigned long long)t->missed);
     if (!t->told && !whole) {
-        if (is_open(t) && !is_on(t))
-            snprintf(t->why, sizeof t->why, "%s", error_of(t));
+        if (t->out && !trace_is_on(t))
+            snprintf(t->why, sizeof t->why, "%s", trace_error(t));
         mt_companion_lost(t->companion, t->lost, t->why);
-        if (t->compact)
-            mt_compact_lost(t->compact, t->lost, t->why);
+        mt_companion_lost(t->inside, t->lost, t->why);
         t->told = 1;
     }
     struct mt_companion_end e = {t->written, t->counted, t->launches, whole && !mt_log_dropped()};
     mt_companion_end(t->companion, &e);
-    if (t->compact)
-        mt_compact_last(t->compact, &e);
+    mt_companion_end(t->inside, &e);
 }
 
 void mt_trace_close(struct mt_trace *t)
@@ -385,15 +353,14 @@ void mt_trace_close(struct mt_trace *t)
     mt_companion_park(t->companion);
     t->closed = 1;
     pthread_mutex_lock(&lock); /* mt_trace_flush may be at it, from another thread */
-    close_file(t);
+    trace_close_output(t);
     pthread_mutex_unlock(&lock);
 }
 
 static void flush_lines(struct mt_trace *t)
 {
     mt_companion_flush(t->companion, 0);
-    if (t->compact)
-        mt_compact_flush(t->compact);
+    mt_companion_flush(t->inside, 0);
 }
 
 void mt_trace_flush(void)
@@ -413,17 +380,13 @@ void mt_trace_finish(void)
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {
         end_companion(t);
-        if (t->live)
-            mt_live_close(t->live);
-        if (t->busy && t->path) {
-            flush_lines(t);
-            trace_give(t, mt_compact_descriptor(t->compact));
-        }
+        if (t->out && t->ops->last)
+            t->ops->last(t->out, t->busy);
         if (t->busy)
             continue; /* a thread still writes; the process is about to end */
         mt_companion_close(t->companion);
         t->companion = NULL;
-        close_file(t);
+        trace_close_output(t);
     }
     mt_live_finish();
     if (!count && mt_selection_left_out())

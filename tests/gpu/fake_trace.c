@@ -165,11 +165,6 @@ int mt_forked(void)
     return 0;
 }
 
-int mt_per_thread(void)
-{
-    return 0;
-}
-
 void mt_report(const char *format, ...)
 {
     va_list list;

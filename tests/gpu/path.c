@@ -175,7 +175,7 @@ void launch(struct kernel *k, struct fake_stream *s, struct mt_trace *t, cudaErr
 /* A wait of the program for a stream with this trace; s NULL: for its current device. */
 void synced(struct fake_stream *s, const struct mt_trace *t, cudaError_t e)
 {
-    struct mt_gpu_point p = mt_gpu()->point((cudaStream_t)s, t, !s);
+    struct mt_gpu_point p = mt_gpu()->point(s ? (cudaStream_t)s : cudaStreamLegacy, t, !s);
     mt_gpu()->synced(&p, e);
 }
 

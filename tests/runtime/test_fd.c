@@ -32,21 +32,21 @@ static void closed_by_the_program(void **state)
     const char *dir = fresh_dir(), *path = in_dir(dir, "t"), *other = in_dir(dir, "theirs");
     struct mt_raw_record r = mt_rec_pack(0, MT_LOAD, 4, 1, 1);
     struct mt_sink *s = open_ok(path);
-    mt_sink_begin(s, "k");
-    mt_sink_append(s, &r, 1);
+    sink_begin(s, "k");
+    mt_sink_ops.append(s, &r, 1);
     int ours = number_of(path), theirs = open(other, O_RDWR | O_CREAT, 0600);
     assert_true(ours > 2);
     assert_int_equal(dup2(theirs, ours), ours);
     close(theirs);
     assert_int_equal(chdir("/"), 0);
-    mt_sink_append(s, &r, 1);
-    assert_int_equal(mt_sink_end(s), 2);
+    mt_sink_ops.append(s, &r, 1);
+    assert_int_equal(sink_end(s), 2);
     int again = number_of(path);
     close(again); /* and once more, with nothing in its place */
-    mt_sink_begin(s, "l");
-    mt_sink_append(s, &r, 1);
-    assert_int_equal(mt_sink_end(s), 1);
-    mt_sink_close(s);
+    sink_begin(s, "l");
+    mt_sink_ops.append(s, &r, 1);
+    assert_int_equal(sink_end(s), 1);
+    mt_sink_ops.close(s);
     struct stat st;
     assert_int_equal(fstat(ours, &st), 0); /* theirs is not closed, and empty */
     assert_int_equal(st.st_size, 0);
@@ -67,17 +67,17 @@ static void closed_fifo(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK);
     struct mt_sink *s = open_ok(path);
-    mt_sink_begin(s, "k");
+    sink_begin(s, "k");
     int theirs = open(other, O_RDWR | O_CREAT, 0600), ours = 3;
     struct stat want, st;
     assert_int_equal(stat(path, &want), 0);
     while (ours == reader || fstat(ours, &st) || st.st_ino != want.st_ino || st.st_dev != want.st_dev)
         ours++;
     assert_int_equal(dup2(theirs, ours), ours);
-    mt_sink_append(s, &r, 1);
-    mt_sink_end(s);
-    assert_non_null(strstr(mt_sink_error(s), "closed its descriptor"));
-    mt_sink_close(s);
+    mt_sink_ops.append(s, &r, 1);
+    sink_end(s);
+    assert_non_null(strstr(mt_sink_ops.error(s), "closed its descriptor"));
+    mt_sink_ops.close(s);
     assert_int_equal(fstat(ours, &st), 0);
     assert_int_equal(st.st_size, 0);
     close(ours);
@@ -96,7 +96,7 @@ static int open_without_stdio(void *path)
     int taken = 0;
     for (int fd = 0; fd < 3; fd++)
         taken += !fstat(fd, &st);
-    mt_sink_close(s);
+    mt_sink_ops.close(s);
     return s ? taken : 9;
 }
 

@@ -42,13 +42,13 @@ static void bytes(void **state)
     const char *path = in_dir(fresh_dir(), "t");
     struct mt_sink *s = open_ok(path);
     struct mt_raw_record r = mt_rec_pack(3, MT_STORE, 4, 0x0102030405060708u, mt_rec_cta(1, 2, 9));
-    assert_int_equal(mt_sink_begin(s, "f<int>"), 0);
-    mt_sink_append(s, &r, 1);
-    assert_int_equal(mt_sink_end(s), 1);
-    assert_int_equal(mt_sink_begin(s, "g"), 0);
-    assert_int_equal(mt_sink_end(s), 0);
+    assert_int_equal(sink_begin(s, "f<int>"), 0);
+    mt_sink_ops.append(s, &r, 1);
+    assert_int_equal(sink_end(s), 1);
+    assert_int_equal(sink_begin(s, "g"), 0);
+    assert_int_equal(sink_end(s), 0);
     assert_int_equal(mt_sink_written(s), 1);
-    mt_sink_close(s);
+    mt_sink_ops.close(s);
     size_t n;
     char *got = slurp(path, &n);
     assert_int_equal(n, sizeof expect - 1);
@@ -72,7 +72,7 @@ static void old_modes_go(void **state)
         struct mt_sink *s = open_ok(path);
         stat(path, &st);
         assert_int_equal(st.st_mode & 07777, 0600);
-        mt_sink_close(s);
+        mt_sink_ops.close(s);
     }
 }
 
@@ -80,9 +80,9 @@ static void newline_in_name(void **state)
 {
     const char *path = in_dir(fresh_dir(), "t");
     struct mt_sink *s = open_ok(path);
-    mt_sink_begin(s, "a\nb");
-    mt_sink_end(s);
-    mt_sink_close(s);
+    sink_begin(s, "a\nb");
+    sink_end(s);
+    mt_sink_ops.close(s);
     struct raw r;
     raw_read(path, &r);
     assert_string_equal(r.launch[0].name, "a b");
@@ -96,7 +96,7 @@ static void old_contents_go(void **state)
     for (int i = 0; i < 1000; i++)
         fputs("something else", f);
     fclose(f);
-    mt_sink_close(open_ok(path));
+    mt_sink_ops.close(open_ok(path));
     size_t n;
     free(slurp(path, &n));
     assert_int_equal(n, 1);
@@ -123,7 +123,7 @@ static void *append_many(void *arg)
             block[i] = mt_rec_pack(p->id, MT_LOAD, 1 + (x & 7), x, (uint64_t)b << 32);
             p->sum += block[i].w[0] + block[i].w[1] + block[i].w[2];
         }
-        mt_sink_append(p->sink, block, n);
+        mt_sink_ops.append(p->sink, block, n);
         p->records += n;
     }
     return NULL;
@@ -151,11 +151,11 @@ static void concurrent(void **state)
     struct mt_sink *s = open_ok(path);
     uint64_t records[3], sum[3];
     for (int l = 0; l < 3; l++) {
-        mt_sink_begin(s, "k");
+        sink_begin(s, "k");
         append_from_threads(s, &records[l], &sum[l]);
-        assert_int_equal(mt_sink_end(s), records[l]);
+        assert_int_equal(sink_end(s), records[l]);
     }
-    mt_sink_close(s);
+    mt_sink_ops.close(s);
     struct raw r;
     assert_int_equal(raw_read(path, &r), 0);
     assert_int_equal(r.launches, 3);
@@ -214,10 +214,10 @@ static void fifo(void **state)
     struct mt_sink *s = open_ok(path);
     assert_true(mt_sink_is_fifo(s));
     uint64_t records, sum;
-    mt_sink_begin(s, "k");
+    sink_begin(s, "k");
     append_from_threads(s, &records, &sum);
-    assert_int_equal(mt_sink_end(s), records);
-    mt_sink_close(s);
+    assert_int_equal(sink_end(s), records);
+    mt_sink_ops.close(s);
     pthread_join(t, NULL);
     struct raw r;
     assert_int_equal(raw_read(out, &r), 0);
@@ -228,7 +228,7 @@ static void fifo(void **state)
 
 static void open_fifo(void *path)
 {
-    mt_sink_close(open_ok(path));
+    mt_sink_ops.close(open_ok(path));
 }
 
 static void fifo_says_that_it_waits(void **state)
@@ -256,12 +256,12 @@ static void run_broken(void *arg)
 {
     struct broken *b = arg;
     uint64_t sum;
-    mt_sink_begin(b->s, "k");
+    sink_begin(b->s, "k");
     append_from_threads(b->s, &b->records, &sum);
-    b->kept = mt_sink_end(b->s);
-    assert_int_equal(mt_sink_begin(b->s, "later"), -1);
-    mt_sink_append(b->s, &sum, 0);
-    assert_int_equal(mt_sink_end(b->s), 0);
+    b->kept = sink_end(b->s);
+    assert_int_equal(sink_begin(b->s, "later"), -1);
+    mt_sink_ops.append(b->s, &sum, 0);
+    assert_int_equal(sink_end(b->s), 0);
 }
 
 static void reader_goes(void **state)
@@ -280,13 +280,13 @@ static void reader_goes(void **state)
     pthread_join(t, NULL);
     assert_int_equal(count_lines(text, "memtrace: ", NULL), 1);
     assert_int_equal(count_lines(text, "closed the FIFO", path, NULL), 1);
-    assert_false(mt_sink_on(b.s));
+    assert_false(mt_sink_ops.on(b.s));
     assert_true(b.kept < b.records);
     assert_int_equal(mt_sink_lost(b.s), b.records - b.kept);
     sigset_t pending;
     sigpending(&pending);
     assert_false(sigismember(&pending, SIGPIPE));
-    mt_sink_close(b.s);
+    mt_sink_ops.close(b.s);
     free(text);
 }
 
@@ -297,7 +297,7 @@ static void check_cut(const char *path, struct broken *b, const char *text, cons
     struct raw r;
     assert_int_equal(count_lines(text, "memtrace: ", NULL), 1);
     assert_int_equal(count_lines(text, word, path, NULL), 1);
-    assert_false(mt_sink_on(b->s));
+    assert_false(mt_sink_ops.on(b->s));
     assert_true(b->kept < b->records);
     assert_int_equal(mt_sink_lost(b->s), b->records - b->kept);
     assert_int_equal(raw_read(path, &r), 0);
@@ -315,8 +315,8 @@ static int size_limit(void *arg)
     struct broken b = {.s = open_ok(path)};
     run_broken(&b);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){100001, 100001});
-    int ok = b.kept == (100001 - 3) / 24 && !mt_sink_on(b.s) && mt_sink_lost(b.s) == b.records - b.kept;
-    mt_sink_close(b.s);
+    int ok = b.kept == (100001 - 3) / 24 && !mt_sink_ops.on(b.s) && mt_sink_lost(b.s) == b.records - b.kept;
+    mt_sink_ops.close(b.s);
     struct raw r;
     ok = ok && !raw_read(path, &r) && r.whole == r.bytes && r.launch[0].records == b.kept;
     unlink(path);
@@ -340,7 +340,7 @@ static void no_space(void **state)
     struct broken b = {.s = open_ok(path)};
     char *text = said(run_broken, &b);
     check_cut(path, &b, text, "No space left");
-    mt_sink_close(b.s);
+    mt_sink_ops.close(b.s);
     free(text);
     umount2(dir, MNT_DETACH);
 }
@@ -411,11 +411,11 @@ static void two_processes(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct mt_sink *s = open_ok(path);
-        mt_sink_begin(s, "k");
+        sink_begin(s, "k");
         if (write(go[1], "x", 1) != 1 || read(done[0], &c, 1) != 1)
             _exit(1);
-        mt_sink_end(s);
-        mt_sink_close(s);
+        sink_end(s);
+        mt_sink_ops.close(s);
         _exit(0);
     }
     assert_int_equal(read(go[0], &c, 1), 1);
@@ -428,11 +428,11 @@ static void two_processes(void **state)
 static int write_in_child(void *s)
 {
     struct mt_raw_record r = mt_rec_pack(0, MT_LOAD, 4, 1, 1);
-    mt_sink_append(s, &r, 1);
-    mt_sink_end(s);
-    mt_sink_begin(s, "child");
-    mt_sink_end(s);
-    mt_sink_close(s);
+    mt_sink_ops.append(s, &r, 1);
+    sink_end(s);
+    sink_begin(s, "child");
+    sink_end(s);
+    mt_sink_ops.close(s);
     return 0;
 }
 
@@ -441,11 +441,11 @@ static void child_writes_nothing(void **state)
     const char *path = in_dir(fresh_dir(), "t");
     struct mt_sink *s = open_ok(path);
     struct mt_raw_record r = mt_rec_pack(0, MT_LOAD, 4, 1, 1);
-    mt_sink_begin(s, "k");
+    sink_begin(s, "k");
     assert_int_equal(in_child(write_in_child, s), 0);
-    mt_sink_append(s, &r, 1);
-    assert_int_equal(mt_sink_end(s), 1);
-    mt_sink_close(s);
+    mt_sink_ops.append(s, &r, 1);
+    assert_int_equal(sink_end(s), 1);
+    mt_sink_ops.close(s);
     struct raw raw;
     raw_read(path, &raw);
     assert_int_equal(raw.launches, 1);

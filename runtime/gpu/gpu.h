@@ -1,7 +1,8 @@
 /* What the real-GPU path (runtime/gpu) gives to the API layer. It is asked only when the process runs on a
- * GPU; without runtime/gpu, or without a driver, mt_gpu() is NULL and kernels run untraced. */
-#ifndef MT_API_GPU_H
-#define MT_API_GPU_H
+ * GPU; without runtime/gpu, or without a driver, mt_gpu() is NULL and kernels run untraced. Streams are never
+ * NULL: the caller says which default stream it means (mt_stream_named). */
+#ifndef MT_GPU_GPU_H
+#define MT_GPU_GPU_H
 #include "trace/trace.h"
 #include "cpu/cpu.h"
 #include <cuda_runtime_api.h>
@@ -32,6 +33,9 @@ struct mt_gpu_point {
 struct mt_gpu_node;
 
 struct mt_gpu_ops {
+    /* Before all others. Where CUDA's functions are: `find` gives the real runtime's, or on_gpu 0 the CPU
+     * device's own; NULL: no such, or no runtime at all. */
+    void (*functions)(int on_gpu, void *(*find)(const char *name));
     /* The real runtime is open and will be used. */
     void (*start)(void);
     /* Before a launch is issued: the device address of its launch context, or NULL for an untraced launch. */

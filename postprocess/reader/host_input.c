@@ -1,0 +1,121 @@
+/* Containers among the inputs of a source: accesses of host code, by sequence number. They have no launches.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err)
+{
+    const struct mt_mtc_head *head = mt_host_reader_head(r);
+    in->ops = &mt_host_input;
+    in->host = (struct mt_host_state){.reader = r};
+    if (!(head->features & MT_MTC_HAS_HOST)) {
+        mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is a container without host accesses");
+        return -1;
+    }
+    return mt_host_reader_order(r, MT_HOST_BY_SEQ, err);
+}
+
+/* The same damage again means that the reader cannot go on behind it. */
+static void merge_host_damage(struct mt_source_merge *m, struct mt_input *in, const struct mt_error *problem)
+{
+    mt_merge_problem(m, problem);
+    if (problem->code != MT_E_CORRUPT || problem->offset == in->host.bad_offset)
+        in->pass.finished = 1;
+    in->host.bad_offset = problem->offset;
+}
+
+/* Makes sure that in->host.head is there: 1, or 0 at the end. */
+static int fill_head(struct mt_source_merge *m, struct mt_input *in)
+{
+    while (!in->pass.finished && !in->host.has_head && !m->stopped) {
+        struct mt_error problem;
+        uint64_t before, after, total;
+        mt_host_progress(in->host.reader, &before, &total);
+        int rc = mt_host_next(in->host.reader, &in->host.head, &problem);
+        mt_host_progress(in->host.reader, &after, &total);
+        __atomic_fetch_add(&m->done, after - before, __ATOMIC_RELAXED);
+        if (rc < 0)
+            merge_host_damage(m, in, &problem);
+        in->pass.finished |= rc == 0;
+        in->host.has_head = rc > 0 && in->host.head.kind == MT_HOST_ITEM_RECORDS && in->host.head.count > 0;
+        in->host.taken = 0;
+    }
+    return in->host.has_head;
+}
+
+size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq)
+{
+    size_t best = m->ninputs;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        struct mt_input *in = &m->inputs[i];
+        if (mt_input_is_host(in) && in->host.merged && fill_head(m, in) &&
+            (best == m->ninputs || in->host.head.seq < *seq)) {
+            best = i;
+            *seq = in->host.head.seq;
+        }
+    }
+    return best;
+}
+
+void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
+                        struct mt_item *item)
+{
+    static const struct mt_host_site_info nothing = {.op = MT_HOST_UNKNOWN,
+                                                     .file = "",
+                                                     .function = "",
+                                                     .module = "",
+                                                     .variable = "",
+                                                     .text = "",
+                                                     .reads = "",
+                                                     .writes = ""};
+    struct mt_input *in = &m->inputs[i];
+    size_t n = in->host.head.count - in->host.taken;
+    if (n > capacity)
+        n = capacity;
+    for (size_t k = 0; k < n; k++) {
+        const struct mt_host_record *r = &in->host.head.records[in->host.taken + k];
+        const struct mt_host_site_info *site = mt_host_site(in->host.reader, r->site);
+        room[k].address = r->address;
+        room[k].site = site ? site : &nothing;
+        room[k].size = r->size ? r->size : room[k].site->size;
+        room[k].reserved = 0;
+    }
+    *item = (struct mt_item){.kind = MT_ITEM_HOST,
+                             .superstep = m->superstep,
+                             .count = n,
+                             .input = i,
+                             .host = room,
+                             .thread = in->host.head.thread,
+                             .seq = in->host.head.seq};
+    in->pass.records += n;
+    in->host.taken += n;
+    in->host.has_head = in->host.taken < in->host.head.count;
+    if (mt_stopped(&m->stop)) {
+        struct mt_error stopped;
+        mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, in->path, "stopped while reading");
+        mt_merge_problem(m, &stopped);
+    }
+}
+
+static int host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    (void)stop;
+    in->host = (struct mt_host_state){
+        .reader = in->host.reader, .merged = in->host.merged, .bad_offset = UINT64_MAX};
+    return mt_host_rewind(in->host.reader, err);
+}
+
+static int host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    (void)in, (void)stop, (void)err;
+    return 0;
+}
+
+static void host_input_close(struct mt_input *in)
+{
+    mt_host_reader_close(in->host.reader);
+    mt_companion_free(in->companion);
+}
+
+const struct mt_input_ops mt_host_input = {
+    .start = host_input_start, .end = host_input_end, .close = host_input_close};

@@ -1,0 +1,133 @@
+/* Raw traces among the inputs of a source, and live inputs of which the first byte has to say what they are.
+ */
+#define _GNU_SOURCE
+#include "host_internal.h"
+#include <unistd.h>
+
+static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    mt_reader_close(in->raw.reader);
+    in->raw = (struct mt_raw_state){0};
+    if (lseek(in->fd, in->start, SEEK_SET) < 0) {
+        int e = errno;
+        mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s", strerror(e));
+        return -1;
+    }
+    in->raw.reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err);
+    if (!in->raw.reader)
+        return -1;
+    mt_reader_set_stop(in->raw.reader, stop);
+    if (in->ends)
+        mt_reader_set_ends(in->raw.reader, in->ends);
+    in->ends = NULL;
+    return 0;
+}
+
+/* The companion's line of the next launch, or NULL. */
+static const struct mt_launch_event *raw_input_launch(struct mt_input *in)
+{
+    const struct mt_companion *c = in->companion;
+    size_t *next = &in->raw.next_launch;
+    while (c && *next < c->nlaunches && !c->launches[*next].traced)
+        ++*next;
+    return c && *next < c->nlaunches ? &c->launches[*next] : NULL;
+}
+
+static uint64_t raw_input_peek(struct mt_input *in)
+{
+    const struct mt_launch_event *e = raw_input_launch(in);
+    return e ? e->seq : MT_SEQ_NONE;
+}
+
+static int raw_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
+                          struct mt_access_run *runs, size_t capacity, struct mt_item *item,
+                          struct mt_pulled *p, struct mt_error *err)
+{
+    struct mt_batch b;
+    (void)stop, (void)runs;
+    uint64_t before = mt_reader_offset(in->raw.reader);
+    int rc = mt_reader_fill(in->raw.reader, room, capacity, &b, err);
+    p->bytes = mt_reader_offset(in->raw.reader) - before;
+    if (rc <= 0) {
+        in->pass.finished = p->over = 1;
+        return rc;
+    }
+    if (b.flags & MT_BATCH_BEGIN) {
+        p->kernel = b.kernel;
+        p->event = raw_input_launch(in);
+        in->raw.next_launch += p->event != NULL;
+    }
+    p->accesses = b.count;
+    *item = (struct mt_item){
+        .kind = MT_ITEM_BATCH, .records = b.records, .offset = b.offset, .count = b.count, .flags = b.flags};
+    return 1;
+}
+
+static int raw_input_more(struct mt_input *in)
+{
+    return mt_reader_more(in->raw.reader);
+}
+
+/* One that was live has its companion now. */
+static int raw_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    return in->live && !in->companion ? mt_input_load_companion(in, 1, stop, err) : 0;
+}
+
+static void raw_input_close(struct mt_input *in)
+{
+    mt_reader_close(in->raw.reader);
+    mt_companion_free(in->companion);
+}
+
+const struct mt_input_ops mt_raw_input = {raw_input_start, raw_input_peek, raw_input_pull,
+                                          raw_input_more,  raw_input_end,  raw_input_close};
+
+/* ---- not known yet ---- */
+
+static int unknown_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    (void)in, (void)stop, (void)err;
+    return 0;
+}
+
+static int unknown_input_more(struct mt_input *in)
+{
+    (void)in;
+    return 1;
+}
+
+static int unknown_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    struct mt_window w;
+    size_t got = 0;
+    const uint64_t magic = MT_MTC_MAGIC;
+    if (mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0)
+        return -1;
+    w.stop = *stop;
+    const unsigned char *p = mt_window_get(&w, 0, 1, &got, err);
+    if (p && got && memcmp(p, &magic, 1) == 0)
+        return mt_container_input_take(in, &w, 0, err);
+    struct mt_reader *r = p ? mt_reader_open_fd(in->fd, in->path, 0, NULL, err) : NULL;
+    if (r) {
+        mt_reader_set_stop(r, stop);
+        mt_reader_preload(r, w.buffer, w.length);
+        in->ops = &mt_raw_input;
+        in->raw.reader = r;
+    }
+    mt_window_close(&w);
+    return r ? 0 : -1;
+}
+
+static int unknown_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
+                              struct mt_access_run *runs, size_t capacity, struct mt_item *item,
+                              struct mt_pulled *p, struct mt_error *err)
+{
+    if (unknown_input_find_out(in, stop, err) == 0)
+        return in->ops->pull(in, stop, room, runs, capacity, item, p, err);
+    in->pass.finished = 1;
+    return -1;
+}
+
+const struct mt_input_ops mt_unknown_input = {unknown_input_start, raw_input_peek, unknown_input_pull,
+                                              unknown_input_more,  raw_input_end,  raw_input_close};
