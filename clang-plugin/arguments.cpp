@@ -12,7 +12,7 @@ static const Help help[] = {
     {"kernels=REGEX", "trace only kernels whose name fits (POSIX extended)"},
     {"exclude=REGEX", "do not trace kernels whose name fits"},
     {"only=LIST", "record only these, ','-separated: loads, stores, atomics"},
-    {"cpu-image=on|off", "carry an image for the CPU device (on)"},
+    {"cpu-image=on|off", "add an image for the CPU device (on)"},
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
     {"gpu-plain=on|off",
      "the GPU's code has each kernel as it was, too, for launches that are not traced (on)"},
@@ -20,7 +20,8 @@ static const Help help[] = {
                                  "memory, nowhere; cta: all warps of a "
                                  "CTA, roughly, too (auto)"},
     {"cpu=NAME", "CPU that the CPU image is compiled for, as in -march (x86-64-v3)"},
-    {"count=on|off|only", "count accesses a second time, beside the records or instead of them (off)"},
+    {"count=on|off|only",
+     "count accesses a second time, in addition to the records or instead of them (off)"},
     {"host=on|off|atomic",
      "trace the host's own accesses, too; atomic: so that threads' can be ordered (off)"},
     {"host-stack=on|off", "host: local variables whose address stays in their function, too (on)"},

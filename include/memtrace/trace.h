@@ -90,7 +90,7 @@ MT_API size_t mt_runs_from_records(const struct mt_raw_record *records, size_t c
 MT_API size_t mt_records_from_runs(const struct mt_access_run *runs, size_t count, size_t *run,
                                    uint32_t *lane, struct mt_raw_record *records, size_t capacity);
 
-/* For several processes that share the reading of one raw trace, a file. The places right behind the end
+/* For several processes that share the reading of one raw trace, a file. The places right after the end
  * marks of its launches that lie in (from, to], ascending; the caller frees *ends. Any part of the file will
  * do, all parts together give all. 0, or -1 with *err. */
 MT_API int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **ends, size_t *count,

@@ -199,7 +199,7 @@ static int make_labels(struct mt_asm_body *l)
         if (!name)
             continue;
         if (find_label(l, name))
-            return mt_asm_fail(l, "label %.60s stands twice", name);
+            return mt_asm_fail(l, "label %.60s is defined twice", name);
         l->labels[l->nlabels++] = (struct mt_asm_label){name, mt_asm_block(l), 0};
     }
     return 0;

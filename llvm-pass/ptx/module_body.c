@@ -224,7 +224,7 @@ static int body_make_labels(struct mt_ptx_body *b)
         if (!(key = body_label_key(b, a->statements[i].scope, name)))
             return mt_asm_fail(&b->l, "out of memory");
         if (mt_ptx_map_get(&b->labels, key))
-            return mt_asm_fail(&b->l, "label %.100s stands twice", name);
+            return mt_asm_fail(&b->l, "label %.100s is defined twice", name);
         if (mt_ptx_map_put(&b->labels, key, mt_asm_block(&b->l)))
             return mt_asm_fail(&b->l, "out of memory");
     }

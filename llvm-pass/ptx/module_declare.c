@@ -76,7 +76,7 @@ static int declare_attributes(struct mt_parser *p, struct mt_ptx_variable *v)
 {
     unsigned depth = 0;
     if (!mt_parse_accept(p, '('))
-        return mt_parse_fail(p, "'(' expected behind .attribute");
+        return mt_parse_fail(p, "'(' expected after .attribute");
     for (depth = 1; depth;) {
         mt_parse_space(p);
         if (mt_parse_peek(p, 0) == '.') {
@@ -105,7 +105,7 @@ static int declare_word(struct mt_parser *p, const char *word, struct mt_ptx_var
         if (mt_ptx_unsigned(p, 1 << 20, &n))
             return -1;
         if (!n || (n & (n - 1)))
-            return mt_parse_fail(p, "alignment is no power of two");
+            return mt_parse_fail(p, "alignment is not a power of two");
         v->align = (unsigned)n;
         return 0;
     }

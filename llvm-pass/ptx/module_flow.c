@@ -160,7 +160,7 @@ static int flow_take_result(struct mt_ptx_body *b, const struct flow_call *call,
         return slot ? 0 : -1;
     }
     if (call->sig->results[0].is_array)
-        return mt_asm_fail(l, "%s: the result is no register", l->s->opcode);
+        return mt_asm_fail(l, "%s: the result is not a register", l->s->opcode);
     return mt_asm_out(l, o, value, 0);
 }
 

@@ -178,7 +178,7 @@ static LLVMValueRef variable_address(struct mt_ptx *x)
         if (!minus && !mt_parse_accept(p, '+')) {
             if (closed)
                 break;
-            mt_parse_fail(p, "')' expected behind %.100s", name);
+            mt_parse_fail(p, "')' expected after %.100s", name);
             return NULL;
         }
         struct mt_asm_operand o = {0};

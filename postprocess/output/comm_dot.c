@@ -162,7 +162,7 @@ static int write_graph(FILE *f, struct dot *d, size_t top)
     if (shown < d->n) {
         char size[32];
         comm_dot_amount(size, left);
-        fprintf(f, "  label=\"the %zu largest of %zu transfers; the others carry %s\";\n", shown, d->n, size);
+        fprintf(f, "  label=\"the %zu largest of %zu transfers; the others have %s\";\n", shown, d->n, size);
     }
     for (size_t i = 0; i < n; i++)
         if (i == 0 || nodes[i] != nodes[i - 1])

@@ -166,7 +166,7 @@ static int context_of(struct mt_device_decoder *d, unsigned token)
         return before == NONE ? device_decode_damaged(d, "begins in a warp that it does not name") : 0;
     case 1:
         if (before == NONE || (now = d->context[before].successor) == NONE)
-            return device_decode_damaged(d, "goes on in a warp that it does not name");
+            return device_decode_damaged(d, "continues in a warp that it does not name");
         break;
     case 2:
         if (number_signed(d, &d->contexts, &v) != 0)

@@ -25,7 +25,7 @@ int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned f
         return mt_host_input_open(in, r, err);
     mt_error_set(err, MT_E_INPUT, 0, 0, in->path,
                  "is a compact container of host accesses, not a trace of kernels: mt-dump and mt-graph read "
-                 "it alone, mt-extract beside the traces of the same process");
+                 "it alone, mt-extract together with the traces of the same process");
     mt_host_reader_close(r);
     return -1;
 }

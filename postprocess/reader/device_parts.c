@@ -20,7 +20,7 @@ static const char *why_not(const struct mt_host_reader *r)
     size_t n;
     const struct mt_device_launch *l = mt_device_launches(r, &n);
     if (!r->window.regular || r->head.features & MT_MTC_HAS_HOST)
-        return "is no file of kernels' accesses alone";
+        return "is not a file of kernels' accesses alone";
     if (!r->chunks.indexed)
         return "has no index";
     if (r->problems.count)

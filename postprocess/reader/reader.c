@@ -242,7 +242,7 @@ static int read_special(struct mt_reader *r, const unsigned char *p)
                      (unsigned)mt_rec_type(&rec));
     else
         mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
-                     "record of kernel '%.100s' says 0 bytes and is no end mark", r->kernel);
+                     "record of kernel '%.100s' says 0 bytes and is not an end mark", r->kernel);
     return -1;
 }
 

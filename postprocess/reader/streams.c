@@ -41,7 +41,7 @@ static void streams_shared(struct mt_source_merge *m, const struct mt_companion 
         if (n && !strncmp(c->shared, d->trace, n) && !strcmp(c->shared + n, ".meta"))
             return;
     }
-    mt_merge_note(m, 1, "%s: the events of its process stand in %s, whose trace is not among the inputs",
+    mt_merge_note(m, 1, "%s: the events of its process are in %s, whose trace is not among the inputs",
                   c->path, c->shared);
 }
 

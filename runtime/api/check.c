@@ -144,7 +144,7 @@ static void check_describe(uint64_t address, char *text, size_t size, int look_f
     else if (check_min(before, behind - below.bytes) >= NEAR && look_for_host && is_mapped(address))
         snprintf(text, size, "memory of the host program that is neither pinned, managed nor registered");
     else if (below.bytes && behind - below.bytes < FAR && behind - below.bytes <= before)
-        describe_block(text, size, behind - below.bytes, "behind the", &below);
+        describe_block(text, size, behind - below.bytes, "after the", &below);
     else if (above.bytes && before < FAR)
         describe_block(text, size, before, "in front of the", &above);
     else

@@ -9,6 +9,6 @@
 void mt_check_start(void);
 /* Memory that kernels allocate with malloc (bytes > 0) and free (bytes 0). */
 void mt_check_device_heap(void *base, uint64_t bytes);
-/* Words on where `address` lies: "16 bytes behind the 400 bytes that were allocated at file.cu:12". */
+/* Words on where `address` lies: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
 void mt_check_describe(uint64_t address, char *text, size_t size);
 #endif

@@ -185,7 +185,7 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
         return;
     struct kernel_node *k = graph_gpu_add(x);
     if (!k) {
-        say_once(TOO_MANY, "there is no memory for what is known of them");
+        say_once(TOO_MANY, "there is not enough memory");
         return;
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
@@ -210,7 +210,7 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
                  !MT_NEXT(cudaGraphChildGraphNodeGetGraph)(nodes[i], &child))
             take_graph(x, child, old);
         else if ((int)type == 13) /* cudaGraphNodeTypeConditional, of newer headers */
-            say_once(CONDITIONAL, "they stand in a conditional node");
+            say_once(CONDITIONAL, "they are in a conditional node");
     }
     free(nodes);
     mt_error_release(clean);
@@ -467,7 +467,7 @@ static cudaError_t graph_gpu_launch(struct exec *x, cudaGraphExec_t exec, cudaSt
     cudaError_t e;
     int blind = x->blind || mt_cpu_channel_failed() || graph_gpu_follow(x, s, stream);
     if (blind)
-        say_once(STREAMS, "its launches cannot be told apart");
+        say_once(STREAMS, "its launches cannot be distinguished");
     for (unsigned i = 0; i < x->n && launches && nodes; i++) {
         struct kernel_node *k = &x->list[i];
         if (k->off || !k->f)

@@ -173,7 +173,7 @@ void mt_options_misspelt(char *const *environment, void (*complain)(const char *
         }
         if (meant == NAMES)
             continue;
-        snprintf(line, sizeof line, "%.*s is no variable of memtrace and has no effect: is %s meant?",
+        snprintf(line, sizeof line, "%.*s is not a variable of memtrace and has no effect: is %s meant?",
                  n > 100 ? 100 : (int)n, *environment, names[meant]);
         complain(line, ctx);
     }

@@ -138,10 +138,10 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
     else if (low && address < low && address >= low - 4096)
         snprintf(text, size, "stack overflow of a device thread (MEMTRACE_CPU_STACK sets more)");
     else if (sig == SIGSEGV && info->si_code == SI_KERNEL && wants_alignment(instruction)) {
-        snprintf(text, size, "misaligned address of a vector access (MEMTRACE_CHECK=1 tells where)");
+        snprintf(text, size, "misaligned address of a vector access (MEMTRACE_CHECK=1 says where)");
         return MT_ERR_MISALIGNED;
     } else if (sig == SIGSEGV && info->si_code == SI_KERNEL)
-        snprintf(text, size, "illegal address beyond any address space (MEMTRACE_CHECK=1 tells where)");
+        snprintf(text, size, "illegal address beyond any address space (MEMTRACE_CHECK=1 says where)");
     else {
         int n = snprintf(text, size, "illegal address 0x%llx", (unsigned long long)address);
         if (describe_address && n > 0 && (size_t)n + 3 < size) {

@@ -89,7 +89,7 @@ void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *ou
     const struct mt_texture *t = mt_tex_object_get(MT_TEX_OBJECT, object);
     uint32_t words[4];
     if (!t)
-        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is no texture object", (unsigned long long)object);
+        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a texture object", (unsigned long long)object);
     if (t->fast && what == t->fast_what)
         t->fast(t, in, words);
     else
@@ -104,7 +104,7 @@ static char *surface_at(uint64_t object, uint32_t what, const uint32_t *in)
     const struct mt_surface *s = mt_tex_object_get(MT_SURF_OBJECT, object);
     uint32_t geometry = what & MT_TEX_GEOMETRY, mode = what & MT_SURF_MODE;
     if (!s)
-        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is no surface object", (unsigned long long)object);
+        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a surface object", (unsigned long long)object);
     static const unsigned char dims_of[] = {1, 2, 3, 1, 2};
     int layered = geometry >= MT_TEX_A1D, dims = dims_of[geometry];
     int64_t bytes = (int64_t)(what >> MT_SURF_BYTES_AT & 15) * (what >> MT_SURF_COUNT_AT & 7);
@@ -152,7 +152,8 @@ uint32_t mt_cpu_tex_size(uint64_t object, uint32_t dimension)
     const struct mt_texture *t = mt_tex_object_get(MT_TEX_OBJECT, object);
     const struct mt_surface *s = mt_tex_object_get(MT_SURF_OBJECT, object);
     if (!t && !s)
-        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is no texture or surface object", (unsigned long long)object);
+        mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a texture or surface object",
+                      (unsigned long long)object);
     if (dimension >= 3)
         return (uint32_t)(t ? t->layers : s->layers);
     return (uint32_t)(t ? &t->level[0] : &s->level)->size[dimension];

@@ -483,7 +483,7 @@ static unsigned device_drain(struct mt_gpu_device *d, struct mt_ring *r)
     if (got < 0 && !d->damaged) {
         d->damaged = 1;
         mt_report(
-            "GPU %d wrote something that is no record into a ring (did the program write out of bounds?); "
+            "GPU %d wrote something that is not a record into a ring (did the program write out of bounds?); "
             "traces of kernels under way are incomplete, and later kernels run without",
             d->ordinal);
     }

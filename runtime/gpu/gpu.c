@@ -247,8 +247,9 @@ static struct mt_gpu_node *node_new(void)
 /* Its packets are not the launch's: what it does is counted as missing. */
 static void say_not_told(const struct mt_gpu_launch *l, cudaError_t e)
 {
-    mt_report("kernel %s of a graph cannot be told whose records it makes (%s); its trace is incomplete",
-              l->line.kernel, mt_cuda()->GetErrorString(e));
+    mt_report(
+        "kernel %s of a graph cannot know which launch its records belong to (%s); its trace is incomplete",
+        l->line.kernel, mt_cuda()->GetErrorString(e));
 }
 
 static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n)

@@ -48,7 +48,7 @@ static void read_option(void)
     size_t length = strncmp(text, PREFIX, strlen(PREFIX)) ? 0 : strcspn(text + strlen(PREFIX), " ");
     if (!length) {
         mt_report(
-            "MEMTRACE_SINK=%s: not extract:FILE, or extract:FILE and words of mt-extract behind blanks; "
+            "MEMTRACE_SINK=%s: not extract:FILE, or extract:FILE and options of mt-extract after blanks; "
             "traces go to files",
             text);
         return;

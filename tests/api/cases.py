@@ -18,8 +18,8 @@ def line_of(world, name, mark):
 # what: (how the program is called, mark of the line, op, size, CTA, thread, count, error, words on the place)
 ILLEGAL, MISALIGNED = (700, "cudaErrorIllegalAddress"), (716, "cudaErrorMisalignedAddress")
 MISTAKES = [
-    ("beyond", "BEYOND", "store", 4, (1, 0, 0), (36, 0, 0), 1, ILLEGAL, "right behind the 400 bytes of device memory"),
-    ("many", "BEYOND", "store", 4, None, None, 901, ILLEGAL, "behind the 400 bytes of device memory"),
+    ("beyond", "BEYOND", "store", 4, (1, 0, 0), (36, 0, 0), 1, ILLEGAL, "right after the 400 bytes of device memory"),
+    ("many", "BEYOND", "store", 4, None, None, 901, ILLEGAL, "after the 400 bytes of device memory"),
     ("before", "BEFORE", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "16 bytes in front of the 400 bytes"),
     ("freed", "READ", "load", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "inside freed memory: 400 bytes"),
     ("null", "READ", "load", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "a null pointer"),
@@ -28,9 +28,9 @@ MISTAKES = [
     ("odd", "ADD", "atomic", 4, (0, 0, 0), (0, 0, 0), 1, MISALIGNED, "byte 2 of 400 bytes"),
     ("wide", "WIDE", "store", 8, (0, 0, 0), (0, 0, 0), 1, MISALIGNED, "byte 4 of 400 bytes"),
     ("end", "WIDE", "store", 8, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "byte 396 of 400 bytes"),
-    ("symbol", "SYMBOL", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "right behind the 32 bytes of a device variable"),
-    ("meets", "MEETS", "store", 4, None, (5, 0, 0), 2, ILLEGAL, "right behind the 256 bytes of device memory"),
-    ("lock", "LOCK", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "right behind the 400 bytes of device memory"),
+    ("symbol", "SYMBOL", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "right after the 32 bytes of a device variable"),
+    ("meets", "MEETS", "store", 4, None, (5, 0, 0), 2, ILLEGAL, "right after the 256 bytes of device memory"),
+    ("lock", "LOCK", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "right after the 400 bytes of device memory"),
     ("late", "LATE", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "8 bytes that a kernel allocated"),
 ]
 
@@ -73,7 +73,7 @@ def levels(world):
     for mistake in MISTAKES[:6]:
         judge(world, app, "-O0", mistake)
     result = world.run_ok([app, "beyond"], traced=False, MEMTRACE_CHECK="1")
-    holds(f"untraced: {result.err!r}", "right behind the 400 bytes" in result.err)
+    holds(f"untraced: {result.err!r}", "right after the 400 bytes" in result.err)
     same("untraced: files", os.listdir(result.folder), [])
 
 

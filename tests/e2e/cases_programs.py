@@ -406,4 +406,4 @@ def surfaces(world):
         holds("why", "surface access outside" in trapped.err)
         foreign = world.run_ok([app, "foreign"])
         same(f"surfaces {level}: foreign", foreign.out, "cudaErrorIllegalAddress\n")
-        holds("why", "is no texture object" in foreign.err)
+        holds("why", "is not a texture object" in foreign.err)

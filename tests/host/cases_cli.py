@@ -29,7 +29,7 @@ def words(w):
                        (["mat", "--"], ["no program"]),
                        (["mat", "--threshold"], ["--threshold", "value"]),
                        (["mat", "--threshold=big", "ls"], ["--threshold", "'big'", "BYTES"]),
-                       (["atomic", "--threshold=1", "ls"], ["--threshold goes with mat"]),
+                       (["atomic", "--threshold=1", "ls"], ["--threshold is for mat"]),
                        (["atomic", "-l", "63", "ls"], ["-l", "'63'", "power of two"]),
                        (["atomic", "-b", "0", "ls"], ["-b", "'0'"]),
                        (["atomic", "-d", "0", "ls"], ["-d", "'0'"]),

@@ -33,7 +33,7 @@ static const struct refused_row {
     {HEAD ".global .align 3 .u32 a;\n", 0, 4, "power of two"},
     {KERNEL "add.s32 %r1, %r9, 1;\nret;\n}\n", 1, 8, "%r9"},
     {KERNEL "bra NOWHERE;\nret;\n}\n", 1, 8, "NOWHERE"},
-    {KERNEL "L: ret;\nL: ret;\n}\n", 1, 9, "stands twice"},
+    {KERNEL "L: ret;\nL: ret;\n}\n", 1, 9, "is defined twice"},
     {KERNEL "call nobody, ();\nret;\n}\n", 1, 8, "nobody"},
     {KERNEL ".unknown 5;\nret;\n}\n", 1, 8, ".unknown"},
     {KERNEL "ld.param.u32 %r1, [q];\nret;\n}\n", 1, 8, "q"},

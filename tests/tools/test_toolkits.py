@@ -71,11 +71,11 @@ class Toolkits(Case):
     def test_someone_elses_folder_is_not_replaced(self):
         self.toolkit(13000)
         self.write("the overlay/thesis.tex", "years of work")
-        self.assertIn("is no overlay", self.make(code=1).stderr)
+        self.assertIn("is not an overlay", self.make(code=1).stderr)
         self.assertEqual(self.read("the overlay/thesis.tex"), b"years of work")
 
     def test_errors(self):
-        self.assertIn("is no CUDA toolkit", self.make(code=1).stderr)
+        self.assertIn("is not a CUDA toolkit", self.make(code=1).stderr)
         self.toolkit(13000)
         self.write("cuda/include/cuda.h", "")
         self.assertIn("CUDA_VERSION", self.make(code=1).stderr)

@@ -78,7 +78,7 @@ static int take_trailer(struct bytes *contents, struct bytes *image, const char 
         return 0;
     }
     if (t.size == 0 || t.size > contents->size - sizeof t) {
-        *why = "the CPU image behind the cubin is damaged";
+        *why = "the CPU image after the cubin is damaged";
         return -1;
     }
     unsigned char *object = malloc(t.size);

@@ -48,7 +48,7 @@ static char *clang_folder(void)
         clang = find_program(MT_CLANGXX);
     }
     if (!clang) {
-        fputs("mt-cc: there is no clang++-19; install clang-19 or set MEMTRACE_CLANG\n", stderr);
+        fputs("mt-cc: clang++-19 was not found; install clang-19 or set MEMTRACE_CLANG\n", stderr);
         return NULL;
     }
     cut_name(clang);

@@ -304,7 +304,7 @@ static int clang_option(struct request *r, int argc, char **argv, int i)
                          : strncmp(argv[i], "-I", 2) == 0     ? argv[i] + 2
                                                               : NULL;
     if (folder && is_toolkit_include(r, two ? argv[i + 1] : folder)) {
-        mt_cc_request_note(r, "%s dropped: the overlay's header folder stands for it",
+        mt_cc_request_note(r, "%s dropped: the overlay's header folder replaces it",
                            two ? mt_words_text("%s %s", argv[i], argv[i + 1]) : argv[i]);
         return 1 + two;
     }

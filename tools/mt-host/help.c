@@ -21,7 +21,7 @@ static const char overview[] =
     "                   qemu  any x86-64 program as it is, libraries included (package qemu-user)\n"
     "                   pin   the same with Intel Pin (PIN_ROOT set and the tool built; docs/host.md)\n"
     "  --show           print the command that would run\n"
-    "  --verbose        words on the trace also when standard error is no terminal\n"
+    "  --verbose        a summary of the trace also when standard error is not a terminal\n"
     "  --help, --version\n"
     "\n";
 static const char environment[] = "environment: MEMTRACE_QEMU (the qemu-x86_64 to run), PIN_ROOT (the Pin "
@@ -49,7 +49,7 @@ static const struct {
      "  mt-host insn -o log.txt -- /bin/true && less log.txt\n"
      "  mt-host insn -o log.mtc -- ./app                          compact; mt-dump shows it\n"},
     {"atomic",
-     "All threads' accesses with Lamport timestamps: sorted by them they stand in an order that the machine "
+     "All threads' accesses with Lamport timestamps: sorted by them they are in an order that the machine "
      "could\n"
      "have executed. An access and its record happen under one lock of a bank of address locks, as in a "
      "simulated\n"
@@ -57,8 +57,7 @@ static const struct {
      "  mkfifo pipe; mt-merge < pipe | ./simulator & mt-host atomic -o pipe -- ./app     no file in between\n"
      "  mt-host atomic -i 1 -f functions.txt -- ./app     between start_roi() and end_roi(); calls of these "
      "functions\n"
-     "  mt-host atomic -t 1 -- ./app                      without the locks: see what goes wrong without "
-     "them\n"},
+     "  mt-host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"},
 };
 
 /* `text` in lines of at most `width` characters, the first one where the cursor is, the others behind

@@ -99,10 +99,10 @@ static int wrong_option(const char *mode, int c, int argc, char **argv)
     if (c == ':')
         return mt_hostrun_usage(mode, "%s needs a value", word);
     if (optopt && optopt < 256)
-        return mt_hostrun_usage(mode, "there is no option -%c", optopt);
+        return mt_hostrun_usage(mode, "unknown option -%c", optopt);
     if (optopt) /* a value for an option that takes none */
         return mt_hostrun_usage(mode, "%s: this option takes no value", word);
-    return mt_hostrun_usage(mode, "there is no option %s, or it is short for several", word);
+    return mt_hostrun_usage(mode, "option %s is unknown, or short for several", word);
 }
 
 /* Keeps one option of the mode, in both spellings. */
@@ -157,7 +157,7 @@ static int check_engine(const struct request *r)
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
         if (strcmp(r->engine, engines[i]) == 0)
             return 0;
-    return mt_hostrun_usage(r->mode, "there is no engine %s: auto, llvm, qemu or pin", r->engine);
+    return mt_hostrun_usage(r->mode, "unknown engine %s: use auto, llvm, qemu or pin", r->engine);
 }
 
 /* The words as the core reads them, and what it thinks of their values. */
@@ -171,7 +171,7 @@ static int check_options(struct request *r)
         while (strcmp(row->name, r->given.word[i]) != 0)
             row++;
         if (!strchr(row->modes, mode_letter(r->mode)))
-            return mt_hostrun_usage(r->mode, "--%s goes with %s, not with %s", row->name,
+            return mt_hostrun_usage(r->mode, "--%s is for %s, not for %s", row->name,
                                     mode_names(row->modes, modes), r->mode);
         mt_words_addf(&r->core, "--%s=%s", row->name, r->given.word[i + 1]);
     }
@@ -195,7 +195,7 @@ int mt_hostrun_request_read(struct request *r, int argc, char **argv)
             const char *mode = r->mode;
             r->mode = NULL;
             return mt_hostrun_usage(
-                NULL, "'%s' is no kind of trace: there are mat, insn and atomic, as in: mt-host mat -- ls",
+                NULL, "'%s' is not a kind of trace: there are mat, insn and atomic, as in: mt-host mat -- ls",
                 mode);
         }
         code = read_options(r, argc, argv, &help);

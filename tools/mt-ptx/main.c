@@ -87,7 +87,7 @@ static int parse_number(const char *word, int *out)
     char *end;
     long n = strtol(word, &end, 10);
     if (end == word || *end || n < 0 || n > 1000000) {
-        return usage_error("%s is no number of a module", word);
+        return usage_error("%s is not the number of a module", word);
     }
     *out = (int)n;
     return 0;
@@ -137,7 +137,7 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case 'O':
             if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3') {
-                return usage_error("%s is no level of optimisation", optarg);
+                return usage_error("%s is not a level of optimisation", optarg);
             }
             r->level = *optarg;
             break;

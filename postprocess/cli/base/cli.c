@@ -136,7 +136,7 @@ int mt_filter_kernels(struct mt_filter *f, const char *text)
     if (e) {
         char why[200];
         regerror(e, &f->kernels, why, sizeof why);
-        return mt_cli_usage("'%s' is no regular expression: %s", text, why);
+        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
     }
     f->kernels_text = text;
     return 0;
@@ -164,7 +164,7 @@ int mt_filter_supersteps(struct mt_filter *f, const char *text)
     else
         bad = 1;
     if (bad || f->first > f->end)
-        return mt_cli_usage("'%s' is no range of supersteps: give A:B (A included, B not), A:, :B or A",
+        return mt_cli_usage("'%s' is not a range of supersteps: give A:B (A included, B not), A:, :B or A",
                             text);
     f->supersteps_text = text;
     return 0;

@@ -219,7 +219,8 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
             in->nnotes++;
     if (in->lanes && !g->threads && g->records)
         graph_input_note(
-            in, 0, "no access of the trace tells its lanes (compact traces do): there is nothing to show");
+            in, 0,
+            "no access of the trace has lanes (those of compact traces have them): there is nothing to show");
     if (!in->known)
         graph_input_note(in, 0, "no companion: buffers are not known, all memory counts as buffer 0");
     return code;

@@ -13,7 +13,7 @@ static const struct {
     [MT_KIND_TRACE] = {"a trace of kernels", "mt-extract, mt-graph, mt-compare and mt-dump read it"},
     [MT_KIND_CONTAINER] =
         {"a compact container of host accesses",
-         "mt-dump, mt-graph and mt-compare read it, mt-extract beside the traces of the same process"},
+         "mt-dump, mt-graph and mt-compare read it, mt-extract together with the traces of the same process"},
     [MT_KIND_MAT] = {"a MAT text trace", "mt-graph and mt-compare read it"},
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
                         "mt-merge reads it, and simulators read what that writes"},

@@ -90,7 +90,7 @@ static int compare_choose(const char *text, const char *const *names, unsigned n
             *chosen = i;
             return 0;
         }
-    return mt_cli_usage("'%s' is none of %s", text, list);
+    return mt_cli_usage("'%s' is not one of %s", text, list);
 }
 
 static int whole_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
@@ -99,7 +99,7 @@ static int whole_number(const char *text, uint64_t least, uint64_t most, uint64_
     errno = 0;
     *n = strtoull(text, &end, 10);
     if (errno || *text < '0' || *text > '9' || *end || *n < least || *n > most)
-        return mt_cli_usage("'%s' is no number from %llu to %llu", text, (unsigned long long)least,
+        return mt_cli_usage("'%s' is not a number from %llu to %llu", text, (unsigned long long)least,
                             (unsigned long long)most);
     return 0;
 }
@@ -109,7 +109,7 @@ static int compare_percent(const char *text, double *share)
     char *end;
     double x = strtod(text, &end);
     if (end == text || *end || !(x >= 0 && x <= 100))
-        return mt_cli_usage("'%s' is no percentage from 0 to 100", text);
+        return mt_cli_usage("'%s' is not a percentage from 0 to 100", text);
     *share = x / 100;
     return 0;
 }

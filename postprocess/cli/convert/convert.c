@@ -82,7 +82,7 @@ static int parse_to(struct options *x, const char *text)
     for (x->to = MAT; x->to <= RAW; x->to++)
         if (strcmp(text, formats[x->to]) == 0)
             return 0;
-    return mt_cli_usage("'%s' is no format: raw, mat, atomic, insn or mtc", text);
+    return mt_cli_usage("'%s' is not a format: raw, mat, atomic, insn or mtc", text);
 }
 
 static int parse_level(struct options *x, const char *text)
@@ -90,14 +90,14 @@ static int parse_level(struct options *x, const char *text)
     char *end;
     long n = strtol(text, &end, 10);
     x->level = (int)n;
-    return end == text || *end || n < 0 || n > 19 ? mt_cli_usage("'%s' is no level: 0 to 19", text) : 0;
+    return end == text || *end || n < 0 || n > 19 ? mt_cli_usage("'%s' is not a level: 0 to 19", text) : 0;
 }
 
 static int parse_order(struct options *x, const char *text)
 {
     x->order = strcmp(text, "file") == 0 ? MT_HOST_BY_FILE : MT_HOST_BY_TIME;
     return x->order == MT_HOST_BY_TIME && strcmp(text, "time") != 0
-               ? mt_cli_usage("'%s' is no order: time or file", text)
+               ? mt_cli_usage("'%s' is not an order: time or file", text)
                : 0;
 }
 
@@ -108,7 +108,7 @@ static int parse_stream(struct options *x, const char *text)
     x->choice.stream = (uint32_t)n;
     x->choice.has_stream = 1;
     return *text < '0' || *text > '9' || *end || n > UINT32_MAX
-               ? mt_cli_usage("'%s' is no stream: a number", text)
+               ? mt_cli_usage("'%s' is not a stream: a number", text)
                : 0;
 }
 

@@ -174,7 +174,7 @@ static int load_companion(struct work *x, const char *path, int optional)
     }
     if (in_order(x->companion) && x->companion->regular && x->companion->stream <= UINT32_MAX)
         return 0;
-    mt_cli_say("%s: its launches are in no order, or it is no file", path);
+    mt_cli_say("%s: its launches are not in order, or it is not a regular file", path);
     return MT_EXIT_INPUT;
 }
 

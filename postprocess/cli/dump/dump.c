@@ -30,8 +30,7 @@ static const char help[] =
     "name\n"
     "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] [site "
     "N ...]\n"
-    "Lines that begin with # are remarks. Several traces are shown in launch order, as their companions tell "
-    "it.\n"
+    "Lines that begin with # are remarks. Several traces are shown in launch order, by their companions.\n"
     "\n"
     "Options:\n"
     "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
@@ -85,7 +84,7 @@ static int parse_head(struct options *x, const char *text)
     char *end;
     errno = 0;
     x->head = strtoull(text, &end, 10);
-    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is no count", text) : 0;
+    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is not a count", text) : 0;
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */

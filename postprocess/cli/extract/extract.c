@@ -224,7 +224,8 @@ static int check_inputs(const struct mt_extract *x)
     for (size_t i = 0; mt_session_members(x->session) > 1 && i < x->inputs.npaths; i++)
         if (strcmp(x->inputs.paths[i], "-") == 0 ||
             (stat(x->inputs.paths[i], &st) == 0 && !S_ISREG(st.st_mode)))
-            return mt_cli_usage("%s is no file: several ranks cannot all read it", x->inputs.paths[i]);
+            return mt_cli_usage("%s is not a regular file: several ranks cannot all read it",
+                                x->inputs.paths[i]);
     return 0;
 }
 

@@ -42,7 +42,7 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
         errno = 0;
         f->top = strtoull(value, &end, 10);
         return errno || *end || end == value || *value == '-'
-                   ? mt_cli_usage("'%s' is no number of edges", value)
+                   ? mt_cli_usage("'%s' is not a number of edges", value)
                    : 0;
     }
 }
@@ -65,7 +65,7 @@ int mt_formats_check(const struct mt_formats *f, unsigned *sections, int chosen,
             *sections = TRANSFERS - 1;
         if (*sections & ADDRESSES)
             return mt_cli_usage(
-                "the section addresses is no table; take --format=json, or sqlite for ranges");
+                "the section addresses is not a table; take --format=json, or sqlite for ranges");
         if (mt_csv_tables(*sections) > 1)
             return mt_cli_usage("a CSV file holds one table: volumes (-s KCV,…) or -s transfers");
         return 0;

@@ -21,11 +21,11 @@ static const char help[] =
     "\n"
     "TRACE is a file, a FIFO, or - for standard input. TRACE.meta, the companion that the traced program "
     "wrote, is\n"
-    "read when it is there: it orders the launches of several streams and tells what the host copied. A host "
+    "read when it exists: it orders the launches of several streams and says what the host copied. A host "
     "trace\n"
-    "(compact container, .mtc) of the same process may stand among the TRACEs: then the host is told by file "
+    "(compact container, .mtc) of the same process may be among the TRACEs: then the host is shown by file "
     "and\n"
-    "line, and copies carry along who wrote the bytes.\n"
+    "line, and copied bytes keep their writers.\n"
     "\n"
     "What comes out:\n"
     "  KDV CDV SDV   data volume: all bytes loaded and stored, per kernel, CTA and SM of each superstep "
@@ -114,7 +114,7 @@ static int parse_sections(struct mt_extract *x, const char *text)
         else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
             x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
         else if (!mt_locality_run_section(&x->more, text, n))
-            return mt_cli_usage("'%.*s' is no section", (int)n, text);
+            return mt_cli_usage("'%.*s' is not a section", (int)n, text);
         text += n + (text[n] == ',');
     }
     return x->sections | x->more.options.chosen ? 0 : mt_cli_usage("no section chosen");

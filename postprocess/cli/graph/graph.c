@@ -38,7 +38,7 @@ static const char help[] =
     "next node after a was b. Buffers are allocations in order of allocation, as the companion (TRACE.meta) "
     "or the "
     "host\n"
-    "trace tells them: an address that is used again is another buffer. Without companion all memory is "
+    "trace lists them: an address that is used again is another buffer. Without companion all memory is "
     "buffer 0.\n"
     "\n"
     "Options:\n"
@@ -96,7 +96,7 @@ static int parse_node(struct options *x, const char *text)
         while (i < 5 && (strlen(mt_node_fields[i]) != n || strncmp(text, mt_node_fields[i], n) != 0))
             i++;
         if (i == 5)
-            return mt_cli_usage("'%.*s' is no part of a node", (int)n, text);
+            return mt_cli_usage("'%.*s' is not a part of a node", (int)n, text);
         x->key |= 1u << i;
         text += n + (text[n] == ',');
     }
@@ -108,7 +108,7 @@ static int parse_count(uint64_t *count, const char *text)
     char *end;
     errno = 0;
     *count = strtoull(text, &end, 10);
-    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is no count", text) : 0;
+    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is not a count", text) : 0;
 }
 
 static int parse_format(struct options *x, const char *text)
@@ -119,7 +119,7 @@ static int parse_format(struct options *x, const char *text)
             x->format = i;
             return 0;
         }
-    return mt_cli_usage("'%s' is no format: dot, json or graphml", text);
+    return mt_cli_usage("'%s' is not a format: dot, json or graphml", text);
 }
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
@@ -204,7 +204,7 @@ static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
     if (f)
         fclose(f);
     if (e == ENOENT)
-        mt_cli_say("%s: is not drawn: there is no dot; install Graphviz", x->svg);
+        mt_cli_say("%s: not drawn, because dot is missing: install Graphviz", x->svg);
     else if (e)
         mt_cli_say("%s: is not drawn: %s", x->svg, strerror(e));
     else if (status != 0)

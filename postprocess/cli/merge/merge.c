@@ -147,7 +147,7 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
     line.bytes = (uint32_t)(end - text);
     int e = mt_merge_add(&r->merge, none ? -1 : (int64_t)thread, kind_of(event, end), &line);
     if (e == MT_MERGE_LATE) {
-        merge_complain(r, "older than lines that are merged already: it stands too late in the output");
+        merge_complain(r, "older than lines that are merged already: it is too late in the output");
         return 0;
     }
     return e;
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
         else if (c == 'V')
             return mt_cli_version(), MT_EXIT_OK;
         else
-            return mt_cli_usage("that is no option of this program");
+            return mt_cli_usage("this program has no such option");
     }
     mt_merge_init(&r.merge);
     r.merge.write = write_line;

@@ -31,9 +31,8 @@ static const char help[] =
     "  mt-report MemTrace-pipe-0 MemTrace-host.mtc -o report.html    with the host code around them\n"
     "  mt-report --from comm.json -o report.html           of what mt-extract wrote: volumes and transfers\n"
     "\n"
-    "TRACE is as in mt-extract; companions (TRACE.meta) that a pattern names along with their traces are no "
-    "inputs\n"
-    "of their own.\n"
+    "TRACE is as in mt-extract. Companions (TRACE.meta) that a pattern also names are not inputs of their "
+    "own.\n"
     "\n"
     "Options:\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
@@ -60,7 +59,7 @@ static const char help[] =
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
-    "Exit code: as of mt-extract. The page of an incomplete trace says so, and what is missing.\n";
+    "Exit code: as mt-extract. The page of an incomplete trace says so, and what is missing.\n";
 
 struct make {
     struct mt_inputs inputs;
@@ -118,7 +117,7 @@ static int source_root(struct make *m, const char *path)
 {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
-        return mt_cli_usage("--source-root: %s is no folder", path);
+        return mt_cli_usage("--source-root: %s is not a folder", path);
     const char **at = MT_REPORT_ADD(m->roots);
     if (!at)
         return no_memory();

@@ -344,7 +344,7 @@ int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *pa
     }
     const char *format = json_string_value(json_object_get(o, "format"));
     if (!format || strcmp(format, "memtrace-comm") != 0) {
-        mt_cli_say("%s: is no comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
+        mt_cli_say("%s: is not a comm.json: there is no \"format\": \"memtrace-comm\" in it", path);
         return MT_EXIT_USAGE;
     }
     report_from_head(&x, f, o);

@@ -67,7 +67,7 @@ function shortPath(path) {
 function drawLines(section) {
   const index = lineIndex();
   if (!index.size) {
-    section.append(nothing("No source lines are known: the companion (MemTrace-pipe-N.meta) tells them, and none was read."));
+    section.append(nothing("No source lines are known: they are in the companion (MemTrace-pipe-N.meta), and none was read."));
     return;
   }
   const weight = (lines) => d3.sum([...lines.values()], (l) => hotLines ? l.bytes : l.ops.length);

@@ -32,7 +32,7 @@ function missing() {
   if (t.lost) out.push(many(t.lost, "record was", "records were") + " lost.");
   if (t.untraced) out.push(many(t.untraced, "access has", "accesses have") + " no record (texture and surface accesses, bulk tensor copies, instructions of inline asm that memtrace does not know).");
   if (t.untraced_launches) out.push(many(t.untraced_launches, "launch was", "launches were") + " not traced, by attribute, pragma, filter or limit; what they write is not known.");
-  if (data.estimates) out.push("The trace is a sample: figures are of what is traced; the table Estimates says what they stand for.");
+  if (data.estimates) out.push("The trace is a sample: figures are of what is traced; the table Estimates scales them to the whole run.");
   if (t.unknown) out.push(many(t.unknown, "record is", "records are") + " of unknown type and count in no volume.");
   return out;
 }
@@ -40,7 +40,7 @@ function limits() {
   const out = [], o = data.options;
   if (o.kernels !== null) out.push("Only kernels whose name matches " + o.kernels + " are shown.");
   if (o.supersteps !== null) out.push("Only supersteps " + o.supersteps + " are shown.");
-  if (o["same-cta"] === "local") out.push("A CTA id is one CTA in all supersteps (--same-cta=local): what it reads of itself is no communication.");
+  if (o["same-cta"] === "local") out.push("A CTA id is one CTA in all supersteps (--same-cta=local): what it reads of itself is not communication.");
   if (o.strict) out.push("What is written and read in one superstep is left out (--strict).");
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
   if (data.from_json) out.push("Made from a comm.json: launch times, copies, allocations, source lines and strides are not in it.");

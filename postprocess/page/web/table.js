@@ -149,9 +149,9 @@ function tableList() {
 }
 
 const emptyTables = {
-  Sites: "Source sites are told by the companion (MemTrace-pipe-N.meta), which was not read here.",
-  Allocations: "Allocations are told by the companion (MemTrace-pipe-N.meta); there are none.",
-  Copies: "No copies or fills between host and device are known here; companions tell them.",
+  Sites: "Source sites are in the companion (MemTrace-pipe-N.meta), which was not read here.",
+  Allocations: "Allocations are in the companion (MemTrace-pipe-N.meta); there are none.",
+  Copies: "No copies or fills between host and device are known here; they are in companions.",
 };
 
 function drawTables(section) {

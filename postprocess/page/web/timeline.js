@@ -75,7 +75,7 @@ function drawTimeline(section) {
   let order = !timed || hidden(), model = timelineItems(order), view = [0, model.most], boxes = [];
   section.append(lead("Kernel launches by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
     + (timed ? " Times are those of the traced run, which tracing makes slower." : "")
-    + (copies.some((c) => c.begin === null) ? " Copies without times stand where they came between launches." : "")
+    + (copies.some((c) => c.begin === null) ? " Copies without times are shown between the launches where they came." : "")
     + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
   const surface = canvas(10, "Timeline of launches and copies", draw), e = surface.element;
   function fit() { surface.setHeight(lane.top + model.names.length * (lane.height + lane.gap) + lane.axis); }

@@ -32,7 +32,7 @@ function drawVolumes(section) {
   const has = {step: data.has.data || data.has.comm, cta: !!(ctaParts && ctaParts.groups.length), sm: !!(smParts && smParts.groups.length)};
   const kinds = volumeKinds.filter(([k]) => has[k]);
   if (!kinds.length || !launches.length) {
-    section.append(nothing("There are no volumes: mt-extract was told to leave the sections out, or no launch was traced."));
+    section.append(nothing("There are no volumes: mt-extract left the sections out on request, or no launch was traced."));
     return null;
   }
   if (!launches.some((l) => l.load || l.store || l.commLoad || l.commStore)) {

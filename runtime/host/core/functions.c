@@ -120,7 +120,7 @@ void mt_functions_unseen(void)
     if (unseen)
         mt_plat_report(
             "no function is called %s%s; names are undecorated, as ns::f, and a function that is inlined "
-            "everywhere is none",
+            "everywhere does not count",
             text, unseen > shown ? " …" : "");
 }
 

@@ -211,6 +211,7 @@ void mt_core_globals(const char *path, uint64_t bias)
     }
     globals_close(&f);
     if (rc)
-        mt_plat_report("%s cannot be read: %s; global variables are no buffers", path, strerror(rc));
+        mt_plat_report("%s cannot be read: %s; global variables are not in the trace as buffers", path,
+                       strerror(rc));
     mt_core_moved(NULL);
 }

@@ -126,7 +126,7 @@ static int read_options(const struct mt_options *env)
         word[n++] = path; /* kept */
     }
     if (n < 0) {
-        mt_report("MEMTRACE_HOST: too many words; the host is not traced");
+        mt_report("MEMTRACE_HOST: too many options; the host is not traced");
         return -1;
     }
     if (mt_core_options_parse(&options, n, word, why, sizeof why)) {
