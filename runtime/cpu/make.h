@@ -20,6 +20,13 @@ struct mt_made {
     size_t nwords;
     int kept; /* it was there already */
 };
+/* Behind the image, at a multiple of 8: PTX whose lines are those of its accesses, each text behind such a head
+ * and with zeros up to 8. */
+struct mt_made_text {
+    char name[48]; /* what sites call the file; of its contents alone */
+    uint64_t bytes;
+};
+
 /* Makes one image of all the code, which belongs together (-rdc), or takes it from the folder. May take
  * seconds, and says so then; `what` is what it calls the code. 0, or -1 with a sentence in *why. */
 int mt_image_make(const struct mt_code *code, size_t n, const char *what, struct mt_made *out, char *why,

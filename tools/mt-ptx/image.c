@@ -15,32 +15,18 @@
 #include "../../llvm-pass/pass.h"
 #include "../../llvm-pass/ptx/module.h"
 #include "../../runtime/cpu/abi.h"
+#include "../../runtime/cpu/make.h"
 #include "mt-ptx.h"
-
-struct messages {
-    const char *name;
-    int errors;
-};
-
-static void image_tell(void *ctx, unsigned line, const char *message)
-{
-    struct messages *m = ctx;
-    if (line) {
-        fprintf(stderr, "%s:%u: %s\n", m->name, line, message);
-    } else {
-        fprintf(stderr, "%s: %s\n", m->name, message);
-    }
-}
 
 static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
 {
-    struct messages *m = ctx;
+    int *errors = ctx;
     LLVMDiagnosticSeverity severity = LLVMGetDiagInfoSeverity(info);
     if (severity == LLVMDSRemark) {
         return;
     }
     char *text = LLVMGetDiagInfoDescription(info);
-    m->errors += severity == LLVMDSError;
+    *errors += severity == LLVMDSError;
     fprintf(stderr, "%s%s\n",
             severity == LLVMDSError     ? "error: "
             : severity == LLVMDSWarning ? "warning: "
@@ -194,7 +180,7 @@ static int image_emit_ir(const struct request *r, LLVMModuleRef module)
 
 /* The module is used up. */
 static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch,
-                           const struct messages *m)
+                           const int *errors)
 {
     if (r->emit_ir) {
         return image_emit_ir(r, module);
@@ -205,62 +191,97 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, unsign
     }
     image_stage(r, "compiling");
     LLVMMemoryBufferRef object = mt_pass_image(module);
-    int code = !object || m->errors ? 1 : image_link(r, object);
+    int code = !object || *errors ? 1 : image_link(r, object);
     if (object) {
         LLVMDisposeMemoryBuffer(object);
     }
     return code;
 }
 
-/* One text; NULL after messages. */
-static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context, const struct ptx *p,
-                                struct mt_ptx_result *result)
+/* Another text for the runtime to keep beside the trace. */
+static int image_add_text(struct bytes *texts, const struct reading *reading)
 {
-    struct messages m = {.name = p->name};
-    struct mt_ptx_source source = {
-        .name = p->name, .text = p->text, .length = p->size, .tell = image_tell, .ctx = &m};
-    LLVMModuleRef module = mt_ptx_read(context, &source, result);
-    if (module && r->verbose) {
-        fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
-                p->name, result->kernels, result->functions - result->kernels, result->failed,
-                result->lines ? "source" : "PTX");
+    struct mt_made_text head = {.bytes = reading->text.size};
+    size_t all = sizeof head + ((head.bytes + 7) & ~(size_t)7);
+    unsigned char *more = realloc(texts->data, texts->size + all);
+    if (!more) {
+        return -1;
     }
-    return module;
+    snprintf(head.name, sizeof head.name, "%s", reading->name);
+    memset(more + texts->size, 0, all);
+    memcpy(more + texts->size, &head, sizeof head);
+    memcpy(more + texts->size + sizeof head, reading->text.data, reading->text.size);
+    texts->data = more;
+    texts->size += all;
+    return 0;
 }
 
-/* All texts as one module; NULL after messages. */
-static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef context, const struct ptx *ptx,
-                                    unsigned n, unsigned *arch)
+/* The best PTX of one module; NULL after messages. `texts` as below. */
+static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context, const char *input,
+                                const struct module *m, struct bytes *texts, unsigned *arch, int *code)
+{
+    struct reading reading;
+    char numbered[4200];
+    snprintf(numbered, sizeof numbered, m->number ? "%s#%u" : "%s", input, m->number);
+    *code = mt_ptxtool_read_best(context, input, m, texts ? NULL : numbered, &reading);
+    if (*code != 0) {
+        return NULL;
+    }
+    const struct mt_ptx_result *result = &reading.result;
+    fputs(reading.said, stderr);
+    *code = reading.module ? 0 : 3;
+    if (reading.module && r->verbose) {
+        fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
+                texts ? reading.name : numbered, result->kernels, result->functions - result->kernels,
+                result->failed, result->lines ? "source" : "PTX");
+    }
+    if (reading.module && texts && !result->lines && image_add_text(texts, &reading) != 0) {
+        fprintf(stderr, "mt-ptx: out of memory: the PTX is not kept\n");
+    }
+    *arch = result->architecture > *arch ? result->architecture : *arch;
+    mt_ptxtool_reading_free(&reading);
+    return reading.module;
+}
+
+/* All modules as one; NULL after messages. */
+static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef context, const char *input,
+                                    const struct module *modules, unsigned n, struct bytes *texts, unsigned *arch,
+                                    int *code)
 {
     LLVMModuleRef all = NULL;
     *arch = 0;
+    *code = 1;
     for (unsigned i = 0; i < n; i++) {
-        struct mt_ptx_result result;
-        LLVMModuleRef module = image_read(r, context, &ptx[i], &result);
-        int bad = !module || (all && LLVMLinkModules2(all, module)); /* which says why */
-        if (bad) {
+        if (!mt_ptxtool_module_has(&modules[i], FATBIN_PTX)) {
+            continue;
+        }
+        LLVMModuleRef module = image_read(r, context, input, &modules[i], texts, arch, code);
+        if (module && all && LLVMLinkModules2(all, module)) { /* says why */
+            *code = 1;
+            module = NULL;
+        }
+        if (!module) {
             if (all) {
                 LLVMDisposeModule(all);
             }
             return NULL;
         }
         all = all ? all : module;
-        *arch = result.architecture > *arch ? result.architecture : *arch;
     }
     return all;
 }
 
-int mt_ptxtool_image_make(const struct request *r, const struct ptx *ptx, unsigned n)
+int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules, unsigned n,
+                          struct bytes *texts)
 {
-    struct messages m = {.name = ptx->name};
+    int errors = 0, code;
     unsigned arch;
     LLVMContextRef context = LLVMContextCreate();
-    LLVMContextSetDiagnosticHandler(context, image_diagnose, &m);
+    LLVMContextSetDiagnosticHandler(context, image_diagnose, &errors);
     image_stage(r, "reading");
-    LLVMModuleRef module = image_read_all(r, context, ptx, n, &arch);
-    int code = 3;
+    LLVMModuleRef module = image_read_all(r, context, input, modules, n, texts, &arch, &code);
     if (module) {
-        code = image_of_module(r, module, arch, &m);
+        code = image_of_module(r, module, arch, &errors);
         LLVMDisposeModule(module);
     }
     LLVMContextDispose(context);

@@ -30,6 +30,18 @@ struct walk {
     unsigned first;
 };
 
+static int input_add_entry(struct module *m, const struct fatbin_entry *e)
+{
+    struct fatbin_entry *more = realloc(m->entries, (m->n + 1) * sizeof *more);
+    if (!more) {
+        fprintf(stderr, "mt-ptx: out of memory\n");
+        return 1;
+    }
+    m->entries = more;
+    more[m->n++] = *e;
+    return 0;
+}
+
 static int input_take_entry(void *ctx, unsigned fatbin, const struct fatbin_entry *e)
 {
     struct walk *w = ctx;
@@ -38,13 +50,16 @@ static int input_take_entry(void *ctx, unsigned fatbin, const struct fatbin_entr
             return 1;
         }
     }
-    struct module *m = &w->in->modules[w->first + fatbin];
-    m->nptx += e->kind == FATBIN_PTX;
-    m->nelf += e->kind == FATBIN_ELF;
-    if (e->kind == FATBIN_PTX && (!m->best.data || e->arch >= m->best.arch)) {
-        m->best = *e;
+    return input_add_entry(&w->in->modules[w->first + fatbin], e);
+}
+
+unsigned mt_ptxtool_module_has(const struct module *m, unsigned kind)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->n; i++) {
+        n += m->entries[i].kind == kind;
     }
-    return 0;
+    return n;
 }
 
 static int input_take_fatbins(struct input *in, const unsigned char *data, size_t size)
@@ -95,15 +110,22 @@ static int input_take_elf(struct input *in)
     return 0;
 }
 
-static int input_take_text(struct input *in)
+/* Not in a fatbin: PTX, or a cubin, whose machine is none that runs on. */
+static int input_take_whole(struct input *in, unsigned kind)
 {
     struct module *m = input_add_module(in);
-    if (!m) {
-        return 1;
+    struct fatbin_entry e = {.kind = kind, .data = in->file.data, .size = in->file.size};
+    return m ? input_add_entry(m, &e) : 1;
+}
+
+static int input_is_cubin(const struct input *in)
+{
+    Elf64_Ehdr h;
+    if (in->file.size < sizeof h) {
+        return 0;
     }
-    m->nptx = 1;
-    m->best = (struct fatbin_entry){.kind = FATBIN_PTX, .data = in->file.data, .size = in->file.size};
-    return 0;
+    memcpy(&h, in->file.data, sizeof h);
+    return h.e_machine == EM_CUDA;
 }
 
 int mt_ptxtool_input_read(const char *name, struct input *in)
@@ -114,16 +136,19 @@ int mt_ptxtool_input_read(const char *name, struct input *in)
         return 1;
     }
     if (in->file.size >= SELFMAG && memcmp(in->file.data, ELFMAG, SELFMAG) == 0) {
-        return input_take_elf(in);
+        return input_is_cubin(in) ? input_take_whole(in, FATBIN_ELF) : input_take_elf(in);
     }
     if (mt_ptxtool_fatbin_is(in->file.data, in->file.size)) {
         return input_take_fatbins(in, in->file.data, in->file.size);
     }
-    return input_take_text(in);
+    return input_take_whole(in, FATBIN_PTX);
 }
 
 void mt_ptxtool_input_free(struct input *in)
 {
-    mt_cudabin_bytes_free(&in->file);
+    for (unsigned i = 0; i < in->n; i++) {
+        free(in->modules[i].entries);
+    }
     free(in->modules);
+    mt_cudabin_bytes_free(&in->file);
 }

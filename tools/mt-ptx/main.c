@@ -167,28 +167,13 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     return r->output || r->list ? -1 : usage_error("%s", "no -o IMAGE");
 }
 
-static int list_modules(const struct input *in)
-{
-    for (unsigned i = 0; i < in->n; i++) {
-        const struct module *m = &in->modules[i];
-        printf("%u: ", m->number);
-        if (m->best.data && m->best.arch) {
-            printf("PTX for compute_%u", m->best.arch);
-        } else {
-            printf(m->best.data ? "PTX" : "no PTX");
-        }
-        printf(m->nelf ? ", machine code for %u architectures\n" : "\n", m->nelf);
-    }
-    return fflush(stdout) != 0;
-}
-
 /* The one that is wanted; NULL after a message. */
 static const struct module *choose_module(const struct request *r, const struct input *in)
 {
     const struct module *found = NULL;
     unsigned have = 0;
     for (unsigned i = 0; i < in->n; i++) {
-        if (in->modules[i].best.data && (r->number < 0 || (unsigned)r->number == i)) {
+        if (mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) && (r->number < 0 || (unsigned)r->number == i)) {
             found = &in->modules[i];
             have++;
         }
@@ -201,7 +186,7 @@ static const struct module *choose_module(const struct request *r, const struct 
                 in->name, have);
     } else if (in->n) {
         fprintf(stderr,
-                "mt-ptx: %s has machine code alone here, no PTX: compile it with "
+                "mt-ptx: %s has machine code alone here, no PTX (--list names its kernels): compile it with "
                 "-gencode=arch=compute_90,code=compute_90\n",
                 in->name);
     } else {
@@ -213,19 +198,7 @@ static const struct module *choose_module(const struct request *r, const struct 
 static int make_from(const struct request *r, const struct input *in)
 {
     const struct module *m = choose_module(r, in);
-    struct bytes text = {0};
-    char name[4200];
-    if (!m) {
-        return 1;
-    }
-    int code = mt_ptxtool_fatbin_unpack(in->name, &m->best, &text);
-    snprintf(name, sizeof name, in->n > 1 ? "%s#%u" : "%s", in->name, m->number);
-    if (code == 0) {
-        size_t n = strnlen((const char *)text.data, text.size); /* NULs stand at the end */
-        code = mt_ptxtool_image_make(r, &(struct ptx){name, (const char *)text.data, n}, 1);
-    }
-    mt_cudabin_bytes_free(&text);
-    return code;
+    return m ? mt_ptxtool_image_make(r, in->name, m, 1, NULL) : 1;
 }
 
 int main(int argc, char **argv)
@@ -245,7 +218,7 @@ int main(int argc, char **argv)
     }
     code = mt_ptxtool_input_read(r.input, &in);
     if (code == 0) {
-        code = r.list ? list_modules(&in) : make_from(&r, &in);
+        code = r.list ? mt_ptxtool_list(&in) : make_from(&r, &in);
     }
     mt_ptxtool_input_free(&in);
     mt_cudabin_temp_remove();

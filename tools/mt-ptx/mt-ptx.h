@@ -1,8 +1,11 @@
 /* mt-ptx: CPU images of device code that another compiler has turned into PTX.
  *
- * input.c   finds the PTX in a file: a text, or fatbins, alone or in an ELF file
+ * input.c   finds the device code in a file: a text, or fatbins, alone or in an ELF file
  * fatbin.c  entries of fatbins, unpacked
+ * cubin.c   names of the kernels in machine code
+ * choose.c  which PTX of several is taken, and what is read of it
  * image.c   PTX to IR, IR to an object, the object to the file that the runtime loads
+ * list.c    what a file has
  * serve.c   as the runtime of a traced program calls it
  * cache.c   what is kept of that
  * main.c    the command line
@@ -13,11 +16,16 @@
 #define MT_TOOLS_MT_PTX_H
 #include <stddef.h>
 #include <stdint.h>
+#include <llvm-c/Core.h>
+#include "../../llvm-pass/ptx/module.h"
 #include "../cudabin/cudabin.h"
 
 /* ---- fatbin.c */
 #define FATBIN_PTX 1
 #define FATBIN_ELF 2
+#define FATBIN_LTO 8            /* LLVM IR of nvcc's, for its device linker */
+#define FATBIN_ALONE 0x100000u  /* flags: for this architecture alone (compute_90a) */
+#define FATBIN_FAMILY 0x200000u /* or its family (compute_100f) */
 struct fatbin_entry {
     unsigned kind, arch; /* FATBIN_…; the N of compute_N or sm_N */
     uint64_t flags;
@@ -32,9 +40,9 @@ int mt_ptxtool_fatbin_is(const unsigned char *data, size_t size);
 int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out);
 
 /* ---- input.c */
-struct module {                  /* device code of one source file: one fatbin, or a text */
-    unsigned number, nptx, nelf; /* entries of PTX and of machine code */
-    struct fatbin_entry best;    /* PTX for the newest architecture; data NULL: none */
+struct module { /* device code of one source file: one fatbin, or a text */
+    unsigned number, n;
+    struct fatbin_entry *entries;
 };
 struct input {
     const char *name;
@@ -44,6 +52,28 @@ struct input {
 };
 int mt_ptxtool_input_read(const char *name, struct input *in);
 void mt_ptxtool_input_free(struct input *in);
+unsigned mt_ptxtool_module_has(const struct module *m, unsigned kind); /* how many entries of this kind */
+
+/* ---- cubin.c
+ * Calls `each` for the name of each kernel in machine code. 0, or 3 when it is damaged. */
+int mt_ptxtool_cubin_kernels(const struct bytes *cubin, void (*each)(void *ctx, const char *name), void *ctx);
+
+/* ---- choose.c */
+struct reading {
+    LLVMModuleRef module; /* the caller's; NULL: not even outside of functions was it understood */
+    struct mt_ptx_result result;
+    const struct fatbin_entry *entry;
+    struct bytes text;
+    char *said; /* messages, each ended by LF; "" */
+    char name[48]; /* of the text, for lines that are its own */
+};
+/* Reads the PTX of the module that is the best for the CPU device. Such a device says that it is an sm_90, and
+ * programs choose what they do by that; so the newest up to it comes first, as the driver takes it, then what is
+ * newer; the first one is taken of which everything is understood, or of which the least is not. `name`: what
+ * messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is damaged. */
+int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
+                         struct reading *out);
+void mt_ptxtool_reading_free(struct reading *r); /* but not the module */
 
 /* ---- image.c */
 struct request {
@@ -55,13 +85,13 @@ struct request {
     uint64_t cache_limit;
     void (*stage)(const char *name); /* told what begins now, NULL: nobody */
 };
-/* PTX with the name that it has in messages. */
-struct ptx {
-    const char *name, *text;
-    size_t size;
-};
-/* Reads the texts, which make one program, and writes what is asked for. */
-int mt_ptxtool_image_make(const struct request *r, const struct ptx *ptx, unsigned n);
+/* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
+ * nobody else's source has, one behind the other (struct mt_made_text), or is NULL. */
+int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules, unsigned n,
+                          struct bytes *texts);
+
+/* ---- list.c */
+int mt_ptxtool_list(const struct input *in);
 
 /* ---- serve.c
  * Device code comes in descriptor 0; the image, as the cache has it, goes to 1, words go to 2, which are

@@ -39,18 +39,26 @@ static void *serve_watch(void *unused)
     return NULL;
 }
 
-/* The image and all that was said, to descriptor 1; then to the cache. */
-static int serve_hand_over(const struct request *r)
+/* The image with texts behind it, and all that was said, to descriptor 1; then to the cache. */
+static int serve_hand_over(const struct request *r, const struct bytes *texts)
 {
     struct bytes image = {0}, words = {0};
     char why[4200];
     fflush(stderr);
-    int bad = mt_cudabin_file_read(r->output, &image) != 0 ||
-              mt_cudabin_file_read("/dev/stderr", &words) != 0 ||
-              mt_cache_write(FD_IMAGE, (const char *)words.data, words.size, image.data, image.size) != 0;
+    int bad = mt_cudabin_file_read(r->output, &image) != 0 || mt_cudabin_file_read("/dev/stderr", &words) != 0;
+    size_t at = (image.size + 7) & ~(size_t)7;
+    unsigned char *all = bad ? NULL : calloc(1, at + texts->size + 1);
+    if (all) {
+        memcpy(all, image.data, image.size);
+        if (texts->size) {
+            memcpy(all + at, texts->data, texts->size);
+        }
+        bad = mt_cache_write(FD_IMAGE, (const char *)words.data, words.size, all, at + texts->size) != 0;
+    }
+    free(all);
     mt_cudabin_bytes_free(&image);
     mt_cudabin_bytes_free(&words);
-    if (bad) {
+    if (bad || !all) {
         fprintf(stderr, "mt-ptx: the image cannot be handed over: %s\n", strerror(errno));
         return 1;
     }
@@ -64,56 +72,61 @@ static int serve_hand_over(const struct request *r)
     return 0;
 }
 
-/* The best PTX of each module; 0, or the exit code after a message. */
-static int serve_unpack(const struct input *in, struct bytes *texts, struct ptx *ptx, unsigned *n)
+static void serve_name(void *ctx, const char *name)
 {
-    for (unsigned i = 0; i < in->n; i++) {
-        if (!in->modules[i].best.data) {
-            continue;
-        }
-        int code = mt_ptxtool_fatbin_unpack(in->name, &in->modules[i].best, &texts[*n]);
-        if (code != 0) {
-            return code;
-        }
-        ptx[*n] = (struct ptx){.name = "PTX", .text = (const char *)texts[*n].data};
-        ptx[*n].size = strnlen(ptx[*n].text, texts[*n].size);
-        ++*n;
+    unsigned *n = ctx;
+    if (++*n <= 8) {
+        fprintf(stderr, "%s%s", *n > 1 ? ", " : " (kernels ", name);
     }
-    if (*n) {
-        return 0;
-    }
-    fputs(
-        in->n
-            ? "it has machine code alone, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n"
-            : "it has no device code\n",
-        stderr);
-    return 1;
 }
 
-static int serve_make(struct request *r, const struct input *in)
+/* Says of a module without PTX what it has. */
+static void serve_lament(const struct module *m)
 {
-    struct bytes *texts = calloc(in->n + 1, sizeof *texts);
-    struct ptx *ptx = calloc(in->n + 1, sizeof *ptx);
-    unsigned n = 0;
-    int code = 1;
-    r->output = mt_cudabin_temp_write(".image", "", 0);
-    if (!texts || !ptx || !r->output) {
+    unsigned n = 0, elf = mt_ptxtool_module_has(m, FATBIN_ELF);
+    fputs(elf ? "there is machine code alone" : "there is code for link-time optimisation alone", stderr);
+    for (unsigned i = 0; i < m->n && !n; i++) {
+        struct bytes cubin = {0};
+        if (m->entries[i].kind == FATBIN_ELF &&
+            mt_ptxtool_fatbin_unpack("its device code", &m->entries[i], &cubin) == 0) {
+            mt_ptxtool_cubin_kernels(&cubin, serve_name, &n);
+            mt_cudabin_bytes_free(&cubin);
+        }
+    }
+    if (n > 8) {
+        fprintf(stderr, " and %u more", n - 8);
+    }
+    fprintf(stderr, "%s, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n", n ? ")" : "");
+}
+
+/* Modules without PTX are left out; when none has any, that is an error. */
+static int serve_make(struct request *r, const struct input *in, struct bytes *texts)
+{
+    unsigned with = 0;
+    for (unsigned i = 0; i < in->n; i++) {
+        with += mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) != 0;
+    }
+    for (unsigned i = 0; i < in->n; i++) {
+        if (!mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) && in->modules[i].n) {
+            serve_lament(&in->modules[i]);
+        }
+    }
+    r->output = with ? mt_cudabin_temp_write(".image", "", 0) : NULL;
+    if (r->output) {
+        return mt_ptxtool_image_make(r, "its device code", in->modules, in->n, texts);
+    }
+    if (with) {
         fprintf(stderr, "mt-ptx: temporary file: %s\n", strerror(errno));
-    } else {
-        code = serve_unpack(in, texts, ptx, &n);
+    } else if (!in->n) {
+        fputs("it has no device code\n", stderr);
     }
-    code = code == 0 ? mt_ptxtool_image_make(r, ptx, n) : code;
-    for (unsigned i = 0; texts && i < in->n; i++) {
-        mt_cudabin_bytes_free(&texts[i]);
-    }
-    free(texts);
-    free(ptx);
-    return code;
+    return 1;
 }
 
 int mt_ptxtool_serve(struct request *r)
 {
     struct input in;
+    struct bytes texts = {0};
     pthread_t thread;
     fcntl(FD_LINE, F_SETFD, FD_CLOEXEC);
     if (pthread_create(&thread, NULL, serve_watch, NULL) == 0) {
@@ -122,9 +135,10 @@ int mt_ptxtool_serve(struct request *r)
     r->stage = serve_stage;
     int code = mt_ptxtool_input_read("/dev/stdin", &in);
     in.name = "its device code";
-    code = code == 0 ? serve_make(r, &in) : code;
+    code = code == 0 ? serve_make(r, &in, &texts) : code;
     mt_ptxtool_input_free(&in);
-    code = code == 0 ? serve_hand_over(r) : code;
+    code = code == 0 ? serve_hand_over(r, &texts) : code;
+    mt_cudabin_bytes_free(&texts);
     finished = 1;
     mt_cudabin_temp_remove();
     return code;

@@ -1,0 +1,112 @@
+/* Which PTX of several is taken, and what is read of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#include "mt-ptx.h"
+
+enum { DEVICE = 90, MOST_TRIES = 4 };
+
+struct told {
+    FILE *to;
+    const char *name;
+};
+
+static void choose_tell(void *ctx, unsigned line, const char *message)
+{
+    struct told *t = ctx;
+    if (line) {
+        fprintf(t->to, "%s:%u: %s\n", t->name, line, message);
+    } else {
+        fprintf(t->to, "%s: %s\n", t->name, message);
+    }
+}
+
+/* The lower the better. Code for one architecture alone comes behind code for it and all newer ones. */
+static unsigned choose_rank(const struct fatbin_entry *e)
+{
+    unsigned apart = (e->flags & (FATBIN_ALONE | FATBIN_FAMILY)) != 0;
+    return 2 * (e->arch <= DEVICE ? DEVICE - e->arch : 1000 + e->arch) + apart;
+}
+
+/* The best one behind `last`; NULL: there is no more. */
+static const struct fatbin_entry *choose_next(const struct module *m, const struct fatbin_entry *last)
+{
+    const struct fatbin_entry *found = NULL;
+    for (unsigned i = 0; i < m->n; i++) {
+        const struct fatbin_entry *e = &m->entries[i];
+        int behind = !last || choose_rank(e) > choose_rank(last) ||
+                     (choose_rank(e) == choose_rank(last) && e > last);
+        if (e->kind == FATBIN_PTX && behind && (!found || choose_rank(e) < choose_rank(found))) {
+            found = e;
+        }
+    }
+    return found;
+}
+
+static int choose_read(LLVMContextRef context, const char *input, const char *name, struct reading *r)
+{
+    size_t size;
+    int code = mt_ptxtool_fatbin_unpack(input, r->entry, &r->text);
+    struct told told = {.to = code ? NULL : open_memstream(&r->said, &size), .name = name ? name : r->name};
+    if (!told.to) {
+        return code ? code : 1;
+    }
+    r->text.size = strnlen((const char *)r->text.data, r->text.size); /* NULs stand at the end */
+    snprintf(r->name, sizeof r->name, "MemTrace-%016llx.ptx",
+             (unsigned long long)XXH3_64bits(r->text.data, r->text.size));
+    struct mt_ptx_source source = {.name = told.name,
+                                   .text = (const char *)r->text.data,
+                                   .length = r->text.size,
+                                   .tell = choose_tell,
+                                   .ctx = &told};
+    r->module = mt_ptx_read(context, &source, &r->result);
+    return fclose(told.to) ? 1 : 0;
+}
+
+void mt_ptxtool_reading_free(struct reading *r)
+{
+    mt_cudabin_bytes_free(&r->text);
+    free(r->said);
+    r->said = NULL;
+}
+
+static void choose_drop(struct reading *r)
+{
+    if (r->module) {
+        LLVMDisposeModule(r->module);
+    }
+    mt_ptxtool_reading_free(r);
+}
+
+static int choose_is_better(const struct reading *a, const struct reading *b)
+{
+    return a->module && (!b->module || a->result.failed < b->result.failed);
+}
+
+int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
+                         struct reading *out)
+{
+    const struct fatbin_entry *e = NULL;
+    *out = (struct reading){0};
+    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e)); tries++) {
+        struct reading r = {.entry = e};
+        int code = choose_read(context, input, name, &r);
+        if (code != 0) {
+            choose_drop(&r);
+            choose_drop(out);
+            return code;
+        }
+        if (!out->entry || choose_is_better(&r, out)) {
+            choose_drop(out);
+            *out = r;
+        } else {
+            choose_drop(&r);
+        }
+        if (out->module && !out->result.failed) {
+            break;
+        }
+    }
+    return out->entry ? 0 : 1;
+}
