@@ -126,6 +126,23 @@ static int try_source(const struct mt_report *r, const char *file, const char *p
     return good;
 }
 
+/* PTX that the runtime wrote beside a trace, which may have been moved since with the trace. */
+static int source_beside(const struct mt_report *r, const char *file, struct contents *c)
+{
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < r->ninputs; i++) {
+        struct stat st;
+        const char *in = r->inputs[i], *end = strrchr(in, '/');
+        int folder = stat(in, &st) == 0 && S_ISDIR(st.st_mode);
+        int n = folder ? snprintf(path, sizeof path, "%s/%s", in, name)
+                       : snprintf(path, sizeof path, "%.*s%s", end ? (int)(end + 1 - in) : 0, in, name);
+        if (n > 0 && n < (int)sizeof path && try_source(r, file, path, c))
+            return 1;
+    }
+    return 0;
+}
+
 static int get_source(const struct mt_report *r, const char *file, struct contents *c)
 {
     int known = 0;
@@ -139,7 +156,7 @@ static int get_source(const struct mt_report *r, const char *file, struct conten
         if (n > 0 && n < (int)sizeof path && try_source(r, file, path, c))
             return 1;
     }
-    return 0;
+    return known && source_beside(r, file, c);
 }
 
 /* ---- lines ---- */

@@ -8,6 +8,7 @@
 #include "device/packet.h"
 #include "queue.h"
 #include "sync.h"
+#include "untabled.h"
 #include "trace/events.h"
 #include "base/options.h"
 #include "base/report.h"
@@ -318,6 +319,12 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
         mt_module_complain(f->module, f->name);
         return mt_fail(cudaErrorNoKernelImageForDevice);
     }
+    if (!f->kernel && f->module->foreign) {
+        mt_report(
+            "kernel %s cannot run on the CPU device: there is no PTX of it beside that of others of its file",
+            f->name);
+        return mt_fail(cudaErrorNoKernelImageForDevice);
+    }
     if (!f->kernel) {
         mt_report("kernel %s is not in the CPU image of %s; compile all of the program anew", f->name,
                   (const char *)f->module->image->head->source);
@@ -347,6 +354,8 @@ cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, vo
     cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
     if (!e)
         e = mt_launch_op(&op, func, c, args, site);
+    if (e == cudaErrorNoKernelImageForDevice)
+        mt_untabled_refused(s, mt_function_find(func), c, site, e);
     if (e)
         return e;
     if (!mt_capturing(s)) /* a graph's launch has its trace from the stream that launches the graph */

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "made.h"
 #include "base/report.h"
-#include "cpu/make.h"
+#include "make.h"
+#include "trace/events.h"
+#include "trace/sources.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,8 @@ struct mt_image *mt_made_image(const struct mt_module *m, const char **why)
     if (code && n && mt_image_make(code, n, made_name(fatbins[0]), &made, text, sizeof text) == 0) {
         const char *bad = NULL;
         image = mt_image_load_all(&made.fatbin, 1, &bad);
+        for (const struct mt_made_text *t = NULL; mt_tracing() && (t = mt_made_next(&made, t));)
+            mt_source_keep(t->name, t + 1, t->bytes);
         snprintf(text, sizeof text, "%s", bad ? bad : "");
         made_tell(made_name(fatbins[0]), &made);
     }

@@ -3,8 +3,12 @@
 #define _GNU_SOURCE
 #include "untabled.h"
 #include "entry.h"
+#include "trace/events.h"
+#include "trace/selection.h"
+#include "trace/trace.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,20 +56,43 @@ static void untabled_names(struct mt_function *f)
         untabled_keep(&f->pretty, untabled_name(f->signature));
 }
 
+static struct mt_launch_line untabled_line(struct mt_function *f, const struct mt_launch_config *c,
+                                           const struct mt_host_site *site)
+{
+    untabled_names(f);
+    return (struct mt_launch_line){.kernel = f->pretty ? f->pretty : f->name,
+                                   .mangled = f->name,
+                                   .signature = f->signature ? f->signature : f->name,
+                                   .grid = {c->grid.x, c->grid.y, c->grid.z},
+                                   .block = {c->block.x, c->block.y, c->block.z},
+                                   .shared = c->shared,
+                                   .cooperative = c->cooperative,
+                                   .site = site};
+}
+
 void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const struct mt_launch_config *c,
                           const struct mt_host_site *site)
 {
     mt_module_untraced(f->module, f->name);
-    untabled_names(f);
     *l = (struct mt_gpu_launch){.symbol = f->host,
                                 .stream = mt_stream_named(c->stream),
                                 .cooperative = c->cooperative,
-                                .line = {.kernel = f->pretty ? f->pretty : f->name,
-                                         .mangled = f->name,
-                                         .signature = f->signature ? f->signature : f->name,
-                                         .grid = {c->grid.x, c->grid.y, c->grid.z},
-                                         .block = {c->block.x, c->block.y, c->block.z},
-                                         .shared = c->shared,
-                                         .cooperative = c->cooperative,
-                                         .site = site}};
+                                .line = untabled_line(f, c, site)};
+}
+
+void mt_untabled_refused(struct mt_stream *s, struct mt_function *f, const struct mt_launch_config *c,
+                         const struct mt_host_site *site, int status)
+{
+    char why[256];
+    struct mt_launch_line line = untabled_line(f, c, site);
+    line.called = mt_event_next();
+    if (!mt_tracing() || !mt_selection_takes(&line))
+        return;
+    struct mt_trace *t = mt_stream_trace(s);
+    snprintf(why, sizeof why, "kernel %.160s has no code for the CPU device and did not run", line.kernel);
+    mt_trace_miss(t, why);
+    mt_trace_begin(NULL, &line);
+    line.stream = mt_trace_number(t);
+    line.status = status;
+    mt_trace_end(NULL, &line);
 }

@@ -1,6 +1,6 @@
 /* Kernels of which the runtime has no table: their file was compiled without the plugin or with
  * cpu-image=off, or its image is of another version. A GPU runs them, without a trace; each launch is
- * counted. */
+ * counted. The CPU device does not. */
 #ifndef MT_API_UNTABLED_H
 #define MT_API_UNTABLED_H
 #include "gpu/gpu.h"
@@ -10,4 +10,8 @@
  * line's strings last as long as f. */
 void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const struct mt_launch_config *c,
                           const struct mt_host_site *site);
+/* On the CPU device: the launch has failed with `status`. The companions have it, and the stream's trace is
+ * incomplete, if it was to be traced. */
+void mt_untabled_refused(struct mt_stream *s, struct mt_function *f, const struct mt_launch_config *c,
+                         const struct mt_host_site *site, int status);
 #endif

@@ -1,5 +1,7 @@
 /* A user's folder of things that took time to make. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "cache.h"
 #include "fd.h"
 #include "held.h"

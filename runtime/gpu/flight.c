@@ -289,7 +289,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     if (f->cancelled) {
         l->status = f->status;
         if (!l->status)
-            mt_trace_miss(q->trace);
+            mt_trace_miss(q->trace, NULL);
         mt_trace_open_launch(NULL, l);
         mt_trace_end(NULL, l);
         return;

@@ -198,7 +198,7 @@ static void *gpu_launch(struct mt_gpu_launch *l)
 static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
 {
     if (l->trace && !status)
-        mt_trace_miss(l->trace);
+        mt_trace_miss(l->trace, NULL);
     mt_trace_begin(NULL, &l->line);
     l->line.status = (int)status;
     mt_trace_end(NULL, &l->line);

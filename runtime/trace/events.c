@@ -366,10 +366,11 @@ void mt_event_sites(const struct mt_image *image)
     const struct mt_image_site *site = image->head->sites;
     struct mt_jsonl j = {0};
     for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
-        mt_source_line(site->file);
+        const char *file = mt_source_path(site->file);
+        mt_source_line(file);
         mt_jsonl_begin(&j, "site");
         mt_jsonl_u64(&j, "id", (uint64_t)image->site_base + i);
-        mt_jsonl_string(&j, "file", site->file);
+        mt_jsonl_string(&j, "file", file);
         mt_jsonl_u64(&j, "line", site->line);
         mt_jsonl_u64(&j, "column", site->column);
         mt_jsonl_string(&j, "function", site->function);

@@ -3,8 +3,13 @@
 #include "sources.h"
 #include "events.h"
 #include "base/fd.h"
+#include "base/held.h"
 #include "base/json.h"
+#include "base/options.h"
+#include "base/report.h"
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +19,7 @@
 #define XXH_NO_STREAM
 #include <xxhash.h>
 
-enum { MOST_FILES = 256, LARGEST = 4 << 20 };
+enum { MOST_FILES = 256, LARGEST = 16 << 20 }; /* PTX may be as long as that */
 
 static char *seen[MOST_FILES];
 static unsigned nseen;
@@ -68,4 +73,81 @@ void mt_source_line(const char *file)
     mt_jsonl_end(&j);
     mt_log_line(&j);
     mt_jsonl_free(&j);
+}
+
+/* ---- texts that are in no file ------------------------------------------------------------------ */
+
+static struct {
+    char *name, *path;
+} kept[MOST_FILES];
+static _Atomic unsigned nkept;
+
+const char *mt_source_path(const char *name)
+{
+    for (unsigned i = nkept; i-- > 0;)
+        if (!strcmp(kept[i].name, name))
+            return kept[i].path;
+    return name;
+}
+
+static int sources_put(int fd, const char *text, size_t bytes)
+{
+    int error = 0;
+    struct mt_held h = mt_hold(SIGXFSZ);
+    for (size_t done = 0; done < bytes && !error;) {
+        ssize_t n = pwrite(fd, text + done, bytes - done, (off_t)done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            error = n ? errno : ENOSPC;
+    }
+    mt_let_go(&h, error);
+    return error;
+}
+
+/* Under another name first: who reads it finds it whole. 0 or an errno value. */
+static int sources_write(const char *path, const char *text, size_t bytes)
+{
+    char temporary[PATH_MAX + 128];
+    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    int fd = mt_fd_up(open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (fd < 0)
+        return errno;
+    int error = sources_put(fd, text, bytes);
+    close(fd);
+    if (!error && rename(temporary, path))
+        error = errno;
+    if (error)
+        unlink(temporary);
+    return error;
+}
+
+static int sources_is_there(const char *path, const void *text, size_t n)
+{
+    uint64_t bytes;
+    XXH128_hash_t hash;
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           sources_digest(path, &bytes, &hash) == 0 && bytes == n &&
+           XXH128_isEqual(hash, XXH3_128bits(text, n));
+}
+
+void mt_source_keep(const char *name, const void *text, size_t bytes)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 64];
+    if (nkept == MOST_FILES || !bytes || mt_source_path(name) != name)
+        return;
+    if (!realpath(mt_options()->dir, folder)) /* trace files will say so */
+        return;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int error = sources_is_there(path, text, bytes) ? 0 : sources_write(path, text, bytes);
+    if (error) {
+        mt_note("%s cannot be written: %s; accesses have lines of a PTX text that nobody has", path,
+                strerror(error));
+        return;
+    }
+    kept[nkept].name = strdup(name);
+    kept[nkept].path = strdup(path);
+    if (kept[nkept].name && kept[nkept].path)
+        nkept++;
 }

@@ -3,7 +3,15 @@
  * it. */
 #ifndef MT_COMMON_SOURCES_H
 #define MT_COMMON_SOURCES_H
+#include <stddef.h>
+
 /* Writes the line of a file when its name is met for the first time, if it is a regular file of a size that
  * sources have and can be read. Calls of one thread at a time. */
 void mt_source_line(const char *file);
+/* Writes a text that is in no file (PTX of the program's) into MEMTRACE_DIR, under a name that says what is
+ * in it; it is not written again when it is there. From here on sites that call their file so have its path.
+ */
+void mt_source_keep(const char *name, const void *text, size_t bytes);
+/* The path of what was kept under this name, or the name itself. */
+const char *mt_source_path(const char *name);
 #endif

@@ -312,10 +312,13 @@ void mt_trace_drop(struct mt_trace *t, uint64_t launches)
         t->dropped += launches;
 }
 
-void mt_trace_miss(struct mt_trace *t)
+void mt_trace_miss(struct mt_trace *t, const char *why)
 {
-    if (t)
-        t->missed++;
+    if (!t)
+        return;
+    t->missed++;
+    if (why && !t->why[0])
+        snprintf(t->why, sizeof t->why, "%s", why);
 }
 
 /* Companion first: whoever reads the trace to its end shall find it whole. */

@@ -33,8 +33,9 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
 void mt_trace_append(void *trace, const void *records, size_t count);
 /* l->records, untraced and status are the device's; writes the launch line. */
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l);
-/* A launch that should have been in it ran without records, which was said: the trace is incomplete. */
-void mt_trace_miss(struct mt_trace *t);
+/* A launch that should have been in it ran without records, which was said, or not at all: the trace is
+ * incomplete. `why`: a sentence, or NULL. */
+void mt_trace_miss(struct mt_trace *t, const char *why);
 /* `launches` that should have been in it will not run: the trace is incomplete. */
 void mt_trace_drop(struct mt_trace *t, uint64_t launches);
 void mt_trace_close(struct mt_trace *t);

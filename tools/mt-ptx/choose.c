@@ -36,8 +36,8 @@ static const struct fatbin_entry *choose_next(const struct module *m, const stru
     const struct fatbin_entry *found = NULL;
     for (unsigned i = 0; i < m->n; i++) {
         const struct fatbin_entry *e = &m->entries[i];
-        int behind = !last || choose_rank(e) > choose_rank(last) ||
-                     (choose_rank(e) == choose_rank(last) && e > last);
+        int behind =
+            !last || choose_rank(e) > choose_rank(last) || (choose_rank(e) == choose_rank(last) && e > last);
         if (e->kind == FATBIN_PTX && behind && (!found || choose_rank(e) < choose_rank(found))) {
             found = e;
         }
@@ -62,6 +62,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
                                    .tell = choose_tell,
                                    .ctx = &told};
     r->module = mt_ptx_read(context, &source, &r->result);
+    r->result.failed += r->module ? mt_ptxtool_check(r->module, told.to) : 0;
     return fclose(told.to) ? 1 : 0;
 }
 

@@ -30,7 +30,8 @@ static int cubin_symbols(const struct bytes *b, const Elf64_Shdr *table, const E
     for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
         Elf64_Sym y;
         memcpy(&y, b->data + table->sh_offset + at, sizeof y);
-        if (ELF64_ST_TYPE(y.st_info) != STT_FUNC || !(y.st_other & STO_CUDA_ENTRY) || y.st_shndx == SHN_UNDEF) {
+        if (ELF64_ST_TYPE(y.st_info) != STT_FUNC || !(y.st_other & STO_CUDA_ENTRY) ||
+            y.st_shndx == SHN_UNDEF) {
             continue;
         }
         if (y.st_name >= names->sh_size) {

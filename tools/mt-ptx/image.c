@@ -15,8 +15,15 @@
 #include "../../llvm-pass/pass.h"
 #include "../../llvm-pass/ptx/module.h"
 #include "../../runtime/cpu/abi.h"
-#include "../../runtime/cpu/make.h"
+#include "../../runtime/api/make.h"
 #include "mt-ptx.h"
+
+/* What the pass says of an instruction that the CPU device cannot run was said before, with the function's
+ * name (check.c). */
+static int image_was_said(const char *text)
+{
+    return strstr(text, "the CPU device cannot run this: inline asm: ") != NULL;
+}
 
 static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
 {
@@ -27,11 +34,12 @@ static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
     }
     char *text = LLVMGetDiagInfoDescription(info);
     *errors += severity == LLVMDSError;
-    fprintf(stderr, "%s%s\n",
-            severity == LLVMDSError     ? "error: "
-            : severity == LLVMDSWarning ? "warning: "
-                                        : "",
-            text);
+    if (!image_was_said(text))
+        fprintf(stderr, "%s%s\n",
+                severity == LLVMDSError     ? "error: "
+                : severity == LLVMDSWarning ? "warning: "
+                                            : "",
+                text);
     LLVMDisposeMessage(text);
 }
 
@@ -179,8 +187,7 @@ static int image_emit_ir(const struct request *r, LLVMModuleRef module)
 }
 
 /* The module is used up. */
-static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch,
-                           const int *errors)
+static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch, const int *errors)
 {
     if (r->emit_ir) {
         return image_emit_ir(r, module);
@@ -245,8 +252,8 @@ static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context,
 
 /* All modules as one; NULL after messages. */
 static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef context, const char *input,
-                                    const struct module *modules, unsigned n, struct bytes *texts, unsigned *arch,
-                                    int *code)
+                                    const struct module *modules, unsigned n, struct bytes *texts,
+                                    unsigned *arch, int *code)
 {
     LLVMModuleRef all = NULL;
     *arch = 0;
@@ -271,8 +278,8 @@ static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef cont
     return all;
 }
 
-int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules, unsigned n,
-                          struct bytes *texts)
+int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
+                          unsigned n, struct bytes *texts)
 {
     int errors = 0, code;
     unsigned arch;

@@ -30,33 +30,33 @@ static void list_architectures(struct list *l, const struct module *m, unsigned 
         const struct fatbin_entry *e = &m->entries[i];
         if (e->kind == kind && e->arch) {
             fprintf(l->to, "%s%s%u%s", comma, prefix, e->arch,
-                   e->flags & FATBIN_ALONE    ? "a"
-                   : e->flags & FATBIN_FAMILY ? "f"
-                                              : "");
+                    e->flags & FATBIN_ALONE    ? "a"
+                    : e->flags & FATBIN_FAMILY ? "f"
+                                               : "");
             comma = ", ";
         }
     }
 }
 
-/* What was said of a function whose body is not understood; NULL: it is. Messages: "FILE:LINE: NAME cannot run:
- * WHY". */
+/* What was said of a function that cannot run; malloc'ed. NULL: nothing. Messages: "FILE:LINE: NAME cannot
+ * run: WHY". */
 static char *list_said(const struct reading *r, const char *name)
 {
-    char wanted[128];
+    char wanted[128], *text = NULL;
+    size_t size;
     snprintf(wanted, sizeof wanted, ": %.90s cannot run: ", name);
     const char *at = r->said ? strstr(r->said, wanted) : NULL;
-    if (!at) {
+    FILE *f = at ? open_memstream(&text, &size) : NULL;
+    if (!f) {
         return NULL;
     }
-    const char *line = at;
-    while (line > r->said && line[-1] != ':') {
-        line--;
+    const char *place = at, *why = at + strlen(wanted);
+    while (place > r->said && place[-1] != '\n') {
+        place--;
     }
-    char text[512];
-    const char *why = at + strlen(wanted);
-    snprintf(text, sizeof text, "cannot run: line %.*s of the PTX: %.*s", (int)(at - line), line,
-             (int)strcspn(why, "\n"), why);
-    return strdup(text);
+    fprintf(f, "cannot run: %.*s (%.*s)", (int)strcspn(why, "\n"), why, (int)(at - place), place);
+    fclose(f);
+    return text;
 }
 
 /* Is there !{f, "kernel", 1} among the module's annotations? */
@@ -169,7 +169,8 @@ static void list_head(struct list *l, const struct module *m, const struct fatbi
 static int list_module(struct list *l, LLVMContextRef context, const struct input *in, const struct module *m)
 {
     struct reading r = {0};
-    int code = mt_ptxtool_module_has(m, FATBIN_PTX) ? mt_ptxtool_read_best(context, in->name, m, "PTX", &r) : 0;
+    int code =
+        mt_ptxtool_module_has(m, FATBIN_PTX) ? mt_ptxtool_read_best(context, in->name, m, "PTX", &r) : 0;
     if (code != 0) {
         return code;
     }

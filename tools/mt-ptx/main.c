@@ -173,7 +173,8 @@ static const struct module *choose_module(const struct request *r, const struct 
     const struct module *found = NULL;
     unsigned have = 0;
     for (unsigned i = 0; i < in->n; i++) {
-        if (mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) && (r->number < 0 || (unsigned)r->number == i)) {
+        if (mt_ptxtool_module_has(&in->modules[i], FATBIN_PTX) &&
+            (r->number < 0 || (unsigned)r->number == i)) {
             found = &in->modules[i];
             have++;
         }

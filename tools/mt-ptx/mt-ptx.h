@@ -3,6 +3,7 @@
  * input.c   finds the device code in a file: a text, or fatbins, alone or in an ELF file
  * fatbin.c  entries of fatbins, unpacked
  * cubin.c   names of the kernels in machine code
+ * check.c   what of it cannot run
  * choose.c  which PTX of several is taken, and what is read of it
  * image.c   PTX to IR, IR to an object, the object to the file that the runtime loads
  * list.c    what a file has
@@ -16,6 +17,7 @@
 #define MT_TOOLS_MT_PTX_H
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <llvm-c/Core.h>
 #include "../../llvm-pass/ptx/module.h"
 #include "../cudabin/cudabin.h"
@@ -58,19 +60,25 @@ unsigned mt_ptxtool_module_has(const struct module *m, unsigned kind); /* how ma
  * Calls `each` for the name of each kernel in machine code. 0, or 3 when it is damaged. */
 int mt_ptxtool_cubin_kernels(const struct bytes *cubin, void (*each)(void *ctx, const char *name), void *ctx);
 
+/* ---- check.c
+ * How many functions of the module have an instruction that the CPU device cannot run; the first of each is
+ * told as mt_ptx_read tells what it does not understand. */
+unsigned mt_ptxtool_check(LLVMModuleRef module, FILE *said);
+
 /* ---- choose.c */
 struct reading {
     LLVMModuleRef module; /* the caller's; NULL: not even outside of functions was it understood */
     struct mt_ptx_result result;
     const struct fatbin_entry *entry;
     struct bytes text;
-    char *said; /* messages, each ended by LF; "" */
+    char *said;    /* messages, each ended by LF; "" */
     char name[48]; /* of the text, for lines that are its own */
 };
-/* Reads the PTX of the module that is the best for the CPU device. Such a device says that it is an sm_90, and
- * programs choose what they do by that; so the newest up to it comes first, as the driver takes it, then what is
- * newer; the first one is taken of which everything is understood, or of which the least is not. `name`: what
- * messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is damaged. */
+/* Reads the PTX of the module that is the best for the CPU device. Such a device says that it is an sm_90,
+ * and programs choose what they do by that; so the newest up to it comes first, as the driver takes it, then
+ * what is newer; the first one is taken of which everything is understood, or of which the least is not.
+ * `name`: what messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is
+ * damaged. */
 int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
                          struct reading *out);
 void mt_ptxtool_reading_free(struct reading *r); /* but not the module */
@@ -87,8 +95,8 @@ struct request {
 };
 /* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
  * nobody else's source has, one behind the other (struct mt_made_text), or is NULL. */
-int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules, unsigned n,
-                          struct bytes *texts);
+int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
+                          unsigned n, struct bytes *texts);
 
 /* ---- list.c */
 int mt_ptxtool_list(const struct input *in);

@@ -45,7 +45,8 @@ static int serve_hand_over(const struct request *r, const struct bytes *texts)
     struct bytes image = {0}, words = {0};
     char why[4200];
     fflush(stderr);
-    int bad = mt_cudabin_file_read(r->output, &image) != 0 || mt_cudabin_file_read("/dev/stderr", &words) != 0;
+    int bad =
+        mt_cudabin_file_read(r->output, &image) != 0 || mt_cudabin_file_read("/dev/stderr", &words) != 0;
     size_t at = (image.size + 7) & ~(size_t)7;
     unsigned char *all = bad ? NULL : calloc(1, at + texts->size + 1);
     if (all) {

@@ -1,7 +1,7 @@
 /* CPU images of device code that came without one: asked of mt-ptx. */
 #define _GNU_SOURCE
 #include "make.h"
-#include "abi.h"
+#include "cpu/abi.h"
 #include "base/cache.h"
 #include "base/child.h"
 #include "base/fd.h"
@@ -287,6 +287,33 @@ static int make_folder(char *path, size_t size)
     return fd;
 }
 
+/* An empty fatbin, the payload with the image, texts. */
+static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
+{
+    const struct mt_payload *p = (const void *)((const char *)e->made + 16);
+    const size_t head = 16 + sizeof *p;
+    if (e->bytes < head || mt_code_bytes(e->made) != 16 ||
+        memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic) || p->size > e->bytes - head)
+        return -1;
+    size_t at = (head + p->size + 7) & ~(size_t)7;
+    out->block = e->block;
+    out->fatbin = e->made;
+    out->words = e->words;
+    out->nwords = e->nwords;
+    out->texts = (const void *)((const char *)e->made + at);
+    out->ntexts = at < e->bytes ? e->bytes - at : 0;
+    return 0;
+}
+
+const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last)
+{
+    const char *end = (const char *)made->texts + made->ntexts;
+    const char *at =
+        last ? (const char *)(last + 1) + ((last->bytes + 7) & ~7ull) : (const char *)made->texts;
+    const struct mt_made_text *t = (const void *)at;
+    return at + sizeof *t <= end && t->bytes <= (size_t)(end - at) - sizeof *t ? t : NULL;
+}
+
 static int make_or_find(const struct mt_code *code, size_t n, const char *what, struct mt_made *out,
                         char *why, size_t size)
 {
@@ -303,12 +330,12 @@ static int make_or_find(const struct mt_code *code, size_t n, const char *what, 
     out->kept = folder >= 0 && mt_cache_find(folder, key, &e) == 0;
     if (folder >= 0)
         close(folder);
-    if (out->kept || make_by_tool(code, n, what, key, path, &e, why, size) == 0) {
-        out->block = e.block;
-        out->fatbin = e.made;
-        out->words = e.words;
-        out->nwords = e.nwords;
-        rc = 0;
+    if (!out->kept && make_by_tool(code, n, what, key, path, &e, why, size))
+        return -1;
+    rc = make_take(&e, out);
+    if (rc) {
+        snprintf(why, size, "what mt-ptx has made of it is damaged");
+        free(e.block);
     }
     return rc;
 }

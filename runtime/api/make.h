@@ -1,7 +1,7 @@
 /* CPU images of device code that came without one: made by mt-ptx, a process beside the program's, and kept
  * in a folder of the user's (base/cache.h). Thread-safe. */
-#ifndef MT_CPU_MAKE_H
-#define MT_CPU_MAKE_H
+#ifndef MT_API_MAKE_H
+#define MT_API_MAKE_H
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,20 +13,24 @@ struct mt_code {
 /* How long such code is, as it says itself; 0: it is none of these. PTX ends with NUL. */
 size_t mt_code_bytes(const void *data);
 
-struct mt_made {
-    void *block;        /* the caller's to free when the image is loaded */
-    const void *fatbin; /* with the image behind: for mt_image_load_all */
-    const char *words;  /* what mt-ptx had to say, lines without a prefix; not ended by NUL */
-    size_t nwords;
-    int kept; /* it was there already */
-};
-/* Behind the image, at a multiple of 8: PTX whose lines are those of its accesses, each text behind such a head
- * and with zeros up to 8. */
+/* Behind the image, at a multiple of 8: PTX whose lines are those of its accesses, each text behind such a
+ * head and with zeros up to 8. */
 struct mt_made_text {
     char name[48]; /* what sites call the file; of its contents alone */
     uint64_t bytes;
 };
 
+struct mt_made {
+    void *block;        /* the caller's to free when the image is loaded */
+    const void *fatbin; /* with the image behind: for mt_image_load_all */
+    const char *words;  /* what mt-ptx had to say, lines without a prefix; not ended by NUL */
+    size_t nwords;
+    const struct mt_made_text *texts; /* `ntexts` bytes of them */
+    size_t ntexts;
+    int kept; /* it was there already */
+};
+/* The first text, or the next one; NULL: there is no more. Its bytes stand behind the head. */
+const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
 /* Makes one image of all the code, which belongs together (-rdc), or takes it from the folder. May take
  * seconds, and says so then; `what` is what it calls the code. 0, or -1 with a sentence in *why. */
 int mt_image_make(const struct mt_code *code, size_t n, const char *what, struct mt_made *out, char *why,

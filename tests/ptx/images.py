@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Images that programs of nvcc get at run time: images.py --build DIR [--work DIR]
+
+Programs with a shared CUDA runtime, which is ours here. Results are those of the arithmetic; accesses are counted by hand;
+lines without -lineinfo are looked up in the PTX that lies beside the trace. A script in place of mt-ptx counts how often it is
+called. Exit code 1 if something differs, 77 without nvcc."""
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+import conformance  # noqa: E402
+
+SOURCE = os.path.join(HERE, "images.cu")
+SUM = sum(i * (1 + i % 4) + 7 for i in range(1000))
+GOOD = f"symbol: cudaSuccess\nwork: cudaSuccess\nsum {SUM}\n"
+QUIET = "children 0, none to wait for\n"
+failed = 0
+
+
+def expect(what, holds, more=""):
+    global failed
+    if not holds:
+        failed += 1
+        print(f"FAILED {what} {more}")
+
+
+class Place:
+    """Where programs of one test run: the runtime as libcudart, a cache, a mt-ptx that counts its calls."""
+
+    def __init__(self, build, work):
+        self.build, self.work = build, work
+        self.lib, self.cache, self.calls = (os.path.join(work, n) for n in ("lib", "cache", "calls"))
+        os.makedirs(self.lib)
+        for name in "libcudart.so.12", "libcudart.so.13":
+            os.symlink(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(self.lib, name))
+        self.tool = os.path.join(work, "tool")
+        with open(self.tool, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\necho $LD_LIBRARY_PATH$LD_PRELOAD called >> {self.calls}\nexec {build}/bin/mt-ptx \"$@\"\n")
+        os.chmod(self.tool, 0o755)
+        self.runs = 0
+
+    def environment(self, **more):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+        self.folder = os.path.join(self.work, f"run-{self.runs}")
+        self.runs += 1
+        os.makedirs(self.folder)
+        env.update({"MEMTRACE_DIR": self.folder, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": self.cache,
+                    "MEMTRACE_PTX_TOOL": self.tool, "LD_LIBRARY_PATH": self.lib, **more})
+        return env
+
+    def run(self, program, *words, **more):
+        return subprocess.run([program, *words], capture_output=True, text=True, timeout=120, env=self.environment(**more))
+
+    def made(self):
+        """How often mt-ptx was called since the last time."""
+        if not os.path.exists(self.calls):
+            return 0
+        with open(self.calls, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+        os.remove(self.calls)
+        expect("nothing of ours is loaded into mt-ptx", all(line == " called" or line == "called" for line in lines), str(lines))
+        return len(lines)
+
+    def companion(self):
+        with open(os.path.join(self.folder, "MemTrace-pipe-0.meta"), encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
+
+    def images(self):
+        return sorted(glob.glob(os.path.join(self.cache, "*.image")))
+
+
+def compile_all(nvcc, work):
+    base = [nvcc, "--cudart=shared", "-O3", "-Xcompiler=-O0", "-Xfatbin=-compress-mode=none"]
+    gencode = "-gencode=arch=compute_{},code={}".format
+    jobs = {"lines": ["-lineinfo", gencode(90, "compute_90"), "-DODD=900", SOURCE],
+            "bare": [gencode(80, "compute_80"), gencode(90, "compute_90"), "-DODD=900", SOURCE],
+            "sass": [gencode(90, "sm_90"), SOURCE],
+            "rdc": ["-rdc=true", "-arch=sm_90", "-DRDC", SOURCE, os.path.join(work, "more.cu")]}
+    with open(os.path.join(work, "more.cu"), "w", encoding="utf-8") as f:
+        f.write(f'#define MORE\n#include "{SOURCE}"\n')
+    for name, words in jobs.items():
+        done = subprocess.run([*base, *words, "-o", os.path.join(work, name)], capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            raise conformance.run.Broken(f"nvcc {words}: {done.stderr[-2000:]}")
+        with open(os.path.join(work, name), "r+b") as f: # an instruction that nobody knows
+            data = f.read()
+            f.seek(0)
+            f.write(data.replace(b"bfind.u32", b"bfonk.u32"))
+
+
+def first_runs(place, work):
+    """When an image is made, that it is right, and that it is kept."""
+    program = os.path.join(work, "lines")
+    for mode, said in ("nothing", "nothing\n"), ("memory", "malloc: cudaSuccess\nfree: cudaSuccess\n"):
+        done = place.run(program, mode)
+        expect(f"{mode}: nothing is made", done.stdout == said and place.made() == 0, done.stdout + done.stderr)
+    for calls in 1, 0:
+        done = place.run(program)
+        expect(f"run that makes {calls}", done.stdout == GOOD + QUIET and place.made() == calls, done.stdout + done.stderr)
+        said = [line for line in done.stderr.splitlines() if line.startswith("memtrace:")]
+        expect("the kernel with an unknown opcode is named once",
+               len(said) == 1 and "which" in said[0] and "bfonk" in said[0], done.stderr)
+        lines = place.companion()
+        expect("complete", lines[-1]["complete"] and lines[-1]["records_written"] == 3 * 1000, str(lines[-1]))
+        expect("lines of the source", {(os.path.basename(s["file"]), s["line"]) for s in lines if s["ev"] == "site"
+                                       and s["function"].startswith("work")} == {("images.cu", 24)})
+    done = place.run(program, "which")
+    expect("it fails alone", GOOD in done.stdout and "which: cudaSuccess" not in done.stdout, done.stdout)
+    done = place.run(program, "closed")
+    expect("descriptors 0 and 2 closed", done.stdout == GOOD + QUIET, done.stdout)
+
+
+def ptx_lines(place, work):
+    """Without -lineinfo: lines of the PTX, of the version of which everything is understood."""
+    done = place.run(os.path.join(work, "bare"), "which")
+    expect("the PTX that is understood", done.stdout == GOOD + "which: cudaSuccess\narch 800\n" + QUIET, done.stdout + done.stderr)
+    sites = [s for s in place.companion() if s["ev"] == "site"]
+    texts = glob.glob(os.path.join(place.folder, "MemTrace-*.ptx"))
+    expect("PTX beside the trace", len(texts) == 1 and {s["file"] for s in sites} == set(texts), str(texts))
+    with open(texts[0], encoding="utf-8") as f:
+        text = f.read().splitlines()
+    expect("sites: two loads (one of step) and a store, and a store", len(sites) == 4, str(sites))
+    for s in sites:
+        expect("an access", re.search(rf"\b{'ld' if s['op'] == 'load' else 'st'}\.global", text[s["line"] - 1]),
+               text[s["line"] - 1])
+    expect("parameters", sorted(s["var"] for s in sites) == ["arg0", "arg1", "arg2", "step"], str({s["var"] for s in sites}))
+    page = os.path.join(place.work, "page.html")
+    moved = place.folder + "-moved"
+    for folder in place.folder, moved:
+        if folder == moved:
+            os.rename(place.folder, moved)
+        subprocess.run([os.path.join(place.build, "bin", "mt-report"), folder, "-o", page], check=True, capture_output=True, timeout=60)
+        with open(page, encoding="utf-8") as f:
+            expect("the page has the PTX", text[sites[0]["line"] - 1].strip() in f.read(), folder)
+
+
+def cache(place, work):
+    """What others may do to the folder, and what does not fit."""
+    program = os.path.join(work, "lines")
+    place.made()
+    shutil.rmtree(place.cache)
+    procs = [subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place.environment())
+             for _ in range(2)]
+    expect("two at once", all(p.communicate()[0] == GOOD + QUIET for p in procs))
+    deadline = time.monotonic() + 30 # kept when the programs have it
+    while len(place.images()) != 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    expect("kept once", len(place.images()) == 1 and os.stat(place.cache).st_mode & 0o777 == 0o700, str(place.images()))
+    place.made()
+    with open(place.images()[0], "rb") as f:
+        whole = f.read()
+    for damage in whole[:100], whole[:-1], whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:], b"":
+        with open(place.images()[0], "wb") as f:
+            f.write(damage)
+        expect("damaged: made anew", place.run(program).stdout == GOOD + QUIET and place.made() == 1)
+        while not place.images() and time.monotonic() < deadline:
+            time.sleep(0.05)
+    name = place.images()[0]
+    os.rename(name, os.path.join(work, "elsewhere"))
+    os.symlink(os.path.join(work, "elsewhere"), name)
+    expect("a link is not followed", place.run(program).stdout == GOOD + QUIET and place.made() == 1)
+    for what, more in (("off", {"MEMTRACE_CACHE": "off"}), ("no folder", {"MEMTRACE_CACHE": "/proc/none"}),
+                       ("no room", {"MEMTRACE_CACHE_LIMIT": "1000"}), ("other options", {"MEMTRACE_PTX_OPTIONS": "-O1"})):
+        env = place.environment()
+        done = subprocess.run([program], capture_output=True, text=True, timeout=60, env={**env, **more})
+        expect(what, done.stdout == GOOD + QUIET and place.made() == (what != "no room"), done.stderr)
+    os.chmod(place.cache, 0o755)
+    done = place.run(program)
+    expect("open to others: not used", done.stdout == GOOD + QUIET and place.made() == 1 and "chmod 700" in done.stderr, done.stderr)
+    os.chmod(place.cache, 0o700)
+    tool = os.path.join(place.build, "bin", "mt-ptx")
+    said = subprocess.run([tool, "--cache-list", "--cache", place.cache], capture_output=True, text=True).stdout
+    sizes = sum(os.path.getsize(p) for p in place.images())
+    expect("--cache-list", said.endswith(f"{len(place.images())} images, {sizes} bytes in {place.cache}\n") and sizes > 0, said)
+    limit = os.path.getsize(place.images()[0]) + 100 # of them all
+    place.run(program, MEMTRACE_PTX_OPTIONS="-O3", MEMTRACE_CACHE_LIMIT=str(limit))
+    deadline = time.monotonic() + 30
+    while len(place.images()) != 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    expect("bounded", len(place.images()) == 1, str(place.images()))
+    subprocess.run([tool, "--cache-clear", "--cache", place.cache], check=True, capture_output=True)
+    expect("--cache-clear", os.listdir(place.cache) == [])
+
+
+def without(place, work):
+    """Machine code alone; no mt-ptx; an end in the middle of it."""
+    done = place.run(os.path.join(work, "sass"))
+    expect("machine code alone", "work: cudaErrorNoKernelImageForDevice" in done.stdout and "machine code alone" in done.stderr
+           and "_Z4workiPKiPi" in done.stderr, done.stdout + done.stderr)
+    lines = place.companion()
+    launches = [x for x in lines if x["ev"] == "launch"]
+    expect("its launch is there, untraced", len(launches) == 1 and launches[0]["kernel"] == "work" and not launches[0]["traced"]
+           and not lines[-1]["complete"], str(lines))
+    said = subprocess.run([os.path.join(place.build, "bin", "mt-ptx"), "--list", os.path.join(work, "sass")], capture_output=True,
+                          text=True).stdout
+    expect("--list", "kernel work(int, int const*, int*): cannot run: machine code alone" in said and "sm_90" in said, said)
+    said = subprocess.run([os.path.join(place.build, "bin", "mt-ptx"), "--list", os.path.join(work, "lines")], capture_output=True,
+                          text=True).stdout
+    expect("--list", "kernel work(int, int const*, int*): can be traced" in said and "kernel which(int*): cannot run" in said, said)
+    done = place.run(os.path.join(work, "lines"), MEMTRACE_PTX_TOOL="/nowhere/mt-ptx")
+    expect("no mt-ptx", "work: cudaErrorNoKernelImageForDevice" in done.stdout and "/nowhere/mt-ptx" in done.stderr, done.stderr)
+    slow = os.path.join(place.work, "slow")
+    with open(slow, "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\necho $$ > {place.work}/pid\nexec sleep 60\n")
+    os.chmod(slow, 0o755)
+    p = subprocess.Popen([os.path.join(work, "lines")], env=place.environment(MEMTRACE_PTX_TOOL=slow), start_new_session=True)
+    while not os.path.exists(f"{place.work}/pid"):
+        time.sleep(0.02)
+    os.killpg(p.pid, signal.SIGINT)
+    expect("Ctrl-C ends the program at once", p.wait(10) == -signal.SIGINT)
+    with open(f"{place.work}/pid", encoding="utf-8") as f:
+        os.kill(int(f.read()), signal.SIGTERM)
+
+
+def files(place, work):
+    done = place.run(os.path.join(work, "rdc"))
+    total = sum(2 * i + 100 + 1 for i in range(32))
+    expect("files with relocatable device code", done.stdout == GOOD + f"files: cudaSuccess\nfiles {total}\n" + QUIET,
+           done.stdout + done.stderr)
+    expect("all of it is traced", place.companion()[-1]["complete"] and place.companion()[-1]["records_written"] == 3000 + 32 + 32 + 64)
+    said = subprocess.run([os.path.join(place.build, "bin", "mt-ptx"), "--list", os.path.join(work, "rdc")], capture_output=True,
+                          text=True).stdout
+    expect("--list of them", "cannot run" not in said and said.count("other(int*)") == 2, said)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--work")
+    args = parser.parse_args()
+    nvcc = conformance.nvcc_of(os.path.realpath(args.build))
+    if not nvcc:
+        print("skipped: this CUDA toolkit has no nvcc")
+        return 77
+    work = args.work or tempfile.mkdtemp(prefix="memtrace-images-")
+    try:
+        compile_all(nvcc, work)
+        for number, part in enumerate((first_runs, ptx_lines, cache, without, files)):
+            folder = os.path.join(work, f"place-{number}")
+            os.makedirs(folder)
+            place = Place(os.path.realpath(args.build), folder)
+            if part is cache:
+                place.run(os.path.join(work, "lines"))
+            part(place, work)
+    finally:
+        if not args.work:
+            shutil.rmtree(work, ignore_errors=True)
+    print(f"{failed} failures" if failed else "all of it holds")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
