@@ -93,8 +93,7 @@ static int convert_insn_fill(struct log *l)
     }
     if (rc == 0)
         return 0;
-    mt_cli_say("%s", err.message);
-    return mt_cli_exit_code(&err);
+    return mt_cli_failed(&err);
 }
 
 static int make_file(struct log *l)
