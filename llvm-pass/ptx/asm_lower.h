@@ -74,7 +74,7 @@ struct mt_asm_body {
     unsigned nlabels;
     int ahead;             /* only what comes before the accesses is made (asm_ahead.c) */
     LLVMValueRef *allocas; /* made here, for undoing */
-    unsigned nallocas, allocas_cap;
+    size_t nallocas, allocas_cap;
     /* In a module: an integer for memory with a name, a special register or a name; NULL: not known. NULL in
      * inline asm. */
     LLVMValueRef (*symbol)(struct mt_asm_body *l, const struct mt_asm_operand *o);

@@ -1,7 +1,7 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress. */
 #define _GNU_SOURCE
 #include "cli.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "kind.h"
 #include "reader/text.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
  * one MAT text trace, fed into a struct mt_stride_graph. */
 #define _GNU_SOURCE
 #include "graph_input.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>

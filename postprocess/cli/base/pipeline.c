@@ -1,7 +1,7 @@
 /* What mt-extract and mt-report do alike: traces through the analyses. */
 #include "pipeline.h"
 #include "output/comm_json.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

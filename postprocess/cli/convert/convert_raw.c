@@ -2,7 +2,7 @@
  * out again as they were. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "convert_write.h"
 #include "reader/host_internal.h" /* windows on files are no business of the public interface */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* mt-dump on containers of host accesses. */
 #define _GNU_SOURCE
 #include "dump_host.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "cli/base/cli.h"
 #include "dump.h"
 #include "memtrace/host.h"
