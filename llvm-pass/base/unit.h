@@ -61,11 +61,13 @@ struct mt_unit {
     struct mt_kernel *kernels;
     unsigned nkernels;
     struct mt_site *sites;
-    unsigned nsites, sites_cap;
+    unsigned nsites;
+    size_t sites_cap;
     char *site_variable; /* of the GPU's code, called after its sites; with -fgpu-rdc it adds it to them; or
                             NULL */
     struct mt_note *notes;
-    unsigned nnotes, notes_cap;
+    unsigned nnotes;
+    size_t notes_cap;
     uint64_t shared_size; /* of the CPU image */
     int no_word;          /* a kernel has no room for the launch context's word: nothing reads it */
 };

@@ -2,6 +2,7 @@
  * that part and meet again go through them, and the edges between. */
 #include "flow.h"
 #include "base/shim.h"
+#include "memtrace/order.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,8 @@ static int flow_by_address(const void *a, const void *b)
     uintptr_t y = (uintptr_t)((const struct mt_flow_place *)b)->block;
     return (x > y) - (x < y);
 }
-static int flow_by_from(const void *a, const void *b)
-{
-    const struct mt_flow_edge *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
-static int flow_by_to(const void *a, const void *b)
-{
-    const struct mt_flow_edge *x = a, *y = b;
-    return (x->to > y->to) - (x->to < y->to);
-}
+MT_ORDER_1(flow_by_from, struct mt_flow_edge, from)
+MT_ORDER_1(flow_by_to, struct mt_flow_edge, to)
 
 static struct mt_flow_place *flow_place(const struct mt_flow *f, LLVMBasicBlockRef block, unsigned count)
 {

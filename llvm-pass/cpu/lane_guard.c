@@ -1,5 +1,6 @@
 /* Branches that one lane of a warp takes: if (threadIdx.x == 0). */
 #include "lanes.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,14 +35,8 @@ static int guard_number(struct mt_lanes *l, const struct mt_lane_sum *s)
     for (unsigned i = 0; i < l->nguards; i++)
         if (guard_same(&l->guards[i], s))
             return (int)i;
-    if (l->nguards == l->guards_cap) {
-        unsigned cap = l->guards_cap ? 2 * l->guards_cap : 8;
-        struct mt_lane_sum *grown = realloc(l->guards, cap * sizeof *grown);
-        if (!grown)
-            return MT_GUARD_NONE;
-        l->guards = grown;
-        l->guards_cap = cap;
-    }
+    if (mt_grow(&l->guards, &l->guards_cap, l->nguards + 1, sizeof *l->guards))
+        return MT_GUARD_NONE;
     l->guards[l->nguards] = *s;
     return (int)l->nguards++;
 }

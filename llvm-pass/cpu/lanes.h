@@ -32,7 +32,8 @@ struct mt_lanes {
     struct mt_lane_memo *memo; /* what is known of values */
     unsigned nmemo, memo_cap;
     struct mt_lane_sum *guards; /* each is 0 in one lane of a warp */
-    unsigned nguards, guards_cap;
+    unsigned nguards;
+    size_t guards_cap;
 };
 void mt_lanes_free(struct mt_lanes *l);
 

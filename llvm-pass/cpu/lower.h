@@ -100,7 +100,8 @@ void mt_image_tables(struct mt_lowering *l); /* image.c */
  * taken. */
 struct mt_reach {
     LLVMValueRef *functions;
-    unsigned count, cap;
+    unsigned count;
+    size_t cap;
     int waits;   /* a barrier, a warp collective or an unknown function */
     int gathers; /* a wait for the lanes that are at the same call (activemask) */
     int steps;   /* a wait for the lanes of the warp that are behind */

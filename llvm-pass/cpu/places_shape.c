@@ -1,5 +1,6 @@
 /* See places.h. */
 #include "places.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +17,7 @@ struct shape_work {
     unsigned char *seen;
 };
 
-static int shape_compare(const void *a, const void *b)
-{
-    const struct shape_name *x = a, *y = b;
-    return (x->block > y->block) - (x->block < y->block);
-}
+MT_ORDER_1(shape_compare, struct shape_name, block)
 
 static unsigned shape_find(const struct shape_name *name, unsigned n, LLVMBasicBlockRef block)
 {

@@ -1,5 +1,6 @@
 /* What a function can reach through calls. */
 #include "lower.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,14 +57,8 @@ static void reach_push(struct mt_reach *r, LLVMValueRef function)
 {
     if (mt_reach_has(r, function))
         return;
-    if (r->count == r->cap) {
-        unsigned cap = r->cap ? r->cap * 2 : 32;
-        LLVMValueRef *grown = realloc(r->functions, cap * sizeof *grown);
-        if (!grown)
-            return;
-        r->functions = grown;
-        r->cap = cap;
-    }
+    if (mt_grow(&r->functions, &r->cap, r->count + 1, sizeof *r->functions))
+        return;
     r->functions[r->count++] = function;
 }
 

@@ -1,6 +1,7 @@
 /* What a function does that lanes of a warp may exchange data by, and what orders it. */
 #include "base/modes.h"
 #include "steps.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,15 +63,9 @@ static unsigned step_callee(struct mt_lowering *l, LLVMValueRef callee)
 
 static void step_event(struct mt_steps *s, enum mt_step_kind kind, LLVMValueRef inst, unsigned access)
 {
-    if (s->nevents == s->events_cap) {
-        unsigned cap = s->events_cap ? 2 * s->events_cap : 64;
-        struct mt_step_event *grown = realloc(s->events, cap * sizeof *grown);
-        if (!grown) {
-            s->failed = 1;
-            return;
-        }
-        s->events = grown;
-        s->events_cap = cap;
+    if (mt_grow(&s->events, &s->events_cap, s->nevents + 1, sizeof *s->events)) {
+        s->failed = 1;
+        return;
     }
     s->events[s->nevents++] = (struct mt_step_event){kind, inst, access};
 }
@@ -79,15 +74,9 @@ static void step_event(struct mt_steps *s, enum mt_step_kind kind, LLVMValueRef 
 static struct mt_lane_access *step_access(struct mt_steps *s, LLVMValueRef inst, LLVMValueRef pointer,
                                           uint32_t bytes)
 {
-    if (s->naccesses == s->accesses_cap) {
-        unsigned cap = s->accesses_cap ? 2 * s->accesses_cap : 64;
-        struct mt_lane_access *grown = realloc(s->accesses, cap * sizeof *grown);
-        if (!grown) {
-            s->failed = 1;
-            return NULL;
-        }
-        s->accesses = grown;
-        s->accesses_cap = cap;
+    if (mt_grow(&s->accesses, &s->accesses_cap, s->naccesses + 1, sizeof *s->accesses)) {
+        s->failed = 1;
+        return NULL;
     }
     struct mt_lane_access *a = &s->accesses[s->naccesses];
     *a = (struct mt_lane_access){.inst = inst, .bytes = bytes, .guard = MT_GUARD_NONE};

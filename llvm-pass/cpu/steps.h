@@ -24,9 +24,10 @@ struct mt_steps {
     struct mt_lanes lanes;
     struct mt_flow flow;
     struct mt_step_event *events;
-    unsigned nevents, events_cap, *first; /* per block: its first event; flow.n + 1 entries */
+    unsigned nevents, *first; /* per block: its first event; flow.n + 1 entries */
     struct mt_lane_access *accesses;
-    unsigned naccesses, accesses_cap, words;
+    unsigned naccesses, words;
+    size_t events_cap, accesses_cap;
     int *guard;          /* per block */
     uint64_t *out, *now; /* sets: at the end of each block; at the event that is looked at */
     uint64_t *is_volatile, *is_shared_volatile;

@@ -10,6 +10,7 @@
 #include "base/unit.h"
 #include "base/modes.h"
 #include "../../runtime/device/packet.h"
+#include "memtrace/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ struct member {
 };
 struct set {
     struct member *list;
-    unsigned n, cap;
+    unsigned n;
+    size_t cap;
 };
 
 static struct member *context_find(const struct set *s, LLVMValueRef function)
@@ -42,14 +44,8 @@ static void context_add(struct set *s, LLVMValueRef function)
 {
     if (context_find(s, function))
         return;
-    if (s->n == s->cap) {
-        unsigned cap = s->cap ? 2 * s->cap : 64;
-        struct member *more = realloc(s->list, cap * sizeof *more);
-        if (!more)
-            return;
-        s->list = more;
-        s->cap = cap;
-    }
+    if (mt_grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
+        return;
     s->list[s->n++] = (struct member){.function = function};
 }
 

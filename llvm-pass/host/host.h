@@ -45,13 +45,15 @@ int mt_host_leaves(LLVMValueRef inst);
 struct mt_host_table {
     struct mt_unit *u;
     struct mt_host_row *rows;
-    unsigned nrows, rows_cap, instructions;
+    unsigned nrows, instructions;
+    size_t rows_cap;
     char *strings;
     size_t nstrings, strings_cap;
     uint32_t *hash; /* offsets of strings, open addressing */
     size_t hash_cap, hash_used;
     uint32_t *functions; /* names */
-    unsigned nfunctions, functions_cap;
+    unsigned nfunctions;
+    size_t functions_cap;
     LLVMValueRef base, ids; /* globals; ids: declared with no elements until the end */
     int failed;
 };

@@ -1,26 +1,11 @@
 /* The tables of an instrumented host module (runtime/host/llvm/abi.h): gathered while the code is changed,
  * written at the end together with the constructor that hands them over. */
 #include "host.h"
+#include "memtrace/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <llvm-c/Analysis.h>
-
-/* At least `count` + `more` elements; 0, or -1 without memory. */
-static int host_table_reserve(void **array, size_t *cap, size_t need, size_t size)
-{
-    if (need <= *cap)
-        return 0;
-    size_t want = *cap ? *cap * 2 : 256;
-    while (want < need)
-        want *= 2;
-    void *grown = realloc(*array, want * size);
-    if (!grown)
-        return -1;
-    *array = grown;
-    *cap = want;
-    return 0;
-}
 
 static size_t hash_of(const char *s)
 {
@@ -61,10 +46,8 @@ static uint32_t host_table_intern(struct mt_host_table *t, const char *s)
     for (; t->hash[at]; at = (at + 1) & (t->hash_cap - 1))
         if (!strcmp(t->strings + t->hash[at], s))
             return t->hash[at];
-    void *strings = t->strings;
-    if (t->nstrings + n > UINT32_MAX || host_table_reserve(&strings, &t->strings_cap, t->nstrings + n, 1))
+    if (t->nstrings + n > UINT32_MAX || mt_grow(&t->strings, &t->strings_cap, t->nstrings + n, 1))
         goto out;
-    t->strings = strings;
     memcpy(t->strings + t->nstrings, s, n);
     t->hash[at] = (uint32_t)t->nstrings;
     t->hash_used++;
@@ -112,14 +95,10 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
                        uint64_t size, LLVMValueRef pointer)
 {
     struct mt_source_place place;
-    void *rows = t->rows;
-    size_t cap = t->rows_cap;
-    if (host_table_reserve(&rows, &cap, t->nrows + 1, sizeof *t->rows)) {
+    if (mt_grow(&t->rows, &t->rows_cap, t->nrows + 1, sizeof *t->rows)) {
         t->failed = 1;
         return;
     }
-    t->rows = rows;
-    t->rows_cap = (unsigned)cap;
     mt_shim_place(inst, &place);
     if (!place.line)
         mt_shim_function_place(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)), &place);
@@ -140,14 +119,10 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
 
 unsigned mt_host_table_function(struct mt_host_table *t, LLVMValueRef function)
 {
-    void *names = t->functions;
-    size_t cap = t->functions_cap;
-    if (host_table_reserve(&names, &cap, t->nfunctions + 1, sizeof *t->functions)) {
+    if (mt_grow(&t->functions, &t->functions_cap, t->nfunctions + 1, sizeof *t->functions)) {
         t->failed = 1;
         return 0;
     }
-    t->functions = names;
-    t->functions_cap = (unsigned)cap;
     char *name = mt_shim_demangle(mt_name(function), 0);
     t->functions[t->nfunctions] = host_table_intern(t, name ? name : "");
     free(name);

@@ -56,19 +56,12 @@ static int asm_ahead_set(struct ahead *x, const struct mt_asm_operand *o, int hi
 /* Integer arithmetic without carry flags, moves and comparisons. */
 static int is_plain(const struct mt_asm_statement *s)
 {
-    static const char *const words[] = {"mov", "add",  "sub",  "mul",  "mad", "shl", "shr", "and",
-                                        "or",  "xor",  "not",  "neg",  "abs", "min", "max", "setp",
-                                        "set", "selp", "cvt",  "cvta", "bfe", "bfi", "div", "rem",
-                                        "shf", "lop3", "prmt", "popc", "clz"};
     struct mt_asm_type t;
-    int known = 0;
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
-        known |= !strcmp(s->parts[0], words[i]);
     for (unsigned i = 1; i < s->nparts; i++)
         if (!strcmp(s->parts[i], "cc") ||
             (mt_asm_type(s->parts[i], &t) && (strchr("fgt", t.kind) || t.lanes > 1)))
             return 0;
-    return known && (strcmp(s->parts[0], "cvta") || mt_asm_has(s, "global"));
+    return mt_asm_is(s, MT_ASM_AHEAD) && (strcmp(s->parts[0], "cvta") || mt_asm_has(s, "global"));
 }
 
 static int reads_hidden(struct ahead *x, const struct mt_asm_statement *s)

@@ -16,7 +16,7 @@ static int asm_bits_begin(struct mt_asm_body *l, struct mt_asm_type *t, unsigned
 
 /* ---- moves and logic ---------------------------------------------------------------------------- */
 
-static int lower_mov(struct mt_asm_body *l)
+int mt_asm_bits_mov(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 2))
@@ -29,7 +29,7 @@ static int lower_mov(struct mt_asm_body *l)
     return asm_bits_out(l, IN(1, t.bits * t.lanes), t.kind == 's');
 }
 
-static int lower_logic(struct mt_asm_body *l)
+int mt_asm_bits_logic(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 3))
@@ -41,7 +41,7 @@ static int lower_logic(struct mt_asm_body *l)
     return asm_bits_out(l, LLVMBuildBinOp(l->b, op, a, b, ""), 0);
 }
 
-static int lower_not(struct mt_asm_body *l)
+int mt_asm_bits_not(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 2))
@@ -57,7 +57,7 @@ static int lower_not(struct mt_asm_body *l)
 }
 
 /* Shift amounts beyond the width give 0 (or the sign). */
-static int lower_shift(struct mt_asm_body *l)
+int mt_asm_bits_shift(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 3))
@@ -75,7 +75,7 @@ static int lower_shift(struct mt_asm_body *l)
 }
 
 /* shf.{l,r}.{clamp,wrap}.b32 d, a, b, c: 64-bit b:a shifted; clamp: at most 32. */
-static int lower_shf(struct mt_asm_body *l)
+int mt_asm_bits_shf(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 4))
@@ -100,7 +100,7 @@ static int lower_shf(struct mt_asm_body *l)
 }
 
 /* lop3.b32 d, a, b, c, table; {.and,.or} d|p, a, b, c, table, q: p = (d != 0) op q */
-static int lower_lop3(struct mt_asm_body *l)
+int mt_asm_bits_lop3(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *o = l->s->operands;
     if (mt_asm_count(l, 5, 6))
@@ -155,7 +155,7 @@ static LLVMValueRef at_most(struct mt_asm_body *l, LLVMValueRef v, unsigned max)
 
 /* bfe d, a, pos, len. Signed: bits beyond the top repeat the sign bit of the field, which is bit
  * min(pos+len-1, top) of a; nothing is left for len = 0. */
-static int lower_bfe(struct mt_asm_body *l)
+int mt_asm_bits_bfe(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 4))
@@ -181,7 +181,7 @@ static int lower_bfe(struct mt_asm_body *l)
 }
 
 /* bfi f, a, b, pos, len: a's low len bits into b at pos. */
-static int lower_bfi(struct mt_asm_body *l)
+int mt_asm_bits_bfi(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 5))
@@ -201,7 +201,7 @@ static int lower_bfi(struct mt_asm_body *l)
 }
 
 /* bmsk.{clamp,wrap}.b32 d, a, b: b ones from bit a on. */
-static int lower_bmsk(struct mt_asm_body *l)
+int mt_asm_bits_bmsk(struct mt_asm_body *l)
 {
     if (mt_asm_count(l, 3, 3))
         return -1;
@@ -220,7 +220,7 @@ static int lower_bmsk(struct mt_asm_body *l)
 }
 
 /* szext.{clamp,wrap}.{u,s}32 d, a, n: the low n bits, extended. */
-static int lower_szext(struct mt_asm_body *l)
+int mt_asm_bits_szext(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 3))
@@ -238,7 +238,7 @@ static int lower_szext(struct mt_asm_body *l)
     return asm_bits_out(l, LLVMBuildTrunc(l->b, x, l->i32, ""), t.kind == 's');
 }
 
-static int lower_count(struct mt_asm_body *l)
+int mt_asm_bits_count(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     const char *op = l->s->parts[0];
@@ -257,7 +257,7 @@ static int lower_count(struct mt_asm_body *l)
 }
 
 /* bfind{.shiftamt}: position of the highest bit that is not sign; all ones when there is none. */
-static int lower_bfind(struct mt_asm_body *l)
+int mt_asm_bits_bfind(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (asm_bits_begin(l, &t, 2))
@@ -305,7 +305,7 @@ static unsigned mode_selector(const char *mode, unsigned c, unsigned i)
     return (c & 1) * 2 + (i & 1); /* rc16 */
 }
 
-static int lower_prmt(struct mt_asm_body *l)
+int mt_asm_bits_prmt(struct mt_asm_body *l)
 {
     const char *last = l->s->parts[l->s->nparts - 1], *mode = strcmp(last, "b32") ? last : NULL;
     if (mt_asm_count(l, 4, 4))
@@ -334,7 +334,7 @@ static int lower_prmt(struct mt_asm_body *l)
 }
 
 /* dp4a.atype.btype d, a, b, c (four bytes each); dp2a.{lo,hi} (two halves of a, two bytes of b) */
-static int lower_dot(struct mt_asm_body *l)
+int mt_asm_bits_dot(struct mt_asm_body *l)
 {
     struct mt_asm_type ta, tb;
     int two = !strcmp(l->s->parts[0], "dp2a"), hi = mt_asm_has(l->s, "hi");
@@ -353,13 +353,3 @@ static int lower_dot(struct mt_asm_body *l)
     }
     return asm_bits_out(l, sum, 0);
 }
-
-const struct mt_asm_handler mt_asm_bit_handlers[] = {
-    {"mov", lower_mov, 1},   {"and", lower_logic, 1},   {"or", lower_logic, 1},
-    {"xor", lower_logic, 1}, {"not", lower_not, 1},     {"cnot", lower_not, 1},
-    {"shl", lower_shift, 1}, {"shr", lower_shift, 1},   {"shf", lower_shf, 1},
-    {"lop3", lower_lop3, 1}, {"bfe", lower_bfe, 1},     {"bfi", lower_bfi, 1},
-    {"bmsk", lower_bmsk, 1}, {"szext", lower_szext, 1}, {"popc", lower_count, 1},
-    {"clz", lower_count, 1}, {"brev", lower_count, 1},  {"bfind", lower_bfind, 1},
-    {"prmt", lower_prmt, 1}, {"dp4a", lower_dot, 1},    {"dp2a", lower_dot, 1},
-    {NULL, NULL, 0}};

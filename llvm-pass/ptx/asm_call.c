@@ -100,11 +100,7 @@ int mt_asm_is_shared(const struct mt_asm_statement *s)
     for (unsigned i = 1; i < s->nparts; i++)
         if (!strncmp(s->parts[i], "shared", 6))
             return 1;
-    static const char *const implied[] = {"mbarrier", "ldmatrix", "stmatrix", "mapa"};
-    for (unsigned i = 0; i < sizeof implied / sizeof *implied; i++)
-        if (!strcmp(s->parts[0], implied[i]))
-            return 1;
-    return 0;
+    return mt_asm_is(s, MT_ASM_SHARED);
 }
 
 /* ---- builtins of the whole statement ------------------------------------------------------------ */
@@ -141,19 +137,11 @@ LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type)
 
 int mt_asm_has_destination(const struct mt_asm_statement *s)
 {
-    static const char *const none[] = {
-        "st",        "red",       "bar",        "barrier",   "membar",         "fence",         "prefetch",
-        "prefetchu", "nanosleep", "cp",         "trap",      "brkpt",          "exit",          "pmevent",
-        "discard",   "stmatrix",  "setmaxnreg", "tensormap", "griddepcontrol", "applypriority", "sust",
-        "sured"};
     if (!s->noperands || s->operands[0].kind == MT_ASM_MEMORY)
         return 0;
     if (mt_asm_has(s, "red") && (!strcmp(s->parts[0], "bar") || !strcmp(s->parts[0], "barrier")))
         return 1;
-    for (unsigned i = 0; i < sizeof none / sizeof *none; i++)
-        if (!strcmp(s->parts[0], none[i]))
-            return 0;
-    return 1;
+    return !mt_asm_is(s, MT_ASM_NO_RESULT);
 }
 
 #define MAX_ARGS 80

@@ -69,7 +69,7 @@ static LLVMValueRef asm_convert_compare(struct mt_asm_body *l, struct mt_asm_typ
 }
 
 /* setp.cmp{.bool}.type p{|q}, a, b{, {!}c}: p = cmp bool c, q = !cmp bool c */
-static int lower_setp(struct mt_asm_body *l)
+int mt_asm_convert_setp(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *d = l->s->operands;
     struct mt_asm_type t;
@@ -93,7 +93,7 @@ static int lower_setp(struct mt_asm_body *l)
 }
 
 /* set.cmp{.bool}.dtype.stype d, a, b{, {!}c}: all ones or 1.0 */
-static int lower_set(struct mt_asm_body *l)
+int mt_asm_convert_set(struct mt_asm_body *l)
 {
     struct mt_asm_type t, d;
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, 3, 4) || l->s->nparts < 4 ||
@@ -114,7 +114,7 @@ static int lower_set(struct mt_asm_body *l)
 }
 
 /* selp.type d, a, b, p; slct.dtype.ctype d, a, b, c: a when c >= 0 */
-static int lower_selp(struct mt_asm_body *l)
+int mt_asm_convert_selp(struct mt_asm_body *l)
 {
     struct mt_asm_type t, c;
     int slct = !strcmp(l->s->parts[0], "slct");
@@ -217,7 +217,7 @@ static int float_to_float(struct mt_asm_body *l, struct mt_asm_type d, LLVMValue
 
 /* Floating point here: f16 (widening and narrowing from f32), f32 and f64, rounded to nearest even. The rest
  * is the builtins'. */
-static int lower_cvt(struct mt_asm_body *l)
+int mt_asm_convert_cvt(struct mt_asm_body *l)
 {
     struct mt_asm_type d, s;
     unsigned n = l->s->nparts;
@@ -250,7 +250,7 @@ static int lower_cvt(struct mt_asm_body *l)
 /* ---- address spaces ----------------------------------------------------------------------------- */
 
 /* All spaces are one here, except that a shared address may have lost its high half. */
-static int lower_cvta(struct mt_asm_body *l)
+int mt_asm_convert_cvta(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     if (mt_asm_last_type(l, &t) || mt_asm_count(l, 2, 2))
@@ -264,7 +264,7 @@ static int lower_cvta(struct mt_asm_body *l)
 }
 
 /* isspacep.space p, a: as the intrinsic's builtin says. */
-static int lower_isspacep(struct mt_asm_body *l)
+int mt_asm_convert_isspacep(struct mt_asm_body *l)
 {
     char name[80] = "mtb_nvvm_isspacep_";
     LLVMTypeRef type;
@@ -287,8 +287,3 @@ static int lower_isspacep(struct mt_asm_body *l)
     r = LLVMBuildICmp(l->b, LLVMIntNE, r, LLVMConstNull(LLVMTypeOf(r)), "");
     return mt_asm_out(l, &l->s->operands[0], r, 0);
 }
-
-const struct mt_asm_handler mt_asm_convert_handlers[] = {
-    {"setp", lower_setp, 1},         {"set", lower_set, 1}, {"selp", lower_selp, 1},
-    {"slct", lower_selp, 1},         {"cvt", lower_cvt, 1}, {"cvta", lower_cvta, 1},
-    {"isspacep", lower_isspacep, 0}, {NULL, NULL, 0}};

@@ -79,7 +79,7 @@ static void mark_copy(struct mt_asm_body *l)
         mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, p, &n, 1, ""), t.op, 0);
 }
 
-static int lower_cp(struct mt_asm_body *l)
+int mt_asm_copy_cp(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;
     static const char *const done[] = {"commit_group", "wait_group", "wait_all", "prefetch"};
@@ -135,7 +135,7 @@ static int arrive_once(struct mt_asm_body *l)
 }
 
 /* mbarrier.arrive{.drop} with a count has a builtin of its own; the time limit of try_wait is only a hint. */
-static int lower_mbarrier(struct mt_asm_body *l)
+int mt_asm_copy_mbarrier(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *whole = l->s;
     struct mt_asm_statement s = *whole;
@@ -163,6 +163,3 @@ static int lower_mbarrier(struct mt_asm_body *l)
     l->s = whole;
     return failed;
 }
-
-const struct mt_asm_handler mt_asm_copy_handlers[] = {
-    {"cp", lower_cp, 0}, {"mbarrier", lower_mbarrier, 0}, {NULL, NULL, 0}};

@@ -51,7 +51,7 @@ static int asm_float_out(struct mt_asm_body *l, LLVMValueRef v)
     return mt_asm_out_float(l, &l->s->operands[0], v);
 }
 
-static int lower_binary(struct mt_asm_body *l)
+int mt_asm_float_binary(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -69,7 +69,7 @@ static int lower_binary(struct mt_asm_body *l)
     }
 }
 
-static int lower_fma(struct mt_asm_body *l)
+int mt_asm_float_fma(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[3];
@@ -79,7 +79,7 @@ static int lower_fma(struct mt_asm_body *l)
 }
 
 /* A NaN operand gives the other one, as llvm.minnum does; -0 < +0, which it leaves open. */
-static int lower_minmax(struct mt_asm_body *l)
+int mt_asm_float_minmax(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -93,7 +93,7 @@ static int lower_minmax(struct mt_asm_body *l)
     return asm_float_out(l, LLVMBuildSelect(l->b, equal, mt_asm_float_of(l, zero), r, ""));
 }
 
-static int lower_unary(struct mt_asm_body *l)
+int mt_asm_float_unary(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v;
@@ -112,7 +112,7 @@ static int lower_unary(struct mt_asm_body *l)
 }
 
 /* copysign d, a, b: b with a's sign. */
-static int lower_copysign(struct mt_asm_body *l)
+int mt_asm_float_copysign(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -124,7 +124,7 @@ static int lower_copysign(struct mt_asm_body *l)
 }
 
 /* testp.op.type p, a */
-static int lower_testp(struct mt_asm_body *l)
+int mt_asm_float_testp(struct mt_asm_body *l)
 {
     static const struct {
         const char *word;
@@ -143,13 +143,3 @@ static int lower_testp(struct mt_asm_body *l)
         }
     return mt_asm_fail(l, "%s", l->s->opcode);
 }
-
-const struct mt_asm_handler mt_asm_float_handlers[] = {
-    {"add", lower_binary, 1},  {"sub", lower_binary, 1},
-    {"mul", lower_binary, 1},  {"div", lower_binary, 1},
-    {"fma", lower_fma, 1},     {"mad", lower_fma, 1},
-    {"min", lower_minmax, 1},  {"max", lower_minmax, 1},
-    {"neg", lower_unary, 1},   {"abs", lower_unary, 1},
-    {"rcp", lower_unary, 1},   {"sqrt", lower_unary, 1},
-    {"rsqrt", lower_unary, 1}, {"copysign", lower_copysign, 1},
-    {"testp", lower_testp, 1}, {NULL, NULL, 0}};

@@ -98,7 +98,7 @@ static int asm_integer_carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueR
 
 /* ---- arithmetic --------------------------------------------------------------------------------- */
 
-static int lower_add(struct mt_asm_body *l)
+int mt_asm_integer_add(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -120,7 +120,7 @@ static int lower_add(struct mt_asm_body *l)
                            t);
 }
 
-static int lower_mul(struct mt_asm_body *l)
+int mt_asm_integer_mul(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -133,7 +133,7 @@ static int lower_mul(struct mt_asm_body *l)
     return asm_integer_out(l, LLVMBuildMul(l->b, v[0], v[1], ""), t);
 }
 
-static int lower_mad(struct mt_asm_body *l)
+int mt_asm_integer_mad(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2], c, m;
@@ -159,7 +159,7 @@ static int lower_mad(struct mt_asm_body *l)
 }
 
 /* mul24, mad24: the low 24 bits of each factor; .hi gives bits 16 to 47 of the product. */
-static int lower_mul24(struct mt_asm_body *l)
+int mt_asm_integer_mul24(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     int mad = !strcmp(l->s->parts[0], "mad24");
@@ -187,7 +187,7 @@ static int lower_mul24(struct mt_asm_body *l)
 }
 
 /* A division that never traps: x / 0 has all bits set, x % 0 is x (PTX leaves both open), MIN / -1 wraps. */
-static int lower_div(struct mt_asm_body *l)
+int mt_asm_integer_div(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2], r;
@@ -209,7 +209,7 @@ static int lower_div(struct mt_asm_body *l)
     return asm_integer_out(l, LLVMBuildSelect(l->b, by_zero, rem ? v[0] : ones, r, ""), t);
 }
 
-static int lower_neg(struct mt_asm_body *l)
+int mt_asm_integer_neg(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v;
@@ -218,7 +218,7 @@ static int lower_neg(struct mt_asm_body *l)
     return asm_integer_out(l, LLVMBuildNeg(l->b, v, ""), t);
 }
 
-static int lower_abs(struct mt_asm_body *l)
+int mt_asm_integer_abs(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -228,7 +228,7 @@ static int lower_abs(struct mt_asm_body *l)
     return asm_integer_out(l, mt_asm_intrinsic(l, "llvm.abs", mt_asm_int(l, t.bits), v, 2), t);
 }
 
-static int lower_minmax(struct mt_asm_body *l)
+int mt_asm_integer_minmax(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
@@ -244,7 +244,7 @@ static int lower_minmax(struct mt_asm_body *l)
 }
 
 /* sad d, a, b, c: c + |a - b| */
-static int lower_sad(struct mt_asm_body *l)
+int mt_asm_integer_sad(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[3];
@@ -255,21 +255,3 @@ static int lower_sad(struct mt_asm_body *l)
                                      LLVMBuildSub(l->b, v[1], v[0], ""), "");
     return asm_integer_out(l, LLVMBuildAdd(l->b, d, v[2], ""), t);
 }
-
-const struct mt_asm_handler mt_asm_integer_handlers[] = {{"add", lower_add, 1},
-                                                         {"addc", lower_add, 1},
-                                                         {"sub", lower_add, 1},
-                                                         {"subc", lower_add, 1},
-                                                         {"mul", lower_mul, 1},
-                                                         {"mad", lower_mad, 1},
-                                                         {"madc", lower_mad, 1},
-                                                         {"mul24", lower_mul24, 1},
-                                                         {"mad24", lower_mul24, 1},
-                                                         {"div", lower_div, 1},
-                                                         {"rem", lower_div, 1},
-                                                         {"neg", lower_neg, 1},
-                                                         {"abs", lower_abs, 1},
-                                                         {"min", lower_minmax, 1},
-                                                         {"max", lower_minmax, 1},
-                                                         {"sad", lower_sad, 1},
-                                                         {NULL, NULL, 0}};

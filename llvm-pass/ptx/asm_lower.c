@@ -40,55 +40,31 @@ LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l)
 
 /* ---- statements --------------------------------------------------------------------------------- */
 
-static const struct mt_asm_handler *find_in(const struct mt_asm_handler *table, const char *op)
-{
-    for (; table->op; table++)
-        if (!strcmp(table->op, op))
-            return table;
-    return NULL;
-}
-
-const struct mt_asm_handler *mt_asm_find_handler(const struct mt_asm_statement *s)
-{
-    static const struct mt_asm_handler *const any[] = {
-        mt_asm_memory_handlers, mt_asm_copy_handlers,    mt_asm_warp_handlers,  mt_asm_convert_handlers,
-        mt_asm_bit_handlers,    mt_asm_texture_handlers, mt_asm_matrix_handlers};
-    const struct mt_asm_handler *h;
-    struct mt_asm_type t;
-    for (unsigned i = 0; i < sizeof any / sizeof *any; i++)
-        if ((h = find_in(any[i], s->parts[0])))
-            return h;
-    if (!mt_asm_type(s->parts[s->nparts - 1], &t))
-        t.kind = 'b';
-    return find_in(strchr("fgt", t.kind) ? mt_asm_float_handlers : mt_asm_integer_handlers, s->parts[0]);
-}
-
 /* Words that hardware floating point of the host cannot do as they stand: builtins come first then. */
 static int wants_builtin(const struct mt_asm_statement *s)
 {
     struct mt_asm_type t;
     for (unsigned i = 1; i < s->nparts; i++)
         if (mt_asm_type(s->parts[i], &t) && (strchr("fgt", t.kind) || t.lanes > 1))
-            return strcmp(s->parts[0], "ld") && strcmp(s->parts[0], "st") && strcmp(s->parts[0], "mov") &&
-                   strcmp(s->parts[0], "atom") && strcmp(s->parts[0], "red") && strcmp(s->parts[0], "selp");
+            return !mt_asm_is(s, MT_ASM_BITS);
     return 0;
 }
 
-static int asm_lower_run(struct mt_asm_body *l, const struct mt_asm_handler *h, LLVMValueRef builtin,
+static int asm_lower_run(struct mt_asm_body *l, mt_asm_lowering *lower, LLVMValueRef builtin,
                          LLVMTypeRef type)
 {
-    return builtin ? mt_asm_call_builtin(l, builtin, type) : h->lower(l);
+    return builtin ? mt_asm_call_builtin(l, builtin, type) : lower(l);
 }
 
 /* A guarded statement with side effects gets blocks of its own. */
-static int run_in_branch(struct mt_asm_body *l, const struct mt_asm_handler *h, LLVMValueRef builtin,
+static int run_in_branch(struct mt_asm_body *l, mt_asm_lowering *lower, LLVMValueRef builtin,
                          LLVMTypeRef type)
 {
     LLVMBasicBlockRef then = mt_asm_block(l), after = mt_asm_block(l);
     LLVMBuildCondBr(l->b, l->guard, then, after);
     LLVMPositionBuilderAtEnd(l->b, then);
     l->guard = NULL;
-    int failed = asm_lower_run(l, h, builtin, type);
+    int failed = asm_lower_run(l, lower, builtin, type);
     LLVMBuildBr(l->b, after);
     LLVMPositionBuilderAtEnd(l->b, after);
     return failed;
@@ -141,14 +117,14 @@ int mt_asm_statement(struct mt_asm_body *l)
         return -1;
     if (!strcmp(s->parts[0], "bra"))
         return asm_lower_branch(l);
-    const struct mt_asm_handler *h = mt_asm_find_handler(s);
+    mt_asm_lowering *lower = mt_asm_find_lowering(s);
     LLVMTypeRef type = NULL;
-    LLVMValueRef builtin = !h || wants_builtin(s) ? mt_asm_find_builtin(l, &type) : NULL;
-    if (!h && !builtin)
+    LLVMValueRef builtin = !lower || wants_builtin(s) ? mt_asm_find_builtin(l, &type) : NULL;
+    if (!lower && !builtin)
         return mt_asm_fail(l, "%s", s->opcode);
-    if (l->guard && (builtin || !h->pure))
-        return run_in_branch(l, h, builtin, type);
-    return asm_lower_run(l, h, builtin, type);
+    if (l->guard && (builtin || !mt_asm_is(s, MT_ASM_SELECTS)))
+        return run_in_branch(l, lower, builtin, type);
+    return asm_lower_run(l, lower, builtin, type);
 }
 
 /* ---- setting up, taking the call's place, undoing ----------------------------------------------- */

@@ -74,7 +74,7 @@ struct mt_asm_body {
     unsigned nlabels;
     int ahead;             /* only what comes before the accesses is made (asm_ahead.c) */
     LLVMValueRef *allocas; /* made here, for undoing */
-    unsigned nallocas, allocas_cap;
+    size_t nallocas, allocas_cap;
     /* In a module: an integer for memory with a name, a special register or a name; NULL: not known. NULL in
      * inline asm. */
     LLVMValueRef (*symbol)(struct mt_asm_body *l, const struct mt_asm_operand *o);
@@ -140,21 +140,39 @@ void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type k
 /* Fresh block that follows the current one; the builder is not moved. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
 
-/* Handlers by first word of the opcode. `pure`: only writes registers, so that a predicate becomes a select.
- */
-struct mt_asm_handler {
-    const char *op;
-    int (*lower)(struct mt_asm_body *l);
-    int pure;
+/* asm_opcode.c, of opcodes.def. Lowers the statement l->s. */
+typedef int mt_asm_lowering(struct mt_asm_body *l);
+/* clang-format off */
+#define OPCODE(word, function, flags) mt_asm_lowering function;
+#define TYPED(word, integers, floats, flags) mt_asm_lowering integers, floats;
+#define INTEGERS OPCODE
+#define FLOATS OPCODE
+#define BUILTIN(word, flags)
+#define TOUCH(word, modifier, effect, record)
+#include "opcodes.def"
+#undef OPCODE
+#undef TYPED
+#undef INTEGERS
+#undef FLOATS
+#undef BUILTIN
+#undef TOUCH
+/* clang-format on */
+/* The function that does a statement; NULL: a builtin may. */
+mt_asm_lowering *mt_asm_find_lowering(const struct mt_asm_statement *s);
+enum mt_asm_flag {
+    MT_ASM_SELECTS = 1,
+    MT_ASM_PURE = 2,
+    MT_ASM_AHEAD = 4,
+    MT_ASM_NATIVE = 8,
+    MT_ASM_NATIVE_FLOAT = 16,
+    MT_ASM_FLUSHES = 32,
+    MT_ASM_BITS = 64,
+    MT_ASM_NO_RESULT = 128,
+    MT_ASM_SHARED = 256,
 };
-/* The one that does a statement; NULL: a builtin may. */
-const struct mt_asm_handler *mt_asm_find_handler(const struct mt_asm_statement *s);
+int mt_asm_is(const struct mt_asm_statement *s, enum mt_asm_flag flag);
 /* Is the first operand what the statement writes (a register, or several)? (asm_call.c) */
 int mt_asm_has_destination(const struct mt_asm_statement *s);
-extern const struct mt_asm_handler mt_asm_integer_handlers[], mt_asm_bit_handlers[], mt_asm_float_handlers[],
-    mt_asm_convert_handlers[], mt_asm_memory_handlers[], mt_asm_copy_handlers[], mt_asm_warp_handlers[],
-    mt_asm_texture_handlers[], mt_asm_matrix_handlers[]; /* ended by op == NULL */
-
 /* Type that the opcode ends in; fails when there is none. */
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t);
 /* Fails unless the statement has between min and max operands. */

@@ -90,7 +90,7 @@ static void asm_matrix_forget(struct mt_asm_body *l, LLVMValueRef slot, unsigned
     mt_asm_intrinsic(l, "llvm.lifetime.end", l->ptr, args, 2);
 }
 
-static int asm_matrix_lower(struct mt_asm_body *l)
+int mt_asm_matrix(struct mt_asm_body *l)
 {
     struct mt_matrix_op op;
     struct operands o;
@@ -121,7 +121,3 @@ static int asm_matrix_lower(struct mt_asm_body *l)
     asm_matrix_forget(l, out, nout);
     return failed;
 }
-
-const struct mt_asm_handler mt_asm_matrix_handlers[] = {
-    {"wmma", asm_matrix_lower, 0},     {"mma", asm_matrix_lower, 0},       {"ldmatrix", asm_matrix_lower, 0},
-    {"stmatrix", asm_matrix_lower, 0}, {"movmatrix", asm_matrix_lower, 0}, {NULL, NULL, 0}};

@@ -94,7 +94,7 @@ static const struct mt_asm_operand *asm_memory_lane(struct mt_asm_body *l, const
     return NULL;
 }
 
-static int lower_ld(struct mt_asm_body *l)
+int mt_asm_memory_ld(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     unsigned n = lanes_of(l->s);
@@ -142,7 +142,7 @@ static int is_counted(const struct mt_asm_statement *s)
     return mt_asm_has(s, "mbarrier::complete_tx::bytes");
 }
 
-static int lower_st(struct mt_asm_body *l)
+int mt_asm_memory_st(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     unsigned n = lanes_of(l->s);
@@ -314,7 +314,7 @@ static int lower_cas(struct mt_asm_body *l, LLVMValueRef p, struct mt_asm_type t
     return mt_asm_out(l, &l->s->operands[0], LLVMBuildExtractValue(l->b, pair, 0, ""), t.kind == 's');
 }
 
-static int lower_atom(struct mt_asm_body *l)
+int mt_asm_memory_atom(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     int returns = !strcmp(l->s->parts[0], "atom"), cas = mt_asm_has(l->s, "cas");
@@ -351,7 +351,7 @@ static int lower_atom(struct mt_asm_body *l)
 
 /* ---- fences, hints ------------------------------------------------------------------------------ */
 
-static int lower_fence(struct mt_asm_body *l)
+int mt_asm_memory_fence(struct mt_asm_body *l)
 {
     int light = mt_asm_has(l->s, "acq_rel") || mt_asm_has(l->s, "acquire") || mt_asm_has(l->s, "release");
     LLVMBuildFence(l->b, light ? LLVMAtomicOrderingAcquireRelease : LLVMAtomicOrderingSequentiallyConsistent,
@@ -359,28 +359,13 @@ static int lower_fence(struct mt_asm_body *l)
     return 0;
 }
 
-static int lower_nothing(struct mt_asm_body *l)
+int mt_asm_nothing(struct mt_asm_body *l)
 {
     (void)l;
     return 0;
 }
 
-static int lower_createpolicy(struct mt_asm_body *l)
+int mt_asm_memory_createpolicy(struct mt_asm_body *l)
 {
     return mt_asm_count(l, 1, 5) ? -1 : mt_asm_out(l, &l->s->operands[0], mt_asm_const(l, 64, 0), 0);
 }
-
-const struct mt_asm_handler mt_asm_memory_handlers[] = {{"ld", lower_ld, 0},
-                                                        {"ldu", lower_ld, 0},
-                                                        {"st", lower_st, 0},
-                                                        {"atom", lower_atom, 0},
-                                                        {"red", lower_atom, 0},
-
-                                                        {"fence", lower_fence, 0},
-                                                        {"membar", lower_fence, 0},
-                                                        {"prefetch", lower_nothing, 1},
-                                                        {"prefetchu", lower_nothing, 1},
-                                                        {"discard", lower_nothing, 1},
-                                                        {"applypriority", lower_nothing, 1},
-                                                        {"createpolicy", lower_createpolicy, 1},
-                                                        {NULL, NULL, 0}};

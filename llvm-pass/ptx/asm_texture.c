@@ -76,7 +76,7 @@ static int asm_texture_call(struct mt_asm_body *l, const char *name, LLVMValueRe
 }
 
 /* tex[.level|.grad].geom.v4.dtype.ctype d[|p], [obj, c]{, level | dx, dy};  tld4.comp.2d.v4.dtype.f32 */
-static int lower_tex(struct mt_asm_body *l)
+int mt_asm_texture_tex(struct mt_asm_body *l)
 {
     static const char *const components[] = {"r", "g", "b", "a"};
     const struct mt_asm_statement *s = l->s;
@@ -110,7 +110,7 @@ static int lower_tex(struct mt_asm_body *l)
 }
 
 /* suld.b.geom{.cache}{.vec}.type.mode d, [obj, c];  sust.b.… [obj, c], v */
-static int lower_surface(struct mt_asm_body *l)
+int mt_asm_texture_surface(struct mt_asm_body *l)
 {
     static const char *const modes[] = {"trap", "clamp", "zero"}, *const vectors[] = {"v1", "v2", "v4"},
                              *const types[] = {"b8", "b16", "b32", "b64"};
@@ -146,7 +146,7 @@ static int lower_surface(struct mt_asm_body *l)
 }
 
 /* txq.width.b32 d, [obj];  suq.… */
-static int lower_query(struct mt_asm_body *l)
+int mt_asm_texture_query(struct mt_asm_body *l)
 {
     static const char *const sizes[] = {"width", "height", "depth", "array_size"};
     const struct mt_asm_statement *s = l->s;
@@ -161,13 +161,3 @@ static int lower_query(struct mt_asm_body *l)
     LLVMValueRef v = mt_asm_call_by_name(l, "mt_cpu_tex_size", l->i32, args, 2);
     return v ? mt_asm_out(l, &s->operands[0], v, 0) : -1;
 }
-
-const struct mt_asm_handler mt_asm_texture_handlers[] = {
-    {"tex", lower_tex, 0},
-    {"tld4", lower_tex, 0},
-    {"suld", lower_surface, 0},
-    {"sust", lower_surface, 0},
-    {"txq", lower_query, 0},
-    {"suq", lower_query, 0},
-    {NULL, NULL, 0},
-};

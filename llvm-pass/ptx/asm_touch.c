@@ -1,6 +1,4 @@
-/* What one PTX instruction does to memory. Each family of opcodes that may have a memory operand stands in a
- * table: whether it is recorded, or counted as untraced, or why it is neither. An opcode
- * that has a memory operand and is not in the table is counted: what is not known may touch global memory. */
+/* What one PTX instruction does to memory, by the TOUCH rows of opcodes.def. */
 #include "asm_lower.h"
 #include <string.h>
 
@@ -98,89 +96,32 @@ static int touch_unknown(const struct mt_asm *a, const struct mt_asm_statement *
     return -1;
 }
 
-/* wmma, which has its records from asm_ahead.c, and tensormap.replace. */
+/* Where no other space is named. */
 static int touch_opaque(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
 {
     return touch_is_elsewhere(st) ? 0 : -1;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- which of them ------------------------------------------------------------------------------------ */
 
 struct touch_family {
-    const char *op, *word;     /* first word of the opcode, and another that it has, or NULL: any */
-    enum mt_asm_effect effect; /* on memory of any space */
-    touch_function *record; /* NULL: touches no global memory, or is not recorded, for the reason above it */
+    const char *op, *word;
+    enum mt_asm_effect effect;
+    touch_function *record; /* or NULL */
 };
 
+#define touch_NONE NULL
 #define NOTHING MT_ASM_NOTHING
 #define READS MT_ASM_READS
 #define ACTS MT_ASM_ACTS
-/* The first row that fits counts. */
+#define OPCODE(word, function, flags)
+#define TYPED(word, integers, floats, flags)
+#define INTEGERS(word, function, flags)
+#define FLOATS(word, function, flags)
+#define BUILTIN(word, flags)
+#define TOUCH(op, word, effect, record) {op, word, effect, touch_##record},
 static const struct touch_family families[] = {
-    /* Within a CTA's or cluster's shared memory. */
-    {"st", "bulk", ACTS, NULL},
-    {"st", "mbarrier::complete_tx::bytes", ACTS, NULL},
-    {"red", "mbarrier::complete_tx::bytes", ACTS, NULL},
-    {"cp", "mbarrier", ACTS, NULL},
-    {"mbarrier", NULL, ACTS, NULL},
-    {"ldmatrix", NULL, READS, NULL},
-    {"stmatrix", NULL, ACTS, NULL},
-    {"wgmma", NULL, ACTS, NULL},
-    {"clusterlaunchcontrol", "try_cancel", ACTS, NULL},
-    /* Between shared memory, tensor memory and registers. */
-    {"tcgen05", NULL, ACTS, NULL},
-    /* Bytes go into a cache, and nobody gets them. */
-    {"cp", "prefetch", NOTHING, NULL},
-    {"prefetch", NULL, NOTHING, NULL},
-    {"prefetchu", NULL, NOTHING, NULL},
-    /* How long a cache keeps lines. */
-    {"applypriority", NULL, NOTHING, NULL},
-    {"createpolicy", NULL, NOTHING, NULL},
-    /* Gives bytes up: none are moved, and what is read there before the next store is undefined. */
-    {"discard", NULL, ACTS, NULL},
-    /* Sizes of a texture or surface, not its contents. */
-    {"txq", NULL, NOTHING, NULL},
-    {"suq", NULL, NOTHING, NULL},
-    /* Order or await accesses that have records of their own. */
-    {"cp", "commit_group", ACTS, NULL},
-    {"cp", "wait_group", ACTS, NULL},
-    {"cp", "wait_all", ACTS, NULL},
-    {"fence", NULL, ACTS, NULL},
-    {"membar", NULL, ACTS, NULL},
-    {"bar", NULL, ACTS, NULL},
-    {"barrier", NULL, ACTS, NULL},
-    {"griddepcontrol", NULL, ACTS, NULL},
-
-    /* Recorded. nc: nobody writes there while the kernel runs; strong loads: others do. */
-    {"ld", "nc", NOTHING, touch_value},
-    {"ld", "volatile", ACTS, touch_value},
-    {"ld", "relaxed", ACTS, touch_value},
-    {"ld", "acquire", ACTS, touch_value},
-    {"ld", NULL, READS, touch_value},
-    {"ldu", NULL, READS, touch_value},
-    {"st", NULL, ACTS, touch_value},
-    {"red", NULL, ACTS, touch_value},
-    {"atom", NULL, ACTS, touch_value},
-    {"wmma", "load", READS, touch_opaque},
-    {"wmma", "store", ACTS, touch_opaque},
-
-    /* Counted as untraced: opaque objects in place of addresses, some bytes of a block, several memories,
-     * another function's code. */
-    {"cp", "tensor", ACTS, touch_unknown},
-    {"cp", "cp_mask", ACTS, touch_unknown},
-    {"tensormap", "replace", ACTS, touch_opaque},
-    {"tensormap", NULL, ACTS, touch_unknown},
-    {"tex", NULL, NOTHING, touch_unknown},
-    {"tld4", NULL, NOTHING, touch_unknown},
-    {"suld", NULL, READS, touch_unknown},
-    {"sust", NULL, ACTS, touch_unknown},
-    {"sured", NULL, ACTS, touch_unknown},
-    {"multimem", NULL, ACTS, touch_unknown},
-    {"call", NULL, ACTS, touch_unknown},
-
-    /* Recorded: what is left of cp. */
-    {"cp", "bulk", ACTS, touch_bulk},
-    {"cp", "async", ACTS, touch_copy},
+#include "opcodes.def"
 };
 
 static const struct touch_family *touch_find(const struct mt_asm_statement *st)

@@ -2,6 +2,7 @@
  * width. */
 #include "asm_lower.h"
 #include "../../runtime/cpu/abi.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +18,9 @@ LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value)
 
 LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name)
 {
-    if (l->nallocas == l->allocas_cap) {
-        unsigned cap = l->allocas_cap ? l->allocas_cap * 2 : 32;
-        LLVMValueRef *more = realloc(l->allocas, cap * sizeof *more);
-        if (!more) {
-            mt_asm_fail(l, "out of memory");
-            return NULL;
-        }
-        l->allocas = more;
-        l->allocas_cap = cap;
+    if (mt_grow(&l->allocas, &l->allocas_cap, l->nallocas + 1, sizeof *l->allocas)) {
+        mt_asm_fail(l, "out of memory");
+        return NULL;
     }
     LLVMBuilderRef b = LLVMCreateBuilderInContext(l->c);
     LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(l->function)));

@@ -31,7 +31,7 @@ static LLVMValueRef asm_warp_nonzero(struct mt_asm_body *l, LLVMValueRef v)
 }
 
 /* shfl{.sync}.mode.b32 d{|p}, a, lane, c{, mask} */
-static int lower_shfl(struct mt_asm_body *l)
+int mt_asm_warp_shfl(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *o = l->s->operands;
     int sync = mt_asm_has(l->s, "sync");
@@ -57,7 +57,7 @@ static int lower_shfl(struct mt_asm_body *l)
 }
 
 /* vote{.sync}.mode.type d, {!}p{, mask} */
-static int lower_vote(struct mt_asm_body *l)
+int mt_asm_warp_vote(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *o = l->s->operands;
     int sync = mt_asm_has(l->s, "sync"), ballot = mt_asm_has(l->s, "ballot");
@@ -77,7 +77,7 @@ static int lower_vote(struct mt_asm_body *l)
 }
 
 /* match.any.sync.type d, a, mask; match.all.sync.type d{|p}, a, mask */
-static int lower_match(struct mt_asm_body *l)
+int mt_asm_warp_match(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *o = l->s->operands;
     struct mt_asm_type t;
@@ -92,7 +92,7 @@ static int lower_match(struct mt_asm_body *l)
     return o[0].second ? mt_asm_out(l, o[0].second, asm_warp_nonzero(l, r), 0) : 0;
 }
 
-static int lower_redux(struct mt_asm_body *l)
+int mt_asm_warp_redux(struct mt_asm_body *l)
 {
     static const struct {
         const char *word;
@@ -115,7 +115,7 @@ static int lower_redux(struct mt_asm_body *l)
     return mt_asm_fallback(l);
 }
 
-static int lower_activemask(struct mt_asm_body *l)
+int mt_asm_warp_activemask(struct mt_asm_body *l)
 {
     if (mt_asm_count(l, 1, 1))
         return -1;
@@ -124,7 +124,7 @@ static int lower_activemask(struct mt_asm_body *l)
 }
 
 /* elect.sync d|p, mask: the lowest lane of the mask. */
-static int lower_elect(struct mt_asm_body *l)
+int mt_asm_warp_elect(struct mt_asm_body *l)
 {
     const struct mt_asm_operand *o = l->s->operands;
     if (mt_asm_count(l, 2, 2))
@@ -142,7 +142,7 @@ static int lower_elect(struct mt_asm_body *l)
 
 /* bar{.cta}.sync a{, b}; bar.arrive a, b; bar.red.op.type d, a{, b}, {!}c; bar.warp.sync mask; barrier.… the
  * same */
-static int lower_bar(struct mt_asm_body *l)
+int mt_asm_warp_bar(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;
     const struct mt_asm_operand *o = s->operands;
@@ -178,41 +178,18 @@ static int lower_bar(struct mt_asm_body *l)
     return red ? mt_asm_out(l, &o[0], kind == 1 ? r : asm_warp_nonzero(l, r), 0) : 0;
 }
 
-static int lower_nanosleep(struct mt_asm_body *l)
+int mt_asm_warp_nanosleep(struct mt_asm_body *l)
 {
     LLVMValueRef ns = mt_asm_count(l, 1, 1) ? NULL : mt_asm_in(l, l->s->operands, 32);
     return asm_warp_call(l, "mt_cpu_nanosleep", l->none, &ns, 1) ? 0 : -1;
 }
 
-static int lower_trap(struct mt_asm_body *l)
+int mt_asm_warp_trap(struct mt_asm_body *l)
 {
     return asm_warp_call(l, "mt_cpu_trap", l->none, NULL, 0) ? 0 : -1;
 }
 
-static int lower_exit(struct mt_asm_body *l)
+int mt_asm_warp_exit(struct mt_asm_body *l)
 {
     return asm_warp_call(l, "mt_cpu_exit_thread", l->none, NULL, 0) ? 0 : -1;
 }
-
-static int lower_nothing(struct mt_asm_body *l)
-{
-    (void)l;
-    return 0;
-}
-
-const struct mt_asm_handler mt_asm_warp_handlers[] = {{"shfl", lower_shfl, 0},
-                                                      {"vote", lower_vote, 0},
-                                                      {"match", lower_match, 0},
-                                                      {"redux", lower_redux, 0},
-                                                      {"activemask", lower_activemask, 0},
-                                                      {"elect", lower_elect, 0},
-                                                      {"bar", lower_bar, 0},
-                                                      {"barrier", lower_bar, 0},
-                                                      {"nanosleep", lower_nanosleep, 0},
-                                                      {"trap", lower_trap, 0},
-                                                      {"brkpt", lower_trap, 0},
-                                                      {"exit", lower_exit, 0},
-                                                      {"pmevent", lower_nothing, 1},
-                                                      {"griddepcontrol", lower_nothing, 1},
-                                                      {"setmaxnreg", lower_nothing, 1},
-                                                      {NULL, NULL, 0}};

@@ -20,17 +20,8 @@ struct asm_text {
 
 int mt_ptx_is_pure(const struct mt_asm_statement *s)
 {
-    static const char *const words[] = {
-        "abs",      "add",  "and",      "bfe",   "bfi",        "bfind", "bmsk",  "brev", "clz",   "cnot",
-        "copysign", "cos",  "cvt",      "cvta",  "div",        "dp2a",  "dp4a",  "ex2",  "fma",   "fns",
-        "lg2",      "lop3", "mad",      "mad24", "max",        "min",   "mov",   "mul",  "mul24", "neg",
-        "not",      "or",   "popc",     "prmt",  "rcp",        "rem",   "rsqrt", "sad",  "selp",  "set",
-        "setp",     "shf",  "shl",      "shr",   "sin",        "slct",  "sqrt",  "sub",  "szext", "tanh",
-        "testp",    "xor",  "isspacep", "mapa",  "getctarank", "addc",  "subc",  "madc"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(s->parts[0], words[i]))
-            return 1;
-    return s->parts[0][0] == 'v' && strcmp(s->parts[0], "vote") != 0; /* vadd, vmin4 … */
+    return mt_asm_is(s, MT_ASM_PURE) ||
+           (s->parts[0][0] == 'v' && strcmp(s->parts[0], "vote") != 0); /* vadd, vmin4 … */
 }
 
 static void asm_put(struct asm_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -4,24 +4,6 @@
 #include "module_parts.h"
 #include <string.h>
 
-/* Families with plain IR for integers and predicates, and for f32 and f64. Others (fields, permutations,
- * funnel shifts, minima of floats, approximations) are one instruction of a GPU and many of IR. */
-static const char *const native_integer[] = {"add",  "addc", "sub",  "subc", "mul", "mad",  "madc", "neg",
-                                             "abs",  "min",  "max",  "div",  "rem", "and",  "or",   "xor",
-                                             "not",  "cnot", "shl",  "shr",  "mov", "popc", "clz",  "brev",
-                                             "selp", "slct", "setp", "set",  "cvt"};
-static const char *const native_float[] = {"add", "sub",  "mul", "fma", "mad",  "div",  "neg",
-                                           "abs", "sqrt", "rcp", "mov", "selp", "setp", "cvt"};
-
-static int native_among(const char *word, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(word, list[i]))
-            return 1;
-    return 0;
-}
-#define AMONG(word, list) native_among(word, list, sizeof(list) / sizeof *(list))
-
 static int native_is_float(struct mt_asm_type t)
 {
     return t.kind == 'f' || t.kind == 'g' || t.kind == 't';
@@ -36,10 +18,8 @@ static int native_type(const struct mt_asm_statement *s, struct mt_asm_type *t)
 /* Has the instruction a variant that flushes denormals of f32? */
 static int native_may_flush(const struct mt_asm_statement *s)
 {
-    static const char *const families[] = {"add",  "sub", "mul", "fma", "mad", "div",  "rcp",
-                                           "sqrt", "min", "max", "neg", "abs", "setp", "set"};
     struct mt_asm_type t;
-    return s->nparts > 1 && AMONG(s->parts[0], families) && native_type(s, &t) && t.kind == 'f' &&
+    return s->nparts > 1 && mt_asm_is(s, MT_ASM_FLUSHES) && native_type(s, &t) && t.kind == 'f' &&
            t.bits == 32 && t.lanes == 1;
 }
 
@@ -85,8 +65,8 @@ static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_stateme
     struct mt_asm_type t;
     if (!native_type(s, &t))
         return 0;
-    for (unsigned i = 1; i < s->nparts; i++)
-        if (AMONG(s->parts[i], refused))
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (mt_asm_has(s, refused[i]))
             return 0;
     if (mt_asm_has(s, "ftz") && !b->flush)
         return 0;
@@ -95,8 +75,8 @@ static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_stateme
     if (t.lanes > 1 && strcmp(s->parts[0], "mov") != 0)
         return 0;
     if (!native_is_float(t))
-        return AMONG(s->parts[0], native_integer);
-    if (!AMONG(s->parts[0], native_float) || mt_asm_has(s, "sat"))
+        return mt_asm_is(s, MT_ASM_NATIVE);
+    if (!mt_asm_is(s, MT_ASM_NATIVE_FLOAT) || mt_asm_has(s, "sat"))
         return 0;
     return !strcmp(s->parts[0], "mov") || !strcmp(s->parts[0], "selp") || (t.kind == 'f' && t.bits >= 32);
 }
@@ -130,14 +110,14 @@ int mt_ptx_native(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
     const struct mt_asm_statement *s = l->s;
-    const struct mt_asm_handler *h = native_wants(b, s) ? mt_asm_find_handler(s) : NULL;
+    mt_asm_lowering *lower = native_wants(b, s) ? mt_asm_find_lowering(s) : NULL;
     struct mt_asm_statement plain;
-    if (!h)
+    if (!lower)
         return 0;
     LLVMValueRef before = LLVMGetLastInstruction(LLVMGetInsertBlock(l->b));
     native_without_ftz(s, &plain);
     l->s = &plain;
-    int failed = h->lower(l);
+    int failed = lower(l);
     l->s = s;
     if (failed) { /* then as an instruction; what is there of it has no use */
         *l->error = (struct mt_asm_error){0};

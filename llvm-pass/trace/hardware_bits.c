@@ -2,13 +2,14 @@
  * them where they are loaded (LLVM 19, optimizeLoadExt), so that instruction selection, which sees one block
  * at a time, loads no more than these bits. One of the uses must be a mask of just them. */
 #include "base/unit.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 
 struct bits {
     struct mt_unit *u;
     LLVMBuilderRef b;
     LLVMValueRef *seen; /* users of the load, and of phis that it goes into */
-    unsigned n, cap;
+    size_t n, cap;
     uint64_t used, widest; /* bits that are looked at; the largest mask */
 };
 
@@ -21,14 +22,8 @@ static int bits_add_users(struct bits *m, LLVMValueRef value)
             i++;
         if (i < m->n)
             continue;
-        if (m->n == m->cap) {
-            unsigned cap = m->cap ? 2 * m->cap : 16;
-            LLVMValueRef *more = realloc(m->seen, cap * sizeof *more);
-            if (!more)
-                return 0;
-            m->seen = more;
-            m->cap = cap;
-        }
+        if (mt_grow(&m->seen, &m->cap, m->n + 1, sizeof *m->seen))
+            return 0;
         m->seen[m->n++] = LLVMGetUser(use);
     }
     return 1;

@@ -4,6 +4,7 @@
  * block, users before operands, each sum of a product that may be contracted, whether or not the product has
  * other uses. */
 #include "base/unit.h"
+#include "memtrace/grow.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,16 +184,14 @@ static void fuse_freeze(const struct fuse *f, LLVMValueRef comparison)
 /* From the last sum to the first: a product goes when its last sum has taken it in. */
 static void fuse_block(struct fuse *f)
 {
-    unsigned n = 0, cap = 0;
+    size_t n = 0, cap = 0;
     LLVMValueRef *list = NULL;
     for (LLVMValueRef i = LLVMGetFirstInstruction(f->block); i; i = LLVMGetNextInstruction(i)) {
         int sum = (fuse_is(i, LLVMFAdd) || fuse_is(i, LLVMFSub)) && fuse_may(i) && !fuse_is_old_negation(i);
         if (!sum && !fuse_guarded(i))
             continue;
-        LLVMValueRef *grown = n < cap ? list : realloc(list, (cap = cap ? 2 * cap : 64) * sizeof *list);
-        if (!grown)
+        if (mt_grow(&list, &cap, n + 1, sizeof *list))
             break;
-        list = grown;
         list[n++] = i;
     }
     while (n--) {

@@ -3,6 +3,7 @@
  * record, into a buffer that nobody reads or with no context. So do functions of other files (-fgpu-rdc), and
  * weak ones, which another file's may replace. */
 #include "plain.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,14 +32,8 @@ void mt_plain_add(struct mt_plain *p, LLVMValueRef function)
 {
     if (plain_find(p, function) >= 0 || is_weak(function))
         return;
-    if (p->count == p->cap) {
-        unsigned cap = p->cap ? p->cap * 2 : 64;
-        LLVMValueRef *grown = realloc(p->function, cap * sizeof *grown);
-        if (!grown)
-            return;
-        p->function = grown;
-        p->cap = cap;
-    }
+    if (mt_grow(&p->function, &p->cap, p->count + 1, sizeof *p->function))
+        return;
     p->function[p->count++] = function;
 }
 

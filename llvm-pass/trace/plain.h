@@ -5,7 +5,8 @@
 
 struct mt_plain {
     LLVMValueRef *function, *copy; /* copy: NULL until made */
-    unsigned count, cap;
+    unsigned count;
+    size_t cap;
 };
 
 /* Which functions of an instrumented module can reach a record call. */

@@ -1,31 +1,19 @@
 /* The site table (one entry per traced access in the code) and the note table (accesses that have no record,
  * code that the CPU device cannot run), and whether a source place is to be traced at all. */
 #include "base/unit.h"
+#include "memtrace/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void *sites_grow(void *array, unsigned count, unsigned *cap, size_t size)
-{
-    if (count < *cap)
-        return array;
-    unsigned want = *cap ? *cap * 2 : 64;
-    void *grown = realloc(array, want * size);
-    if (grown)
-        *cap = want;
-    return grown;
-}
 
 uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
                           char *variable)
 {
     struct mt_source_place place;
-    struct mt_site *grown = sites_grow(u->sites, u->nsites, &u->sites_cap, sizeof *grown);
-    if (!grown) {
+    if (mt_grow(&u->sites, &u->sites_cap, u->nsites + 1, sizeof *u->sites)) {
         free(variable);
         return 0;
     }
-    u->sites = grown;
     mt_shim_place(inst, &place);
     const char *function = place.function;
     if (!*function)
@@ -44,10 +32,8 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what)
 {
     struct mt_source_place place;
-    struct mt_note *grown = sites_grow(u->notes, u->nnotes, &u->notes_cap, sizeof *grown);
-    if (!grown)
+    if (mt_grow(&u->notes, &u->notes_cap, u->nnotes + 1, sizeof *u->notes))
         return 0;
-    u->notes = grown;
     mt_shim_place(inst, &place);
     u->notes[u->nnotes] = (struct mt_note){strdup(what), strdup(place.file), place.line, kind};
     return u->nnotes++;

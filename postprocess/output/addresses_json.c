@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "comm_json.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 
 /* What a line says of its CTA, without the kernel's name. */
 struct who_text {

@@ -3,6 +3,7 @@
 #include "comm_formats.h"
 #include "comm_parts.h"
 #include "csv.h"
+#include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,7 @@ struct row {
     uint64_t key, load, store, comm_load, comm_store;
 };
 
-static int by_key(const void *a, const void *b)
-{
-    uint64_t x = ((const struct row *)a)->key, y = ((const struct row *)b)->key;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_key, struct row, key)
 
 enum what { KERNEL, CTA, SM };
 

@@ -3,6 +3,7 @@
 #include "comm_formats.h"
 #include "comm_parts.h"
 #include "analysis/base/pairmap.h"
+#include "memtrace/order.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,13 +61,7 @@ static int by_bytes(const void *a, const void *b)
     return x->dst < y->dst ? -1 : x->dst > y->dst;
 }
 
-static int by_nodes(const void *a, const void *b)
-{
-    const struct edge *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
+MT_ORDER_2(by_nodes, struct edge, src, dst)
 
 static void comm_dot_quoted(FILE *f, const char *s)
 {
@@ -134,12 +129,6 @@ static void write_edge(FILE *f, const struct edge *e, uint64_t most)
             e->unordered ? ", style=dashed" : "");
 }
 
-static int node_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int write_graph(FILE *f, struct dot *d, size_t top)
 {
     size_t shown = top && top < d->n ? top : d->n, n = 0;
@@ -154,7 +143,7 @@ static int write_graph(FILE *f, struct dot *d, size_t top)
         nodes[n++] = d->edges[i].src;
         nodes[n++] = d->edges[i].dst;
     }
-    qsort(nodes, n, sizeof *nodes, node_order);
+    qsort(nodes, n, sizeof *nodes, mt_order_u64);
     qsort(d->edges, shown, sizeof *d->edges, by_nodes);
     fputs("digraph transfers {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n"
           "  edge [fontname=\"sans-serif\", fontsize=10];\n",

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_json.h"
 #include "comm_parts.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +25,7 @@ struct cell {
     uint64_t key, load, store;
 };
 
-static int by_key(const void *a, const void *b)
-{
-    uint64_t x = ((const struct cell *)a)->key, y = ((const struct cell *)b)->key;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_key, struct cell, key)
 
 static void write_volume(struct mt_json *j, const char *key, uint64_t load, uint64_t store)
 {

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "graph_out.h"
 #include "reader/text.h"
+#include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,12 +104,6 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
 
 /* ---- JSON ---- */
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The allocations that nodes name. Nodes are in order of buffers. */
 static void json_buffers(struct mt_json *j, const struct mt_stride_graph *g,
                          const struct mt_stride_graph_words *w)
@@ -117,7 +112,7 @@ static void json_buffers(struct mt_json *j, const struct mt_stride_graph *g,
     size_t n = 0;
     for (size_t i = 0; w->allocs && g->key & MT_NODE_BUFFER && i < w->nallocs; i++) {
         const struct mt_alloc_event *a = &w->allocs[i];
-        while (n < g->nnodes && by_number(&g->nodes[n].buffer, &a->id) < 0)
+        while (n < g->nnodes && mt_order_u64(&g->nodes[n].buffer, &a->id) < 0)
             n++;
         if (n == g->nnodes || g->nodes[n].buffer != a->id)
             continue;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "locality_json.h"
 #include "locality_parts.h"
+#include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,13 +143,7 @@ static int by_request(const void *a, const void *b, void *arg)
     return d ? d : (int)x->type - (int)y->type;
 }
 
-static int by_stride(const void *a, const void *b)
-{
-    const struct mt_coalescing_stride *x = a, *y = b;
-    if (x->cell != y->cell)
-        return x->cell < y->cell ? -1 : 1;
-    return x->stride < y->stride ? -1 : x->stride > y->stride;
-}
+MT_ORDER_2(by_stride, struct mt_coalescing_stride, cell, stride)
 
 static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c, size_t cell,
                            const struct mt_coalescing_stride *strides, size_t n)

@@ -1,7 +1,7 @@
 /* Tables of text for people: columns as wide as they need to be, words to the left, numbers to the right. */
 #define _GNU_SOURCE
 #include "table.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>

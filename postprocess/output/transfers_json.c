@@ -1,6 +1,7 @@
 /* The section transfers: who sent what to whom, in the order of the output. */
 #define _GNU_SOURCE
 #include "comm_parts.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,26 +13,14 @@ struct end {
     uint32_t id; /* instance, or MT_ENTRY_HOST | host actor */
 };
 
-static int end_order(const void *a, const void *b)
-{
-    const struct end *x = a, *y = b;
-    if (x->kernel_rank != y->kernel_rank)
-        return x->kernel_rank < y->kernel_rank ? -1 : 1;
-    if (x->cta != y->cta)
-        return x->cta < y->cta ? -1 : 1;
-    return x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
-}
+MT_ORDER_3(end_order, struct end, kernel_rank, cta, superstep)
 
 struct sorted {
     uint64_t key; /* rank of the source, rank of the destination */
     size_t transfer;
 };
 
-static int sorted_order(const void *a, const void *b)
-{
-    uint64_t x = ((const struct sorted *)a)->key, y = ((const struct sorted *)b)->key;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(sorted_order, struct sorted, key)
 
 static int same_text(const char *a, const char *b)
 {

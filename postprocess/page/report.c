@@ -1,8 +1,9 @@
 /* The lists of a report, and what it takes over from the analysis and from companions. */
 #define _GNU_SOURCE
 #include "report.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "output/comm_parts.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -166,19 +167,9 @@ int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c)
 
 /* ---- of companions ---- */
 
-static int by_seq(const void *a, const void *b)
-{
-    const struct mt_copy_event *x = a, *y = b;
-    if (x->seq != y->seq)
-        return x->seq < y->seq ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
+MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst)
 
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_site_event *)a)->id, y = ((const struct mt_site_event *)b)->id;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_id, struct mt_site_event, id)
 
 static int by_launch(const void *a, const void *b)
 {
@@ -187,13 +178,7 @@ static int by_launch(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-    const struct mt_range_event *x = a, *y = b;
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
-}
+MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
 
 /* Events of no stream stand in every companion of a process: each once. */
 static void drop_doubles(struct mt_report *r)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "report.h"
 #include "analysis/graph/graph.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,12 +96,6 @@ static void write_launches(struct mt_json *j, const struct mt_report *r, uint64_
 }
 
 /* ---- copies ---- */
-
-static int u64_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 struct positions {
     uint64_t *seq; /* of launches that are shown, ascending */
@@ -233,7 +228,7 @@ int mt_report_write_lists(struct mt_json *j, const struct mt_report *r)
     for (size_t i = 0; i < r->launches.n; i++)
         if (r->launches.at[i].event)
             p.seq[p.n++] = r->launches.at[i].event->seq;
-    qsort(p.seq, p.n, sizeof *p.seq, u64_order);
+    qsort(p.seq, p.n, sizeof *p.seq, mt_order_u64);
     uint64_t zero = zero_of(r);
     write_launches(j, r, zero);
     write_copies(j, r, &p, zero);

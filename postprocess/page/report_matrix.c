@@ -3,6 +3,7 @@
  * together two by two (CTAs first, supersteps when the matrix is small) until they fit. */
 #include "report.h"
 #include "analysis/base/pairmap.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,7 @@ struct row {
     uint64_t size, count, unordered; /* unordered: bytes */
 };
 
-static int row_order(const void *a, const void *b)
-{
-    const struct row *x = a, *y = b;
-    if (x->dst_step != y->dst_step)
-        return x->dst_step < y->dst_step ? -1 : 1;
-    if (x->dst_kernel != y->dst_kernel)
-        return x->dst_kernel < y->dst_kernel ? -1 : 1;
-    if (x->src_kernel != y->src_kernel)
-        return x->src_kernel < y->src_kernel ? -1 : 1;
-    return x->src_step < y->src_step ? -1 : x->src_step > y->src_step;
-}
+MT_ORDER_4(row_order, struct row, dst_step, dst_kernel, src_kernel, src_step)
 
 static size_t merge_rows(struct row *rows, size_t n)
 {
@@ -116,17 +107,7 @@ struct matrix {
     uint32_t most_step;
 };
 
-static int cell_order(const void *a, const void *b)
-{
-    const struct cell *x = a, *y = b;
-    if (x->step != y->step)
-        return x->step < y->step ? -1 : 1;
-    if (x->kernel != y->kernel)
-        return x->kernel < y->kernel ? -1 : 1;
-    if (x->row != y->row)
-        return x->row < y->row ? -1 : 1;
-    return x->column < y->column ? -1 : x->column > y->column;
-}
+MT_ORDER_4(cell_order, struct cell, step, kernel, row, column)
 
 /* Adds a cell in the matrix' own places. 0, or -1 without memory. */
 static int add_cell(struct matrix *m, struct cell c)

@@ -1,6 +1,6 @@
 /* Numbers for the page: LEB128 in base64. */
 #include "report.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 
 static void report_pack_put(struct mt_pack *p, unsigned char byte)

@@ -1,16 +1,11 @@
 /* Volumes of CTAs and SMs, launch by launch; and the axis of all CTAs. */
 #include "report.h"
 #include "analysis/base/pairmap.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_PARTS = 400000, SMALL_AXIS = 512 };
-
-static int key_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 struct axis_keys {
     uint64_t *at;
@@ -47,7 +42,7 @@ uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
         free(keys.at);
         keys = (struct axis_keys){0};
     } else {
-        qsort(keys.at, keys.n, sizeof *keys.at, key_order);
+        qsort(keys.at, keys.n, sizeof *keys.at, mt_order_u64);
     }
     *n = keys.n ? keys.n - 1 : 0; /* the host's is the last one */
     return keys.at;
@@ -55,17 +50,11 @@ uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
 
 size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key)
 {
-    const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, key_order) : NULL;
+    const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, mt_order_u64) : NULL;
     return at ? (size_t)(at - axis) : 0;
 }
 
-static int part_order(const void *a, const void *b)
-{
-    const struct mt_report_part *x = a, *y = b;
-    if (x->superstep != y->superstep)
-        return x->superstep < y->superstep ? -1 : 1;
-    return x->key < y->key ? -1 : x->key > y->key;
-}
+MT_ORDER_2(part_order, struct mt_report_part, superstep, key)
 
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
 {

@@ -1,7 +1,8 @@
 /* The companion reader: JSON lines to arrays of events. One handler per event kind, found by name. */
 #define _GNU_SOURCE
 #include "internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <jansson.h>
 
 #define MOST_BYTES ((uint64_t)1 << 48)
@@ -393,17 +394,9 @@ static void take_line(struct loader *l, const char *line, size_t n, uint64_t off
     json_decref(o);
 }
 
-static int by_seq(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_copy_event *)a)->seq, y = ((const struct mt_copy_event *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_seq, struct mt_copy_event, seq)
 
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_alloc_event *)a)->id, y = ((const struct mt_alloc_event *)b)->id;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
 /* Puts copies and allocations in order and tells allocations when they were freed. */
 void mt_companion_settle(struct mt_companion *c)

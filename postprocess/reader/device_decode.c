@@ -1,6 +1,6 @@
 /* Device chunks: the runs of a payload. What a payload says is not believed before it was looked at. */
 #include "device_decode.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * of records. */
 #define _GNU_SOURCE
 #include "internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 #include <fcntl.h>
 #include <unistd.h>
 

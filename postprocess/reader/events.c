@@ -1,21 +1,10 @@
 /* What happens to memory besides accesses: copies, fills and allocations of all inputs in one order. */
 #include "internal.h"
+#include "memtrace/order.h"
 
-static int by_seq(const void *a, const void *b)
-{
-    const struct mt_copy_event *x = a, *y = b;
-    if (x->seq != y->seq)
-        return x->seq < y->seq ? -1 : 1;
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
+MT_ORDER_3(by_seq, struct mt_copy_event, seq, kind, dst)
 
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_alloc_event *)a)->id, y = ((const struct mt_alloc_event *)b)->id;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
 static int by_release(const void *a, const void *b)
 {

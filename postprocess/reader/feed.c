@@ -2,9 +2,10 @@
  * (memtrace/live.h). So nothing is spooled, and of the past only launches and sites are kept. */
 #define _GNU_SOURCE
 #include "internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 #include "feed.h"
 #include "memtrace/live.h"
+#include "memtrace/order.h"
 #include <unistd.h>
 
 #define TEXT_MAX ((uint64_t)1 << 32) /* bytes of lines in one frame */
@@ -120,11 +121,7 @@ static int add_stream(struct mt_source_merge *m, struct mt_feed *l)
     return in->companion ? 0 : -1;
 }
 
-static int by_seq(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_copy_event *)a)->seq, y = ((const struct mt_copy_event *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_seq, struct mt_copy_event, seq)
 
 /* What the new lines tell of memory goes behind the copies that wait; nobody asks for it again. */
 static int take_events(struct mt_source_merge *m, struct mt_companion *c)

@@ -1,7 +1,7 @@
 /* Chunks: are they whole, where do they go on behind damage, what is in them. */
 #define _GNU_SOURCE
 #include "host_internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>

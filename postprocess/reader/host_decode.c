@@ -1,6 +1,6 @@
 /* The payload of a host chunk -> records and events: docs/trace-format.md, "Host chunk". */
 #include "host_internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 
 enum { TOKEN_ACCESS = 0x80, TOKEN_ACCESS_END = 0xa0, TOKEN_EVENT = 0xc0, ARGS_MAX = 8 };
 enum { HAS_SITE = 1, HAS_ADDRESS = 2, HAS_SIZE = 4, HAS_TIME = 8, SECOND_SITE = 16 };

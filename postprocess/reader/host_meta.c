@@ -1,6 +1,6 @@
 /* Meta lines of a container: through the companion's parser into tables that the reader hands out. */
 #include "host_internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 
 enum { BLOCK = 1024 }; /* sites never move: callers keep pointers */
 

@@ -2,7 +2,7 @@
  * precede. */
 #define _GNU_SOURCE
 #include "internal.h"
-#include "grow.h"
+#include "memtrace/grow.h"
 #include "feed.h"
 
 void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format, ...)

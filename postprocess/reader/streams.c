@@ -1,5 +1,6 @@
 /* Streams of the process whose launches no input has: a part must not pass for the whole. */
 #include "internal.h"
+#include "memtrace/order.h"
 
 static int by_number(const void *a, const void *b)
 {
@@ -7,12 +8,6 @@ static int by_number(const void *a, const void *b)
     if (x->stream != y->stream)
         return x->stream < y->stream ? -1 : 1;
     return (x->why != NULL) - (y->why != NULL);
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
 }
 
 /* The streams of the inputs, in order: one that is converted may have those of several. */
@@ -28,7 +23,7 @@ static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
             if (c->launches[k].traced && c->launches[k].stream != out[n - 1])
                 out[n++] = c->launches[k].stream;
     }
-    qsort(out, n, sizeof *out, compare_numbers);
+    qsort(out, n, sizeof *out, mt_order_u64);
     return n;
 }
 
@@ -58,7 +53,7 @@ static void streams_tell(struct mt_source_merge *m, const struct mt_stream_event
             if (!refused++)
                 mt_merge_note(m, 1, "stream %llu of the process has no trace: %s",
                               (unsigned long long)e->stream, e->why);
-        } else if (!bsearch(&e->stream, read, nread, sizeof *read, compare_numbers)) {
+        } else if (!bsearch(&e->stream, read, nread, sizeof *read, mt_order_u64)) {
             missing = missing ? missing : e;
             others++;
         }

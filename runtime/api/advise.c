@@ -8,6 +8,7 @@
 #include "stream.h"
 #include "cpu/abi.h"
 #include "base/fork.h"
+#include "memtrace/grow.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,17 +78,9 @@ static cudaError_t advise_keep(const struct advice *a)
         if (advices[i].topic != a->topic || advices[i].base < a->base || advices[i].end > a->end)
             advices[kept++] = advices[i];
     count = kept;
-    if (count == capacity) {
-        size_t more = capacity ? 2 * capacity : 16;
-        struct advice *grown = realloc(advices, more * sizeof *grown);
-        if (grown) {
-            advices = grown;
-            capacity = more;
-        } else {
-            e = cudaErrorMemoryAllocation;
-        }
-    }
-    if (!e)
+    if (mt_grow(&advices, &capacity, count + 1, sizeof *advices))
+        e = cudaErrorMemoryAllocation;
+    else
         advices[count++] = *a;
     pthread_mutex_unlock(&lock);
     return e;

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "map.h"
 #include "base/fork.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,15 +71,8 @@ struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType
                                     struct CUgraphNode_st *const *after, size_t count)
 {
     struct CUgraphNode_st *n = calloc(1, sizeof *n);
-    if (n && g->n == g->capacity) {
-        size_t capacity = 2 * g->capacity + 16;
-        struct CUgraphNode_st **p = realloc(g->node, capacity * sizeof *p);
-        if (p) {
-            g->node = p;
-            g->capacity = capacity;
-        }
-    }
-    if (!n || g->n == g->capacity || mt_graph_follow(n, after, count) || mt_map_set(&nodes, n, n)) {
+    if (!n || mt_grow(&g->node, &g->capacity, g->n + 1, sizeof *g->node) ||
+        mt_graph_follow(n, after, count) || mt_map_set(&nodes, n, n)) {
         if (n)
             free(n->after);
         free(n);

@@ -16,6 +16,7 @@
 #include "base/report.h"
 #include "trace/selection.h"
 #include "base/fork.h"
+#include "memtrace/grow.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,8 @@ struct kernel_node {
 };
 struct exec {
     struct kernel_node *list; /* in an order that the graph allows */
-    unsigned n, cap;
+    unsigned n;
+    size_t cap;
     uint64_t stream; /* id of the one in which it was launched last; 0: none yet */
     cudaStream_t handle;
     int blind; /* it was changed in a way that is not followed: its launches are counted as untraced */
@@ -126,14 +128,8 @@ static int is_cooperative(cudaGraphNode_t node)
 
 static struct kernel_node *graph_gpu_add(struct exec *x)
 {
-    if (x->n == x->cap) {
-        unsigned cap = x->cap ? 2 * x->cap : 16;
-        struct kernel_node *more = realloc(x->list, cap * sizeof *more);
-        if (!more)
-            return NULL;
-        x->list = more;
-        x->cap = cap;
-    }
+    if (mt_grow(&x->list, &x->cap, x->n + 1, sizeof *x->list))
+        return NULL;
     x->list[x->n] = (struct kernel_node){0};
     return &x->list[x->n];
 }

@@ -2,6 +2,7 @@
 #include "launch.h"
 #include "device.h"
 #include "entry.h"
+#include "gpu/errors.h"
 #include "gpu/gpu.h"
 #include "error.h"
 #include "capture.h"
@@ -156,21 +157,10 @@ static void launch_settle(const struct mt_cpu_launch *run, int status)
         return;
     mt_report("kernel %s: %s", (const char *)run->kernel->pretty,
               run->message[0] ? run->message : cudaGetErrorString((cudaError_t)status));
-    switch (status) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
+    if (mt_error_stays(status))
         mt_fail_sticky((cudaError_t)status);
-        return;
-    default:
+    else
         mt_fail_later((cudaError_t)status);
-    }
 }
 
 /* A child of a traced program looks traced and is not. */

@@ -12,6 +12,7 @@
 #include "base/report.h"
 #include "trace/selection.h"
 #include "trace/site.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,14 +23,8 @@ static _Thread_local size_t npushed, capacity;
 
 unsigned REC(__cudaPushCallConfiguration)(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 {
-    if (npushed == capacity) {
-        size_t more = capacity ? 2 * capacity : 8;
-        struct mt_launch_config *p = realloc(pushed, more * sizeof *p);
-        if (!p)
-            return (unsigned)mt_fail(cudaErrorMemoryAllocation); /* not 0: the call is skipped */
-        pushed = p;
-        capacity = more;
-    }
+    if (mt_grow(&pushed, &capacity, npushed + 1, sizeof *pushed))
+        return (unsigned)mt_fail(cudaErrorMemoryAllocation); /* not 0: the call is skipped */
     pushed[npushed++] = (struct mt_launch_config){grid, block, shared, stream, 0, {0}};
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Memory from pages, not from malloc: the traced program may be inside its malloc, or have replaced mmap. */
 #ifndef MT_CONTAINER_PAGES_H
 #define MT_CONTAINER_PAGES_H
+#include "base/syscall.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -15,18 +16,7 @@ static inline long mt_pages_call(long number, long a, long b, long c, long d, lo
     return p == MAP_FAILED ? -1 : (long)p;
 }
 #else
-static inline long mt_pages_call(long number, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    long rc;
-    __asm__ volatile("syscall"
-                     : "=a"(rc)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return rc;
-}
+#define mt_pages_call mt_base_syscall
 #endif
 
 /* Zeroed; pages that nobody touches cost address space only. NULL: no memory. */

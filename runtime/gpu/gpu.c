@@ -1,5 +1,6 @@
 /* The GPU path's part in a launch, and the thread that reads the rings. */
 #include "cuda.h"
+#include "errors.h"
 #include "base/thread.h"
 #include "device.h"
 #include "trace/events.h"
@@ -358,36 +359,11 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
     }
 }
 
-/* A device that says one of these says it from then on. */
-static int is_for_good(cudaError_t e)
-{
-    switch ((int)e) {
-    case 226: /* cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice: of newer headers */
-    case 721:
-    case 911:
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorMpsClientTerminated:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 /* The program may end at once now: what had arrived is written before it hears of the failure. A wait for all
  * may have heard of another device. */
 static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
-    if (is_for_good(e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, STALL_MS))
+    if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, STALL_MS))
         gpu_end(filter, e);
 }
 

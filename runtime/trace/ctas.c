@@ -1,5 +1,6 @@
 /* The texts of MEMTRACE_CTAS and MEMTRACE_SAMPLE, and how many CTAs of a grid they leave. */
 #include "ctas.h"
+#include "memtrace/order.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,11 +110,7 @@ struct span {
     uint64_t from, to; /* linear numbers, both included */
 };
 
-static int by_from(const void *a, const void *b)
-{
-    const struct span *x = a, *y = b;
-    return x->from < y->from ? -1 : x->from > y->from;
-}
+MT_ORDER_1(by_from, struct span, from)
 
 static uint64_t ctas_multiples(uint64_t from, uint64_t to, uint32_t every)
 {

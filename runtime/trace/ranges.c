@@ -1,5 +1,6 @@
 /* An ordered table of disjoint address ranges, each with a pointer of its user. */
 #include "ranges.h"
+#include "memtrace/grow.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +30,8 @@ static int ranges_insert(struct mt_ranges *t, const struct mt_range *r)
     if ((i && r->base - t->at[i - 1].base < ranges_length(&t->at[i - 1])) ||
         (i < t->n && t->at[i].base - r->base < ranges_length(r)))
         return EEXIST;
-    if (t->n == t->capacity) {
-        size_t capacity = t->capacity ? 2 * t->capacity : 64;
-        struct mt_range *p = realloc(t->at, capacity * sizeof *p);
-        if (!p)
-            return ENOMEM;
-        t->at = p;
-        t->capacity = capacity;
-    }
+    if (mt_grow(&t->at, &t->capacity, t->n + 1, sizeof *t->at))
+        return ENOMEM;
     memmove(t->at + i + 1, t->at + i, (t->n - i) * sizeof *t->at);
     t->at[i] = *r;
     t->n++;

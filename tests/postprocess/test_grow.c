@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 
 static void one_by_one(void **state)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 
 static const char *words_no_memory = "no memory";
 

@@ -1,13 +1,8 @@
 /* Which allocation an address lies in, launch by launch: an address that is used again is another buffer. */
 #include "buffers.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
-
-static int buffers_ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 static int by_base(const void *a, const void *b)
 {
@@ -32,7 +27,7 @@ int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, s
         if (allocs[i].free_seq != MT_SEQ_NONE)
             b->changes[b->nchanges++] = allocs[i].free_seq;
     }
-    qsort(b->changes, b->nchanges, sizeof *b->changes, buffers_ascending);
+    qsort(b->changes, b->nchanges, sizeof *b->changes, mt_order_u64);
     return 0;
 }
 

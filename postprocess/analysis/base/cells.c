@@ -1,6 +1,6 @@
 /* A number for each byte of memory, 0 at first: what an analysis knows of it. */
 #include "cells.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

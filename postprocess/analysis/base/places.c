@@ -1,7 +1,7 @@
 /* Places of host code: "file:line" for each site, equal places once. */
 #define _GNU_SOURCE
 #include "places.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

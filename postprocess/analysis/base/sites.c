@@ -1,7 +1,7 @@
 /* Source places of device code. */
 #define _GNU_SOURCE
 #include "sites.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Stretches of whole pages that were written at once: what a shadow knows of pages that it has not made. */
 #include "spans.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * addresses_out.c. */
 #define _GNU_SOURCE
 #include "addresses_internal.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Chains to the file, and all operations of a key out of the segments and the chain. */
 #define _GNU_SOURCE
 #include "addresses_internal.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "reader/internal.h"
 #include <unistd.h>
 

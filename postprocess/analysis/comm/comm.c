@@ -2,7 +2,7 @@
  * comm_host.c. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Several analyses as shards of one: who owns what, copies between them, their results together. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,13 +137,7 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
 
 /* ---- results ---- */
 
-static int transfer_order(const void *a, const void *b)
-{
-    const struct mt_transfer *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
+MT_ORDER_2(transfer_order, struct mt_transfer, src, dst)
 
 size_t mt_transfers_combine(struct mt_transfer *t, size_t n)
 {

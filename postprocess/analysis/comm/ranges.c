@@ -1,7 +1,8 @@
 /* Which bytes each CTA of a launch touched: for every CTA and type of access the half-open ranges of
  * addresses, ascending, disjoint and not adjacent. */
 #include "ranges.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 
 enum { TIDY_FROM = 4096 }; /* ranges of a set that are worth sorting before there is no room for more */
@@ -24,11 +25,7 @@ static struct mt_range_set *set_of(struct mt_touched *r, uint64_t cta, uint32_t 
     return r->last = &r->sets[*at];
 }
 
-static int by_start(const void *a, const void *b)
-{
-    uint64_t x = ((const struct mt_touched_range *)a)->start, y = ((const struct mt_touched_range *)b)->start;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_start, struct mt_touched_range, start)
 
 /* Sorted, and what overlaps or touches is one. */
 static void ranges_tidy(struct mt_range_set *s)

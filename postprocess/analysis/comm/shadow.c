@@ -1,7 +1,8 @@
 /* Pages, their table and memory; ranges written and copied. The hot paths stand in shadow.h and comm.c. */
 #define _GNU_SOURCE
 #include "shadow.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -292,12 +293,6 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
     }
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Whichever is less: asking for each page, or looking at all that exist. */
 uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n)
 {
@@ -319,7 +314,7 @@ uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, 
         if (s->table[i].page && s->table[i].number >= first && s->table[i].number < end)
             list[(*n)++] = s->table[i].number;
     if (*n)
-        qsort(list, *n, sizeof *list, by_number);
+        qsort(list, *n, sizeof *list, mt_order_u64);
     return list;
 }
 

@@ -1,6 +1,7 @@
 /* Copies in the shadow: what exists is taken page by page, what lies between in stretches of any length. */
 #include "shadow.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,12 +71,6 @@ static int move_unfold(const struct mt_shadow_parts *p, const struct mt_comb *c,
     return 0;
 }
 
-static int move_by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Fills in m->pages: those of [src, last] that exist with their owners. 0, -1 or -2. */
 static int move_list(struct move *m, uint64_t src, uint64_t last)
 {
@@ -99,7 +94,7 @@ static int move_list(struct move *m, uint64_t src, uint64_t last)
         free(pages);
     }
     if (m->p->n > 1 && m->n)
-        qsort(m->pages, m->n, sizeof *m->pages, move_by_number);
+        qsort(m->pages, m->n, sizeof *m->pages, mt_order_u64);
     if (rc == -1)
         m->p->part[0]->failed = 1;
     return rc;

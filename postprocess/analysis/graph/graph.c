@@ -1,7 +1,8 @@
 /* The memory (stride) graph of accesses. */
 #define _GNU_SOURCE
 #include "graph.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,13 +188,7 @@ static int node_order(const void *a, const void *b)
     return x->site == y->site ? 0 : strcmp(x->site, y->site);
 }
 
-static int edge_order(const void *a, const void *b)
-{
-    const struct mt_edge *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
+MT_ORDER_2(edge_order, struct mt_edge, from, to)
 
 struct collect {
     struct mt_stride_graph *g;

@@ -2,7 +2,7 @@
  * named by the order of their first use, and one alphabet of tokens (buffer, stride, type) serves all
  * sequences. */
 #include "sequence.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "graph.h"
 #include <stdlib.h>
 #include <string.h>

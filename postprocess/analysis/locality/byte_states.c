@@ -1,6 +1,6 @@
 /* What a byte has seen of one launch, as a number: equal for all bytes that saw the same. */
 #include "byte_states.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
  * distance between neighbouring lanes, by kernel, source line and type. */
 #include "coalescing.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +25,7 @@ int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *la
     return 0;
 }
 
-static int by_first(const void *a, const void *b)
-{
-    uint64_t x = ((const struct range *)a)->first, y = ((const struct range *)b)->first;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_1(by_first, struct range, first)
 
 /* What the lanes touch, ascending; an access over the end of the address space is two ranges. */
 static size_t ranges_of(const struct mt_access_run *r, struct range *out)

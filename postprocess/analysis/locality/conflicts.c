@@ -1,6 +1,6 @@
 /* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store. */
 #include "conflicts.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "byte_states.h"
 #include "analysis/base/cells.h"
 #include "analysis/base/order.h"

@@ -1,6 +1,6 @@
 /* Volumes by place in the source: by line, by variable, and by the allocation that an access begins in. */
 #include "lines.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The state of an analysis of runs as bytes, on their way from one process to another one of the same
  * program on the same inputs: no version, no order of bytes. */
 #include "parcel.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

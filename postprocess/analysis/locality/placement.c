@@ -1,6 +1,6 @@
 /* What if the CTAs ran on several devices: bytes that would cross from one to another. */
 #include "placement.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "placement_cut.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Reuse distances and working sets, of CTAs, SMs and the device. */
 #include "reuse.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

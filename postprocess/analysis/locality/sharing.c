@@ -1,6 +1,6 @@
 /* A byte's cell: who touched it (0 nobody, 1 + number of the CTA, MANY) << 1 | it was stored into. */
 #include "sharing.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "analysis/base/cells.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Bytes from every rank to every rank, and from one to another. */
 #define _GNU_SOURCE
 #include "ranks.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>

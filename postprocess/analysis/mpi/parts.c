@@ -1,7 +1,7 @@
 /* Parts of traces, read where they stand: by ranks that share the reading (split.c, rounds.c, share.c). */
 #define _GNU_SOURCE
 #include "parts.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

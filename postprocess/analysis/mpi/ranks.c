@@ -2,7 +2,7 @@
  * that fails ends them all (MPI_Abort): none waits for one that is gone. */
 #define _GNU_SOURCE
 #include "ranks.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

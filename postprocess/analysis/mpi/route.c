@@ -1,7 +1,7 @@
 /* Accesses on their way to those who own what they touch. */
 #define _GNU_SOURCE
 #include "rounds.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

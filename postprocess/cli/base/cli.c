@@ -1,7 +1,7 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress. */
 #define _GNU_SOURCE
 #include "cli.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "kind.h"
 #include "reader/text.h"
 #include <errno.h>
@@ -117,6 +117,12 @@ int mt_cli_exit_code(const struct mt_error *err)
     default:
         return MT_EXIT_FAILURE;
     }
+}
+
+int mt_cli_failed(const struct mt_error *err)
+{
+    mt_cli_say("%s", err->message);
+    return mt_cli_exit_code(err);
 }
 
 /* ---- filters ---- */
@@ -286,10 +292,8 @@ struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code)
     struct mt_error err;
     *code = 0;
     struct mt_source *s = mt_source_open_live(STDIN_FILENO, &o, &err);
-    if (!s) {
-        mt_cli_say("%s", err.message);
-        *code = mt_cli_exit_code(&err);
-    }
+    if (!s)
+        *code = mt_cli_failed(&err);
     return s;
 }
 
@@ -310,6 +314,29 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
         if (problem[i].code == MT_E_SYSTEM)
             return MT_EXIT_FAILURE;
     return *complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+}
+
+int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
+                   int (*take)(void *arg, int o), void *arg)
+{
+    int rc = 0, o;
+    while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1)
+        rc = take(arg, o);
+    return rc;
+}
+
+int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
+{
+    const char *end;
+    return cli_number(text, &end, n) == 0 && !*end && *n >= least && *n <= most;
+}
+
+int mt_cli_word(const char *text, const char *const *list)
+{
+    for (int i = 0; list[i]; i++)
+        if (strcmp(text, list[i]) == 0)
+            return i;
+    return -1;
 }
 
 int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help)
@@ -368,8 +395,32 @@ int mt_output_ready(struct mt_output *o)
     if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) ||
         ftruncate(o->fd, 0) == 0)
         return 0;
-    mt_cli_say("%s: cannot write: %s", o->path, strerror(errno));
+    return mt_output_failed(o, errno);
+}
+
+int mt_output_failed(const struct mt_output *o, int error)
+{
+    mt_cli_say("%s: cannot write: %s", o->fd == STDOUT_FILENO ? "standard output" : o->path, strerror(error));
     return MT_EXIT_FAILURE;
+}
+
+FILE *mt_output_stream(const struct mt_output *o)
+{
+    int fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!f)
+        mt_output_failed(o, errno);
+    if (!f && fd >= 0)
+        close(fd);
+    return f;
+}
+
+int mt_output_close(const struct mt_output *o, FILE *f)
+{
+    int bad = ferror(f);
+    if (fclose(f) != 0)
+        return mt_output_failed(o, errno);
+    return bad ? mt_output_failed(o, EIO) : 0;
 }
 
 void mt_output_abandon(struct mt_output *o)

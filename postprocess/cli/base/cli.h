@@ -30,6 +30,8 @@ void mt_cli_version(void);
 __attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);
 /* Exit code of an error of the reader. */
 int mt_cli_exit_code(const struct mt_error *err);
+/* Says it and returns that. */
+int mt_cli_failed(const struct mt_error *err);
 
 /* Which launches are reported. */
 struct mt_filter {
@@ -87,7 +89,14 @@ enum { MT_OPT_COMPANION = 512, MT_OPT_NO_COMPANION };
         {"companion", required_argument, NULL, MT_OPT_COMPANION},                                            \
         {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION}, {"help", no_argument, NULL, 'h'},          \
         {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
-/* Takes option `o` of getopt_long: 0: go on; -1: done, exit with 0; else the exit code. */
+/* Options of getopt_long, each to `take`: 0: go on; -1: done, exit with 0; else the exit code. */
+int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
+                   int (*take)(void *arg, int o), void *arg);
+/* 1 if the text is a number from `least` to `most`, and nothing else. */
+int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n);
+/* The place of the text in the list, which NULL ends; -1: it is not there. */
+int mt_cli_word(const char *text, const char *const *list);
+/* Takes one of MT_COMMON_OPTIONS, as `take`. */
 int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help);
 
 /* Where results go: FILE, or standard output for NULL and "-". The file is not touched before
@@ -99,6 +108,12 @@ struct mt_output {
 int mt_output_open(struct mt_output *o, const char *path,
                    const struct mt_inputs *in); /* 0, or an exit code */
 int mt_output_ready(struct mt_output *o);
+/* Says that it cannot be written; MT_EXIT_FAILURE. */
+int mt_output_failed(const struct mt_output *o, int error);
+/* After mt_output_ready: as a stream, NULL after saying why; and its end: 0, or an exit code after saying
+ * why. */
+FILE *mt_output_stream(const struct mt_output *o);
+int mt_output_close(const struct mt_output *o, FILE *f);
 /* Removes a file that was made and never became ready. */
 void mt_output_abandon(struct mt_output *o);
 

@@ -2,7 +2,7 @@
  */
 #define _GNU_SOURCE
 #include "cli.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "kind.h"
 #include "memtrace/host.h"
 #include <dirent.h>

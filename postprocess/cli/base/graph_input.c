@@ -2,7 +2,7 @@
  * one MAT text trace, fed into a struct mt_stride_graph. */
 #define _GNU_SOURCE
 #include "graph_input.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -67,10 +67,8 @@ static int open_container(struct mt_stride_graph_input *in)
     in->host = mt_host_reader_open(path, &mt_cli_stop, &err);
     if (spool >= 0)
         close(spool); /* the reader has it */
-    if (!in->host || mt_host_reader_order(in->host, MT_HOST_BY_SEQ, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (!in->host || mt_host_reader_order(in->host, MT_HOST_BY_SEQ, &err) != 0)
+        return mt_cli_failed(&err);
     const struct mt_companion *c = mt_host_companion(in->host);
     in->allocs = c ? c->allocs : NULL;
     in->nallocs = c ? c->nallocs : 0;
@@ -88,8 +86,7 @@ static int open_mat(struct mt_stride_graph_input *in)
     in->known = 1;
     if (in->mat)
         return 0;
-    mt_cli_say("%s", err.message);
-    return mt_cli_exit_code(&err);
+    return mt_cli_failed(&err);
 }
 
 static enum mt_kind kind_of_one(struct mt_stride_graph_input *in, const char *path)
@@ -205,10 +202,8 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
         mt_progress_step(&progress, in->source, g->records);
     }
     mt_progress_end(&progress);
-    if (rc < 0) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (rc < 0)
+        return mt_cli_failed(&err);
     size_t notes;
     int code = mt_inputs_finish(in->source, &in->complete);
     mt_filter_explain(&in->filter, launches, in->launches);

@@ -47,13 +47,6 @@ static int locality_run_exponent(const char *text)
     return __builtin_ctzl(n);
 }
 
-static int in_range(const char *text, unsigned long first, unsigned long last, unsigned long *n)
-{
-    char *end;
-    *n = strtoul(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && *n >= first && *n <= last;
-}
-
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value)
 {
     unsigned long n;
@@ -71,12 +64,12 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         x->options.analysis.sample_bits = (unsigned)bits;
         return 0;
     case MT_OPT_DEVICES:
-        if (!in_range(value, 1, MT_PLACE_MOST_DEVICES, &n))
+        if (!mt_cli_number(value, 1, MT_PLACE_MOST_DEVICES, &n))
             return mt_cli_usage("--devices is a number from 1 to %d, not '%s'", MT_PLACE_MOST_DEVICES, value);
         x->devices = (unsigned)n;
         return 0;
     default:
-        if (!in_range(value, 0, 1000000, &n))
+        if (!mt_cli_number(value, 0, 1000000, &n))
             return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
         x->options.analysis.top = n;
         return 0;
@@ -103,9 +96,8 @@ int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, s
 
 int mt_cli_threads_option(unsigned *threads, const char *value)
 {
-    char *end;
-    unsigned long n = strtoul(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || n < 1 || n > THREADS_MOST)
+    uint64_t n;
+    if (!mt_cli_number(value, 1, THREADS_MOST, &n))
         return mt_cli_usage("--threads is a number from 1 to %d, not '%s'", THREADS_MOST, value);
     *threads = (unsigned)n;
     return 0;
@@ -299,8 +291,8 @@ int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const st
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
 }
 
-static int locality_run_tables(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
-                               const struct mt_extract_text *head)
+int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                         const struct mt_extract_text *head)
 {
     fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
             head->complete ? "" : "; INCOMPLETE");
@@ -314,25 +306,6 @@ static int locality_run_tables(struct mt_locality_run *x, FILE *f, const struct 
     if (x->options.chosen && mt_locality_text(f, &x->more, &x->sites) != 0)
         return -1;
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_text(f, &x->placement) : 0;
-}
-
-int mt_locality_run_text(struct mt_locality_run *x, int fd, const struct mt_comm *comm,
-                         const struct mt_extract_text *head, int *error)
-{
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    FILE *f = copy < 0 ? NULL : fdopen(copy, "w");
-    *error = errno;
-    if (!f) {
-        if (copy >= 0)
-            close(copy);
-        return -1;
-    }
-    int rc = locality_run_tables(x, f, comm, head), bad = ferror(f);
-    *error = rc ? 0 : errno;
-    bad |= fclose(f) != 0;
-    if (bad && rc == 0)
-        *error = errno ? errno : EIO;
-    return rc ? -1 : bad ? -1 : 0;
 }
 
 void mt_locality_run_free(struct mt_locality_run *x)

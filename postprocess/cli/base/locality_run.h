@@ -79,9 +79,9 @@ struct mt_extract_text {
     size_t nnotes;
     int complete, volumes; /* volumes: a table of these, too */
 };
-/* Everything as tables to `fd`. -1: *error is an errno, or 0 for no memory. */
-int mt_locality_run_text(struct mt_locality_run *x, int fd, const struct mt_comm *comm,
-                         const struct mt_extract_text *head, int *error);
+/* Everything as tables. 0, or -1 without memory; a write error is the stream's. */
+int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                         const struct mt_extract_text *head);
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
 void mt_locality_run_free(struct mt_locality_run *x);
 /* The analyses of runs are left out: nobody fed them. */

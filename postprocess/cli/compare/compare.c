@@ -60,6 +60,7 @@ static const char help[] =
     "interrupted: what was whole is compared.\n";
 
 struct options {
+    struct mt_compare *compare;
     struct mt_inputs inputs;
     struct mt_filter filter;
     const char *output, *svg;
@@ -81,27 +82,18 @@ static const struct option long_options[] = {{"format", required_argument, NULL,
                                              {"lanes", no_argument, NULL, 'l'},
                                              MT_COMMON_OPTIONS};
 
-/* One of `names`, or a usage error that lists them. */
-static int compare_choose(const char *text, const char *const *names, unsigned n, const char *list,
-                          unsigned *chosen)
+static int compare_word(const char *const *names, const char *list, unsigned *chosen)
 {
-    for (unsigned i = 0; i < n; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *chosen = i;
-            return 0;
-        }
-    return mt_cli_usage("'%s' is not one of %s", text, list);
+    int i = mt_cli_word(optarg, names);
+    *chosen = i < 0 ? *chosen : (unsigned)i;
+    return i < 0 ? mt_cli_usage("'%s' is not one of %s", optarg, list) : 0;
 }
 
-static int whole_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
+static int compare_number(uint64_t most, uint64_t *n)
 {
-    char *end;
-    errno = 0;
-    *n = strtoull(text, &end, 10);
-    if (errno || *text < '0' || *text > '9' || *end || *n < least || *n > most)
-        return mt_cli_usage("'%s' is not a number from %llu to %llu", text, (unsigned long long)least,
-                            (unsigned long long)most);
-    return 0;
+    if (mt_cli_number(optarg, 1, most, n))
+        return 0;
+    return mt_cli_usage("'%s' is not a number from 1 to %llu", optarg, (unsigned long long)most);
 }
 
 static int compare_percent(const char *text, double *share)
@@ -114,56 +106,51 @@ static int compare_percent(const char *text, double *share)
     return 0;
 }
 
-/* 0: go on; -1: done, exit with 0; else the exit code. */
-static int compare_parse(struct options *x, struct mt_compare *c, int argc, char **argv)
+static int compare_option(void *arg, int o)
 {
-    static const char *const formats[] = {"text", "csv", "json"}, *const measures[] = {"levenshtein",
-                                                                                       "ngrams"};
-    int rc = 0, o;
+    static const char *const formats[] = {"text", "csv", "json", NULL}, *const measures[] = {"levenshtein",
+                                                                                             "ngrams", NULL};
+    struct options *x = arg;
     unsigned chosen = 0;
-    uint64_t n;
-    while (rc == 0 &&
-           (o = getopt_long(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
-        switch (o) {
-        case 'f':
-            if ((rc = compare_choose(optarg, formats, 3, "text, csv, json", &chosen)) == 0)
-                x->format = chosen;
-            break;
-        case 'm':
-            if ((rc = compare_choose(optarg, measures, 2, "levenshtein, ngrams", &chosen)) == 0)
-                x->view.grams = (int)chosen;
-            break;
-        case 'd':
-            x->view.distance = 1;
-            break;
-        case 'n':
-            if ((rc = whole_number(optarg, 1, MT_NGRAM_MAX, &n)) == 0)
-                c->alphabet.n = (unsigned)n;
-            break;
-        case 'p':
-            rc = compare_percent(optarg, &c->threshold);
-            break;
-        case 'c':
-            if ((rc = whole_number(optarg, 1, 1 << 24, &n)) == 0)
-                c->cap = n;
-            break;
-        case 'o':
-            x->output = optarg;
-            break;
-        case 's':
-            x->svg = optarg;
-            break;
-        case 'a':
-            x->all = 1;
-            break;
-        case 'l':
-            x->lanes = 1;
-            break;
-        default:
-            rc = mt_common_option(o, &x->inputs, &x->filter, help);
-        }
+    uint64_t n = 0;
+    int rc;
+    switch (o) {
+    case 'f':
+        rc = compare_word(formats, "text, csv, json", &chosen);
+        x->format = chosen;
+        return rc;
+    case 'm':
+        rc = compare_word(measures, "levenshtein, ngrams", &chosen);
+        x->view.grams = (int)chosen;
+        return rc;
+    case 'd':
+        x->view.distance = 1;
+        return 0;
+    case 'n':
+        rc = compare_number(MT_NGRAM_MAX, &n);
+        x->compare->alphabet.n = (unsigned)n;
+        return rc;
+    case 'p':
+        return compare_percent(optarg, &x->compare->threshold);
+    case 'c':
+        rc = compare_number(1 << 24, &n);
+        x->compare->cap = n;
+        return rc;
+    case 'o':
+        x->output = optarg;
+        return 0;
+    case 's':
+        x->svg = optarg;
+        return 0;
+    case 'a':
+        x->all = 1;
+        return 0;
+    case 'l':
+        x->lanes = 1;
+        return 0;
+    default:
+        return mt_common_option(o, &x->inputs, &x->filter, help);
     }
-    return rc;
 }
 
 static int no_memory(void)
@@ -310,26 +297,15 @@ static int gram_matrix(struct mt_compare *c)
 
 /* ---- writing ---- */
 
-static int cannot_write(const char *path, int error)
-{
-    mt_cli_say("%s: cannot write: %s", path && strcmp(path, "-") != 0 ? path : "standard output",
-               strerror(error));
-    return MT_EXIT_FAILURE;
-}
-
-static int write_text(int out, const char *path, const struct mt_compare *c, const struct mt_compare_view *v,
+static int write_text(const struct mt_output *out, const struct mt_compare *c,
+                      const struct mt_compare_view *v,
                       void (*write)(FILE *, const struct mt_compare *, const struct mt_compare_view *))
 {
-    int fd = dup(out), error = 0;
-    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (f)
-        write(f, c, v);
-    int bad = !f || ferror(f);
-    if (f && fclose(f) != 0)
-        error = errno;
-    else if (bad)
-        error = EIO;
-    return error ? cannot_write(path, error) : 0;
+    FILE *f = mt_output_stream(out);
+    if (!f)
+        return MT_EXIT_FAILURE;
+    write(f, c, v);
+    return mt_output_close(out, f);
 }
 
 static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out,
@@ -340,15 +316,14 @@ static int write_all(const struct options *x, const struct mt_compare *c, struct
     if (code == 0 && x->format == JSON) {
         mt_json_open(&json, out->fd);
         mt_compare_write_json(&json, c);
-        code = mt_json_close(&json) != 0 ? cannot_write(x->output, json.error) : 0;
+        code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
     } else if (code == 0) {
-        code = write_text(out->fd, x->output, c, &x->view,
-                          x->format == CSV ? mt_compare_write_csv : mt_compare_write_text);
+        code = write_text(out, c, &x->view, x->format == CSV ? mt_compare_write_csv : mt_compare_write_text);
     }
     if (code == 0 && x->svg)
         code = mt_output_ready(picture);
     if (code == 0 && x->svg)
-        code = write_text(picture->fd, x->svg, c, &x->view, mt_compare_write_svg);
+        code = write_text(picture, c, &x->view, mt_compare_write_svg);
     return code;
 }
 
@@ -390,13 +365,14 @@ static void compare_release(struct mt_compare *c)
 
 int main(int argc, char **argv)
 {
-    struct options x = {0};
     struct mt_compare c = {.cap = 65536, .threshold = 0.01};
+    struct options x = {.compare = &c};
     struct mt_output out = {0}, picture = {0};
     mt_cli_start("mt-compare");
     mt_filter_init(&x.filter);
     mt_alphabet_init(&c.alphabet, 3);
-    int code = compare_parse(&x, &c, argc, argv);
+    int code =
+        mt_cli_options(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, compare_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
         if (x.inputs.npaths < 2)

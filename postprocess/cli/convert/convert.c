@@ -50,7 +50,7 @@ static const char help[] =
     "interrupted: what was whole is in the output.\n";
 
 enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW };
-static const char *const formats[] = {"", "mat", "atomic", "insn", "mtc", "raw"};
+static const char *const formats[] = {"", "mat", "atomic", "insn", "mtc", "raw", NULL};
 
 struct options {
     const char *output, *input, *companion;
@@ -77,41 +77,6 @@ static const struct option long_options[] = {{"output", required_argument, NULL,
                                              {"version", no_argument, NULL, 'V'},
                                              {NULL, 0, NULL, 0}};
 
-static int parse_to(struct options *x, const char *text)
-{
-    for (x->to = MAT; x->to <= RAW; x->to++)
-        if (strcmp(text, formats[x->to]) == 0)
-            return 0;
-    return mt_cli_usage("'%s' is not a format: raw, mat, atomic, insn or mtc", text);
-}
-
-static int parse_level(struct options *x, const char *text)
-{
-    char *end;
-    long n = strtol(text, &end, 10);
-    x->level = (int)n;
-    return end == text || *end || n < 0 || n > 19 ? mt_cli_usage("'%s' is not a level: 0 to 19", text) : 0;
-}
-
-static int parse_order(struct options *x, const char *text)
-{
-    x->order = strcmp(text, "file") == 0 ? MT_HOST_BY_FILE : MT_HOST_BY_TIME;
-    return x->order == MT_HOST_BY_TIME && strcmp(text, "time") != 0
-               ? mt_cli_usage("'%s' is not an order: time or file", text)
-               : 0;
-}
-
-static int parse_stream(struct options *x, const char *text)
-{
-    char *end;
-    unsigned long n = strtoul(text, &end, 10);
-    x->choice.stream = (uint32_t)n;
-    x->choice.has_stream = 1;
-    return *text < '0' || *text > '9' || *end || n > UINT32_MAX
-               ? mt_cli_usage("'%s' is not a stream: a number", text)
-               : 0;
-}
-
 /* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
 static int convert_settle(struct options *x)
 {
@@ -130,52 +95,57 @@ static int convert_settle(struct options *x)
     return 0;
 }
 
-/* 0: go on; -1: done, exit with 0; else the exit code. */
+static int convert_option(void *arg, int o)
+{
+    static const char *const orders[] = {"file", "time", NULL};
+    struct options *x = arg;
+    uint64_t n = 0;
+    int i;
+    switch (o) {
+    case 'o':
+        x->output = optarg;
+        return 0;
+    case OPT_TO:
+        if ((i = mt_cli_word(optarg, formats)) <= BY_MODE)
+            return mt_cli_usage("'%s' is not a format: raw, mat, atomic, insn or mtc", optarg);
+        x->to = (enum format)i;
+        return 0;
+    case OPT_ORDER:
+        if ((i = mt_cli_word(optarg, orders)) < 0)
+            return mt_cli_usage("'%s' is not an order: time or file", optarg);
+        x->order = i ? MT_HOST_BY_TIME : MT_HOST_BY_FILE;
+        return 0;
+    case OPT_ALL:
+        x->all = 1;
+        return 0;
+    case 'l':
+        if (!mt_cli_number(optarg, 0, 19, &n))
+            return mt_cli_usage("'%s' is not a level: 0 to 19", optarg);
+        x->level = (int)n;
+        return 0;
+    case OPT_LAUNCHES:
+        return mt_filter_supersteps(&x->filter, optarg);
+    case OPT_STREAM:
+        if (!mt_cli_number(optarg, 0, UINT32_MAX, &n))
+            return mt_cli_usage("'%s' is not a stream: a number", optarg);
+        x->choice.stream = (uint32_t)n;
+        x->choice.has_stream = 1;
+        return 0;
+    case OPT_COMPANION:
+        x->companion = optarg;
+        return 0;
+    case OPT_NO_COMPANION:
+        x->no_companion = 1;
+        return 0;
+    default:
+        return mt_common_option(o, NULL, &x->filter, help);
+    }
+}
+
+/* As an option. */
 static int convert_parse(struct options *x, int argc, char **argv)
 {
-    int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "o:l:k:hV", long_options, NULL)) != -1) {
-        switch (o) {
-        case 'o':
-            x->output = optarg;
-            break;
-        case OPT_TO:
-            rc = parse_to(x, optarg);
-            break;
-        case OPT_ORDER:
-            rc = parse_order(x, optarg);
-            break;
-        case OPT_ALL:
-            x->all = 1;
-            break;
-        case 'l':
-            rc = parse_level(x, optarg);
-            break;
-        case 'k':
-            rc = mt_filter_kernels(&x->filter, optarg);
-            break;
-        case OPT_LAUNCHES:
-            rc = mt_filter_supersteps(&x->filter, optarg);
-            break;
-        case OPT_STREAM:
-            rc = parse_stream(x, optarg);
-            break;
-        case OPT_COMPANION:
-            x->companion = optarg;
-            break;
-        case OPT_NO_COMPANION:
-            x->no_companion = 1;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return -1;
-        case 'V':
-            mt_cli_version();
-            return -1;
-        default:
-            rc = mt_cli_usage("unknown or incomplete option");
-        }
-    }
+    int rc = mt_cli_options(argc, argv, "o:l:k:hV", long_options, convert_option, x);
     if (rc)
         return rc;
     if (argc - optind != 1)
@@ -195,8 +165,7 @@ int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *co
     struct mt_error err;
     int rc;
     while ((rc = mt_host_next(r, item, &err)) < 0) {
-        mt_cli_say("%s", err.message);
-        *code = mt_cli_exit_code(&err);
+        *code = mt_cli_failed(&err);
         if (err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED)
             return -1;
     }
@@ -236,10 +205,8 @@ static int to_text(struct options *x, FILE *f)
 {
     struct mt_error err;
     struct mt_host_reader *r = mt_host_reader_open(x->input, &mt_cli_stop, &err);
-    if (!r) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (!r)
+        return mt_cli_failed(&err);
     enum mt_host_order order = MT_HOST_BY_FILE;
     int code = x->to == BY_MODE ? by_mode(x, r) : 0;
     if (code == 0 && x->to == ATOMIC)
@@ -248,10 +215,8 @@ static int to_text(struct options *x, FILE *f)
         order = x->to == MAT ? MT_HOST_BY_SEQ : MT_HOST_BY_TIME;
     if (code == 0 && x->to != MAT && !(mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES))
         code = mt_cli_usage("%s: its records have no times: it can become --to mat", x->input);
-    if (code == 0 && mt_host_reader_order(r, order, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        code = mt_cli_exit_code(&err);
-    }
+    if (code == 0 && mt_host_reader_order(r, order, &err) != 0)
+        code = mt_cli_failed(&err);
     int started = code == 0;
     if (started && x->to == MAT)
         code = mt_convert_mat(r, f, x->all);
@@ -306,10 +271,8 @@ static int convert_input(struct options *x, FILE *f)
         return to_text(x, f);
     struct mt_window in;
     struct mt_error err;
-    if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0)
+        return mt_cli_failed(&err);
     int code =
         mt_convert_window_is_raw(&in) ? from_raw(x, &in, f) : mt_convert_repack(&in, f, x->level, &x->choice);
     mt_window_close(&in);
@@ -318,27 +281,14 @@ static int convert_input(struct options *x, FILE *f)
 
 static int convert_run(struct options *x, struct mt_output *out)
 {
-    int code = mt_output_ready(out), error = 0;
-    int fd = code ? -1 : dup(out->fd);
-    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (code)
-        return code;
-    if (!f) {
-        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(errno));
-        return MT_EXIT_FAILURE;
-    }
+    int code = mt_output_ready(out);
+    FILE *f = code ? NULL : mt_output_stream(out);
+    if (!f)
+        return code ? code : MT_EXIT_FAILURE;
     setvbuf(f, NULL, _IOFBF, 1 << 18);
     code = convert_input(x, f);
-    int bad = ferror(f);
-    if (fclose(f) != 0)
-        error = errno;
-    else if (bad)
-        error = EIO;
-    if (error) {
-        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
-        code = MT_EXIT_FAILURE;
-    }
-    return code;
+    int failed = mt_output_close(out, f);
+    return failed ? failed : code;
 }
 
 int main(int argc, char **argv)

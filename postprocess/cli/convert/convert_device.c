@@ -74,10 +74,8 @@ int mt_convert_choose(const char *path, const struct mt_convert_choice *want, st
         return 0;
     }
     struct mt_host_reader *r = mt_host_reader_open(path, &mt_cli_stop, &err);
-    if (!r) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (!r)
+        return mt_cli_failed(&err);
     int code = r->window.regular
                    ? convert_device_choose(r, want, 0, c)
                    : mt_cli_usage("%s: to choose launches a regular file is needed, not a FIFO", path);
@@ -190,8 +188,7 @@ static int convert_device_next(struct work *x, struct mt_run_batch *b)
     int rc = mt_device_next(x->r, b, &err);
     if (rc >= 0)
         return rc;
-    mt_cli_say("%s", err.message);
-    x->code = mt_cli_exit_code(&err);
+    x->code = mt_cli_failed(&err);
     return err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED || err.code == MT_E_INPUT ? -2 : -1;
 }
 

@@ -2,10 +2,11 @@
  * has a place as large as a first pass found it to need. Memory: the instructions, not the executions. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "analysis/base/pairmap.h"
 #include "reader/internal.h" /* mt_spool_create */
 #include "../../../runtime/host/core/text.h"
+#include "memtrace/order.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -93,8 +94,7 @@ static int convert_insn_fill(struct log *l)
     }
     if (rc == 0)
         return 0;
-    mt_cli_say("%s", err.message);
-    return mt_cli_exit_code(&err);
+    return mt_cli_failed(&err);
 }
 
 static int make_file(struct log *l)
@@ -119,13 +119,7 @@ static int make_file(struct log *l)
     return code;
 }
 
-static int by_address(const void *a, const void *b)
-{
-    const struct instruction *x = a, *y = b;
-    if (x->ip != y->ip)
-        return x->ip < y->ip ? -1 : 1;
-    return x->site < y->site ? -1 : x->site > y->site;
-}
+MT_ORDER_2(by_address, struct instruction, ip, site)
 
 static int show_head(struct log *l, const struct instruction *x, FILE *f)
 {

@@ -1,6 +1,7 @@
 /* Lines of companions and meta chunks on their way from one to the other. */
 #define _GNU_SOURCE
 #include "convert_write.h"
+#include "memtrace/order.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -71,15 +72,9 @@ int mt_convert_is_kernel(const char *line, size_t n)
     return is;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 int mt_convert_is_chosen(const struct mt_convert_chosen *c, uint64_t seq)
 {
-    return c->all || (c->count && bsearch(&seq, c->seq, c->count, sizeof seq, by_value));
+    return c->all || (c->count && bsearch(&seq, c->seq, c->count, sizeof seq, mt_order_u64));
 }
 
 /* 1: the object was changed. */

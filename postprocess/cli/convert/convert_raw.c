@@ -2,7 +2,7 @@
  * out again as they were. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "convert_write.h"
 #include "reader/host_internal.h" /* windows on files are no business of the public interface */
 #include <errno.h>
@@ -169,8 +169,7 @@ static int load_companion(struct work *x, const char *path, int optional)
     if (!x->companion) {
         if (!path || (optional && err.code == MT_E_INPUT && err.sys == ENOENT))
             return 0;
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
+        return mt_cli_failed(&err);
     }
     if (in_order(x->companion) && x->companion->regular && x->companion->stream <= UINT32_MAX)
         return 0;

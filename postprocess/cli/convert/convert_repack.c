@@ -40,8 +40,7 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *p
         (head->type == MT_MTC_DEVICE && !mt_convert_is_chosen(chosen, head->first)))
         return 0;
     if (mt_chunk_unpack(plain, name, at, head, stored, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        *code = mt_cli_exit_code(&err);
+        *code = mt_cli_failed(&err);
         return err.code == MT_E_SYSTEM ? *code : 0;
     }
     int e = head->type == MT_MTC_META && mt_companion_add(told, (char *)plain->data, plain->bytes, at) != 0
@@ -77,8 +76,7 @@ static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
             at = mt_chunk_end(at, &head);
             continue;
         case MT_CHUNK_SYSTEM:
-            mt_cli_say("%s", err.message);
-            return mt_cli_exit_code(&err);
+            return mt_cli_failed(&err);
         default:
             mt_cli_say("%s", err.message);
             code = MT_EXIT_INPUT;
@@ -149,10 +147,8 @@ int mt_convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_
     struct mt_mtc_head head;
     struct mt_error err;
     int code = mt_convert_choose(in->name, want, &chosen);
-    if (code == 0 && mt_container_head(in, &head, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        code = mt_cli_exit_code(&err);
-    }
+    if (code == 0 && mt_container_head(in, &head, &err) != 0)
+        code = mt_cli_failed(&err);
     if (code == 0)
         code = write_container(in, &head, f, level, &chosen);
     free(chosen.seq);

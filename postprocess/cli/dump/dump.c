@@ -63,7 +63,7 @@ struct options {
     int stat, counts, companion, sites, chunks, runs;
 };
 
-enum { OPT_NO_COMPANION = 256, OPT_SITES, OPT_CHUNKS, OPT_COUNTS, OPT_RUNS };
+enum { OPT_SITES = 256, OPT_CHUNKS, OPT_COUNTS, OPT_RUNS };
 static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
                                              {"kernel", required_argument, NULL, 'k'},
                                              {"kernels", required_argument, NULL, 'k'},
@@ -71,7 +71,7 @@ static const struct option long_options[] = {{"head", required_argument, NULL, '
                                              {"stat", no_argument, NULL, 's'},
                                              {"counts", no_argument, NULL, OPT_COUNTS},
                                              {"companion", optional_argument, NULL, 'c'},
-                                             {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
+                                             {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION},
                                              {"sites", no_argument, NULL, OPT_SITES},
                                              {"chunks", no_argument, NULL, OPT_CHUNKS},
                                              {"runs", no_argument, NULL, OPT_RUNS},
@@ -79,63 +79,33 @@ static const struct option long_options[] = {{"head", required_argument, NULL, '
                                              {"version", no_argument, NULL, 'V'},
                                              {NULL, 0, NULL, 0}};
 
-static int parse_head(struct options *x, const char *text)
+static int dump_option(void *arg, int o)
 {
-    char *end;
-    errno = 0;
-    x->head = strtoull(text, &end, 10);
-    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is not a count", text) : 0;
-}
-
-/* 0: go on; -1: done, exit with 0; else the exit code. */
-static int dump_parse(struct options *x, int argc, char **argv)
-{
-    int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "n:k:t:sc::hV", long_options, NULL)) != -1) {
-        switch (o) {
-        case 'n':
-            rc = parse_head(x, optarg);
-            break;
-        case 'k':
-            rc = mt_filter_kernels(&x->filter, optarg);
-            break;
-        case 't':
-            rc = mt_filter_supersteps(&x->filter, optarg);
-            break;
-        case 's':
-            x->stat = 1;
-            break;
-        case OPT_COUNTS:
-            x->counts = 1;
-            break;
-        case 'c':
-            x->companion = 1;
-            if (optarg)
-                rc = mt_inputs_companion(&x->inputs, optarg);
-            break;
-        case OPT_NO_COMPANION:
-            x->inputs.flags |= MT_SOURCE_NO_COMPANION;
-            break;
-        case OPT_SITES:
-            x->sites = 1;
-            break;
-        case OPT_RUNS:
-            x->runs = 1;
-            break;
-        case OPT_CHUNKS:
-            x->chunks = 1;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return -1;
-        case 'V':
-            mt_cli_version();
-            return -1;
-        default:
-            rc = mt_cli_usage("unknown or incomplete option");
-        }
+    struct options *x = arg;
+    switch (o) {
+    case 'n':
+        return mt_cli_number(optarg, 0, UINT64_MAX, &x->head) ? 0 : mt_cli_usage("'%s' is not a count", optarg);
+    case 's':
+        x->stat = 1;
+        return 0;
+    case OPT_COUNTS:
+        x->counts = 1;
+        return 0;
+    case 'c':
+        x->companion = 1;
+        return optarg ? mt_inputs_companion(&x->inputs, optarg) : 0;
+    case OPT_SITES:
+        x->sites = 1;
+        return 0;
+    case OPT_RUNS:
+        x->runs = 1;
+        return 0;
+    case OPT_CHUNKS:
+        x->chunks = 1;
+        return 0;
+    default:
+        return mt_common_option(o, &x->inputs, &x->filter, help);
     }
-    return rc;
 }
 
 static const char *const types[] = {
@@ -248,10 +218,8 @@ static int dump_run(struct options *x, struct mt_source *s)
     } else if (ok != 0) {
         mt_cli_say("no memory for the sums");
         code = MT_EXIT_FAILURE;
-    } else if (rc < 0) {
-        mt_cli_say("%s", err.message);
-        code = mt_cli_exit_code(&err);
-    }
+    } else if (rc < 0)
+        code = mt_cli_failed(&err);
     if (!code && differ) {
         mt_cli_say("the records of a launch and the program's own count differ");
         code = MT_EXIT_FAILURE;
@@ -300,7 +268,7 @@ int main(int argc, char **argv)
     struct mt_source *s = NULL;
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
-    int code = dump_parse(&x, argc, argv);
+    int code = mt_cli_options(argc, argv, "n:k:t:sc::hV", long_options, dump_option, &x);
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */

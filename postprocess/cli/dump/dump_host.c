@@ -1,7 +1,7 @@
 /* mt-dump on containers of host accesses. */
 #define _GNU_SOURCE
 #include "dump_host.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "cli/base/cli.h"
 #include "dump.h"
 #include "memtrace/host.h"
@@ -149,8 +149,7 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
     struct mt_error err;
     while ((rc = mt_host_next(r, &item, &err)) != 0 && !ferror(f)) {
         if (rc < 0) {
-            mt_cli_say("%s", err.message);
-            code = mt_cli_exit_code(&err);
+            code = mt_cli_failed(&err);
             if (err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED)
                 break;
             continue;
@@ -223,10 +222,8 @@ int mt_dump_chunks(FILE *f, const char *path)
 {
     struct mt_error err;
     struct mt_host_reader *r = mt_host_reader_open(path, &mt_cli_stop, &err);
-    if (!r) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (!r)
+        return mt_cli_failed(&err);
     show_chunks(f, r);
     mt_host_reader_close(r);
     return 0;
@@ -287,17 +284,14 @@ int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o, s
     struct mt_error err;
     struct threads threads = {0};
     struct mt_host_reader *r = mt_host_reader_open(path, &mt_cli_stop, &err);
-    if (!r) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
+    if (!r)
+        return mt_cli_failed(&err);
     if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
         mt_host_reader_threads(r, mt_cli_processors());
         *device = mt_source_of_container(r, path, o->runs ? MT_SOURCE_RUNS : 0, &mt_cli_stop, &err);
         if (*device)
             return 0;
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
+        return mt_cli_failed(&err);
     }
     if (o->chosen || o->runs) {
         mt_host_reader_close(r);

@@ -1,7 +1,7 @@
 /* mt-dump: sums per kernel, and the companion as text. */
 #define _GNU_SOURCE
 #include "dump.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include "analysis/locality/estimates.h"
 #include "reader/text.h"
 #include <inttypes.h>

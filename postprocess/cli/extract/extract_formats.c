@@ -24,7 +24,6 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
 {
     static const char *const formats[] = {"json", "sqlite", "csv", "dot", "text", NULL};
     static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
-    char *end;
     int i;
     switch (o) {
     case MT_OPT_FORMAT:
@@ -39,11 +38,9 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
         f->tag = value;
         return 0;
     default:
-        errno = 0;
-        f->top = strtoull(value, &end, 10);
-        return errno || *end || end == value || *value == '-'
-                   ? mt_cli_usage("'%s' is not a number of edges", value)
-                   : 0;
+        return mt_cli_number(value, 0, UINT64_MAX, &f->top)
+                   ? 0
+                   : mt_cli_usage("'%s' is not a number of edges", value);
     }
 }
 
@@ -87,25 +84,14 @@ int mt_formats_check(const struct mt_formats *f, unsigned *sections, int chosen,
 static int write_text(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out)
 {
     int rc = mt_output_ready(out);
-    if (rc)
-        return rc;
-    int fd = dup(out->fd);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file) {
-        mt_cli_say("cannot write: %s", strerror(errno));
-        return MT_EXIT_FAILURE;
-    }
-    rc = f->format == MT_FORMAT_CSV ? mt_csv_write(file, r) : mt_dot_write(file, r, f->by, f->top);
-    int bad = ferror(file), error = errno;
-    if (fclose(file) != 0 && !bad) {
-        bad = 1;
-        error = errno;
-    }
-    if (rc != 0)
+    FILE *file = rc ? NULL : mt_output_stream(out);
+    if (!file)
+        return rc ? rc : MT_EXIT_FAILURE;
+    int failed = f->format == MT_FORMAT_CSV ? mt_csv_write(file, r) : mt_dot_write(file, r, f->by, f->top);
+    if (failed)
         mt_cli_say("no memory for the output");
-    else if (bad)
-        mt_cli_say("%s: cannot write: %s", out->path ? out->path : "standard output", strerror(error));
-    return rc || bad ? MT_EXIT_FAILURE : 0;
+    rc = mt_output_close(out, file);
+    return failed ? MT_EXIT_FAILURE : rc;
 }
 
 /* ---- database ---- */
@@ -264,8 +250,7 @@ static int making_end(struct making *m, struct mt_output *out)
     }
     if (rc == 0)
         return 0;
-    mt_cli_say("%s: cannot write: %s", out->path, strerror(errno));
-    return MT_EXIT_FAILURE;
+    return mt_output_failed(out, errno);
 }
 
 static void making_free(struct making *m)

@@ -1,7 +1,7 @@
 /* mt-extract's part in what it says to a program whose MEMTRACE_SINK started it (memtrace/live.h). */
 #define _GNU_SOURCE
 #include "extract_live.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>

@@ -86,21 +86,16 @@ static const char help[] =
     "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and why.\n"
     "Definitions with a worked example: docs/definitions.md.\n";
 
-enum { OPT_SAME = 256, OPT_STRICT, OPT_NO_HOST, OPT_LIVE, OPT_THREADS };
+enum { OPT_LIVE = 256 };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"sections", required_argument, NULL, 's'},
-                                        {"same-cta", required_argument, NULL, OPT_SAME},
-                                        {"strict", no_argument, NULL, OPT_STRICT},
-                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
                                         {"live", no_argument, NULL, OPT_LIVE},
-                                        MT_LOCALITY_OPTIONS,
                                         MT_FORMAT_OPTIONS,
-                                        {"threads", required_argument, NULL, OPT_THREADS},
-                                        MT_COMMON_OPTIONS};
+                                        MT_PIPELINE_OPTIONS};
 
 static int parse_sections(struct mt_extract *x, const char *text)
 {
-    x->sections = x->more.options.chosen = 0;
+    x->sections = x->p.more.options.chosen = 0;
     while (*text) {
         size_t n = strcspn(text, ",");
         unsigned i = 0;
@@ -113,11 +108,11 @@ static int parse_sections(struct mt_extract *x, const char *text)
             x->sections |= (1u << MT_SECTIONS) - 1;
         else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
             x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
-        else if (!mt_locality_run_section(&x->more, text, n))
+        else if (!mt_locality_run_section(&x->p.more, text, n))
             return mt_cli_usage("'%.*s' is not a section", (int)n, text);
         text += n + (text[n] == ',');
     }
-    return x->sections | x->more.options.chosen ? 0 : mt_cli_usage("no section chosen");
+    return x->sections | x->p.more.options.chosen ? 0 : mt_cli_usage("no section chosen");
 }
 
 /* What can be told when everything is read once, as it comes? What looks twice, or must know allocations and
@@ -128,56 +123,37 @@ static int check_live(struct mt_extract *x, const char *output)
         return mt_cli_usage("--live needs --output");
     if (!x->chosen)
         x->sections &= ~(1u << MT_ADDRESSES);
-    x->whole = x->formats.format != MT_FORMAT_JSON || x->more.options.chosen != 0 ||
+    x->whole = x->formats.format != MT_FORMAT_JSON || x->p.more.options.chosen != 0 ||
                (x->sections & 1u << MT_ADDRESSES) != 0;
     x->live = !x->whole;
     return 0;
 }
 
-int mt_extract_parse(struct mt_extract *x, int argc, char **argv, const char **output)
+static int extract_option(void *arg, int o)
 {
-    int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "o:s:" MT_COMMON_SHORT, options, NULL)) != -1) {
-        switch (o) {
-        case 'o':
-            *output = optarg;
-            break;
-        case 's':
-            x->chosen = 1;
-            rc = parse_sections(x, optarg);
-            break;
-        case MT_OPT_FORMAT:
-        case MT_OPT_BY:
-        case MT_OPT_EDGES:
-        case MT_OPT_TAG:
-            rc = mt_formats_option(&x->formats, o, optarg);
-            break;
-        case OPT_SAME:
-            x->options.local = strcmp(optarg, "local") == 0;
-            if (!x->options.local && strcmp(optarg, "instance") != 0)
-                rc = mt_cli_usage("--same-cta is local or instance, not '%s'", optarg);
-            break;
-        case OPT_STRICT:
-            x->options.strict = 1;
-            break;
-        case OPT_NO_HOST:
-            x->inputs.flags |= MT_SOURCE_NO_HOST;
-            break;
-        case OPT_LIVE:
-            x->live = 1;
-            break;
-        case MT_OPT_LINE_SIZE:
-        case MT_OPT_SAMPLE:
-        case MT_OPT_DEVICES:
-        case MT_OPT_TOP:
-            rc = mt_locality_run_option(&x->more, o, optarg);
-            break;
-        case OPT_THREADS:
-            rc = mt_cli_threads_option(&x->threads, optarg);
-            break;
-        default:
-            rc = mt_common_option(o, &x->inputs, &x->filter, help);
-        }
+    struct mt_extract *x = arg;
+    switch (o) {
+    case 'o':
+        x->output = optarg;
+        return 0;
+    case 's':
+        x->chosen = 1;
+        return parse_sections(x, optarg);
+    case MT_OPT_FORMAT:
+    case MT_OPT_BY:
+    case MT_OPT_EDGES:
+    case MT_OPT_TAG:
+        return mt_formats_option(&x->formats, o, optarg);
+    case OPT_LIVE:
+        x->live = 1;
+        return 0;
+    default:
+        return mt_pipeline_option(&x->p, o, help);
     }
-    return rc == 0 && x->live ? check_live(x, *output) : rc;
+}
+
+int mt_extract_parse(struct mt_extract *x, int argc, char **argv)
+{
+    int rc = mt_cli_options(argc, argv, "o:s:" MT_COMMON_SHORT, options, extract_option, x);
+    return rc == 0 && x->live ? check_live(x, x->output) : rc;
 }

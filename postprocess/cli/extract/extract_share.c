@@ -2,7 +2,7 @@
  * together at the one that reports. */
 #define _GNU_SOURCE
 #include "extract_share.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_extract_read_failed(const struct mt_error *err)
-{
-    mt_cli_say("%s", err->message);
-    return mt_cli_exit_code(err);
-}
-
 int mt_extract_addresses_failed(const struct mt_addresses *a)
 {
     mt_cli_say("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
@@ -24,12 +18,12 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
     struct mt_json *j = &x->json;
     size_t notes;
     int ignored;
-    const char *const *note = mt_source_notes(x->source, &notes, &ignored);
+    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
     mt_json_text(j, "format", "memtrace-comm");
     mt_json_u64(j, "version", 1);
     mt_json_array(j, "inputs", 1);
-    for (size_t i = 0; i < x->inputs.npaths; i++)
-        mt_json_text(j, NULL, x->inputs.paths[i]);
+    for (size_t i = 0; i < x->p.inputs.npaths; i++)
+        mt_json_text(j, NULL, x->p.inputs.paths[i]);
     mt_json_end(j);
     mt_json_bool(j, "complete", complete);
     mt_json_array(j, "notes", 0);
@@ -39,20 +33,20 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
         mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
     if (x->no_more)
         mt_json_text(j, NULL, "the further analyses are left out: reading was interrupted");
-    mt_locality_run_notes(&x->more, j);
+    mt_locality_run_notes(&x->p.more, j);
     mt_json_end(j);
     mt_json_object(j, "options", 1);
-    mt_json_text(j, "same-cta", x->options.local ? "local" : "instance");
-    mt_json_bool(j, "strict", x->options.strict);
-    mt_json_bool(j, "host", !(x->inputs.flags & MT_SOURCE_NO_HOST));
-    mt_json_text(j, "kernels", x->filter.kernels_text);
-    mt_json_text(j, "supersteps", x->filter.supersteps_text);
+    mt_json_text(j, "same-cta", x->p.options.local ? "local" : "instance");
+    mt_json_bool(j, "strict", x->p.options.strict);
+    mt_json_bool(j, "host", !(x->p.inputs.flags & MT_SOURCE_NO_HOST));
+    mt_json_text(j, "kernels", x->p.filter.kernels_text);
+    mt_json_text(j, "supersteps", x->p.filter.supersteps_text);
     mt_json_end(j);
-    mt_json_u64(j, "launches", x->comm->nlaunches);
-    mt_json_u64(j, "records", x->comm->records);
-    if (x->options.host)
-        mt_json_u64(j, "host_accesses", x->comm->host_accesses);
-    mt_json_u64(j, "unknown", x->comm->unknown);
+    mt_json_u64(j, "launches", x->p.comm->nlaunches);
+    mt_json_u64(j, "records", x->p.comm->records);
+    if (x->p.options.host)
+        mt_json_u64(j, "host_accesses", x->p.comm->host_accesses);
+    mt_json_u64(j, "unknown", x->p.comm->unknown);
     mt_json_u64(j, "untraced", untraced);
     mt_json_u64(j, "untraced_launches", untraced_launches);
 }
@@ -62,7 +56,7 @@ static int write_addresses(struct mt_extract *x, int *code)
 {
     struct mt_json *j = &x->json;
     mt_json_object(j, mt_section_names[MT_ADDRESSES], 0);
-    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, x->comm, &mt_cli_stop);
+    int rc = x->no_addresses ? 0 : mt_addresses_write(j, &x->addresses, x->p.comm, &mt_cli_stop);
     mt_json_end(j);
     if (rc < 0)
         *code = mt_extract_addresses_failed(&x->addresses);
@@ -73,26 +67,20 @@ static int write_addresses(struct mt_extract *x, int *code)
     return rc;
 }
 
-static int cannot_write(const struct mt_extract *x, int error)
-{
-    mt_cli_say("%s: cannot write: %s", x->out.path ? x->out.path : "standard output", strerror(error));
-    return MT_EXIT_FAILURE;
-}
-
 int mt_extract_write_text(struct mt_extract *x, int complete)
 {
     size_t notes;
-    int ignored, error, code = mt_output_ready(&x->out);
-    if (code)
-        return code;
-    const char *const *note = mt_source_notes(x->source, &notes, &ignored);
+    int ignored, code = mt_output_ready(&x->p.out);
+    FILE *f = code ? NULL : mt_output_stream(&x->p.out);
+    if (!f)
+        return code ? code : MT_EXIT_FAILURE;
+    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
     const struct mt_extract_text head = {note, notes, complete, x->sections != 0};
-    if (mt_locality_run_text(&x->more, x->out.fd, x->comm, &head, &error) == 0)
-        return MT_EXIT_OK;
-    if (error)
-        return cannot_write(x, error);
-    mt_cli_say("no memory to sort the results");
-    return MT_EXIT_FAILURE;
+    int failed = mt_locality_run_text(&x->p.more, f, x->p.comm, &head);
+    if (failed)
+        mt_cli_say("no memory to sort the results");
+    code = mt_output_close(&x->p.out, f);
+    return failed ? MT_EXIT_FAILURE : code;
 }
 
 int mt_extract_write(struct mt_extract *x, int complete)
@@ -100,17 +88,18 @@ int mt_extract_write(struct mt_extract *x, int complete)
     struct mt_json *j = &x->json;
     uint64_t untraced, untraced_launches;
     struct mt_error err;
-    int cut = 0, code = mt_output_ready(&x->out);
+    int cut = 0, code = mt_output_ready(&x->p.out);
     if (code)
         return code;
-    if (mt_source_untraced(x->source, &untraced, &untraced_launches, &err) != 0)
-        return mt_extract_read_failed(&err);
-    mt_json_open(j, x->out.fd);
+    if (mt_source_untraced(x->p.source, &untraced, &untraced_launches, &err) != 0)
+        return mt_cli_failed(&err);
+    mt_json_open(j, x->p.out.fd);
     mt_json_object(j, NULL, 0);
     write_head(x, complete, untraced, untraced_launches);
-    if (mt_estimates_gather(&x->estimates, x->source, x->inputs.npaths) != 0 ||
-        mt_estimates_write(j, &x->estimates, x->comm, x->events) != 0 ||
-        mt_comm_write(j, x->comm, x->sections) != 0 || mt_locality_run_write(&x->more, j, x->comm) != 0) {
+    if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
+        mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
+        mt_comm_write(j, x->p.comm, x->sections) != 0 ||
+        mt_locality_run_write(&x->p.more, j, x->p.comm) != 0) {
         mt_cli_say("no memory to sort the results");
         return MT_EXIT_FAILURE;
     }
@@ -118,24 +107,24 @@ int mt_extract_write(struct mt_extract *x, int complete)
         cut = write_addresses(x, &code);
     mt_json_end(j);
     if (mt_json_close(j) != 0)
-        return cannot_write(x, j->error);
+        return mt_output_failed(&x->p.out, j->error);
     return code ? code : cut ? MT_EXIT_INPUT : 0;
 }
 
 int mt_extract_write_other(struct mt_extract *x, int *complete)
 {
-    struct mt_comm_result r = {.comm = x->comm,
-                               .source = x->source,
-                               .events = x->events,
-                               .inputs = x->inputs.paths,
-                               .ninputs = x->inputs.npaths,
+    struct mt_comm_result r = {.comm = x->p.comm,
+                               .source = x->p.source,
+                               .events = x->p.events,
+                               .inputs = x->p.inputs.paths,
+                               .ninputs = x->p.inputs.npaths,
                                .sections = x->sections,
                                .complete = *complete};
-    if (mt_comm_merged(x->comm) != 0) {
+    if (mt_comm_merged(x->p.comm) != 0) {
         mt_cli_say("no memory for the transfers");
         return MT_EXIT_FAILURE;
     }
-    int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->out, &x->progress, &interrupted);
+    int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->p.out, &x->p.progress, &interrupted);
     *complete &= !interrupted;
     return code;
 }

@@ -103,80 +103,46 @@ static int parse_node(struct options *x, const char *text)
     return x->key ? 0 : mt_cli_usage("--node needs at least one of buffer,stride,type,size,site");
 }
 
-static int parse_count(uint64_t *count, const char *text)
+static int graph_count(uint64_t *count)
 {
-    char *end;
-    errno = 0;
-    *count = strtoull(text, &end, 10);
-    return errno || end == text || *end || *text == '-' ? mt_cli_usage("'%s' is not a count", text) : 0;
+    return mt_cli_number(optarg, 0, UINT64_MAX, count) ? 0 : mt_cli_usage("'%s' is not a count", optarg);
 }
 
-static int parse_format(struct options *x, const char *text)
+static int graph_option(void *arg, int o)
 {
-    static const char *const names[] = {"dot", "json", "graphml"};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            x->format = i;
-            return 0;
-        }
-    return mt_cli_usage("'%s' is not a format: dot, json or graphml", text);
-}
-
-/* 0: go on; -1: done, exit with 0; else the exit code. */
-static int graph_parse(struct options *x, int argc, char **argv)
-{
-    int rc = 0, o;
-    while (rc == 0 &&
-           (o = getopt_long(argc, argv, "f:o:s:n:m:al" MT_COMMON_SHORT, long_options, NULL)) != -1) {
-        switch (o) {
-        case 'f':
-            rc = parse_format(x, optarg);
-            break;
-        case 'o':
-            x->output = optarg;
-            break;
-        case 's':
-            x->svg = optarg;
-            break;
-        case 'n':
-            rc = parse_node(x, optarg);
-            break;
-        case 'm':
-            rc = parse_count(&x->min_count, optarg);
-            break;
-        case OPT_TOP:
-            rc = parse_count(&x->top, optarg);
-            break;
-        case 'a':
-            x->in.all = 1;
-            break;
-        case 'l':
-            x->in.lanes = 1;
-            break;
-        case OPT_SEQUENCE:
-            x->sequence = 1;
-            break;
-        default:
-            rc = mt_common_option(o, &x->in.inputs, &x->in.filter, help);
-        }
+    static const char *const formats[] = {"dot", "json", "graphml", NULL};
+    struct options *x = arg;
+    int format;
+    switch (o) {
+    case 'f':
+        if ((format = mt_cli_word(optarg, formats)) < 0)
+            return mt_cli_usage("'%s' is not a format: dot, json or graphml", optarg);
+        x->format = (unsigned)format;
+        return 0;
+    case 'o':
+        x->output = optarg;
+        return 0;
+    case 's':
+        x->svg = optarg;
+        return 0;
+    case 'n':
+        return parse_node(x, optarg);
+    case 'm':
+        return graph_count(&x->min_count);
+    case OPT_TOP:
+        return graph_count(&x->top);
+    case 'a':
+        x->in.all = 1;
+        return 0;
+    case 'l':
+        x->in.lanes = 1;
+        return 0;
+    case OPT_SEQUENCE:
+        x->sequence = 1;
+        return 0;
+    default:
+        return mt_common_option(o, &x->in.inputs, &x->in.filter, help);
     }
-    return rc;
-}
-
-/* 0, or errno. */
-static int write_text(const struct options *x, int out, const struct mt_stride_graph *g,
-                      const struct mt_stride_graph_words *words)
-{
-    int fd = dup(out), error = 0;
-    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (f)
-        (x->format == GRAPHML ? mt_stride_graph_write_graphml : mt_stride_graph_write_dot)(f, g, words);
-    int bad = !f || ferror(f);
-    if (f && fclose(f) != 0)
-        error = errno;
-    else if (bad)
-        error = EIO;
-    return error;
 }
 
 extern char **environ;
@@ -240,22 +206,21 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
                                           .places = in->kind != MT_KIND_TRACE,
                                           .allocs = in->known ? in->allocs : NULL,
                                           .nallocs = in->known ? in->nallocs : 0};
-    int code = mt_output_ready(out), error = 0;
+    int code = mt_output_ready(out);
     if (code)
         return code;
     graph_warn(x, g);
     if (x->format == JSON) {
         mt_json_open(&json, out->fd);
         mt_stride_graph_write_json(&json, g, &words);
-        error = mt_json_close(&json) != 0 ? json.error : 0;
+        code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
     } else {
-        error = write_text(x, out->fd, g, &words);
+        FILE *f = mt_output_stream(out);
+        if (f)
+            (x->format == GRAPHML ? mt_stride_graph_write_graphml : mt_stride_graph_write_dot)(f, g, &words);
+        code = f ? mt_output_close(out, f) : MT_EXIT_FAILURE;
     }
-    if (error)
-        mt_cli_say("%s: cannot write: %s", x->output ? x->output : "standard output", strerror(error));
-    if (error)
-        return MT_EXIT_FAILURE;
-    return x->svg ? graph_draw(x, g, &words) : 0;
+    return !code && x->svg ? graph_draw(x, g, &words) : code;
 }
 
 struct watch {
@@ -310,7 +275,7 @@ int main(int argc, char **argv)
     mt_cli_start("mt-graph");
     x.in.pipes = 1;
     mt_filter_init(&x.in.filter);
-    int code = graph_parse(&x, argc, argv);
+    int code = mt_cli_options(argc, argv, "f:o:s:n:m:al" MT_COMMON_SHORT, long_options, graph_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.in.inputs, argc, argv);
         code = mt_output_open(&out, x.output, &x.in.inputs);

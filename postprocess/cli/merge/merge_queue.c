@@ -1,7 +1,7 @@
 /* Streaming merge of lines from many threads, by (time, thread, order of arrival): what mt-merge does,
  * without knowing about files. */
 #include "merge_queue.h"
-#include "reader/grow.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* mt-report: traces in, one HTML page out. */
 #define _GNU_SOURCE
-#include "cli/base/cli.h"
-#include "cli/base/locality_run.h"
+#include "cli/base/pipeline.h"
 #include "cli/base/graph_input.h"
 #include "report_from.h"
 #include "analysis/base/buffers.h"
@@ -9,7 +8,6 @@
 #include "analysis/graph/graph.h"
 #include "analysis/comm/team.h"
 #include "output/comm_json.h"
-#include "output/estimates_json.h"
 #include "page/report.h"
 #include <stdlib.h>
 #include <string.h>
@@ -62,50 +60,23 @@ static const char help[] =
     "Exit code: as mt-extract. The page of an incomplete trace says so, and what is missing.\n";
 
 struct make {
-    struct mt_inputs inputs;
-    struct mt_filter filter;
-    struct mt_comm_options options;
-    struct mt_output out;
+    struct mt_pipeline p;
     const char *output, *from, *title;
-    int no_source, quick, more_option;
-    struct mt_source *source;
-    unsigned threads;
-    struct mt_team *team; /* who wrote and who read; */
-    struct mt_comm *comm; /* and what it found in the end */
+    int no_source, quick;
     struct mt_buffers buffers;
     struct mt_stride_graph graph, lanes;
-    struct mt_locality_run more;
-    struct mt_estimates estimates;
     struct mt_report report;
-    struct mt_progress progress;
-    MT_REPORT_LIST(const struct mt_launch_event *) events; /* by superstep */
     MT_REPORT_LIST(const char *) roots;
-    int selected; /* the launch under way is */
 };
 
-enum {
-    OPT_SAME = 256,
-    OPT_STRICT,
-    OPT_NO_HOST,
-    OPT_FROM,
-    OPT_TITLE,
-    OPT_NO_SOURCE,
-    OPT_SOURCE_ROOT,
-    OPT_QUICK,
-    OPT_THREADS
-};
+enum { OPT_FROM = 256, OPT_TITLE, OPT_NO_SOURCE, OPT_SOURCE_ROOT, OPT_QUICK };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"from", required_argument, NULL, OPT_FROM},
                                         {"title", required_argument, NULL, OPT_TITLE},
                                         {"no-source", no_argument, NULL, OPT_NO_SOURCE},
                                         {"source-root", required_argument, NULL, OPT_SOURCE_ROOT},
                                         {"quick", no_argument, NULL, OPT_QUICK},
-                                        {"threads", required_argument, NULL, OPT_THREADS},
-                                        {"same-cta", required_argument, NULL, OPT_SAME},
-                                        {"strict", no_argument, NULL, OPT_STRICT},
-                                        {"no-host", no_argument, NULL, OPT_NO_HOST},
-                                        MT_LOCALITY_OPTIONS,
-                                        MT_COMMON_OPTIONS};
+                                        MT_PIPELINE_OPTIONS};
 
 static int no_memory(void)
 {
@@ -125,9 +96,9 @@ static int source_root(struct make *m, const char *path)
     return 0;
 }
 
-/* 0: go on; -1: done, exit with 0; else the exit code. */
-static int take_option(struct make *m, int o)
+static int report_option(void *arg, int o)
 {
+    struct make *m = arg;
     switch (o) {
     case 'o':
         m->output = optarg;
@@ -146,42 +117,21 @@ static int take_option(struct make *m, int o)
     case OPT_QUICK:
         m->quick = 1;
         return 0;
-    case MT_OPT_LINE_SIZE:
-    case MT_OPT_SAMPLE:
-    case MT_OPT_DEVICES:
-    case MT_OPT_TOP:
-        m->more_option = 1;
-        return mt_locality_run_option(&m->more, o, optarg);
-    case OPT_THREADS:
-        return mt_cli_threads_option(&m->threads, optarg);
-    case OPT_SAME:
-        m->options.local = strcmp(optarg, "local") == 0;
-        return m->options.local || strcmp(optarg, "instance") == 0
-                   ? 0
-                   : mt_cli_usage("--same-cta is local or instance, not '%s'", optarg);
-    case OPT_STRICT:
-        m->options.strict = 1;
-        return 0;
-    case OPT_NO_HOST:
-        m->inputs.flags |= MT_SOURCE_NO_HOST;
-        return 0;
     default:
-        return mt_common_option(o, &m->inputs, &m->filter, help);
+        return mt_pipeline_option(&m->p, o, help);
     }
 }
 
 /* Was anything asked for that only traces can answer? */
 static int of_traces(const struct make *m)
 {
-    return m->filter.kernels_text || m->filter.supersteps_text || m->options.local || m->options.strict ||
-           m->inputs.flags || m->inputs.ncompanions || m->quick || m->more_option;
+    return m->p.filter.kernels_text || m->p.filter.supersteps_text || m->p.options.local ||
+           m->p.options.strict || m->p.inputs.flags || m->p.inputs.ncompanions || m->quick || m->p.further;
 }
 
 static int report_parse(struct make *m, int argc, char **argv)
 {
-    int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, "o:" MT_COMMON_SHORT, options, NULL)) != -1)
-        rc = take_option(m, o);
+    int rc = mt_cli_options(argc, argv, "o:" MT_COMMON_SHORT, options, report_option, m);
     if (rc == 0 && m->from && optind < argc)
         rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
     if (rc == 0 && m->from && of_traces(m))
@@ -193,74 +143,36 @@ static int report_parse(struct make *m, int argc, char **argv)
 
 /* ---- reading ---- */
 
-static int begin_launch(struct make *m, const struct mt_item *item)
+/* The stride graphs, on this thread. */
+static int report_graphs(void *arg, const struct mt_item *item, int selected)
 {
-    m->selected = mt_filter_match(&m->filter, item->kernel, item->superstep);
-    const struct mt_launch_event **event = MT_REPORT_ADD(m->events);
-    if (!event)
-        return -1;
-    *event = item->launch;
-    uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
-    if (m->selected && !m->quick) {
+    struct make *m = arg;
+    if (!selected || m->quick)
+        return 0;
+    if (item->flags & MT_BATCH_BEGIN) {
+        uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE;
         mt_stride_graph_launch(&m->graph, item->kernel, seq);
         mt_stride_graph_launch(&m->lanes, item->kernel, seq);
     }
-    return mt_team_launch(m->team, item->kernel, m->selected);
-}
-
-static int take_item(struct make *m, const struct mt_item *item)
-{
-    if (item->kind == MT_ITEM_COPY)
-        return mt_team_copy(m->team, item->copy);
-    if (item->kind == MT_ITEM_HOST)
-        return mt_team_host(m->team, item->host, item->count);
-    if (item->flags & MT_BATCH_BEGIN && begin_launch(m, item) != 0)
-        return -1;
-    /* All at a time, on the same batch: the further analyses and the team on threads, graphs here. */
-    int bad = mt_locality_run_begin(&m->more, item, m->selected);
-    bad |= mt_team_runs(m->team, item->runs, item->count);
-    if (m->selected && !m->quick)
-        bad |= mt_stride_graph_runs(&m->graph, item->runs, item->count) |
-               mt_stride_graph_lanes(&m->lanes, item->runs, item->count);
-    return bad | mt_locality_run_wait(&m->more) ? -1 : 0;
-}
-
-static int read_all(struct make *m)
-{
-    struct mt_item item;
-    struct mt_error err;
-    int rc, ok = 0;
-    while ((rc = mt_source_next(m->source, &item, &err)) > 0 && ok == 0) {
-        ok = take_item(m, &item);
-        mt_progress_step(&m->progress, m->source, mt_team_count(m->team));
-    }
-    mt_progress_end(&m->progress);
-    m->comm = ok == 0 ? mt_team_finish(m->team) : NULL;
-    /* Their order must not depend on the number of threads. */
-    if (!m->comm || mt_comm_merged(m->comm) != 0) {
-        const char *why = mt_team_why(m->team);
-        mt_cli_say("%s", why ? why : "no memory for the report");
-        return MT_EXIT_FAILURE;
-    }
-    if (rc < 0) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
-    return 0;
+    if (mt_stride_graph_runs(&m->graph, item->runs, item->count) == 0 &&
+        mt_stride_graph_lanes(&m->lanes, item->runs, item->count) == 0)
+        return 0;
+    m->p.why = "no memory for the stride graphs";
+    return -1;
 }
 
 /* Which companions there are, and what they say. */
 static int take_companions(struct make *m)
 {
     struct mt_report *r = &m->report;
-    for (size_t i = 0; i < m->inputs.npaths; i++) {
-        const struct mt_companion *c = mt_source_companion(m->source, i);
+    for (size_t i = 0; i < m->p.inputs.npaths; i++) {
+        const struct mt_companion *c = mt_source_companion(m->p.source, i);
         if (c && mt_report_take_companion(r, c) != 0)
             return -1;
     }
     for (size_t i = 0; i < r->launches.n; i++)
-        r->launches.at[i].event = m->events.at[r->launches.at[i].superstep];
-    r->allocs = mt_source_allocs(m->source, &r->nallocs);
+        r->launches.at[i].event = m->p.events[r->launches.at[i].superstep];
+    r->allocs = mt_source_allocs(m->p.source, &r->nallocs);
     return 0;
 }
 
@@ -268,14 +180,14 @@ static int take_companions(struct make *m)
 static int write_more(void *arg, struct mt_json *j)
 {
     struct make *m = arg;
-    if (m->options.host && mt_comm_write(j, m->comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
+    if (m->p.options.host && mt_comm_write(j, m->p.comm, 1u << MT_HCV | 1u << MT_HDV) != 0)
         return -1;
-    if (mt_estimates_write(j, &m->estimates, m->comm, m->events.at) != 0)
+    if (mt_estimates_write(j, &m->p.estimates, m->p.comm, m->p.events) != 0)
         return -1;
     if (m->quick)
         return 0;
-    return mt_locality_write(j, &m->more.more, &m->more.sites) == 0 &&
-                   mt_placement_write(j, &m->more.placement, m->comm, 0) == 0
+    return mt_locality_write(j, &m->p.more.more, &m->p.more.sites) == 0 &&
+                   mt_placement_write(j, &m->p.more.placement, m->p.comm, 0) == 0
                ? 0
                : -1;
 }
@@ -285,27 +197,25 @@ static int report_fill(struct make *m)
 {
     struct mt_report *r = &m->report;
     struct mt_error err;
-    r->inputs = m->inputs.paths;
-    r->ninputs = m->inputs.npaths;
-    r->local = m->options.local;
-    r->strict = m->options.strict;
-    r->host = !(m->inputs.flags & MT_SOURCE_NO_HOST);
-    r->kernels_text = m->filter.kernels_text;
-    r->supersteps_text = m->filter.supersteps_text;
-    if (mt_source_untraced(m->source, &r->untraced_accesses, &r->untraced_launches, &err) != 0) {
-        mt_cli_say("%s", err.message);
-        return mt_cli_exit_code(&err);
-    }
-    r->notes = mt_source_notes(m->source, &r->nnotes, &r->complete);
-    if (mt_report_take_comm(r, m->comm) != 0 || take_companions(m) != 0)
+    r->inputs = m->p.inputs.paths;
+    r->ninputs = m->p.inputs.npaths;
+    r->local = m->p.options.local;
+    r->strict = m->p.options.strict;
+    r->host = !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
+    r->kernels_text = m->p.filter.kernels_text;
+    r->supersteps_text = m->p.filter.supersteps_text;
+    if (mt_source_untraced(m->p.source, &r->untraced_accesses, &r->untraced_launches, &err) != 0)
+        return mt_cli_failed(&err);
+    r->notes = mt_source_notes(m->p.source, &r->nnotes, &r->complete);
+    if (mt_report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
         return no_memory();
-    if (mt_estimates_gather(&m->estimates, m->source, m->inputs.npaths) != 0)
+    if (mt_estimates_gather(&m->p.estimates, m->p.source, m->p.inputs.npaths) != 0)
         return no_memory();
     r->more = write_more;
     r->more_arg = m;
     if (m->quick)
         return 0;
-    if (mt_locality_run_finish(&m->more, m->comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
+    if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
         mt_stride_graph_finish(&m->lanes, 0) != 0)
         return no_memory();
     r->graph.graph = &m->graph;
@@ -317,31 +227,18 @@ static int report_fill(struct make *m)
     return 0;
 }
 
-/* The host has a part of its own when its accesses are read. */
-static void with_host(struct make *m)
-{
-    m->options.host = mt_source_host(m->source);
-    if (!m->filter.has_kernels || mt_filter_match(&m->filter, MT_HOST_NAME, m->filter.first)) {
-        m->options.host_first = m->filter.first;
-        m->options.host_end = m->filter.end;
-    }
-}
-
 static int start_analyses(struct make *m)
 {
     size_t n;
-    const struct mt_alloc_event *allocs = mt_source_allocs(m->source, &n);
-    with_host(m);
-    m->options.transfers = 1;
-    /* One thread reads. With two in all, the other one has the whole communication. */
-    if (!(m->team = mt_team_of_threads(&m->options, m->threads > 2 ? m->threads - 1 : 1)))
-        return no_memory();
-    if (mt_buffers_init(&m->buffers, allocs, n) != 0)
-        return no_memory();
+    const struct mt_alloc_event *allocs = mt_source_allocs(m->p.source, &n);
+    mt_pipeline_host(&m->p);
+    m->p.options.transfers = 1;
     if (m->quick)
-        m->more.options.chosen = 0;
-    if (mt_locality_run_start(&m->more, m->source, m->inputs.npaths) != 0 ||
-        mt_locality_run_threads(&m->more, m->threads) != 0)
+        m->p.more.options.chosen = 0;
+    int code = mt_pipeline_start(&m->p, m->p.threads);
+    if (code)
+        return code;
+    if (mt_buffers_init(&m->buffers, allocs, n) != 0)
         return no_memory();
     mt_stride_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     mt_stride_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
@@ -353,19 +250,22 @@ static int start_analyses(struct make *m)
 static int from_traces(struct make *m)
 {
     int code, complete;
-    m->inputs.threads = m->threads;
-    if (!(m->source = mt_inputs_source(&m->inputs, &code)))
+    m->p.inputs.threads = m->p.threads;
+    if (!(m->p.source = mt_inputs_source(&m->p.inputs, &code)))
         return code;
-    mt_progress_init(&m->progress);
+    mt_progress_init(&m->p.progress);
     code = start_analyses(m);
     if (code == 0)
-        code = read_all(m);
+        code = mt_pipeline_read(&m->p);
     if (code)
         return code;
-    int input = mt_inputs_finish(m->source, &complete);
+    /* Their order must not depend on the number of threads. */
+    if (mt_comm_merged(m->p.comm) != 0)
+        return no_memory();
+    int input = mt_inputs_finish(m->p.source, &complete);
     code = report_fill(m);
-    if (!m->options.host)
-        mt_filter_explain(&m->filter, m->comm->nlaunches, m->report.launches.n);
+    if (!m->p.options.host)
+        mt_filter_explain(&m->p.filter, m->p.comm->nlaunches, m->report.launches.n);
     if (m->report.launches.n > MANY_LAUNCHES)
         mt_cli_say("%zu launches make a large page; --supersteps shows a part of them", m->report.launches.n);
     return code ? code : input;
@@ -373,19 +273,18 @@ static int from_traces(struct make *m)
 
 static int write_page(struct make *m)
 {
-    int error, code = mt_output_ready(&m->out);
+    int error, code = mt_output_ready(&m->p.out);
     m->report.title = m->title;
     m->report.with_sources = !m->no_source;
     m->report.roots = m->roots.at;
     m->report.nroots = m->roots.n;
     if (code)
         return code;
-    if (mt_report_page(m->out.fd, &m->report, &error) == 0)
+    if (mt_report_page(m->p.out.fd, &m->report, &error) == 0)
         return 0;
     if (!error)
         return no_memory();
-    mt_cli_say("%s: cannot write: %s", m->output ? m->output : "standard output", strerror(error));
-    return MT_EXIT_FAILURE;
+    return mt_output_failed(&m->p.out, error);
 }
 
 static int report_run(struct make *m)
@@ -407,34 +306,27 @@ int main(int argc, char **argv)
 {
     static struct make m;
     mt_cli_start("mt-report");
-    mt_filter_init(&m.filter);
-    m.threads = mt_cli_processors();
-    mt_locality_run_init(&m.more);
-    mt_locality_run_section(&m.more, "more", 4);
-    m.more.quiet = 1; /* the page says it */
+    mt_pipeline_init(&m.p);
+    mt_locality_run_section(&m.p.more, "more", 4);
+    m.p.more.quiet = 1; /* the page says it */
+    m.p.beside = report_graphs;
+    m.p.arg = &m;
     int code = report_parse(&m, argc, argv);
     if (code == 0 && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
         code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
-    m.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
-    mt_inputs_take(&m.inputs, argc, argv);
+    m.p.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
+    mt_inputs_take(&m.p.inputs, argc, argv);
     if (code == 0)
-        code = mt_inputs_folders(&m.inputs);
+        code = mt_inputs_folders(&m.p.inputs);
     if (code == 0)
-        code = mt_output_open(&m.out, m.output, &m.inputs);
+        code = mt_output_open(&m.p.out, m.output, &m.p.inputs);
     if (code == 0)
         code = report_run(&m);
-    mt_output_abandon(&m.out);
     mt_report_free(&m.report);
     mt_stride_graph_free(&m.graph);
     mt_stride_graph_free(&m.lanes);
     mt_buffers_free(&m.buffers);
-    mt_locality_run_free(&m.more);
-    mt_estimates_free(&m.estimates);
-    mt_team_free(m.team);
-    mt_source_close(m.source);
-    mt_filter_free(&m.filter);
-    mt_inputs_free(&m.inputs);
-    free(m.events.at);
+    mt_pipeline_free(&m.p);
     free(m.roots.at);
     return code < 0 ? MT_EXIT_OK : code;
 }

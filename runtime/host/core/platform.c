@@ -1,6 +1,7 @@
 /* What the core needs from below: system calls, time, memory, spin locks, words for the user. */
 #define _GNU_SOURCE
 #include "platform.h"
+#include "base/syscall.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,15 +18,7 @@ static void (*engine_yield)(void);
 
 long mt_sys(long number, long a, long b, long c, long d, long e, long f)
 {
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    long rc;
-    __asm__ volatile("syscall"
-                     : "=a"(rc)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return rc;
+    return mt_base_syscall(number, a, b, c, d, e, f);
 }
 
 static uint64_t clock_ns(int which)

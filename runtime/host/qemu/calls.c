@@ -1,6 +1,7 @@
 /* Functions of interest that a guest thread is inside of: allocators, traced functions, routines. */
 #include "calls.h"
 #include "guest.h"
+#include "memtrace/grow.h"
 #include <stdlib.h>
 
 enum { PAGE = 4096, DEEPEST = 1 << 20 };
@@ -42,14 +43,8 @@ static void pop_dead(struct mt_calls *c, struct mt_core_thread *t, uint64_t sp)
 
 static struct mt_call_frame *calls_push(struct mt_calls *c)
 {
-    if (c->count == c->room) {
-        unsigned room = c->room ? c->room * 2 : 16;
-        struct mt_call_frame *f = room > DEEPEST ? NULL : realloc(c->frames, room * sizeof *f);
-        if (!f)
-            return NULL;
-        c->frames = f;
-        c->room = room;
-    }
+    if (c->count == DEEPEST || mt_grow(&c->frames, &c->room, c->count + 1, sizeof *c->frames))
+        return NULL;
     return &c->frames[c->count++];
 }
 

@@ -15,7 +15,8 @@ struct mt_call_frame {
 
 struct mt_calls { /* zeroed at first */
     struct mt_call_frame *frames;
-    unsigned count, room;
+    unsigned count;
+    size_t room;
     unsigned allocators; /* frames of allocators */
     unsigned silent;     /* inside the CUDA runtime: nothing is traced */
 };

@@ -1,6 +1,8 @@
 /* An ELF file's functions and source lines, by libelf and libdw. */
 #define _GNU_SOURCE
 #include "elffile.h"
+#include "memtrace/order.h"
+#include "memtrace/grow.h"
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -46,14 +48,8 @@ static void add_function(struct mt_elf *e, const GElf_Sym *s, const char *name)
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF || !s->st_value || !name ||
         !*name)
         return;
-    if (e->nfunctions == e->room) {
-        size_t room = e->room ? e->room * 2 : 1024;
-        struct function *f = realloc(e->functions, room * sizeof *f);
-        if (!f)
-            return;
-        e->functions = f;
-        e->room = room;
-    }
+    if (mt_grow(&e->functions, &e->room, e->nfunctions + 1, sizeof *e->functions))
+        return;
     e->functions[e->nfunctions++] = (struct function){s->st_value, s->st_size, name};
 }
 
@@ -162,22 +158,12 @@ static void add_unit(struct mt_elf *e, uint64_t low, uint64_t high, Dwarf_Off di
 {
     if (low >= high)
         return;
-    if (e->nunits == e->units_room) {
-        size_t room = e->units_room ? e->units_room * 2 : 256;
-        struct unit *u = realloc(e->units, room * sizeof *u);
-        if (!u)
-            return;
-        e->units = u;
-        e->units_room = room;
-    }
+    if (mt_grow(&e->units, &e->units_room, e->nunits + 1, sizeof *e->units))
+        return;
     e->units[e->nunits++] = (struct unit){low, high, die};
 }
 
-static int by_low(const void *a, const void *b)
-{
-    const struct unit *x = a, *y = b;
-    return (x->low > y->low) - (x->low < y->low);
-}
+MT_ORDER_1(by_low, struct unit, low)
 
 /* The debug information of a stripped file, where distributions put it. */
 static Dwarf *elffile_separate(struct mt_elf *e)

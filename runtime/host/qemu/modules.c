@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "modules.h"
 #include "elffile.h"
+#include "memtrace/grow.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,14 +185,8 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
 
 static void add_range(uint64_t start, uint64_t end, struct module *module)
 {
-    if (m.nranges == m.room) {
-        size_t room = m.room ? m.room * 2 : 64;
-        struct range *r = realloc(m.ranges, room * sizeof *r);
-        if (!r)
-            return;
-        m.ranges = r;
-        m.room = room;
-    }
+    if (mt_grow(&m.ranges, &m.room, m.nranges + 1, sizeof *m.ranges))
+        return;
     m.last = m.nranges;
     m.ranges[m.nranges++] = (struct range){start, end, module};
 }

@@ -1,6 +1,6 @@
-/* Arrays that grow. */
-#ifndef MT_LIB_GROW_H
-#define MT_LIB_GROW_H
+/* Arrays that grow. Not installed. */
+#ifndef MT_GROW_H
+#define MT_GROW_H
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

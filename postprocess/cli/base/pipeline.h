@@ -1,0 +1,56 @@
+/* What mt-extract and mt-report do alike: inputs opened, the communication analysis and the further ones fed
+ * side by side, on threads or (mt-extract under MPI) by ranks, and their results.
+ *
+ *   mt_pipeline_init, mt_pipeline_option*, mt_pipeline_start (after p->source is open), mt_pipeline_read,
+ * mt_pipeline_free */
+#ifndef MT_CLI_PIPELINE_H
+#define MT_CLI_PIPELINE_H
+#include "cli.h"
+#include "locality_run.h"
+#include "analysis/comm/session.h"
+#include "output/estimates_json.h"
+
+struct mt_pipeline {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    struct mt_comm_options options;
+    struct mt_locality_run more;
+    unsigned threads;
+    int further; /* an option of the further analyses was given */
+    struct mt_output out;
+    struct mt_source *source;
+    const struct mt_session *session; /* NULL: one process */
+    struct mt_team *team;
+    struct mt_comm *comm; /* its results */
+    struct mt_progress progress;
+    struct mt_estimates estimates;
+    const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
+    size_t nevents, event_room;
+    int selected;    /* the launch under way is */
+    const char *why; /* of a failure that is not the team's */
+    /* The tool's own, with `arg`; NULL: nothing. Each returns 0, or -1 (with why). `beside` gets batches and
+     * runs while the analyses have them; `span` what is not read here (inputs.ends), in place of the
+     * analyses. */
+    int (*beside)(void *arg, const struct mt_item *item, int selected);
+    int (*span)(void *arg, const struct mt_item *item, int selected);
+    void *arg;
+};
+
+enum { MT_OPT_SAME = 1024, MT_OPT_STRICT, MT_OPT_NO_HOST, MT_OPT_THREADS };
+#define MT_PIPELINE_OPTIONS                                                                                  \
+    {"same-cta", required_argument, NULL, MT_OPT_SAME}, {"strict", no_argument, NULL, MT_OPT_STRICT},        \
+        {"no-host", no_argument, NULL, MT_OPT_NO_HOST},                                                      \
+        {"threads", required_argument, NULL, MT_OPT_THREADS}, MT_LOCALITY_OPTIONS, MT_COMMON_OPTIONS
+
+void mt_pipeline_init(struct mt_pipeline *p);
+/* Takes one of MT_PIPELINE_OPTIONS: as mt_common_option. */
+int mt_pipeline_option(struct mt_pipeline *p, int o, const char *help);
+/* The host has a part of its own when its accesses are read. With the source, before the start. */
+void mt_pipeline_host(struct mt_pipeline *p);
+/* Begins the analyses, the communication with so many threads of its own. 0, or an exit code after saying
+ * why. */
+int mt_pipeline_start(struct mt_pipeline *p, unsigned threads);
+/* Reads all, and finishes the communication analysis. 0, or an exit code after saying why. */
+int mt_pipeline_read(struct mt_pipeline *p);
+void mt_pipeline_free(struct mt_pipeline *p);
+#endif
