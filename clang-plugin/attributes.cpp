@@ -77,8 +77,8 @@ struct Trace : Choice {
 };
 } // namespace
 
-/* An argument as an expression; NULL: it is none. A lone name at the front comes as a name, as in attributes
- * that take one. */
+/* An argument as an expression; NULL: it is not one. A lone name at the front comes as a name, as in
+ * attributes that take one. */
 static Expr *argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
 {
     if (attribute.isArgExpr(i))

@@ -22,7 +22,7 @@ std::string own_path();
 /* ---- facts.cpp: what the annotations say ----------------------------------------------------------------
  */
 /* Of a kernel with __cluster_dims__, as the source has it: the annotation's text, whose arguments are the
- * sizes; the pass gets it with the sizes behind it. */
+ * sizes; the pass gets it with the sizes after it. */
 inline constexpr const char cluster_word[] = MT_ANNOTATION "cluster";
 /* A kernel, or a function that device code can call. */
 bool is_device_code(const clang::FunctionDecl *function);
@@ -30,7 +30,7 @@ bool is_device_code(const clang::FunctionDecl *function);
 std::string pretty_name(const clang::FunctionDecl *function);
 /* The annotation's text. A template has no name of its own: the field is empty, its instances get theirs. */
 std::string facts_text(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function);
-/* Annotates what stands in `decl` and in functions inside it. */
+/* Annotates what is in `decl` and in functions inside it. */
 void annotate_tree(const clang::CompilerInstance &compiler, clang::Decl *decl);
 /* Annotates this function, if it is the kind that is. */
 void annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function);

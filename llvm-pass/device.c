@@ -130,7 +130,7 @@ static void forget_kernels_of_others(LLVMModuleRef module)
 }
 
 /* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
- * functions that are gone since, too: a kernel made where such a one stood would become a plain function.
+ * functions that are gone since, too: a kernel made where such a one was would become a plain function.
  * Where there are no annotations it asks for the calling convention. */
 static void mark_kernels(struct mt_unit *u)
 {

@@ -117,7 +117,7 @@ static void ancestor_begin(const char *file)
     old.reader = std::thread(read_slots);
 }
 
-// The device is idle: what stands in slots that are not full.
+// The device is idle: what is in slots that are not full.
 static void ancestor_end()
 {
     old.over = true;

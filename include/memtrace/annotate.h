@@ -43,7 +43,7 @@ void memtrace_stop(void) __attribute__((weak));
 
 #ifdef MEMTRACE_PLUGIN
 
-/* On a function, in front of its declaration: the accesses that stand in its own code are not recorded,
+/* On a function, in front of its declaration: the accesses that are in its own code are not recorded,
  * wherever it is inlined; those of functions that it calls are. On a kernel: its launches leave no trace. The
  * same as [[memtrace::skip]]. */
 #define MEMTRACE_SKIP __attribute__((memtrace_skip))

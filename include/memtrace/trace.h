@@ -132,7 +132,7 @@ struct mt_alloc_event {
 enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET, MT_COPY_NEW };
 
 /* memcpy and memset; NEW: memory that was just allocated, its bytes have no writer (a source hands these out
- * between the launches; they stand in no companion's `copies`). Row i (0-based, `height` rows of `width`
+ * between the launches; they are in no companion's `copies`). Row i (0-based, `height` rows of `width`
  * bytes) starts at dst + i * dpitch, src + i * spitch; a plain copy has one row. */
 struct mt_copy_event {
     uint64_t seq;
@@ -208,7 +208,7 @@ struct mt_companion {
     struct mt_text_event *texts;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
         ntexts;
-    const char *shared; /* the process's events stand in this companion, without folder; "": in this one */
+    const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */
@@ -220,7 +220,7 @@ struct mt_companion {
 };
 
 /* Reads to the end of the file or FIFO. NULL: *err says why (MT_E_INPUT with sys = ENOENT when there is
- * none). Lines that are no JSON are skipped and counted; unknown events and keys are ignored. Of several
+ * none). Lines that are not JSON are skipped and counted; unknown events and keys are ignored. Of several
  * `end` lines the last one counts. */
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
 MT_API void mt_companion_free(struct mt_companion *c);
@@ -236,16 +236,15 @@ enum mt_source_flags {
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
     MT_SOURCE_OWN_RUNS = 32,    /* containers' runs are handed out as MT_ITEM_RUNS, raw traces' records as
                                    MT_ITEM_BATCH: each as it is, for who takes both */
-    MT_SOURCE_HOST =
-        8, /* compact containers of host accesses (host.h) may stand among the inputs: MT_ITEM_HOST;
-              without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
+    MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
+                           without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };
 
 /* Of a raw trace, as mt_raw_ends finds them; they live as long as the source that is given them. */
 struct mt_launch_ends {
     const uint64_t *ends;
     size_t count;
-    int chunks; /* the input is no raw trace, but a container for mt_device_parts_open (host.h) */
+    int chunks; /* the input is not a raw trace, but a container for mt_device_parts_open (host.h) */
 };
 
 struct mt_source_options {

@@ -81,7 +81,7 @@ int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
  * and the answer is 0 then: to instruction selection they are two values there. */
 int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
 int mt_shim_reads_memory(LLVMValueRef inst);
-/* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,
+/* 1 if instruction selection keeps what reads memory before and after the instruction apart: it writes,
  * waits, is volatile, is a call of a function or asm with side effects. */
 int mt_shim_orders_memory(LLVMValueRef inst);
 /* What constant distances in bytes lead from to the pointer, and their sum. */
@@ -119,7 +119,7 @@ int mt_shim_option(const char *name, int otherwise);
 /* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. */
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting);
-/* Gives each loop one block in front, one at its end, and blocks behind it that are reached from it alone. 1
+/* Gives each loop one block in front, one at its end, and blocks after it that are reached from it alone. 1
  * when something changed. */
 int mt_shim_simplify_loops(LLVMValueRef function);
 /* A kernel whose annotations are all there, as one whose annotations NVPTX will see: a function that was

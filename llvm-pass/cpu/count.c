@@ -35,7 +35,7 @@ static LLVMValueRef count_generic(struct mt_lowering *l, LLVMValueRef p)
     return LLVMGetPointerAddressSpace(LLVMTypeOf(p)) ? LLVMBuildAddrSpaceCast(l->builder, p, l->ptr, "") : p;
 }
 
-/* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder stands. */
+/* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder is. */
 static void count_add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef accesses, LLVMValueRef bytes,
                       uint32_t kind)
 {

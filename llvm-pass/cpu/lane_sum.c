@@ -28,7 +28,7 @@ static int sum_constant(LLVMValueRef v, int64_t *out)
     return 1;
 }
 
-/* A special register's name behind the prefix, or "". */
+/* A special register's name after the prefix, or "". */
 static const char *sum_register(LLVMValueRef v)
 {
     const char *name = LLVMIsACallInst(v) ? mt_name(mt_callee(v)) : LLVMIsAFunction(v) ? mt_name(v) : "";

@@ -207,7 +207,7 @@ static int exact_is_other(LLVMTypeRef type)
     return kind == LLVMDoubleTypeKind || kind == LLVMBFloatTypeKind;
 }
 
-/* May a call of a builtin stand where the switch is on? */
+/* May a call of a builtin be where the switch is on? */
 static int exact_suits_builtin(LLVMValueRef callee)
 {
     static const char *const moving[] = {"mtb_nvvm_shfl",          "mtb_nvvm_bitcast", "mtb_nvvm_move",

@@ -327,7 +327,7 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
     }
 }
 
-/* The same call with the place behind its arguments. */
+/* The same call with the place after its arguments. */
 static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef place)
 {
     LLVMValueRef args[5], old = mt_callee(call);

@@ -204,7 +204,7 @@ static void step_all(struct mt_steps *s)
 /* ---- guards ---------------------------------------------------------------------------------------------
  */
 
-/* What holds behind the edge to block `to`. */
+/* What holds after the edge to block `to`. */
 static int step_edge_guard(struct mt_steps *s, unsigned from, LLVMBasicBlockRef to)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(s->flow.block[from]);

@@ -22,7 +22,7 @@ static int place_has(const uint64_t *set, unsigned i)
 /* ---- what may come before an access with nothing between that orders them -------------------------------
  */
 
-/* s->now behind an event that is no access. */
+/* s->now after an event that is not an access. */
 static void place_pass(struct mt_steps *s, enum mt_step_kind kind)
 {
     for (unsigned w = 0; w < s->words; w++)
@@ -242,7 +242,7 @@ static int place_must_wait(struct mt_steps *s, unsigned i)
     return 0;
 }
 
-/* As late as possible, so that one wait serves what comes behind it, too. */
+/* As late as possible, so that one wait serves what comes after it, too. */
 static int place_block(struct mt_steps *s, const struct place_forks *forks, unsigned b)
 {
     int changed = 0;

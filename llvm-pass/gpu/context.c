@@ -134,7 +134,7 @@ static int context_reach(LLVMValueRef kernel, const struct set *recorders, struc
     return other;
 }
 
-/* Is a variable used by one of these functions, or by any function that is no kernel (a pointer may lead
+/* Is a variable used by one of these functions, or by any function that is not a kernel (a pointer may lead
  * there)? */
 static int is_used(struct mt_unit *u, LLVMValueRef value, const struct set *by)
 {
@@ -247,7 +247,7 @@ static void to_entry(LLVMBuilderRef b, LLVMValueRef function)
 }
 
 /* The kernel's hidden parameter, as the record calls of its CTA are to have it: NULL when only others are
- * traced. Leaves the builder behind it. */
+ * traced. Leaves the builder after it. */
 static LLVMValueRef context_begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
 {
     LLVMValueRef f = LLVMGetNamedFunction(u->module, "__mt_gpu_begin"), parameter = LLVMGetLastParam(kernel);

@@ -76,7 +76,7 @@ static LLVMValueRef with_priority(LLVMValueRef entry, LLVMValueRef function, uns
     return LLVMConstStructInContext(context, field, 3, 0);
 }
 
-/* Rewrites the list of constructors: CUDA's to the front, behind it `done` (or NULL) and the check whose
+/* Rewrites the list of constructors: CUDA's to the front, after it `done` (or NULL) and the check whose
  * runtime it was. */
 static int move_constructors(LLVMModuleRef module, LLVMValueRef done)
 {

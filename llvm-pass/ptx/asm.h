@@ -54,7 +54,7 @@ struct mt_asm_reg {
 
 #define MT_ASM_MAX_PARTS 24
 struct mt_asm_statement {
-    const char *label;                   /* a label stands here and nothing else; NULL otherwise */
+    const char *label;                   /* a label is here and nothing else; NULL otherwise */
     const char *opcode;                  /* whole, as written: "ld.global.nc.L1::no_allocate.v4.f32" */
     const char *parts[MT_ASM_MAX_PARTS]; /* split at dots: "ld", "global", "nc", … */
     unsigned nparts;
@@ -107,7 +107,7 @@ struct mt_wmma {
     unsigned share, line, bits; /* elements of a lane, of a row (column) in memory; bits of an element */
     uint32_t size;              /* bytes of a lane */
 };
-/* 0, or -1: it is none, or not known. */
+/* 0, or -1: it is not one, or not known. */
 int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
 /* i64 address of the running lane's share; base: i64; stride: elements from row to row (integer), NULL:
  * dense. */
@@ -170,7 +170,7 @@ static inline unsigned mt_mark_kind(LLVMContextRef context)
     return LLVMGetMDKindIDInContext(context, "memtrace.access", sizeof "memtrace.access" - 1);
 }
 
-/* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code behind the call
+/* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code after the call
  * stays in its block, the code before it moves to a new block in front. 0, or -1 with *error and the module
  * unchanged (declarations apart). */
 int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtins *b,

@@ -20,7 +20,7 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
 
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t)
 {
-    for (unsigned i = l->s->nparts; i-- > 1;) /* mostly the last word; "atom.v4.f32.add" has more behind it */
+    for (unsigned i = l->s->nparts; i-- > 1;) /* mostly the last word; "atom.v4.f32.add" has more after it */
         if (mt_asm_type(l->s->parts[i], t))
             return 0;
     return mt_asm_fail(l, "%s", l->s->opcode);
@@ -63,7 +63,7 @@ const struct mt_asm_handler *mt_asm_find_handler(const struct mt_asm_statement *
     return find_in(strchr("fgt", t.kind) ? mt_asm_float_handlers : mt_asm_integer_handlers, s->parts[0]);
 }
 
-/* Words that hardware floating point of the host cannot do as they stand: builtins come first then. */
+/* Words that hardware floating point of the host cannot do as they are: builtins come first then. */
 static int wants_builtin(const struct mt_asm_statement *s)
 {
     struct mt_asm_type t;
@@ -223,7 +223,7 @@ static LLVMValueRef asm_lower_gather(struct mt_asm_body *l)
     return whole;
 }
 
-/* Moves the instructions from `first` up to (not including) `end` to where the builder stands. */
+/* Moves the instructions from `first` up to (not including) `end` to where the builder is. */
 static void asm_lower_move(struct mt_asm_body *l, LLVMValueRef first, LLVMValueRef end)
 {
     LLVMSetCurrentDebugLocation2(l->b, NULL); /* each keeps its own */
@@ -256,7 +256,7 @@ static void split_at_call(struct mt_asm_body *l)
                 break;
             }
     }
-    LLVMBuildBr(l->b, tail); /* the builder stands at the end of the asm's last block */
+    LLVMBuildBr(l->b, tail); /* the builder is at the end of the asm's last block */
     LLVMPositionBuilderAtEnd(l->b, head);
     asm_lower_move(l, LLVMGetFirstInstruction(tail), l->call);
     LLVMBuildBr(l->b, l->first);

@@ -1,6 +1,6 @@
 /* Shared by the parts that turn inline assembly into IR.
  *
- * The body is built into fresh blocks behind the function; only when all of it is understood do they take the
+ * The body is built into fresh blocks after the function; only when all of it is understood do they take the
  * call's place. Every register of the asm and every output is one stack slot (an integer of its width), which
  * LLVM's SROA turns into SSA values. Handlers return 0, or -1 after mt_asm_fail. */
 #ifndef MT_PASS_ASM_LOWER_H
@@ -42,7 +42,7 @@ struct mt_asm_type {
     char kind;
     unsigned bits, lanes; /* bits of one lane */
 };
-/* 0 when the word is no type. */
+/* 0 when the word is not a type. */
 int mt_asm_type(const char *word, struct mt_asm_type *t);
 unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
 
@@ -51,7 +51,7 @@ unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
 struct mt_asm_label {
     const char *name;
     LLVMBasicBlockRef block;
-    int passed; /* stands before the statement being lowered */
+    int passed; /* is before the statement being lowered */
 };
 
 struct mt_asm_body {
@@ -81,7 +81,7 @@ struct mt_asm_body {
 };
 
 /* asm_lower.c. mt_asm_begin: l->m, call, a, ties, builtins, error are set; makes slots and labels, the
- * builder stands in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
+ * builder is in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
  * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees. 0 or
  * -1. */
 int mt_asm_begin(struct mt_asm_body *l);

@@ -5,8 +5,8 @@
 #include <llvm-c/Core.h>
 #include "../../runtime/cpu/abi.h"
 
-/* Fills *op. 0, or -1 when the operation is none of these, has a word that is not known, or a shape that PTX
- * lacks. */
+/* Fills *op. 0, or -1 when the operation is not one of these, has a word that is not known, or a shape that
+ * PTX lacks. */
 int mt_matrix_read(const char *const *words, unsigned n, struct mt_matrix_op *op);
 /* Elements from row to row (column to column) of a dense matrix: the stride of a load or store that names
  * none. */

@@ -104,7 +104,7 @@ static int add_range(struct mt_parser *p, const char *stem, char type, unsigned 
     return 0;
 }
 
-/* ".reg" is read; type and names follow. `type` is what stood glued to it (".reg.b32") or NULL. */
+/* ".reg" is read; type and names follow. `type` is what was glued to it (".reg.b32") or NULL. */
 static int asm_parse_declaration(struct mt_parser *p, const char *type)
 {
     unsigned bits = 0;

@@ -1,4 +1,4 @@
-/* What one PTX instruction does to memory. Each family of opcodes that may have a memory operand stands in a
+/* What one PTX instruction does to memory. Each family of opcodes that may have a memory operand is in a
  * table: whether it is recorded, or counted as untraced, or why it is neither. An opcode
  * that has a memory operand and is not in the table is counted: what is not known may touch global memory. */
 #include "asm_lower.h"

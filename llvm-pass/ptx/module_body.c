@@ -33,7 +33,7 @@ static int body_variables(struct mt_ptx_body *b, char space, enum mt_ptx_linkage
     return body_add_memory(b, v) < 0 || mt_parse_expect(p, ';') ? -1 : 1;
 }
 
-/* The label in front of the directive, which is none of the code's; NULL: failed. */
+/* The label in front of the directive, which is not one of the code's; NULL: failed. */
 static const char *body_take_label(struct mt_ptx_body *b)
 {
     struct mt_asm *a = b->p.a;

@@ -11,7 +11,7 @@ enum { FORWARD_REACH = 18 }; /* accesses that are looked past: as many as Gather
 struct forward_access {
     LLVMValueRef inst; /* NULL: gone */
     LLVMValueRef base; /* NULL: reads, who knows where */
-    int64_t at;        /* bytes behind the base */
+    int64_t at;        /* bytes after the base */
     uint64_t bytes;
     LLVMTypeRef type;
     int is_store;
@@ -207,7 +207,7 @@ static int forward_is_asm(LLVMValueRef inst)
     return LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst));
 }
 
-/* Assembly comes behind the stores before it, whether or not it touches memory. */
+/* Assembly comes after the stores before it, whether or not it touches memory. */
 static void forward_keep_stores(struct forward *f)
 {
     for (unsigned i = 0; i < f->n; i++)

@@ -281,7 +281,7 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
 }
 
 /* A function that records writes memory, whatever LLVM had found out about it and its calls: without this,
- * two calls of a pure helper could still be merged into one behind us. */
+ * two calls of a pure helper could still be merged into one after this pass. */
 void mt_forget_purity(LLVMModuleRef module)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {

@@ -195,7 +195,7 @@ static int by_begin(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Events of no stream stand in every companion of a process: each once. */
+/* Events of no stream are in every companion of a process: each once. */
 static void drop_doubles(struct mt_report *r)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* The files of postprocess/page/web/ and d3, as they are (report_files.S). NAME_end is behind the last byte.
+/* The files of postprocess/page/web/ and d3, as they are (report_files.S). NAME_end is after the last byte.
  */
 #ifndef MT_OUTPUT_REPORT_FILES_H
 #define MT_OUTPUT_REPORT_FILES_H

@@ -126,7 +126,7 @@ static int by_seq(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What the new lines tell of memory goes behind the copies that wait; nobody asks for it again. */
+/* What the new lines tell of memory goes after the copies that wait; nobody asks for it again. */
 static int take_events(struct mt_source_merge *m, struct mt_companion *c)
 {
     size_t waiting = m->ncopies - m->next_copy;

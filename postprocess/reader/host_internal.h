@@ -2,7 +2,7 @@
  *
  *   host_window.c  bytes of a file or FIFO
  *   host_map.c     numbers of sites to positions
- *   host_chunk.c   whole, verified chunks; finding them again behind damage; payloads unpacked
+ *   host_chunk.c   whole, verified chunks; finding them again after damage; payloads unpacked
  *   host_decode.c  payload of a host chunk -> records and events
  *   host_meta.c    meta lines -> sites, functions, companion
  *   host_stream.c  chunks of one thread after each other
@@ -46,7 +46,7 @@ struct mt_window {
 int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
                    struct mt_error *err);
 /* The same of a descriptor; closed by mt_window_close if `owned`, not on failure. A regular file begins where
- * it stands. */
+ * it is. */
 int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err);
 void mt_window_close(struct mt_window *w);
 /* The bytes from `offset` on: *got of them, at most `n`, fewer only at the end. Valid until the next call. A
@@ -236,7 +236,7 @@ int mt_container_whole(struct mt_host_reader *r, struct mt_error *err);
 /* Takes over `w`, which is at its beginning; closes it on failure. */
 struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
 
-#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO: what is left is no chunk */
+#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO: what is left is not a chunk */
 
 struct mt_host_reader {
     struct mt_device_state device;

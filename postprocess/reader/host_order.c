@@ -13,7 +13,7 @@ struct lane {
     size_t nchunks, next;
     size_t at, end;       /* records in the stream's room */
     uint64_t seq;         /* of these */
-    enum pending pending; /* what comes behind them */
+    enum pending pending; /* what comes after them */
     struct mt_host_item event;
     struct mt_error error;
     int ready; /* `key` is that of the lane's next item */
@@ -53,7 +53,7 @@ static void host_order_sink(struct mt_order *o, size_t i)
 
 /* ---- lanes ---- */
 
-/* Gets what comes behind the records that are there: more of them, or `pending`. */
+/* Gets what comes after the records that are there: more of them, or `pending`. */
 static void host_order_fill(struct mt_order *o, struct lane *l)
 {
     struct mt_host_stream *s = &l->stream;

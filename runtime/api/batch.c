@@ -20,7 +20,7 @@ static int check_attributes(const struct cudaMemcpyAttributes *attributes, const
     return 0;
 }
 
-/* Behind a copy that was asked for with `e`: a source that is only valid now has been read when this returns.
+/* After a copy that was asked for with `e`: a source that is only valid now has been read when this returns.
  */
 static cudaError_t batch_made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
 {

@@ -20,7 +20,7 @@ struct mt_block {
     uint64_t base, bytes;
     enum mt_heap_kind kind;
     unsigned flags;       /* as given to the API; device memory: its pool, 0 for none */
-    uint64_t mapped_base; /* mapping behind it, 0: small or not ours */
+    uint64_t mapped_base; /* mapping after it, 0: small or not ours */
     uint64_t mapped_bytes;
     struct mt_segment *segment;              /* of a small block (arena.h), or NULL */
     struct mt_fd shared;                     /* the file it lies on; ino 0: none */

@@ -6,7 +6,7 @@
 /* Registers f with the real runtime, and its version with record calls, if the GPU's code has one; f's module
  * is loaded. */
 void mt_plain_register(void **real, struct mt_function *f);
-/* What to launch for records, which takes the launch context behind the program's arguments. */
+/* What to launch for records, which takes the launch context after the program's arguments. */
 const void *mt_traced_of(const struct mt_function *f);
 /* What to launch without, which is what the program launches; NULL: there is one version only. */
 const void *mt_plain_of(const struct mt_function *f);

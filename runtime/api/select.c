@@ -47,7 +47,7 @@ static int count_devices(const char **why)
     return n;
 }
 
-/* Our own library may stand in libcudart's place: only one that is not us will do. */
+/* Our own library may be in libcudart's place: only one that is not us will do. */
 static void *open_one(const char *name)
 {
     void *h = *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND) : NULL;

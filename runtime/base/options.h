@@ -26,7 +26,7 @@ const struct mt_options *mt_options(void);
  * notice. */
 void mt_options_misspelt(char *const *environment, void (*complain)(const char *line, void *ctx), void *ctx);
 
-/* The parser behind it. `get` stands for getenv; `complain` is called with one sentence per bad value. */
+/* The parser that it uses. `get` stands for getenv; `complain` is called with one sentence per bad value. */
 void mt_options_parse(struct mt_options *o, const char *(*get)(const char *name, void *ctx),
                       void (*complain)(const char *line, void *ctx), void *ctx);
 #endif

@@ -28,7 +28,7 @@ int mt_image_carried(const void *const *fatbins, size_t n);
  * others. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
 struct mt_image *mt_image_load(const void *wrapper, const char **why); /* of mt_image_fatbins */
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why);
-/* *why of images that stand beside GPU code in which kernels have the hidden parameter under the program's
+/* *why of images that are beside GPU code in which kernels have the hidden parameter under the program's
  * names. */
 extern const char mt_image_too_old[];
 /* Images are loaded for what their tables say: their code will not run, and may be for any processor. */

@@ -139,7 +139,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
             }
             f++;
         }
-        if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: as it stands */
+        if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: as it is */
             device_put(&t, start, (size_t)(f - start));
             continue;
         }

@@ -9,7 +9,7 @@
 struct mt_warp_keys;
 struct mt_warp_keys *mt_keys_new(void); /* NULL: no memory */
 void mt_keys_free(struct mt_warp_keys *k);
-/* Takes what `lanes` lanes do: count[i] entries (warps.h) at at[i], one lane's behind the other's. Each lane
+/* Takes what `lanes` lanes do: count[i] entries (warps.h) at at[i], one lane's after the other's. Each lane
  * has arrived at its first one then. 0, or -1: no memory. */
 int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes);
 /* A lane has come to this entry of its own. */

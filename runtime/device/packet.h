@@ -2,7 +2,7 @@
  *
  * A device has a number of rings in pinned host memory that the GPU writes over the bus. One access of the
  * lanes of a warp that run it together is one packet, a run of 32-byte slots that may wrap around the ring's
- * end. A CTA always uses the same ring, so its packets stand there in the order in which the device ran them.
+ * end. A CTA always uses the same ring, so its packets are there in the order in which the device ran them.
  *
  *   device   reserve: position = head, head += slots (one atomic add, device memory)
  *            wait until position + slots - tail <= slots of the ring

@@ -442,7 +442,7 @@ static int device_is_marked(const struct mt_gpu_device *d, uint32_t i)
     return __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) == d->generation[i];
 }
 
-/* Launches whose mark is there: their counters are, too. Late marks are looked for behind those and taken in
+/* Launches whose mark is there: their counters are, too. Late marks are looked for after those and taken in
  * front of them: one of a node is there if that of the node's next launch is. */
 static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
 {

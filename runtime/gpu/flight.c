@@ -182,7 +182,7 @@ static void hand_on_all(struct mt_flight *f)
         mt_gather_clear(f->filling);
 }
 
-/* An empty block behind the others. 0: no memory. */
+/* An empty block after the others. 0: no memory. */
 static int add_block(struct mt_flight *f)
 {
     size_t bytes = sizeof *f->filling;

@@ -52,7 +52,7 @@ void mt_queue_leave(struct mt_flight_queue *q);
 /* The trace is about to be closed; its queue is empty. */
 void mt_queue_forget(struct mt_trace *trace);
 
-/* Behind the launches of its queue, before the device can begin it. The flight is the queue's from here on,
+/* After the launches of its queue, before the device can begin it. The flight is the queue's from here on,
  * but stays at least until mt_flight_issued or mt_flight_cancel. */
 void mt_flight_add(struct mt_flight_queue *q, struct mt_flight *f);
 /* It was issued. */
@@ -64,7 +64,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
 /* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how
  * many. Records that are missing are given up when no packet has come for a while: the rings were looked at
  * last at `looked`, and one came last at `moved` (mt_now_ns; a slow sink can be between this and that, not
- * behind `looked`). */
+ * after `looked`). */
 unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved);
 /* Which launches are meant: NULL means any, and so does before = 0. */
 struct mt_flight_filter {

@@ -46,7 +46,7 @@ struct mt_gpu_ops {
     /* The CPU device (MEMTRACE_CHANNEL=warp) begins to run a launch that has this context: its number is that
      * of now, as those of the copies beside it. */
     void (*began)(void *context);
-    /* Is what is launched in this stream recorded into a graph? Such launches are none of ours before the
+    /* Is what is launched in this stream recorded into a graph? Such launches are not ours before the
      * graph runs. */
     int (*capturing)(cudaStream_t stream);
     /* NULL: it cannot be traced, which was said. */

@@ -74,7 +74,7 @@ static __global__ void product(const A *a, const A *b, const C *c, C *d, int mor
     wmma::store_matrix_sync(d, fc, line + more, layout);
 }
 
-// Where row `i`, column `j` of a matrix stands.
+// Where row `i`, column `j` of a matrix is.
 static long place(bool rows, int height, int width, int more, int i, int j)
 {
     return rows ? (long)i * (width + more) + j : (long)j * (height + more) + i;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include "cpu.h"
 struct mt_image *load_test_image(void);
-/* Wraps any bytes as a fatbin with a payload behind it; the result lives for ever. */
+/* Wraps any bytes as a fatbin with a payload after it; the result lives for ever. */
 void *wrap_fatbin(const void *object, size_t size, const char *magic);
 
 struct dim {

@@ -95,7 +95,7 @@ static struct totals drain(struct mt_reader *r)
     return t;
 }
 
-/* What the plain loop found; names that are no text are damage for the reader alone. */
+/* What the plain loop found; names that are not text are damage for the reader alone. */
 static void compare(const struct totals *want, const struct totals *got)
 {
     if (got->bad ? got->records > want->records || got->launches > want->launches

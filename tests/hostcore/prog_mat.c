@@ -24,10 +24,10 @@ static void basic(void)
     mt_core_alloc(t, MT_CORE_NEW, 9000, 50, 9);
     mt_core_access(t, load, 1000, 4);
     mt_core_access(t, store, 1099, 1);
-    mt_core_access(t, load, 1100, 4); /* just behind */
+    mt_core_access(t, load, 1100, 4); /* just after */
     mt_core_access(t, atomic, 8192, 8);
     mt_core_access(t, load, 9010, 0); /* as large as the site says */
-    mt_core_access(t, load, 9050, 2); /* behind the inner one: the map's */
+    mt_core_access(t, load, 9050, 2); /* after the inner one: the map's */
     mt_core_unmap(t, 12288, 4096);
     mt_core_access(t, load, 12287, 1);
     mt_core_access(t, load, 12288, 1); /* gone */

@@ -1,4 +1,4 @@
-/* Stands for a compiled CUDA program: a fat binary with the test image behind it, host stubs and shadows, and
+/* Stands for a compiled CUDA program: a fat binary with the test image after it, host stubs and shadows, and
  * their registration as the compiler would emit it. */
 #ifndef TEST_RUNTIME_PROGRAM_H
 #define TEST_RUNTIME_PROGRAM_H

@@ -1,10 +1,10 @@
 /* The wrappers of NVIDIA's ptxas and fatbinary: carry the CPU image from the PTX, where the compiler pass
- * leaves it as a comment line, to the place behind the fatbin where the runtime looks for it
+ * leaves it as a comment line, to the place after the fatbin where the runtime looks for it
  * (runtime/cpu/abi.h).
  *
  * Two stations, since clang runs two programs and may keep the PTX from the second one:
  *   ptxas      takes the line out, assembles the rest, and puts the object (decoded) at the end of the cubin
- *   fatbinary  takes line or object out of its inputs, links the object, and puts the payload behind the
+ *   fatbinary  takes line or object out of its inputs, links the object, and puts the payload after the
  * fatbin
  *
  * Exit codes are those of the real tools; 1 when the wrapper itself fails. Messages: "memtrace: ptxas: …" on

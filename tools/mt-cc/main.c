@@ -152,7 +152,7 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     }
 }
 
-/* Flags behind the user's: header folders that come last, and the runtime. */
+/* Flags after the user's: header folders that come last, and the runtime. */
 static void add_last_flags(struct words *line, const struct request *r, const struct places *p)
 {
     if (r->compiles) {

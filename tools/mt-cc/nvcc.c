@@ -173,7 +173,7 @@ int mt_cc_nvcc_knows(const char *arg)
     return nvcc_find(arg) != NULL;
 }
 
-/* -Werror KIND,…: -1 if these are no kinds of nvcc's, and the option is clang's. */
+/* -Werror KIND,…: -1 if these are not kinds of nvcc's, and the option is clang's. */
 static int nvcc_add_werror(struct request *r, const char *value)
 {
     static const struct {

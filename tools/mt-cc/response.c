@@ -8,7 +8,7 @@
 
 #define DEEPEST 16 /* files that name files */
 
-/* The next word at *p, without its quotes; NULL at the end. A backslash keeps the character behind it, but in
+/* The next word at *p, without its quotes; NULL at the end. A backslash keeps the character after it, but in
  * single quotes.
  */
 static char *response_next(const char **p)

@@ -1,5 +1,5 @@
 /* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime
- * loads: a fatbin with nothing in it and the image behind, as bin/fatbinary of the overlay writes for
+ * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
  * programs without GPU code. */
 #include <errno.h>
 #include <stdio.h>

@@ -53,7 +53,7 @@ struct mt_transfer {
     uint64_t last; /* number of the record (or host access) counted last */
 };
 
-/* Where the transfer from src to dst stands; dst 0: nowhere. */
+/* Where the transfer from src to dst is; dst 0: nowhere. */
 enum { MT_RECENT_TRANSFERS = 64 };
 struct mt_recent_transfer {
     uint32_t src, dst;

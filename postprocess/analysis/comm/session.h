@@ -54,7 +54,7 @@ struct mt_session {
      * source stops. */
     int (*stopped)(const struct mt_team *t);
     /* `spans`: all launches of the trace, a span each, the same for all, who call it together. Parts are one
-     * behind the other. 0; 1: a user wants no more, all end here; -1: all have failed. */
+     * after the other. 0; 1: a user wants no more, all end here; -1: all have failed. */
     int (*share)(struct mt_team *t, const struct mt_span *spans, size_t n, const struct mt_share_ops *ops,
                  void *arg);
     /* After it, together: all results come to the one that reports. */

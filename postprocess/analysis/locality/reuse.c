@@ -337,7 +337,7 @@ static void add_counts(struct mt_reuse_launch *into, const struct mt_reuse_launc
     }
 }
 
-/* The launches of `from` behind those of `into`; *first is the index that the first one gets. */
+/* The launches of `from` after those of `into`; *first is the index that the first one gets. */
 static int append_launches(struct mt_reuse *into, const struct mt_reuse *from, size_t *first)
 {
     size_t i = 0;

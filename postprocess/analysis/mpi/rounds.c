@@ -60,7 +60,7 @@ static int rounds_meet_all(struct mt_ranks *t, int bad)
             return 1;
         t->stopped |= s->counts[2 * i + 1];
         s->places[i] = 3 * total;
-        s->counts[i] = 3 * n; /* behind what is read next */
+        s->counts[i] = 3 * n; /* after what is read next */
         total += n;
     }
     s->nall = (size_t)total;

@@ -3,7 +3,7 @@
  * All that is sent is a row of units, each as long as a record and with a kind in the two highest bits of its
  * type:
  *   ONE      a record
- *   SEVERAL  a record that goes to several ranks; its number is in the unit behind it
+ *   SEVERAL  a record that goes to several ranks; its number is in the unit after it
  *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
  *            addresses, if it has any
  *   MARK     what follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier
@@ -50,7 +50,7 @@ struct mt_rounds {
     int *counts, *places;
     struct mt_access_run *runs; /* received, to be handed on together */
     size_t nruns, taken;        /* taken: plain accesses handed on in this round */
-    /* where this rank stands in the round */
+    /* where this rank is in the round */
     uint64_t launch; /* in this round, from 1 */
     uint64_t number; /* of accesses, so far */
     const struct mt_round_event *at;

@@ -63,7 +63,7 @@ struct mt_inputs {
 /* Processors that this process may use, but at most 32. */
 unsigned mt_cli_processors(void);
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
-/* The paths: argv[optind…], but for companions whose traces stand there, too: these are taken out of argv. */
+/* The paths: argv[optind…], but for companions whose traces are there, too: these are taken out of argv. */
 void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
 /* After mt_inputs_take, with the flags set: folders, and patterns (? and *) that no file is called by, become
  * the traces of the newest run in them. 0, or an exit code after saying why. */

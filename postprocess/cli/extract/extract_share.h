@@ -5,7 +5,7 @@
 #include "cli/base/locality_run.h"
 #include "analysis/comm/session.h"
 
-/* All launches, where they stand. Zero-initialised is empty. */
+/* All launches, where they are. Zero-initialised is empty. */
 struct mt_extract_share {
     struct mt_run_launch *launches; /* by superstep */
     struct mt_span *spans;

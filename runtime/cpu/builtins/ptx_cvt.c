@@ -160,7 +160,7 @@ WIDE(rz, MT_RZ)
 WIDE(rm, MT_RM)
 WIDE(rp, MT_RP)
 
-/* ---- tf32: f32 with 10 bits behind the point ---- */
+/* ---- tf32: f32 with 10 bits after the point ---- */
 #define TF32(name, mode, finite, relu)                                                                       \
     MT_BUILTIN uint32_t mtb_ptx_cvt_##name##_tf32_f32(float a)                                               \
     {                                                                                                        \

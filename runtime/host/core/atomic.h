@@ -38,7 +38,7 @@ static inline int mt_turns(const struct mt_core_thread_state *t)
 }
 /* Are this thread's accesses part of the trace now? */
 int mt_atomic_traced(const struct mt_core_thread_state *t);
-/* lag.c: no thread lies further behind `time` in the file than -d allows, so `time` may be written. No lock
- * is held. */
+/* lag.c: no thread's time in the file is further below `time` than -d allows, so `time` may be written. No
+ * lock is held. */
 void mt_lag_control(uint64_t time);
 #endif

@@ -33,7 +33,7 @@ struct mt_core_options {
 };
 
 /* Parses "mat" "-o" "x" "--threshold=4096" "--routine" "main" … (no program name; the mode first; a SWITCH
- * may stand without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
+ * may be without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
  * names the option, what was given and what is wanted. */
 int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size);
 /* Frees the lists. */
@@ -96,7 +96,7 @@ const struct mt_core_options *mt_core_options(void);
 
 /* ---- threads ---- */
 
-/* There is room for so many entries at and behind limit: an engine that has seen cur < limit may append so
+/* There is room for so many entries at and after limit: an engine that has seen cur < limit may append so
  * many before it looks again (one comparison for all accesses of a basic block; cur is then moved once, when
  * all of them are complete). */
 #define MT_CORE_SLACK 16
@@ -245,14 +245,14 @@ enum mt_core_alloc_kind {
  * first access. */
 void mt_core_globals(const char *path, uint64_t bias);
 /* base 0 or bytes 0: nothing happened. A range that overlaps known ones of the same layer replaces them there
- * (their owner freed them behind our back). mmap and brk ranges lie below the others: an access counts for
- * the innermost. `ip`: call site. */
+ * (their owner freed them without our seeing it). mmap and brk ranges lie below the others: an access counts
+ * for the innermost. `ip`: call site. */
 void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
                    uint64_t ip);
 /* Before the memory is given back. */
 void mt_core_free(struct mt_core_thread *t, uint64_t base);
 /* Before a realloc of `old`, where the engine can: another thread may be given the old memory before
- * mt_core_realloc says that it is free; then the old buffer is the one that stood there now. */
+ * mt_core_realloc says that it is free; then the old buffer is the one that was there now. */
 void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old);
 /* After a successful realloc (base != 0): the old buffer ends, a new one begins, also in place. */
 void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip);

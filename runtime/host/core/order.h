@@ -39,11 +39,11 @@ static inline int mt_order_acquire_one(struct mt_core_thread_state *t, uint64_t 
     return 1;
 }
 
-/* Takes the locks that cover the thread's operands (count 0: all), in order; they stand in t->lock_at. */
+/* Takes the locks that cover the thread's operands (count 0: all), in order; they are in t->lock_at. */
 void mt_order_acquire(struct mt_core_thread_state *t);
 /* The newest time in the locks that t holds. */
 uint64_t mt_order_time(const struct mt_core_thread_state *t);
-/* A new time behind `own` and behind all given here before; for an engine that lets one thread run at a time.
+/* A new time after `own` and after all given here before; for an engine that lets one thread run at a time.
  */
 extern uint64_t mt_order_alone;
 static inline uint64_t mt_order_tick(uint64_t own)

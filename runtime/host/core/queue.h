@@ -1,5 +1,5 @@
 /* Full buffers on their way into the container. Whoever has time encodes and packs one, without a lock;
- * chunks stand in the file in the order in which their buffers came. Memory is bounded: MT_QUEUE_MAX buffers
+ * chunks are in the file in the order in which their buffers came. Memory is bounded: MT_QUEUE_MAX buffers
  * wait, a fixed number is being worked on. Nothing here calls malloc. */
 #ifndef MT_HOST_QUEUE_H
 #define MT_HOST_QUEUE_H

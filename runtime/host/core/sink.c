@@ -141,7 +141,7 @@ void mt_core_sink_return(struct mt_buffer *b)
     mt_spin_unlock(&s.lock);
 }
 
-/* Lines stand before the records that name their sites. */
+/* Lines are before the records that name their sites. */
 static void push_meta(void)
 {
     mt_spin_lock(&s.meta_lock);

@@ -55,10 +55,10 @@ struct mt_core_thread_state {
     /* atomic */
     int64_t name; /* as in the trace; MT_NAMELESS */
     uint64_t time, written /* newest time in the file */;
-    struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what stands in it; */
-    uint64_t running;           /* each entry behind is one access and one later */
+    struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what is in it; */
+    uint64_t running;           /* each entry after is one access and one later */
     int turn;                   /* between mt_core_turn_begin and _end */
-    unsigned accesses;          /* since it last looked how far others lie behind, by whomever written */
+    unsigned accesses;          /* since it last looked how far others lag, by whomever written */
     char *text;                 /* a piece of it, while it is printed */
     int pending;                /* between begin and end */
     unsigned count;             /* operands of begin */

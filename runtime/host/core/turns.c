@@ -48,7 +48,7 @@ static void turns_put(struct mt_core_thread_state *t, struct mt_host_entry e)
     __atomic_store_n(&t->pub.cur, ++t->mark, __ATOMIC_RELEASE);
 }
 
-/* What comes next is at `time`, or one behind it. */
+/* What comes next is at `time`, or one after it. */
 static void turns_move(struct mt_core_thread_state *t, uint64_t time)
 {
     if (time != t->running)

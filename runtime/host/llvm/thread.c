@@ -145,7 +145,7 @@ struct mt_core_thread *mt_llvm_thread(void)
     return s->core;
 }
 
-/* No room in a handler's buffer: its entries go round behind the end. */
+/* No room in a handler's buffer: its entries go round after the end. */
 static void thread_overflow(struct mt_self *s)
 {
     s->lost += (uint64_t)(s->handler.cur - s->handler.limit);

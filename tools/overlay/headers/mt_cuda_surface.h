@@ -80,7 +80,7 @@ template <int bytes> struct __mt_surf;
     {                                                                                                        \
         __MT_SURF_MODES(__MT_SURF_W, g, type, words, place, inputs, arguments)                               \
     }
-/* o, x, y, z: operand numbers of the object and of three integers behind it. */
+/* o, x, y, z: operand numbers of the object and of three integers after it. */
 #define __MT_SURF_SIZE(size, word, type, words, outputs, inputs, o, x_, y_, z_)                              \
     template <> struct __mt_surf<size> {                                                                     \
         typedef word word_t;                                                                                 \
