@@ -96,8 +96,8 @@ static Expr *argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
 
 namespace
 {
-/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until a template has been
- * instantiated. */
+/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until
+ * a template has been instantiated. */
 struct ClusterDims : ParsedAttrInfo {
     static constexpr Spelling spellings[] = {{ParsedAttr::AS_GNU, "cluster_dims"}};
     ClusterDims()

@@ -3,8 +3,8 @@
  *   -Xclang -plugin-arg-cuda-aug -Xclang -f -Xclang -plugin-arg-cuda-aug -Xclang FILE … -E kernel.cu
  * Without -f the file is augmented-<name> in the current folder. The command runs one cc1 for each side; the
  * host's writes. The text compiles with and without the plugin, and all its lines and columns are those of
- * the original: what is inserted is on lines of its own, after which a #line directive and blanks lead
- * back. */
+ * the original: what is inserted is on lines of its own,
+ * after which a #line directive and blanks lead back. */
 #include "plugin.h"
 #include "clang/Lex/Lexer.h"
 #include "clang/Rewrite/Core/Rewriter.h"
@@ -54,8 +54,8 @@ class Augmenter : public RecursiveASTVisitor<Augmenter>
 };
 } // namespace
 
-/* Written __global__ or __device__, not made so by constexpr or a pragma: those are annotated when compiled.
- */
+/* Written __global__ or __device__, not made so by constexpr or a pragma:
+ * those are annotated when compiled. */
 bool Augmenter::explicit_device_code(const FunctionDecl *function) const
 {
     const auto *global = function->getAttr<CUDAGlobalAttr>();
@@ -236,8 +236,8 @@ class Action : public PluginASTAction
         return std::make_unique<Writer>(compiler, output);
     }
     /* The default type, "after the main action if asked for", takes the main action's place when -plugin
-     * names it and does nothing otherwise. "Replace" would do so in every compilation that loads the plugin.
-     */
+     * names it and does nothing otherwise. "Replace" would do so in every
+     * compilation that loads the plugin. */
 
   private:
     std::string output;

@@ -12,15 +12,13 @@
 namespace mt
 {
 
-/* ---- place.cpp: names of files --------------------------------------------------------------------------
- */
+/* ---- place.cpp: names of files ----------------------------------------------------------------------- */
 /* Absolute, normalised path of a file as line tables name it (#line and -ffile-prefix-map obeyed). */
 std::string traced_path(const clang::CompilerInstance &compiler, llvm::StringRef presumed);
 /* Real path of the shared object that this code is in; "" when unknown. */
 std::string own_path();
 
-/* ---- facts.cpp: what the annotations say ----------------------------------------------------------------
- */
+/* ---- facts.cpp: what the annotations say ------------------------------------------------------------- */
 /* Of a kernel with __cluster_dims__, as the source has it: the annotation's text, whose arguments are the
  * sizes; the pass gets it with the sizes after it. */
 inline constexpr const char cluster_word[] = MT_ANNOTATION "cluster";
@@ -35,21 +33,18 @@ void annotate_tree(const clang::CompilerInstance &compiler, clang::Decl *decl);
 /* Annotates this function, if it is the kind that is. */
 void annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function);
 
-/* ---- arguments.cpp: -fplugin-arg-memtrace-* -------------------------------------------------------------
- */
+/* ---- arguments.cpp: -fplugin-arg-memtrace-* ---------------------------------------------------------- */
 /* False after an error, which has been reported. */
 bool read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments);
 
-/* ---- codegen.cpp: what code generation needs ------------------------------------------------------------
- */
+/* ---- codegen.cpp: what code generation needs --------------------------------------------------------- */
 /* The overlay's headers before those of another CUDA toolkit in the system's folders (/usr/local/include),
  * which clang would find first. */
 void prefer_overlay(clang::CompilerInstance &compiler);
 /* Adds the pass, turns line tables on, warns when the CPU image would get lost. */
 void prepare_codegen(clang::CompilerInstance &compiler);
 
-/* ---- pragma.cpp -----------------------------------------------------------------------------------------
- */
+/* ---- pragma.cpp -------------------------------------------------------------------------------------- */
 /* Hands the regions of this compilation to the pass. */
 void hand_over_regions(const clang::CompilerInstance &compiler);
 

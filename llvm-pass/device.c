@@ -26,8 +26,8 @@ static char *device_base64(const char *data, size_t n, size_t *length)
     return text;
 }
 
-/* Puts the object into the module as one comment line of its PTX. (One append: LLVM ends each with a line
- * feed.) */
+/* Puts the object into the module as one comment line of its PTX. (One append:
+ * LLVM ends each with a line feed.) */
 static void device_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
 {
     size_t n, prefix = strlen(MT_PTX_PREFIX);

@@ -17,8 +17,8 @@
  *     MEMTRACE_START; … MEMTRACE_STOP;   // launches made after a stop, and before the next start, are not
  * traced
  *
- * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start.
- */
+ * With MEMTRACE_FROM_START=0 in the environment nothing is
+ * traced before the first start. */
 #ifndef MEMTRACE_ANNOTATE_H
 #define MEMTRACE_ANNOTATE_H
 

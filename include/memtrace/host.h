@@ -1,6 +1,6 @@
 /* Reading compact containers (.mtc), accesses of host code and of kernels: libmemtrace-reader. C11 and C++.
- * Conventions, error codes and thread rules as in trace.h. Format: docs/trace-format.md, "Compact container".
- */
+ * Conventions, error codes and thread rules as in trace.h. Format:
+ * docs/trace-format.md, "Compact container". */
 #ifndef MEMTRACE_HOST_H
 #define MEMTRACE_HOST_H
 #include "memtrace/container.h"
@@ -107,8 +107,8 @@ struct mt_run_batch {
 /* The next runs: 1, valid until the next call; 0: the end; -1 with *err as mt_host_next. A launch that has no
  * end yields what is there, then MT_E_TRUNCATED. */
 MT_API int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, struct mt_error *err);
-/* The same with room for `capacity` runs and for capacity * MT_MTC_MAX_LANES addresses given by the caller.
- */
+/* The same with room for `capacity` runs and for capacity * MT_MTC_MAX_LANES
+ * addresses given by the caller. */
 MT_API int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes,
                           size_t capacity, struct mt_run_batch *batch, struct mt_error *err);
 /* The `launch` line with this number, or NULL. Of a FIFO: as far as it was read. */

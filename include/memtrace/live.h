@@ -2,8 +2,8 @@
  * program was killed. Between processes of one build on one machine: no stable format.
  *
  * mt-extract says first, with one byte, what it wants: MT_LIVE_WANTS_RUNS, launches as they are, or
- * MT_LIVE_WANTS_TRACES, each stream's container when it is whole. When its result is written it says
- * MT_LIVE_WRITTEN. */
+ * MT_LIVE_WANTS_TRACES, each stream's container when it is whole.
+ * When its result is written it says MT_LIVE_WRITTEN. */
 #ifndef MEMTRACE_LIVE_H
 #define MEMTRACE_LIVE_H
 #include <stdint.h>

@@ -39,8 +39,7 @@ struct mt_error {
     char message[512];
 };
 
-/* ---- one raw trace --------------------------------------------------------------------------------------
- */
+/* ---- one raw trace ----------------------------------------------------------------------------------- */
 
 enum mt_batch_flags {
     MT_BATCH_BEGIN = 1, /* first batch of its launch */
@@ -62,8 +61,8 @@ struct mt_batch {
 struct mt_reader;
 
 /* Opens `path`; "-" is standard input. A FIFO waits for its writer at the first read. NULL: *err says why.
- * `stop` may be NULL; when it becomes non-zero, reading ends with MT_E_STOPPED within 0.1 s, waiting reads
- * included. */
+ * `stop` may be NULL; when it becomes non-zero, reading ends with MT_E_STOPPED within 0.1 s,
+ * waiting reads included. */
 MT_API struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *stop,
                                         struct mt_error *err);
 /* Reads from `fd`, which mt_reader_close closes if `owned`. `name` is for messages. */
@@ -81,8 +80,8 @@ MT_API void mt_reader_close(struct mt_reader *r);
 
 /* Puts records[0 .. count) together as runs, in order: neighbours of one CTA, SM and meta word whose
  * addresses have one distance. Writes at most `room` runs; returns their number, *taken is the number of
- * records that they hold (count, unless the room was too small). No run goes beyond what one call is given.
- */
+ * records that they hold (count, unless the room was too small).
+ * No run goes beyond what one call is given. */
 MT_API size_t mt_runs_from_records(const struct mt_raw_record *records, size_t count,
                                    struct mt_access_run *runs, size_t room, size_t *taken);
 /* The records of runs[*run ..], from access *lane of the first one on, at most `capacity` (>= 1); returns
@@ -100,8 +99,7 @@ MT_API int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **
 MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends, size_t count, size_t first,
                            size_t step);
 
-/* ---- one companion --------------------------------------------------------------------------------------
- */
+/* ---- one companion ----------------------------------------------------------------------------------- */
 
 #define MT_SEQ_NONE UINT64_MAX /* "never" or "not known" */
 
@@ -225,8 +223,7 @@ struct mt_companion {
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
 MT_API void mt_companion_free(struct mt_companion *c);
 
-/* ---- several traces in launch order ---------------------------------------------------------------------
- */
+/* ---- several traces in launch order ------------------------------------------------------------------ */
 
 enum mt_source_flags {
     MT_SOURCE_NO_COMPANION = 1, /* do as if there were none */
@@ -321,15 +318,15 @@ struct mt_source;
  * in $TMPDIR when order, host copies or a rewind need it; then this call reads them to their end. */
 MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths,
                                         const struct mt_source_options *o, struct mt_error *err);
-/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems); -1: *err (MT_E_SYSTEM).
- */
+/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems);
+ * -1: *err (MT_E_SYSTEM). */
 MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err);
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);
 MT_API void mt_source_close(struct mt_source *s);
 
-/* The user wants no more: as if the stop flag had been raised. Nothing comes any more, and the problems say
- * so. */
+/* The user wants no more: as if the stop flag had been raised. Nothing comes any more,
+ * and the problems say so. */
 MT_API void mt_source_stop(struct mt_source *s);
 
 /* The functions below that speak of the end may be asked after mt_source_next returned 0 or -1; earlier, they
@@ -349,8 +346,8 @@ MT_API int mt_source_host(const struct mt_source *s);
 MT_API const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count);
 /* The companion of an input, NULL if there is none (for a live input: until its end). */
 MT_API const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t input);
-/* Bytes read so far and bytes in all (0 if not known), for progress displays. May be called while a read is
- * on. */
+/* Bytes read so far and bytes in all (0 if not known), for progress displays.
+ * May be called while a read is on. */
 MT_API void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total);
 
 #ifdef __cplusplus

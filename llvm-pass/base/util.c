@@ -114,8 +114,8 @@ static void util_beside_program(char path[PATH_MAX], const char *libdir, const c
 
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
 {
-    /* Bodies are read when they are linked. The module owns the buffer, also of a file that is not bitcode.
-     */
+    /* Bodies are read when they are linked. The module owns the buffer,
+     * also of a file that is not bitcode. */
     char path[PATH_MAX];
     const char *self = mt_shim_self(), *slash = strrchr(self, '/');
     if (*name == '/')

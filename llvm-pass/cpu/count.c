@@ -18,8 +18,8 @@ static LLVMValueRef count_number(struct mt_lowering *l, uint64_t n)
     return LLVMConstInt(l->i64, n, 0);
 }
 
-/* Address spaces that are never global: shared, constant, local, parameters; and what is plainly a stack
- * slot. */
+/* Address spaces that are never global: shared, constant, local, parameters;
+ * and what is plainly a stack slot. */
 static int is_elsewhere(LLVMValueRef p)
 {
     unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));

@@ -27,18 +27,18 @@ struct mt_lowering {
     LLVMValueRef shared;    /* struct mt_image_shared of an image with relocatable device code, or NULL */
 };
 
-/* A builtin by name, declared in the clone; NULL if there is none. *type gets its type (the bitcode's own).
- */
+/* A builtin by name, declared in the clone; NULL if there is none.
+ * *type gets its type (the bitcode's own). */
 LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
-/* For calls of builtins: a value made to fit a type; n words of stack; the struct that is in such words.
- */
+/* For calls of builtins: a value made to fit a type; n words of stack;
+ * the struct that is in such words. */
 LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want);
 LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n);
-/* They are no longer needed: others may lie there. A kernel of a thousand such calls has one place for all.
- */
+/* They are no longer needed: others may lie there. A kernel of a thousand such calls
+ * has one place for all. */
 void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
 LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
 /* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is not one. */
@@ -65,8 +65,8 @@ int mt_is_shared_name(LLVMValueRef global);
 /* What CUDA's own headers declare and the CPU device has no use for a definition of. */
 int mt_is_index_variable(const char *name);
 
-/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`; `before` branches to head and nowhere
- * else. */
+/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`;
+ * `before` branches to head and nowhere else. */
 struct mt_row {
     LLVMBasicBlockRef before, head;
     LLVMValueRef x, count; /* the head's phi; i32 */
@@ -90,14 +90,14 @@ int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block);
 LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p);
 /* loop_stride.c: the threads of a grid-stride loop go on together. Before mt_narrow_row. */
 void mt_stride_row(struct mt_lowering *l, struct mt_row *row);
-/* Runs the row's loop over those threads alone that pass the test around the kernel's body, where there is
- * one. */
+/* Runs the row's loop over those threads alone that pass the test around the kernel's body,
+ * where there is one. */
 void mt_narrow_row(struct mt_lowering *l, struct mt_row *row);
 int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function);
 void mt_image_tables(struct mt_lowering *l); /* image.c */
 
-/* reach.c: what a function can reach through calls; indirect calls reach every function whose address is
- * taken. */
+/* reach.c: what a function can reach through calls;
+ * indirect calls reach every function whose address is taken. */
 struct mt_reach {
     LLVMValueRef *functions;
     unsigned count, cap;

@@ -52,8 +52,8 @@ static LLVMValueRef exact_splat(struct mt_lowering *l, LLVMTypeRef type, unsigne
     return LLVMConstVector(lanes, n);
 }
 
-/* Denormals become zero of the same sign, built at the builder's place. *first: the first of the
- * instructions. */
+/* Denormals become zero of the same sign, built at the builder's place. *first:
+ * the first of the instructions. */
 static LLVMValueRef exact_flush(struct mt_lowering *l, LLVMValueRef v, LLVMValueRef *first)
 {
     LLVMBuilderRef b = l->builder;

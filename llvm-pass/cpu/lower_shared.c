@@ -90,8 +90,8 @@ static void replace_uses(struct mt_lowering *l, const struct shared *s)
     free(users);
 }
 
-/* Static shared memory that each kernel can reach: what cudaFuncGetAttributes says and limits are checked
- * with. */
+/* Static shared memory that each kernel can reach:
+ * what cudaFuncGetAttributes says and limits are checked with. */
 static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {

@@ -231,8 +231,8 @@ static unsigned shape_usual_exit(const struct mt_loop_shape *s, unsigned l)
     return usual;
 }
 
-/* After loop l, the lanes meet at `meeting`, or never do before they end (NULL): what they do before is l's.
- */
+/* After loop l, the lanes meet at `meeting`, or never do before they end (NULL):
+ * what they do before is l's. */
 static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef meeting)
 {
     struct mt_loop_shape *s = w->s;

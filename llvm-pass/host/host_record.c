@@ -113,8 +113,8 @@ static LLVMValueRef host_record_at(struct mt_host_recorder *r, LLVMValueRef p, u
     return bytes ? LLVMBuildGEP2(r->builder, r->i8, p, &offset, 1, "") : p;
 }
 
-/* Site of this module's table as the process knows it; the other half of the word is size 0, "as the site
- * says". */
+/* Site of this module's table as the process knows it; the other half of the word is size 0,
+ * "as the site says". */
 static LLVMValueRef site_word(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMValueRef base = host_record_load(r, r->i32, r->table->base, 4);
@@ -133,8 +133,8 @@ static LLVMValueRef host_record_address(struct mt_host_recorder *r, const struct
     return LLVMBuildPtrToInt(r->builder, e->access.pointer[e->operand], r->i64, "");
 }
 
-/* Where the builder is to record this access: in front of it, or after it when only then all is known.
- */
+/* Where the builder is to record this access: in front of it,
+ * or after it when only then all is known. */
 static void go_to(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMPositionBuilderBefore(r->builder,

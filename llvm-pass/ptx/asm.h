@@ -97,8 +97,8 @@ struct mt_asm_access {
 
 /* What an inline-asm call does to global memory, in program order. Returns how many accesses (shared, local,
  * constant and parameter space, prefetches and hints have none), or -1 when it may touch global memory in a
- * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors, more than max).
- */
+ * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors,
+ * more than max). */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
 /* Matrix loads and stores of a warp, by the words of the opcode or of the intrinsic's name (asm_wmma.c). */
@@ -109,8 +109,8 @@ struct mt_wmma {
 };
 /* 0, or -1: it is not one, or not known. */
 int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
-/* i64 address of the running lane's share; base: i64; stride: elements from row to row (integer), NULL:
- * dense. */
+/* i64 address of the running lane's share; base: i64; stride:
+ * elements from row to row (integer), NULL: dense. */
 LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struct mt_wmma *w,
                              LLVMValueRef base, LLVMValueRef stride);
 
@@ -163,8 +163,8 @@ struct mt_asm_builtins {
 
 /* Metadata of an instruction that the lowering made, for count.c: { i32 kind, i64 bytes }. It stands for an
  * access of so many bytes, whatever it is itself; 0: for nothing, another one stands for it. On a GEP from
- * the beginning of a block by its length: for an access of that block, which must not be counted otherwise.
- */
+ * the beginning of a block by its length: for an access of that block,
+ * which must not be counted otherwise. */
 static inline unsigned mt_mark_kind(LLVMContextRef context)
 {
     return LLVMGetMDKindIDInContext(context, "memtrace.access", sizeof "memtrace.access" - 1);

@@ -107,8 +107,8 @@ static int find_hidden(struct ahead *x)
 
 /* ---- one statement ---- */
 
-/* Blocks around what happens only if `condition` (i1) holds: the builder is inside; returns the one
- * after. */
+/* Blocks around what happens only if `condition` (i1) holds: the builder is inside;
+ * returns the one after. */
 static LLVMBasicBlockRef open_if(struct mt_asm_body *l, LLVMValueRef condition)
 {
     LLVMBasicBlockRef then = mt_asm_block(l), after = mt_asm_block(l);

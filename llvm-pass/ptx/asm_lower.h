@@ -82,8 +82,8 @@ struct mt_asm_body {
 
 /* asm_lower.c. mt_asm_begin: l->m, call, a, ties, builtins, error are set; makes slots and labels, the
  * builder is in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
- * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees. 0 or
- * -1. */
+ * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees.
+ * 0 or -1. */
 int mt_asm_begin(struct mt_asm_body *l);
 int mt_asm_statement(struct mt_asm_body *l);
 void mt_asm_insert_before(struct mt_asm_body *l);
@@ -96,8 +96,8 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((f
 LLVMTypeRef mt_asm_int(struct mt_asm_body *l, unsigned bits);
 LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value);
 LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name);
-/* The operand as an integer of `bits` bits (wider registers are cut, narrower ones zero-extended); NULL on
- * error. */
+/* The operand as an integer of `bits` bits (wider registers are cut, narrower ones zero-extended);
+ * NULL on error. */
 LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
 LLVMValueRef mt_asm_in_float(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
 /* Writes an integer to a register, extending (signed if wanted) or cutting it to the register's width. */
@@ -123,8 +123,8 @@ LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name); /* special
 /* The builtin that does the whole statement, or NULL. */
 LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type);
 int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRef type);
-/* For handlers that meet a form they do not know, before they have built anything: the builtin, or an error.
- */
+/* For handlers that meet a form they do not know, before they have built anything: the builtin,
+ * or an error. */
 int mt_asm_fallback(struct mt_asm_body *l);
 /* Does the statement name shared memory? */
 int mt_asm_is_shared(const struct mt_asm_statement *s);
@@ -140,8 +140,8 @@ void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type k
 /* Fresh block that follows the current one; the builder is not moved. */
 LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l);
 
-/* Handlers by first word of the opcode. `pure`: only writes registers, so that a predicate becomes a select.
- */
+/* Handlers by first word of the opcode. `pure`: only writes registers,
+ * so that a predicate becomes a select. */
 struct mt_asm_handler {
     const char *op;
     int (*lower)(struct mt_asm_body *l);

@@ -1,6 +1,6 @@
 /* Parser of PTX inline assembly as LLVM IR holds it: blocks, declarations, labels, statements. One pass over
- * the text by recursive descent; all results live in the arena of the struct mt_asm. Operands are read by
- * asm_operand.c. */
+ * the text by recursive descent; all results live in the arena of the struct mt_asm.
+ * Operands are read by asm_operand.c. */
 #include "asm_parser.h"
 #include <ctype.h>
 #include <stdio.h>

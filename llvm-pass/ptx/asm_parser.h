@@ -1,5 +1,5 @@
-/* What the two files of the asm parser share. Functions that return int give 0, or -1 with the error filled.
- */
+/* What the two files of the asm parser share. Functions that return int give 0,
+ * or -1 with the error filled. */
 #ifndef MT_PASS_ASM_PARSER_H
 #define MT_PASS_ASM_PARSER_H
 #include "asm.h"

@@ -140,8 +140,8 @@ static int lower_elect(struct mt_asm_body *l)
     return mt_asm_out(l, &o[0], leader, 0);
 }
 
-/* bar{.cta}.sync a{, b}; bar.arrive a, b; bar.red.op.type d, a{, b}, {!}c; bar.warp.sync mask; barrier.… the
- * same */
+/* bar{.cta}.sync a{, b}; bar.arrive a, b; bar.red.op.type d, a{, b}, {!}c; bar.warp.sync mask;
+ * barrier.… the same */
 static int lower_bar(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;

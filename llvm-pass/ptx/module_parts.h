@@ -96,8 +96,8 @@ struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name)
 void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uint64_t value);
 /* What the AST side says of a function of clang's, in its words (base/options.h). */
 void mt_ptx_say(struct mt_ptx *x, const struct mt_ptx_function *f, const char *text, size_t length);
-/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function, or with is_call a
- * call). */
+/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function,
+ * or with is_call a call). */
 void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, const struct mt_ptx_variable *v,
                            unsigned index);
 

@@ -183,8 +183,8 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     return LLVMBuildGEP2(p->b, p->i8, base, &by, 1, "");
 }
 
-/* What is not a pointer by itself, as one, where it is needed. NULL: an address of shared memory that may be
- * none. */
+/* What is not a pointer by itself, as one, where it is needed. NULL:
+ * an address of shared memory that may be none. */
 static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
 {
     LLVMValueRef made = pointer_of(p, v);

@@ -112,8 +112,8 @@ void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to
                         LLVMMetadataAsValue(u->context, LLVMMDNodeInContext2(u->context, NULL, 0)));
 }
 
-/* Does another load of the same have the mark already? Marked loads are as one to the back end's
- * optimisations. */
+/* Does another load of the same have the mark already?
+ * Marked loads are as one to the back end's optimisations. */
 static int hardware_is_again(LLVMValueRef load, unsigned mark)
 {
     LLVMUseRef use = LLVMGetFirstUse(LLVMGetOperand(load, 0));

@@ -92,8 +92,8 @@ static int forward_has_mark(const struct forward *f, const struct forward_access
 }
 
 /* The value that a load gets from an earlier store or load of the same; NULL: it must be loaded. There are no
- * registers of 8 bits to take a lower byte from, nor, once accesses are taken apart, any byte that is stored.
- */
+ * registers of 8 bits to take a lower byte from, nor, once accesses are taken apart,
+ * any byte that is stored. */
 static LLVMValueRef forward_value(const struct forward *f, const struct forward_access *load,
                                   const struct forward_access *from)
 {
@@ -155,8 +155,8 @@ static int forward_covers(const struct forward *f, const struct forward_access *
            a->at + (int64_t)a->bytes >= b->at + (int64_t)b->bytes;
 }
 
-/* Parts of one access are not ordered among themselves: one of them can be the last before the store, several
- * cannot. */
+/* Parts of one access are not ordered among themselves: one of them can be the last
+ * before the store, several cannot. */
 static int forward_is_last(const struct forward *f, const struct forward_access *store,
                            const struct forward_access *before)
 {

@@ -34,8 +34,8 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
 }
 
 /* The alignment without which the access faults on a GPU: what the code says it has, as far as one
- * instruction of that size needs it. Code that says less is split by the back end. 0: not known (inline asm,
- * blocks). */
+ * instruction of that size needs it. Code that says less is split by the back end. 0:
+ * not known (inline asm, blocks). */
 static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);

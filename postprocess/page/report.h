@@ -72,8 +72,8 @@ struct mt_report {
     MT_REPORT_LIST(struct mt_copy_event) copies;             /* ascending seq, each once */
     MT_REPORT_LIST(struct mt_site_event) sites;
     MT_REPORT_LIST(struct mt_range_event) ranges; /* each once */
-    /* Writes further members of the page's data, as they are in a comm.json; may be NULL. 0, or -1 without
-     * memory. */
+    /* Writes further members of the page's data, as they are in a comm.json; may be NULL. 0,
+     * or -1 without memory. */
     int (*more)(void *arg, struct mt_json *j);
     void *more_arg;
     /* words */

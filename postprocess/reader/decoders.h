@@ -54,8 +54,8 @@ struct mt_chunk_queue {
     size_t room, head, tail;   /* head: jobs dropped so far, tail: jobs added */
 };
 
-/* `threads`: that decode, the readers' own one among them. They start when they are needed. NULL: no memory.
- */
+/* `threads`: that decode, the readers' own one among them. They start when they are needed.
+ * NULL: no memory. */
 struct mt_decoders *mt_decoders_new(unsigned threads);
 /* After all its queues; blocks that are out must have been given back. NULL is fine. */
 void mt_decoders_free(struct mt_decoders *d);

@@ -102,8 +102,8 @@ struct mt_problems {
     size_t count, room, told;
 };
 int mt_problem_add(struct mt_problems *p, const struct mt_error *e); /* 0, or -1 without memory */
-/* Fills the list from the index or, without one, by scanning; damage goes to the problems. 0, or -1 with
- * *err. */
+/* Fills the list from the index or, without one, by scanning; damage goes to the problems. 0,
+ * or -1 with *err. */
 int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
                    struct mt_error *err);
 
@@ -226,8 +226,8 @@ int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt
 /* Takes the lines of a meta chunk. Damage in it is *err with -1. */
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err);
-/* Has the container lines that say what it is of? One that was made of a raw trace without companion has
- * none. */
+/* Has the container lines that say what it is of? One that was made of a raw
+ * trace without companion has none. */
 int mt_companion_speaks(const struct mt_companion *c);
 #define MT_CONTAINER_CUT "the container has neither an index nor lines of its own: it is cut off"
 /* Its end is reached. 0; -1 with *err, once: nothing in it says that this is its end. Containers are closed

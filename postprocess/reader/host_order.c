@@ -84,8 +84,8 @@ static size_t host_order_execution(const struct lane *l)
     return i < n || l->pending || !l->stream.open || n == l->stream.capacity ? i : 0;
 }
 
-/* Finds out the lane's next item. 1: it is ready; 0: the thread has no more; -1 with *err: go on with another
- * call. */
+/* Finds out the lane's next item. 1: it is ready; 0: the thread has no more; -1 with *err:
+ * go on with another call. */
 static int host_order_look(struct mt_order *o, struct lane *l, struct mt_error *err)
 {
     for (;;) {

@@ -15,8 +15,8 @@ struct mt_mat;
 
 /* Reads all `ip file:line` lines; what cannot be read twice goes through an unnamed file. NULL: *err. */
 struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err);
-/* The same of a pipe as it is written: takes `fd`, waits for lines, and knows only the places that it has
- * passed. */
+/* The same of a pipe as it is written: takes `fd`, waits for lines,
+ * and knows only the places that it has passed. */
 struct mt_mat *mt_mat_follow(int fd, const char *path, const volatile sig_atomic_t *stop,
                              struct mt_error *err);
 /* 1; 0 at the end; -1 with *err: MT_E_CORRUPT (a line is left out, calls may go on), MT_E_TRUNCATED (the last

@@ -280,8 +280,8 @@ static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, siz
     return count;
 }
 
-/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count > 0 or a first batch).
- */
+/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count >
+ * 0 or a first batch). */
 static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
 {
     size_t count = 0;

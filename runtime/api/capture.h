@@ -1,5 +1,5 @@
-/* Stream capture on the CPU device: while a stream is captured, what is put into it becomes nodes of a graph.
- */
+/* Stream capture on the CPU device: while a stream is captured,
+ * what is put into it becomes nodes of a graph. */
 #ifndef MT_API_CAPTURE_H
 #define MT_API_CAPTURE_H
 #include "stream.h"

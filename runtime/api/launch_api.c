@@ -1,5 +1,5 @@
-/* The launch entry points, for both devices: each has its own way to say the configuration and the same way
- * on. */
+/* The launch entry points, for both devices: each has its own way to say the configuration
+ * and the same way on. */
 #include "launch.h"
 #include "device.h"
 #include "entry.h"

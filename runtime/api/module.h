@@ -41,8 +41,8 @@ struct mt_function {
     int cluster_must;        /* a launch must say a size; */
     int cluster_nonportable; /* it may be above MT_DEV_CLUSTER */
     int cluster_policy;
-    /* On a GPU: its version with record calls (plain.h), known to the real runtime by traced_key's address.
-     */
+    /* On a GPU: its version with record calls (plain.h),
+     * known to the real runtime by traced_key's address. */
     int has_traced;
     _Atomic int told; /* that the version without runs in its place */
     char traced_key;

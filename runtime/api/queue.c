@@ -119,8 +119,8 @@ static void take_first(struct mt_stream *s)
         leave_active(s);
 }
 
-/* Operations on the legacy stream follow all older ones of blocking streams, and those follow its older ones.
- */
+/* Operations on the legacy stream follow all older ones of blocking streams,
+ * and those follow its older ones. */
 static int must_wait(const struct mt_stream *s, uint64_t ticket)
 {
     struct mt_stream *legacy = mt_stream_legacy();

@@ -164,8 +164,8 @@ static void select_choose(void)
     }
 }
 
-/* The GPU is chosen and the real runtime open: modules that registered before go there, then tracing starts.
- */
+/* The GPU is chosen and the real runtime open: modules that registered before go there,
+ * then tracing starts. */
 static void hand_over(void)
 {
     mt_modules_to_gpu();

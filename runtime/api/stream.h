@@ -31,8 +31,8 @@ struct mt_stream {
 };
 
 /* The stream of a handle of this thread: NULL and cudaStreamLegacy are the current device's legacy
- * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL: no such
- * stream. */
+ * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL:
+ * no such stream. */
 struct mt_stream *mt_stream_get(cudaStream_t handle);
 /* The legacy default stream. */
 struct mt_stream *mt_stream_legacy(void);

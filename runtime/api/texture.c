@@ -1,5 +1,5 @@
-/* Texture and surface objects: CUDA's descriptions checked and turned into what the sampler reads
- * (runtime/cpu/texture.h). */
+/* Texture and surface objects: CUDA's descriptions checked and turned into
+ * what the sampler reads (runtime/cpu/texture.h). */
 #include "texture.h"
 #include "array.h"
 #include "cpu/texture.h"

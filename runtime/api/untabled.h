@@ -1,6 +1,6 @@
 /* Kernels of which the runtime has no table: their file was compiled without the plugin or with
- * cpu-image=off, or its image is of another version. A GPU runs them, without a trace; each launch is
- * counted. */
+ * cpu-image=off, or its image is of another version. A GPU runs them, without a trace;
+ * each launch is counted. */
 #ifndef MT_API_UNTABLED_H
 #define MT_API_UNTABLED_H
 #include "gpu/gpu.h"

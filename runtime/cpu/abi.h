@@ -11,8 +11,8 @@
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
 #define MT_IMAGE_VERSION 10u
-/* Images before this one are beside GPU code in which the program's own kernels have the hidden parameter.
- */
+/* Images before this one are beside GPU code in which the program's own
+ * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
@@ -117,8 +117,8 @@ struct mt_image_head {
  * own, else an offset. */
 #define MT_SHARED_WINDOW (4u << 20)
 
-/* After a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*), zero when the CTA begins.
- */
+/* After a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*),
+ * zero when the CTA begins. */
 #define MT_SHARED_RESERVED 1024
 
 /* Where an access is in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest
@@ -137,8 +137,8 @@ struct mt_cpu_tls {
     uint64_t shared_bytes; /* static + dynamic, rounded up to 16, + MT_SHARED_RESERVED */
     /* Everything that is not global memory and has an address (stacks of OS threads and fibers, shared
      * memory, kernel arguments) lies in [local_base, local_base + local_bytes): one reserved range for the
-     * whole process, so "is this generic pointer global?" is one comparison (constants apart, see
-     * mt_cpu_is_global). */
+     * whole process, so "is this generic pointer global?" is one
+     * comparison (constants apart, see mt_cpu_is_global). */
     uint64_t local_base, local_bytes;
     /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When a launch that
      * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
@@ -181,8 +181,7 @@ struct mt_cpu_tls {
 #endif
 extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
-/* ---- imported by images from libmemtrace.so -------------------------------------------------------------
- */
+/* ---- imported by images from libmemtrace.so ---------------------------------------------------------- */
 
 /* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site
  * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
@@ -190,12 +189,12 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
 int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
-/* Is this address __constant__ data of any image? (Only asked for generic pointers inside the hull of
- * constants.) */
+/* Is this address __constant__ data of any image? (Only asked for generic pointers
+ * inside the hull of constants.) */
 int mt_cpu_is_constant(const void *p);
 
-/* Calls that depend on which other threads make them: the optimiser must not move them under other
- * conditions. */
+/* Calls that depend on which other threads make them:
+ * the optimiser must not move them under other conditions. */
 #ifdef __clang__
 #define MT_CONVERGENT __attribute__((convergent, nomerge))
 #else
@@ -211,8 +210,8 @@ MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
 MT_CONVERGENT void mt_cpu_cluster_arrive(void);
 MT_CONVERGENT void mt_cpu_cluster_wait(void);
 
-/* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation.
- */
+/* Warp collectives: wait until all lanes of mask that have not exited arrive at
+ * the same kind of operation. */
 enum mt_shfl_mode { MT_SHFL_UP, MT_SHFL_DOWN, MT_SHFL_BFLY, MT_SHFL_IDX };
 enum mt_vote_mode { MT_VOTE_ALL, MT_VOTE_ANY, MT_VOTE_UNI, MT_VOTE_BALLOT };
 enum mt_redux_op {
@@ -226,8 +225,8 @@ enum mt_redux_op {
     MT_REDUX_XOR
 };
 MT_CONVERGENT void mt_cpu_syncwarp(uint32_t mask);
-/* Low 32 bits: the value; bit 32: the predicate (source lane in range). `c` is PTX's clamp/segment operand.
- */
+/* Low 32 bits: the value; bit 32: the predicate (source lane in range).
+ * `c` is PTX's clamp/segment operand. */
 MT_CONVERGENT uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
 MT_CONVERGENT uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
 MT_CONVERGENT uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
@@ -244,8 +243,8 @@ MT_CONVERGENT void mt_cpu_step(uint32_t order);
  * One wmma, mma, ldmatrix, stmatrix or movmatrix. All lanes of the warp meet; the last to come works for all,
  * so memory is as all lanes left it. `in` are the registers that the lane gives (multiply: those of a, b, c
  * one after the other), `out` those that it gets, as bits, zero-extended. `p`: this lane's address (load,
- * store, ldmatrix, stmatrix); `stride`: elements from row to row (column to column) of a wmma load or store.
- */
+ * store, ldmatrix, stmatrix); `stride`: elements from row to row (column to column)
+ * of a wmma load or store. */
 enum mt_matrix_type {
     MT_MATRIX_NONE,
     MT_MATRIX_F16,

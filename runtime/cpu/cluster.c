@@ -60,8 +60,7 @@ int mt_cluster_left(struct mt_cta *cta)
     return 1;
 }
 
-/* ---- the barrier ----------------------------------------------------------------------------------------
- */
+/* ---- the barrier ------------------------------------------------------------------------------------- */
 
 /* The threads of one CTA that wait go on. */
 static void cluster_wake(struct mt_cta *cta)

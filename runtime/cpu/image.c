@@ -155,8 +155,8 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
     return p + 1;
 }
 
-/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded out of it (dlopen,
- * RTLD_LOCAL). */
+/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded
+ * out of it (dlopen, RTLD_LOCAL). */
 static void publish_runtime(void)
 {
     Dl_info info;

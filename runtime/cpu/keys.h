@@ -1,6 +1,6 @@
 /* Which lanes of a warp come to which access, known before they are put together (warps.c). An access is the
- * same for two lanes when site, type, size and place are, and when each has come to such a one as often
- * before. */
+ * same for two lanes when site, type, size and place are,
+ * and when each has come to such a one as often before. */
 #ifndef MT_CPU_KEYS_H
 #define MT_CPU_KEYS_H
 #include <stddef.h>

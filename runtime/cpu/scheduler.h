@@ -262,8 +262,8 @@ enum mt_status mt_cta_loop(struct mt_cta *cta);
 /* Drops the fibers of a CTA that will not be resumed. */
 void mt_cta_abandon(struct mt_cta *cta);
 /* The running fiber `self` waits for others (its state and queue are set): continues in another one. Returns
- * self->result when it is resumed. To be called last: a waiting fiber then has no frames but its own on its
- * stack. */
+ * self->result when it is resumed. To be called last: a waiting fiber then has no frames but
+ * its own on its stack. */
 uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
 /* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
 struct mt_cta *mt_cta_waiting(const char *what);

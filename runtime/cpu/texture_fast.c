@@ -1,5 +1,5 @@
-/* The cases that most programs use, without the generality of texture.c, whose results they share bit by bit.
- */
+/* The cases that most programs use, without the generality of texture.c,
+ * whose results they share bit by bit. */
 #include <string.h>
 #include "abi.h"
 #include "texture.h"

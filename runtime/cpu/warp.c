@@ -47,8 +47,8 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
 /* ---- what CUDA leaves undefined
  * ---------------------------------------------------------------------------------------------------- */
 
-/* The lane gets a value all the same, on a GPU perhaps another one. All are counted, the first one is told.
- */
+/* The lane gets a value all the same, on a GPU perhaps another one. All are counted,
+ * the first one is told. */
 __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
                                                      const char *what)
 {

@@ -173,8 +173,8 @@ static void warps_gather(struct party *party, const struct merge *g)
     party->others = g->keys ? 0 : others;
 }
 
-/* Everyone in the party takes its access. 1: all have the same next one, and none that wait are further back.
- */
+/* Everyone in the party takes its access. 1: all have the same next one,
+ * and none that wait are further back. */
 static int warps_advance(struct merge *g, struct party *party)
 {
     uint32_t first = party->lane[0];
@@ -203,8 +203,8 @@ static int is_rising(const struct phase *p)
     return 1;
 }
 
-/* Who is at which access, for lanes whose places do not say who is further back. NULL: they do, or no memory.
- */
+/* Who is at which access, for lanes whose places do not say who is further back. NULL: they do,
+ * or no memory. */
 static struct mt_warp_keys *warps_keys(struct mt_warps *w, const struct phase *p)
 {
     if (is_rising(p))
@@ -238,8 +238,8 @@ static void emit_different(struct mt_warps *w, struct phase *p)
 #define THREAD                                                                                               \
     (1ull << 63 | ((1ull << MT_ENTRY_PLACE_AT) - 1)) /* bits of the third word; a mark is not a thread */
 
-/* Are the `count` entries at `b` but for addresses those at `a`? apart: what the threads' numbers differ in.
- */
+/* Are the `count` entries at `b` but for addresses those at `a`? apart:
+ * what the threads' numbers differ in. */
 static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t apart)
 {
     uint64_t odd = 0;

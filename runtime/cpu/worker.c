@@ -107,8 +107,8 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     return rest;
 }
 
-/* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
- * too. */
+/* Hands the buffer's records to the launch they belong to. all: in compact mode,
+ * those of the warp at work, too. */
 static void worker_flush(struct mt_worker *w, int all)
 {
     struct mt_run *run = w->run;

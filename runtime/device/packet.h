@@ -103,8 +103,8 @@ struct mt_gpu_ring {
 /* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are
  * traced. So a kernel that is traced whole, or not at all, reads no memory to find that out. */
 #define MT_CONTEXT_IN_PARTS 1u
-/* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one. Counters only
- * grow. */
+/* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one.
+ * Counters only grow. */
 struct mt_gpu_context {
     uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with: */
     uint32_t ring_mask; /* a power of two less one */

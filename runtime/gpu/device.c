@@ -13,8 +13,8 @@
 
 pthread_mutex_t mt_gpu_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t mt_gpu_returned = PTHREAD_COND_INITIALIZER;
-/* Held while a device is set up. The reader never takes it: an allocation may wait for kernels that wait for
- * it. */
+/* Held while a device is set up. The reader never takes it:
+ * an allocation may wait for kernels that wait for it. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
 static struct mt_gpu_device *_Atomic devices;

@@ -70,8 +70,8 @@ struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d);
 void mt_gpu_node_free(struct mt_gpu_node *node);
 void *mt_gpu_node_context(const struct mt_gpu_node *node);
 int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms);
-/* Before a launch: the code of its program knows the numbers of its sites on this device. 0: some are not
- * known. */
+/* Before a launch: the code of its program knows the numbers of its sites on this device. 0:
+ * some are not known. */
 int mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l);
 void mt_gpu_forget_sites(struct mt_gpu_device *d);
 /* Copies to the device, and waits until it is there. */

@@ -199,8 +199,8 @@ static int add_block(struct mt_flight *f)
     return 1;
 }
 
-/* The number of the packet's site in the process. With -fgpu-rdc the code has added its file's base already.
- */
+/* The number of the packet's site in the process.
+ * With -fgpu-rdc the code has added its file's base already. */
 static uint32_t site_of(const struct mt_flight *f, uint32_t site)
 {
     const struct mt_image *image = f->launch.image;

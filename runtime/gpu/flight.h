@@ -45,8 +45,8 @@ struct mt_flight {
     uint64_t dropped; /* records for which there was no memory */
 };
 
-/* Locks the order of a trace's launches, from before one is added until it is issued or cancelled. NULL: no
- * memory. */
+/* Locks the order of a trace's launches, from before one is added until it is issued or cancelled.
+ * NULL: no memory. */
 struct mt_flight_queue *mt_queue_enter(struct mt_trace *trace);
 void mt_queue_leave(struct mt_flight_queue *q);
 /* The trace is about to be closed; its queue is empty. */
@@ -76,8 +76,8 @@ struct mt_flight_filter {
 uint64_t mt_flight_issued_so_far(void);
 int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter);
 unsigned mt_flight_count(const struct mt_flight_filter *filter);
-/* Waits until those that are under way now have left, or `ms` have passed; returns how many of them are left.
- */
+/* Waits until those that are under way now have left, or `ms` have passed;
+ * returns how many of them are left. */
 unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms);
 /* Calls f for each flight, with the list locked. */
 void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data);

@@ -28,8 +28,8 @@ struct mt_gpu_point {
     uint64_t launches; /* so many were issued before; 0: there is nothing to wait for */
 };
 
-/* A kernel of a graph that is ready to be launched: it has its own launch context as long as the graph is
- * there. */
+/* A kernel of a graph that is ready to be launched: it has its own launch context as long
+ * as the graph is there. */
 struct mt_gpu_node;
 
 struct mt_gpu_ops {
@@ -72,8 +72,8 @@ struct mt_gpu_ops {
     void (*synced)(const struct mt_gpu_point *p, cudaError_t error);
     /* A stream is about to be destroyed. */
     void (*stream_ends)(cudaStream_t stream, struct mt_trace *trace);
-    /* The current device is about to be reset: what was launched there ends first, and nothing of it is used
-     * again. */
+    /* The current device is about to be reset: what was launched there ends first,
+     * and nothing of it is used again. */
     void (*reset)(void);
     /* The process ends. */
     void (*finish)(void);

@@ -1,5 +1,5 @@
-/* Edit distance against the table of every beginner's book, on words of up to 300 letters; known distances.
- */
+/* Edit distance against the table of every beginner's book,
+ * on words of up to 300 letters; known distances. */
 #include "../../postprocess/analysis/graph/sequence.h"
 #include <stdio.h>
 #include <stdlib.h>

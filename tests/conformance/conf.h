@@ -36,8 +36,8 @@ struct row {
 
     row(const char *name_, const char *what_, void (*body_)(row &), bool alone_ = false);
 
-    // Expected accesses of all of the row's launches together, counted per thread: `n` accesses of `size`
-    // bytes.
+    // Expected accesses of all of the row's launches together, counted per thread:
+    // `n` accesses of `size` bytes.
     void expect(kind k, long n, int size)
     {
         static const char *const names[] = {"load", "store", "atomic"};

@@ -1,6 +1,6 @@
 // Matrices of a warp through nvcuda::wmma. They hold small whole numbers, so that every sum is exact in each
-// type. Which lanes touch which elements is not said by CUDA, but all elements are touched: bytes are
-// compared.
+// type. Which lanes touch which elements is not said by CUDA, but all elements are touched:
+// bytes are compared.
 #include "half_reference.h"
 #include "map.h"
 #include <mma.h>

@@ -1,6 +1,6 @@
 // Arithmetic and conversions with a given rounding, and the fast approximations.
-// References: the host's arithmetic with its rounding mode set; exact integers; long double for the
-// approximations.
+// References: the host's arithmetic with its rounding mode set; exact integers;
+// long double for the approximations.
 #include "map.h"
 #include "rounding_reference.h"
 

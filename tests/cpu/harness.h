@@ -10,8 +10,8 @@ void *wrap_fatbin(const void *object, size_t size, const char *magic);
 struct dim {
     uint32_t x, y, z;
 };
-/* Launches `name` untraced; args: pointers to the parameters. Returns the error code, message in l->message.
- */
+/* Launches `name` untraced; args: pointers to the parameters. Returns the error code,
+ * message in l->message. */
 int launch(struct mt_cpu_launch *l, const struct mt_image *image, const char *name, struct dim grid,
            struct dim block, uint32_t dyn_shared, void **args);
 double now(void);

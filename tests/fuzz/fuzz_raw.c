@@ -1,6 +1,6 @@
 /* libFuzzer target: any bytes as a raw trace, as a file and as a pipe, beside a second reader that knows
- * nothing but the format's page; the records as runs and back; and any bytes as a companion.
- * tests/fuzz/README.md */
+ * nothing but the format's page; the records as runs and back;
+ * and any bytes as a companion. tests/fuzz/README.md */
 #define _GNU_SOURCE
 #include "memtrace/trace.h"
 #include <stdio.h>

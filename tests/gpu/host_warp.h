@@ -1,6 +1,6 @@
 /* Stands in for runtime/device/warp.h: record.c compiled for host threads, one per lane. Lanes of a warp meet
- * at warp operations like those of a GPU; which lanes run together is what the test says. Included before
- * everything. */
+ * at warp operations like those of a GPU; which lanes run together is what the test says.
+ * Included before everything. */
 #ifndef MT_DEVICE_WARP_H
 #define MT_DEVICE_WARP_H
 #include <pthread.h>

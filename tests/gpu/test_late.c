@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A sink so slow that a kernel has long ended when its records are there: as long as they come, none is given
- * up. */
+/* A sink so slow that a kernel has long ended when its records are there: as long as they come,
+ * none is given up. */
 void slow_sink(void **state)
 {
     struct fake_stream *s = fake_stream_new();

@@ -216,8 +216,8 @@ static void device_dies(void **state)
     fake_trace_free(t);
 }
 
-/* The program's own wait fails. Errors that say nothing of the device end nothing; others end the stream's
- * launches. */
+/* The program's own wait fails. Errors that say nothing of the device end nothing;
+ * others end the stream's launches. */
 static void wait_fails(void **state)
 {
     struct fake_stream *s[2] = {fake_stream_new(), fake_stream_new()};

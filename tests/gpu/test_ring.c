@@ -1,5 +1,5 @@
-/* Packets as runtime/device/packet.h describes them, built by hand, against the ring's reader and the
- * expansion. */
+/* Packets as runtime/device/packet.h describes them, built by hand,
+ * against the ring's reader and the expansion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Companions, the process's log and the traces that tie them to sinks. Read back with jansson, an independent
- * reader. */
+/* Companions, the process's log and the traces that tie them to sinks. Read back with jansson,
+ * an independent reader. */
 #define _GNU_SOURCE
 #include "util.h"
 #include "trace/events.h"

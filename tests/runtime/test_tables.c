@@ -18,8 +18,8 @@ struct table {
     int code, traced;
 };
 
-/* A graph with one kernel, launched twice; then with a kernel of another file, and with the first one again.
- */
+/* A graph with one kernel, launched twice; then with a kernel of another file,
+ * and with the first one again. */
 static void launch_graph(void)
 {
     unsigned n = 77, *out = NULL;

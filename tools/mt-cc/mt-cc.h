@@ -103,8 +103,8 @@ int mt_cc_run_device_link(const struct request *r);
 
 /* ---- depends.c: -M of CUDA sources; the exit code
  * ---------------------------------------------------------------------------------------- */
-/* One rule for each source with what both its sides include, in nvcc's layout, into the file that -o or -MF
- * names. */
+/* One rule for each source with what both its sides include, in nvcc's layout,
+ * into the file that -o or -MF names. */
 int mt_cc_run_depends(const struct request *r);
 
 /* ---- languages.c: "-std=c++17 a.cu b.c": a standard holds for its language's files; clang refuses the
@@ -112,11 +112,11 @@ int mt_cc_run_depends(const struct request *r);
  * ---------------------------------------------------------------------------------------------- */
 /* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
 int mt_cc_languages_mixed(const struct request *r);
-/* r->user without the other language's standard: for a request whose sources are all C, or all C++ or CUDA.
- */
+/* r->user without the other language's standard: for a request whose sources are all C,
+ * or all C++ or CUDA. */
 void mt_cc_languages_drop_standard(struct request *r);
-/* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
- * NULL). */
+/* The words that compile C file `i` into `object`, or all C files where they end
+ * up by themselves (object NULL). */
 struct words mt_cc_languages_c(const struct request *r, size_t i, const char *object);
 /* The words that compile one source into `object`. */
 struct words mt_cc_languages_one(const struct request *r, const char *source, const char *object);
@@ -132,8 +132,8 @@ struct words mt_cc_languages_rest(const struct request *r, const struct words *o
 int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i);
 /* Is it an option of nvcc's? */
 int mt_cc_nvcc_knows(const char *arg);
-/* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2). NULL: another
- * option. */
+/* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2).
+ * NULL: another option. */
 char *mt_cc_option_value(int argc, char **argv, int i, const char *name, int *used);
 /* A source language by clang's or nvcc's name (-x). */
 void mt_cc_request_language(struct request *r, const char *name);

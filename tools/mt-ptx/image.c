@@ -49,8 +49,7 @@ static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
     LLVMDisposeMessage(text);
 }
 
-/* ---- the pipeline ----------------------------------------------------------------------------------------
- */
+/* ---- the pipeline ------------------------------------------------------------------------------------- */
 
 /* The back end that device code is optimised for; NULL after a message. */
 static LLVMTargetMachineRef image_machine(unsigned arch)
@@ -96,8 +95,7 @@ static int image_optimise(LLVMModuleRef module, unsigned arch, char level)
     return 0;
 }
 
-/* ---- files -----------------------------------------------------------------------------------------------
- */
+/* ---- files -------------------------------------------------------------------------------------------- */
 
 static int image_failed(const char *name)
 {

@@ -1,5 +1,5 @@
-/* Operations by address: chains per key, filled in the order of the records. Spilling and the way out are in
- * addresses_out.c. */
+/* Operations by address: chains per key, filled in the order of the records.
+ * Spilling and the way out are in addresses_out.c. */
 #define _GNU_SOURCE
 #include "addresses_internal.h"
 #include "reader/grow.h"

@@ -99,8 +99,8 @@ static inline struct mt_page *mt_shadow_make(struct mt_shadow *s, uint64_t numbe
     return mt_shadow_make_slow(s, number);
 }
 
-/* Bytes [address, address + length) were written by `entry` in an access that began at `start`. Entry 0
- * forgets. */
+/* Bytes [address, address + length) were written by `entry` in an access that began at `start`.
+ * Entry 0 forgets. */
 void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
 /* The same of `height` rows of `width` bytes, `pitch` from one to the next. */
 void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows);

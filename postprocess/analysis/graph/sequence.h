@@ -77,8 +77,8 @@ uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t
 
 /* ---- measures ---- */
 
-/* Edit distance of two sequences: the least number of elements put in, left out or exchanged. -1 without
- * memory. */
+/* Edit distance of two sequences: the least number of elements put in, left out or exchanged.
+ * -1 without memory. */
 int64_t mt_levenshtein(const uint32_t *a, size_t na, const uint32_t *b, size_t nb);
 
 struct mt_gram_share {

@@ -57,7 +57,7 @@ struct mt_rounds {
     size_t met; /* of all */
 };
 
-/* Sends the accesses of this rank's part to their owners and fills `mine`. 0; 1: the part is damaged; -1: no
- * memory. */
+/* Sends the accesses of this rank's part to their owners and fills `mine`. 0; 1: the part is damaged;
+ * -1: no memory. */
 int mt_rounds_route(struct mt_ranks *t);
 #endif

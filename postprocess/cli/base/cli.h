@@ -1,8 +1,8 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress.
  *
  * Exit codes: 0 fine; 1 runtime failure (system, memory, output); 2 usage (options, inputs that cannot be
- * opened); 3 the input is truncated, corrupt or incomplete, or reading was interrupted: what was whole is
- * reported. */
+ * opened); 3 the input is truncated, corrupt or incomplete, or reading was interrupted:
+ * what was whole is reported. */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 #include <getopt.h>
@@ -90,8 +90,8 @@ enum { MT_OPT_COMPANION = 512, MT_OPT_NO_COMPANION };
 /* Takes option `o` of getopt_long: 0: go on; -1: done, exit with 0; else the exit code. */
 int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help);
 
-/* Where results go: FILE, or standard output for NULL and "-". The file is not touched before
- * mt_output_ready. */
+/* Where results go: FILE, or standard output for NULL and "-".
+ * The file is not touched before mt_output_ready. */
 struct mt_output {
     const char *path;
     int fd, created;

@@ -1,5 +1,5 @@
-/* A container of kernels' accesses -> a raw trace with its companion, or a container of some of its launches.
- */
+/* A container of kernels' accesses -> a raw trace with its companion,
+ * or a container of some of its launches. */
 #define _GNU_SOURCE
 #include "convert.h"
 #include "convert_write.h"

@@ -1,5 +1,5 @@
-/* Under mpirun or srun, mt-extract is mt-extract-mpi: the one program needs no MPI library, the other one
- * does. */
+/* Under mpirun or srun, mt-extract is mt-extract-mpi: the one program needs no MPI library,
+ * the other one does. */
 #ifndef MT_CLI_MPIRUN_H
 #define MT_CLI_MPIRUN_H
 /* When this process is one of several ranks: becomes mt-extract-mpi, which is beside the running program.

@@ -194,8 +194,8 @@ static MT_INLINE float from_e5m2(uint8_t x)
     return mt_f16_float((uint16_t)(x << 8));
 }
 
-/* Nearest even with `bits` fraction bits above 2^min; |x| is finite. Returns a multiple of the format's unit.
- */
+/* Nearest even with `bits` fraction bits above 2^min; |x| is finite.
+ * Returns a multiple of the format's unit. */
 static MT_INLINE float to_grid(float x, int bits, int min)
 {
     int e;

@@ -111,8 +111,8 @@ struct mt_core_thread {
     void *engine; /* the engine's */
 };
 
-/* NULL without memory or after 65535 threads (counted, reported once): the engine then traces nothing there.
- */
+/* NULL without memory or after 65535 threads (counted, reported once):
+ * the engine then traces nothing there. */
 struct mt_core_thread *mt_core_thread_start(uint64_t native_id);
 /* May be called by another thread when the thread is dead already. */
 void mt_core_thread_end(struct mt_core_thread *t);
@@ -138,8 +138,8 @@ struct mt_core_site {
 /* Registers the operands (1..4) of one instruction; returns the site of operand 0; operand i has site + i.
  * 0 without memory. Thread-safe. The strings are copied. */
 uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count);
-/* Room for `instructions` instructions at once (compile-time engine: a module's table): the first one's site.
- */
+/* Room for `instructions` instructions at once (compile-time engine: a module's table):
+ * the first one's site. */
 uint32_t mt_core_sites_reserve(uint32_t instructions);
 void mt_core_site_define(uint32_t site, const struct mt_core_site *s);
 
@@ -219,8 +219,8 @@ void mt_core_context_change(struct mt_core_thread *t);
 #define MT_CORE_FN_START_ROI 2u
 #define MT_CORE_FN_END_ROI 3u
 uint32_t mt_core_function(const char *name);
-/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0): what jumps there calls
- * nothing. */
+/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0):
+ * what jumps there calls nothing. */
 int mt_core_symbol_is_part(const char *symbol);
 /* Entry and return of a function with such a number. For the annotation functions: registers the thread under
  * a[0], starts or ends the region. t may be NULL (a thread that is not known): logged with thread -1. */

@@ -189,8 +189,8 @@ static void mat_one(struct mt_core_thread_state *t, uint32_t site, uint64_t addr
     t->kept = t->pub.cur;
 }
 
-/* The operands of one execution stay together: nothing comes between them, neither event nor end of buffer.
- */
+/* The operands of one execution stay together: nothing comes between them,
+ * neither event nor end of buffer. */
 static int mat_continues(const struct mt_core_thread_state *t, uint32_t site)
 {
     return MT_HOST_OPERAND(site) && t->window == MT_APPEND && mt_on() && t->pub.cur > t->buffer->entry &&

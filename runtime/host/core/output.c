@@ -1,5 +1,5 @@
-/* What the trace goes to: a regular file, a FIFO somebody reads, a device, a descriptor that the user has
- * opened. */
+/* What the trace goes to: a regular file, a FIFO somebody reads, a device,
+ * a descriptor that the user has opened. */
 #define _GNU_SOURCE
 #include "output.h"
 #include "descriptors.h"
@@ -96,8 +96,8 @@ static int lead_on(char *path, const char *to)
     return 0;
 }
 
-/* One step from the link at `path`. Link and owner are those of one descriptor: nobody can exchange it
- * between. */
+/* One step from the link at `path`. Link and owner are those of one descriptor:
+ * nobody can exchange it between. */
 static int output_follow(char *path, char *why, size_t size)
 {
     char to[PATH_ROOM];

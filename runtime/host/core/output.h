@@ -1,8 +1,8 @@
 /* What the trace goes to: a regular file, a FIFO somebody reads, a device, a descriptor that the user has
  * opened. Its number is out of the program's way (descriptors.h). Where the program closes it all the same, a
  * regular file is opened again, and what has its number then is left alone. A path is taken when it is new,
- * or a regular file or FIFO of ours, or a character device; symbolic links of ours are followed, others are
- * not. */
+ * or a regular file or FIFO of ours, or a character device; symbolic links of ours are followed,
+ * others are not. */
 #ifndef MT_HOST_OUTPUT_H
 #define MT_HOST_OUTPUT_H
 #include <stddef.h>

@@ -171,8 +171,8 @@ struct mt_core_kept_site {
 struct mt_core_kept_site *mt_site_of(uint32_t site);
 uint32_t mt_site_instructions(void); /* numbers below this one exist */
 uint32_t mt_site_twin(uint32_t site);
-/* Place of an address in code, by the engine; strings live as long as the trace. Takes no lock while it asks.
- */
+/* Place of an address in code, by the engine; strings live as long as the trace.
+ * Takes no lock while it asks. */
 struct mt_code_place {
     uint64_t ip;
     const char *file, *function, *module;

@@ -1,7 +1,7 @@
 /* Atomic mode under an engine that lets one thread run at a time, into a container: while a thread has its
  * turn, its accesses follow each other in time without a gap. So they are appended without times, as in mat
- * mode, and only where a time is not the next one an entry says how much later it is (mt_mtc_encode_counted).
- */
+ * mode, and only where a time is not the next one an entry says how
+ * much later it is (mt_mtc_encode_counted). */
 #include "atomic.h"
 #include "container/writer.h"
 #include "order.h"

@@ -1,5 +1,5 @@
-/* The ways out of a program: each closes the trace. (exit and a return from main: our destructor, after all
- * others.) */
+/* The ways out of a program: each closes the trace. (exit and a return from main: our destructor,
+ * after all others.) */
 #include "entry.h"
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Threads as instrumented code sees them: the pointer to where it appends, and what happens when there is no
- * room. */
+/* Threads as instrumented code sees them: the pointer to where it appends,
+ * and what happens when there is no room. */
 #include "entry.h"
 #include <limits.h>
 #include <pthread.h>
@@ -16,8 +16,8 @@ static struct mt_core_thread nobody; /* never written: its limit is NULL, so tha
 __thread struct mt_core_thread *__mt_host_current = &nobody;
 __thread const struct mt_host_alloc_place *__mt_host_place;
 
-/* Where the entries of a thread that is not traced go round and round: in a larger buffer, to be called less
- * often. */
+/* Where the entries of a thread that is not traced go round and round: in a larger buffer,
+ * to be called less often. */
 static void use_waste(struct mt_self *s)
 {
     if (!s->waste && !mt_silent && s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {

@@ -135,8 +135,8 @@ void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted)
 }
 
 /* The instruction's own access? qemu 7.2 leaves the callbacks of a jump through memory switched on after it,
- * and what is not watched and calls qemu's helpers (xsave in the loader) then reports under the jump's name.
- */
+ * and what is not watched and calls qemu's helpers (xsave in the loader)
+ * then reports under the jump's name. */
 static int is_own(struct mt_thread *t, const struct mt_operand *o)
 {
     unsigned bit = 1u << (o - o->insn->operand);

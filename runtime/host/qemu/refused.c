@@ -1,5 +1,5 @@
-/* Instructions that qemu cannot run: it gives the program SIGILL there, without a word of which one it
- * was. */
+/* Instructions that qemu cannot run: it gives the program SIGILL there,
+ * without a word of which one it was. */
 #include "refused.h"
 #include "decode.h"
 #include "guest.h"

@@ -1,5 +1,5 @@
-/* Instructions that qemu cannot run: it gives the program SIGILL there, without a word of which one it was.
- */
+/* Instructions that qemu cannot run: it gives the program SIGILL there,
+ * without a word of which one it was. */
 #ifndef MT_HOST_QEMU_REFUSED_H
 #define MT_HOST_QEMU_REFUSED_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// Graphs that are launched, changed and launched again; every kernel stores into words of its own launch's
-// number.
+// Graphs that are launched, changed and launched again; every kernel stores into words
+// of its own launch's number.
 #include "../../../examples/common/example.h"
 #include <cstring>
 

@@ -1,5 +1,5 @@
-/* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn", "fork", "exec",
- * "fault". */
+/* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn",
+ * "fork", "exec", "fault". */
 #include "machine.h"
 #include <sched.h>
 #include <stdio.h>
