@@ -14,11 +14,9 @@
  *
  * And while it runs, in host code:
  *
- *     MEMTRACE_START; … MEMTRACE_STOP;   // launches made after a stop, and before the next start, are not
- * traced
+ *     MEMTRACE_START; … MEMTRACE_STOP;   // launches between a stop and the next start are not traced
  *
- * With MEMTRACE_FROM_START=0 in the environment nothing is
- * traced before the first start. */
+ * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start. */
 #ifndef MEMTRACE_ANNOTATE_H
 #define MEMTRACE_ANNOTATE_H
 

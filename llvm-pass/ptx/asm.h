@@ -1,5 +1,5 @@
-/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses, and its lowering for the CPU
- * image.
+/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses,
+ * and its lowering for the CPU image.
  *
  * Ownership: a struct mt_asm owns everything reachable from it (one arena); free it with mt_asm_free. Errors
  * are filled into struct mt_asm_error: one sentence without place (the caller knows file and line), and the

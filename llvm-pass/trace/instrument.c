@@ -98,8 +98,8 @@ static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char 
 /* ---- matrices of a warp ---- */
 
 #define MAX_WORDS 16
-/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}), store: (address, values…{,
- * stride}) */
+/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}),
+ * store: (address, values…{, stride}) */
 static int record_wmma(struct tracer *t, LLVMValueRef inst)
 {
     char text[128], *save = NULL;

@@ -1,7 +1,6 @@
 /* Reading MAT text traces (docs/trace-format.md): `ip address offset base type size allocsize` lines, type 1
  * read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may be anywhere.
- * Private to this project's programs.
- */
+ * Private to this project's programs. */
 #ifndef MT_LIB_MAT_TEXT_H
 #define MT_LIB_MAT_TEXT_H
 #include "memtrace/trace.h"

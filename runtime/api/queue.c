@@ -222,9 +222,8 @@ static void queue_finish(struct mt_op *op, int owned)
 {
     struct mt_stream *s = op->stream;
     pthread_mutex_lock(&lock);
-    queue_hold(
-        s); /* whenever the lock is free, another may end what is left in the stream, and the stream with it
-             */
+    /* whenever the lock is free, another may end what is left in the stream, and the stream with it */
+    queue_hold(s);
     take_first(s);
     int empty = !s->first;
     if (owned) {

@@ -1,6 +1,5 @@
-/* Tables of the encoder of device chunks: grow as needed, are empty again at each chunk without being
- * cleared.
- */
+/* Tables of the encoder of device chunks: grow as needed,
+ * are empty again at each chunk without being cleared. */
 #define _GNU_SOURCE
 #include "container/device_tables.h"
 #include "container/pages.h"

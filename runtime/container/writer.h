@@ -24,9 +24,8 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
 /* The same with a head that another container had; its checksum is made anew. */
 struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const struct mt_mtc_head *head,
                                           int level, char *why, size_t size);
-/* One chunk. 0, or an errno value: the writer is then off, later chunks are only counted
- * (mt_mtc_writer_lost).
- */
+/* One chunk. 0, or an errno value: the writer is then off,
+ * later chunks are only counted (mt_mtc_writer_lost). */
 int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
                  uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);
 

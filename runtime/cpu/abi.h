@@ -45,9 +45,8 @@ _Static_assert(sizeof(struct mt_carrier) == 16 + MT_CARRIER_ENTRY + sizeof(struc
 #define MT_PTX_PREFIX "// @memtrace-cpu-image "
 
 /* LLVM 19 cannot write the directives of a kernel with __cluster_dims__. A line of this prefix, the kernel's
- * name and three numbers, with a blank before each of these, has the overlay's tools put them after its
- * parameters.
- */
+ * name and three numbers, with a blank before each of these, has the overlay's tools
+ * put them after its parameters. */
 #define MT_PTX_CLUSTER "// @memtrace-cluster "
 
 /* Device symbols that images of one program share (-fgpu-rdc) have this in front of their name, which keeps

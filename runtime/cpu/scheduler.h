@@ -110,10 +110,9 @@ struct mt_warp {
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];
     uint64_t site[MT_WARP]; /* of parked lanes: call site, or a hash of the chain of call sites */
-    uint64_t
-        order[MT_WARP]; /* of parked lanes: the lowest go on first (mt_cpu_step, mt_warp_meet); MT_ANY_ORDER
-                         */
-    uint32_t passed;    /* times in a row that lanes of higher order were left waiting */
+    /* Of parked lanes: the lowest go on first (mt_cpu_step, mt_warp_meet); MT_ANY_ORDER. */
+    uint64_t order[MT_WARP];
+    uint32_t passed; /* times in a row that lanes of higher order were left waiting */
 };
 
 struct mt_barrier {

@@ -21,9 +21,7 @@
  * CTA's threads. */
 #define MT_ENTRY_WORDS 3u
 #define MT_ENTRY_PLACE_AT 10
-#define MT_ENTRY_MARK                                                                                        \
-    UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a raw record                    \
-                */
+#define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a record */
 
 #define MT_WARPS_RUNS 8192u          /* handed on at a time, at most */
 #define MT_WARPS_ACCESSES (1u << 18) /* the accesses in them, at most */

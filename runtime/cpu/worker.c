@@ -16,9 +16,7 @@
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
 #define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
-#define SPINS_BEFORE_MORE                                                                                    \
-    32 /* times a plain launch's CTA may spin before the next CTA is begun beside it                         \
-        */
+#define SPINS_BEFORE_MORE 32 /* times a plain launch's CTA may spin before the next CTA is begun */
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 

@@ -1,11 +1,11 @@
 /* The wrappers of NVIDIA's ptxas and fatbinary: carry the CPU image from the PTX, where the compiler pass
- * leaves it as a comment line, to the place after the fatbin where the runtime looks for it
- * (runtime/cpu/abi.h).
+ * leaves it as a comment line, to the place after the fatbin
+ * where the runtime looks for it (runtime/cpu/abi.h).
  *
  * Two stations, since clang runs two programs and may keep the PTX from the second one:
  *   ptxas      takes the line out, assembles the rest, and puts the object (decoded) at the end of the cubin
- *   fatbinary  takes line or object out of its inputs, links the object, and puts the payload after the
- * fatbin
+ *   fatbinary  takes line or object out of its inputs, links the object, and puts the payload
+ *              after the fatbin
  *
  * Exit codes are those of the real tools; 1 when the wrapper itself fails. Messages: "memtrace: ptxas: …" on
  * stderr. Signals: temporary files are removed, the child is ended,
@@ -47,8 +47,7 @@ int mt_cudabin_process_run(char *const argv[]);
  * so that the caller sees what it would see. */
 int mt_cudabin_process_exit_code(int code);
 
-/* ---- tool.c: which overlay this is, and where the real tools are
- * -------------------------------------------- */
+/* ---- tool.c: which overlay this is, and where the real tools are ---------------------------------- */
 
 struct tool {
     const char *name; /* "ptxas" or "fatbinary" */
@@ -74,8 +73,7 @@ int mt_cudabin_ptx_put_clusters(struct bytes *contents, const char **why);
 /* Appends `object` to the cubin at path in the form that image_take finds; 0, or -1 with errno. */
 int mt_cudabin_image_append(const char *path, const struct bytes *object);
 
-/* ---- the two tools: take main's arguments, return the exit code
- * --------------------------------------------- */
+/* ---- the two tools: take main's arguments, return the exit code ----------------------------------- */
 int mt_cudabin_ptxas_main(const struct tool *tool, int argc, char **argv);
 int mt_cudabin_fatbinary_main(const struct tool *tool, int argc, char **argv);
 #endif

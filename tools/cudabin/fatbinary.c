@@ -1,8 +1,10 @@
 /* bin/fatbinary of the overlay: clang 19's option spelling made this toolkit's, images taken out of the
- * inputs, linked, and put after the fatbin. clang 19            --image=profile=sm_90,file=F
- * --image=profile=compute_90,file=F CUDA 13             --image3=kind=elf,sm=90,file=F
- * --image3=kind=ptx,sm=90,file=F MEMTRACE_LD: the linker for the CPU image, instead of ld, ld.lld-19 or
- * ld.lld. */
+ * inputs, linked, and put after the fatbin.
+ *
+ *   clang 19   --image=profile=sm_90,file=F       --image=profile=compute_90,file=F
+ *   CUDA 13    --image3=kind=elf,sm=90,file=F     --image3=kind=ptx,sm=90,file=F
+ *
+ * MEMTRACE_LD: the linker for the CPU image, instead of ld, ld.lld-19 or ld.lld. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>

@@ -1,14 +1,13 @@
 /* Shared by rounds.c, which says what comes when, and route.c, which sends.
  *
- * All that is sent is a row of units, each as long as a record and with a kind in the two highest bits of its
- * type:
+ * All that is sent is a row of units, each as long as a record
+ * and with a kind in the two highest bits of its type:
  *   ONE      a record
  *   SEVERAL  a record that goes to several ranks; its number is in the unit after it
  *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
  *            addresses, if it has any
- *   MARK     what follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier
- * one
- */
+ *   MARK     what follows is of launch w[1], counted in this round from 1;
+ *            0: one that began in an earlier one */
 #ifndef MT_MPI_ROUNDS_H
 #define MT_MPI_ROUNDS_H
 #include "parts.h"

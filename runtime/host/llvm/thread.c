@@ -58,8 +58,7 @@ static void at_end(void *self)
     mt_thread_off();
     if (t)
         mt_core_thread_end(t);
-    if (s->first) { /* pthread_exit in main: the process lasts as long as there are threads, ours among them
-                     */
+    if (s->first) { /* pthread_exit in main: the process lasts as long as any thread, ours included */
         s->busy++;
         mt_core_worker_end();
         s->busy--;

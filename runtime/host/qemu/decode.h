@@ -49,9 +49,8 @@ struct mt_x86_words {
     char text[160];               /* Intel syntax */
     char reads[192], writes[192]; /* registers, implicit ones too; "*" after floating-point and vector ones */
 };
-/* The extension of x86-64 that an instruction belongs to, in Zydis's words ("AVX512F_512"); "" if it is not
- * one.
- */
+/* The extension of x86-64 that an instruction belongs to, in Zydis's words ("AVX512F_512");
+ * "" if it is not one. */
 const char *mt_x86_extension(const void *bytes, unsigned size);
 /* Of the same bytes. 0 or -1 as above ("(bad)"). */
 int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigned size);
