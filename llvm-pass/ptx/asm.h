@@ -150,11 +150,11 @@ enum mt_asm_effect mt_asm_effect_of(const struct mt_asm *a);
  *   op.mod d, a, b            T  mtb_ptx_op_mod(a, b)
  *   op.mod a, b               void mtb_ptx_op_mod(a, b)          no destination
  *   op.mod d|p, a  {d, e}, a  void mtb_ptx_op_mod(a, uint64_t *out)   several results: out[i], zero-extended
- *   mov.u32 d, %name          uint32_t or uint64_t mtb_ptx_sreg_name(void)      dots in names become
- * underscores Vector sources are passed as single arguments in order. Memory operands are passed as pointers
- * (shared addresses resolved) when the builtin's parameter is a pointer or 64 bits wide, raw when it is 32
- * bits wide. When mtb_ptx_… does not exist, ".sync", ".aligned" and cache hints are dropped from the name and
- * it is tried again. */
+ *   mov.u32 d, %name          uint32_t or uint64_t mtb_ptx_sreg_name(void)
+ * Dots in names become underscores. Vector sources are passed as single arguments in order. Memory operands
+ * are passed as pointers (shared addresses resolved) when the builtin's parameter is a pointer or 64 bits
+ * wide, raw when it is 32 bits wide. When mtb_ptx_… does not exist, ".sync", ".aligned" and cache hints are
+ * dropped from the name and it is tried again. */
 struct mt_asm_builtins {
     /* A builtin declared in m, its function type in *type; NULL if there is none. */
     LLVMValueRef (*lookup)(void *ctx, const char *name, LLVMTypeRef *type);

@@ -1,11 +1,15 @@
 /* Accesses and allocations in mat mode, as an engine would report them; what really happened goes to stdout.
- * Addresses are made up. usage: prog_mat WHAT THREADS COUNT mat OPTIONS…
+ * Addresses are made up.
+ *
+ * usage: prog_mat WHAT THREADS COUNT mat OPTIONS…
  *   basic    a few allocations and accesses with known answers
  *   pool     threads share a few slots under mutexes: allocate, free, access; the size of an allocation is
- * its serial number: "THREAD SERIAL OFFSET" for each access switch   the signal switch, a routine and a
- * region of interest, around numbered accesses running  stop while the threads still run fill     COUNT
- * accesses that do not compress stream   COUNT accesses of each thread at known addresses, as fast as it
- * can speed    cost of mt_core_access beside a plain store */
+ *            its serial number: "THREAD SERIAL OFFSET" for each access
+ *   switch   the signal switch, a routine and a region of interest, around numbered accesses
+ *   running  stop while the threads still run
+ *   fill     COUNT accesses that do not compress
+ *   stream   COUNT accesses of each thread at known addresses, as fast as it can
+ *   speed    cost of mt_core_access compared with a plain store */
 #define _GNU_SOURCE
 #include "synthetic.h"
 #include <signal.h>
