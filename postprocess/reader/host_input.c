@@ -1,5 +1,5 @@
-/* Containers among the inputs of a source: accesses of host code, by sequence number. They have no launches.
- */
+/* Containers among the inputs of a source: accesses of host code, by sequence number.
+ * They have no launches. */
 #define _GNU_SOURCE
 #include "internal.h"
 

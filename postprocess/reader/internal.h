@@ -135,7 +135,7 @@ struct mt_input {
     int64_t start;                     /* file position at which the trace begins */
     uint64_t size;                     /* bytes, 0 if not known */
     char *meta;                        /* companion path, or NULL: none */
-    int meta_optional;                 /* its absence is no error */
+    int meta_optional;                 /* its absence is not an error */
     struct mt_companion *companion;    /* of a container of kernels' accesses it is the container's own */
     struct mt_companion *beside;       /* the file beside a container; `companion` may be the same */
     const struct mt_launch_ends *ends; /* skip records, in the first pass */
@@ -154,7 +154,7 @@ static inline int mt_input_is_host(const struct mt_input *in)
 {
     return in->ops == &mt_host_input;
 }
-/* The reader of a container of kernels' accesses; NULL: it is none. */
+/* The reader of a container of kernels' accesses; NULL: it is not one. */
 static inline struct mt_host_reader *mt_input_container(const struct mt_input *in)
 {
     return in->ops == &mt_device_input ? in->container.reader : NULL;

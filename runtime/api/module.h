@@ -71,7 +71,7 @@ void mt_function_alias(const void *alias, struct mt_function *f);
 /* The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
 
-/* The module's fatbins; NULL: what it registered is none. */
+/* The module's fatbins; NULL: what it registered is not one. */
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
 /* Says once per module why its kernels cannot run. */
 void mt_module_complain(struct mt_module *m, const char *kernel);

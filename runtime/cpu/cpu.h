@@ -21,9 +21,9 @@ struct mt_image {
 /* The fatbins of what __cudaRegisterFatBinary gets: one, or those of files with relocatable device code that
  * make one program. NULL and 0: it is something else. */
 const void *const *mt_image_fatbins(const void *wrapper, size_t *n);
-/* Has one of them an image behind it? */
+/* Has one of them an image after it? */
 int mt_image_carried(const void *const *fatbins, size_t n);
-/* Finds the payloads behind fatbins of one program, loads them (memfd + dlopen), registers their constants.
+/* Finds the payloads after fatbins of one program, loads them (memfd + dlopen), registers their constants.
  * Those without a payload are left out, unless none has one. The result is the first image, its peers the
  * others. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
 struct mt_image *mt_image_load(const void *wrapper, const char **why); /* of mt_image_fatbins */

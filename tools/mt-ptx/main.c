@@ -221,7 +221,7 @@ static int make_from(const struct request *r, const struct input *in)
     int code = mt_ptxtool_fatbin_unpack(in->name, &m->best, &text);
     snprintf(name, sizeof name, in->n > 1 ? "%s#%u" : "%s", in->name, m->number);
     if (code == 0) {
-        size_t n = strnlen((const char *)text.data, text.size); /* NULs stand at the end */
+        size_t n = strnlen((const char *)text.data, text.size); /* NULs are at the end */
         code = mt_ptxtool_image_make(r, &(struct ptx){name, (const char *)text.data, n}, 1);
     }
     mt_cudabin_bytes_free(&text);
