@@ -1,5 +1,5 @@
-/* Runs of warps as well-known kernels make them, without running any: for figures and tests of the container.
- */
+/* Runs of warps as well-known kernels make them, without running any:
+ * for figures and tests of the container. */
 #ifndef BENCH_STREAMS_H
 #define BENCH_STREAMS_H
 #include <stddef.h>
@@ -18,8 +18,8 @@ struct stream {
     size_t count;
     uint64_t accesses;
 };
-/* About `most` runs (at least one of each kind, never more) of stream_names[which]. 0, or -1 without memory.
- */
+/* About `most` runs (at least one of each kind, never more) of stream_names[which]. 0,
+ * or -1 without memory. */
 int stream_make(struct stream *s, unsigned which, enum stream_order order, size_t most);
 void stream_free(struct stream *s);
 #endif

@@ -2,8 +2,8 @@
  *
  * Usage: mt-bench-write FILE BYTES THREADS [CHUNK]
  * Each thread appends chunks (default 1 MiB) to the file, which is opened with O_APPEND, until BYTES are
- * written in all. Prints the seconds from the first write to the last. Exit code 1: an error, named on
- * stderr. */
+ * written in all. Prints the seconds from the first write to the last. Exit code 1: an error,
+ * named on stderr. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

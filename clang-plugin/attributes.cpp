@@ -77,8 +77,8 @@ struct Trace : Choice {
 };
 } // namespace
 
-/* An argument as an expression; NULL: it is none. A lone name at the front comes as a name, as in attributes
- * that take one. */
+/* An argument as an expression; NULL: it is not one. A lone name at the front comes as a name, as in
+ * attributes that take one. */
 static Expr *argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
 {
     if (attribute.isArgExpr(i))
@@ -96,8 +96,8 @@ static Expr *argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
 
 namespace
 {
-/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until a template has been
- * instantiated. */
+/* __cluster_dims__(x, y, z) of CUDA's headers. The sizes stay expressions until
+ * a template has been instantiated. */
 struct ClusterDims : ParsedAttrInfo {
     static constexpr Spelling spellings[] = {{ParsedAttr::AS_GNU, "cluster_dims"}};
     ClusterDims()

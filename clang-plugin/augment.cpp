@@ -3,8 +3,8 @@
  *   -Xclang -plugin-arg-cuda-aug -Xclang -f -Xclang -plugin-arg-cuda-aug -Xclang FILE … -E kernel.cu
  * Without -f the file is augmented-<name> in the current folder. The command runs one cc1 for each side; the
  * host's writes. The text compiles with and without the plugin, and all its lines and columns are those of
- * the original: what is inserted stands on lines of its own, behind which a #line directive and blanks lead
- * back. */
+ * the original: what is inserted is on lines of its own,
+ * after which a #line directive and blanks lead back. */
 #include "plugin.h"
 #include "clang/Lex/Lexer.h"
 #include "clang/Rewrite/Core/Rewriter.h"
@@ -54,8 +54,8 @@ class Augmenter : public RecursiveASTVisitor<Augmenter>
 };
 } // namespace
 
-/* Written __global__ or __device__, not made so by constexpr or a pragma: those are annotated when compiled.
- */
+/* Written __global__ or __device__, not made so by constexpr or a pragma:
+ * those are annotated when compiled. */
 bool Augmenter::explicit_device_code(const FunctionDecl *function) const
 {
     const auto *global = function->getAttr<CUDAGlobalAttr>();
@@ -67,7 +67,7 @@ bool Augmenter::explicit_device_code(const FunctionDecl *function) const
  * in another file or in a macro that makes a whole template. */
 SourceLocation Augmenter::start_in_main_file(const DeclaratorDecl *decl) const
 {
-    SourceLocation at = decl->getInnerLocStart(); /* behind template <> */
+    SourceLocation at = decl->getInnerLocStart(); /* after template <> */
     if (at.isMacroID() && !Lexer::isAtStartOfMacroExpansion(at, sources, compiler.getLangOpts(), &at))
         return SourceLocation();
     return at.isFileID() && sources.isWrittenInMainFile(at) ? at : SourceLocation();
@@ -105,7 +105,7 @@ bool Augmenter::VisitCUDAKernelCallExpr(CUDAKernelCallExpr *call)
     return true;
 }
 
-/* #include "name": a file beside the original is to be found from where the output stands (`here`: in the
+/* #include "name": a file beside the original is to be found from where the output is (`here`: in the
  * current folder, so that relative names can stay relative). */
 void Augmenter::mend_include(const Token &name, StringRef from, bool here)
 {
@@ -129,7 +129,7 @@ void Augmenter::mend_includes(StringRef output)
     if (llvm::sys::fs::equivalent(from.empty() ? "." : from, to.empty() ? "." : to))
         return;
     bool here = llvm::sys::fs::equivalent(to.empty() ? "." : to, ".");
-    /* By tokens, so that the branches that are not compiled on this side are mended too. */
+    /* By tokens, so that the branches that are not compiled on this side are fixed too. */
     Lexer lexer(file, sources.getBufferOrFake(file), sources, compiler.getLangOpts());
     Token token;
     for (bool end = false; !end;) {
@@ -236,8 +236,8 @@ class Action : public PluginASTAction
         return std::make_unique<Writer>(compiler, output);
     }
     /* The default type, "after the main action if asked for", takes the main action's place when -plugin
-     * names it and does nothing otherwise. "Replace" would do so in every compilation that loads the plugin.
-     */
+     * names it and does nothing otherwise. "Replace" would do so in every
+     * compilation that loads the plugin. */
 
   private:
     std::string output;

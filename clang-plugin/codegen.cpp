@@ -56,9 +56,9 @@ static std::string suggested_overlay()
     return "<overlay>";
 }
 
-/* The tools in the overlay's bin/ put the CPU image behind the fatbin; with NVIDIA's own it is lost. Said
- * once: by the host side, or by the device side if that is about to fail for want of the overlay's headers.
- */
+/* The tools in the overlay's bin/ put the CPU image after the fatbin; with NVIDIA's own it is lost. Said
+ * once: by the host side, or by the device side if that is about to fail for
+ * want of the overlay's headers. */
 static void check_overlay(const clang::CompilerInstance &compiler)
 {
     std::string toolkit;

@@ -78,8 +78,8 @@ inline void forget_profile()
  * initialised, which is after plugins have been made. "Location tracking" gives every instruction its place
  * and leaves nothing in the output; linkage names, which the pass needs to know the function that inlined
  * code came from, come with "for profiling" only. Returns true when debug info was turned on by this call.
- * Value names (-fno-discard-value-names) cannot be had this way: the flag is copied before plugins are made.
- */
+ * Value names (-fno-discard-value-names) are not available this way: the flag is copied
+ * before plugins are made. */
 inline bool enable_line_tables(clang::CodeGenOptions &options, bool traced)
 {
     namespace dbg = llvm::codegenoptions;

@@ -10,7 +10,7 @@ bool mt::is_device_code(const clang::FunctionDecl *function)
 
 namespace
 {
-/* Lambdas are named by their place; the folder they were compiled in is no part of a name. */
+/* Lambdas are named by their place; the folder they were compiled in is not part of a name. */
 struct ShortPlaces : clang::PrintingCallbacks {
     std::string remapPath(llvm::StringRef file) const override
     {

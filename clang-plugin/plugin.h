@@ -1,7 +1,6 @@
 /* What the files of the AST side share. The pass's options (llvm-pass/base/options.h) are the only way from
- * here to the pass, apart from the annotations. All state is that of the one compilation that a cc1 process
- * runs.
- */
+ * here to the pass, apart from the annotations. All state is that of the one compilation
+ * that a cc1 process runs. */
 #ifndef MT_PLUGIN_H
 #define MT_PLUGIN_H
 #include "compat.h"
@@ -12,17 +11,15 @@
 namespace mt
 {
 
-/* ---- place.cpp: names of files --------------------------------------------------------------------------
- */
+/* ---- place.cpp: names of files ----------------------------------------------------------------------- */
 /* Absolute, normalised path of a file as line tables name it (#line and -ffile-prefix-map obeyed). */
 std::string traced_path(const clang::CompilerInstance &compiler, llvm::StringRef presumed);
 /* Real path of the shared object that this code is in; "" when unknown. */
 std::string own_path();
 
-/* ---- facts.cpp: what the annotations say ----------------------------------------------------------------
- */
+/* ---- facts.cpp: what the annotations say ------------------------------------------------------------- */
 /* Of a kernel with __cluster_dims__, as the source has it: the annotation's text, whose arguments are the
- * sizes; the pass gets it with the sizes behind it. */
+ * sizes; the pass gets it with the sizes after it. */
 inline constexpr const char cluster_word[] = MT_ANNOTATION "cluster";
 /* A kernel, or a function that device code can call. */
 bool is_device_code(const clang::FunctionDecl *function);
@@ -30,26 +27,23 @@ bool is_device_code(const clang::FunctionDecl *function);
 std::string pretty_name(const clang::FunctionDecl *function);
 /* The annotation's text. A template has no name of its own: the field is empty, its instances get theirs. */
 std::string facts_text(const clang::CompilerInstance &compiler, const clang::FunctionDecl *function);
-/* Annotates what stands in `decl` and in functions inside it. */
+/* Annotates what is in `decl` and in functions inside it. */
 void annotate_tree(const clang::CompilerInstance &compiler, clang::Decl *decl);
 /* Annotates this function, if it is the kind that is. */
 void annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function);
 
-/* ---- arguments.cpp: -fplugin-arg-memtrace-* -------------------------------------------------------------
- */
+/* ---- arguments.cpp: -fplugin-arg-memtrace-* ---------------------------------------------------------- */
 /* False after an error, which has been reported. */
 bool read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments);
 
-/* ---- codegen.cpp: what code generation needs ------------------------------------------------------------
- */
+/* ---- codegen.cpp: what code generation needs --------------------------------------------------------- */
 /* The overlay's headers before those of another CUDA toolkit in the system's folders (/usr/local/include),
  * which clang would find first. */
 void prefer_overlay(clang::CompilerInstance &compiler);
 /* Adds the pass, turns line tables on, warns when the CPU image would get lost. */
 void prepare_codegen(clang::CompilerInstance &compiler);
 
-/* ---- pragma.cpp -----------------------------------------------------------------------------------------
- */
+/* ---- pragma.cpp -------------------------------------------------------------------------------------- */
 /* Hands the regions of this compilation to the pass. */
 void hand_over_regions(const clang::CompilerInstance &compiler);
 

@@ -1,5 +1,5 @@
 /* #pragma memtrace on|off: stretches of source lines that are not traced. A region belongs to the file it
- * stands in: what that file includes is not affected, and the end of the file ends it. */
+ * is in: what that file includes is not affected, and the end of the file ends it. */
 #include "plugin.h"
 #include <map>
 
@@ -39,7 +39,7 @@ static void warn(Preprocessor &pp, SourceLocation at, StringRef text)
         mt::report(pp.getDiagnostics(), DiagnosticsEngine::Warning, at, text);
 }
 
-/* -E: the pragma has to stand in the output as it is, for the compiler that reads it. The printer knows no
+/* -E: the pragma has to be in the output as it is, for the compiler that reads it. The printer knows no
  * pragma of ours, but writes whatever name a diagnostics pragma has, and takes care of lines; its own words
  * become a comment. */
 static void print(Preprocessor &pp, PragmaIntroducer introducer)

@@ -26,8 +26,8 @@ static char *device_base64(const char *data, size_t n, size_t *length)
     return text;
 }
 
-/* Puts the object into the module as one comment line of its PTX. (One append: LLVM ends each with a line
- * feed.) */
+/* Puts the object into the module as one comment line of its PTX. (One append:
+ * LLVM ends each with a line feed.) */
 static void device_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
 {
     size_t n, prefix = strlen(MT_PTX_PREFIX);
@@ -130,7 +130,7 @@ static void forget_kernels_of_others(LLVMModuleRef module)
 }
 
 /* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
- * functions that are gone since, too: a kernel made where such a one stood would become a plain function.
+ * functions that are gone since, too: a kernel made where such a one was would become a plain function.
  * Where there are no annotations it asks for the calling convention. */
 static void mark_kernels(struct mt_unit *u)
 {

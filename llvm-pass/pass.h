@@ -7,7 +7,7 @@ extern "C" {
 #endif
 /* Module passes; each returns 1 if it changed the module. */
 int mt_pass_early(LLVMModuleRef module);  /* device side, before optimisation: keeps the annotations */
-int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before optimisation, behind SROA */
+int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before optimisation, after SROA */
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
 /* The CPU image alone, an object that the caller owns, or NULL after a diagnostic. */
 LLVMMemoryBufferRef mt_pass_image(LLVMModuleRef module);

@@ -1,8 +1,8 @@
 // The kernels of bench/gpu/run. Usage: bench KERNEL LAUNCHES SIZE [ancestor FILE]: prints the seconds from
 // the first timed launch until the device is idle, and the accesses of one launch. Or: bench bandwidth:
 // prints what copies to pinned host memory move per second, in bytes. SIZE: full, or tiny (a test of the
-// plumbing). ancestor: the program was compiled with the older tracer's record functions; FILE gets what they
-// write.
+// plumbing). ancestor: the program was compiled with the older tracer's record functions;
+// FILE gets what they write.
 #define main vector_add_main
 #include "../../examples/vector_add/vector_add.cu"
 #undef main
@@ -117,7 +117,7 @@ static void ancestor_begin(const char *file)
     old.reader = std::thread(read_slots);
 }
 
-// The device is idle: what stands in slots that are not full.
+// The device is idle: what is in slots that are not full.
 static void ancestor_end()
 {
     old.over = true;

@@ -2,8 +2,8 @@
 //
 // Each example computes its result a second time on the host with the control flow of its kernels and tallies
 // there which accesses to global memory one GPU thread makes. That count knows nothing of the tracing tool;
-// the tests compare it with the trace. It is printed as one line per kernel, over all of the kernel's
-// launches:
+// the tests compare it with the trace. It is printed as one line per kernel,
+// over all of the kernel's launches:
 //
 //   count <kernel> launches=<n> load:<bytes>=<accesses> store:<bytes>=<accesses> atomic:<bytes>=<accesses>
 #ifndef EXAMPLE_H

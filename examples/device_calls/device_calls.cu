@@ -1,4 +1,4 @@
-// Accesses behind calls: helper functions, recursion, function pointers and virtual functions.
+// Accesses in called functions: helper functions, recursion, function pointers and virtual functions.
 // Usage: device_calls [CTAs] [threads per CTA]
 #include "../common/example.h"
 #include <new>

@@ -1,6 +1,6 @@
 /* The same sum three ways: which one walks through memory as it lies there? A memory graph shows it.
  *   particles   an array of structures (40 bytes each) of which one member is needed
- *   masses      that member alone, one behind the other
+ *   masses      that member alone, one after the other
  *   matrix      by rows, then by columns
  * usage: host_strides [particles=5000] [rows=200] [columns=150] */
 #include <stdio.h>

@@ -21,7 +21,7 @@ __global__ void copy_structs(const Particle *in, Particle *out)
     out[i] = in[i];
 }
 
-// Thread i copies 0, 8, 16 or 24 bytes; a copy of 0 bytes is no access.
+// Thread i copies 0, 8, 16 or 24 bytes; a copy of 0 bytes is not an access.
 __global__ void copy_blocks(const char *in, char *out)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

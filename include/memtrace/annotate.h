@@ -14,11 +14,9 @@
  *
  * And while it runs, in host code:
  *
- *     MEMTRACE_START; … MEMTRACE_STOP;   // launches made after a stop, and before the next start, are not
- * traced
+ *     MEMTRACE_START; … MEMTRACE_STOP;   // launches between a stop and the next start are not traced
  *
- * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start.
- */
+ * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start. */
 #ifndef MEMTRACE_ANNOTATE_H
 #define MEMTRACE_ANNOTATE_H
 
@@ -43,7 +41,7 @@ void memtrace_stop(void) __attribute__((weak));
 
 #ifdef MEMTRACE_PLUGIN
 
-/* On a function, in front of its declaration: the accesses that stand in its own code are not recorded,
+/* On a function, in front of its declaration: the accesses that are in its own code are not recorded,
  * wherever it is inlined; those of functions that it calls are. On a kernel: its launches leave no trace. The
  * same as [[memtrace::skip]]. */
 #define MEMTRACE_SKIP __attribute__((memtrace_skip))

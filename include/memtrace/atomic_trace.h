@@ -1,7 +1,7 @@
 /* Annotations for host tracing: what a program tells a tracer that may be watching. C and C++. Link with
  * -lmemtrace-annotation (static or shared). All functions do nothing by themselves; the engines of mt-host
- * see that they are called. Safe from any thread and from signal handlers, except special_malloc and
- * special_free.
+ * see that they are called. Safe from any thread and from signal handlers,
+ * except special_malloc and special_free.
  *
  * Names in namespace atomic_trace are source-compatible with atomic-memory-trace's annotation.h. */
 #ifndef MEMTRACE_ATOMIC_TRACE_H

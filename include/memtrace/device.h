@@ -1,6 +1,6 @@
 /* Accesses of device code as runs: what a warp does at once, or what a reader could put together. Readers
- * hand them out, analyses take them in; the compact container keeps them (docs/trace-format.md). C11 and C++.
- */
+ * hand them out, analyses take them in; the compact container keeps them (docs/trace-format.md).
+ * C11 and C++. */
 #ifndef MEMTRACE_DEVICE_H
 #define MEMTRACE_DEVICE_H
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Reading compact containers (.mtc), accesses of host code and of kernels: libmemtrace-reader. C11 and C++.
- * Conventions, error codes and thread rules as in trace.h. Format: docs/trace-format.md, "Compact container".
- */
+ * Conventions, error codes and thread rules as in trace.h. Format:
+ * docs/trace-format.md, "Compact container". */
 #ifndef MEMTRACE_HOST_H
 #define MEMTRACE_HOST_H
 #include "memtrace/container.h"
@@ -17,8 +17,7 @@ struct mt_host_site_info {
     uint32_t line, column;
     uint64_t ip; /* 0: not known (compile-time engine) */
     const char *file, *function, *module, *variable, *text /* the instruction */;
-    const char *reads,
-        *writes; /* registers, separated by blanks, "*" behind floating-point and vector ones */
+    const char *reads, *writes; /* registers, separated by blanks, "*" after floating-point and vector ones */
 };
 
 struct mt_host_record {
@@ -54,14 +53,14 @@ MT_API void mt_host_reader_close(struct mt_host_reader *r);
 MT_API const struct mt_mtc_head *mt_host_reader_head(const struct mt_host_reader *r);
 
 enum mt_host_order {
-    MT_HOST_BY_FILE, /* chunks as they stand in the file: the only order of a FIFO */
+    MT_HOST_BY_FILE, /* chunks as they are in the file: the only order of a FIFO */
     MT_HOST_BY_SEQ,  /* by sequence number; threads by number within one: deterministic */
     MT_HOST_BY_TIME, /* by time, then thread: needs MT_MTC_HAS_TIMES. One item holds one execution or event */
 };
 /* Must precede the first mt_host_next; default MT_HOST_BY_FILE. 0 or -1 with *err (not for a FIFO). */
 MT_API int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, struct mt_error *err);
 /* The next item: 1, valid until the next call; the end: 0; -1 with *err: damage (what was whole came before;
- * a damaged chunk is skipped, calls may go on behind it: go on until 0) or MT_E_SYSTEM. */
+ * a damaged chunk is skipped, calls may go on after it: go on until 0) or MT_E_SYSTEM. */
 MT_API int mt_host_next(struct mt_host_reader *r, struct mt_host_item *item, struct mt_error *err);
 /* Starts again. Regular files only. */
 MT_API int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err);
@@ -108,8 +107,8 @@ struct mt_run_batch {
 /* The next runs: 1, valid until the next call; 0: the end; -1 with *err as mt_host_next. A launch that has no
  * end yields what is there, then MT_E_TRUNCATED. */
 MT_API int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, struct mt_error *err);
-/* The same with room for `capacity` runs and for capacity * MT_MTC_MAX_LANES addresses given by the caller.
- */
+/* The same with room for `capacity` runs and for capacity * MT_MTC_MAX_LANES
+ * addresses given by the caller. */
 MT_API int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes,
                           size_t capacity, struct mt_run_batch *batch, struct mt_error *err);
 /* The `launch` line with this number, or NULL. Of a FIFO: as far as it was read. */
@@ -131,7 +130,7 @@ MT_API int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct 
 MT_API int mt_device_parts_next(struct mt_device_parts *p, const struct mt_access_run **runs, size_t *count,
                                 struct mt_error *err);
 
-/* mt_mtc_head.features of the container at `path`, 0 if it is none. Does not touch FIFOs. */
+/* mt_mtc_head.features of the container at `path`, 0 if it is not one. Does not touch FIFOs. */
 MT_API uint64_t mt_container_features(const char *path);
 /* 1 if the file at `path` begins like a container, 0 if not or not readable. Does not touch FIFOs. */
 MT_API int mt_is_container(const char *path);

@@ -12,7 +12,7 @@ enum mt_access_type {
 #include "memtrace/record.def"
 };
 
-/* One record as it stands on disk. All zeros is the end-of-kernel mark (EOT). */
+/* One record as it is on disk. All zeros is the end-of-kernel mark (EOT). */
 struct mt_raw_record {
     uint64_t w[3];
 };

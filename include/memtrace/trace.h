@@ -39,8 +39,7 @@ struct mt_error {
     char message[512];
 };
 
-/* ---- one raw trace --------------------------------------------------------------------------------------
- */
+/* ---- one raw trace ----------------------------------------------------------------------------------- */
 
 enum mt_batch_flags {
     MT_BATCH_BEGIN = 1, /* first batch of its launch */
@@ -62,8 +61,8 @@ struct mt_batch {
 struct mt_reader;
 
 /* Opens `path`; "-" is standard input. A FIFO waits for its writer at the first read. NULL: *err says why.
- * `stop` may be NULL; when it becomes non-zero, reading ends with MT_E_STOPPED within 0.1 s, waiting reads
- * included. */
+ * `stop` may be NULL; when it becomes non-zero, reading ends with MT_E_STOPPED within 0.1 s,
+ * waiting reads included. */
 MT_API struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *stop,
                                         struct mt_error *err);
 /* Reads from `fd`, which mt_reader_close closes if `owned`. `name` is for messages. */
@@ -81,8 +80,8 @@ MT_API void mt_reader_close(struct mt_reader *r);
 
 /* Puts records[0 .. count) together as runs, in order: neighbours of one CTA, SM and meta word whose
  * addresses have one distance. Writes at most `room` runs; returns their number, *taken is the number of
- * records that they hold (count, unless the room was too small). No run goes beyond what one call is given.
- */
+ * records that they hold (count, unless the room was too small).
+ * No run goes beyond what one call is given. */
 MT_API size_t mt_runs_from_records(const struct mt_raw_record *records, size_t count,
                                    struct mt_access_run *runs, size_t room, size_t *taken);
 /* The records of runs[*run ..], from access *lane of the first one on, at most `capacity` (>= 1); returns
@@ -100,8 +99,7 @@ MT_API int mt_raw_ends(const char *path, uint64_t from, uint64_t to, uint64_t **
 MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends, size_t count, size_t first,
                            size_t step);
 
-/* ---- one companion --------------------------------------------------------------------------------------
- */
+/* ---- one companion ----------------------------------------------------------------------------------- */
 
 #define MT_SEQ_NONE UINT64_MAX /* "never" or "not known" */
 
@@ -132,7 +130,7 @@ struct mt_alloc_event {
 enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET, MT_COPY_NEW };
 
 /* memcpy and memset; NEW: memory that was just allocated, its bytes have no writer (a source hands these out
- * between the launches; they stand in no companion's `copies`). Row i (0-based, `height` rows of `width`
+ * between the launches; they are in no companion's `copies`). Row i (0-based, `height` rows of `width`
  * bytes) starts at dst + i * dpitch, src + i * spitch; a plain copy has one row. */
 struct mt_copy_event {
     uint64_t seq;
@@ -208,7 +206,7 @@ struct mt_companion {
     struct mt_text_event *texts;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
         ntexts;
-    const char *shared; /* the process's events stand in this companion, without folder; "": in this one */
+    const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;
     /* end */
@@ -220,13 +218,12 @@ struct mt_companion {
 };
 
 /* Reads to the end of the file or FIFO. NULL: *err says why (MT_E_INPUT with sys = ENOENT when there is
- * none). Lines that are no JSON are skipped and counted; unknown events and keys are ignored. Of several
+ * none). Lines that are not JSON are skipped and counted; unknown events and keys are ignored. Of several
  * `end` lines the last one counts. */
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
 MT_API void mt_companion_free(struct mt_companion *c);
 
-/* ---- several traces in launch order ---------------------------------------------------------------------
- */
+/* ---- several traces in launch order ------------------------------------------------------------------ */
 
 enum mt_source_flags {
     MT_SOURCE_NO_COMPANION = 1, /* do as if there were none */
@@ -236,16 +233,15 @@ enum mt_source_flags {
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
     MT_SOURCE_OWN_RUNS = 32,    /* containers' runs are handed out as MT_ITEM_RUNS, raw traces' records as
                                    MT_ITEM_BATCH: each as it is, for who takes both */
-    MT_SOURCE_HOST =
-        8, /* compact containers of host accesses (host.h) may stand among the inputs: MT_ITEM_HOST;
-              without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
+    MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
+                           without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };
 
 /* Of a raw trace, as mt_raw_ends finds them; they live as long as the source that is given them. */
 struct mt_launch_ends {
     const uint64_t *ends;
     size_t count;
-    int chunks; /* the input is no raw trace, but a container for mt_device_parts_open (host.h) */
+    int chunks; /* the input is not a raw trace, but a container for mt_device_parts_open (host.h) */
 };
 
 struct mt_source_options {
@@ -268,21 +264,18 @@ struct mt_source;
 
 /* What MEMTRACE_SINK=extract sends (memtrace/live.h), from a descriptor that stays the caller's: read once,
  * as it comes, without a spool file. `o`: flag MT_SOURCE_NO_HOST, and stop. Accesses come as runs. Its inputs
- * appear while it is read; they may be asked for after the end. item.launch says what is known when a launch
- * begins.
- */
+ * appear while it is read; they may be asked for after the end.
+ * item.launch says what is known when a launch begins. */
 MT_API struct mt_source *mt_source_open_live(int fd, const struct mt_source_options *o, struct mt_error *err);
-/* 1 when such a source has come to the end that the program gave it, 0: the program was killed. After the
- * end.
- */
+/* 1 when such a source has come to the end that the program gave it, 0: the program was killed.
+ * After the end. */
 MT_API int mt_source_live_done(struct mt_source *s);
 /* How many inputs there are, and their paths; the source's. */
 MT_API size_t mt_source_inputs(const struct mt_source *s);
 MT_API const char *mt_source_path(const struct mt_source *s, size_t input);
 
 enum mt_item_kind {
-    MT_ITEM_BATCH, /* records; `superstep`, `kernel`, `records`, `count`, `flags`, `input`, `launch` are set
-                    */
+    MT_ITEM_BATCH, /* records; sets `superstep`, `kernel`, `records`, `count`, `flags`, `input`, `launch` */
     MT_ITEM_RUNS,  /* the same with `runs` and `count` of them in place of records, in the same order */
     MT_ITEM_COPY,  /* a host copy or fill that precedes the next launch: `copy` */
     MT_ITEM_HOST,  /* accesses of host code: `host`, `count`, `thread`, `seq`, `input`; after all that the
@@ -322,15 +315,15 @@ struct mt_source;
  * in $TMPDIR when order, host copies or a rewind need it; then this call reads them to their end. */
 MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths,
                                         const struct mt_source_options *o, struct mt_error *err);
-/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems); -1: *err (MT_E_SYSTEM).
- */
+/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems);
+ * -1: *err (MT_E_SYSTEM). */
 MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err);
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);
 MT_API void mt_source_close(struct mt_source *s);
 
-/* The user wants no more: as if the stop flag had been raised. Nothing comes any more, and the problems say
- * so. */
+/* The user wants no more: as if the stop flag had been raised. Nothing comes any more,
+ * and the problems say so. */
 MT_API void mt_source_stop(struct mt_source *s);
 
 /* The functions below that speak of the end may be asked after mt_source_next returned 0 or -1; earlier, they
@@ -350,8 +343,8 @@ MT_API int mt_source_host(const struct mt_source *s);
 MT_API const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count);
 /* The companion of an input, NULL if there is none (for a live input: until its end). */
 MT_API const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t input);
-/* Bytes read so far and bytes in all (0 if not known), for progress displays. May be called while a read is
- * on. */
+/* Bytes read so far and bytes in all (0 if not known), for progress displays.
+ * May be called while a read is on. */
 MT_API void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* What the AST side tells the pass. Both live in libMemtrace-AA.so and run in one cc1 process; the AST side
- * fills the one instance before code generation starts. Under `opt` (tests) it is filled from
- * MEMTRACE_PASS_OPTIONS. */
+ * fills the one instance before code generation starts. Under `opt` (tests)
+ * it is filled from MEMTRACE_PASS_OPTIONS. */
 #ifndef MT_PASS_OPTIONS_H
 #define MT_PASS_OPTIONS_H
 #include <stdint.h>

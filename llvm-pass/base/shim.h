@@ -22,13 +22,13 @@ int mt_shim_from_toolchain(LLVMValueRef function);
 /* util.c: a header of clang or of the CUDA toolkit. */
 int mt_is_toolchain_file(const char *path);
 
-/* Reports through the compiler's own diagnostics, at the instruction's place if it has one (NULL: no place).
- */
+/* Reports through the compiler's own diagnostics, at the instruction's place if it
+ * has one (NULL: no place). */
 enum mt_severity { MT_DIAG_ERROR, MT_DIAG_WARNING, MT_DIAG_NOTE };
 void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity severity, const char *message);
 
-/* Demangles: pretty without parameters ("ns::k<float>") or whole. malloc'ed; a plain C name comes back as it
- * is. */
+/* Demangles: pretty without parameters ("ns::k<float>") or whole. malloc'ed;
+ * a plain C name comes back as it is. */
 char *mt_shim_demangle(const char *name, int whole);
 
 /* Constant expressions that use any of the globals become instructions in the functions that use them. */
@@ -39,16 +39,16 @@ void mt_shim_drop_dead_users(LLVMValueRef global);
 LLVMTypeRef mt_shim_byval_type(LLVMValueRef function, unsigned param);
 /* Alignment that a call says its argument has; 1: nothing said. */
 unsigned mt_shim_param_align(LLVMValueRef call, unsigned param);
-/* Copies all parameter, return and function attributes of one function to another (same leading parameters).
- */
+/* Copies all parameter, return and function attributes of one function
+ * to another (same leading parameters). */
 void mt_shim_copy_attributes(LLVMValueRef to, LLVMValueRef from);
-/* Removes attributes and operand bundles that say "touches no memory", "does not synchronise", "may be
- * moved". */
+/* Removes attributes and operand bundles that say "touches no memory", "does not synchronise",
+ * "may be moved". */
 void mt_shim_make_impure(LLVMValueRef function_or_call);
 /* The call reads memory, which changes none and is not missed when its result is not used. */
 void mt_shim_only_reads(LLVMValueRef call);
-/* Does a call of inline asm have no side effect and, for all that LLVM was told, only read memory, if that?
- */
+/* Does a call of inline asm have no side effect and, for all that LLVM was told,
+ * only read memory, if that? */
 int mt_shim_asm_only_reads(LLVMValueRef asm_call);
 /* Removes a comdat. */
 void mt_shim_drop_comdat(LLVMValueRef global);
@@ -73,15 +73,15 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
-/* Is what this load reads written by nobody while the kernel runs, as far as NVPTX's instruction selection
- * looks? */
+/* Is what this load reads written by nobody while the kernel runs,
+ * as far as NVPTX's instruction selection looks? */
 int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
 /* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of
  * `first`, which says of itself only what held for both. What reads no memory keeps its uses in other blocks,
  * and the answer is 0 then: to instruction selection they are two values there. */
 int mt_shim_merge(LLVMValueRef first, LLVMValueRef again);
 int mt_shim_reads_memory(LLVMValueRef inst);
-/* 1 if instruction selection keeps what reads memory before and behind the instruction apart: it writes,
+/* 1 if instruction selection keeps what reads memory before and after the instruction apart: it writes,
  * waits, is volatile, is a call of a function or asm with side effects. */
 int mt_shim_orders_memory(LLVMValueRef inst);
 /* What constant distances in bytes lead from to the pointer, and their sum. */
@@ -101,25 +101,25 @@ int mt_shim_private_slot(LLVMValueRef pointer);
 /* 1 if the inline asm reads or writes memory that its operands do not show, or by an indirect operand. */
 int mt_shim_asm_memory(LLVMValueRef asm_call);
 /* The loops of a function, outer ones before inner ones. innermost[i] is that of list[i], counted from 1, 0:
- * none. Returns how many there are; *parents, to be freed, is the loop around each, or 0 (NULL: none, or no
- * memory). */
+ * none. Returns how many there are; *parents, to be freed, is the loop around each, or 0 (NULL: none,
+ * or no memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
 /* Those of the target's passes before instruction selection that `wanted` says yes to, in the target's order,
  * at an optimisation level of 0 to 3. -1: there is no such target. */
 int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const char *name));
-/* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1: there is no such
- * processor. */
+/* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1:
+ * there is no such processor. */
 int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
 #define MT_CPU_V3 "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
 #define MT_CPU_V4 MT_CPU_V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
-/* The value of one of LLVM's own numeric options (-mllvm), or `otherwise` when the command line does not give
- * it. */
+/* The value of one of LLVM's own numeric options (-mllvm),
+ * or `otherwise` when the command line does not give it. */
 int mt_shim_option(const char *name, int otherwise);
 /* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. */
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting);
-/* Gives each loop one block in front, one at its end, and blocks behind it that are reached from it alone. 1
+/* Gives each loop one block in front, one at its end, and blocks after it that are reached from it alone. 1
  * when something changed. */
 int mt_shim_simplify_loops(LLVMValueRef function);
 /* A kernel whose annotations are all there, as one whose annotations NVPTX will see: a function that was

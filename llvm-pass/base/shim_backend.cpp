@@ -89,8 +89,8 @@ bool isKnownKernel(TargetMachine &TM, Function &F)
     return !TM.getTargetTransformInfo(F).isSourceOfDivergence(&any);
 }
 
-// Itself at another address, with its first n parameters. What it leaves is not freed: its address is no
-// good.
+// Itself at another address, with its first n parameters. What it leaves is not freed:
+// its address is no good.
 Function *moved(Function &F, unsigned n)
 {
     auto *T = F.getFunctionType();

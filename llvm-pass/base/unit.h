@@ -144,8 +144,8 @@ void mt_unit_merge_repeated(struct mt_unit *u);
  * compiled for another target: nothing else may. */
 void mt_unit_fuse(struct mt_unit *u);
 void mt_forbid_contraction(LLVMModuleRef module);
-/* hardware_bits.c, then: loads whose uses, in any block, look at their lower bits alone are masked at once.
- */
+/* hardware_bits.c, then: loads whose uses, in any block, look at their lower bits
+ * alone are masked at once. */
 void mt_unit_mask_loads(struct mt_unit *u);
 /* hardware_narrow.c, then: loads of which only a part is used become loads of that part,
  * stores that change a part of a word stores of that part. */
@@ -155,16 +155,16 @@ void mt_unit_narrow_masked(struct mt_unit *u, LLVMValueRef function);
 /* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before
  * what is built around them hides where their addresses come from. */
 void mt_unit_mark_constant_loads(struct mt_unit *u);
-/* hardware_demand.c: the bits of an integer of up to 64 that its own block needs; all, where another has it.
- */
+/* hardware_demand.c: the bits of an integer of up to 64 that its own block needs; all,
+ * where another has it. */
 uint64_t mt_demanded_bits(LLVMValueRef inst);
 /* Metadata of the results: pieces of copies and fills, of large ones, parts of single accesses. */
 #define MT_MARK_PIECE "memtrace.piece"
 #define MT_MARK_WALL "memtrace.wall"
 #define MT_MARK_PART "memtrace.part"
 unsigned mt_unit_mark(struct mt_unit *u, const char *name);
-/* hardware_forward.c, at last: loads of what was just stored or loaded, and stores that change nothing, go.
- */
+/* hardware_forward.c, at last: loads of what was just stored or loaded,
+ * and stores that change nothing, go. */
 void mt_unit_forward_stores(struct mt_unit *u);
 /* What a load says of itself besides type, alignment and volatile, for one that takes its place. */
 void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to);
@@ -177,13 +177,13 @@ void mt_unit_instrument(struct mt_unit *u);
 LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name);
 /* Functions and calls lose what LLVM knew about them before they recorded. */
 void mt_forget_purity(LLVMModuleRef module);
-/* lower.c: turns the (instrumented) module, a clone, into an x86-64 module with its tables. 0 or -1
- * (diagnosed). */
+/* lower.c: turns the (instrumented) module, a clone, into an x86-64 module with its tables.
+ * 0 or -1 (diagnosed). */
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
 /* emit.c: optimises and compiles it; malloc'ed object or NULL (diagnosed). */
 LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
-/* context.c. First, on the instrumented module: which kernels can have their context on a GPU; warns of
- * others. */
+/* context.c. First, on the instrumented module: which kernels can have their context on a GPU;
+ * warns of others. */
 void mt_unit_plan_gpu(struct mt_unit *u);
 int mt_unit_needs_gpu_runtime(struct mt_unit *u);
 /* Record calls become calls of the GPU's record functions, with their launch's context. */
@@ -225,8 +225,8 @@ LLVMTypeRef mt_type_ptr(const struct mt_unit *u);
 LLVMTypeRef mt_type_int(const struct mt_unit *u, unsigned bits);
 /* A function declaration in `module`, made if absent. */
 LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type);
-/* Reads a bitcode file: a full path, or what lies beside the plugin (lib/memtrace/NAME). NULL after a
- * diagnostic. */
+/* Reads a bitcode file: a full path, or what lies beside the plugin (lib/memtrace/NAME).
+ * NULL after a diagnostic. */
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name);
 void mt_diag(struct mt_unit *u, LLVMValueRef inst, enum mt_severity severity, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

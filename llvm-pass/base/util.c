@@ -26,7 +26,7 @@ int mt_is_toolchain_file(const char *path)
     char probe[PATH_MAX + 32];
     if (strstr(path, "/lib/clang/"))
         return 1;
-    /* the C library's inline functions, which stand in front of its calls */
+    /* the C library's inline functions, which are in front of its calls */
     if (mt_starts(path, "/usr/include/") && strstr(path, "/bits/") && !strstr(path, "/c++/"))
         return 1;
     const char *slash = strrchr(path, '/');
@@ -114,7 +114,8 @@ static void util_beside_program(char path[PATH_MAX], const char *libdir, const c
 
 LLVMModuleRef mt_load_bitcode(struct mt_unit *u, const char *name)
 {
-    /* Bodies are read when they are linked. The module owns the buffer, also of a file that is no bitcode. */
+    /* Bodies are read when they are linked. The module owns the buffer,
+     * also of a file that is not bitcode. */
     char path[PATH_MAX];
     const char *self = mt_shim_self(), *slash = strrchr(self, '/');
     if (*name == '/')

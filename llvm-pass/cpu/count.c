@@ -18,8 +18,8 @@ static LLVMValueRef count_number(struct mt_lowering *l, uint64_t n)
     return LLVMConstInt(l->i64, n, 0);
 }
 
-/* Address spaces that are never global: shared, constant, local, parameters; and what is plainly a stack
- * slot. */
+/* Address spaces that are never global: shared, constant, local, parameters;
+ * and what is plainly a stack slot. */
 static int is_elsewhere(LLVMValueRef p)
 {
     unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
@@ -35,7 +35,7 @@ static LLVMValueRef count_generic(struct mt_lowering *l, LLVMValueRef p)
     return LLVMGetPointerAddressSpace(LLVMTypeOf(p)) ? LLVMBuildAddrSpaceCast(l->builder, p, l->ptr, "") : p;
 }
 
-/* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder stands. */
+/* `accesses` of together `bytes` at p (both i64), before the instruction at which the builder is. */
 static void count_add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef accesses, LLVMValueRef bytes,
                       uint32_t kind)
 {

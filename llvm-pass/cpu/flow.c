@@ -30,7 +30,7 @@ static struct mt_flow_place *flow_place(const struct mt_flow *f, LLVMBasicBlockR
 }
 
 /* Depth first. Ways out of a loop are gone before those that stay in it, so that in the reverse of the order
- * in which blocks are left they come behind it. */
+ * in which blocks are left they come after it. */
 struct flow_search {
     struct mt_flow *f;
     unsigned count; /* blocks of the function */

@@ -8,7 +8,7 @@ struct mt_flow_edge {
     unsigned from, to; /* numbers of blocks */
 };
 struct mt_flow {
-    /* A block comes behind those that lead to it, back edges of loops apart, and behind all blocks of a loop
+    /* A block comes after those that lead to it, back edges of loops apart, and after all blocks of a loop
      * that it is not in itself. */
     LLVMBasicBlockRef *block;
     unsigned n, nedges;

@@ -28,15 +28,14 @@ static int sum_constant(LLVMValueRef v, int64_t *out)
     return 1;
 }
 
-/* A special register's name behind the prefix, or "". */
+/* A special register's name after the prefix, or "". */
 static const char *sum_register(LLVMValueRef v)
 {
     const char *name = LLVMIsACallInst(v) ? mt_name(mt_callee(v)) : LLVMIsAFunction(v) ? mt_name(v) : "";
     return mt_starts(name, SREG) ? name + strlen(SREG) : "";
 }
 
-/* ---- what a value depends on ----------------------------------------------------------------------------
- */
+/* ---- what a value depends on ------------------------------------------------------------------------- */
 
 struct mt_lane_memo {
     LLVMValueRef value;
@@ -247,8 +246,7 @@ static int sum_is_block_size(LLVMValueRef symbol)
     return 0;
 }
 
-/* ---- sums -----------------------------------------------------------------------------------------------
- */
+/* ---- sums -------------------------------------------------------------------------------------------- */
 
 static void sum_add_term(struct mt_lane_sum *s, struct mt_lane_term t)
 {
@@ -297,8 +295,8 @@ static void sum_add_indices(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValue
     }
 }
 
-/* What a pointer that is a phi or a select leads into, when that is one thing whichever way it came; or NULL.
- */
+/* What a pointer that is a phi or a select leads into,
+ * when that is one thing whichever way it came; or NULL. */
 static LLVMValueRef sum_underlying(LLVMValueRef v)
 {
     LLVMValueRef seen[32] = {v}, root = NULL;
@@ -347,8 +345,8 @@ static void sum_add_pointer(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValue
 }
 
 /* A value that goes on by a step as where it starts and, as a term of its own, the steps. By what is the same
- * for all lanes, and not known or a warp at least, threads take turns: for (i = t; i < n; i += blockDim.x).
- */
+ * for all lanes, and not known or a warp at least, threads take turns: for (i = t; i < n;
+ * i += blockDim.x). */
 static int sum_add_steps(struct mt_lanes *l, struct mt_lane_sum *s, LLVMValueRef phi, int64_t factor,
                          int depth)
 {

@@ -16,7 +16,7 @@ enum {
 #define MT_LANE_TERMS 10
 /* root + offset + the sum of factor * symbol, in bytes. */
 struct mt_lane_sum {
-    LLVMValueRef root; /* a variable, an argument …; NULL: the sum is no address */
+    LLVMValueRef root; /* a variable, an argument …; NULL: the sum is not an address */
     int64_t offset;
     struct mt_lane_term {
         LLVMValueRef symbol; /* a value; for a special register the function that reads it */

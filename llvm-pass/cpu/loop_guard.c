@@ -1,7 +1,7 @@
 /* `if (i < n)` around a kernel's body, or `if (i >= n) return;`, with i = something + threadIdx.x: in the
  * loop over a row of threads the test holds for an interval of threadIdx.x. The loop runs over that interval
- * alone, so that its body has no branch and vectorises without masks, as the C loop that a programmer would
- * write.
+ * alone, so that its body has no branch and vectorises without masks,
+ * as the C loop that a programmer would write.
  *
  * Where i wraps around within the row (its type is too narrow: seldom, but nothing forbids it), the row is
  * run thread by thread, each tested as written:

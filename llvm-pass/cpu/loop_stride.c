@@ -77,7 +77,7 @@ static int has_private_memory(const struct stride *s)
     return 0;
 }
 
-/* What stands before the inner loop is done in each round now: nothing but arithmetic. */
+/* What is before the inner loop is done in each round now: nothing but arithmetic. */
 static int is_arithmetic(LLVMBasicBlockRef block)
 {
     for (LLVMValueRef i = block ? LLVMGetFirstInstruction(block) : NULL; i; i = LLVMGetNextInstruction(i)) {

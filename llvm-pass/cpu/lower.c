@@ -1,5 +1,5 @@
-/* Device module to CPU module: the order of the steps. See docs/internals.md, "The pass and what it emits".
- */
+/* Device module to CPU module: the order of the steps. See docs/internals.md,
+ * "The pass and what it emits". */
 #include "lower.h"
 #include "pass.h"
 #include <stdlib.h>
@@ -90,8 +90,8 @@ static void keep_frames(struct mt_lowering *l)
 
 /* Everything but the image's one symbol is internal to it; calling conventions and target attributes are
  * x86-64's. "Reads no memory", "does not synchronise" and the like were true of special registers and warp
- * operations as NVPTX sees them; here they would let the optimiser move reads of threadIdx from one thread to
- * another. */
+ * operations as NVPTX sees them; here they would let the optimiser move reads of threadIdx
+ * from one thread to another. */
 void mt_lower_attributes(struct mt_lowering *l)
 {
     LLVMContextRef c = l->u->context;
@@ -212,8 +212,8 @@ static int link_builtins(struct mt_lowering *l)
     return 0;
 }
 
-/* Sites of one image are numbered from 0, which is all that is needed where its kernels run no other image's
- * functions. */
+/* Sites of one image are numbered from 0, which is all that is needed where its kernels
+ * run no other image's functions. */
 static void add_site_base(struct mt_lowering *l)
 {
     LLVMValueRef g = LLVMAddGlobal(l->module, l->i32, "__mt_site_base");

@@ -27,21 +27,21 @@ struct mt_lowering {
     LLVMValueRef shared;    /* struct mt_image_shared of an image with relocatable device code, or NULL */
 };
 
-/* A builtin by name, declared in the clone; NULL if there is none. *type gets its type (the bitcode's own).
- */
+/* A builtin by name, declared in the clone; NULL if there is none.
+ * *type gets its type (the bitcode's own). */
 LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
-/* For calls of builtins: a value made to fit a type; n words of stack; the struct that stands in such words.
- */
+/* For calls of builtins: a value made to fit a type; n words of stack;
+ * the struct that is in such words. */
 LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want);
 LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n);
-/* They are no longer needed: others may lie there. A kernel of a thousand such calls has one place for all.
- */
+/* They are no longer needed: others may lie there. A kernel of a thousand such calls
+ * has one place for all. */
 void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
 LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
-/* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is none. */
+/* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is not one. */
 int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
 void mt_lower_shared(struct mt_lowering *l);    /* lower_shared.c */
 void mt_lower_lockstep(struct mt_lowering *l);  /* lower_lockstep.c: lockstep=cta */
@@ -49,11 +49,11 @@ void mt_lower_steps(struct mt_lowering *l);     /* lower_steps.c: warps in step 
 void mt_lower_ranges(struct mt_lowering *l);    /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l); /* lower_divide.c */
 void mt_lower_exactness(struct mt_lowering *l); /* lower_exact.c */
-void mt_lower_extremes(struct mt_lowering *l);  /* lower_range.c; behind exactness, which makes zeros */
+void mt_lower_extremes(struct mt_lowering *l);  /* lower_range.c; after exactness, which makes zeros */
 void mt_lower_counts(struct mt_lowering *l);    /* count.c */
 void mt_lower_spins(struct mt_lowering *l);     /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);     /* lower_plain.c */
-void mt_lower_places(struct mt_lowering *l);    /* lower_places.c, behind it */
+void mt_lower_places(struct mt_lowering *l);    /* lower_places.c, after it */
 /* Of the phis that it makes, which nothing but record calls need. */
 unsigned mt_place_metadata(struct mt_lowering *l);
 void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
@@ -65,8 +65,8 @@ int mt_is_shared_name(LLVMValueRef global);
 /* What CUDA's own headers declare and the CPU device has no use for a definition of. */
 int mt_is_index_variable(const char *name);
 
-/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`; `before` branches to head and nowhere
- * else. */
+/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`;
+ * `before` branches to head and nowhere else. */
 struct mt_row {
     LLVMBasicBlockRef before, head;
     LLVMValueRef x, count; /* the head's phi; i32 */
@@ -90,21 +90,21 @@ int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block);
 LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p);
 /* loop_stride.c: the threads of a grid-stride loop go on together. Before mt_narrow_row. */
 void mt_stride_row(struct mt_lowering *l, struct mt_row *row);
-/* Runs the row's loop over those threads alone that pass the test around the kernel's body, where there is
- * one. */
+/* Runs the row's loop over those threads alone that pass the test around the kernel's body,
+ * where there is one. */
 void mt_narrow_row(struct mt_lowering *l, struct mt_row *row);
 int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function);
 void mt_image_tables(struct mt_lowering *l); /* image.c */
 
-/* reach.c: what a function can reach through calls; indirect calls reach every function whose address is
- * taken. */
+/* reach.c: what a function can reach through calls;
+ * indirect calls reach every function whose address is taken. */
 struct mt_reach {
     LLVMValueRef *functions;
     unsigned count;
     size_t cap;
     int waits;   /* a barrier, a warp collective or an unknown function */
     int gathers; /* a wait for the lanes that are at the same call (activemask) */
-    int steps;   /* a wait for the lanes of the warp that are behind */
+    int steps;   /* a wait for the lanes of the warp that are further back */
 };
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);

@@ -52,8 +52,8 @@ static LLVMValueRef exact_splat(struct mt_lowering *l, LLVMTypeRef type, unsigne
     return LLVMConstVector(lanes, n);
 }
 
-/* Denormals become zero of the same sign, built at the builder's place. *first: the first of the
- * instructions. */
+/* Denormals become zero of the same sign, built at the builder's place. *first:
+ * the first of the instructions. */
 static LLVMValueRef exact_flush(struct mt_lowering *l, LLVMValueRef v, LLVMValueRef *first)
 {
     LLVMBuilderRef b = l->builder;
@@ -207,7 +207,7 @@ static int exact_is_other(LLVMTypeRef type)
     return kind == LLVMDoubleTypeKind || kind == LLVMBFloatTypeKind;
 }
 
-/* May a call of a builtin stand where the switch is on? */
+/* May a call of a builtin be where the switch is on? */
 static int exact_suits_builtin(LLVMValueRef callee)
 {
     static const char *const moving[] = {"mtb_nvvm_shfl",          "mtb_nvvm_bitcast", "mtb_nvvm_move",

@@ -1,5 +1,5 @@
-/* Matrix operations of a warp as intrinsics: their registers in words of the stack, and a call of mtb_matrix.
- */
+/* Matrix operations of a warp as intrinsics: their registers in words of the stack,
+ * and a call of mtb_matrix. */
 #include <string.h>
 #include "lower.h"
 #include "ptx/asm_matrix.h"

@@ -181,8 +181,8 @@ static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l
 
 static void places_prepare(struct places *p, struct places_function *f);
 
-/* What a call adds: nothing of its own where the callee's places are not known, or would be its own caller's.
- */
+/* What a call adds: nothing of its own where the callee's places are not known,
+ * or would be its own caller's. */
 static void places_add_call(struct places *p, struct places_item *item)
 {
     struct places_function *callee = mt_callee(item->call) ? places_find(p, mt_callee(item->call)) : NULL;
@@ -327,7 +327,7 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
     }
 }
 
-/* The same call with the place behind its arguments. */
+/* The same call with the place after its arguments. */
 static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef place)
 {
     LLVMValueRef args[5], old = mt_callee(call);

@@ -1,5 +1,5 @@
-/* Launches that are not traced run kernels without record calls: each kernel that can reach one gets a second
- * version. */
+/* Launches that are not traced run kernels without record calls:
+ * each kernel that can reach one gets a second version. */
 #include "lower.h"
 #include "trace/plain.h"
 

@@ -2,8 +2,8 @@
  * width or more give 0 or the sign, its conversions saturate. Programs rely on it, knowingly or not (x << (32
  * - n) with n = 0); x86-64 takes the amount modulo the width, and gives the lowest integer. Of two zeros a
  * GPU's minimum is the negative one. The optimiser has run before and may have made use of what is open; what
- * it left is done as a GPU does it, in vectors, too, which it makes of neighbours. (Divisions:
- * lower_divide.c.) */
+ * it left is done as a GPU does it, in vectors, too,
+ * which it makes of neighbours. (Divisions: lower_divide.c.) */
 #include "lower.h"
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +88,8 @@ static void lower_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_si
 }
 
 /* Addresses of shared and local memory have 32 bits, PTX cuts off what is above: p[~i] with an unsigned i
- * lies before p. An index that is widened without its sign is never right there when its highest bit is set.
- */
+ * lies before p. An index that is widened without its sign is never right there when
+ * its highest bit is set. */
 static void lower_index(struct mt_lowering *l, LLVMValueRef address)
 {
     for (unsigned i = 1, n = (unsigned)LLVMGetNumOperands(address); i < n; i++) {

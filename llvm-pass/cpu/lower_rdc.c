@@ -1,6 +1,6 @@
-/* Relocatable device code (-fgpu-rdc): functions and variables that other files know keep their names, behind
- * a prefix, and the image of each file binds to the others' when the program is loaded (runtime/cpu/bind.c).
- */
+/* Relocatable device code (-fgpu-rdc): functions and variables that other files know keep their names, after
+ * a prefix, and the image of each file binds to the others' when
+ * the program is loaded (runtime/cpu/bind.c). */
 #include "lower.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Shared variables become offsets from the CTA's shared memory: static ones first, `extern __shared__` behind
- * them. With -fgpu-rdc the images of a program have their parts of it one behind the other: where, is known
+/* Shared variables become offsets from the CTA's shared memory: static ones first, `extern __shared__` after
+ * them. With -fgpu-rdc the images of a program have their parts of it one after the other: where, is known
  * when they are loaded (struct mt_image_shared). */
 #include "lower.h"
 #include "../../runtime/cpu/abi.h"
@@ -90,8 +90,8 @@ static void replace_uses(struct mt_lowering *l, const struct shared *s)
     free(users);
 }
 
-/* Static shared memory that each kernel can reach: what cudaFuncGetAttributes says and limits are checked
- * with. */
+/* Static shared memory that each kernel can reach:
+ * what cudaFuncGetAttributes says and limits are checked with. */
 static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -116,7 +116,7 @@ static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigne
     }
 }
 
-/* The static variables one behind the other; returns where they end. */
+/* The static variables one after the other; returns where they end. */
 static uint64_t lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     uint64_t end = 0;

@@ -60,8 +60,8 @@ static int mark_component(struct flow *f, unsigned at)
     return (f->mark[at] & IN_LOOP) != 0;
 }
 
-/* The block through which the marked component is entered: the header of its loop. `at` when there is none.
- */
+/* The block through which the marked component is entered: the header of its loop.
+ * `at` when there is none. */
 static unsigned header_of(const struct flow *f, unsigned at)
 {
     for (unsigned e = 0; e < f->cfg.nedges; e++)

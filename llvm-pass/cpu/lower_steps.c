@@ -4,11 +4,11 @@
  *
  * It is found by a store that a load of another lane may follow without a barrier (lanes.h says which loads
  * can be another lane's). Around what takes part in that, lanes wait before each access that depends on
- * another lane's: a load behind a store, a store behind a load or a store. What is exchanged across barriers
+ * another lane's: a load after a store, a store after a load or a store. What is exchanged across barriers
  * alone takes no part, so such kernels are as they were.
  *
- * Order is by the step's number: lanes that are behind in the code go first, so that they meet again where
- * branches join, as they did when a warp had one program counter.
+ * Order is by the step's number: lanes that are further back in the code go first, so that they meet again
+ * where branches join, as they did when a warp had one program counter.
  *
  * With lockstep=on all accesses to what may be shared memory are volatile (step_marks.c), and of those
  * whatever is not known to be a thread's own is taken for an exchange. */

@@ -16,7 +16,7 @@ struct mt_shape_loop {
     int joined; /* lanes that leave it for the loop around it meet the others at its header: an iteration of
                    one is an iteration of both */
 };
-/* Blocks that control can come to, each behind those that it is reached from, back edges apart. What a lane
+/* Blocks that control can come to, each after those that it is reached from, back edges apart. What a lane
  * does on its way out of a loop, while others go on in it, belongs to the loop: the block of a break, before
  * the ways meet again. */
 struct mt_loop_shape {

@@ -197,7 +197,7 @@ static void shape_adopt(struct mt_loop_shape *s, unsigned b, unsigned l)
         s->loop[in - 1].parent = l;
 }
 
-/* Does the function end with this block, or right behind it? */
+/* Does the function end with this block, or right after it? */
 static int shape_ends(LLVMBasicBlockRef block)
 {
     LLVMValueRef t = LLVMGetBasicBlockTerminator(block);
@@ -205,7 +205,7 @@ static int shape_ends(LLVMBasicBlockRef block)
            (LLVMGetNumSuccessors(t) == 1 && shape_only_returns(LLVMGetSuccessor(t, 0)));
 }
 
-/* Where a loop goes on that some lanes leave to return: the way out that stands last in the code, and in the
+/* Where a loop goes on that some lanes leave to return: the way out that is last in the code, and in the
  * loop around it if any does. nblocks: none. */
 static unsigned shape_usual_exit(const struct mt_loop_shape *s, unsigned l)
 {
@@ -228,8 +228,8 @@ static unsigned shape_usual_exit(const struct mt_loop_shape *s, unsigned l)
     return usual;
 }
 
-/* Behind loop l, the lanes meet at `meeting`, or never do before they end (NULL): what they do before is l's.
- */
+/* After loop l, the lanes meet at `meeting`, or never do before they end (NULL):
+ * what they do before is l's. */
 static void shape_extend(struct shape_work *w, unsigned l, LLVMBasicBlockRef meeting)
 {
     struct mt_loop_shape *s = w->s;

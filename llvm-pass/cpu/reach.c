@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libmemtrace's functions in which a device thread waits for others: a kernel that reaches one runs as
- * fibers. */
+/* libmemtrace's functions in which a device thread waits for others:
+ * a kernel that reaches one runs as fibers. */
 const char *const mt_waiting_functions[] = {"mt_cpu_barrier",
                                             "mt_cpu_cluster_arrive",
                                             "mt_cpu_cluster_wait",

@@ -8,8 +8,7 @@
 #define MAX_ACCESSES 4000 /* of a function */
 #define GUARD_UNKNOWN (-2)
 
-/* ---- what functions do that are called ------------------------------------------------------------------
- */
+/* ---- what functions do that are called --------------------------------------------------------------- */
 
 static int step_is_shared(LLVMValueRef p)
 {
@@ -58,8 +57,7 @@ static unsigned step_callee(struct mt_lowering *l, LLVMValueRef callee)
     return flags;
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------------------------------------------ */
 
 static void step_event(struct mt_steps *s, enum mt_step_kind kind, LLVMValueRef inst, unsigned access)
 {
@@ -97,8 +95,8 @@ static int step_is_poll(LLVMValueRef load)
     return next && LLVMIsACallInst(next) && !strcmp(mt_name(mt_callee(next)), "mt_cpu_yield");
 }
 
-/* A load or store that others may see: of shared memory, or volatile. Those that are atomic know what they
- * do. */
+/* A load or store that others may see: of shared memory, or volatile.
+ * Those that are atomic know what they do. */
 static void step_load_or_store(struct mt_steps *s, LLVMValueRef inst)
 {
     int is_load = LLVMIsALoadInst(inst) != NULL, is_volatile = LLVMGetVolatile(inst);
@@ -190,10 +188,9 @@ static void step_all(struct mt_steps *s)
     s->failed |= !s->first || s->naccesses > MAX_ACCESSES;
 }
 
-/* ---- guards ---------------------------------------------------------------------------------------------
- */
+/* ---- guards ------------------------------------------------------------------------------------------ */
 
-/* What holds behind the edge to block `to`. */
+/* What holds after the edge to block `to`. */
 static int step_edge_guard(struct mt_steps *s, unsigned from, LLVMBasicBlockRef to)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(s->flow.block[from]);

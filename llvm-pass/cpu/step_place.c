@@ -19,10 +19,9 @@ static int place_has(const uint64_t *set, unsigned i)
     return set[i / 64] >> i % 64 & 1;
 }
 
-/* ---- what may come before an access with nothing between that orders them -------------------------------
- */
+/* ---- what may come before an access with nothing between that orders them ---------------------------- */
 
-/* s->now behind an event that is no access. */
+/* s->now after an event that is not an access. */
 static void place_pass(struct mt_steps *s, enum mt_step_kind kind)
 {
     for (unsigned w = 0; w < s->words; w++)
@@ -63,8 +62,7 @@ static int place_depends(struct mt_steps *s, unsigned j, unsigned i, enum mt_lan
     return mt_lanes_meet(&s->lanes, a, b, a->is_volatile && b->is_volatile ? MT_DOUBT_MEETS : doubt);
 }
 
-/* ---- exchanges ------------------------------------------------------------------------------------------
- */
+/* ---- exchanges --------------------------------------------------------------------------------------- */
 
 /* Stores of s->now that load i of another lane may see: both take part. */
 static void place_find(struct mt_steps *s, unsigned i)
@@ -136,11 +134,10 @@ int mt_step_exchanges(struct mt_steps *s)
     return any && !s->failed;
 }
 
-/* ---- where lanes that part meet again -------------------------------------------------------------------
- */
+/* ---- where lanes that part meet again ---------------------------------------------------------------- */
 
-/* A branch that not all lanes take the same way: the blocks until they meet again, and the one where they do.
- */
+/* A branch that not all lanes take the same way: the blocks until they meet again,
+ * and the one where they do. */
 struct place_fork {
     uint64_t *region; /* blocks, as bits */
     unsigned meeting;
@@ -225,8 +222,7 @@ static int place_meet_again(struct mt_steps *s, const struct place_forks *forks,
     return changed;
 }
 
-/* ---- waits ----------------------------------------------------------------------------------------------
- */
+/* ---- waits ------------------------------------------------------------------------------------------- */
 
 /* Must lanes wait before access i? */
 static int place_must_wait(struct mt_steps *s, unsigned i)
@@ -242,7 +238,7 @@ static int place_must_wait(struct mt_steps *s, unsigned i)
     return 0;
 }
 
-/* As late as possible, so that one wait serves what comes behind it, too. */
+/* As late as possible, so that one wait serves what comes after it, too. */
 static int place_block(struct mt_steps *s, const struct place_forks *forks, unsigned b)
 {
     int changed = 0;

@@ -5,8 +5,8 @@
  * reach such a call. All threads of a CTA store the same value, and each reads it only after its own store,
  * so no barrier is needed.
  *
- * A kernel whose own shared variables leave no room for the word is not traced on a GPU: it would not
- * compile. */
+ * A kernel whose own shared variables leave no room for the word is not traced on a GPU:
+ * it would not compile. */
 #include "base/unit.h"
 #include "base/modes.h"
 #include "../../runtime/device/packet.h"
@@ -130,8 +130,8 @@ static int context_reach(LLVMValueRef kernel, const struct set *recorders, struc
     return other;
 }
 
-/* Is a variable used by one of these functions, or by any function that is no kernel (a pointer may lead
- * there)? */
+/* Is a variable used by one of these functions, or by any function that is not a kernel
+ * (a pointer may lead there)? */
 static int is_used(struct mt_unit *u, LLVMValueRef value, const struct set *by)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
@@ -243,7 +243,7 @@ static void to_entry(LLVMBuilderRef b, LLVMValueRef function)
 }
 
 /* The kernel's hidden parameter, as the record calls of its CTA are to have it: NULL when only others are
- * traced. Leaves the builder behind it. */
+ * traced. Leaves the builder after it. */
 static LLVMValueRef context_begin(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef kernel)
 {
     LLVMValueRef f = LLVMGetNamedFunction(u->module, "__mt_gpu_begin"), parameter = LLVMGetLastParam(kernel);
@@ -281,8 +281,8 @@ static LLVMValueRef context_widen(struct mt_unit *u, LLVMValueRef old)
     return new;
 }
 
-/* Who calls the old function in other ways than plainly finds it still: it reads the word and calls the wider
- * one. */
+/* Who calls the old function in other ways than plainly finds it still:
+ * it reads the word and calls the wider one. */
 static void context_forward(struct mt_unit *u, LLVMBuilderRef b, const struct member *m)
 {
     unsigned n = LLVMCountParams(m->function);
@@ -322,8 +322,8 @@ static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMVal
 
 /* When a record call has nothing to record, as a bit of its site or note. The context of a kernel would say
  * it, too, but keep two registers between its accesses: the parameter that it is made of lies in memory that
- * can be read at each of them, and a bit of a number that is another one at each access is not kept either.
- */
+ * can be read at each of them, and a bit of a number that is another one at each
+ * access is not kept either. */
 static void say_left_out(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef left_out)
 {
     unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;

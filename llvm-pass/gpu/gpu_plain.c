@@ -32,7 +32,7 @@ void mt_unit_plan_plain(struct mt_unit *u)
     mt_plain_free(&p);
 }
 
-/* Launch bounds and the like stand beside the module's functions. */
+/* Launch bounds and the like are beside the module's functions. */
 static void copy_annotations(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to)
 {
     static const char name[] = "nvvm.annotations";

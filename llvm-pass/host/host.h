@@ -100,8 +100,8 @@ void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call);
 
 /* ---- host_name.c ---- */
 
-/* Before optimisation: values get the names of the variables that hold them, functions of host-functions stay
- * functions. */
+/* Before optimisation: values get the names of the variables that hold them,
+ * functions of host-functions stay functions. */
 void mt_host_name_values(LLVMModuleRef module);
 /* Source name of what a pointer is based on; malloc'ed, "" when not known. */
 char *mt_host_variable(LLVMValueRef pointer);

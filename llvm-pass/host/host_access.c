@@ -185,7 +185,7 @@ int mt_host_allocates(const char *callee)
     return 0;
 }
 
-/* An atomic access with an effect on others ends a group before it: what stands before is complete when they
+/* An atomic access with an effect on others ends a group before it: what is before is complete when they
  * see it. */
 static int host_access_orders(LLVMValueRef inst)
 {

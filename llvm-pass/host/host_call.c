@@ -102,7 +102,7 @@ static void host_call_packed(struct mt_host_recorder *r, const struct mt_host_to
         host_call_block(r, a->pointer[0], bytes, site);
 }
 
-/* host=atomic: the access is over, behind `next`'s predecessor. */
+/* host=atomic: the access is over, after `next`'s predecessor. */
 static void host_call_end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMetadataRef place)
 {
     LLVMValueRef fine = LLVMConstInt(r->i32, 0, 0);
@@ -113,7 +113,7 @@ static void host_call_end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMet
     mt_host_call(r, "__mt_host_end", &fine, 1);
 }
 
-/* The place behind a call, or NULL. */
+/* The place after a call, or NULL. */
 static LLVMValueRef host_call_behind(LLVMValueRef inst)
 {
     if (LLVMIsAInvokeInst(inst))
@@ -174,7 +174,7 @@ static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const 
     if (!typed)
         return;
     mt_host_call(r, r->atomic ? "__mt_host_begin_libc" : "__mt_host_libc", args, 7);
-    host_call_end(r, next ? next : inst, place); /* without a place behind it, the call is not inside */
+    host_call_end(r, next ? next : inst, place); /* without a place after it, the call is not inside */
 }
 
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a)

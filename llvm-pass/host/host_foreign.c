@@ -1,5 +1,5 @@
 /* Host side: a program that was linked to NVIDIA's runtime by mistake says so when it starts, on one line,
- * and goes on. A constructor behind the registration of the file's device code asks memtrace's runtime
+ * and goes on. A constructor after the registration of the file's device code asks memtrace's runtime
  * whether it knows the handle. */
 #include "base/unit.h"
 #include "host_register.h"

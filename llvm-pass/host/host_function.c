@@ -21,7 +21,7 @@ static LLVMValueRef stack_pointer(struct mt_host_recorder *r)
     return LLVMBuildPtrToInt(r->builder, LLVMBuildCall2(r->builder, type, f, NULL, 0, ""), r->i64, "");
 }
 
-/* Integers and pointers of up to 64 bits come in registers; others are no argument here. */
+/* Integers and pointers of up to 64 bits come in registers; others are not arguments here. */
 static LLVMValueRef host_function_plain(struct mt_host_recorder *r, LLVMValueRef v)
 {
     LLVMTypeRef type = LLVMTypeOf(v);
@@ -32,7 +32,7 @@ static LLVMValueRef host_function_plain(struct mt_host_recorder *r, LLVMValueRef
     return NULL;
 }
 
-/* Makes `if (id) call` in front of an instruction; the builder stands in the branch. */
+/* Makes `if (id) call` in front of an instruction; the builder is in the branch. */
 static LLVMValueRef when_named(struct mt_host_recorder *r, unsigned index, LLVMValueRef before)
 {
     LLVMBasicBlockRef head = LLVMGetInstructionParent(before), tail = mt_shim_split(before);
@@ -69,7 +69,7 @@ static void at_return(struct mt_host_recorder *r, LLVMValueRef ret, unsigned ind
     LLVMValueRef before = ret, last = LLVMGetPreviousInstruction(ret);
     LLVMValueRef value = LLVMGetNumOperands(ret) ? LLVMGetOperand(ret, 0) : NULL;
     if (last && LLVMIsACallInst(last) && LLVMGetTailCallKind(last) == LLVMTailCallKindMustTail) {
-        before = last; /* nothing may stand between: its value is not known yet */
+        before = last; /* nothing may be between: its value is not known yet */
         value = NULL;
     }
     LLVMValueRef args[3] = {when_named(r, index, before)};
@@ -128,7 +128,7 @@ static unsigned host_function_annotation(LLVMValueRef callee)
     return found;
 }
 
-/* The stack pointer that the callee will find: behind its return address. */
+/* The stack pointer that the callee will find: after its return address. */
 static LLVMValueRef callee_stack_pointer(struct mt_host_recorder *r)
 {
     LLVMTypeRef type = LLVMFunctionType(r->ptr, NULL, 0, 0);
@@ -138,7 +138,7 @@ static LLVMValueRef callee_stack_pointer(struct mt_host_recorder *r)
     return LLVMBuildSub(r->builder, now, LLVMConstInt(r->i64, 8, 0), "");
 }
 
-/* The first instruction after a call that returned; NULL behind an invoke whose way on is others', too. */
+/* The first instruction after a call that returned; NULL after an invoke whose way on is others', too. */
 static LLVMValueRef host_function_behind(LLVMValueRef call)
 {
     if (LLVMIsACallInst(call))

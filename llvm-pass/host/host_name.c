@@ -78,7 +78,7 @@ void mt_host_name_values(LLVMModuleRef module)
         keep_functions(module, mt_pass_options.host_functions);
 }
 
-/* "mtv.a.0.i" -> "a"; NULL when it is no variable's. */
+/* "mtv.a.0.i" -> "a"; NULL when it is not a variable's. */
 static char *host_name_marked(LLVMValueRef v)
 {
     const char *name = mt_name(v);

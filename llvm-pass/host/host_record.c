@@ -1,7 +1,7 @@
 /* Puts records in front of the accesses of a host function.
  *
  * The accesses of a basic block between two calls are a group: one comparison at the first finds room for all
- * (MT_CORE_SLACK), each then stores its entry at a fixed distance, and the position moves once, behind the
+ * (MT_CORE_SLACK), each then stores its entry at a fixed distance, and the position moves once, after the
  * last. A group of one access goes to the runtime as it is when there is no room; a larger one, whose
  * addresses are not known yet then, is given a scratch buffer (__mt_host_slow), whose limit is NULL, and
  * hands that over at its end (__mt_host_drain). Contract: struct mt_core_thread begins with cur and limit. */
@@ -113,15 +113,15 @@ static LLVMValueRef host_record_at(struct mt_host_recorder *r, LLVMValueRef p, u
     return bytes ? LLVMBuildGEP2(r->builder, r->i8, p, &offset, 1, "") : p;
 }
 
-/* Site of this module's table as the process knows it; the other half of the word is size 0, "as the site
- * says". */
+/* Site of this module's table as the process knows it; the other half of the word is size 0,
+ * "as the site says". */
 static LLVMValueRef site_word(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMValueRef base = host_record_load(r, r->i32, r->table->base, 4);
     LLVMSetMetadata(base, LLVMGetMDKindIDInContext(r->u->context, "invariant.load", 14),
                     host_record_metadata(r, NULL, 0));
     LLVMValueRef number = LLVMConstInt(r->i32, e->site + e->operand, 0);
-    if (e->access.kind == MT_HOST_SWAP) { /* behind it: did it write? */
+    if (e->access.kind == MT_HOST_SWAP) { /* after it: did it write? */
         LLVMValueRef wrote = LLVMBuildExtractValue(r->builder, e->inst, 1, "");
         number = LLVMBuildSelect(r->builder, wrote, number, LLVMConstInt(r->i32, e->site + 4, 0), "");
     }
@@ -133,8 +133,8 @@ static LLVMValueRef host_record_address(struct mt_host_recorder *r, const struct
     return LLVMBuildPtrToInt(r->builder, e->access.pointer[e->operand], r->i64, "");
 }
 
-/* Where the builder stands to record this access: in front of it, or behind it when only then all is known.
- */
+/* Where the builder is to record this access: in front of it,
+ * or after it when only then all is known. */
 static void go_to(struct mt_host_recorder *r, const struct entry *e)
 {
     LLVMPositionBuilderBefore(r->builder,
@@ -298,7 +298,7 @@ static void record_grouped(struct mt_host_recorder *r, struct group *g, LLVMValu
     if (a->kind == MT_HOST_SWAP || g->count + a->operands > MT_CORE_SLACK)
         host_record_flush(r, g, inst);
     add_entries(r, g, inst, a);
-    /* A swap is recorded behind itself and alone; what orders comes with a complete record. */
+    /* A swap is recorded after itself and alone; what orders comes with a complete record. */
     if (a->kind == MT_HOST_SWAP || mt_host_leaves(inst))
         host_record_flush(r, g, a->kind == MT_HOST_SWAP ? LLVMGetNextInstruction(inst) : inst);
 }

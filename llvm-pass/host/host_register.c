@@ -1,7 +1,7 @@
 /* Host side: how a file's device code gets registered.
  *
- * Registration comes before the program's own constructors, so that these may launch kernels, of other files
- * too.
+ * Registration comes before the program's own constructors, so that these may launch kernels,
+ * of other files too.
  *
  * A file with relocatable device code (-fgpu-rdc) calls __cudaRegisterLinkedBinary__nv_ID, which the device
  * linker makes. It gets a weak definition here, so that programs link without that step, too; the device
@@ -76,7 +76,7 @@ static LLVMValueRef with_priority(LLVMValueRef entry, LLVMValueRef function, uns
     return LLVMConstStructInContext(context, field, 3, 0);
 }
 
-/* Rewrites the list of constructors: CUDA's to the front, behind it `done` (or NULL) and the check whose
+/* Rewrites the list of constructors: CUDA's to the front, after it `done` (or NULL) and the check whose
  * runtime it was. */
 static int move_constructors(LLVMModuleRef module, LLVMValueRef done)
 {

@@ -34,7 +34,7 @@ static int host_table_rehash(struct mt_host_table *t)
     return 0;
 }
 
-/* Offset of the string in the blob; the same string stands there once. */
+/* Offset of the string in the blob; the same string is there once. */
 static uint32_t host_table_intern(struct mt_host_table *t, const char *s)
 {
     size_t n = strlen(s) + 1;

@@ -1,5 +1,5 @@
-/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses, and its lowering for the CPU
- * image.
+/* PTX inline assembly as LLVM IR holds it: parsing, what memory it accesses,
+ * and its lowering for the CPU image.
  *
  * Ownership: a struct mt_asm owns everything reachable from it (one arena); free it with mt_asm_free. Errors
  * are filled into struct mt_asm_error: one sentence without place (the caller knows file and line), and the
@@ -54,7 +54,7 @@ struct mt_asm_reg {
 
 #define MT_ASM_MAX_PARTS 24
 struct mt_asm_statement {
-    const char *label;                   /* a label stands here and nothing else; NULL otherwise */
+    const char *label;                   /* a label is here and nothing else; NULL otherwise */
     const char *opcode;                  /* whole, as written: "ld.global.nc.L1::no_allocate.v4.f32" */
     const char *parts[MT_ASM_MAX_PARTS]; /* split at dots: "ld", "global", "nc", … */
     unsigned nparts;
@@ -97,8 +97,8 @@ struct mt_asm_access {
 
 /* What an inline-asm call does to global memory, in program order. Returns how many accesses (shared, local,
  * constant and parameter space, prefetches and hints have none), or -1 when it may touch global memory in a
- * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors, more than max).
- */
+ * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors,
+ * more than max). */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
 /* Matrix loads and stores of a warp, by the words of the opcode or of the intrinsic's name (asm_wmma.c). */
@@ -107,10 +107,10 @@ struct mt_wmma {
     unsigned share, line, bits; /* elements of a lane, of a row (column) in memory; bits of an element */
     uint32_t size;              /* bytes of a lane */
 };
-/* 0, or -1: it is none, or not known. */
+/* 0, or -1: it is not one, or not known. */
 int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
-/* i64 address of the running lane's share; base: i64; stride: elements from row to row (integer), NULL:
- * dense. */
+/* i64 address of the running lane's share; base: i64; stride:
+ * elements from row to row (integer), NULL: dense. */
 LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struct mt_wmma *w,
                              LLVMValueRef base, LLVMValueRef stride);
 
@@ -150,11 +150,11 @@ enum mt_asm_effect mt_asm_effect_of(const struct mt_asm *a);
  *   op.mod d, a, b            T  mtb_ptx_op_mod(a, b)
  *   op.mod a, b               void mtb_ptx_op_mod(a, b)          no destination
  *   op.mod d|p, a  {d, e}, a  void mtb_ptx_op_mod(a, uint64_t *out)   several results: out[i], zero-extended
- *   mov.u32 d, %name          uint32_t or uint64_t mtb_ptx_sreg_name(void)      dots in names become
- * underscores Vector sources are passed as single arguments in order. Memory operands are passed as pointers
- * (shared addresses resolved) when the builtin's parameter is a pointer or 64 bits wide, raw when it is 32
- * bits wide. When mtb_ptx_… does not exist, ".sync", ".aligned" and cache hints are dropped from the name and
- * it is tried again. */
+ *   mov.u32 d, %name          uint32_t or uint64_t mtb_ptx_sreg_name(void)
+ * Dots in names become underscores. Vector sources are passed as single arguments in order. Memory operands
+ * are passed as pointers (shared addresses resolved) when the builtin's parameter is a pointer or 64 bits
+ * wide, raw when it is 32 bits wide. When mtb_ptx_… does not exist, ".sync", ".aligned" and cache hints are
+ * dropped from the name and it is tried again. */
 struct mt_asm_builtins {
     /* A builtin declared in m, its function type in *type; NULL if there is none. */
     LLVMValueRef (*lookup)(void *ctx, const char *name, LLVMTypeRef *type);
@@ -163,14 +163,14 @@ struct mt_asm_builtins {
 
 /* Metadata of an instruction that the lowering made, for count.c: { i32 kind, i64 bytes }. It stands for an
  * access of so many bytes, whatever it is itself; 0: for nothing, another one stands for it. On a GEP from
- * the beginning of a block by its length: for an access of that block, which must not be counted otherwise.
- */
+ * the beginning of a block by its length: for an access of that block,
+ * which must not be counted otherwise. */
 static inline unsigned mt_mark_kind(LLVMContextRef context)
 {
     return LLVMGetMDKindIDInContext(context, "memtrace.access", sizeof "memtrace.access" - 1);
 }
 
-/* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code behind the call
+/* Replaces the call of inline asm by plain IR and erases it. Blocks may be split: the code after the call
  * stays in its block, the code before it moves to a new block in front. 0, or -1 with *error and the module
  * unchanged (declarations apart). */
 int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtins *b,

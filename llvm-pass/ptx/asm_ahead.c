@@ -35,7 +35,7 @@ static int is_hidden(struct ahead *x, const struct mt_asm_operand *o)
     return o->second && is_hidden(x, o->second);
 }
 
-/* The registers that a statement writes stand in its first operand. Returns whether anything changed. */
+/* The registers that a statement writes are in its first operand. Returns whether anything changed. */
 static int asm_ahead_set(struct ahead *x, const struct mt_asm_operand *o, int hidden)
 {
     unsigned char *at = asm_ahead_slot(x, o);
@@ -100,8 +100,8 @@ static int find_hidden(struct ahead *x)
 
 /* ---- one statement ---- */
 
-/* Blocks around what happens only if `condition` (i1) holds: the builder stands inside; returns the one
- * behind. */
+/* Blocks around what happens only if `condition` (i1) holds: the builder is inside;
+ * returns the one after. */
 static LLVMBasicBlockRef open_if(struct mt_asm_body *l, LLVMValueRef condition)
 {
     LLVMBasicBlockRef then = mt_asm_block(l), after = mt_asm_block(l);

@@ -1,5 +1,5 @@
-/* Calls made for inline assembly: builtins by name, special registers, and the functions of the CPU device.
- */
+/* Calls made for inline assembly: builtins by name, special registers,
+ * and the functions of the CPU device. */
 #include "asm_lower.h"
 #include <ctype.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "asm_lower.h"
 #include <string.h>
 
-/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: the copy is done at once, the rest zeroed.
- */
+/* cp.async [dst], [src], size{, src-size | ignore-src}{, policy}: the copy is done at once,
+ * the rest zeroed. */
 static int cp_async(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;

@@ -20,7 +20,7 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...)
 
 int mt_asm_last_type(struct mt_asm_body *l, struct mt_asm_type *t)
 {
-    for (unsigned i = l->s->nparts; i-- > 1;) /* mostly the last word; "atom.v4.f32.add" has more behind it */
+    for (unsigned i = l->s->nparts; i-- > 1;) /* mostly the last word; "atom.v4.f32.add" has more after it */
         if (mt_asm_type(l->s->parts[i], t))
             return 0;
     return mt_asm_fail(l, "%s", l->s->opcode);
@@ -40,7 +40,7 @@ LLVMBasicBlockRef mt_asm_block(struct mt_asm_body *l)
 
 /* ---- statements --------------------------------------------------------------------------------- */
 
-/* Words that hardware floating point of the host cannot do as they stand: builtins come first then. */
+/* Words that hardware floating point of the host cannot do as they are: builtins come first then. */
 static int wants_builtin(const struct mt_asm_statement *s)
 {
     struct mt_asm_type t;
@@ -199,7 +199,7 @@ static LLVMValueRef asm_lower_gather(struct mt_asm_body *l)
     return whole;
 }
 
-/* Moves the instructions from `first` up to (not including) `end` to where the builder stands. */
+/* Moves the instructions from `first` up to (not including) `end` to where the builder is. */
 static void asm_lower_move(struct mt_asm_body *l, LLVMValueRef first, LLVMValueRef end)
 {
     LLVMSetCurrentDebugLocation2(l->b, NULL); /* each keeps its own */
@@ -232,7 +232,7 @@ static void split_at_call(struct mt_asm_body *l)
                 break;
             }
     }
-    LLVMBuildBr(l->b, tail); /* the builder stands at the end of the asm's last block */
+    LLVMBuildBr(l->b, tail); /* the builder is at the end of the asm's last block */
     LLVMPositionBuilderAtEnd(l->b, head);
     asm_lower_move(l, LLVMGetFirstInstruction(tail), l->call);
     LLVMBuildBr(l->b, l->first);

@@ -1,6 +1,6 @@
 /* Shared by the parts that turn inline assembly into IR.
  *
- * The body is built into fresh blocks behind the function; only when all of it is understood do they take the
+ * The body is built into fresh blocks after the function; only when all of it is understood do they take the
  * call's place. Every register of the asm and every output is one stack slot (an integer of its width), which
  * LLVM's SROA turns into SSA values. Handlers return 0, or -1 after mt_asm_fail. */
 #ifndef MT_PASS_ASM_LOWER_H
@@ -42,7 +42,7 @@ struct mt_asm_type {
     char kind;
     unsigned bits, lanes; /* bits of one lane */
 };
-/* 0 when the word is no type. */
+/* 0 when the word is not a type. */
 int mt_asm_type(const char *word, struct mt_asm_type *t);
 unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
 
@@ -51,7 +51,7 @@ unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
 struct mt_asm_label {
     const char *name;
     LLVMBasicBlockRef block;
-    int passed; /* stands before the statement being lowered */
+    int passed; /* is before the statement being lowered */
 };
 
 struct mt_asm_body {
@@ -81,9 +81,9 @@ struct mt_asm_body {
 };
 
 /* asm_lower.c. mt_asm_begin: l->m, call, a, ties, builtins, error are set; makes slots and labels, the
- * builder stands in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
- * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees. 0 or
- * -1. */
+ * builder is in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
+ * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees.
+ * 0 or -1. */
 int mt_asm_begin(struct mt_asm_body *l);
 int mt_asm_statement(struct mt_asm_body *l);
 void mt_asm_insert_before(struct mt_asm_body *l);
@@ -96,8 +96,8 @@ int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((f
 LLVMTypeRef mt_asm_int(struct mt_asm_body *l, unsigned bits);
 LLVMValueRef mt_asm_const(struct mt_asm_body *l, unsigned bits, uint64_t value);
 LLVMValueRef mt_asm_slot(struct mt_asm_body *l, LLVMTypeRef type, const char *name);
-/* The operand as an integer of `bits` bits (wider registers are cut, narrower ones zero-extended); NULL on
- * error. */
+/* The operand as an integer of `bits` bits (wider registers are cut, narrower ones zero-extended);
+ * NULL on error. */
 LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
 LLVMValueRef mt_asm_in_float(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits);
 /* Writes an integer to a register, extending (signed if wanted) or cutting it to the register's width. */
@@ -123,8 +123,8 @@ LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name); /* special
 /* The builtin that does the whole statement, or NULL. */
 LLVMValueRef mt_asm_find_builtin(struct mt_asm_body *l, LLVMTypeRef *type);
 int mt_asm_call_builtin(struct mt_asm_body *l, LLVMValueRef function, LLVMTypeRef type);
-/* For handlers that meet a form they do not know, before they have built anything: the builtin, or an error.
- */
+/* For handlers that meet a form they do not know, before they have built anything: the builtin,
+ * or an error. */
 int mt_asm_fallback(struct mt_asm_body *l);
 /* Does the statement name shared memory? */
 int mt_asm_is_shared(const struct mt_asm_statement *s);

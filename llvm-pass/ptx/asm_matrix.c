@@ -1,5 +1,5 @@
-/* Matrix operations of a warp as inline assembly: their registers in words of the stack, and a call of
- * mtb_matrix. */
+/* Matrix operations of a warp as inline assembly: their registers in words of the stack,
+ * and a call of mtb_matrix. */
 #include <string.h>
 #include "asm_lower.h"
 #include "asm_matrix.h"

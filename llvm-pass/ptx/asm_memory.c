@@ -1,5 +1,5 @@
-/* Memory instructions of PTX as plain loads, stores, atomics and copies: every space is ordinary memory here.
- */
+/* Memory instructions of PTX as plain loads, stores, atomics and copies:
+ * every space is ordinary memory here. */
 #include "asm_lower.h"
 #include <string.h>
 
@@ -135,8 +135,8 @@ static int st_bulk(struct mt_asm_body *l)
     return 0;
 }
 
-/* st.async and red.async within a cluster, counted by an mbarrier; those to global memory are done at once.
- */
+/* st.async and red.async within a cluster, counted by an mbarrier;
+ * those to global memory are done at once. */
 static int is_counted(const struct mt_asm_statement *s)
 {
     return mt_asm_has(s, "mbarrier::complete_tx::bytes");

@@ -1,5 +1,5 @@
-/* Lexer and operands of PTX inline assembly: $n and ${n}, registers, special registers, numbers, vectors,
- * memory. */
+/* Lexer and operands of PTX inline assembly: $n and ${n}, registers, special registers,
+ * numbers, vectors, memory. */
 #include "asm_parser.h"
 #include <ctype.h>
 #include <stdarg.h>

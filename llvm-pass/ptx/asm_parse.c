@@ -1,6 +1,6 @@
 /* Parser of PTX inline assembly as LLVM IR holds it: blocks, declarations, labels, statements. One pass over
- * the text by recursive descent; all results live in the arena of the struct mt_asm. Operands are read by
- * asm_operand.c. */
+ * the text by recursive descent; all results live in the arena of the struct mt_asm.
+ * Operands are read by asm_operand.c. */
 #include "asm_parser.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static int add_range(struct mt_parser *p, const char *stem, char type, unsigned 
     return 0;
 }
 
-/* ".reg" is read; type and names follow. `type` is what stood glued to it (".reg.b32") or NULL. */
+/* ".reg" is read; type and names follow. `type` is what was glued to it (".reg.b32") or NULL. */
 static int asm_parse_declaration(struct mt_parser *p, const char *type)
 {
     unsigned bits = 0;

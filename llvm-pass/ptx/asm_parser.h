@@ -1,5 +1,5 @@
-/* What the two files of the asm parser share. Functions that return int give 0, or -1 with the error filled.
- */
+/* What the two files of the asm parser share. Functions that return int give 0,
+ * or -1 with the error filled. */
 #ifndef MT_PASS_ASM_PARSER_H
 #define MT_PASS_ASM_PARSER_H
 #include "asm.h"
@@ -25,7 +25,7 @@ struct mt_parser {
     unsigned nvisible, visible_cap;
     uint32_t *buckets; /* of visible registers by name: the innermost, counted from 1 */
     unsigned nbuckets, scope;
-    /* Of a function's body in a module (names may have '$'): a directive stands at the cursor. 1: read; 0: as
+    /* Of a function's body in a module (names may have '$'): a directive is at the cursor. 1: read; 0: as
      * in inline asm; -1: failed. NULL: this is inline asm. */
     int (*directive)(struct mt_parser *p, const char *word);
     void *ctx;

@@ -1,10 +1,10 @@
 /* Matrix loads and stores of a warp (wmma.load, wmma.store): the share of each lane.
  *
  * PTX does not say which lane holds which element, and some GPUs load elements twice. What the warp touches
- * is certain: the matrix. Here its elements, in the order in which they stand in memory, are dealt out to the
+ * is certain: the matrix. Here its elements, in the order in which they are in memory, are dealt out to the
  * lanes in equal runs: lane i of 32 has the i-th run. In every shape a run lies within one row (column, when
- * the layout is column-major), so that each lane makes one access, and all lanes together touch each element
- * once. */
+ * the layout is column-major), so that each lane makes one access,
+ * and all lanes together touch each element once. */
 #include "asm.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Whole modules of PTX: the text becomes LLVM IR for NVPTX, of the shape that clang makes of CUDA, with its
- * kernels marked and debug locations. What comes behind does not know where the IR came from. PTX ISA 6.0
+ * kernels marked and debug locations. Later steps do not know where the IR came from. PTX ISA 6.0
  * to 9.0, 64 bit.
  *
  * Plain arithmetic, conversions, loads, stores, branches and calls are plain IR; each other instruction is

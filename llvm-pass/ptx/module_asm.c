@@ -55,7 +55,7 @@ static void asm_put_name(struct asm_text *t, const char *name)
         asm_put(t, *name == '$' ? "$$" : "%c", *name);
 }
 
-/* Inputs count behind all outputs, whose number is known at the end: "\1<n>;" stands for them until then. */
+/* Inputs count after all outputs, whose number is known at the end: "\1<n>;" stands for them until then. */
 static void asm_put_input(struct asm_text *t, LLVMValueRef v)
 {
     if (!v || t->ninputs == MAX_SIDES) {
@@ -184,7 +184,7 @@ static char asm_letter(unsigned bits)
     return bits == 1 ? 'b' : bits <= 16 ? 'h' : bits == 32 ? 'r' : bits == 128 ? 'q' : 'l';
 }
 
-/* The text with inputs numbered behind the outputs; malloc'ed. */
+/* The text with inputs numbered after the outputs; malloc'ed. */
 static char *asm_number(const struct asm_text *t, size_t *length)
 {
     char *out = malloc(2 * t->n + 16 * (size_t)t->ninputs + 16), *o = out;

@@ -1,6 +1,6 @@
 /* A function's body: parsed as inline asm is, with declarations and labels of modules, then statement by
- * statement into IR. Registers are stack slots, which SROA turns into SSA values when all functions are
- * there. */
+ * statement into IR. Registers are stack slots, which SROA turns into SSA values
+ * when all functions are there. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int body_variables(struct mt_ptx_body *b, char space, enum mt_ptx_linkage
     return body_add_memory(b, v) < 0 || mt_parse_expect(p, ';') ? -1 : 1;
 }
 
-/* The label in front of the directive, which is none of the code's; NULL: failed. */
+/* The label in front of the directive, which is not one of the code's; NULL: failed. */
 static const char *body_take_label(struct mt_ptx_body *b)
 {
     struct mt_asm *a = b->p.a;
@@ -156,8 +156,8 @@ static int body_is_special(const char *name)
     return 0;
 }
 
-/* Those that every device has are intrinsics, as in clang's code, which the pass knows in loops over threads.
- */
+/* Those that every device has are intrinsics, as in clang's code,
+ * which the pass knows in loops over threads. */
 static LLVMValueRef body_special(struct mt_asm_body *l, const char *name)
 {
     static const char *const known[] = {"tid.x",    "tid.y",    "tid.z",   "ntid.x",  "ntid.y",

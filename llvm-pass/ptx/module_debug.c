@@ -88,7 +88,7 @@ int mt_ptx_read_file(struct mt_ptx *x)
     return 0;
 }
 
-/* Past `word` if it stands at the cursor. */
+/* Past `word` if it is at the cursor. */
 static int debug_word(struct mt_parser *p, const char *word)
 {
     size_t n = strlen(word);

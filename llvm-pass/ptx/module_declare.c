@@ -1,5 +1,5 @@
-/* Declarations of PTX: variables' types, functions with their parameters, kernels' directives, call
- * prototypes. */
+/* Declarations of PTX: variables' types, functions with their parameters,
+ * kernels' directives, call prototypes. */
 #include "module_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,8 +193,8 @@ static int declare_list(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_var
     return mt_parse_expect(p, ')');
 }
 
-/* Kernels' parameters of 64 bits are pointers, as far as anybody knows: what is none gets through one
- * unchanged. */
+/* Kernels' parameters of 64 bits are pointers, as far as anybody knows:
+ * what is not one gets through one unchanged. */
 static LLVMTypeRef declare_param_type(struct mt_ptx *x, const struct mt_ptx_variable *v, int is_kernel)
 {
     if (v->is_array || (is_kernel && v->type.bits == 64 && v->type.kind != 'f'))
@@ -270,7 +270,7 @@ static void declare_cluster(struct mt_ptx *x, const struct mt_ptx_function *f, c
 static int declare_directive(struct mt_ptx *x, struct mt_ptx_function *f, const char *word)
 {
     static const struct {
-        const char *word, *key; /* key: annotation, with x, y and z behind it when there may be three */
+        const char *word, *key; /* key: annotation, with x, y and z after it when there may be three */
         unsigned numbers;
     } table[] = {{".maxntid", "maxntid", 3},
                  {".reqntid", "reqntid", 3},

@@ -51,7 +51,7 @@ static int flow_return(struct mt_ptx_body *b)
         LLVMBuildRetVoid(l->b);
         return 1;
     }
-    struct mt_asm_operand o = {.kind = MT_ASM_REG, .index = sig->nparams}; /* it is behind the parameters */
+    struct mt_asm_operand o = {.kind = MT_ASM_REG, .index = sig->nparams}; /* it is after the parameters */
     LLVMValueRef v;
     if (sig->results[0].space == 'r') {
         v = mt_asm_in(l, &o, l->a->regs[o.index].bits);

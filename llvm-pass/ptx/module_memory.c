@@ -5,8 +5,8 @@
 
 #define ANY (-1) /* a space that plain IR has no word for */
 
-/* The address space that a word names; 0 with *found = 0: it names none. Parameters and local memory are the
- * stack. */
+/* The address space that a word names; 0 with *found = 0: it names none.
+ * Parameters and local memory are the stack. */
 static int memory_space(const char *word, int *found)
 {
     static const struct {

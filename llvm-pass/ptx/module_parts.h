@@ -81,7 +81,7 @@ struct mt_ptx {
 void mt_ptx_tell(struct mt_ptx *x);
 unsigned mt_ptx_line(struct mt_ptx *x, size_t offset); /* quick for offsets that grow */
 /* A word of letters, digits, '_', '$', '%', and with `opcode` dots; NULL: failed. */
-int mt_ptx_at_word(struct mt_ptx *x, const char *word); /* past it when it stands at the cursor */
+int mt_ptx_at_word(struct mt_ptx *x, const char *word); /* past it when it is at the cursor */
 int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
 
 /* module_declare.c. A linkage word (".visible") or not. */
@@ -96,15 +96,15 @@ struct mt_ptx_function *mt_ptx_find_function(struct mt_ptx *x, const char *name)
 void mt_ptx_annotate(struct mt_ptx *x, LLVMValueRef global, const char *key, uint64_t value);
 /* What the AST side says of a function of clang's, in its words (base/options.h). */
 void mt_ptx_say(struct mt_ptx *x, const struct mt_ptx_function *f, const char *text, size_t length);
-/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function, or with is_call a
- * call). */
+/* A parameter that is passed as it lies in memory, as attribute of `owner` (a function,
+ * or with is_call a call). */
 void mt_ptx_pass_in_memory(struct mt_ptx *x, LLVMValueRef owner, int is_call, const struct mt_ptx_variable *v,
                            unsigned index);
 
 /* module_variable.c */
 int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage,
                             int local);
-/* '=' stands at the cursor, or not: remembers where. */
+/* '=' is at the cursor, or not: remembers where. */
 int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const struct mt_ptx_variable *v);
 int mt_ptx_initialise_all(struct mt_ptx *x);
 
@@ -144,7 +144,7 @@ LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, const char *name); /* NULL
 /* i64: a variable's or function's address in its own space; NULL: there is none of that name. */
 LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name);
 
-/* module_flow.c, module_memory.c: 1: the statement is done; 0: it is none of these; -1: failed. */
+/* module_flow.c, module_memory.c: 1: the statement is done; 0: it is not one of these; -1: failed. */
 int mt_ptx_flow(struct mt_ptx_body *b);
 int mt_ptx_move(struct mt_ptx_body *b);
 /* module_native.c: the same; and whether all f32 arithmetic flushes. */

@@ -146,7 +146,7 @@ static LLVMTypeRef pointer_type(struct pointers *p)
     return LLVMPointerTypeInContext(p->c, p->space);
 }
 
-/* Where a pointer that belongs to an integer is made: behind it. Constants are made anywhere. */
+/* Where a pointer that belongs to an integer is made: after it. Constants are made anywhere. */
 static void pointer_stand_behind(struct pointers *p, LLVMValueRef v)
 {
     if (!LLVMIsAInstruction(v))
@@ -183,8 +183,8 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     return LLVMBuildGEP2(p->b, p->i8, base, &by, 1, "");
 }
 
-/* What is no pointer by itself, as one, where it is needed. NULL: an address of shared memory that may be
- * none. */
+/* What is not a pointer by itself, as one, where it is needed. NULL:
+ * an address of shared memory that may be none. */
 static LLVMValueRef pointer_or_cast(struct pointers *p, LLVMValueRef v, LLVMValueRef before)
 {
     LLVMValueRef made = pointer_of(p, v);

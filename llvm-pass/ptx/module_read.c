@@ -63,7 +63,7 @@ static int read_address_size(struct mt_ptx *x)
     return n == 64 ? 0 : mt_parse_fail(&x->p, ".address_size %u is not supported", (unsigned)n);
 }
 
-/* The text behind a label of .debug_str: .b8 65,66,0 */
+/* The text after a label of .debug_str: .b8 65,66,0 */
 static const char *read_string(struct mt_ptx *x)
 {
     struct mt_parser *p = &x->p;
@@ -138,8 +138,8 @@ static int read_alias(struct mt_ptx *x)
     return mt_ptx_map_put(&x->aliases, name, (void *)of) ? mt_parse_no_memory(p) : 0;
 }
 
-/* A state space is read: variables of one type each, up to ';'. One that cannot be had is told, and the rest
- * go on. */
+/* A state space is read: variables of one type each, up to ';'. One that is not supported is reported, and
+ * the rest go on. */
 static int read_variables(struct mt_ptx *x, char space, enum mt_ptx_linkage linkage)
 {
     struct mt_parser *p = &x->p;

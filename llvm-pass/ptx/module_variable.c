@@ -1,5 +1,5 @@
-/* Variables of modules and their initialisers: numbers, addresses of other variables and functions, bytes of
- * such. */
+/* Variables of modules and their initialisers: numbers, addresses of other variables and functions,
+ * bytes of such. */
 #include "module_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@ static unsigned variable_space(const struct mt_ptx_variable *v)
     return v->space == 's' ? 3 : v->space == 'c' ? 4 : 1;
 }
 
-/* What belongs to one file alone is known to the host by name, too: its copies may change it, as clang's do.
- */
+/* What belongs to one file alone is known to the host by name, too: its copies may change it,
+ * as clang's do. */
 static void variable_link(struct mt_ptx_variable *v, enum mt_ptx_linkage linkage)
 {
     LLVMValueRef g = v->value;

@@ -140,8 +140,8 @@ static int access_block(struct mt_unit *u, struct mt_access *a, enum mt_access_t
     return a->space != MT_SPACE_OTHER;
 }
 
-/* For messages. Textures and surfaces have no addresses; the instructions come from the toolchain's headers.
- */
+/* For messages. Textures and surfaces have no addresses;
+ * the instructions come from the toolchain's headers. */
 static const char *kind_of_asm(const char *body)
 {
     return strstr(body, "tex.") || strstr(body, "tld4.") ? "texture read"

@@ -73,7 +73,7 @@ void mt_drop_unused_asm(LLVMModuleRef module)
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
         unsigned n;
         LLVMValueRef *list = mt_instructions(f, &n);
-        for (unsigned i = n; list && i-- > 0;) /* the users of a result come behind it */
+        for (unsigned i = n; list && i-- > 0;) /* the users of a result come after it */
             if (LLVMIsACallInst(list[i]) && LLVMIsAInlineAsm(LLVMGetCalledValue(list[i])) &&
                 !LLVMGetFirstUse(list[i]) && mt_shim_asm_only_reads(list[i]))
                 LLVMInstructionEraseFromParent(list[i]);

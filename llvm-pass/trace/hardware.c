@@ -1,4 +1,4 @@
-/* Memory accesses as the hardware will make them. NVPTX's back end still changes them behind the optimiser:
+/* Memory accesses as the hardware will make them. NVPTX's back end still changes them after the optimiser:
  * it puts neighbours together to vectors, drops what is loaded twice, splits what has no instruction. Record
  * calls would keep it from that, and would tell of accesses that never happen. So those of its passes that
  * touch memory instructions run before the record calls are placed; when it runs them again nothing is left
@@ -112,8 +112,8 @@ void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to
                         LLVMMetadataAsValue(u->context, LLVMMDNodeInContext2(u->context, NULL, 0)));
 }
 
-/* Does another load of the same have the mark already? Marked loads are as one to the back end's
- * optimisations. */
+/* Does another load of the same have the mark already?
+ * Marked loads are as one to the back end's optimisations. */
 static int hardware_is_again(LLVMValueRef load, unsigned mark)
 {
     LLVMUseRef use = LLVMGetFirstUse(LLVMGetOperand(load, 0));

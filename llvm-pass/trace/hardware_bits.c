@@ -1,4 +1,4 @@
-/* Loads whose uses, also in other blocks and behind phis, all look at lower bits alone: CodeGenPrepare masks
+/* Loads whose uses, also in other blocks and after phis, all look at lower bits alone: CodeGenPrepare masks
  * them where they are loaded (LLVM 19, optimizeLoadExt), so that instruction selection, which sees one block
  * at a time, loads no more than these bits. One of the uses must be a mask of just them. */
 #include "base/unit.h"

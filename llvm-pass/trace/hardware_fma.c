@@ -49,8 +49,8 @@ static LLVMValueRef fuse_negated(const struct fuse *f, LLVMValueRef v)
                                      : NULL;
 }
 
-/* Uses as instruction selection counts them: those in other blocks are one, of the register that carries it.
- */
+/* Uses as instruction selection counts them: those in other blocks are one,
+ * of the register that carries it. */
 static unsigned fuse_uses(const struct fuse *f, LLVMValueRef v)
 {
     unsigned n = 0;

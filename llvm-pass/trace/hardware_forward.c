@@ -11,7 +11,7 @@ enum { FORWARD_REACH = 18 }; /* accesses that are looked past: as many as Gather
 struct forward_access {
     LLVMValueRef inst; /* NULL: gone */
     LLVMValueRef base; /* NULL: reads, who knows where */
-    int64_t at;        /* bytes behind the base */
+    int64_t at;        /* bytes after the base */
     uint64_t bytes;
     LLVMTypeRef type;
     int is_store;
@@ -92,8 +92,8 @@ static int forward_has_mark(const struct forward *f, const struct forward_access
 }
 
 /* The value that a load gets from an earlier store or load of the same; NULL: it must be loaded. There are no
- * registers of 8 bits to take a lower byte from, nor, once accesses are taken apart, any byte that is stored.
- */
+ * registers of 8 bits to take a lower byte from, nor, once accesses are taken apart,
+ * any byte that is stored. */
 static LLVMValueRef forward_value(const struct forward *f, const struct forward_access *load,
                                   const struct forward_access *from)
 {
@@ -155,8 +155,8 @@ static int forward_covers(const struct forward *f, const struct forward_access *
            a->at + (int64_t)a->bytes >= b->at + (int64_t)b->bytes;
 }
 
-/* Parts of one access are not ordered among themselves: one of them can be the last before the store, several
- * cannot. */
+/* Parts of one access are not ordered among themselves: one of them can be the last
+ * before the store, several cannot. */
 static int forward_is_last(const struct forward *f, const struct forward_access *store,
                            const struct forward_access *before)
 {
@@ -207,7 +207,7 @@ static int forward_is_asm(LLVMValueRef inst)
     return LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst));
 }
 
-/* Assembly comes behind the stores before it, whether or not it touches memory. */
+/* Assembly comes after the stores before it, whether or not it touches memory. */
 static void forward_keep_stores(struct forward *f)
 {
     for (unsigned i = 0; i < f->n; i++)

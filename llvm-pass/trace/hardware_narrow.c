@@ -1,6 +1,6 @@
 /* Loads of which only a part is used, and words of which only a part is changed. Instruction selection loads
  * or stores that part alone (LLVM's DAGCombiner: reduceLoadWidth, SliceUpLoad, scalarizeExtractedVectorLoad,
- * ShrinkLoadReplaceStoreWithStore), where all stands in one block. */
+ * ShrinkLoadReplaceStoreWithStore), where all is in one block. */
 #include "base/unit.h"
 #include <stdlib.h>
 
@@ -98,7 +98,7 @@ static LLVMValueRef narrow_next(LLVMValueRef v)
                : NULL;
 }
 
-/* Does the mask take nothing that the truncation behind it leaves? */
+/* Does the mask take nothing that the truncation after it leaves? */
 static int narrow_is_idle(LLVMValueRef mask)
 {
     uint64_t bits;

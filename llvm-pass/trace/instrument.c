@@ -34,8 +34,8 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
 }
 
 /* The alignment without which the access faults on a GPU: what the code says it has, as far as one
- * instruction of that size needs it. Code that says less is split by the back end. 0: not known (inline asm,
- * blocks). */
+ * instruction of that size needs it. Code that says less is split by the back end. 0:
+ * not known (inline asm, blocks). */
 static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
@@ -98,8 +98,8 @@ static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char 
 /* ---- matrices of a warp ---- */
 
 #define MAX_WORDS 16
-/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}), store: (address, values…{,
- * stride}) */
+/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}),
+ * store: (address, values…{, stride}) */
 static int record_wmma(struct tracer *t, LLVMValueRef inst)
 {
     char text[128], *save = NULL;
@@ -281,7 +281,7 @@ static void add_hidden_parameter(struct mt_unit *u, struct mt_kernel *k)
 }
 
 /* A function that records writes memory, whatever LLVM had found out about it and its calls: without this,
- * two calls of a pure helper could still be merged into one behind us. */
+ * two calls of a pure helper could still be merged into one after this pass. */
 void mt_forget_purity(LLVMModuleRef module)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {

@@ -56,8 +56,8 @@ void mt_name_params(LLVMValueRef function, const char *text, size_t length)
     const char *end = memchr(text, 0, length), *list = names_list(text, end ? end : text + length);
     end = end ? end : text + length;
     unsigned first = (unsigned)names_returns_through(function), n = list ? names_count(list, end) : 0;
-    /* Constructors of classes with virtual bases have one more, and there may be others that the source
-     * lacks. */
+    /* Constructors of classes with virtual bases have one more,
+     * and there may be others that the source lacks. */
     if (!n || first + n != LLVMCountParams(function))
         return;
     LLVMContextRef c = LLVMGetTypeContext(LLVMTypeOf(function));
@@ -82,8 +82,8 @@ char *mt_param_name(LLVMValueRef param)
         const char *name = LLVMGetStringAttributeValue(a, &length);
         return strndup(name, length);
     }
-    /* Functions of system headers have no annotation; LLVM's own names for parts of a parameter have a dot.
-     */
+    /* Functions of system headers have no annotation; LLVM's own names for parts of
+     * a parameter have a dot. */
     const char *name = mt_name(param);
     return *name && !strchr(name, '.') ? strdup(name) : NULL;
 }
@@ -106,8 +106,8 @@ static void naming_found(struct naming *w, char *name)
     }
 }
 
-/* Unoptimised code keeps variables in stack slots: what is stored into one. 0: others may write to it, too.
- */
+/* Unoptimised code keeps variables in stack slots: what is stored into one. 0:
+ * others may write to it, too. */
 static int slot_stores(LLVMValueRef slot, LLVMValueRef *stored, unsigned cap, unsigned *n)
 {
     *n = 0;

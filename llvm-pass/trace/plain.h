@@ -14,7 +14,7 @@ void mt_plain_find(struct mt_plain *p, LLVMModuleRef module);
 /* One more, which reaches them by other ways. */
 void mt_plain_add(struct mt_plain *p, LLVMValueRef function);
 int mt_plain_has(const struct mt_plain *p, LLVMValueRef function);
-/* Makes a copy of each, internal, with `suffix` behind its name; they call each other. */
+/* Makes a copy of each, internal, with `suffix` after its name; they call each other. */
 void mt_plain_make(struct mt_plain *p, const char *suffix);
 /* NULL: it has none. */
 LLVMValueRef mt_plain_copy(const struct mt_plain *p, LLVMValueRef function);

@@ -9,7 +9,7 @@
 struct who_text {
     uint32_t who; /* + 1; 0: nobody yet */
     unsigned char before_n, after_n;
-    char before[80], after[32]; /* the address stands between the two */
+    char before[80], after[32]; /* the address is between the two */
 };
 enum { WHO_TEXTS = 1024 };
 

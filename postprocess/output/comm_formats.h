@@ -1,5 +1,5 @@
 /* The results of the communication analysis in other forms than JSON: tables (CSV), a graph (DOT), a database
- * (SQLite). docs/man/mt-extract.md says what stands in them. */
+ * (SQLite). docs/man/mt-extract.md says what is in them. */
 #ifndef MT_OUTPUT_COMM_FORMATS_H
 #define MT_OUTPUT_COMM_FORMATS_H
 #include <stdio.h>
@@ -34,7 +34,7 @@ int mt_dot_write(FILE *f, const struct mt_comm_result *r, enum mt_dot_by by, siz
 /* ---- SQLite ---- */
 
 struct mt_db;
-/* A new database in the empty file at `path`; nothing is sure to stand in it before mt_db_finish. NULL:
+/* A new database in the empty file at `path`; nothing is sure to be in it before mt_db_finish. NULL:
  * `why` is a sentence. */
 struct mt_db *mt_db_open(const char *path, char *why, size_t size);
 /* 0, or -1: mt_db_why. */

@@ -21,7 +21,7 @@ enum mt_section {
 };
 extern const char *const mt_section_names[MT_SECTIONS]; /* in the order of the output */
 
-#define MT_HOST_NAME "<host>" /* where a kernel's name stands */
+#define MT_HOST_NAME "<host>" /* where a kernel's name is */
 
 /* The volume sections and transfers chosen in `sections` (a bit per mt_section), as members of the object
  * under way. 0, or -1 without memory. */

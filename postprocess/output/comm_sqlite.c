@@ -12,7 +12,7 @@ struct mt_db {
     char why[300];
 };
 
-/* launches.id is the superstep; those that filters leave out stand there, too, because they may be the source
+/* launches.id is the superstep; those that filters leave out are there, too, because they may be the source
  * of transfers, but have no volumes. `kernels` and `ctas` have the names and columns that the tables of
  * cuda-memtrace's cta-sets.py had: what was written for those goes on working. */
 static const char tables[] =

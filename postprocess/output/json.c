@@ -114,7 +114,7 @@ char *mt_json_quoted(const char *text)
     return out;
 }
 
-/* What stands before a member. */
+/* What is before a member. */
 static void json_member(struct mt_json *j, const char *key)
 {
     static const char blanks[] = "\n                                ";
@@ -207,7 +207,7 @@ void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
     char lines[1 << 12];
     json_member(j, NULL);
     json_put(j, text, n);
-    /* The same line with all that stands before it, several times over. */
+    /* The same line with all that is before it, several times over. */
     size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (j->flat != 0),
            all = before + n;
     if (count > 1 && all <= sizeof lines) {

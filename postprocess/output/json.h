@@ -1,5 +1,5 @@
 /* A streaming JSON writer: nothing is kept but one buffer. Strings come out as valid UTF-8 (what is not
- * becomes U+FFFD); integers have 64 bits; containers stand one member a line, or all on one line when begun
+ * becomes U+FFFD); integers have 64 bits; containers are one member a line, or all on one line when begun
  * as `flat`. Write errors are kept and met at mt_json_close. */
 #ifndef MT_OUTPUT_JSON_H
 #define MT_OUTPUT_JSON_H
@@ -11,7 +11,7 @@ struct mt_json {
     char *target;  /* memory to write to in place of fd, or NULL */
     unsigned depth;
     int flat;      /* depth of the outermost flat container, 0: none */
-    int first;     /* nothing stands in the container yet */
+    int first;     /* nothing is in the container yet */
     int html;      /* set by the caller after mt_json_open: safe inside an HTML script element */
     char kind[64]; /* closing brackets by depth */
     size_t used;

@@ -1,5 +1,5 @@
-/* Sorts what the further analyses hold into the order of the output, and writes it: lines, coalescing,
- * conflicts. */
+/* Sorts what the further analyses hold into the order of the output, and writes it:
+ * lines, coalescing, conflicts. */
 #define _GNU_SOURCE
 #include "locality_json.h"
 #include "locality_parts.h"

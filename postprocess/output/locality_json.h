@@ -7,11 +7,11 @@
 #include "analysis/locality/placement.h"
 #include "analysis/base/sites.h"
 
-/* The sections that were chosen, as members of the object under way; `m` is finished. 0, or -1 without
- * memory. */
+/* The sections that were chosen, as members of the object under way; `m` is finished. 0,
+ * or -1 without memory. */
 int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites);
-/* The section placement, with the device of each CTA if `assignment`; c's launches have the nodes
- * p->launches. */
+/* The section placement, with the device of each CTA if `assignment`;
+ * c's launches have the nodes p->launches. */
 int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
                        int assignment);
 

@@ -99,7 +99,7 @@ static int by_weight(const void *a, const void *b)
 
 static void print_row(const struct mt_table *t, const struct mt_table_row *row, const int *width, FILE *f)
 {
-    unsigned last = t->columns - 1; /* nothing stands behind it: no blanks there */
+    unsigned last = t->columns - 1; /* nothing comes after it: no blanks there */
     while (last > 0 && (!row->cell[last] || !*row->cell[last]))
         last--;
     fputs(" ", f);

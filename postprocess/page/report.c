@@ -180,7 +180,7 @@ static int by_launch(const void *a, const void *b)
 
 MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
 
-/* Events of no stream stand in every companion of a process: each once. */
+/* Events of no stream are in every companion of a process: each once. */
 static void drop_doubles(struct mt_report *r)
 {
     size_t n = 0;

@@ -68,12 +68,12 @@ struct mt_report {
     MT_REPORT_LIST(struct mt_report_part) ctas;
     MT_REPORT_LIST(struct mt_report_part) sms;
     MT_REPORT_LIST(struct mt_report_transfer) transfers;
-    MT_REPORT_LIST(const struct mt_launch_event *) untraced; /* launches that stand in no trace */
+    MT_REPORT_LIST(const struct mt_launch_event *) untraced; /* launches that are in no trace */
     MT_REPORT_LIST(struct mt_copy_event) copies;             /* ascending seq, each once */
     MT_REPORT_LIST(struct mt_site_event) sites;
     MT_REPORT_LIST(struct mt_range_event) ranges; /* each once */
-    /* Writes further members of the page's data, as they stand in a comm.json; may be NULL. 0, or -1 without
-     * memory. */
+    /* Writes further members of the page's data, as they are in a comm.json; may be NULL. 0,
+     * or -1 without memory. */
     int (*more)(void *arg, struct mt_json *j);
     void *more_arg;
     /* words */
@@ -110,7 +110,7 @@ void *mt_report_more(void *list, size_t size);
 
 /* Takes over what the analysis found in selected launches. */
 int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c);
-/* Takes over a companion's launches that stand in no trace, copies and sites. Call for each companion. */
+/* Takes over a companion's launches that are in no trace, copies and sites. Call for each companion. */
 int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c);
 
 /* The data as one JSON value. 0, or -1 without memory. */

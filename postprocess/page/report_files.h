@@ -1,5 +1,5 @@
-/* The files of postprocess/page/web/ and d3, as they are (report_files.S). NAME_end is behind the last byte.
- */
+/* The files of postprocess/page/web/ and d3, as they are (report_files.S).
+ * NAME_end is after the last byte. */
 #ifndef MT_OUTPUT_REPORT_FILES_H
 #define MT_OUTPUT_REPORT_FILES_H
 #define MT_REPORT_FILE(name) extern const char mt_report_##name[], mt_report_##name##_end[]

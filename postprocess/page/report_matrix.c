@@ -52,7 +52,7 @@ int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r)
                         t->src.superstep == t->dst.superstep;
         struct row row = {t->src.kernel, t->src.superstep, t->dst.kernel,          t->dst.superstep,
                           t->size,       t->count,         unordered ? t->size : 0};
-        /* Those of one CTA stand together: most are of the launches of the one before. */
+        /* Those of one CTA are together: most are of the launches of the one before. */
         struct row *at = list.n && row_order(&list.at[list.n - 1], &row) == 0 ? &list.at[list.n - 1] : NULL;
         if (at) {
             at->size += row.size;
@@ -142,7 +142,7 @@ static int report_matrix_coarsen(struct matrix *m)
     *(steps ? &m->step_bin : &m->bin) *= 2;
     mt_pairmap_clear(&m->index);
     m->cells.n = 0;
-    for (size_t i = 0; i < n; i++) { /* none goes behind the place where it stood */
+    for (size_t i = 0; i < n; i++) { /* none goes after the place where it was */
         struct cell c = m->cells.at[i];
         c.step /= 1u + (unsigned)steps;
         c.row = report_matrix_shrink(c.row, 2u - (unsigned)steps);

@@ -119,7 +119,7 @@ static int put_data(int fd, const struct mt_report *r)
     return rc;
 }
 
-/* What stands in place of the page's marks. */
+/* What is in place of the page's marks. */
 static int put_part(int fd, const struct mt_report *r, const char *mark, size_t n)
 {
 #define PART(name) (size_t)(mt_report_##name##_end - mt_report_##name)

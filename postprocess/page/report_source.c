@@ -1,5 +1,5 @@
 /* Lines of source files, as they are when the report is made: those that the report speaks of and a few
- * around them. A file that is not there any more, or is none that the user could mean, has none. */
+ * around them. A file that is not there any more, or is not one that the user could mean, has none. */
 #define _GNU_SOURCE
 #include "report.h"
 #include <errno.h>

@@ -239,7 +239,7 @@ static int on_cut(struct loader *l, const json_t *o)
     return 0;
 }
 
-/* Do the rows lie behind each other, before the end of the address space? */
+/* Do the rows lie after each other, before the end of the address space? */
 static int rows_fit(uint64_t base, uint64_t pitch, const struct mt_copy_event *copy)
 {
     uint64_t length = copy->width - 1, gaps;

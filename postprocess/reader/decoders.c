@@ -47,7 +47,7 @@ static void open_job(struct mt_chunk_job *j)
         j->opened = 1;
 }
 
-/* Fills the block from the job. 1: it is to be handed out; what stands beside damage is not. */
+/* Fills the block from the job. 1: it is to be handed out; what is next to damage is not. */
 static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
 {
     struct mt_device_decoder *d = &j->decoder;

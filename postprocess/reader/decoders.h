@@ -1,12 +1,12 @@
 /* Device chunks decoded ahead of their reader, by several threads, and handed out in order.
  *
  * Threads (struct mt_decoders) serve the queues of one reader or several. A reader puts chunks into its queue
- * as they stand in the file; whoever is free unpacks and decodes them, a block of runs at a time; the reader
+ * as they are in the file; whoever is free unpacks and decodes them, a block of runs at a time; the reader
  * takes the blocks of the chunk at the head, and decodes itself while it would wait. With one thread it is
  * the only one, and all is as if there were none. Memory: each chunk of a queue has at most MT_BLOCKS_AHEAD
  * blocks that nobody has taken, a queue as many chunks as there are threads.
  *
- * What a chunk is and where it stands is the reader's business; damage of a payload comes out where the runs
+ * What a chunk is and where it is, is the reader's business; damage of a payload comes out where the runs
  * would have. */
 #ifndef MT_LIB_DECODERS_H
 #define MT_LIB_DECODERS_H
@@ -44,7 +44,7 @@ struct mt_chunk_job {
     unsigned blocks;                  /* how many */
     int claimed;                      /* a thread works at it */
     int opened, over;                 /* its head is good; nothing more will come */
-    int failed;                       /* with `error`, behind the blocks */
+    int failed;                       /* with `error`, after the blocks */
 };
 
 struct mt_chunk_queue {
@@ -54,8 +54,8 @@ struct mt_chunk_queue {
     size_t room, head, tail;   /* head: jobs dropped so far, tail: jobs added */
 };
 
-/* `threads`: that decode, the readers' own one among them. They start when they are needed. NULL: no memory.
- */
+/* `threads`: that decode, the readers' own one among them. They start when they are needed.
+ * NULL: no memory. */
 struct mt_decoders *mt_decoders_new(unsigned threads);
 /* After all its queues; blocks that are out must have been given back. NULL is fine. */
 void mt_decoders_free(struct mt_decoders *d);
@@ -74,7 +74,7 @@ int mt_job_keep(struct mt_chunk_job *j, const unsigned char *stored);
 struct mt_chunk_job *mt_queue_head(const struct mt_chunk_queue *q);
 /* Waits until the job at the head, a device chunk, is known to have a good head: 0, or -1 with *err. */
 int mt_queue_begin(struct mt_chunk_queue *q, struct mt_error *err);
-/* Its next block; NULL with *err: it is damaged from here on. Not behind its last block. */
+/* Its next block; NULL with *err: it is damaged from here on. Not after its last block. */
 struct mt_run_block *mt_queue_take(struct mt_chunk_queue *q, struct mt_error *err);
 /* The job at the head is done with, and all of them. Blocks that were taken stay. */
 void mt_queue_drop(struct mt_chunk_queue *q);

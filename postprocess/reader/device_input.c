@@ -143,7 +143,7 @@ static uint64_t device_input_peek(struct mt_input *in)
     return mt_device_peek(in->container.reader);
 }
 
-/* Behind damage it goes on. */
+/* After damage it goes on. */
 static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                              struct mt_access_run *runs, size_t capacity, struct mt_item *item,
                              struct mt_pulled *p, struct mt_error *err)

@@ -25,7 +25,7 @@ void mt_device_free(struct mt_device_state *d)
 
 /* ---- names and lines ---- */
 
-/* The kernel's name; *named: a line tells it. NULL: no memory. */
+/* The kernel's name; *named: a line says it. NULL: no memory. */
 static const char *kernel_name(struct mt_host_reader *r, uint32_t id, int *named)
 {
     struct mt_device_state *d = &r->device;
@@ -260,7 +260,7 @@ static void device_reader_fetch(struct mt_host_reader *r)
     }
 }
 
-/* The job at the head is no chunk of runs: what it is. 1: one of a FIFO that was taken; -1 with *err. */
+/* The job at the head is not a chunk of runs: what it is. 1: one of a FIFO that was taken; -1 with *err. */
 static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, struct mt_error *err)
 {
     if (j->problem)

@@ -42,7 +42,7 @@ static int ends_append(struct list *l, uint64_t at)
     return 0;
 }
 
-/* Ends of rows of zeros in p[0 .. n), which stand at `base`; *zeros: of the row under way. */
+/* Ends of rows of zeros in p[0 .. n), which are at `base`; *zeros: of the row under way. */
 static int ends_scan(struct list *l, const unsigned char *p, size_t n, uint64_t base, uint64_t from,
                      uint64_t *zeros)
 {
@@ -51,7 +51,7 @@ static int ends_scan(struct list *l, const unsigned char *p, size_t n, uint64_t 
         if (*zeros == 0 && i + 16 <= n) { /* a row of 24 has one of any two whole words in it */
             memcpy(&word, p + i + 8, sizeof word);
             if (word != 0) {
-                /* The row may begin behind the last byte of this word that is not zero. */
+                /* The row may begin after the last byte of this word that is not zero. */
                 i += 8 + 8 - (size_t)(__builtin_clzll(word) >> 3);
                 continue;
             }
@@ -109,7 +109,7 @@ out:
     return 0;
 }
 
-/* Does a launch stand in bytes [from, end)? */
+/* Is a launch in bytes [from, end)? */
 static int is_launch(int fd, const char *path, uint64_t from, uint64_t end)
 {
     char piece[NAME_PIECE];

@@ -87,7 +87,7 @@ static int same_event(const struct mt_copy_event *a, const struct mt_copy_event 
     return a->seq == b->seq && a->kind == b->kind && a->dst == b->dst;
 }
 
-/* Events of no stream stand in every companion: each once. */
+/* Events of no stream are in every companion: each once. */
 static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *allocs, size_t *nallocs)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* Chunks: are they whole, where do they go on behind damage, what is in them. */
+/* Chunks: are they whole, where do they go on after damage, what is in them. */
 #define _GNU_SOURCE
 #include "host_internal.h"
 #include "memtrace/grow.h"

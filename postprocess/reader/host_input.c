@@ -1,5 +1,5 @@
-/* Containers among the inputs of a source: accesses of host code, by sequence number. They have no launches.
- */
+/* Containers among the inputs of a source: accesses of host code, by sequence number.
+ * They have no launches. */
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -15,7 +15,7 @@ int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_
     return mt_host_reader_order(r, MT_HOST_BY_SEQ, err);
 }
 
-/* The same damage again means that the reader cannot go on behind it. */
+/* The same damage again means that the reader cannot go on after it. */
 static void merge_host_damage(struct mt_source_merge *m, struct mt_input *in, const struct mt_error *problem)
 {
     mt_merge_problem(m, problem);

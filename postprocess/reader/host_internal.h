@@ -2,7 +2,7 @@
  *
  *   host_window.c  bytes of a file or FIFO
  *   host_map.c     numbers of sites to positions
- *   host_chunk.c   whole, verified chunks; finding them again behind damage; payloads unpacked
+ *   host_chunk.c   whole, verified chunks; finding them again after damage; payloads unpacked
  *   host_decode.c  payload of a host chunk -> records and events
  *   host_meta.c    meta lines -> sites, functions, companion
  *   host_stream.c  chunks of one thread after each other
@@ -46,7 +46,7 @@ struct mt_window {
 int mt_window_open(struct mt_window *w, const char *path, const volatile sig_atomic_t *stop,
                    struct mt_error *err);
 /* The same of a descriptor; closed by mt_window_close if `owned`, not on failure. A regular file begins where
- * it stands. */
+ * it is. */
 int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err);
 void mt_window_close(struct mt_window *w);
 /* The bytes from `offset` on: *got of them, at most `n`, fewer only at the end. Valid until the next call. A
@@ -102,8 +102,8 @@ struct mt_problems {
     size_t count, room, told;
 };
 int mt_problem_add(struct mt_problems *p, const struct mt_error *e); /* 0, or -1 without memory */
-/* Fills the list from the index or, without one, by scanning; damage goes to the problems. 0, or -1 with
- * *err. */
+/* Fills the list from the index or, without one, by scanning; damage goes to the problems. 0,
+ * or -1 with *err. */
 int mt_chunks_find(struct mt_chunk_list *l, struct mt_window *w, uint64_t first, struct mt_problems *problems,
                    struct mt_error *err);
 
@@ -226,8 +226,8 @@ int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt
 /* Takes the lines of a meta chunk. Damage in it is *err with -1. */
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err);
-/* Has the container lines that say what it is of? One that was made of a raw trace without companion has
- * none. */
+/* Has the container lines that say what it is of? One that was made of a raw
+ * trace without companion has none. */
 int mt_companion_speaks(const struct mt_companion *c);
 #define MT_CONTAINER_CUT "the container has neither an index nor lines of its own: it is cut off"
 /* Its end is reached. 0; -1 with *err, once: nothing in it says that this is its end. Containers are closed
@@ -236,7 +236,7 @@ int mt_container_whole(struct mt_host_reader *r, struct mt_error *err);
 /* Takes over `w`, which is at its beginning; closes it on failure. */
 struct mt_host_reader *mt_container_open(struct mt_window *w, struct mt_error *err);
 
-#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO: what is left is no chunk */
+#define MT_NOTHING_LEFT (UINT64_MAX - 8) /* mt_host_reader.next of a FIFO: what is left is not a chunk */
 
 struct mt_host_reader {
     struct mt_device_state device;

@@ -13,7 +13,7 @@ struct lane {
     size_t nchunks, next;
     size_t at, end;       /* records in the stream's room */
     uint64_t seq;         /* of these */
-    enum pending pending; /* what comes behind them */
+    enum pending pending; /* what comes after them */
     struct mt_host_item event;
     struct mt_error error;
     int ready; /* `key` is that of the lane's next item */
@@ -53,7 +53,7 @@ static void host_order_sink(struct mt_order *o, size_t i)
 
 /* ---- lanes ---- */
 
-/* Gets what comes behind the records that are there: more of them, or `pending`. */
+/* Gets what comes after the records that are there: more of them, or `pending`. */
 static void host_order_fill(struct mt_order *o, struct lane *l)
 {
     struct mt_host_stream *s = &l->stream;
@@ -84,8 +84,8 @@ static size_t host_order_execution(const struct lane *l)
     return i < n || l->pending || !l->stream.open || n == l->stream.capacity ? i : 0;
 }
 
-/* Finds out the lane's next item. 1: it is ready; 0: the thread has no more; -1 with *err: go on with another
- * call. */
+/* Finds out the lane's next item. 1: it is ready; 0: the thread has no more; -1 with *err:
+ * go on with another call. */
 static int host_order_look(struct mt_order *o, struct lane *l, struct mt_error *err)
 {
     for (;;) {

@@ -206,7 +206,7 @@ int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt
         else if (found < 0)
             *err = ignored;
         else
-            r->next = MT_NOTHING_LEFT; /* what is left is no chunk */
+            r->next = MT_NOTHING_LEFT; /* what is left is not a chunk */
         return -1;
     }
 }

@@ -34,8 +34,8 @@ void mt_companion_forget_memory(struct mt_companion *c);
 /* Puts events in order; again after more lines. */
 void mt_companion_settle(struct mt_companion *c);
 
-/* Two flags end reading: the user's and, when a source is closed or asked early, its own. Either may be NULL.
- */
+/* Two flags end reading: the user's and, when a source is closed or asked early, its own.
+ * Either may be NULL. */
 struct mt_stop {
     const volatile sig_atomic_t *user, *own;
 };
@@ -49,8 +49,8 @@ int mt_wait_readable(int fd, const struct mt_stop *stop);
 void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop);
 /* Records are not read but skipped: batches have their number and place. Before anything is read. */
 void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends);
-/* Between launches: 0 if the trace has come to its clean end, 1 if there is more, damage included. May wait.
- */
+/* Between launches: 0 if the trace has come to its clean end, 1 if there is more,
+ * damage included. May wait. */
 int mt_reader_more(struct mt_reader *r);
 
 /* An unnamed file in $TMPDIR (or /tmp): a descriptor, or -1 with *err. */
@@ -135,7 +135,7 @@ struct mt_input {
     int64_t start;                     /* file position at which the trace begins */
     uint64_t size;                     /* bytes, 0 if not known */
     char *meta;                        /* companion path, or NULL: none */
-    int meta_optional;                 /* its absence is no error */
+    int meta_optional;                 /* its absence is not an error */
     struct mt_companion *companion;    /* of a container of kernels' accesses it is the container's own */
     struct mt_companion *beside;       /* the file beside a container; `companion` may be the same */
     const struct mt_launch_ends *ends; /* skip records, in the first pass */
@@ -154,7 +154,7 @@ static inline int mt_input_is_host(const struct mt_input *in)
 {
     return in->ops == &mt_host_input;
 }
-/* The reader of a container of kernels' accesses; NULL: it is none. */
+/* The reader of a container of kernels' accesses; NULL: it is not one. */
 static inline struct mt_host_reader *mt_input_container(const struct mt_input *in)
 {
     return in->ops == &mt_device_input ? in->container.reader : NULL;
@@ -236,8 +236,8 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
 struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from);
 int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
                       size_t *nallocs, struct mt_error *err);
-/* Streams of the inputs' process that are not among the inputs (streams.c): notes. 0, or -1 without memory.
- */
+/* Streams of the inputs' process that are not among the inputs (streams.c): notes. 0,
+ * or -1 without memory. */
 int mt_note_streams(struct mt_source_merge *m);
 /* Notes, once, on what the companions say is missing. After the end. */
 void mt_merge_finish(struct mt_source_merge *m);

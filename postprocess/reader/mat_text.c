@@ -1,5 +1,5 @@
 /* Reading MAT text traces (docs/trace-format.md): `ip address offset base type size allocsize` lines, type
- * 1 read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may stand anywhere. */
+ * 1 read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may be anywhere. */
 #define _GNU_SOURCE
 #include "mat_text.h"
 #include "internal.h"
@@ -51,7 +51,7 @@ static ssize_t next_line(struct mt_mat *m, uint64_t *offset, struct mt_error *er
     return n;
 }
 
-/* Up to seven numbers, decimal or 0x…; *rest is behind them and the blanks that follow. */
+/* Up to seven numbers, decimal or 0x…; *rest is after them and the blanks that follow. */
 static int mat_text_numbers(const char *p, uint64_t *out, const char **rest)
 {
     int n = 0;

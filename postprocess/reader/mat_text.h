@@ -1,7 +1,6 @@
 /* Reading MAT text traces (docs/trace-format.md): `ip address offset base type size allocsize` lines, type 1
- * read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may stand anywhere.
- * Private to this project's programs.
- */
+ * read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may be anywhere.
+ * Private to this project's programs. */
 #ifndef MT_LIB_MAT_TEXT_H
 #define MT_LIB_MAT_TEXT_H
 #include "memtrace/trace.h"
@@ -15,8 +14,8 @@ struct mt_mat;
 
 /* Reads all `ip file:line` lines; what cannot be read twice goes through an unnamed file. NULL: *err. */
 struct mt_mat *mt_mat_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err);
-/* The same of a pipe as it is written: takes `fd`, waits for lines, and knows only the places that it has
- * passed. */
+/* The same of a pipe as it is written: takes `fd`, waits for lines,
+ * and knows only the places that it has passed. */
 struct mt_mat *mt_mat_follow(int fd, const char *path, const volatile sig_atomic_t *stop,
                              struct mt_error *err);
 /* 1; 0 at the end; -1 with *err: MT_E_CORRUPT (a line is left out, calls may go on), MT_E_TRUNCATED (the last

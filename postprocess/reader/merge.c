@@ -1,5 +1,5 @@
-/* Several readers, one order of launches; host copies and host accesses come before the launch that they
- * precede. */
+/* Several readers, one order of launches; host copies and host accesses come before
+ * the launch that they precede. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include "memtrace/grow.h"

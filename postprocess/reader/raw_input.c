@@ -1,5 +1,5 @@
-/* Raw traces among the inputs of a source, and live inputs of which the first byte has to say what they are.
- */
+/* Raw traces among the inputs of a source, and live inputs of which the first byte has
+ * to say what they are. */
 #define _GNU_SOURCE
 #include "host_internal.h"
 #include <unistd.h>

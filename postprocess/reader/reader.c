@@ -105,7 +105,7 @@ uint64_t mt_reader_offset(const struct mt_reader *r)
     return r->base + r->pos;
 }
 
-/* Gets more bytes behind the unread ones. 1: got some; 0: end of file; -1: error set. */
+/* Gets more bytes after the unread ones. 1: got some; 0: end of file; -1: error set. */
 static int reader_refill(struct mt_reader *r)
 {
     if (r->eof)
@@ -260,7 +260,7 @@ static void ends_inside(struct mt_reader *r)
 }
 
 /* Of a file, when less than a record is in the buffer: reads to where the records are wanted; how many are
- * good records. What comes behind them goes into the buffer. 0 also when the buffer's way has to tell why. */
+ * good records. What comes after them goes into the buffer. 0 also when the buffer's way has to say why. */
 static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, size_t capacity)
 {
     size_t have = r->end - r->pos, most = capacity * sizeof *room;
@@ -280,8 +280,8 @@ static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, siz
     return count;
 }
 
-/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count > 0 or a first batch).
- */
+/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count >
+ * 0 or a first batch). */
 static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
 {
     size_t count = 0;
@@ -294,7 +294,7 @@ static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t 
             if (count == 0 && (count = read_directly(r, room, capacity)) > 0)
                 continue;
             if (r->end - r->pos >= MT_RAW_RECORD_SIZE)
-                continue; /* it is no plain one */
+                continue; /* it is not a plain one */
             int got = reader_refill(r);
             if (got > 0)
                 continue;

@@ -394,7 +394,7 @@ static int launch_by_seq(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Launches of streams without trace stand in every companion: each once. */
+/* Launches of streams without trace are in every companion: each once. */
 int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
 {
     source_settle(s);

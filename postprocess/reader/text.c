@@ -2,7 +2,7 @@
 #include "text.h"
 #include "internal.h"
 
-/* Bytes of the character at s that may stand as they are; 0: it has to be made visible. */
+/* Bytes of the character at s that may be as they are; 0: it has to be made visible. */
 static size_t text_plain(const unsigned char *s, size_t n)
 {
     size_t length = mt_utf8_length(s, n);

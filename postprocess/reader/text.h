@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 /* Text of a file for people's eyes: what a terminal or a line format could obey (control characters of both
- * sets, line and paragraph separators, marks that turn the direction, bytes that are no UTF-8) becomes \xNN,
+ * sets, line and paragraph separators, marks that turn the direction, bytes that are not UTF-8) becomes \xNN,
  * a byte each; the rest stays. Doing it twice changes nothing. Puts as many whole characters of the `n` bytes
- * at `text` as fit into `room` >= 1 bytes, and a NUL; returns how many bytes stand before it. 4 * n + 1
+ * at `text` as fit into `room` >= 1 bytes, and a NUL; returns how many bytes are before it. 4 * n + 1
  * always do. */
 size_t mt_text_visible(char *out, size_t room, const char *text, size_t n);
 /* Would nothing of it change? */

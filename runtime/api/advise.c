@@ -1,6 +1,6 @@
 /* cudaMemAdvise, cudaMemPrefetchAsync and cudaMemRangeGetAttribute on the CPU device. Each piece of advice is
- * kept with its pages, in order; a question is answered by asking each stretch of pages between two borders.
- */
+ * kept with its pages, in order; a question is answered by asking each stretch
+ * of pages between two borders. */
 #include "advise.h"
 #include "entry.h"
 #include "error.h"

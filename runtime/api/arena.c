@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #define UNITS (MT_ARENA_SEGMENT / MT_ARENA_UNIT)
-#define GUARD 65536u /* unmapped bytes behind a segment */
+#define GUARD 65536u /* unmapped bytes after a segment */
 
 struct mt_segment {
     struct mt_segment *next;

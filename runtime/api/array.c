@@ -1,5 +1,5 @@
-/* CUDA arrays on the CPU device: memory of the host, row-major, which kernels reach through textures and
- * surfaces. */
+/* CUDA arrays on the CPU device: memory of the host, row-major,
+ * which kernels reach through textures and surfaces. */
 #include "array.h"
 #include "device.h"
 #include "entry.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #if CUDART_VERSION >= 12080
-/* The index of the attributes that belong to copy i is `at`, which only grows; -1: the table makes no sense.
- */
+/* The index of the attributes that belong to copy i is `at`, which only grows; -1:
+ * the table makes no sense. */
 static int check_attributes(const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n,
                             size_t copies)
 {
@@ -20,8 +20,8 @@ static int check_attributes(const struct cudaMemcpyAttributes *attributes, const
     return 0;
 }
 
-/* Behind a copy that was asked for with `e`: a source that is only valid now has been read when this returns.
- */
+/* After a copy that was asked for with `e`: a source that is only valid now has
+ * been read when this returns. */
 static cudaError_t batch_made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
 {
     return !e && order == cudaMemcpySrcAccessOrderDuringApiCall ? IMPL(cudaStreamSynchronize)(stream) : e;

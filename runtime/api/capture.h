@@ -1,5 +1,5 @@
-/* Stream capture on the CPU device: while a stream is captured, what is put into it becomes nodes of a graph.
- */
+/* Stream capture on the CPU device: while a stream is captured,
+ * what is put into it becomes nodes of a graph. */
 #ifndef MT_API_CAPTURE_H
 #define MT_API_CAPTURE_H
 #include "stream.h"
@@ -21,7 +21,7 @@ enum mt_call {
 /* May this call be made now, by this thread? CUDA's error if not (it is the thread's last error then, and the
  * captures it disturbs are invalid). `s` may be NULL. */
 cudaError_t mt_capture_check(struct mt_stream *s, enum mt_call call);
-/* The operation becomes a node behind what was put into the stream before. */
+/* The operation becomes a node after what was put into the stream before. */
 cudaError_t mt_capture_add(struct mt_stream *s, struct mt_op *op);
 /* cudaMallocAsync and cudaFreeAsync: the memory at `p` is the graph's; only what the graph allocated can be
  * freed in it. */

@@ -1,5 +1,5 @@
-/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported, counted per place and written into
- * companions. */
+/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported,
+ * counted per place and written into companions. */
 #include "check.h"
 #include "heap.h"
 #include "trace/companion.h"

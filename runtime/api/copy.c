@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGED_MAX                                                                                           \
-    ((size_t)64 << 20) /* bytes of the program's own memory kept aside for a copy that waits                 \
-                        */
+#define STAGED_MAX ((size_t)64 << 20) /* bytes of the program's own memory kept aside for a waiting copy */
 
 /* Bytes from the first to the last byte of one side. */
 static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)

@@ -1,5 +1,5 @@
-/* Properties and attributes of the CPU device. Attributes are read off the properties, so that the two agree.
- */
+/* Properties and attributes of the CPU device. Attributes are read off the properties,
+ * so that the two agree. */
 #include "entry.h"
 #include "device.h"
 #include "error.h"

@@ -35,7 +35,7 @@ cudaError_t IMPL(cudaGetDriverEntryPointByVersion)(const char *symbol, void **ou
 #endif
 
 #if CUDART_VERSION >= 13000
-/* One device is no peer of its own. */
+/* One device is not a peer of its own. */
 cudaError_t IMPL(cudaDeviceGetP2PAtomicCapabilities)(unsigned *capabilities,
                                                      const enum cudaAtomicOperation *operations,
                                                      unsigned count, int from, int to)

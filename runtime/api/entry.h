@@ -46,7 +46,7 @@ extern void *mt_entry_slots[MT_ENTRIES];
 #define REC(name) MT_PASTE(rec_, name)
 #define MT_NEXT(name) ((__typeof__(&name))mt_entry_next(MT_PASTE(MT_I_, name)))
 
-/* What stands behind the recorder of entry `index`. Never NULL. */
+/* What comes after the recorder of entry `index`. Never NULL. */
 void *mt_entry_next(enum mt_entry_index index);
 /* The slot's target; called by the jumps' first use (first.S). */
 void *mt_entry_resolve(uint32_t index);

@@ -23,8 +23,8 @@ void mt_fail_reset(void);
         if (failed_)                                                                                         \
             return failed_;                                                                                  \
     } while (0)
-/* Around calls of our own: an error of theirs is none of the program's. mt_error_hold: 1 when the program has
- * no error to ask for; mt_error_release forgets what has come since. */
+/* Around calls of our own: an error of theirs is not one of the program's. mt_error_hold: 1 when the program
+ * has no error to ask for; mt_error_release forgets what has come since. */
 int mt_error_hold(void);
 void mt_error_release(int clean);
 #endif

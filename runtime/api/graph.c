@@ -126,7 +126,7 @@ struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g)
     if (!sorted)
         return NULL;
     graph_unseen(g);
-    for (size_t before = 1; done != before;) { /* nodes mostly stand in a good order already: one round */
+    for (size_t before = 1; done != before;) { /* nodes mostly are in a good order already: one round */
         before = done;
         for (size_t i = 0; i < g->n; i++) {
             struct CUgraphNode_st *n = g->node[i];

@@ -38,12 +38,12 @@ struct CUgraph_st {
 };
 
 struct CUgraph_st *mt_graph_new(void); /* NULL: out of memory */
-/* NULL if the program's handle is none. */
+/* NULL if the program's handle is not one. */
 struct CUgraph_st *mt_graph_get(cudaGraph_t g);
 struct CUgraphNode_st *mt_graph_node(cudaGraphNode_t n);
 void mt_graph_free(struct CUgraph_st *g);
 struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g);
-/* A new node behind `after`. The operation becomes the node's in any case. NULL: out of memory. */
+/* A new node after `after`. The operation becomes the node's in any case. NULL: out of memory. */
 struct CUgraphNode_st *mt_graph_add(struct CUgraph_st *g, enum cudaGraphNodeType type, struct mt_op *op,
                                     struct CUgraphNode_st *const *after, size_t n);
 /* For graph_edges.c: more nodes that `n` follows, 0 or -1; and the end of a node that nobody follows. */
@@ -51,7 +51,7 @@ int mt_graph_follow(struct CUgraphNode_st *n, struct CUgraphNode_st *const *afte
 void mt_graph_free_node(struct CUgraphNode_st *n);
 /* 1 if `n` is `of` or comes before it. */
 int mt_graph_precedes(const struct CUgraphNode_st *n, struct CUgraphNode_st *of);
-/* The nodes so that each stands behind those it follows; the caller frees it. NULL: a cycle, or no memory. */
+/* The nodes so that each comes after those it follows; the caller frees it. NULL: a cycle, or no memory. */
 struct CUgraphNode_st **mt_graph_sorted(struct CUgraph_st *g);
 /* The allocation node of this graph whose memory begins at `p`, or NULL. */
 struct CUgraphNode_st *mt_graph_allocated(struct CUgraph_st *g, const void *p);

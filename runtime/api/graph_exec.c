@@ -309,8 +309,8 @@ cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t 
 
 /* ---- a whole graph in place of another ---- */
 
-/* NULL when `b` has the nodes of `a`, in order, with the same edges; else the first node of `b` that differs.
- */
+/* NULL when `b` has the nodes of `a`, in order, with the same edges;
+ * else the first node of `b` that differs. */
 static struct CUgraphNode_st *graph_exec_differs(const struct CUgraph_st *a, const struct CUgraph_st *b,
                                                  int *type)
 {

@@ -29,7 +29,7 @@ struct kernel_node {
     struct mt_gpu_node *gpu; /* NULL: it has only been `plain` or `missed` so far */
     int plain;               /* it runs the version without record calls */
     int missed;              /* it runs as the program's graph has it, and is counted */
-    struct mt_function *f;   /* NULL: it is no kernel of ours any more */
+    struct mt_function *f;   /* NULL: it is not a kernel of ours any more */
     const void *symbol;      /* as the program's graph has it */
     struct mt_launch_config c;
     int off; /* cudaGraphNodeSetEnabled */
@@ -316,7 +316,7 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
     struct kernel_node *k = graph_gpu_find(x, node);
     struct mt_function *f = x ? mt_function_find(p->func) : NULL;
     if (!k && f && (!f->kernel || f->kernel->flags & MT_KERNEL_TRACED) && (k = graph_gpu_add(x))) {
-        k->handle = node; /* it was none of ours */
+        k->handle = node; /* it was not one of ours */
         x->n++;
     }
     if (!k)
@@ -402,7 +402,7 @@ cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cuda
 /* ---- launching it -------------------------------------------------------------------------------- */
 
 /* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what
- * stands behind the launch must come before the next one, too. 0 when it does. */
+ * comes after the launch must come before the next one, too. 0 when it does. */
 static int graph_gpu_follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
 {
     int bad = 0;

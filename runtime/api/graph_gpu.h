@@ -10,7 +10,7 @@ void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const str
                            const void **func);
 /* This node runs another kernel, or the same in another way, from now on. */
 void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p);
-/* The nodes of a graph, each behind those that it waits for. To be freed. */
+/* The nodes of a graph, each after those that it waits for. To be freed. */
 cudaGraphNode_t *mt_graph_sorted_nodes(cudaGraph_t graph, size_t *n);
 /* The device is reset: its graphs are gone. */
 void mt_graph_gpu_reset(void);

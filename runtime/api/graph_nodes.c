@@ -14,8 +14,8 @@
 
 /* ---- templates ---- */
 
-/* Arguments as one block: {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
- * CU_LAUNCH_PARAM_END}. */
+/* Arguments as one block: {CU_LAUNCH_PARAM_BUFFER_POINTER, block,
+ * CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END}. */
 static int graph_nodes_unpack(void **extra, const struct mt_image_kernel *k, void **args)
 {
     const struct mt_image_param *p = k->params;

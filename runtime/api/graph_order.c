@@ -20,7 +20,7 @@ static int order_has(const cudaGraphNode_t *list, size_t n, cudaGraphNode_t node
     return 0;
 }
 
-/* Do all nodes that this one waits for stand in the list? */
+/* Do all nodes that this one waits for are in the list? */
 static int order_allows(cudaGraphNode_t node, const cudaGraphNode_t *list, size_t n)
 {
     size_t count = 0;

@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page behind it */
+#define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page after it */
 /* Under MEMTRACE_CHECK: */
-#define GAP (16u << 10)           /* bytes that belong to nobody behind a small block */
-#define GUARD (64u << 10)         /* unmapped bytes behind a large one */
+#define GAP (16u << 10)           /* bytes that belong to nobody after a small block */
+#define GUARD (64u << 10)         /* unmapped bytes after a large one */
 #define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
 
 static struct mt_ranges blocks = MT_RANGES_INIT;

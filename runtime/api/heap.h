@@ -20,7 +20,7 @@ struct mt_block {
     uint64_t base, bytes;
     enum mt_heap_kind kind;
     unsigned flags;       /* as given to the API; device memory: its pool, 0 for none */
-    uint64_t mapped_base; /* mapping behind it, 0: small or not ours */
+    uint64_t mapped_base; /* mapping after it, 0: small or not ours */
     uint64_t mapped_bytes;
     struct mt_segment *segment;              /* of a small block (arena.h), or NULL */
     struct mt_fd shared;                     /* the file it lies on; ino 0: none */
@@ -33,11 +33,11 @@ struct mt_block {
 void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags);
 /* Puts memory that is not ours into the table. 0, EEXIST when part of it is there, ENOMEM. */
 int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags);
-/* Frees the block that begins at `base` when its kind is in `kinds` (bits 1 << kind). 1, or 0: no such block.
- */
+/* Frees the block that begins at `base` when its kind is in `kinds` (bits 1 << kind). 1, or 0:
+ * no such block. */
 int mt_heap_free(void *base, unsigned kinds);
-/* The same in two steps: from the first one on nobody else can free it, kernels may use it until the second.
- */
+/* The same in two steps: from the first one on nobody else can free it,
+ * kernels may use it until the second. */
 int mt_heap_condemn(void *base, unsigned kinds);
 int mt_heap_free_condemned(void *base);
 /* Puts the block that begins at `base` on a shared file and gives its descriptor, which stays the block's. 0;

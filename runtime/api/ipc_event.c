@@ -1,4 +1,4 @@
-/* Events between processes on the CPU device, and the shared files behind all handles. */
+/* Events between processes on the CPU device, and the shared files after all handles. */
 #define _GNU_SOURCE
 #include "ipc.h"
 #include "entry.h"

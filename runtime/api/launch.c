@@ -114,7 +114,7 @@ static void launch_describe(struct mt_launch_line *l, const struct mt_image_kern
     };
 }
 
-/* A launch as an operation. Behind it: room for the pointers that the CPU device wants, then the values. */
+/* A launch as an operation. After it: room for the pointers that the CPU device wants, then the values. */
 struct launch_op {
     struct mt_op op;
     struct mt_function *f;
@@ -127,7 +127,7 @@ struct launch_op {
     void *args[];  /* nparams + 1 */
 };
 
-/* Where the value of each parameter stands: `at`, from the end of the pointers on; starts with 0. */
+/* Where the value of each parameter is: `at`, from the end of the pointers on; starts with 0. */
 static size_t launch_place(const struct mt_image_param *p, size_t *at)
 {
     size_t align = p->align ? p->align : 1, here = (*at + align - 1) / align * align;
@@ -171,7 +171,7 @@ static void say_forked(void)
         mt_note("process %d was forked by a traced program; its launches are not traced", (int)getpid());
 }
 
-/* The GPU path ends the launch's trace when it sees its mark, which comes behind. What the CPU device counts
+/* The GPU path ends the launch's trace when it sees its mark, which comes after. What the CPU device counts
  * itself goes to where a GPU would have counted it. */
 static void ended_in_channel(struct launch_op *l, int status)
 {

@@ -14,7 +14,7 @@ struct mt_launch_config {
     dim3 cluster; /* CTAs of a cluster, x 0: the launch does not say */
 };
 
-/* The kernel behind `func`, with its code. cudaErrorInvalidDeviceFunction, or
+/* The kernel that `func` names, with its code. cudaErrorInvalidDeviceFunction, or
  * cudaErrorNoKernelImageForDevice, as the thread's last error. */
 cudaError_t mt_function_get(const void *func, struct mt_function **f);
 /* Bytes of dynamic shared memory a launch of `f` may ask for. */

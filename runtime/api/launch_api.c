@@ -1,5 +1,5 @@
-/* The launch entry points, for both devices: each has its own way to say the configuration and the same way
- * on. */
+/* The launch entry points, for both devices: each has its own way to say the configuration
+ * and the same way on. */
 #include "launch.h"
 #include "device.h"
 #include "entry.h"
@@ -120,7 +120,7 @@ static void **launch_api_as_it_is(struct gpu_call *g, void **args)
     return g->args;
 }
 
-/* The argument array for the real runtime: instrumented kernels get their launch context behind the program's
+/* The argument array for the real runtime: instrumented kernels get their launch context after the program's
  * own arguments, others go as they are. NULL for one of ours: no memory. */
 static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
 {

@@ -38,7 +38,7 @@ static size_t make_fatbin_bytes(const unsigned char *p)
     return header + size;
 }
 
-/* Its sections and their table are behind all else. */
+/* Its sections and their table are after all else. */
 static size_t make_elf_bytes(const unsigned char *p)
 {
     Elf64_Ehdr h;
@@ -111,7 +111,7 @@ static int make_file(const char *name)
     return mt_fd_up(memfd_create(name, MFD_CLOEXEC));
 }
 
-/* One behind the other, each at a multiple of 8. */
+/* One after the other, each at a multiple of 8. */
 static int make_put_input(struct work *w)
 {
     off_t at = 0;

@@ -10,7 +10,7 @@ struct mt_code {
     const void *data;
     size_t bytes;
 };
-/* How long such code is, as it says itself; 0: it is none of these. PTX ends with NUL. */
+/* How long such code is, as it says itself; 0: it is not one of these. PTX ends with NUL. */
 size_t mt_code_bytes(const void *data);
 
 /* Behind the image, at a multiple of 8: PTX whose lines are those of its accesses, each text behind such a
@@ -22,7 +22,7 @@ struct mt_made_text {
 
 struct mt_made {
     void *block;        /* the caller's to free when the image is loaded */
-    const void *fatbin; /* with the image behind: for mt_image_load_all */
+    const void *fatbin; /* with the image after: for mt_image_load_all */
     const char *words;  /* what mt-ptx had to say, lines without a prefix; not ended by NUL */
     size_t nwords;
     const struct mt_made_text *texts; /* `ntexts` bytes of them */

@@ -41,8 +41,8 @@ struct mt_function {
     int cluster_must;        /* a launch must say a size; */
     int cluster_nonportable; /* it may be above MT_DEV_CLUSTER */
     int cluster_policy;
-    /* On a GPU: its version with record calls (plain.h), known to the real runtime by traced_key's address.
-     */
+    /* On a GPU: its version with record calls (plain.h),
+     * known to the real runtime by traced_key's address. */
     int has_traced;
     _Atomic int told; /* that the version without runs in its place */
     char traced_key;
@@ -71,7 +71,7 @@ void mt_function_alias(const void *alias, struct mt_function *f);
 /* The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
 
-/* The module's fatbins; NULL: what it registered is none. */
+/* The module's fatbins; NULL: what it registered is not one. */
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
 /* Says once per module why its kernels cannot run. */
 void mt_module_complain(struct mt_module *m, const char *kernel);

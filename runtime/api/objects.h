@@ -1,12 +1,12 @@
-/* Allocations as the trace knows them, on both devices: an id per allocation, found by address. Thread-safe.
- */
+/* Allocations as the trace knows them, on both devices: an id per allocation,
+ * found by address. Thread-safe. */
 #ifndef MT_API_OBJECTS_H
 #define MT_API_OBJECTS_H
 #include <stdint.h>
 #include "trace/site.h"
 
-/* kind as in companions ("cudaMalloc", "managed", "host", "array", "async"). Nothing happens when p is NULL.
- */
+/* kind as in companions ("cudaMalloc", "managed", "host", "array", "async").
+ * Nothing happens when p is NULL. */
 void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site);
 struct mt_object;
 /* Before a free: takes the object out, so that the address can be given out again. NULL: unknown. */

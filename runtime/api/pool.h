@@ -3,8 +3,8 @@
 #define MT_API_POOL_H
 #include <stdint.h>
 
-/* A block of a pool is free again. `id` is the block's flags (struct mt_block): 0 means that no pool owns it.
- */
+/* A block of a pool is free again. `id` is the block's flags (struct mt_block):
+ * 0 means that no pool owns it. */
 void mt_pool_freed(unsigned id, uint64_t bytes);
 /* cudaDeviceReset: nothing is in use any more. */
 void mt_pools_reset(void);

@@ -119,8 +119,8 @@ static void take_first(struct mt_stream *s)
         leave_active(s);
 }
 
-/* Operations on the legacy stream follow all older ones of blocking streams, and those follow its older ones.
- */
+/* Operations on the legacy stream follow all older ones of blocking streams,
+ * and those follow its older ones. */
 static int must_wait(const struct mt_stream *s, uint64_t ticket)
 {
     struct mt_stream *legacy = mt_stream_legacy();
@@ -222,9 +222,8 @@ static void queue_finish(struct mt_op *op, int owned)
 {
     struct mt_stream *s = op->stream;
     pthread_mutex_lock(&lock);
-    queue_hold(
-        s); /* whenever the lock is free, another may end what is left in the stream, and the stream with it
-             */
+    /* whenever the lock is free, another may end what is left in the stream, and the stream with it */
+    queue_hold(s);
     take_first(s);
     int empty = !s->first;
     if (owned) {

@@ -34,8 +34,8 @@ struct mt_op {
     /* MT_OP_DONE, or MT_OP_PENDING: somebody calls mt_op_finish. */
     int (*run)(struct mt_op *op);
     void (*drop)(struct mt_op *op); /* at the end, run or not: gives back what it holds; may be NULL */
-    /* A graph's copy is about to be queued: what differs from launch to launch. 0, or an error; may be NULL.
-     */
+    /* A graph's copy is about to be queued: what differs from launch to launch. 0, or an error;
+     * may be NULL. */
     int (*renew)(struct mt_op *op);
     /* References; may be NULL. */
     struct mt_mark *after;   /* begins when this is reached */

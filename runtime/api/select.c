@@ -47,7 +47,7 @@ static int count_devices(const char **why)
     return n;
 }
 
-/* Our own library may stand in libcudart's place: only one that is not us will do. */
+/* Our own library may be in libcudart's place: only one that is not us will do. */
 static void *open_one(const char *name)
 {
     void *h = *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND) : NULL;
@@ -164,8 +164,8 @@ static void select_choose(void)
     }
 }
 
-/* The GPU is chosen and the real runtime open: modules that registered before go there, then tracing starts.
- */
+/* The GPU is chosen and the real runtime open: modules that registered before go there,
+ * then tracing starts. */
 static void hand_over(void)
 {
     mt_modules_to_gpu();

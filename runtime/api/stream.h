@@ -30,9 +30,9 @@ struct mt_stream {
     cudaStreamAttrValue attribute[16]; /* hints: kept, not acted upon; by cudaStreamAttrID */
 };
 
-/* The stream behind a handle of this thread: NULL and cudaStreamLegacy are the current device's legacy
- * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL: no such
- * stream. */
+/* The stream of a handle of this thread: NULL and cudaStreamLegacy are the current device's legacy
+ * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL:
+ * no such stream. */
 struct mt_stream *mt_stream_get(cudaStream_t handle);
 /* The legacy default stream. */
 struct mt_stream *mt_stream_legacy(void);
@@ -40,7 +40,7 @@ struct mt_stream *mt_stream_legacy(void);
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority);
 /* Forgets it. When what is in it has been done, its trace is closed and it is freed. */
 void mt_stream_remove(struct mt_stream *s);
-/* cudaDeviceReset: those that the program made are no streams any more. */
+/* cudaDeviceReset: those that the program made are not streams any more. */
 void mt_streams_reset(void);
 /* For queue.c: nothing refers to it any more. */
 void mt_stream_free(struct mt_stream *s);

@@ -1,5 +1,5 @@
-/* Texture and surface objects: CUDA's descriptions checked and turned into what the sampler reads
- * (runtime/cpu/texture.h). */
+/* Texture and surface objects: CUDA's descriptions checked and turned into
+ * what the sampler reads (runtime/cpu/texture.h). */
 #include "texture.h"
 #include "array.h"
 #include "cpu/texture.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands behind a handle; the map's key is the handle. */
+/* What a handle refers to; the map's key is the handle. */
 struct texture {
     struct mt_texture sampler;
     uint64_t handle;

@@ -24,7 +24,7 @@
 struct head {
     char magic[8];
     uint64_t nwords, bytes; /* words, zeros up to 16, what was made */
-    uint64_t hash[2];       /* of all behind the head */
+    uint64_t hash[2];       /* of all after the head */
     uint64_t pad;
 };
 _Static_assert(sizeof(struct head) == 48, "a multiple of 16");

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define MT_CACHE_KEY 33 /* hexadecimal, and NUL */
-/* Of what stands behind each other in `data`, `bytes` long, which begins with what is hashed so far (""). */
+/* Of what comes after each other in `data`, `bytes` long, which begins with what is hashed so far (""). */
 void mt_cache_key(char key[MT_CACHE_KEY], const void *data, size_t bytes);
 
 /* What is kept: words that were said when it was made, and what was made. */

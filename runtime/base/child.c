@@ -65,7 +65,7 @@ static int child_run(void *start)
     _exit(127);
 }
 
-/* Its parent ends at once, so it is no child of the program. */
+/* Its parent ends at once, so it is not a child of the program. */
 static int child_between(void *start)
 {
     struct start *s = start;

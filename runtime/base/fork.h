@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 enum mt_fork_kind { MT_FORK_MUTEX, MT_FORK_RECURSIVE, MT_FORK_RWLOCK };
-/* Taken in this order: who holds a lock may take those behind it. */
+/* Taken in this order: who holds a lock may take those after it. */
 enum mt_fork_order {
     MT_FORK_MODULES,  /* while images are loaded */
     MT_FORK_TRACES,   /* the list of traces, names of companions */

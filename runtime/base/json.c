@@ -47,7 +47,7 @@ static size_t json_sequence(const unsigned char *s)
     return n;
 }
 
-/* Bytes from s on that stand in a string as they are. */
+/* Bytes from s on that are in a string as they are. */
 static size_t json_plain(const unsigned char *s)
 {
     size_t n = 0;
@@ -85,7 +85,7 @@ static void put_string(struct mt_jsonl *j, const char *text)
     json_put(j, "\"", 1);
 }
 
-/* Digits of `value` behind `before`, `after` behind them. By hand: allocations write thousands of lines. */
+/* Digits of `value` after `before`, `after` after them. By hand: allocations write thousands of lines. */
 static inline void put_number(struct mt_jsonl *j, const char *before, uint64_t value, unsigned base,
                               const char *after)
 {

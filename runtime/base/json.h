@@ -1,5 +1,5 @@
 /* Builds one JSON object as one line of text in a growing buffer. Keys are literals, in the order of the
- * calls; strings are escaped, bytes that are no UTF-8 become U+FFFD. When memory runs out the line stays
+ * calls; strings are escaped, bytes that are not UTF-8 become U+FFFD. When memory runs out the line stays
  * short and `failed` is set. Not thread-safe per object. mt_jsonl_begin(&j, "alloc"); mt_jsonl_u64(&j, "id",
  * 3); … mt_jsonl_end(&j);  →  {"ev":"alloc","id":3}\n */
 #ifndef MT_COMMON_JSON_H

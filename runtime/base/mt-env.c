@@ -1,6 +1,6 @@
 /* mt-env: prints the table of environment variables that the runtime reads, with this process's values.
- * `mt-env --markdown` prints the table as it stands in the documentation. Exit codes: 0, 1 write error, 2
- * usage. */
+ * `mt-env --markdown` prints the table as it is in the documentation. Exit codes: 0,
+ * 1 write error, 2 usage. */
 #include "options.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -232,7 +232,7 @@ static unsigned bits_of(uint64_t v)
     return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
-/* Lanes as multiples of 1 << shift above the anchor, `width` bits each. Returns what is behind. */
+/* Lanes as multiples of 1 << shift above the anchor, `width` bits each. Returns what is after. */
 static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
                                           unsigned shift, unsigned width)
 {
@@ -401,7 +401,7 @@ static const char *device_encoder_measure(const struct mt_access_run *runs, size
                : NULL;
 }
 
-/* Room for the columns, one behind the other. 0, or -1 without memory. */
+/* Room for the columns, one after the other. 0, or -1 without memory. */
 static int device_encoder_begin(struct work *w, struct mt_mtc_device_encoder *e, uint64_t pieces,
                                 uint64_t gathers)
 {

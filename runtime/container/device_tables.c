@@ -1,6 +1,5 @@
-/* Tables of the encoder of device chunks: grow as needed, are empty again at each chunk without being
- * cleared.
- */
+/* Tables of the encoder of device chunks: grow as needed,
+ * are empty again at each chunk without being cleared. */
 #define _GNU_SOURCE
 #include "container/device_tables.h"
 #include "container/pages.h"
@@ -150,7 +149,7 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
     s->next = s->second = s->others = MT_NONE;
     s->site = site;
     s->meta = meta;
-    if (first != MT_NONE) { /* behind the first one: only that one is in the index */
+    if (first != MT_NONE) { /* after the first one: only that one is in the index */
         s->others = e->slots[first].others;
         e->slots[first].others = number;
         return e->nslots++;

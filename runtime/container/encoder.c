@@ -34,7 +34,7 @@ struct mt_mtc_encoder {
     size_t out_room;
 };
 
-/* Whether the chunk has times, and where they stand. The functions below are inlined for each. */
+/* Whether the chunk has times, and where they are. The functions below are inlined for each. */
 enum times {
     NO_TIMES,
     TIMES,  /* in the entries */
@@ -110,12 +110,12 @@ static int encoder_begin(struct mt_mtc_encoder *e, size_t count)
 }
 
 /* mt_leb() without a branch for values below 2^56: each group of 7 bits to its byte, and 8 bytes stored, of
- * which those behind the last one will be written over. */
+ * which those after the last one will be written over. */
 static inline unsigned char *put_fast(unsigned char *out, uint64_t v)
 {
     if (__builtin_expect(v >> 56 != 0, 0))
         return mt_leb(out, v);
-    unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) * 37 >> 8; /* bytes behind the first: bits / 7 */
+    unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) * 37 >> 8; /* bytes after the first: bits / 7 */
     v = (v & 0x00fffffff0000000u) << 4 | (v & 0x000000000fffffffu);
     v = (v & 0x0fffc0000fffc000u) << 2 | (v & 0x00003fff00003fffu);
     v = (v & 0x3f803f803f803f80u) << 1 | (v & 0x007f007f007f007fu);
@@ -157,7 +157,7 @@ static size_t encoder_event(struct work *w, const char *at, size_t left, enum ti
     };
     struct mt_host_timed_entry first = encoder_fetch(at, timed), next;
     unsigned kind = first.size & 63;
-    size_t more = 0; /* arguments behind the first */
+    size_t more = 0; /* arguments after the first */
     while (more + 1 < left) {
         next = encoder_fetch(at + (more + 1) * entry_bytes(timed), timed);
         if (next.site || next.size)
@@ -241,7 +241,7 @@ encoder_known(struct site *s, const struct mt_host_timed_entry a, const struct b
 
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
 
-/* How many of the `left` entries behind `e` are as far from the entry one period before as that is from the
+/* How many of the `left` entries after `e` are as far from the entry one period before as that is from the
  * one two periods before, with the same site and size. */
 static size_t go_on(const struct mt_host_entry *e, size_t left, size_t period)
 {
@@ -263,7 +263,7 @@ static size_t go_on(const struct mt_host_entry *e, size_t left, size_t period)
 }
 
 /* The CALM entries up to `e` were as predicted, and the sites know where they were. If they went round and
- * round, as in a loop: how many of the `left` behind them go on so, which makes them as predicted, too. Does
+ * round, as in a loop: how many of the `left` after them go on so, which makes them as predicted, too. Does
  * what that changes, at the price of a comparison for each. */
 static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, size_t left)
 {

@@ -3,7 +3,7 @@
 #define MT_CONTAINER_LEB_H
 #include <stdint.h>
 
-/* Writes at most 10 bytes and returns what is behind them. */
+/* Writes at most 10 bytes and returns what is after them. */
 static inline unsigned char *mt_leb(unsigned char *out, uint64_t v)
 {
     while (v >= 0x80) {

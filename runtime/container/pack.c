@@ -86,7 +86,7 @@ static int is_noise(struct mt_packer *p, const unsigned char *plain, size_t byte
 }
 #endif
 
-/* Stored bytes behind the head, 0: store it as it is. */
+/* Stored bytes after the head, 0: store it as it is. */
 static size_t pack_compress(struct mt_packer *p, int level, const void *plain, size_t bytes)
 {
 #ifdef MT_CONTAINER_STORED

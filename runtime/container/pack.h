@@ -1,4 +1,4 @@
-/* What stands between a payload and its chunk: compression and checksums. With MT_CONTAINER_STORED there is
+/* What is between a payload and its chunk: compression and checksums. With MT_CONTAINER_STORED there is
  * no zstd. */
 #ifndef MT_CONTAINER_PACK_H
 #define MT_CONTAINER_PACK_H

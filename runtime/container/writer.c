@@ -94,7 +94,7 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
     return mt_mtc_writer_again(file, &head, level, why, size);
 }
 
-/* Under the lock: an entry for the chunk that is about to stand at w->bytes. */
+/* Under the lock: an entry for the chunk that is about to be at w->bytes. */
 static void writer_remember(struct mt_mtc_writer *w, const struct mt_mtc_chunk *head)
 {
     if (w->chunks == w->room && !w->no_index) {

@@ -24,9 +24,8 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
 /* The same with a head that another container had; its checksum is made anew. */
 struct mt_mtc_writer *mt_mtc_writer_again(const struct mt_mtc_file *file, const struct mt_mtc_head *head,
                                           int level, char *why, size_t size);
-/* One chunk. 0, or an errno value: the writer is then off, later chunks are only counted
- * (mt_mtc_writer_lost).
- */
+/* One chunk. 0, or an errno value: the writer is then off,
+ * later chunks are only counted (mt_mtc_writer_lost). */
 int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
                  uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);
 
@@ -64,9 +63,9 @@ size_t mt_mtc_encode(struct mt_mtc_encoder *e, const struct mt_host_entry *entri
 size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_entry *entries, size_t count,
                            uint64_t *items, uint64_t *seq, const void **payload);
 /* The same as mt_mtc_encode_timed for entries whose times need not be written down: at the start it is time
- * 0; an access by operand 0 of its instruction is 1 later than what stands before it, all else is at the same
- * time. An entry with site 0, size MT_MTC_SHIFT is no item: its address is how much later (modulo 2^64) the
- * next one is. */
+ * 0; an access by operand 0 of its instruction is 1 later than what is before it, all else is at the same
+ * time. An entry with site 0, size MT_MTC_SHIFT is not an item: its address is how much later (modulo 2^64)
+ * the next one is. */
 #define MT_MTC_SHIFT 63u
 size_t mt_mtc_encode_counted(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
                              uint64_t *items, uint64_t *seq, const void **payload);
@@ -81,13 +80,13 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e);
  * encoder's and valid until the next call. 0 runs are fine: a launch that touched nothing has one empty
  * chunk. *accesses is what mt_mtc_write wants as `items`. 64 Ki to 256 Ki runs in one go are good. Returns
  * the bytes; 0 with *why (a constant sentence): no memory, more than MT_MTC_MAX_RUNS or MT_MTC_MAX_ACCESSES
- * (a run whose lanes have addresses but no mask counts as one for each 32), or a run that is none (no count,
- * a mask with another number of bits, size 0, type above 3).
+ * (a run whose lanes have addresses but no mask counts as one for each 32), or a run that is not one (no
+ * count, a mask with another number of bits, size 0, type above 3).
  *
  * Then: mt_mtc_write(w, MT_MTC_DEVICE, flags, MT_MTC_DEVICE_KEY(stream, kernel), seq, seq, accesses, payload,
  * bytes) with MT_MTC_BEGIN in the first chunk of the launch and MT_MTC_END in the last one (both when it is
  * the only one). Before the first chunk of a kernel's first launch a meta chunk has a line
- * {"ev": "kernel", "id": K, "name": "as in a raw trace"}. The chunks of one launch stand in the file in the
+ * {"ev": "kernel", "id": K, "name": "as in a raw trace"}. The chunks of one launch are in the file in the
  * order in which readers see its accesses; those of launches of different streams may be mixed. */
 size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                             uint64_t *accesses, const void **payload, const char **why);

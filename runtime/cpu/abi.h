@@ -2,8 +2,8 @@
  *
  * A CPU image is an x86-64 shared object made from the *instrumented* device module. It exports one symbol,
  * `mt_image` (struct mt_image_head). It imports mt_cpu_tls and the mt_cpu_* functions below from
- * libmemtrace.so. It travels behind NVIDIA's fatbin: at fatbin data + header size + fatbin size (both in the
- * fatbin header), rounded up to 8, stands struct mt_carrier. Included by C code of the host and, compiled to
+ * libmemtrace.so. It travels after NVIDIA's fatbin: at fatbin data + header size + fatbin size (both in the
+ * fatbin header), rounded up to 8, is struct mt_carrier. Included by C code of the host and, compiled to
  * LLVM bitcode, by runtime/cpu/builtins. */
 #ifndef MT_CPU_ABI_H
 #define MT_CPU_ABI_H
@@ -11,8 +11,8 @@
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
 #define MT_IMAGE_VERSION 10u
-/* Images before this one stand beside GPU code in which the program's own kernels have the hidden parameter.
- */
+/* Images before this one are beside GPU code in which the program's own
+ * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
 #define MT_PAYLOAD_MAGIC "MTCPUIM1" /* 8 bytes, no NUL */
@@ -22,8 +22,8 @@ struct mt_payload {
     uint64_t size; /* bytes of the shared object, or of the list, that follow */
     /* unsigned char image[size]; */
 };
-/* NVIDIA's tools read a section fatbin by fatbin and end at what is none: the payload is the one entry of a
- * fatbin, of a kind that they do not know. Programs made by earlier versions have the payload alone. */
+/* NVIDIA's tools read a section fatbin by fatbin and end at what is not one: the payload is the one entry of
+ * a fatbin, of a kind that they do not know. Programs made by earlier versions have the payload alone. */
 #define MT_CARRIER_MAGIC 0xba55ed50u
 #define MT_CARRIER_KIND 0x4d54u
 #define MT_CARRIER_ENTRY 64u /* bytes of the entry's head */
@@ -45,9 +45,8 @@ _Static_assert(sizeof(struct mt_carrier) == 16 + MT_CARRIER_ENTRY + sizeof(struc
 #define MT_PTX_PREFIX "// @memtrace-cpu-image "
 
 /* LLVM 19 cannot write the directives of a kernel with __cluster_dims__. A line of this prefix, the kernel's
- * name and three numbers, with a blank before each of these, has the overlay's tools put them behind its
- * parameters.
- */
+ * name and three numbers, with a blank before each of these, has the overlay's tools
+ * put them after its parameters. */
 #define MT_PTX_CLUSTER "// @memtrace-cluster "
 
 /* Device symbols that images of one program share (-fgpu-rdc) have this in front of their name, which keeps
@@ -57,10 +56,10 @@ _Static_assert(sizeof(struct mt_carrier) == 16 + MT_CARRIER_ENTRY + sizeof(struc
 /* Where the shared variables of such an image lie in a CTA's shared memory; the loader fills it in. */
 struct mt_image_shared {
     uint64_t base;    /* of this image's static variables */
-    uint64_t dynamic; /* of `extern __shared__` arrays: behind the static variables of all images */
+    uint64_t dynamic; /* of `extern __shared__` arrays: after the static variables of all images */
 };
 
-/* Behind the name of a kernel of the GPU's code: its version with record calls (MT_KERNEL_GPU_RECORDS), which
+/* After the name of a kernel of the GPU's code: its version with record calls (MT_KERNEL_GPU_RECORDS), which
  * has the hidden parameter. The program's own name has the program's parameters, whoever launches it. */
 #define MT_TRACED_SUFFIX "__memtrace_traced"
 
@@ -117,11 +116,11 @@ struct mt_image_head {
  * own, else an offset. */
 #define MT_SHARED_WINDOW (4u << 20)
 
-/* Behind a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*), zero when the CTA begins.
- */
+/* After a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*),
+ * zero when the CTA begins. */
 #define MT_SHARED_RESERVED 1024
 
-/* Where an access stands in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest
+/* Where an access is in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest
  * bit does not count. */
 #define MT_PLACE_ONE (1ull << 10)
 
@@ -137,8 +136,8 @@ struct mt_cpu_tls {
     uint64_t shared_bytes; /* static + dynamic, rounded up to 16, + MT_SHARED_RESERVED */
     /* Everything that is not global memory and has an address (stacks of OS threads and fibers, shared
      * memory, kernel arguments) lies in [local_base, local_base + local_bytes): one reserved range for the
-     * whole process, so "is this generic pointer global?" is one comparison (constants apart, see
-     * mt_cpu_is_global). */
+     * whole process, so "is this generic pointer global?" is one
+     * comparison (constants apart, see mt_cpu_is_global). */
     uint64_t local_base, local_bytes;
     /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When a launch that
      * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
@@ -181,8 +180,7 @@ struct mt_cpu_tls {
 #endif
 extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
-/* ---- imported by images from libmemtrace.so -------------------------------------------------------------
- */
+/* ---- imported by images from libmemtrace.so ---------------------------------------------------------- */
 
 /* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site
  * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
@@ -190,12 +188,12 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
 int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
-/* Is this address __constant__ data of any image? (Only asked for generic pointers inside the hull of
- * constants.) */
+/* Is this address __constant__ data of any image? (Only asked for generic pointers
+ * inside the hull of constants.) */
 int mt_cpu_is_constant(const void *p);
 
-/* Calls that depend on which other threads make them: the optimiser must not move them under other
- * conditions. */
+/* Calls that depend on which other threads make them:
+ * the optimiser must not move them under other conditions. */
 #ifdef __clang__
 #define MT_CONVERGENT __attribute__((convergent, nomerge))
 #else
@@ -211,8 +209,8 @@ MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
 MT_CONVERGENT void mt_cpu_cluster_arrive(void);
 MT_CONVERGENT void mt_cpu_cluster_wait(void);
 
-/* Warp collectives: wait until all lanes of mask that have not exited arrive at the same kind of operation.
- */
+/* Warp collectives: wait until all lanes of mask that have not exited arrive at
+ * the same kind of operation. */
 enum mt_shfl_mode { MT_SHFL_UP, MT_SHFL_DOWN, MT_SHFL_BFLY, MT_SHFL_IDX };
 enum mt_vote_mode { MT_VOTE_ALL, MT_VOTE_ANY, MT_VOTE_UNI, MT_VOTE_BALLOT };
 enum mt_redux_op {
@@ -226,8 +224,8 @@ enum mt_redux_op {
     MT_REDUX_XOR
 };
 MT_CONVERGENT void mt_cpu_syncwarp(uint32_t mask);
-/* Low 32 bits: the value; bit 32: the predicate (source lane in range). `c` is PTX's clamp/segment operand.
- */
+/* Low 32 bits: the value; bit 32: the predicate (source lane in range).
+ * `c` is PTX's clamp/segment operand. */
 MT_CONVERGENT uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode);
 MT_CONVERGENT uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode);
 MT_CONVERGENT uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value);
@@ -236,16 +234,16 @@ MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
 /* Lanes of this warp that are at this very call (site = return address); waits until no fiber can run. */
 MT_CONVERGENT uint32_t mt_cpu_activemask(void);
 /* Warp-synchronous code without collectives: waits until no lane of the warp can run. Of the lanes that wait,
- * those with the lowest `order` go on, as a warp that reconverges lets those behind catch up. `order` rises
- * along the code of a function. */
+ * those with the lowest `order` go on, as a warp that reconverges lets those further back catch up. `order`
+ * rises along the code of a function. */
 MT_CONVERGENT void mt_cpu_step(uint32_t order);
 /* ---- matrices of a warp ----
  *
  * One wmma, mma, ldmatrix, stmatrix or movmatrix. All lanes of the warp meet; the last to come works for all,
  * so memory is as all lanes left it. `in` are the registers that the lane gives (multiply: those of a, b, c
- * one behind the other), `out` those that it gets, as bits, zero-extended. `p`: this lane's address (load,
- * store, ldmatrix, stmatrix); `stride`: elements from row to row (column to column) of a wmma load or store.
- */
+ * one after the other), `out` those that it gets, as bits, zero-extended. `p`: this lane's address (load,
+ * store, ldmatrix, stmatrix); `stride`: elements from row to row (column to column)
+ * of a wmma load or store. */
 enum mt_matrix_type {
     MT_MATRIX_NONE,
     MT_MATRIX_F16,
@@ -295,8 +293,8 @@ MT_CONVERGENT void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_
  * `what` says which PTX instruction it is: MT_TEX_GEOMETRY in the low bits, the others or-ed to it. `in` are
  * its operands as bits, one word each, in the order in which PTX has them: coordinates (and the layer in
  * front of them) at 0, the level of detail or the first gradient at 4, the second gradient at 8. Results are
- * bits, zero-extended. An object that is none, and a surface coordinate out of range with MT_SURF_TRAP, end
- * the launch with an error. */
+ * bits, zero-extended. An object that is not one, and a surface coordinate out of range with MT_SURF_TRAP,
+ * end the launch with an error. */
 enum mt_tex_geometry {
     MT_TEX_1D,
     MT_TEX_2D,
@@ -323,7 +321,7 @@ enum {
 };
 /* out: four channels as 32 bits. */
 void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);
-/* in[0] (behind a layer: in[1]) counts bytes. One value[i] or out[i] per element. */
+/* in[0] (after a layer: in[1]) counts bytes. One value[i] or out[i] per element. */
 void mt_cpu_surf_load(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out);
 void mt_cpu_surf_store(uint64_t object, uint32_t what, const uint32_t *in, const uint64_t *value);
 /* Of texture or surface; dimension 0 width, 1 height, 2 depth (all in elements), 3 layers. */

@@ -1,5 +1,5 @@
-/* CTA barriers: sixteen per CTA, by thread count, with reductions. A thread that has exited counts as
- * arrived. */
+/* CTA barriers: sixteen per CTA, by thread count, with reductions.
+ * A thread that has exited counts as arrived. */
 #include <stdio.h>
 #include "scheduler.h"
 

@@ -82,7 +82,7 @@ struct symbols {
     size_t n, names_size;
 };
 
-/* 0, or -1 when the bytes are no shared object with section headers. */
+/* 0, or -1 when the bytes are not a shared object with section headers. */
 static int find_symbols(unsigned char *object, uint64_t size, struct symbols *out)
 {
     const Elf64_Ehdr *e = (const void *)object;

@@ -1,5 +1,5 @@
-/* Stands in for runtime/device/warp.h: record.c compiled for the threads of the CPU device. Included before
- * everything. */
+/* Stands in for runtime/device/warp.h: record.c compiled for the threads of the CPU device.
+ * Included before everything. */
 #ifndef MT_DEVICE_WARP_H
 #define MT_DEVICE_WARP_H
 #include <stdint.h>

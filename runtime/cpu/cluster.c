@@ -8,8 +8,8 @@
 #define MARGIN (16u << 20)
 
 /* Device code may keep the low half of a shared address, or an offset from the start. Low halves of a whole
- * cluster are less than 4 MiB apart, and offsets below 1 MiB: they are told apart where no low half is near 0
- * or 2^32. Shared memory lies there only. */
+ * cluster are less than 4 MiB apart, and offsets below 1 MiB: they are distinguished where no low half is
+ * near 0 or 2^32. Shared memory lies there only. */
 char *mt_cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride)
 {
     char *p;
@@ -60,8 +60,7 @@ int mt_cluster_left(struct mt_cta *cta)
     return 1;
 }
 
-/* ---- the barrier ----------------------------------------------------------------------------------------
- */
+/* ---- the barrier ------------------------------------------------------------------------------------- */
 
 /* The threads of one CTA that wait go on. */
 static void cluster_wake(struct mt_cta *cta)

@@ -21,15 +21,15 @@ struct mt_image {
 /* The fatbins of what __cudaRegisterFatBinary gets: one, or those of files with relocatable device code that
  * make one program. NULL and 0: it is something else. */
 const void *const *mt_image_fatbins(const void *wrapper, size_t *n);
-/* Has one of them an image behind it? */
+/* Has one of them an image after it? */
 int mt_image_carried(const void *const *fatbins, size_t n);
-/* Finds the payloads behind fatbins of one program, loads them (memfd + dlopen), registers their constants.
+/* Finds the payloads after fatbins of one program, loads them (memfd + dlopen), registers their constants.
  * Those without a payload are left out, unless none has one. The result is the first image, its peers the
  * others. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
 struct mt_image *mt_image_load(const void *wrapper, const char **why); /* of mt_image_fatbins */
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why);
-/* *why of images that stand beside GPU code in which kernels have the hidden parameter under the program's
- * names. */
+/* *why of images that are beside GPU code in which kernels have the hidden
+ * parameter under the program's names. */
 extern const char mt_image_too_old[];
 /* Images are loaded for what their tables say: their code will not run, and may be for any processor. */
 void mt_image_tables_only(void);
@@ -39,8 +39,8 @@ int mt_image_owns(const struct mt_image *image, const void *address);
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
 
-/* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again; returns 0 or an errno.
- */
+/* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again;
+ * returns 0 or an errno. */
 int mt_cpu_init(unsigned threads, unsigned sms);
 unsigned mt_cpu_threads(void);
 /* Bytes of a worker's trace buffer (default 1 MiB) and of one device thread's stack (default 64 KiB; kernels

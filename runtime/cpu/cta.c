@@ -257,8 +257,8 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     __builtin_unreachable();
 }
 
-/* A kernel without waits goes on with the next CTA that the worker has claimed, without leaving device code.
- */
+/* A kernel without waits goes on with the next CTA that the worker has claimed,
+ * without leaving device code. */
 static int next_in_loop(struct mt_cta *cta)
 {
     struct mt_run *run = cta->run;
@@ -369,8 +369,8 @@ void mt_cta_abandon(struct mt_cta *cta)
     cta->active_barriers = (1u << MT_BARRIERS) - 1;
 }
 
-/* Where a device thread may be for long without waiting: lets other fibers of the CTA, then other CTAs, go
- * on. */
+/* Where a device thread may be for long without waiting: lets other fibers of the CTA,
+ * then other CTAs, go on. */
 void mt_cpu_yield(void)
 {
     struct mt_cta *cta = mt_cta_current();

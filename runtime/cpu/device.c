@@ -139,7 +139,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
             }
             f++;
         }
-        if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: as it stands */
+        if (!*f || !strchr("diouxXcspfFeEgGaA", *f)) { /* not a conversion: as it is */
             device_put(&t, start, (size_t)(f - start));
             continue;
         }
@@ -151,9 +151,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
     return b.count;
 }
 
-/* ---- heap
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- heap ----------------------------------------------------------------------------------------- */
 
 static void (*_Atomic heap_hook)(void *, uint64_t);
 
@@ -192,9 +190,7 @@ void mt_cpu_free(void *p)
     leave_device(was);
 }
 
-/* ---- time
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- time ----------------------------------------------------------------------------------------- */
 
 uint64_t mt_cpu_globaltimer(void)
 {

@@ -1,6 +1,6 @@
 /* The switch between device threads: callee-saved registers and the stack pointer, x86-64 System V. The SSE
- * and x87 control words are not saved: builtins that change the rounding mode restore it before they return.
- */
+ * and x87 control words are not saved: builtins that change the rounding mode
+ * restore it before they return. */
 #include "scheduler.h"
 
 __asm__(".text\n"

@@ -1,4 +1,4 @@
-/* Loading CPU images: behind the fatbin that the compiler embedded lies a payload, a shared object that is
+/* Loading CPU images: after the fatbin that the compiler embedded lies a payload, a shared object that is
  * loaded through a memory file. */
 #define _GNU_SOURCE
 #include "image.h"
@@ -99,7 +99,7 @@ int mt_cpu_is_constant(const void *p)
     const struct constants *all = atomic_load(&constants);
     uint64_t a = (uint64_t)(uintptr_t)p;
     size_t lo = 0, hi = all ? all->n : 0;
-    while (lo < hi) { /* first constant that begins behind a */
+    while (lo < hi) { /* first constant that begins after a */
         size_t mid = lo + (hi - lo) / 2;
         if (all->c[mid].base <= a)
             lo = mid + 1;
@@ -125,7 +125,7 @@ static int cpu_supports(const char *level)
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
              __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
              __builtin_cpu_supports("movbe");
-    if (strstr(level, "x86-64-v4")) /* alone, or behind the name of a processor */
+    if (strstr(level, "x86-64-v4")) /* alone, or after the name of a processor */
         return v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512vl");
@@ -155,8 +155,8 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
     return p + 1;
 }
 
-/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded out of it (dlopen,
- * RTLD_LOCAL). */
+/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded
+ * out of it (dlopen, RTLD_LOCAL). */
 static void publish_runtime(void)
 {
     Dl_info info;
@@ -180,7 +180,7 @@ static int add_piece(struct group *g, const void *object, uint64_t size)
     return 0;
 }
 
-/* Adds what lies behind one fatbin. 0, or -1 with *why. */
+/* Adds what lies after one fatbin. 0, or -1 with *why. */
 static int add_payload(struct group *g, const void *fatbin, const char **why)
 {
     uint64_t size;

@@ -1,6 +1,6 @@
 /* Which lanes of a warp come to which access, known before they are put together (warps.c). An access is the
- * same for two lanes when site, type, size and place are, and when each has come to such a one as often
- * before. */
+ * same for two lanes when site, type, size and place are,
+ * and when each has come to such a one as often before. */
 #ifndef MT_CPU_KEYS_H
 #define MT_CPU_KEYS_H
 #include <stddef.h>
@@ -9,7 +9,7 @@
 struct mt_warp_keys;
 struct mt_warp_keys *mt_keys_new(void); /* NULL: no memory */
 void mt_keys_free(struct mt_warp_keys *k);
-/* Takes what `lanes` lanes do: count[i] entries (warps.h) at at[i], one lane's behind the other's. Each lane
+/* Takes what `lanes` lanes do: count[i] entries (warps.h) at at[i], one lane's after the other's. Each lane
  * has arrived at its first one then. 0, or -1: no memory. */
 int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes);
 /* A lane has come to this entry of its own. */

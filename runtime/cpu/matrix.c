@@ -31,7 +31,7 @@ void mt_matrix_tile(const struct mt_matrix_op *op, int matrix, struct mt_matrix_
 
 /* ---- wmma.load, wmma.store ---- */
 
-/* Where an element stands, counted in elements from the matrix's first. */
+/* Where an element is, counted in elements from the matrix's first. */
 static uint64_t index_of(const struct mt_matrix_op *op, uint64_t stride, unsigned row, unsigned col)
 {
     int along = op->matrix == 'b' ? !op->row_a : op->row_a; /* elements of a tile's row lie side by side */
@@ -75,7 +75,7 @@ static void matrix_store(const struct mt_matrix_op *op, const struct mt_matrix_c
 
 /* ---- ldmatrix, stmatrix, movmatrix: 8 x 8 elements of 16 bits ---- */
 
-/* Where element i (0, 1) of the lane stands in a matrix whose rows are given by 8 lanes from `first` on; NULL
+/* Where element i (0, 1) of the lane is in a matrix whose rows are given by 8 lanes from `first` on; NULL
  * when that lane is not there. */
 static char *element_16(const struct mt_matrix_op *op, struct mt_matrix_call *const *call, unsigned first,
                         unsigned lane, unsigned i)

@@ -110,10 +110,9 @@ struct mt_warp {
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];
     uint64_t site[MT_WARP]; /* of parked lanes: call site, or a hash of the chain of call sites */
-    uint64_t
-        order[MT_WARP]; /* of parked lanes: the lowest go on first (mt_cpu_step, mt_warp_meet); MT_ANY_ORDER
-                         */
-    uint32_t passed;    /* times in a row that lanes of higher order were left waiting */
+    /* Of parked lanes: the lowest go on first (mt_cpu_step, mt_warp_meet); MT_ANY_ORDER. */
+    uint64_t order[MT_WARP];
+    uint32_t passed; /* times in a row that lanes of higher order were left waiting */
 };
 
 struct mt_barrier {
@@ -262,8 +261,8 @@ enum mt_status mt_cta_loop(struct mt_cta *cta);
 /* Drops the fibers of a CTA that will not be resumed. */
 void mt_cta_abandon(struct mt_cta *cta);
 /* The running fiber `self` waits for others (its state and queue are set): continues in another one. Returns
- * self->result when it is resumed. To be called last: a waiting fiber then has no frames but its own on its
- * stack. */
+ * self->result when it is resumed. To be called last: a waiting fiber then has no frames but
+ * its own on its stack. */
 uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
 /* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
 struct mt_cta *mt_cta_waiting(const char *what);

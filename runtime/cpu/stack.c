@@ -24,8 +24,8 @@ int mt_stack_unguarded;
 
 static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int guarded)
 {
-    /* Stacks lie a multiple of the page size apart; without an offset their tops would share a few cache
-     * sets. */
+    /* Stacks lie a multiple of the page size apart; without an offset their tops would
+     * share a few cache sets. */
     struct mt_stack *s = (struct mt_stack *)(low + bytes - 64 - colour % 61 * 64);
     s->low = low;
     s->canary = NULL;

@@ -193,7 +193,7 @@ INLINE void texture_filtered(const struct mt_texture *t, const struct mt_tex_lev
             weight *= second ? a[d].weight : 1 - a[d].weight;
             at[d] = a[d].at[second];
         }
-        if (weight != 0) /* of a texel without weight nothing counts, not even that it is no number */
+        if (weight != 0) /* of a texel without weight nothing counts, not even that it is not a number */
             sum += weight * (floats4)load_one(t, l, at, p->layer, seamless);
     }
     memcpy(out, &sum, sizeof sum);

@@ -1,5 +1,5 @@
-/* The cases that most programs use, without the generality of texture.c, whose results they share bit by bit.
- */
+/* The cases that most programs use, without the generality of texture.c,
+ * whose results they share bit by bit. */
 #include <string.h>
 #include "abi.h"
 #include "texture.h"
@@ -69,7 +69,7 @@ INLINE struct axis texture_fast_axis(uint32_t bits, int n)
     return (struct axis){low, high, (float)(fixed & 255) / 256};
 }
 
-/* Not weight * v: of a texel without weight nothing counts, not even that it is no number. */
+/* Not weight * v: of a texel without weight nothing counts, not even that it is not a number. */
 INLINE float texture_fast_part(float weight, float v)
 {
     return weight != 0 ? weight * v : 0;

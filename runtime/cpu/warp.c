@@ -1,7 +1,7 @@
 /* Warp collectives. A collective completes when every lane of its mask that has not exited has arrived at the
  * same operation with the same mask; the last one to arrive computes the results of all. activemask and steps
  * have no mask: a lane parks until no lane of its warp can run. Then all lanes parked at the same call site
- * are answered, and of those in step the ones that are behind go on. */
+ * are answered, and of those in step the ones that are further back go on. */
 #include <stdio.h>
 #include <string.h>
 #include "matrix.h"
@@ -9,7 +9,7 @@
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX, OP_EXCHANGE };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
-#define MT_MEET_ORDER (1ull << 63) /* accesses of the warp channel: behind steps, before activemask */
+#define MT_MEET_ORDER (1ull << 63) /* accesses of the warp channel: after steps, before activemask */
 #define PASSED_MAX 4096            /* times in a row that lanes may be left behind by those of lower order */
 #define STREAK_MAX 256             /* collectives of one warp in a row before other warps get their turn */
 
@@ -47,8 +47,8 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
 /* ---- what CUDA leaves undefined
  * ---------------------------------------------------------------------------------------------------- */
 
-/* The lane gets a value all the same, on a GPU perhaps another one. All are counted, the first one is told.
- */
+/* The lane gets a value all the same, on a GPU perhaps another one. All are counted,
+ * the first one is told. */
 __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
                                                      const char *what)
 {

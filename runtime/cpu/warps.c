@@ -63,7 +63,7 @@ void mt_warps_flush(struct mt_warps *w)
     w->accesses = 0;
 }
 
-/* One access of `n` lanes: entry number `row` behind at[0], at[1] … */
+/* One access of `n` lanes: entry number `row` after at[0], at[1] … */
 static inline void warps_emit(struct mt_warps *w, uint32_t warp, uint32_t mask, uint32_t n,
                               const uint64_t **at, size_t row)
 {
@@ -173,7 +173,8 @@ static void warps_gather(struct party *party, const struct merge *g)
     party->others = g->keys ? 0 : others;
 }
 
-/* Everyone in the party takes its access. 1: all have the same next one, and none that wait are behind it. */
+/* Everyone in the party takes its access. 1: all have the same next one,
+ * and none that wait are further back. */
 static int warps_advance(struct merge *g, struct party *party)
 {
     uint32_t first = party->lane[0];
@@ -202,7 +203,8 @@ static int is_rising(const struct phase *p)
     return 1;
 }
 
-/* Who is at which access, for lanes whose places do not tell who is behind. NULL: they do, or no memory. */
+/* Who is at which access, for lanes whose places do not say who is further back. NULL: they do,
+ * or no memory. */
 static struct mt_warp_keys *warps_keys(struct mt_warps *w, const struct phase *p)
 {
     if (is_rising(p))
@@ -226,7 +228,7 @@ static void emit_different(struct mt_warps *w, struct phase *p)
     }
     while (left) {
         warps_gather(&party, &g);
-        do { /* until they part, or those who wait are no longer behind */
+        do { /* until they part, or those who wait are no longer further back */
             warps_emit(w, p->warp, party.mask, party.n, party.at, 0);
             left -= party.n;
         } while (warps_advance(&g, &party));
@@ -234,10 +236,10 @@ static void emit_different(struct mt_warps *w, struct phase *p)
 }
 
 #define THREAD                                                                                               \
-    (1ull << 63 | ((1ull << MT_ENTRY_PLACE_AT) - 1)) /* bits of the third word; a mark is no thread */
+    (1ull << 63 | ((1ull << MT_ENTRY_PLACE_AT) - 1)) /* bits of the third word; a mark is not a thread */
 
-/* Are the `count` entries at `b` but for addresses those at `a`? apart: what the threads' numbers differ in.
- */
+/* Are the `count` entries at `b` but for addresses those at `a`? apart:
+ * what the threads' numbers differ in. */
 static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint64_t apart)
 {
     uint64_t odd = 0;
@@ -252,7 +254,7 @@ static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint6
     return !odd;
 }
 
-/* The phase that begins at `e`. Returns how many entries it has; 0: it may go on behind `end`. */
+/* The phase that begins at `e`. Returns how many entries it has; 0: it may go on after `end`. */
 static size_t find_phase(struct phase *p, const uint64_t *e, const uint64_t *end, int all, int *same)
 {
     const uint64_t *at = e;

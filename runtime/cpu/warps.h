@@ -1,12 +1,12 @@
 /* Accesses of threads, as the CPU device ran them one after the other, put together to accesses of warps:
  * what compact traces hold. The k-th access of each lane belongs together where lanes did the same; where
- * they took different ways, lanes that are behind go first, as a warp waits for them before it goes on
+ * they took different ways, lanes that are further back go first, as a warp waits for them before it goes on
  * together. Each thread's own order is kept, and no access is lost or made.
  *
- * An entry says where in the kernel's run its access stands: two lanes' accesses of one site are one access
+ * An entry says where in the kernel's run its access is: two lanes' accesses of one site are one access
  * of the warp when their places are the same, whatever the lanes did before. The places of code that comes
- * later, and of later iterations, are greater (llvm-pass/cpu/lower_places.c), so those behind are those at
- * the lowest place.
+ * later, and of later iterations, are greater (llvm-pass/cpu/lower_places.c), so those further back are those
+ * at the lowest place.
  *
  * One worker's; knows nothing of launches and files. */
 #ifndef MT_CPU_WARPS_H
@@ -21,9 +21,7 @@
  * CTA's threads. */
 #define MT_ENTRY_WORDS 3u
 #define MT_ENTRY_PLACE_AT 10
-#define MT_ENTRY_MARK                                                                                        \
-    UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a raw record                    \
-                */
+#define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a record */
 
 #define MT_WARPS_RUNS 8192u          /* handed on at a time, at most */
 #define MT_WARPS_ACCESSES (1u << 18) /* the accesses in them, at most */
@@ -37,7 +35,7 @@ void mt_warps_free(struct mt_warps *w);
 /* Where runs go from here on, and what to add to their sites. */
 void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx);
 /* Works through `count` entries and returns how many of them it is done with; the others, of the warp that
- * was last at work, are to be presented again with what comes behind them. all: there will be nothing behind
+ * was last at work, are to be presented again with what comes after them. all: there will be nothing after
  * them, or no room for it. *accesses: entries it is done with, marks left out. */
 size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, int all, uint64_t *accesses);
 /* Hands on all runs that are still here. */

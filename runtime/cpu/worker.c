@@ -16,9 +16,7 @@
 
 #define RESIDENT_THREADS_MAX 65536 /* device threads in flight on one worker, cooperative launches apart */
 #define OTHERS_THREADS_MAX (2 * RESIDENT_THREADS_MAX) /* the same with CTAs of other launches */
-#define SPINS_BEFORE_MORE                                                                                    \
-    32 /* times a plain launch's CTA may spin before the next CTA is begun beside it                         \
-        */
+#define SPINS_BEFORE_MORE 32 /* times a plain launch's CTA may spin before the next CTA is begun */
 
 _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
 
@@ -107,8 +105,8 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     return rest;
 }
 
-/* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
- * too. */
+/* Hands the buffer's records to the launch they belong to. all: in compact mode,
+ * those of the warp at work, too. */
 static void worker_flush(struct mt_worker *w, int all)
 {
     struct mt_run *run = w->run;

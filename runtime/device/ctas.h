@@ -6,8 +6,8 @@
 
 #define MT_CTA_TERMS 8u
 
-/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x, y and z lie in these ranges, ends
- * included. */
+/* CTAs whose linear number (x + grid x * (y + grid y * z)) and whose x,
+ * y and z lie in these ranges, ends included. */
 struct mt_cta_term {
     uint64_t first, last;
     uint32_t low[3], high[3];

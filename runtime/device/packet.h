@@ -2,7 +2,7 @@
  *
  * A device has a number of rings in pinned host memory that the GPU writes over the bus. One access of the
  * lanes of a warp that run it together is one packet, a run of 32-byte slots that may wrap around the ring's
- * end. A CTA always uses the same ring, so its packets stand there in the order in which the device ran them.
+ * end. A CTA always uses the same ring, so its packets are there in the order in which the device ran them.
  *
  *   device   reserve: position = head, head += slots (one atomic add, device memory)
  *            wait until position + slots - tail <= slots of the ring
@@ -103,8 +103,8 @@ struct mt_gpu_ring {
 /* Added to the context's address in the hidden parameter (contexts are 256-byte aligned): only some CTAs are
  * traced. So a kernel that is traced whole, or not at all, reads no memory to find that out. */
 #define MT_CONTEXT_IN_PARTS 1u
-/* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one. Counters only
- * grow. */
+/* What a kernel's hidden parameter points to. Contexts are made once; a launch borrows one.
+ * Counters only grow. */
 struct mt_gpu_context {
     uint64_t rings;     /* struct mt_gpu_ring[ring_mask + 1]; read together with: */
     uint32_t ring_mask; /* a power of two less one */

@@ -1,6 +1,6 @@
 /* The record functions of the GPU (docs/internals.md), linked as bitcode into every instrumented device
- * module. Compiled for NVPTX as plain C with convergent functions; warp.h has the few things that C cannot
- * say.
+ * module. Compiled for NVPTX as plain C with convergent functions; warp.h has
+ * the few things that C cannot say.
  *
  * The pass gives each call its launch's context as the last argument (llvm-pass/gpu/context.c); NULL: the
  * launch is not traced.

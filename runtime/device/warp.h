@@ -127,8 +127,8 @@ static inline uint64_t mt_load_acquire_system(const uint64_t *p)
     __asm__ volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
-/* Two words that nobody writes while the kernel runs, 16-byte aligned. Not volatile: it may stand anywhere.
- */
+/* Two words that nobody writes while the kernel runs, 16-byte aligned. Not volatile:
+ * it may be anywhere. */
 static inline void mt_load_pair(const uint64_t *p, uint64_t *a, uint64_t *b)
 {
     __asm__("ld.global.v2.u64 {%0, %1}, [%2];" : "=l"(*a), "=l"(*b) : "l"(p));

@@ -48,8 +48,7 @@ struct mt_cuda {
     int (*RetainPrimary)(void **context, int device);
     int (*ReleasePrimary)(int device);
     int sites_are_numbered; /* by who loads the code: the CPU device */
-    int ends_at_exit; /* a handler of atexit takes the memory that it gave: a driver's, not the CPU device's
-                       */
+    int ends_at_exit; /* a handler of atexit takes the memory that it gave: a driver, not the CPU device */
 };
 /* As mt_gpu_ops.functions: where they are. Before mt_cuda. */
 void mt_cuda_from(int on_gpu, void *(*find)(const char *name));

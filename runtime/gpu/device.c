@@ -13,8 +13,8 @@
 
 pthread_mutex_t mt_gpu_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t mt_gpu_returned = PTHREAD_COND_INITIALIZER;
-/* Held while a device is set up. The reader never takes it: an allocation may wait for kernels that wait for
- * it. */
+/* Held while a device is set up. The reader never takes it:
+ * an allocation may wait for kernels that wait for it. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; /* held while the reader is at rings */
 static struct mt_gpu_device *_Atomic devices;
@@ -442,7 +442,7 @@ static int device_is_marked(const struct mt_gpu_device *d, uint32_t i)
     return __atomic_load_n(&d->ends[i], __ATOMIC_ACQUIRE) == d->generation[i];
 }
 
-/* Launches whose mark is there: their counters are, too. Late marks are looked for behind those and taken in
+/* Launches whose mark is there: their counters are, too. Late marks are looked for after those and taken in
  * front of them: one of a node is there if that of the node's next launch is. */
 static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
 {

@@ -1,6 +1,6 @@
 /* One GPU: its rings, its launch contexts, and the marks by which it says that a launch has ended.
  *
- * Contexts are made once and lent to launches. Behind each launch, in its stream, the context's counters are
+ * Contexts are made once and lent to launches. After each launch, in its stream, the context's counters are
  * copied to host memory and then the lending's number is written beside them. So a reader that sees the
  * number has in its rings all that the launch wrote. The reader makes no CUDA call: such a call may wait for
  * a launch that waits for the reader to make room. */
@@ -50,7 +50,7 @@ struct mt_gpu_device {
 
 /* A kernel of a graph. Its launches follow each other, so one context does for all; its id is that of the
  * context that was lent to the launch under way, written in stream order before the graph and taken back
- * behind it. */
+ * after it. */
 struct mt_gpu_node {
     struct mt_gpu_device *device;
     struct mt_gpu_context *context; /* on the device */
@@ -70,8 +70,8 @@ struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d);
 void mt_gpu_node_free(struct mt_gpu_node *node);
 void *mt_gpu_node_context(const struct mt_gpu_node *node);
 int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms);
-/* Before a launch: the code of its program knows the numbers of its sites on this device. 0: some are not
- * known. */
+/* Before a launch: the code of its program knows the numbers of its sites on this device. 0:
+ * some are not known. */
 int mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l);
 void mt_gpu_forget_sites(struct mt_gpu_device *d);
 /* Copies to the device, and waits until it is there. */
@@ -81,7 +81,7 @@ cudaError_t mt_gpu_write(const struct mt_cuda *cu, void *to, const void *from, s
 cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream);
 
 /* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once).
- * `at_exit` is registered with atexit behind the driver's own handler, so that it runs first. */
+ * `at_exit` is registered with atexit after the driver's own handler, so that it runs first. */
 struct mt_gpu_device *mt_gpu_device(void (*at_exit)(void));
 /* The same if it was set up already. */
 struct mt_gpu_device *mt_gpu_device_in_use(void);
@@ -100,7 +100,7 @@ void mt_gpu_retire(struct mt_gpu_device *d);
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);
 /* As mt_gpu_ops.began; before the launch has written anything. */
 void mt_gpu_began(void *context);
-/* Behind the launch, in its stream: the copy and the mark. */
+/* After the launch, in its stream: the copy and the mark. */
 cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream);
 /* Gives the context back, which others get when it owes nothing. */
 void mt_gpu_return(struct mt_flight *f);

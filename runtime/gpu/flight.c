@@ -182,7 +182,7 @@ static void hand_on_all(struct mt_flight *f)
         mt_gather_clear(f->filling);
 }
 
-/* An empty block behind the others. 0: no memory. */
+/* An empty block after the others. 0: no memory. */
 static int add_block(struct mt_flight *f)
 {
     size_t bytes = sizeof *f->filling;
@@ -199,8 +199,8 @@ static int add_block(struct mt_flight *f)
     return 1;
 }
 
-/* The number of the packet's site in the process. With -fgpu-rdc the code has added its file's base already.
- */
+/* The number of the packet's site in the process.
+ * With -fgpu-rdc the code has added its file's base already. */
 static uint32_t site_of(const struct mt_flight *f, uint32_t site)
 {
     const struct mt_image *image = f->launch.image;

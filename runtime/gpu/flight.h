@@ -45,14 +45,14 @@ struct mt_flight {
     uint64_t dropped; /* records for which there was no memory */
 };
 
-/* Locks the order of a trace's launches, from before one is added until it is issued or cancelled. NULL: no
- * memory. */
+/* Locks the order of a trace's launches, from before one is added until it is issued or cancelled.
+ * NULL: no memory. */
 struct mt_flight_queue *mt_queue_enter(struct mt_trace *trace);
 void mt_queue_leave(struct mt_flight_queue *q);
 /* The trace is about to be closed; its queue is empty. */
 void mt_queue_forget(struct mt_trace *trace);
 
-/* Behind the launches of its queue, before the device can begin it. The flight is the queue's from here on,
+/* After the launches of its queue, before the device can begin it. The flight is the queue's from here on,
  * but stays at least until mt_flight_issued or mt_flight_cancel. */
 void mt_flight_add(struct mt_flight_queue *q, struct mt_flight *f);
 /* It was issued. */
@@ -64,7 +64,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
 /* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how
  * many. Records that are missing are given up when no packet has come for a while: the rings were looked at
  * last at `looked`, and one came last at `moved` (mt_now_ns; a slow sink can be between this and that, not
- * behind `looked`). */
+ * after `looked`). */
 unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved);
 /* Which launches are meant: NULL means any, and so does before = 0. */
 struct mt_flight_filter {
@@ -76,8 +76,8 @@ struct mt_flight_filter {
 uint64_t mt_flight_issued_so_far(void);
 int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter);
 unsigned mt_flight_count(const struct mt_flight_filter *filter);
-/* Waits until those that are under way now have left, or `ms` have passed; returns how many of them are left.
- */
+/* Waits until those that are under way now have left, or `ms` have passed;
+ * returns how many of them are left. */
 unsigned mt_flight_wait(const struct mt_flight_filter *filter, unsigned ms);
 /* Calls f for each flight, with the list locked. */
 void mt_flight_each(void (*f)(struct mt_flight *flight, void *data), void *data);

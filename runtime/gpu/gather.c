@@ -42,7 +42,7 @@ static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32
     return n;
 }
 
-/* Block copies, each lane with a length of its own: an access has one size, so lanes stand alone. */
+/* Block copies, each lane with a length of its own: an access has one size, so lanes are alone. */
 static uint64_t put_blocks(struct mt_gather *g, const struct mt_packet *p, uint64_t from, uint32_t site)
 {
     uint64_t made = 0;

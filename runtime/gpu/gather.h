@@ -15,7 +15,7 @@ struct mt_gather {
     uint64_t address[MT_GATHER_ADDRESSES];
 };
 
-/* Puts the packet's records from number `from` on behind those that are there, as far as there is room, and
+/* Puts the packet's records from number `from` on after those that are there, as far as there is room, and
  * returns how many. `site`: the number that readers know, 0: none. */
 uint64_t mt_gather_put(struct mt_gather *g, const struct mt_packet *p, uint64_t from, uint32_t site);
 void mt_gather_clear(struct mt_gather *g);

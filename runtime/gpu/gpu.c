@@ -420,7 +420,7 @@ static void gpu_reset(void)
     mt_gpu_retire(d);
 }
 
-/* The last look at a GPU's rings: what the program launched and never waited for. Behind this the driver may
+/* The last look at a GPU's rings: what the program launched and never waited for. After this the driver may
  * take their memory. Exit handlers that the program registered before its first traced launch run later, and
  * what they launch is not traced. */
 static void gpu_finish(void)

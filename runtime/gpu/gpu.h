@@ -28,8 +28,8 @@ struct mt_gpu_point {
     uint64_t launches; /* so many were issued before; 0: there is nothing to wait for */
 };
 
-/* A kernel of a graph that is ready to be launched: it has its own launch context as long as the graph is
- * there. */
+/* A kernel of a graph that is ready to be launched: it has its own launch context as long
+ * as the graph is there. */
 struct mt_gpu_node;
 
 struct mt_gpu_ops {
@@ -46,7 +46,7 @@ struct mt_gpu_ops {
     /* The CPU device (MEMTRACE_CHANNEL=warp) begins to run a launch that has this context: its number is that
      * of now, as those of the copies beside it. */
     void (*began)(void *context);
-    /* Is what is launched in this stream recorded into a graph? Such launches are none of ours before the
+    /* Is what is launched in this stream recorded into a graph? Such launches are not ours before the
      * graph runs. */
     int (*capturing)(cudaStream_t stream);
     /* NULL: it cannot be traced, which was said. */
@@ -72,8 +72,8 @@ struct mt_gpu_ops {
     void (*synced)(const struct mt_gpu_point *p, cudaError_t error);
     /* A stream is about to be destroyed. */
     void (*stream_ends)(cudaStream_t stream, struct mt_trace *trace);
-    /* The current device is about to be reset: what was launched there ends first, and nothing of it is used
-     * again. */
+    /* The current device is about to be reset: what was launched there ends first,
+     * and nothing of it is used again. */
     void (*reset)(void);
     /* The process ends. */
     void (*finish)(void);

@@ -13,8 +13,8 @@ struct mt_gpu_sites {
     struct mt_gpu_sites *next;
 };
 
-/* Held while variables are written: who finds a program in the list may launch it. The reader needs it never.
- */
+/* Held while variables are written: who finds a program in the list may launch it.
+ * The reader needs it never. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_image *image)

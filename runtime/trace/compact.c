@@ -195,7 +195,7 @@ struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_compan
 
 /* ---- launches ---- */
 
-/* The kernel's number in this file; 0: no memory. Sites and names stand before what needs them. */
+/* The kernel's number in this file; 0: no memory. Sites and names are before what needs them. */
 static uint32_t kernel_of(struct mt_compact *c, const char *name)
 {
     size_t i = 0;

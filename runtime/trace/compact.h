@@ -14,8 +14,8 @@ struct mt_companion_head;
  * sentence for the user. */
 struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
                                    char *why, size_t size);
-/* The same in memory, for mt-extract, which is given it at the end (mt_live_give); `path`: what it would be
- * called. */
+/* The same in memory, for mt-extract, which is given it at the end (mt_live_give); `path`:
+ * what it would be called. */
 struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
                                         char *why, size_t size);
 /* The companion in the file: it is told what the one beside it is. It goes with the output. */

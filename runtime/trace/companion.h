@@ -38,7 +38,7 @@ struct mt_launch_line {
     int counted;    /* there is one */
     int no_records; /* and no records to compare with */
     uint64_t counts[6], recorded[6];
-    int traced;           /* 1: name, records and EOT stand in the trace */
+    int traced;           /* 1: name, records and EOT are in the trace */
     const char *left_out; /* not traced because of this setting; NULL: none */
     int in_parts;         /* MEMTRACE_CTAS or MEMTRACE_SAMPLE is set: of the CTAs that they may choose from */
     uint64_t ctas, traced_ctas; /* so many are (by MEMTRACE_CTAS), and so many of these are traced */

@@ -19,7 +19,7 @@ static int ctas_number(const char **text, uint64_t *out)
     return !errno;
 }
 
-/* A range at *text, which ends up behind it. 0, or -1: there is none. */
+/* A range at *text, which ends up after it. 0, or -1: there is none. */
 static int ctas_range(const char **text, uint64_t *low, uint64_t *high)
 {
     *low = 0;

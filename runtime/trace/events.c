@@ -1,4 +1,4 @@
-/* What happens in the process besides launches: the lines that stand in every companion. */
+/* What happens in the process besides launches: the lines that are in every companion. */
 #define _GNU_SOURCE
 #include "events.h"
 #include "base/fd.h"

@@ -1,4 +1,4 @@
-/* What happens in the process besides launches: the lines that stand in every companion. They are gathered in
+/* What happens in the process besides launches: the lines that are in every companion. They are gathered in
  * one log, once; companions copy from it (docs/trace-format.md says which keys). Thread-safe. Nothing is
  * logged while tracing is off (MEMTRACE_ENABLE=0, or in a forked child). */
 #ifndef MT_COMMON_EVENTS_H

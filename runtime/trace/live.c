@@ -39,7 +39,7 @@ struct launch {
     int begun, announced, ended;
     _Atomic uint64_t records;
     struct block *first, **last; /* what waits: payloads of frames; */
-    struct mt_fd file;           /* and behind it what waits in this file, each behind its length */
+    struct mt_fd file;           /* and after it what waits in this file, each after its length */
     uint64_t file_at, file_end;
     struct mt_jsonl line; /* of what is known when it begins */
 };

@@ -1,7 +1,7 @@
 /* MEMTRACE_SINK=extract:FILE: traces go to an mt-extract that runs beside the program, and touch no disk.
  *
  * mt-extract is a process of its own (docs/design/decisions.md). It reads one socket, in which launches of
- * all streams stand whole, one behind the other, in the order of their numbers, and before each the lines of
+ * all streams are whole, one after the other, in the order of their numbers, and before each the lines of
  * what happened before it (memtrace/live.h). Accesses of a launch that is not first wait in memory and, if
  * they are many, in an unnamed file. Who writes waits for mt-extract; it waits for nothing but its socket.
  *

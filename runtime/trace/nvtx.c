@@ -342,8 +342,8 @@ static const struct entry {
                                 ENTRY(NVTX_CORE2, 14, nvtxDomainDestroy)};
 
 /* A process that a traced one started has our name in its environment, too, and NVTX may load us there for
- * nothing: into a scope of our own, and no kernels have come with us. Ranges that belong to no trace are not
- * kept. */
+ * nothing: into a scope of our own, and no kernels have come with us.
+ * Ranges that belong to no trace are not kept. */
 static int is_wanted(void)
 {
     void *program = dlopen(NULL, RTLD_LAZY);
@@ -369,8 +369,8 @@ EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
     return 1;
 }
 
-/* NVTX looks for a tool in the environment, at the program's first call of it. Another tool keeps its place.
- */
+/* NVTX looks for a tool in the environment, at the program's first call of it.
+ * Another tool keeps its place. */
 __attribute__((constructor)) static void nvtx_offer(void)
 {
     const char *enable = secure_getenv("MEMTRACE_ENABLE");

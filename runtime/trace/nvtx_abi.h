@@ -1,5 +1,5 @@
 /* What NVTX 3 and a tool that it loads agree on, as far as we use it. Programs compiled with any NVTX 3
- * header call through pointers, which stand in tables that the tool asks for and fills. */
+ * header call through pointers, which are in tables that the tool asks for and fills. */
 #ifndef MT_COMMON_NVTX_ABI_H
 #define MT_COMMON_NVTX_ABI_H
 #include <stddef.h>

@@ -20,17 +20,17 @@ struct mt_output_ops {
     uint64_t (*number)(void *self);
     /* Begins the launch of this line. 0, or -1 when it is off. */
     int (*begin)(void *self, const struct mt_launch_line *l);
-    /* One of the two is NULL: `count` whole records of 24 bytes; or `accesses` of threads, in `count` runs.
-     */
+    /* One of the two is NULL: `count` whole records of 24 bytes; or `accesses` of threads,
+     * in `count` runs. */
     void (*append)(void *self, const void *records, size_t count);
     void (*append_runs)(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses);
-    /* Ends the launch. Returns how many of its accesses stand there; *bytes: how much they take. */
+    /* Ends the launch. Returns how many of its accesses are there; *bytes: how much they take. */
     uint64_t (*end)(void *self, uint64_t *bytes);
     /* 1 while it writes; why it does not, or "". */
     int (*on)(const void *self);
     const char *(*error)(const void *self);
-    /* The process ends; `busy`: during a launch of this stream, and close will not come. NULL: nothing to do.
-     */
+    /* The process ends; `busy`: during a launch of this stream, and close will not come. NULL:
+     * nothing to do. */
     void (*last)(void *self, int busy);
     /* Ends it and frees all. NULL: it stays until the process ends. */
     void (*close)(void *self);

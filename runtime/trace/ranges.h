@@ -24,8 +24,8 @@ int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data
 int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out);
 /* The range that holds `address`. 1 and *out, or 0. */
 int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out);
-/* The last range that begins at or below `address`, and the first one above it; bytes 0 when there is none.
- */
+/* The last range that begins at or below `address`, and the first one above it;
+ * bytes 0 when there is none. */
 void mt_ranges_around(struct mt_ranges *t, uint64_t address, struct mt_range *below, struct mt_range *above);
 /* Removes any range (to empty the table). 1 and *out, or 0 when empty. */
 int mt_ranges_pop(struct mt_ranges *t, struct mt_range *out);

@@ -9,8 +9,8 @@
 
 struct mt_sink;
 
-/* Opens `path` (a FIFO waits for its reader) and writes the file header. NULL: *why is a sentence for the
- * user. */
+/* Opens `path` (a FIFO waits for its reader) and writes the file header. NULL:
+ * *why is a sentence for the user. */
 struct mt_sink *mt_sink_open(const char *path, char *why, size_t size);
 int mt_sink_is_fifo(const struct mt_sink *sink);
 /* Records in the file, and records that came but are not in it. */

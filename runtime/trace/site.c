@@ -1,5 +1,5 @@
-/* Source place of a CUDA call in host code, as the pass emits it (docs/internals.md, "Host side of the
- * pass"). */
+/* Source place of a CUDA call in host code, as the pass emits it (docs/internals.md,
+ * "Host side of the pass"). */
 #define _GNU_SOURCE
 #include "site.h"
 #include <dlfcn.h>

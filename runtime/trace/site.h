@@ -1,5 +1,5 @@
-/* Source place of a CUDA call in host code, as the pass emits it (docs/internals.md, "Host side of the
- * pass"). */
+/* Source place of a CUDA call in host code, as the pass emits it (docs/internals.md,
+ * "Host side of the pass"). */
 #ifndef MT_COMMON_SITE_H
 #define MT_COMMON_SITE_H
 #include <stdint.h>
@@ -9,8 +9,8 @@ struct mt_host_site {
 };
 /* Called from instrumented host code before a CUDA call; keeps `site` for the calling thread. */
 void __mt_host_site(const struct mt_host_site *site);
-/* The place of the CUDA call under way and forgets it; NULL when unknown (code not compiled with the plugin).
- */
+/* The place of the CUDA call under way and forgets it;
+ * NULL when unknown (code not compiled with the plugin). */
 const struct mt_host_site *mt_host_site_take(void);
 /* 1 unless its library has been unloaded. Sites are kept beyond the call they were made for. */
 int mt_host_site_there(const struct mt_host_site *site);

@@ -27,7 +27,7 @@ static unsigned nseen;
 /* 1 when the name is new. */
 static int sources_note(const char *file)
 {
-    for (unsigned i = nseen; i-- > 0;) /* sites of one file stand together */
+    for (unsigned i = nseen; i-- > 0;) /* sites of one file are together */
         if (strcmp(seen[i], file) == 0)
             return 0;
     if (nseen == MOST_FILES || !(seen[nseen] = strdup(file)))

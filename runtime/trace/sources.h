@@ -1,6 +1,6 @@
 /* What the source files of a program's code held while it ran: `source` lines of companions. Whoever reads a
- * trace can see from them whether a file is still the one that was meant, and that the trace's writer knew
- * it. */
+ * trace can see from them whether a file is still the one that was meant,
+ * and that the trace's writer knew it. */
 #ifndef MT_COMMON_SOURCES_H
 #define MT_COMMON_SOURCES_H
 #include <stddef.h>

@@ -26,7 +26,7 @@ struct mt_trace {
     struct mt_companion_writer *companion; /* beside it, and the one in a compact trace, or NULL */
     struct mt_companion_writer *inside;
     char name[NAME_MAX + 1]; /* of its file */
-    int refused;             /* it could never be opened: its launches stand in all other companions */
+    int refused;             /* it could never be opened: its launches are in all other companions */
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */

@@ -1,5 +1,5 @@
-/* Version of what compiled programs and libmemtrace.so agree on; goes up when an older object no longer fits.
- */
+/* Version of what compiled programs and libmemtrace.so agree on;
+ * goes up when an older object no longer fits. */
 #ifndef MT_UTILS_VERSION_H
 #define MT_UTILS_VERSION_H
 #define MT_UTILS_VERSION 1u

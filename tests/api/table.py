@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-# Behind its recorder each of these does its work on both devices: there is no impl_ of it.
+# After its recorder each of these does its work on both devices: there is no impl_ of it.
 BY_RECORDER = re.compile(r"cudaLaunch(Kernel|KernelExC|CooperativeKernel)$|__cuda(Register|Unregister|Push|Pop|Launch|Init"
                          r"|GetKernel)")
 # What is there with a limit that a caller should know.

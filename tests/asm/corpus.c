@@ -1,8 +1,9 @@
 /* What the front end makes of all inline assembly of a module.
- *   corpus lower BUILTINS.bc MODULE.ll…   lowers it with the real builtins: one line per reason why something
- * could not be lowered, with a count, and how many could corpus accesses MODULE.ll…            for each call:
- * function, then op, size (or "n") and space of each access Exit code 1 when a lowered module is not valid,
- * else 0. */
+ *   corpus lower BUILTINS.bc MODULE.ll…   lowers it with the real builtins: one line per reason why
+ *                                         something could not be lowered, with a count, and how many could
+ *   corpus accesses MODULE.ll…            for each call: function, then op, size (or "n") and space of each
+ *                                         access
+ * Exit code 1 when a lowered module is not valid, else 0. */
 #include "asm.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/IRReader.h>

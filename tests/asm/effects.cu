@@ -1,5 +1,5 @@
 // Inline assembly without `volatile` and without a "memory" clobber. What must be left of each kernel in PTX
-// stands in corpus.py (EFFECTS).
+// is in corpus.py (EFFECTS).
 static __device__ int fetch_add(int *p, int v)
 {
     int old;

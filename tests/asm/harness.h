@@ -19,7 +19,7 @@ asm_function *asm_compile(const struct asm_shape *shape, int optimise, struct mt
 /* Several asm calls in one function: call i reads in[16 * i…] and writes out[16 * i…]. */
 asm_function *asm_compile_many(const struct asm_shape *shapes, unsigned n, int optimise,
                                struct mt_asm_error *error);
-/* Compiles a module as it stands; the address of one of its functions, or NULL with *error filled. */
+/* Compiles a module as it is; the address of one of its functions, or NULL with *error filled. */
 void *asm_jit(LLVMModuleRef m, const char *name, struct mt_asm_error *error);
 void asm_host(LLVMModuleRef m); /* it is for the machine that the test runs on */
 LLVMContextRef asm_context(void);

@@ -1,5 +1,5 @@
-/* Lowered inline assembly that touches memory, calls the CPU device or jumps, compiled and run, and what is
- * refused. */
+/* Lowered inline assembly that touches memory, calls the CPU device or jumps, compiled and run,
+ * and what is refused. */
 #include "lower_cases.h"
 
 /* ---- functions of the CPU device, as far as these tests need them ------------------------------- */

@@ -1,5 +1,5 @@
-/* Edit distance against the table of every beginner's book, on words of up to 300 letters; known distances.
- */
+/* Edit distance against the table of every beginner's book,
+ * on words of up to 300 letters; known distances. */
 #include "../../postprocess/analysis/graph/sequence.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void random_words(void)
         unsigned letters = rand_r(&seed) % 3 ? 1 + rand_r(&seed) % 6 : 200;
         for (size_t i = 0; i < n; i++)
             a[i] = rand_r(&seed) % letters;
-        for (size_t i = 0; i < m; i++) /* half of the time much of a stands in b */
+        for (size_t i = 0; i < m; i++) /* half of the time much of a is in b */
             b[i] = round % 2 && i < n && rand_r(&seed) % 8 ? a[i] : rand_r(&seed) % letters;
         same("random words", mt_levenshtein(a, n, b, m), table(a, n, b, m));
         same("exchanged", mt_levenshtein(b, m, a, n), table(a, n, b, m));

@@ -26,7 +26,7 @@ struct row {
     bool skipped;     // cannot be tried here; `text` says why
     bool failed;      // `text` says what differed first
     bool inexact;     // sizes of accesses are the compiler's choice: only bytes count
-    bool failing;     // the body leaves a launch error behind
+    bool failing;     // the body leaves a launch error after
     char text[400];   // first difference
     char note[120];   // a figure for the table
     char counts[400]; // " load:4=32 store:8=1"; "load:4>=1" means at least
@@ -36,8 +36,8 @@ struct row {
 
     row(const char *name_, const char *what_, void (*body_)(row &), bool alone_ = false);
 
-    // Expected accesses of all of the row's launches together, counted per thread: `n` accesses of `size`
-    // bytes.
+    // Expected accesses of all of the row's launches together, counted per thread:
+    // `n` accesses of `size` bytes.
     void expect(kind k, long n, int size)
     {
         static const char *const names[] = {"load", "store", "atomic"};
@@ -187,7 +187,7 @@ template <class T> struct buffer {
 // The same in a process of its own: rows that leave an error behind, set variables, or take over stdout.
 #define ROW_ALONE(name_, what_) ROW_(name_, what_, true, __COUNTER__)
 
-static __global__ void conf_mark() // stands in the trace before each row
+static __global__ void conf_mark() // is in the trace before each row
 {
 }
 

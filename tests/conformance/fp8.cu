@@ -3,8 +3,8 @@
 #include "map.h"
 typedef unsigned char u8;
 
-// e4m3: 4 bits of exponent, 3 of significand, no infinity, one NaN; e5m2: as
-// IEEE.
+// e4m3: 4 bits of exponent, 3 of significand, no infinity, one NaN;
+// e5m2: as IEEE.
 static float from_e4m3(u8 x)
 {
     int e = x >> 3 & 15, m = x & 7;

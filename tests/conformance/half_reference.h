@@ -1,5 +1,5 @@
-// Types of 16 and 8 bits as bits: the kernels' operands are whole numbers, so that loads and stores have one
-// size.
+// Types of 16 and 8 bits as bits: the kernels' operands are whole numbers,
+// so that loads and stores have one size.
 #ifndef CONF_HALF_REFERENCE_H
 #define CONF_HALF_REFERENCE_H
 #include <cuda_bf16.h>

@@ -1,6 +1,6 @@
 // Matrices of a warp through nvcuda::wmma. They hold small whole numbers, so that every sum is exact in each
-// type. Which lanes touch which elements is not said by CUDA, but all elements are touched: bytes are
-// compared.
+// type. Which lanes touch which elements is not said by CUDA, but all elements are touched:
+// bytes are compared.
 #include "half_reference.h"
 #include "map.h"
 #include <mma.h>
@@ -74,7 +74,7 @@ static __global__ void product(const A *a, const A *b, const C *c, C *d, int mor
     wmma::store_matrix_sync(d, fc, line + more, layout);
 }
 
-// Where row `i`, column `j` of a matrix stands.
+// Where row `i`, column `j` of a matrix is.
 static long place(bool rows, int height, int width, int more, int i, int j)
 {
     return rows ? (long)i * (width + more) + j : (long)j * (height + more) + i;

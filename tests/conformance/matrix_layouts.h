@@ -1,5 +1,5 @@
-/* Where each element of a fragment lies, for every shape of mma.sync (PTX ISA, "matrix fragments for mma").
- */
+/* Where each element of a fragment lies, for every shape of mma.sync (PTX ISA,
+ * "matrix fragments for mma"). */
 #ifndef MATRIX_LAYOUTS_H
 #define MATRIX_LAYOUTS_H
 #define POSITION(name, expression)                                                                           \

@@ -1,5 +1,5 @@
-// Accesses to global memory in all their forms: how many records, of which size, and whether the value is
-// right.
+// Accesses to global memory in all their forms: how many records, of which size,
+// and whether the value is right.
 
 // conformance: levels -O1 -O0
 #include "copy_row.h"

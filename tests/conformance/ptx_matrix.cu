@@ -55,8 +55,8 @@ template <class E, int BITS> static __device__ void put(u32 *registers, int i, i
         registers[i * BITS / 32] |= (bits & ((1u << BITS) - 1)) << i * BITS % 32;
 }
 
-// ---- the kernel of most rows: L layout, EA and EB elements, OP the instruction, T the accumulators' type
-// ----
+// ---- the kernel of most rows: L layout, EA and EB elements,
+// OP the instruction, T the accumulators' type ----
 
 template <class L, class EA, class EB, class OP, class T>
 static __global__ void mma_kernel(const signed char *a, const signed char *b, const T *c, T *d)

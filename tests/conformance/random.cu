@@ -187,8 +187,8 @@ ROW("curand_normal2, Philox", "sine and cosine of the second number, by the firs
     r.only_bytes();
 }
 
-// A thousand numbers of each of 32 threads: their mean and variance are known, and so is how far they may be
-// off.
+// A thousand numbers of each of 32 threads: their mean and variance are known,
+// and so is how far they may be off.
 static __global__ void draws(float *mean, float *square, int kind)
 {
     curandState s;

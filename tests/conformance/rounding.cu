@@ -1,6 +1,6 @@
 // Arithmetic and conversions with a given rounding, and the fast approximations.
-// References: the host's arithmetic with its rounding mode set; exact integers; long double for the
-// approximations.
+// References: the host's arithmetic with its rounding mode set; exact integers;
+// long double for the approximations.
 #include "map.h"
 #include "rounding_reference.h"
 
@@ -212,7 +212,7 @@ MAP1_NAMED("__sincosf", float, float,
                a - a != 0,
            1)
 
-// ---- the instructions behind them ----
+// ---- the instructions after them ----
 #define ASM1F(op, a)                                                                                         \
     ({                                                                                                       \
         float d_;                                                                                            \
@@ -335,7 +335,7 @@ MAP2_NAMED("max.NaN.f32", float, float, float, conf_zero(ASM2F("max.NaN.f32", a,
 MAP2_NAMED("copysign.f32", float, float, float, ASM2F("copysign.f32", a, b), copysignf(b, a))
 MAP2_NAMED("max.f64", double, double, double, conf_zero(ASM2D("max.f64", a, b)), conf_zero(fmax(a, b)))
 
-// ---- tf32: an f32 with 10 bits behind the point ----
+// ---- tf32: an f32 with 10 bits after the point ----
 
 // Bits of any f32; of every four two lie halfway between two tf32 or beside that, and some are special.
 static __host__ __device__ unsigned tf32_input(unsigned a)

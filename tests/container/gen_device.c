@@ -139,7 +139,7 @@ int main(int argc, char **argv)
         free(all[i].runs);
         free(all[i].lanes);
     }
-    for (unsigned seq = 4; seq < 200; seq += 193) { /* a copy between launches, and one behind the last */
+    for (unsigned seq = 4; seq < 200; seq += 193) { /* a copy between launches, and one after the last */
         snprintf(
             line, sizeof line,
             "{\"ev\": \"memcpy\", \"seq\": %u, \"kind\": \"h2d\", \"dst\": \"0x10000\", \"src\": \"0x5\", "

@@ -92,8 +92,8 @@ static void some_event(void)
     event(kind, args, count);
 }
 
-/* Round and round: each site with a stride of its own or all with the same one, now and then with an
- * exception. */
+/* Round and round: each site with a stride of its own or all with the same one,
+ * now and then with an exception. */
 static void loop(void)
 {
     uint64_t base = any(), stride = below(3) ? below(64) : any(), times = below(400), strides[20];
@@ -120,8 +120,8 @@ static void chase(void)
     }
 }
 
-/* Sites with and without size, place and text; allocations that do not overlap, in a map that holds most; an
- * end. */
+/* Sites with and without size, place and text; allocations that do not overlap,
+ * in a map that holds most; an end. */
 static int meta(struct mt_mtc_writer *w, int timed)
 {
     static const char *const ops[] = {

@@ -117,7 +117,7 @@ def succeed():
              {"ev": "alloc", "seq": 3, "id": 1, "base": "0x2800", "bytes": 2048, "kind": "mmap"},
              {"ev": "free", "seq": 4, "id": 0, "base": "0x1000"}]
     body, before = b"", 0
-    for seq in (1, 2, 3, 4):  # the last byte before the hole, its first, one in the middle, the first behind it
+    for seq in (1, 2, 3, 4):  # the last byte before the hole, its first, one in the middle, the first after it
         body += event(9, seq)
         for address in (0x1fff, 0x2000, 0x2800, 0x3000):
             body += acc(4, address - before, 1)  # always a new site: predicted is the address before
@@ -144,7 +144,7 @@ def succeed():
         (0, 0, 3, 0, b"", b"", sleb(64)),
         (0, 0, 3, 1, b"", b"", sleb(64)),  # the second step of 64 makes a stride; the other shape
         (3, 0, 0, 0, b"\1"),  # CTA 2,2,3, warp 0; slot 1 follows the begin; 1128 + 64
-        (2, 0, 2, 0, sleb(-1)),  # back; own 1088, one step of 64 is no step yet
+        (2, 0, 2, 0, sleb(-1)),  # back; own 1088, one step of 64 is not a step yet
         # successor; anchor 1000 + 96; three lanes of 5 bits, eights: 0, 31, 1
         (1, 0, 1, 3, b"", b"", sleb(96), b"\5\3" + u32(7) + b"\xe0\x07"),
         (0, 2, 0, 3, leb(2), b"", b"", b"\xc0\0" + struct.pack("<3Q", 0, 2**64 - 1096, 8)),  # the same lanes, 64 bits
@@ -219,7 +219,7 @@ def fail():
 
 
 def fail_device():
-    """Behind the damage stands a whole launch with one access."""
+    """After the damage is a whole launch with one access."""
     good = device(columns((3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1), sleb(16))), 1, seq=6)
     start = head(features=HAS_DEVICE) + meta(KERNEL)
     one = (3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1), sleb(16))

@@ -1,6 +1,7 @@
-/* What libmemtrace-reader makes of a container of kernels' accesses, in the words of gen_device:
+/* What libmemtrace-reader makes of a container of kernels' accesses, in the words of gen_device, with "e" at
+ * a launch's end and "! CODE OFFSET MESSAGE" for damage:
  *   read_device next|source|runs FILE       by mt_device_next, as items of records, as items of runs
- * and "e" at a launch's end, "! CODE OFFSET MESSAGE" for damage. Records have 0 for warp, mask and site. */
+ * Records have 0 for warp, mask and site. */
 #include "memtrace/host.h"
 #include <inttypes.h>
 #include <stdio.h>

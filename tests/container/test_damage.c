@@ -1,4 +1,4 @@
-/* A container cut at every byte and with every bit flipped: what is whole before (and behind) the damage
+/* A container cut at every byte and with every bit flipped: what is whole before (and after) the damage
  * comes out, the rest is said, and nothing is invented. Also: order of calls, limits, stopping. */
 #define _GNU_SOURCE
 #include "container/writer.h"
@@ -18,7 +18,7 @@ enum { CHUNKS = 6, PER_CHUNK = 7, RECORDS = CHUNKS * PER_CHUNK };
 struct buffer {
     unsigned char bytes[1 << 14];
     size_t n;
-    size_t end[CHUNKS + 2]; /* behind the head and each chunk */
+    size_t end[CHUNKS + 2]; /* after the head and each chunk */
     int fail_at;            /* a write that would go beyond fails; 0: none */
 };
 
@@ -33,7 +33,7 @@ static int to_buffer(void *self, const void *data, size_t bytes)
     return 0;
 }
 
-/* Records are 4 bytes at 1000, 1001, …: each tells which one it is. */
+/* Records are 4 bytes at 1000, 1001, …: each says which one it is. */
 static void make(struct buffer *b, int level)
 {
     struct mt_mtc_file file = {to_buffer, b};

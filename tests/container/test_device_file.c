@@ -19,8 +19,8 @@ enum { LAUNCHES = 3, CHUNKS = 2, RUNS = 4, LANES = 32, ACCESSES = LAUNCHES * CHU
 struct buffer {
     unsigned char bytes[1 << 14];
     size_t n;
-    size_t end[LAUNCHES * CHUNKS +
-               1]; /* behind the names and behind each chunk, without the zeros that pad it */
+    size_t
+        end[LAUNCHES * CHUNKS + 1]; /* after the names and after each chunk, without the zeros that pad it */
 };
 
 static int to_buffer(void *self, const void *data, size_t bytes)
@@ -40,13 +40,13 @@ static size_t end_of(const struct buffer *b, size_t from)
     return from + sizeof head + head.stored_bytes;
 }
 
-/* Does the file end at `end`, perhaps with zeros behind it? */
+/* Does the file end at `end`, perhaps with zeros after it? */
 static int ends(size_t n, size_t end)
 {
     return n >= end && n <= ((end + 7) & ~(size_t)7);
 }
 
-/* Access i of all is at BASE + 4 * i: each tells which one it is. Launch k has number 10 + k. */
+/* Access i of all is at BASE + 4 * i: each says which one it is. Launch k has number 10 + k. */
 static void make(struct buffer *b, int level)
 {
     static const char names[] = "{\"ev\": \"kernel\", \"id\": 1, \"name\": \"a\"}\n"
@@ -222,7 +222,7 @@ static void flips(void **state)
             missing += !whole(&s, c);
         assert_true(s.errors || missing == 0);
         assert_true(bit / 8 < 64 ||
-                    missing <= 1 + (bit / 8 < b.end[0])); /* one chunk, not what is behind it */
+                    missing <= 1 + (bit / 8 < b.end[0])); /* one chunk, not what is after it */
         lost += missing;
     }
     assert_true(lost > 0);

@@ -4,14 +4,14 @@
 #include <stdint.h>
 #include "cpu.h"
 struct mt_image *load_test_image(void);
-/* Wraps any bytes as a fatbin with a payload behind it; the result lives for ever. */
+/* Wraps any bytes as a fatbin with a payload after it; the result lives for ever. */
 void *wrap_fatbin(const void *object, size_t size, const char *magic);
 
 struct dim {
     uint32_t x, y, z;
 };
-/* Launches `name` untraced; args: pointers to the parameters. Returns the error code, message in l->message.
- */
+/* Launches `name` untraced; args: pointers to the parameters. Returns the error code,
+ * message in l->message. */
 int launch(struct mt_cpu_launch *l, const struct mt_image *image, const char *name, struct dim grid,
            struct dim block, uint32_t dyn_shared, void **args);
 double now(void);

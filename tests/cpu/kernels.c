@@ -211,8 +211,8 @@ static void named(void **args)
     }
 }
 
-/* Grid barrier by atomics and spinning: each CTA adds to the counter, waits for all, reads what the others
- * wrote. */
+/* Grid barrier by atomics and spinning: each CTA adds to the counter, waits for all,
+ * reads what the others wrote. */
 static void grid_barrier(void **args)
 {
     uint32_t *counter = ARG(uint32_t *, 0), *data = ARG(uint32_t *, 1), *out = ARG(uint32_t *, 2);
@@ -390,8 +390,8 @@ static void step_among_yields(void **args)
     ARG(uint32_t *, 0)[TID] = sum;
 }
 
-/* What another CTA of the cluster stored before the barrier, round by round; some threads are gone by then.
- */
+/* What another CTA of the cluster stored before the barrier, round by round;
+ * some threads are gone by then. */
 static void cluster_rounds(void **args)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;

@@ -1,6 +1,6 @@
 /* f32 and f64 builtins against the C library's rounding modes, long double, and hand-made saturation.
- * Compiled with -frounding-math; operands are volatile, so that nothing is computed before the mode is set.
- */
+ * Compiled with -frounding-math; operands are volatile, so that nothing is computed
+ * before the mode is set. */
 #include <fenv.h>
 #include <float.h>
 #include <math.h>

@@ -44,7 +44,7 @@ static struct node nodes[64];
 static unsigned used;
 static uint32_t sites;
 
-/* depth: of branches and loops that may still be opened; waits stand where all threads come. */
+/* depth: of branches and loops that may still be opened; waits are where all threads come. */
 static struct node *make(unsigned depth, unsigned length, int waits)
 {
     struct node *first = NULL, **to = &first;
@@ -73,7 +73,7 @@ static struct node *make(unsigned depth, unsigned length, int waits)
 
 enum { ITERATIONS = 5 };
 
-/* Gives nodes their places, from `at` on. Returns what comes behind them. */
+/* Gives nodes their places, from `at` on. Returns what comes after them. */
 static uint64_t lay(struct node *n, uint64_t at)
 {
     for (; n; n = n->next) {

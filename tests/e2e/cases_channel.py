@@ -116,7 +116,7 @@ def channel_reset(world):
 
 def figures(world, result, sm=True):
     """comm.json with addresses as places in allocations: those themselves differ from run to run. Operations of one launch
-    on an address stand in the order of the trace, which is not that of the threads: sorted."""
+    on an address are in the order of the trace, which is not that of the threads: sorted."""
     place = relative(result.companion(0))
 
     def same_everywhere(value):

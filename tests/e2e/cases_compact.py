@@ -44,7 +44,7 @@ def finder(places, seq):
 
 
 def same_records(what, raw, packed):
-    """Launch by launch the same records; the companion's lines stand in the container, too."""
+    """Launch by launch the same records; the companion's lines are in the container, too."""
     same(f"{what}: streams", files(packed), raw.streams())
     for stream in raw.streams():
         launches, events = read(packed, stream)
@@ -71,7 +71,7 @@ def same_records(what, raw, packed):
 
 
 def in_turn(what, raw, packed, kernel):
-    """A kernel whose threads ran one after the other: each thread's accesses, put behind each other, are the CTA's."""
+    """A kernel whose threads ran one after the other: each thread's accesses, put after each other, are the CTA's."""
     launches, events = read(packed)
     a, b = placed(raw.trace(), raw.companion(), 0), placed(launches, events, 0)
     seen = 0
@@ -190,7 +190,7 @@ def programs(world):
 
 @case("compact.files")
 def names(world):
-    """Names by pattern; a FIFO; a level; what stands there already."""
+    """Names by pattern; a FIFO; a level; what is there already."""
     app, folder = world.compile(world.example("vector_add"), "-O2"), world.folder("names")
     world.run_ok(app, folder=folder, MEMTRACE_FORMAT="compact", MEMTRACE_PATTERN="mine-?.mtc", MEMTRACE_LEVEL=0)
     world.run_ok(app, folder=folder, MEMTRACE_FORMAT="compact", MEMTRACE_PATTERN="other-?", MEMTRACE_LEVEL=9)

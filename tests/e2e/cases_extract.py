@@ -199,7 +199,7 @@ def addresses(world):
 
 @case("extract.reuse")
 def reuse(world):
-    """An address that was freed and allocated again: its old contents are no communication."""
+    """An address that was freed and allocated again: its old contents are not communication."""
     result = world.run_ok(world.compile(os.path.join(world.src, "reuse.cu"), "-O2"))
     same("the program", result.out, "same address\n")
     comm = world.extract(files(result))

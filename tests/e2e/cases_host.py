@@ -6,7 +6,7 @@ from world import case, holds, same
 
 
 def marks(path):
-    """{mark: "file:line"} of the comments /* MARK */ that stand alone behind a statement."""
+    """{mark: "file:line"} of the comments /* MARK */ that are alone after a statement."""
     out = {}
     for number, line in enumerate(open(path), 1):
         if line.rstrip().endswith("*/") and ";" in line:
@@ -76,7 +76,7 @@ def picture_binary(world):
             if step != 1 or cta >= 2:
                 want["<host>", at["LOW" if cta < 2 else "HIGH"], step, "twice", f"{cta},0,0", step] = 256
     same("transfers of the program's lines", own, want)
-    # What memcpy moved stands at the C library's instructions, however many it takes.
+    # What memcpy moved is at the C library's instructions, however many it takes.
     for (kernel, _, step, *reader), size in got.items():
         if kernel == "<host>" and step == 1 and reader[1] in ("0,0,0", "1,0,0"):
             staged += size

@@ -157,7 +157,7 @@ def counts(world):
 
 
 def show_counts(world, result, said):
-    """mt-dump --counts; then with a count that is one off, as the companion tells it."""
+    """mt-dump --counts; then with a count that is one off, as the companion has it."""
     shown = world.call([world.tool("mt-dump"), "--counts", result.path()]).stdout.splitlines()
     want = []
     for i, e in enumerate(said):

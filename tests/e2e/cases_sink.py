@@ -116,7 +116,7 @@ def overwrite(world):
 @case("sink.default_place")
 def default_place(world):
     """Without variables the trace is /tmp/MemTrace-pipe-0, and the program needs no tool's environment.
-    A trace that stands there already is put aside and back."""
+    A trace that is there already is put aside and back."""
     app, aside = app_of(world), world.folder("aside")
     names = ["MemTrace-pipe-0", "MemTrace-pipe-0.meta"]
     kept = [n for n in names if os.path.lexists(f"/tmp/{n}")]

@@ -8,7 +8,7 @@ CTAS, THREADS = 4, 32
 
 
 def wanted(first, rounds):
-    """produce of round r is superstep first + 2 r, consume the one behind it; CTAs face each other."""
+    """produce of round r is superstep first + 2 r, consume the one after it; CTAs face each other."""
     return {("produce", (CTAS - 1 - c, 0, 0), first + 2 * r, "consume", (c, 0, 0), first + 2 * r + 1):
             (4 * THREADS, THREADS) for r in range(rounds) for c in range(CTAS)}
 

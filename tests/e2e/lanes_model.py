@@ -1,5 +1,5 @@
 """Random kernels of loops, branches, breaks, continues, returns and calls as CUDA source, and a warp that runs them with a
-mask of active lanes: lanes part at a condition and meet again where its statement ends, those that have left a loop behind
+mask of active lanes: lanes part at a condition and meet again where its statement ends, those that have left a loop after
 it. Each access is one line of the source."""
 import random
 
@@ -165,7 +165,7 @@ class Program:
         return sum(1 << t for t in range(LANES) if mask >> t & 1 and test(t))
 
     def run(self, block, mask, f, depth):
-        """Returns the lanes that go on behind it, and those that wait at the end of the loop, of its iteration."""
+        """Returns the lanes that go on after it, and those that wait at the end of the loop, of its iteration."""
         broken = continued = 0
         for s in block:
             if not mask:

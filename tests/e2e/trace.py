@@ -68,7 +68,7 @@ def parse(data):
             raise Malformed(f"offset {at}: kernel name without an end")
         kernel = data[at:newline].decode("utf-8")
         start = end = newline + 1
-        while True:  # the first 24 zero bytes that stand at a record's place
+        while True:  # the first 24 zero bytes that are at a record's place
             hit = data.find(EOT, end)
             if hit < 0:
                 raise Malformed(f"offset {start}: kernel {kernel} has no end mark")

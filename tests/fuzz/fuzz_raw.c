@@ -1,6 +1,6 @@
 /* libFuzzer target: any bytes as a raw trace, as a file and as a pipe, beside a second reader that knows
- * nothing but the format's page; the records as runs and back; and any bytes as a companion.
- * tests/fuzz/README.md */
+ * nothing but the format's page; the records as runs and back;
+ * and any bytes as a companion. tests/fuzz/README.md */
 #define _GNU_SOURCE
 #include "memtrace/trace.h"
 #include <stdio.h>
@@ -95,7 +95,7 @@ static struct totals drain(struct mt_reader *r)
     return t;
 }
 
-/* What the plain loop found; names that are no text are damage for the reader alone. */
+/* What the plain loop found; names that are not text are damage for the reader alone. */
 static void compare(const struct totals *want, const struct totals *got)
 {
     if (got->bad ? got->records > want->records || got->launches > want->launches

@@ -42,7 +42,7 @@ struct fake_launch {
     uint32_t *sites; /* of each record, in compact traces */
     size_t count;
 };
-/* What stands in a trace. Valid while nothing is under way. */
+/* What is in a trace. Valid while nothing is under way. */
 struct mt_trace *fake_trace_new(void);
 const struct fake_launch *fake_trace_launches(struct mt_trace *t, size_t *count);
 void fake_trace_free(struct mt_trace *t);

@@ -1,4 +1,4 @@
-; Kernels that fill the 48 KiB of static shared memory, for ptxas behind the pass: nothing is left for the context's word.
+; Kernels that fill the 48 KiB of static shared memory, for ptxas after the pass: nothing is left for the context's word.
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 @full = internal addrspace(3) global [12288 x float] undef, align 16

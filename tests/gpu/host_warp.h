@@ -1,6 +1,6 @@
 /* Stands in for runtime/device/warp.h: record.c compiled for host threads, one per lane. Lanes of a warp meet
- * at warp operations like those of a GPU; which lanes run together is what the test says. Included before
- * everything. */
+ * at warp operations like those of a GPU; which lanes run together is what the test says.
+ * Included before everything. */
 #ifndef MT_DEVICE_WARP_H
 #define MT_DEVICE_WARP_H
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct host_thread {
     uint64_t context;          /* what record functions get as their context, */
     uint32_t left_out;         /* and in their site */
     const uint32_t *site_base; /* of the file that the code is in; NULL: 0 */
-    void (*stall)(void);       /* called between a packet's place and what stands in it; NULL: nothing is */
+    void (*stall)(void);       /* called between a packet's place and what is in it; NULL: nothing is */
     uint32_t asked, slept;     /* how often it asked host memory for the tail, and waited */
 };
 extern _Thread_local struct host_thread host_thread;

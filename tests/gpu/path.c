@@ -191,7 +191,7 @@ static uint64_t cta_word(unsigned cta)
     return (uint64_t)(cta % 3) << 32 | (uint64_t)(cta / 3 % 2) << 16 | cta / 6;
 }
 
-/* The records of one thread's access: each is found once, behind those of the thread's earlier accesses. */
+/* The records of one thread's access: each is found once, after those of the thread's earlier accesses. */
 static void check_access(const struct kernel *k, const struct fake_launch *got, char *used, unsigned cta,
                          unsigned lane, unsigned i, size_t *at)
 {

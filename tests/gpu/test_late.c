@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A sink so slow that a kernel has long ended when its records are there: as long as they come, none is given
- * up. */
+/* A sink so slow that a kernel has long ended when its records are there: as long as they come,
+ * none is given up. */
 void slow_sink(void **state)
 {
     struct fake_stream *s = fake_stream_new();
@@ -49,7 +49,7 @@ static void *run_late(void *k)
     return NULL;
 }
 
-/* Words with this lap's tag that are no packet. */
+/* Words with this lap's tag that are not a packet. */
 static void tear_ring(struct kernel *k)
 {
     const struct mt_gpu_context *c = (void *)((uintptr_t)k->context & ~(uintptr_t)MT_CONTEXT_IN_PARTS);

@@ -201,8 +201,8 @@ static void *use_device(void *data)
     return NULL;
 }
 
-/* A thread per device, the same kernels on both at once; then a reset of the one, which the other survives.
- */
+/* A thread per device, the same kernels on both at once; then a reset of the one,
+ * which the other survives. */
 void two_devices(void **state)
 {
     static struct host h[2];

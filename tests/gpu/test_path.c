@@ -1,6 +1,6 @@
 /* The whole GPU path without a GPU: the device's record functions compiled for host threads (host_warp.h),
  * runtime/gpu as it is, a CUDA runtime of host threads (fake_cuda.h), and small rings, so that kernels have
- * to wait for room. What stands in the trace is compared with what each kernel was told to do. */
+ * to wait for room. What is in the trace is compared with what each kernel was told to do. */
 #include "path.h"
 #include <pthread.h>
 #include <semaphore.h>
@@ -193,7 +193,7 @@ static void without_write_value(void **state)
     fake_no_write_value = 0;
 }
 
-/* The device fails: the wait ends, what had come stands in the trace, which is not complete. */
+/* The device fails: the wait ends, what had come is in the trace, which is not complete. */
 static void device_dies(void **state)
 {
     struct fake_stream *s = fake_stream_new();
@@ -216,8 +216,8 @@ static void device_dies(void **state)
     fake_trace_free(t);
 }
 
-/* The program's own wait fails. Errors that say nothing of the device end nothing; others end the stream's
- * launches. */
+/* The program's own wait fails. Errors that say nothing of the device end nothing;
+ * others end the stream's launches. */
 static void wait_fails(void **state)
 {
     struct fake_stream *s[2] = {fake_stream_new(), fake_stream_new()};

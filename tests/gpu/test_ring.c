@@ -1,5 +1,5 @@
-/* Packets as runtime/device/packet.h describes them, built by hand, against the ring's reader and the
- * expansion. */
+/* Packets as runtime/device/packet.h describes them, built by hand,
+ * against the ring's reader and the expansion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void regular(void **state)
     assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
 }
 
-/* The packet of the lap before is no packet: nobody cleans slots. */
+/* The packet of the lap before is not a packet: nobody cleans slots. */
 static void laps(void **state)
 {
     struct rig rig;
@@ -92,7 +92,7 @@ static void laps(void **state)
     for (uint64_t at = 0; at < 5 * SLOTS; at++) {
         uint64_t words[] = {first(1, 0, 0, 1, 5, 4 << 16), SECOND(1, 0), at, 0x1000 + at};
         assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
-        for (unsigned missing = 0; missing < 4; missing++) { /* all words but one are no packet either */
+        for (unsigned missing = 0; missing < 4; missing++) { /* all words but one are not a packet either */
             struct mt_slot before = rig.slots[at % SLOTS];
             put(rig.slots, at, words, 4);
             rig.slots[at % SLOTS].w[missing] = before.w[missing];
@@ -134,7 +134,7 @@ static void deltas(void **state)
     struct mt_packet p;
     struct mt_raw_record r[40];
     setup(&rig, 0);
-    /* ten lanes: the first at 0x100000, then 1 to 8 words of 4 bytes behind it, the last 2^30 in front of it.
+    /* ten lanes: the first at 0x100000, then 1 to 8 words of 4 bytes after it, the last 2^30 in front of it.
      * Nine differences in five words need two slots; three words are void. */
     uint64_t words[12] = {first(2, 2, 0, 1, 9, 4), SECOND(0x3ff, 8), 7, 0x100000};
     for (unsigned i = 0; i < 4; i++)

@@ -113,7 +113,7 @@ def differences(plain, traced, records):
             *all_made, sums = plain.with_inlined(name, calls)
             pairs = list(zip(all_made, (got.made, got.plain)))
             same = any(want == has for want, has in pairs)
-            if not records:  # where no record stands between, what was taken apart may be put together
+            if not records:  # where no record is between, what was taken apart may be put together
                 same = same or any(bytes_of(want) == bytes_of(has) for want, has in pairs)
             if not same:
                 want, has = pairs[0]

@@ -117,7 +117,7 @@ def form(w):
         w.call([*checker, "--merged"], stdin=f)
     got, rows = text.splitlines(), merged(result.trace)
     same("lines", len(got), len(rows))
-    # Lines of one time may stand in any order.
+    # Lines of one time may be in any order.
     begin = 0
     while begin < len(rows):
         end = begin

@@ -12,7 +12,7 @@ from world import ENGINES, case, holds, same
 
 def summary(graph, sizes):
     """Nodes {(name, stride, type): count} and edges {(node, node): count} of the buffers with these sizes; buffers of
-    equal size are told apart by a number behind: 5008, 5008#2."""
+    equal size are distinguished by a number at the end: 5008, 5008#2."""
     names, seen = {}, collections.Counter()
     for b in sorted((b for b in graph["buffers"] if b["size"] in sizes), key=lambda b: b["id"]):
         seen[b["size"]] += 1
@@ -121,7 +121,7 @@ def files(w):
     place = dict(zip(ips, (x[1].rsplit("/", 1)[-1] for x in places)))
     text = open(os.path.join(w.src, "strides.c"), encoding="utf-8").read().splitlines()
 
-    def at(words):  # the line of the source behind the comment
+    def at(words):  # the line of the source after the comment
         return f"strides.c:{1 + next(i for i, t in enumerate(text) if words in t)}"
     got = collections.Counter((r[2], r[4], place[r[0]]) for r in rows if r[6] == 8000)
     want = collections.Counter((8 * i, 0, at("a[i] = i;")) for i in range(1000))
@@ -137,7 +137,7 @@ def files(w):
 
 @case("mat.files_named", "qemu")
 def files_named(w):
-    """Without -o: memtrace.txt and sourcelines.txt in the current folder. What is no file of its own leaves the places there,
+    """Without -o: memtrace.txt and sourcelines.txt in the current folder. What is not a file of its own leaves the places there,
     too. A container is refused."""
     program = w.compile("hello.c", "-O1")
     for words, want in (([], ["memtrace.txt", "sourcelines.txt"]), (["-o", "/dev/null"], ["sourcelines.txt"]),
@@ -161,7 +161,7 @@ def outside(w):
 
 
 def bounds(offsets, count, on, off, slack):
-    """Traced indices: one run that begins within `slack` behind `on` and ends within `slack` behind `off`."""
+    """Traced indices: one run that begins within `slack` after `on` and ends within `slack` after `off`."""
     holds("something was traced", offsets)
     first, last = offsets[0] // 8, offsets[-1] // 8
     same("one run without gaps", [o // 8 for o in offsets], list(range(first, last + 1)))
@@ -243,7 +243,7 @@ def routine(w):
 @case("mat.own", *ENGINES)
 def own(w):
     """--own: no access of a library's code, in buffers of the program either; what the program does, by itself and under
-    qsort, is all there. With lazy binding the loader's xsave runs behind each first call."""
+    qsort, is all there. With lazy binding the loader's xsave runs after each first call."""
     program = w.compile("own.c", "-O1", "-Wl,-z,lazy")
     rows = w.mat(w.host("mat", "--own", "--all", "--", program, trace="own.txt"))
     same("places", sorted({r[7].rsplit("/", 1)[-1].split(":")[0] for r in rows if r[7]}), ["own.c"])

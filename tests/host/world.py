@@ -142,7 +142,7 @@ class World:
 
 def read_mat(path):
     """(ip, address, offset, base, type, size, allocated size, place) of each access of a text MAT trace. Numbers are
-    decimal or 0x…; a line `ip file:line` tells where an ip is."""
+    decimal or 0x…; a line `ip file:line` says where an ip is."""
     places, rows = {}, []
     with open(path, encoding="utf-8", errors="replace") as f:
         for line in f:
@@ -157,7 +157,7 @@ def read_mat(path):
 
 
 def read_atomic(path):
-    """Rows (time, thread, kind, {letter: (address, size)} or the words behind the kind) in the order of the file."""
+    """Rows (time, thread, kind, {letter: (address, size)} or the words after the kind) in the order of the file."""
     for line in open(path, encoding="utf-8", errors="replace"):
         words = line.rstrip("\n").split("\t")
         time, thread, kind = int(words[0]), int(words[1]), words[2]

@@ -1,11 +1,15 @@
 /* Accesses and allocations in mat mode, as an engine would report them; what really happened goes to stdout.
- * Addresses are made up. usage: prog_mat WHAT THREADS COUNT mat OPTIONS…
+ * Addresses are made up.
+ *
+ * usage: prog_mat WHAT THREADS COUNT mat OPTIONS…
  *   basic    a few allocations and accesses with known answers
  *   pool     threads share a few slots under mutexes: allocate, free, access; the size of an allocation is
- * its serial number: "THREAD SERIAL OFFSET" for each access switch   the signal switch, a routine and a
- * region of interest, around numbered accesses running  stop while the threads still run fill     COUNT
- * accesses that do not compress stream   COUNT accesses of each thread at known addresses, as fast as it
- * can speed    cost of mt_core_access beside a plain store */
+ *            its serial number: "THREAD SERIAL OFFSET" for each access
+ *   switch   the signal switch, a routine and a region of interest, around numbered accesses
+ *   running  stop while the threads still run
+ *   fill     COUNT accesses that do not compress
+ *   stream   COUNT accesses of each thread at known addresses, as fast as it can
+ *   speed    cost of mt_core_access compared with a plain store */
 #define _GNU_SOURCE
 #include "synthetic.h"
 #include <signal.h>
@@ -24,10 +28,10 @@ static void basic(void)
     mt_core_alloc(t, MT_CORE_NEW, 9000, 50, 9);
     mt_core_access(t, load, 1000, 4);
     mt_core_access(t, store, 1099, 1);
-    mt_core_access(t, load, 1100, 4); /* just behind */
+    mt_core_access(t, load, 1100, 4); /* just after */
     mt_core_access(t, atomic, 8192, 8);
     mt_core_access(t, load, 9010, 0); /* as large as the site says */
-    mt_core_access(t, load, 9050, 2); /* behind the inner one: the map's */
+    mt_core_access(t, load, 9050, 2); /* after the inner one: the map's */
     mt_core_unmap(t, 12288, 4096);
     mt_core_access(t, load, 12287, 1);
     mt_core_access(t, load, 12288, 1); /* gone */

@@ -176,7 +176,7 @@ def lag():
         lamport(entries)
         _, most = merge(entries)
         assert any(e.kind == "thread_sync" for e in entries)
-        # All stand at M - d or later for the newest time M that was checked. Each thread may have made a accesses
+        # All are at M - d or later for the newest time M that was checked. Each thread may have made a accesses
         # since it last checked, started and ended; each of these moves the newest clock on by one.
         apart = d + 4 * (a + 2)
         assert most <= 4 * (apart + 1), "%d entries had to wait with -d %d" % (most, d)

@@ -78,7 +78,7 @@ def truth(out):
 
 
 def pool():
-    """Memory that threads hand to each other and that is used again: each access belongs to the allocation that stood
+    """Memory that threads hand to each other and that is used again: each access belongs to the allocation that was
     there, whatever the other threads do meanwhile."""
     for env in ({}, {"SYN_SPAWN": "1"}, {"SYN_SEQUENCE": "1"}):
         for options in ((), ("--threshold", "5")):

@@ -1,5 +1,5 @@
-/* The spool with little memory, so that it splits by instruction and by time several times over, against
- * qsort. */
+/* The spool with little memory, so that it splits by instruction and by time
+ * several times over, against qsort. */
 #include "spool.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -98,7 +98,7 @@ def case_late_lines():
     out, words = merge(encode(rows), code=3)
     assert sorted(out.split(b"\n")) == sorted(trace.sort(encode(rows)).split(b"\n")), out
     assert "line 4: older" in words, words
-    # Not late: lines that belong behind it still wait.
+    # Not late: lines that belong after it still wait.
     rows = ["1\t0\ttr", "2\t1\ttr", "5\t0\tm\tw\t1\t1", "3\t0\tm\tw\t2\t1", "9\t1\tm\tw\t3\t1", "9\t0\tm\tw\t3\t1"]
     same(merge(encode(rows))[0], trace.sort(encode(rows)))
 

@@ -1,5 +1,5 @@
 ; Each kernel of the GPU's code that can record has a second version, which can, with one parameter more and a name of its
-; own. Under the program's name stands the one that cannot: its parameters, bounds and linkage, copies of the functions on
+; own. Under the program's name is the one that cannot: its parameters, bounds and linkage, copies of the functions on
 ; the way. What is called by pointer finds no context. So it is, too, of kernels that reach record calls by a pointer alone;
 ; of those that reach none, or shall not be traced, there is the program's own only.
 ; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;level=2' %device %s | FileCheck %s

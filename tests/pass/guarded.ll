@@ -6,7 +6,7 @@
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 
-; The sum stands before: apart.
+; The sum is before: apart.
 ; CHECK-LABEL: .func (.param .b32 func_retval0) before(
 ; CHECK-NOT: fma.rn
 ; CHECK: mul
@@ -28,7 +28,7 @@ define float @before(float %x, float %y, float %z, ptr %p) {
   ret float %r
 }
 
-; It stands behind, or what is frozen is another comparison, or one that is used twice: fused.
+; It comes after, or what is frozen is another comparison, or one that is used twice: fused.
 ; CHECK-LABEL: behind(
 ; CHECK: fma.rn
 ; CHECK: ret;

@@ -62,7 +62,7 @@ define void @apart(ptr %p) {
   ret void
 }
 
-; A swap is recorded behind itself, as what it was.
+; A swap is recorded after itself, as what it was.
 ; CHECK-LABEL: define i1 @swap(
 ; CHECK: %r = cmpxchg
 ; CHECK: extractvalue { i32, i1 } %r, 1

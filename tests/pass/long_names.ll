@@ -1,4 +1,4 @@
-; A variable's name may be longer than any buffer: 300 characters here. What stood behind the pass's own buffer became part of
+; A variable's name may be longer than any buffer: 300 characters here. What was after the pass's own buffer became part of
 ; it.
 ; RUN: env MEMTRACE_PASS_OPTIONS=host=on %host %s | FileCheck %s
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"

@@ -1,5 +1,5 @@
 ; Vector accesses under a mask become, before the record calls are placed, what the back end makes of them: an access of each
-; lane that takes part, behind a branch where the mask is not known. So no form of them has a record of its own; the
+; lane that takes part, after a branch where the mask is not known. So no form of them has a record of its own; the
 ; strided ones, which the back end cannot compile either, are said.
 ; RUN: env MEMTRACE_PASS_OPTIONS=level=2 %hardware %s 2>%t.err | FileCheck '--implicit-check-not=_n(ptr' %s
 ; RUN: FileCheck --check-prefix=WARN %s <%t.err
@@ -78,7 +78,7 @@ define void @scatter(<2 x ptr> %q, <2 x i1> %m) {
   ret void
 }
 
-; Active lanes stand side by side: the address of a lane follows from the lanes before it.
+; Active lanes are side by side: the address of a lane follows from the lanes before it.
 ; CHECK-LABEL: define <2 x i8> @expand(
 ; CHECK: br i1
 ; CHECK: call void @__mt_access_generic(ptr %p, i32 1, i32 8)

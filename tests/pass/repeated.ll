@@ -1,4 +1,4 @@
-; A constant of a kernel that is loaded again behind a call is loaded again on the GPU, too, with and without record calls: marks
+; A constant of a kernel that is loaded again after a call is loaded again on the GPU, too, with and without record calls: marks
 ; for ld.global.nc must not let the back end merge what has two records.
 ; RUN: llc -O1 -mcpu=sm_90 %s -o - | FileCheck %s
 ; RUN: env MEMTRACE_PASS_OPTIONS='cpu-image=off;level=1' %device %s | llc -O1 -mcpu=sm_90 | FileCheck %s

@@ -17,7 +17,7 @@ declare void @llvm.nvvm.bar.warp.sync(i32)
 ; CHECK-NOT: mt_cpu_step
 ; CHECK: ret void
 
-; The neighbour's element, behind one's own store: the load waits. What it overwrites later waits, too.
+; The neighbour's element, after one's own store: the load waits. What it overwrites later waits, too.
 ; CHECK-LABEL: define internal void @neighbour(
 ; CHECK-NOT: mt_cpu_step
 ; CHECK: store i32 1,
@@ -45,7 +45,7 @@ define void @neighbour(ptr %out) {
   ret void
 }
 
-; A store and a load that depends on it, in a loop that goes on until a lane has had enough; what stands behind
+; A store and a load that depends on it, in a loop that goes on until a lane has had enough; what comes after
 ; the loop comes later in order, wherever its block lies.
 ; CHECK-LABEL: define internal void @halving(
 ; CHECK: behind:
@@ -188,7 +188,7 @@ done:
   ret void
 }
 
-; Lanes part, and some of them wait on the way: the others wait where they meet again, also behind a loop that each
+; Lanes part, and some of them wait on the way: the others wait where they meet again, also after a loop that each
 ; leaves when it has had enough.
 ; CHECK-LABEL: define internal void @parting(
 ; CHECK: some:

@@ -35,7 +35,7 @@ def script(name, data, *args):
 
 
 def agrees(program, options, failed=()):
-    """Whether the trace tells what the program counted; the trace's form is right in any case."""
+    """Whether the trace says what the program counted; the trace's form is right in any case."""
     out, _, trace = tool("-mode", "atomic", "-f", FUNCTIONS, *options, "--", program, "4", "3000")
     code, why = script("fmt_check.py", trace, "--all-ended")
     assert code == 0, why

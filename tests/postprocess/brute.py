@@ -40,7 +40,7 @@ def parse(data):
 
 
 def order(traces, companions, use_host, host=None):
-    """The events of all inputs in order: ("launch", kernel, records), host copies as they stand and, with a host trace,
+    """The events of all inputs in order: ("launch", kernel, records), host copies as they are and, with a host trace,
     ("host", access). A host access with number s comes after the event with number s."""
     metas = [[json.loads(line) for line in c.splitlines()] if c else None for c in companions]
     launches, copies = [], {}
@@ -135,7 +135,7 @@ def ordered(table, keys):
 
 NAME = (lambda k: k.encode(), str)
 NUMBER = (lambda k: k, str)
-# Below "<host>" stand places, CTAs elsewhere; the two never mix.
+# Below "<host>" are places, CTAs elsewhere; the two never mix.
 CTA = (lambda k: k.encode() if isinstance(k, str) else z_major(k), lambda k: k if isinstance(k, str) else text(k))
 
 
@@ -164,7 +164,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
         return hosts.setdefault((show(place), step), [0, 0, 0, 0])
 
     def host_access(a, step):
-        """What the host reads is no communication between CTAs: nothing is marked."""
+        """What the host reads is not communication between CTAs: nothing is marked."""
         mine = at_place(a["place"], step)
         touched = [(a["addr"] + i) % 2**64 for i in range(a["size"])]
         if a["op"] in ("load", "atomic", "cas", "cas-failed"):

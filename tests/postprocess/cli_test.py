@@ -99,7 +99,7 @@ def given(tool, path):
 
 
 def source(room, only=None):
-    """All that stands in the files of a tool, or in one file of the room that they share."""
+    """All that is in the files of a tool, or in one file of the room that they share."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "postprocess", "cli", room)
     text = ""
     for name in [only] if only else sorted(os.listdir(folder)):
@@ -207,7 +207,7 @@ class Inputs(Case):
             self.assertIn(b"from its first kernel launch on, into MEMTRACE_DIR", r.stderr)
 
     def test_companions_among_the_inputs(self):
-        """MemTrace-pipe-* names companions, too: of their traces, they are no inputs; alone, one is a mistake."""
+        """MemTrace-pipe-* names companions, too: of their traces, they are not inputs; alone, one is a mistake."""
         paths = [self.file(n, trace([("k", WRITE)])) for n in ("p-0", "p-1")]
         metas = [self.file(n + ".meta", companion([launch(i + 1, "k", 2, stream=i)], {"stream": i}, {"records_written": 2, "records_counted": 2}))
                  for i, n in enumerate(("p-0", "p-1"))]
@@ -221,7 +221,7 @@ class Inputs(Case):
 
     def test_other_process(self):
         a, b = self.file("a", trace([])), self.file("b", trace([]))
-        for starts, newer in (((5, 9), b), ((9, 5), a)):  # whichever stands first on the command line
+        for starts, newer in (((5, 9), b), ((9, 5), a)):  # whichever is first on the command line
             self.file("a.meta", companion([], {"pid": 10, "start_ns": starts[0]}, {}))
             self.file("b.meta", companion([], {"pid": 11, "start_ns": starts[1]}, {}))
             for tool in TOOLS[:3]:
@@ -447,7 +447,7 @@ def until_signals_are_caught(p):
 
 
 def until_read(f):
-    """All that stands in the pipe `f` has been taken."""
+    """All that is in the pipe `f` has been taken."""
     left = array.array("i", [1])
     while left[0]:
         time.sleep(0.01)

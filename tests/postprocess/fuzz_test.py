@@ -91,7 +91,7 @@ def any_tool(cases):
                 r = subprocess.run([*argv, path, *([seed] if tool == "mt-compare" else [])], capture_output=True, timeout=60)
             where = "case %d: %s of %s: exit code %d: %s" % (case, argv, seed, r.returncode,
                                                            r.stderr.decode(errors="replace")[-3000:])
-            assert r.returncode in (0, 1, 2, 3), where  # 2: of a file that is no trace
+            assert r.returncode in (0, 1, 2, 3), where  # 2: of a file that is not a trace
             assert r.returncode == 0 or r.stderr.startswith(tool.encode() + b": "), where
             assert b"runtime error" not in r.stderr and b"Sanitizer" not in r.stderr, where
             codes[r.returncode] = codes.get(r.returncode, 0) + 1

@@ -39,7 +39,7 @@ def edges(out):
 
 
 def launches(out):
-    """{(superstep, kernel): [CTA texts, z-major]}; from the data volumes, which stand in this order."""
+    """{(superstep, kernel): [CTA texts, z-major]}; from the data volumes, which are in this order."""
     return {(s, k): list(ctas) for k, steps in out["CDV"].items() for s, ctas in steps.items()}
 
 

@@ -169,7 +169,7 @@ def catches(pid_file, number):
 
 
 def interrupted(folder):
-    """One rank is told to stop before the first record is read: all stop behind the first round, and the
+    """One rank is told to stop before the first record is read: all stop after the first round, and the
     output is that of a trace which ends there."""
     rng = random.Random(7)
     records = [traces.record(i // 64 % 5, rng.choice([0, 1, 2]), 4, 0x7F0000000000 + rng.randrange(1 << 16) * 4,

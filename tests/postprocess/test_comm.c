@@ -206,8 +206,8 @@ static void all_ways(void **state)
     assert_true(longest > 10000); /* there was something to compare */
 }
 
-/* A warp of CTA 0 stores 32 words, CTA 1 reads them as 16 accesses of 8 bytes, then all its lanes read the
- * first. */
+/* A warp of CTA 0 stores 32 words, CTA 1 reads them as 16 accesses of 8 bytes,
+ * then all its lanes read the first. */
 static void by_hand(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* mt_grow: what is in the array stays, the room doubles, what cannot be had changes nothing. */
+/* mt_grow: what is in the array stays, the room doubles, what cannot be allocated changes nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void too_much(void **state)
     assert_int_equal(list[9], 7);
     free(list);
     list = NULL;
-    room = SIZE_MAX / 2 + 2; /* the double is none */
+    room = SIZE_MAX / 2 + 2; /* the double is not one */
     assert_int_equal(mt_grow(&list, &room, SIZE_MAX / 2 + 3, 1), -1);
 }
 

@@ -1,5 +1,5 @@
-/* Functions of PTX as wholes, run on the host: jumps, calls, parameters of all kinds, variables with first
- * values. */
+/* Functions of PTX as wholes, run on the host: jumps, calls, parameters of all kinds,
+ * variables with first values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -106,7 +106,7 @@ class CommandLine(Case):
         self.run_("mt-report", path + ".meta", code=2)
 
     def test_device_beside_a_host_trace(self):
-        """Whichever stands first on the command line, the device is that of the kernels' companion."""
+        """Whichever is first on the command line, the device is that of the kernels' companion."""
         host = os.path.join(SOURCE, "tests/golden/container/succeed/mat.mtc")
         self.file("t.meta", companion([{"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 0}], {"pid": 0, "device": "cpu", "device_name": "A Device", "sms": 7},
                                       {"records_written": 0, "records_counted": 0}))
@@ -255,7 +255,7 @@ class Figures(Case):
         self.assertEqual(data_of(done.stdout)["launches"], [])
 
     def test_compact(self):
-        """A compact trace made of the raw one says the same, also with copies behind the last launch."""
+        """A compact trace made of the raw one says the same, also with copies after the last launch."""
         for seed in range(200, 220):
             path = self.random_trace(random.Random(seed))
             with open(path + ".meta", encoding="utf-8") as f:
@@ -270,7 +270,7 @@ class Figures(Case):
                 self.assertEqual(compact[name], raw[name], (seed, name))
 
     def test_further_analyses(self):
-        """They stand in the page as mt-extract writes them, but for the device of each CTA."""
+        """They are in the page as mt-extract writes them, but for the device of each CTA."""
         for seed in range(100, 112):
             path = self.random_trace(random.Random(seed))
             comm = json.loads(self.run_("mt-extract", "-s", "more", "--line-size=32", "--devices=3", path).stdout)

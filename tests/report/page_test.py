@@ -206,7 +206,7 @@ class LongNames(Case):
 
 
 class OneRow(Case):
-    """A grid of one row: round numbers on the axes of the CTA map, whatever stands in front of the first CTA."""
+    """A grid of one row: round numbers on the axes of the CTA map, whatever is in front of the first CTA."""
     @classmethod
     def make(cls):
         def launch(shift):

@@ -1,5 +1,5 @@
-/* Tests that run in a process of their own: streams are numbered from 0 there, errors stay there. Include it
- * last. */
+/* Tests that run in a process of their own: streams are numbered from 0 there, errors stay there.
+ * Include it last. */
 #ifndef TEST_RUNTIME_CHILD_H
 #define TEST_RUNTIME_CHILD_H
 #include "api.h"

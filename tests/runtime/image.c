@@ -1,5 +1,5 @@
-/* A CPU image written by hand for the launch tests.
- */
+/* A CPU image written by
+ * hand for the launch tests. */
 #include "access.c"
 
 #ifndef IMAGE_VERSION

@@ -39,7 +39,7 @@ struct wrapper {
     const void *data, *more;
 };
 
-/* A fatbin header with 8 bytes of nothing; behind it the image, when there is one. */
+/* A fatbin header with 8 bytes of nothing; after it the image, when there is one. */
 static struct wrapper *make(const char *image)
 {
     static const uint64_t head[] = {0xba55ed50u | 1ull << 32 | 16ull << 48, 8, 0};

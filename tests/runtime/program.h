@@ -1,4 +1,4 @@
-/* Stands for a compiled CUDA program: a fat binary with the test image behind it, host stubs and shadows, and
+/* Stands for a compiled CUDA program: a fat binary with the test image after it, host stubs and shadows, and
  * their registration as the compiler would emit it. */
 #ifndef TEST_RUNTIME_PROGRAM_H
 #define TEST_RUNTIME_PROGRAM_H
@@ -13,8 +13,8 @@ extern int program_wide; /* not 0: a kernel with 70 parameters is registered */
 extern const char *program_image;   /* NULL: the tests' own; "": there is none */
 extern const char *program_foreign; /* its kernel's name */
 void program_register(void);
-/* A library that was loaded and unloaded before anything of CUDA was called: nothing of it may be looked at.
- */
+/* A library that was loaded and unloaded before anything of CUDA was called:
+ * nothing of it may be looked at. */
 void program_come_and_go(void);
 
 /* What the compiler and nvcc's headers call. */

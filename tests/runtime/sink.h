@@ -23,7 +23,7 @@ static inline int sink_begin(struct mt_sink *s, const char *kernel)
     return mt_sink_ops.begin(s, &l);
 }
 
-/* Records of the launch that stand in the file. */
+/* Records of the launch that are in the file. */
 static inline uint64_t sink_end(struct mt_sink *s)
 {
     uint64_t bytes, n = mt_sink_ops.end(s, &bytes);

@@ -1,5 +1,5 @@
-/* Companions, the process's log and the traces that tie them to sinks. Read back with jansson, an independent
- * reader. */
+/* Companions, the process's log and the traces that tie them to sinks. Read back with jansson,
+ * an independent reader. */
 #define _GNU_SOURCE
 #include "util.h"
 #include "trace/events.h"
@@ -34,7 +34,7 @@ static int run(int (*fn)(void *))
         }                                                                                                    \
     } while (0)
 
-/* All lines of a companion as one array; NULL when one is no JSON object with "ev". */
+/* All lines of a companion as one array; NULL when one is not a JSON object with "ev". */
 static json_t *load(const char *path)
 {
     static json_t *loaded; /* nobody gives them back */
@@ -187,7 +187,7 @@ static int sites(void *arg)
 
 /* ---- several streams ---- */
 
-/* Process-wide lines stand in every companion, also in one whose stream is long gone, and in order. */
+/* Process-wide lines are in every companion, also in one whose stream is long gone, and in order. */
 static int everywhere(void *arg)
 {
     const char *dir = fresh_dir();

@@ -118,8 +118,8 @@ TEST(legacy_stream)
     pthread_t thread;
     OK(cudaMalloc((void **)&d, 4));
     meet(p, 0, 1, 1, s);
-    step(p + 2, 0, 0); /* behind s */
-    step(p + 2, 1, t); /* behind the legacy stream */
+    step(p + 2, 0, 0); /* after s */
+    step(p + 2, 1, t); /* after the legacy stream */
     OK(cudaMemsetAsync(d, 1, 4, 0));
     until(p, 1);
     EXPECT(cudaErrorNotReady, cudaStreamQuery(0));

@@ -134,7 +134,7 @@ static void peers(void **state)
 {
     int can = 9;
     void *a, *b;
-    OK(cudaDeviceCanAccessPeer(&can, 0, 0)); /* a device is no peer of its own */
+    OK(cudaDeviceCanAccessPeer(&can, 0, 0)); /* a device is not a peer of its own */
     assert_int_equal(can, 0);
     EXPECT(cudaErrorInvalidDevice, cudaDeviceCanAccessPeer(&can, 0, 1));
     EXPECT(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(1, 0));

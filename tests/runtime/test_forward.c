@@ -206,7 +206,7 @@ static void graph_versions(void **state)
     fake_log[0] = 0;
     assert_int_equal(cudaGraphInstantiateWithFlags(&exec, (cudaGraph_t)5, 0), 0);
     assert_int_equal(*fake_error,
-                     0); /* that we ask for nodes of libraries, in vain, is none of the program's errors */
+                     0); /* that we ask for nodes of libraries, in vain, is not one of the program's errors */
     snprintf(text, sizeof text, "ready: %s ? none\n", want);
     expect_in_log(text);
     assert_int_equal(cudaGraphLaunch(exec, (cudaStream_t)8), 0);

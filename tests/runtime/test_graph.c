@@ -86,7 +86,7 @@ TEST(explicit_graph)
     OK(cudaGraphExecDestroy(y));
     EXPECT(cudaErrorInvalidValue, cudaGraphLaunch(x, s));
     OK(cudaDeviceSynchronize());
-    struct raw r; /* each kernel of each launch stands in the stream's trace */
+    struct raw r; /* each kernel of each launch is in the stream's trace */
     WANT(!raw_read(in_dir(dir, "MemTrace-pipe-0"), &r) && r.launches == 20 && r.whole == r.bytes);
     for (int i = 0; i < 20; i++)
         WANT(!strcmp(r.launch[i].name, "step<int>") && r.launch[i].records == 2);

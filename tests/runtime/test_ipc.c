@@ -192,8 +192,8 @@ static void events(void **state)
     OK(cudaStreamDestroy(s));
 }
 
-/* Puts a file of the program's under each number that one of our files of that name has. How many there were.
- */
+/* Puts a file of the program's under each number that one of our files of that name has.
+ * How many there were. */
 static int take_over(const char *name, int theirs)
 {
     char link[64], path[256];

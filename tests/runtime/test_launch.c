@@ -52,7 +52,7 @@ TEST(small_files)
     OK(cudaDeviceSynchronize());
 }
 
-/* ---- threads that cannot be had ---- */
+/* ---- threads that cannot be started ---- */
 
 static _Atomic int no_threads;
 

@@ -23,8 +23,8 @@ static void malloc_free(void **state)
     assert_int_equal(before, after);
 }
 
-/* A program that writes past its device memory hits device memory, not what malloc keeps: it goes on, as on a
- * GPU. */
+/* A program that writes past its device memory hits device memory, not what malloc keeps: it goes on,
+ * as on a GPU. */
 static void overflow(void **state)
 {
     char *p, *q, *host[50];

@@ -59,7 +59,7 @@ static void bytes(void **state)
     free(got);
 }
 
-/* Whatever anybody let others do with the file: what stands in it from now on is nobody else's business. */
+/* Whatever anybody let others do with the file: what is in it from now on is nobody else's business. */
 static void old_modes_go(void **state)
 {
     const mode_t modes[] = {0644, 0666, 04755, 0400 | 0200 | 0040};
@@ -172,7 +172,7 @@ static void concurrent(void **state)
 struct reader {
     const char *path;
     const char *out;
-    int delay_ms;      /* -1: until something stands on stderr, a file then */
+    int delay_ms;      /* -1: until something is on stderr, a file then */
     size_t stop_after; /* 0: read to the end */
 };
 

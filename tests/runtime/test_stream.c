@@ -86,7 +86,7 @@ static void callback(cudaStream_t s, cudaError_t e, void *data)
     append(e ? (void *)-1 : data);
 }
 
-/* They run behind the caller's back and in order; everything after them in the stream waits. */
+/* They run without the caller and in order; everything after them in the stream waits. */
 static void host_functions(void **state)
 {
     cudaStream_t s;

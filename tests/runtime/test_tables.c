@@ -18,8 +18,8 @@ struct table {
     int code, traced;
 };
 
-/* A graph with one kernel, launched twice; then with a kernel of another file, and with the first one again.
- */
+/* A graph with one kernel, launched twice; then with a kernel of another file,
+ * and with the first one again. */
 static void launch_graph(void)
 {
     unsigned n = 77, *out = NULL;
@@ -41,7 +41,7 @@ static int launch_one(void *data)
 {
     const struct table *t = data;
     unsigned n = 77, *out = NULL;
-    void *args[] = {&out, &n, (void *)16}; /* behind the last one there is no argument */
+    void *args[] = {&out, &n, (void *)16}; /* after the last one there is no argument */
     dim3 one = {1, 1, 1};
     cudaKernel_t handle;
     program_image = t->image;

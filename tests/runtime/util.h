@@ -6,7 +6,7 @@
 /* A new empty folder, removed when the program ends. Points MEMTRACE_DIR at it. */
 const char *fresh_dir(void);
 const char *in_dir(const char *dir, const char *name); /* static buffers, four of them */
-/* Contents of a file with a NUL behind; NULL if it cannot be read. *n may be NULL. */
+/* Contents of a file with a NUL at the end; NULL if it cannot be read. *n may be NULL. */
 char *slurp(const char *path, size_t *n);
 /* Number of lines that contain all of the given pieces (NULL-terminated list). */
 int count_lines(const char *text, ...);
@@ -25,7 +25,7 @@ struct raw_launch {
 struct raw {
     int launches;
     struct raw_launch launch[64];
-    size_t whole; /* offset behind the last whole record or name */
+    size_t whole; /* offset after the last whole record or name */
     size_t bytes;
 };
 /* 0, or -1 when the header is wrong. */

@@ -10,7 +10,7 @@ import struct
 import world
 from world import Case, overlay
 
-MIN = 2.0 ** -126  # the smallest number that is no denormal
+MIN = 2.0 ** -126  # the smallest number that is not a denormal
 def nearest(exact):
     """A fraction to float, rounded once."""
     near = f32(float(exact))

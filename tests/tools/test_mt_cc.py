@@ -17,7 +17,7 @@ class Lines(Case):
         return shlex.split(done.stdout), done.stderr
 
     def middle(self, *arguments):
-        """What stands between mt-cc's own flags in front and behind, for link-only and compile-only calls."""
+        """What is between mt-cc's own flags at the front and at the end, for link-only and compile-only calls."""
         words, _ = self.show(*arguments)
         end = words.index("-idirafter") if "-idirafter" in words else len(words)
         own = ("-Qunused-arguments", "-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")

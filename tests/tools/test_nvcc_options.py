@@ -8,7 +8,7 @@ import subprocess
 import world
 from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM, overlay
 
-# Values that the options of nvcc's help take, where "2" is none.
+# Values that the options of nvcc's help take, where "2" is not one.
 VALUES = {"output-file": "out.o", "pre-include": "h.h", "cudart": "shared", "optimize": "3", "std": "c++17", "x": "cu", "machine": "64",
           "gpu-architecture": "sm_80", "gpu-code": "sm_80", "generate-code": "arch=compute_80,code=sm_80",
           "relocatable-device-code": "true", "default-stream": "per-thread", "Werror": "all-warnings", "compress-mode": "size",
@@ -134,7 +134,7 @@ class Options(Case):
             self.assertIn("k.cu", line)
 
     def test_unknown_options_go_on(self):
-        """As nvcc's dry run has it: to the compiler as they are, to the linker behind -Xlinker."""
+        """As nvcc's dry run has it: to the compiler as they are, to the linker after -Xlinker."""
         for option, compiler, linker in (("-forward-unknown-to-host-compiler", 1, 0), ("--forward-unknown-to-host-linker", 0, 1),
                                          ("-forward-unknown-to-host-linker", 0, 1), ("--forward-unknown-opts", 1, 1),
                                          ("-forward-unknown-opts", 1, 1)):
@@ -275,7 +275,7 @@ class Files(Case):
 
 
 class HostC(Case):
-    """.c files are the host C compiler's: what gcc takes with a warning is no error."""
+    """.c files are the host C compiler's: what gcc takes with a warning is not an error."""
 
     def setUp(self):
         super().setUp()

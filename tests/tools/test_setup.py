@@ -163,7 +163,7 @@ esac
         self.assertIn("apt-get install --no-install-recommends one", self.install(code=1)[0].stderr)
 
     def test_packages_of_tests(self):
-        """Those that can be had are installed; the others are no failure."""
+        """Those that can be had are installed; the others are not a failure."""
         self.tree("")
         self.write("tools/setup/packages-tests", "# list\none  a reason\nfour  a browser\n")
         self.write("known", "one\n")

@@ -93,7 +93,7 @@ class Wrappers(Case):
             self.assertNotIn(value, fatbin)
 
     def test_image_in_the_middle_keeps_line_numbers(self):
-        """An error behind the image is reported with the line that it has in the PTX."""
+        """An error after the image is reported with the line that it has in the PTX."""
         ptx = self.ptx("sm_90") + image_line(self.object_file()) + "this is no PTX;\n"
         self.write("k.ptx", ptx)
         wrapped = self.assemble("k.ptx", "k.cubin", code=None)
@@ -117,7 +117,7 @@ class Wrappers(Case):
         self.check_no_temporaries()
 
     def test_devices_stay(self):
-        """What cannot be read back is no reason to remove /dev/null."""
+        """What cannot be read back is not a reason to remove /dev/null."""
         node = self.path("null")
         try:
             os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -254,7 +254,7 @@ class Wrappers(Case):
 
 
 class ThroughClang(Case):
-    """The same behind clang's driver. Inline asm in a kernel puts the image line into the PTX."""
+    """The same with clang's driver. Inline asm in a kernel puts the image line into the PTX."""
 
     def source(self, data):
         line = image_line(data).rstrip("\n")

@@ -1,8 +1,10 @@
 /* bin/fatbinary of the overlay: clang 19's option spelling made this toolkit's, images taken out of the
- * inputs, linked, and put behind the fatbin. clang 19            --image=profile=sm_90,file=F
- * --image=profile=compute_90,file=F CUDA 13             --image3=kind=elf,sm=90,file=F
- * --image3=kind=ptx,sm=90,file=F MEMTRACE_LD: the linker for the CPU image, instead of ld, ld.lld-19 or
- * ld.lld. */
+ * inputs, linked, and put after the fatbin.
+ *
+ *   clang 19   --image=profile=sm_90,file=F       --image=profile=compute_90,file=F
+ *   CUDA 13    --image3=kind=elf,sm=90,file=F     --image3=kind=ptx,sm=90,file=F
+ *
+ * MEMTRACE_LD: the linker for the CPU image, instead of ld, ld.lld-19 or ld.lld. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
@@ -234,7 +236,7 @@ static int link_image(struct job *job, struct bytes *linked)
     return 0;
 }
 
-/* What stands in front of an image of `size` bytes. The architecture is one that NVIDIA's tools know: that of
+/* What is in front of an image of `size` bytes. The architecture is one that NVIDIA's tools know: that of
  * the fatbin's first entry. */
 static struct mt_carrier carrier_of(const struct bytes *fatbin, const struct fatbin_header *header,
                                     uint64_t size)
@@ -259,7 +261,7 @@ static struct mt_carrier carrier_of(const struct bytes *fatbin, const struct fat
     return c;
 }
 
-/* Puts the payload behind the fatbin at path. */
+/* Puts the payload after the fatbin at path. */
 static int append_payload(struct job *job, const struct bytes *linked)
 {
     static const unsigned char zeros[8];

@@ -1,8 +1,8 @@
-/* The CPU image inside a PTX file or behind a cubin.
+/* The CPU image inside a PTX file or after a cubin.
  *
  * PTX:   a line MT_PTX_PREFIX + base64 of the object. Lines that the compiler wraps in its inline-asm marks
- * stay. cubin: …, object, trailer; the trailer is at the very end, so it is found without knowing the cubin.
- */
+ * stay. cubin: …, object, trailer; the trailer is at the very end,
+ * so it is found without knowing the cubin. */
 #include <stdlib.h>
 #include <string.h>
 #include "../../runtime/cpu/abi.h"

@@ -1,5 +1,5 @@
-/* Which of the two tools to be: the executable's own name says it (overlay/bin/ptxas, overlay/bin/fatbinary).
- */
+/* Which of the two tools to be:
+ * the executable's own name says it (overlay/bin/ptxas, overlay/bin/fatbinary). */
 #include <stdlib.h>
 #include <string.h>
 #include "cudabin.h"

@@ -39,8 +39,8 @@ int mt_cudabin_tool_find(struct tool *tool)
 {
     static char self[PATH_MAX];
     char path[PATH_MAX + 32];
-    /* The executable's own place, not argv[0]: right also when it is called through a link or found in PATH.
-     */
+    /* The executable's own place, not argv[0]: right also when it is called through a
+     * link or found in PATH. */
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     char *slash = n > 0 ? strrchr(self, '/') : NULL;
     if (!slash) {

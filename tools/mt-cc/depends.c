@@ -8,13 +8,13 @@
 #include <unistd.h>
 #include "mt-cc.h"
 
-/* Targets and files as they stand in the make file, with its escapes. */
+/* Targets and files as they are in the make file, with its escapes. */
 struct rules {
     struct words target;
     struct words *files; /* of each target */
 };
 
-/* The next word at *p; NULL at the end. A backslash keeps the character behind it; before the end of a line
+/* The next word at *p; NULL at the end. A backslash keeps the character after it; before the end of a line
  * it is a blank. */
 static char *depends_next(const char **p)
 {

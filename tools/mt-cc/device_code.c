@@ -47,7 +47,7 @@ static int read_fatbin(const unsigned char *at, const unsigned char *end, unsign
         if (e.kind == KIND_ELF && e.arch < MT_ARCHS) {
             found[e.arch] = 1;
         }
-        n += e.kind != MT_CARRIER_KIND; /* what we put behind */
+        n += e.kind != MT_CARRIER_KIND; /* what we appended */
     }
     return n;
 }

@@ -7,8 +7,8 @@
 #include "device_link.h"
 
 /* What registers the linked code: called once by each file's constructor (the names are those that clang and
- * nvcc give them), it waits for the last one. A reference to each file's fatbin brings it in from an archive.
- */
+ * nvcc give them), it waits for the last one. A reference to each file's fatbin brings
+ * it in from an archive. */
 static const char stub[] =
     "struct wrapper { int magic, version; const void *data; void **more; };\n"
     "extern void **__cudaRegisterFatBinary(void *);\n"

@@ -1,7 +1,7 @@
 /* mt-cc --env: lines for a shell in which clang itself does what mt-cc does, so that
  *     clang++ -fplugin=libMemtrace-AA.so kernel.cu
- * needs nothing else. clang 19 takes more options from CCC_OVERRIDE_OPTIONS: there, the configuration file.
- */
+ * needs nothing else. clang 19 takes more options from CCC_OVERRIDE_OPTIONS: there,
+ * the configuration file. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -123,8 +123,8 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     }
     if (r->cuda) {
         mt_words_addf(line, "--cuda-path=%s", p->overlay);
-        /* clang itself looks there only after /usr/local/include and /usr/include, where there may be CUDA
-         * headers. */
+        /* clang itself looks there only after /usr/local/include and /usr/include,
+         * where there may be CUDA headers. */
         mt_words_add(line, "-isystem");
         mt_words_addf(line, "%s/include", p->overlay);
         if (asks_for_compiler(r)) {
@@ -152,7 +152,7 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     }
 }
 
-/* Flags behind the user's: header folders that come last, and the runtime. */
+/* Flags after the user's: header folders that come last, and the runtime. */
 static void add_last_flags(struct words *line, const struct request *r, const struct places *p)
 {
     if (r->compiles) {

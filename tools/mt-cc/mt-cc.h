@@ -5,8 +5,7 @@
 #include <stddef.h>
 #include "words.h"
 
-/* ---- places.c: where memtrace's own files are, relative to this executable
- * ---------------------------------- */
+/* ---- places.c: where memtrace's own files are, relative to this executable ------------------------ */
 struct places {
     char *overlay; /* --cuda-path */
     char *plugin;  /* libMemtrace-AA.so */
@@ -94,29 +93,25 @@ char *mt_cc_make_folder(const struct request *r);
 /* clang's whole command line from the words in its middle, the inputs and options. */
 struct words mt_cc_complete(const struct request *r, const struct words *middle, int links);
 
-/* ---- parts.c: commands that take clang several times; the exit code
- * ---------------------------------------------------------------------------------------- */
+/* ---- parts.c: commands that take clang several times; the exit code ------------------------------- */
 /* C files apart from the others: first theirs, into objects, if there is a link. */
 int mt_cc_run_languages(const struct request *r);
 /* A link of device code, with the compilations before it. */
 int mt_cc_run_device_link(const struct request *r);
 
-/* ---- depends.c: -M of CUDA sources; the exit code
- * ---------------------------------------------------------------------------------------- */
-/* One rule for each source with what both its sides include, in nvcc's layout, into the file that -o or -MF
- * names. */
+/* ---- depends.c: -M of CUDA sources; the exit code ------------------------------------------------- */
+/* One rule for each source with what both its sides include, in nvcc's layout,
+ * into the file that -o or -MF names. */
 int mt_cc_run_depends(const struct request *r);
 
-/* ---- languages.c: "-std=c++17 a.cu b.c": a standard holds for its language's files; clang refuses the
- * command
- * ---------------------------------------------------------------------------------------------- */
+/* ---- languages.c: a standard ("-std=c++17 a.cu b.c") is for its language's files, and clang refuses it */
 /* 1: C and other sources, and a standard that is not for both: the command must be run in parts. */
 int mt_cc_languages_mixed(const struct request *r);
-/* r->user without the other language's standard: for a request whose sources are all C, or all C++ or CUDA.
- */
+/* r->user without the other language's standard: for a request whose sources are all C,
+ * or all C++ or CUDA. */
 void mt_cc_languages_drop_standard(struct request *r);
-/* The words that compile C file `i` into `object`, or all C files where they end up by themselves (object
- * NULL). */
+/* The words that compile C file `i` into `object`, or all C files where they end
+ * up by themselves (object NULL). */
 struct words mt_cc_languages_c(const struct request *r, size_t i, const char *object);
 /* The words that compile one source into `object`. */
 struct words mt_cc_languages_one(const struct request *r, const char *source, const char *object);
@@ -132,8 +127,8 @@ struct words mt_cc_languages_rest(const struct request *r, const struct words *o
 int mt_cc_nvcc_option(struct request *r, int argc, char **argv, int i);
 /* Is it an option of nvcc's? */
 int mt_cc_nvcc_knows(const char *arg);
-/* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2). NULL: another
- * option. */
+/* The value of option `name` at argv[i]: after '=', or the next argument (then *used = 2).
+ * NULL: another option. */
 char *mt_cc_option_value(int argc, char **argv, int i, const char *name, int *used);
 /* A source language by clang's or nvcc's name (-x). */
 void mt_cc_request_language(struct request *r, const char *name);

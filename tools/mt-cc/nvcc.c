@@ -1,5 +1,5 @@
-/* Options that clang does not have (nvcc's) or must not see, as a table: what to match, and what to make of
- * it. */
+/* Options that clang does not have (nvcc's) or must not see, as a table: what to match,
+ * and what to make of it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,8 +108,8 @@ static void nvcc_add_host(struct request *r, const char *option)
     mt_words_add(&r->user, option);
 }
 
-/* arch=compute_80,code=[sm_80,compute_80]: the real architectures and the virtual one, as clang's
- * architectures. */
+/* arch=compute_80,code=[sm_80,compute_80]: the real architectures and the virtual one,
+ * as clang's architectures. */
 static void nvcc_add_archs(struct request *r, const char *value)
 {
     const char *code = strstr(value, "code=");
@@ -173,7 +173,7 @@ int mt_cc_nvcc_knows(const char *arg)
     return nvcc_find(arg) != NULL;
 }
 
-/* -Werror KIND,…: -1 if these are no kinds of nvcc's, and the option is clang's. */
+/* -Werror KIND,…: -1 if these are not kinds of nvcc's, and the option is clang's. */
 static int nvcc_add_werror(struct request *r, const char *value)
 {
     static const struct {

@@ -167,7 +167,7 @@ void mt_cc_request_print_archs(const struct request *r, const char *prefix)
 /* ---- files
  * -------------------------------------------------------------------------------------------------- */
 
-/* NVIDIA's runtime, as a file or a library name: memtrace's stands in its place, and must not come second. */
+/* NVIDIA's runtime, as a file or a library name: memtrace's is in its place, and must not come second. */
 static int is_cudart(const char *name, int is_file)
 {
     const char *base = strrchr(name, '/');
@@ -178,8 +178,8 @@ static int is_cudart(const char *name, int is_file)
     return strcmp(base, "cudart") == 0 || strcmp(base, "cudart_static") == 0;
 }
 
-/* The driver's library: a program that links to it, as many do without need, would not start where there is
- * none. */
+/* The driver's library: a program that links to it, as many do without need,
+ * would not start where there is none. */
 static int is_driver(const char *name, int is_file)
 {
     const char *base = strrchr(name, '/');
@@ -187,7 +187,7 @@ static int is_driver(const char *name, int is_file)
     return is_file ? strncmp(base, "libcuda.so", 10) == 0 : strcmp(base, "cuda") == 0;
 }
 
-/* A header folder of the toolkit: the overlay's stands in its place. */
+/* A header folder of the toolkit: the overlay's is in its place. */
 static int is_toolkit_include(const struct request *r, const char *folder)
 {
     char real[PATH_MAX], toolkit[PATH_MAX];

@@ -8,9 +8,8 @@
 
 #define DEEPEST 16 /* files that name files */
 
-/* The next word at *p, without its quotes; NULL at the end. A backslash keeps the character behind it, but in
- * single quotes.
- */
+/* The next word at *p, without its quotes; NULL at the end. A backslash keeps the character after it,
+ * but not in single quotes. */
 static char *response_next(const char **p)
 {
     while (isspace((unsigned char)**p)) {

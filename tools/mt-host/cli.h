@@ -74,8 +74,8 @@ int mt_hostrun_engine_command(const struct request *r, const struct program *p, 
                               const char **engine);
 int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c);
 int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c);
-/* The full path of an executable file: `name` itself if it has a slash, else as in PATH. 0, or an errno
- * value. */
+/* The full path of an executable file: `name` itself if it has a slash, else as in PATH. 0,
+ * or an errno value. */
 int mt_hostrun_find_executable(const char *name, char path[PATH_MAX]);
 /* A file that belongs to memtrace: `name` beside this program's folder, in ../lib and in the library folder
  * it was installed to. 0, or -1 with the first place tried in `path`. */

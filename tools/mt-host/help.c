@@ -60,8 +60,8 @@ static const struct {
      "  mt-host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"},
 };
 
-/* `text` in lines of at most `width` characters, the first one where the cursor is, the others behind
- * `indent`. */
+/* `text` in lines of at most `width` characters, the first one where the cursor is,
+ * the others after `indent`. */
 static void help_wrapped(const char *text, int indent, int width)
 {
     int column = 0;

@@ -1,5 +1,5 @@
-/* The command for qemu-user with the plugin memtrace/mt-host-qemu.so. Its argument syntax:
- * runtime/host/qemu/plugin.c. */
+/* The command for qemu-user with the plugin memtrace/mt-host-qemu.so.
+ * Its argument syntax: runtime/host/qemu/plugin.c. */
 #include "cli.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #define PROGRAM "qemu-x86_64"
 #define PLUGIN "memtrace/mt-host-qemu.so"
-enum { OLDEST_MAJOR = 7 }; /* older ones lack what the plugin stands on */
+enum { OLDEST_MAJOR = 7 }; /* older ones lack what the plugin needs */
 
 static int find_qemu(char path[PATH_MAX])
 {
@@ -101,7 +101,7 @@ static void qemu_put(FILE *f, const char *text)
     }
 }
 
-/* The word behind -plugin. */
+/* The word after -plugin. */
 static void add_plugin(struct words *w, const struct request *r, const char *plugin)
 {
     char *text, self[PATH_MAX];

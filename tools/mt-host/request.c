@@ -46,7 +46,7 @@ static void make_table(struct table *t)
 {
     char *s = t->shorts;
     memset(t, 0, sizeof *t);
-    s += sprintf(s, "+:h"); /* stop at the first word that is no option: the mode, then the program */
+    s += sprintf(s, "+:h"); /* stop at the first word that is not an option: the mode, then the program */
     memcpy(t->longs, own, sizeof own);
     for (size_t i = 0; i < option_count; i++) {
         const struct option_row *row = &option_rows[i];

@@ -1,5 +1,5 @@
 /* PTX to IR, through LLVM's pipeline and our pass to an object, and with the linker to what the runtime
- * loads: a fatbin with nothing in it and the image behind, as bin/fatbinary of the overlay writes for
+ * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
  * programs without GPU code. */
 #include <errno.h>
 #include <stdio.h>
@@ -43,8 +43,7 @@ static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
     LLVMDisposeMessage(text);
 }
 
-/* ---- the pipeline ----------------------------------------------------------------------------------------
- */
+/* ---- the pipeline ------------------------------------------------------------------------------------- */
 
 /* The back end that device code is optimised for; NULL after a message. */
 static LLVMTargetMachineRef image_machine(unsigned arch)
@@ -90,8 +89,7 @@ static int image_optimise(LLVMModuleRef module, unsigned arch, char level)
     return 0;
 }
 
-/* ---- files -----------------------------------------------------------------------------------------------
- */
+/* ---- files -------------------------------------------------------------------------------------------- */
 
 static int image_failed(const char *name)
 {

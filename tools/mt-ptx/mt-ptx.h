@@ -34,7 +34,7 @@ struct fatbin_entry {
     const unsigned char *data; /* as it lies there */
     size_t size, unpacked;     /* bytes there; after unpacking, 0: it is not packed */
 };
-/* Calls `each` for all entries of all fatbins that stand in the bytes one behind the other. 0, or 3. */
+/* Calls `each` for all entries of all fatbins that are in the bytes one after the other. 0, or 3. */
 int mt_ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t size,
                            int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx);
 int mt_ptxtool_fatbin_is(const unsigned char *data, size_t size);

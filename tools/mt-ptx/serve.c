@@ -1,5 +1,5 @@
-/* mt-ptx as the runtime of a traced program calls it: descriptors in place of names, and what is made is
- * kept. */
+/* mt-ptx as the runtime of a traced program calls it: descriptors in place of names,
+ * and what is made is kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

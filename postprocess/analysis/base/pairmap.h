@@ -1,5 +1,5 @@
-/* A map from pairs of 64-bit numbers to a 64-bit number, emptied in constant time. Zero-initialised is empty.
- */
+/* A map from pairs of 64-bit numbers to a 64-bit number, emptied in constant time.
+ * Zero-initialised is empty. */
 #ifndef MT_ANALYSIS_PAIRMAP_H
 #define MT_ANALYSIS_PAIRMAP_H
 #include <stddef.h>
@@ -17,8 +17,8 @@ struct mt_pairmap {
     uint64_t epoch;
 };
 
-/* The value of (a, b), made with value `fresh` if it was not there; NULL without memory. Valid until the next
- * call. */
+/* The value of (a, b), made with value `fresh` if it was not there; NULL without memory.
+ * Valid until the next call. */
 uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh);
 static inline size_t mt_pairmap_place(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {

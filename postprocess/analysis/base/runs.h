@@ -47,7 +47,7 @@ static inline uint64_t mt_run_address(const struct mt_access_run *r, uint32_t i)
 }
 
 /* Lines (or sectors) of 1 << bits bytes that `size` >= 1 bytes at `address` touch: *first and, modulo the
- * number of lines there are, those behind it; returns how many. */
+ * number of lines there are, those after it; returns how many. */
 static inline uint64_t mt_lines_of(uint64_t address, uint64_t size, unsigned bits, uint64_t *first)
 {
     uint64_t in = address & ((1ull << bits) - 1);

@@ -1,4 +1,4 @@
-/* Source places of device code. A site is one access instruction; several may stand in one line. Lines
+/* Source places of device code. A site is one access instruction; several may be in one line. Lines
  * ("file:line") and variables have numbers of their own, one set for all inputs; 0 is what is not known. */
 #ifndef MT_ANALYSIS_SITES_H
 #define MT_ANALYSIS_SITES_H

@@ -46,7 +46,7 @@ static void spans_cut(struct mt_spans *s, uint64_t page)
     spans_replace(s, i, i, &left);
 }
 
-/* *i: where pages [first, end) would stand; nothing of them is left. */
+/* *i: where pages [first, end) would be; nothing of them is left. */
 static int spans_open(struct mt_spans *s, uint64_t first, uint64_t end, size_t *i)
 {
     if (mt_grow(&s->at, &s->room, s->n + 3, sizeof *s->at) != 0)

@@ -22,7 +22,7 @@ struct mt_spans {
 int mt_spans_set(struct mt_spans *s, const struct mt_page_span *span);
 /* Pages [first, end) are in none any more. 0, or -1 without memory. */
 int mt_spans_clear(struct mt_spans *s, uint64_t first, uint64_t end);
-/* The index of the first one that ends behind `page`; s->n if there is none. */
+/* The index of the first one that ends after `page`; s->n if there is none. */
 size_t mt_spans_at(const struct mt_spans *s, uint64_t page);
 /* The one with this page; NULL: none. */
 const struct mt_page_span *mt_spans_find(const struct mt_spans *s, uint64_t page);

@@ -88,8 +88,8 @@ static uint32_t rank_of(const struct mt_use_stack *s, uint32_t time)
     return n;
 }
 
-/* Makes room for times: those that are no last use any more go, and the list gets room for twice its lines.
- */
+/* Makes room for times: those that are not a last use any more are removed,
+ * and the list gets room for twice its lines. */
 static int stack_compact(struct mt_use_stack *s)
 {
     if (s->lines > MOST)

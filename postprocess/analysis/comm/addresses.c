@@ -1,5 +1,5 @@
-/* Operations by address: chains per key, filled in the order of the records. Spilling and the way out are in
- * addresses_out.c. */
+/* Operations by address: chains per key, filled in the order of the records.
+ * Spilling and the way out are in addresses_out.c. */
 #define _GNU_SOURCE
 #include "addresses_internal.h"
 #include "memtrace/grow.h"
@@ -31,7 +31,7 @@ int mt_addresses_init(struct mt_addresses *a, struct mt_keyset *keys, uint64_t b
         a->budget = 2 * MT_BLOCK_MOST;
     if (a->budget > UINT32_MAX)
         a->budget = UINT32_MAX;
-    a->used = 1; /* block 0 is none */
+    a->used = 1; /* block 0 is not one */
     a->chain = calloc(keys->count + 1, sizeof *a->chain);
     /* Takes room only as far as it is used. */
     void *p = mmap(NULL, a->budget * sizeof *a->pool, PROT_READ | PROT_WRITE,
@@ -117,7 +117,7 @@ static uint32_t what_of(struct mt_addresses *a, uint32_t before, uint32_t meta)
 
 /* ---- chains ---- */
 
-/* Puts the chain's last operation behind the others. 0, or -1. */
+/* Puts the chain's last operation after the others. 0, or -1. */
 static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
 {
     if (c->used == c->room) {
@@ -158,7 +158,7 @@ INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who,
 /* ---- records ---- */
 
 /* Ranks are counts of bits: nearly every processor has an instruction for that. The thread sanitizer's calls
- * would stand in the resolver, too, where they cannot be made yet. */
+ * would be in the resolver, too, where they cannot be made yet. */
 #if defined __x86_64__ && !defined __SANITIZE_THREAD__
 #define WITH_COUNTING __attribute__((target_clones("popcnt", "default")))
 #else

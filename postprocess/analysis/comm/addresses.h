@@ -1,5 +1,5 @@
 /* All operations on given addresses, by address: a second pass over the records after the one that found the
- * keys. Operations stand in chains in memory, equal neighbours as one with a count; what has no room goes to
+ * keys. Operations are in chains in memory, equal neighbours as one with a count; what has no room goes to
  * an unnamed file, sorted by key, as often as needed. Memory is bounded by the budget and the keys, however
  * many operations there are; disk by the operations. Not thread-safe. */
 #ifndef MT_ANALYSIS_ADDRESSES_H

@@ -14,8 +14,8 @@ struct mt_chain {
     uint16_t used, room;      /* of the tail */
 };
 
-/* What was written out at one time: for each key that had operations, by rank, {rank, rank >> 32, n} and n
- * operations. */
+/* What was written out at one time: for each key that had operations, by rank, {rank, rank >> 32,
+ * n} and n operations. */
 struct mt_addresses_segment {
     uint64_t from, end; /* in the file, bytes */
 };

@@ -1,5 +1,5 @@
-/* Launches, actors and transfers of the communication analysis; its hot loop is in comm_access.c, the host in
- * comm_host.c. */
+/* Launches, actors and transfers of the communication analysis; its hot loop is in comm_access.c,
+ * the host in comm_host.c. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
 #include "memtrace/grow.h"
@@ -187,8 +187,8 @@ uint32_t mt_comm_actor(struct mt_comm *c, uint64_t cta, uint32_t smid)
 
 size_t mt_comm_transfer(struct mt_comm *c, uint32_t src, uint32_t dst)
 {
-    /* A CTA takes from its few neighbours in turn. Readers are of one launch, so what stands here stays true.
-     */
+    /* A CTA takes from its few neighbours in turn. Readers are of one launch,
+     * so what is here stays true. */
     struct mt_recent_transfer *recent = &c->recent_transfers[(src ^ dst << 2) % MT_RECENT_TRANSFERS];
     if (recent->src == src && recent->dst == dst)
         return recent->at;

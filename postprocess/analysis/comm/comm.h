@@ -3,8 +3,8 @@
  *   for each launch: mt_comm_launch, mt_comm_records any number of times; between launches: mt_comm_copy and,
  *   with a host trace, mt_comm_host.
  * Volumes are kept per actor, an actor being (superstep, CTA, SM): a CTA instance has one as a rule, and
- * outputs add up the others. Not thread-safe. Functions return 0, or -1 without memory or past a limit
- * (mt_comm_why). */
+ * outputs add up the others. Not thread-safe. Functions return 0,
+ * or -1 without memory or past a limit (mt_comm_why). */
 #ifndef MT_ANALYSIS_COMM_H
 #define MT_ANALYSIS_COMM_H
 #include <stddef.h>
@@ -37,8 +37,8 @@ struct mt_comm_launch {
     int selected;        /* to be reported */
 };
 
-/* What the host did at one place between two launches: copied (place 0) or, as a host trace tells, accessed.
- */
+/* What the host did at one place between two launches: copied (place 0) or,
+ * as a host trace tells, accessed. */
 struct mt_host_actor {
     uint32_t superstep;                          /* launches before it */
     uint32_t place;                              /* index into mt_comm.places.names */
@@ -53,7 +53,7 @@ struct mt_transfer {
     uint64_t last; /* number of the record (or host access) counted last */
 };
 
-/* Where the transfer from src to dst stands; dst 0: nowhere. */
+/* Where the transfer from src to dst is; dst 0: nowhere. */
 enum { MT_RECENT_TRANSFERS = 64 };
 struct mt_recent_transfer {
     uint32_t src, dst;
@@ -128,8 +128,8 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_
 /* Shards. Analyses that are all fed the same, in the same order, can divide the memory among them: each knows
  * the writers of its part only, and counts what was loaded and stored there. Their actors, launches and host
  * actors have the same numbers. Merged, their results are those of one analysis. A shard may be spared
- * records that touch none of its regions, provided that it is told their actors (mt_comm_meet) and numbers.
- */
+ * records that touch none of its regions, provided that it is told
+ * their actors (mt_comm_meet) and numbers. */
 
 /* Before anything is fed. */
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards);
@@ -143,8 +143,8 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
 /* Sorts the notes on accesses that cross shards and adds them up; now and then, so that they stay few. 0 or
  * -1. All of one access must be among those of `shards`. */
 int mt_comm_settle(struct mt_comm *const *shards, unsigned n);
-/* Adds the results of shard `from` to `into`, whose transfers are in disorder and doubled until
- * mt_comm_merged. */
+/* Adds the results of shard `from` to `into`,
+ * whose transfers are in disorder and doubled until mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);
 int mt_comm_merged(struct mt_comm *into);
 

@@ -263,8 +263,8 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
 
 /* ---- runs ---- */
 
-/* Lanes from a[0] on that lie side by side, as the rows of a block of 8 or 16 threads a row do; 0: too few.
- */
+/* Lanes from a[0] on that lie side by side, as the rows of a block of 8 or 16 threads a row do;
+ * 0: too few. */
 INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
 {
     if (count < ROW || a[ROW - 1] != a[0] + (ROW - 1) * (uint64_t)size)

@@ -110,7 +110,7 @@ static const struct mt_page *page_of(struct mt_comm *c, uint64_t number)
     return c->shadow->ncombs ? mt_shadow_find(c->shadow, number) : mt_shadow_peek(c->shadow, number);
 }
 
-/* What the host reads stays unread for CTAs: it is no communication between CTAs. */
+/* What the host reads stays unread for CTAs: it is not communication between CTAs. */
 static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_t size)
 {
     int crossing = c->shards > 1 && address >> MT_REGION_BITS != (address + size - 1) >> MT_REGION_BITS;

@@ -78,8 +78,8 @@ static int crossing_order(const void *a, const void *b)
     return d ? d : x->record < y->record ? -1 : x->record > y->record;
 }
 
-/* All notes go to the first shard, where each access counts once for each source: as a transfer of no bytes.
- */
+/* All notes go to the first shard, where each access counts once for each source:
+ * as a transfer of no bytes. */
 int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
 {
     struct mt_comm *c = shards[0];

@@ -154,7 +154,7 @@ static struct range *last_of(struct range *t)
 }
 
 /* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
- * (nothing is lost: the part behind a hole is). */
+ * (nothing is lost: the part after a hole is). */
 static int live_cut(struct mt_live_allocs *l, struct range *t, uint64_t base, uint64_t end,
                     struct range **low, struct range **high)
 {

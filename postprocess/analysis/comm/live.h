@@ -14,8 +14,8 @@ struct mt_live_allocs *mt_live_allocs_new(const struct mt_alloc_event *allocs, s
 /* Parts of these allocations that were given back (the caller's, kept). Before the first advance. 0, or -1
  * without memory. */
 int mt_live_cuts(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size_t n);
-/* Allocations and releases up to this number, included, have happened. Numbers ascend. 0, or -1 without
- * memory. */
+/* Allocations and releases up to this number, included, have happened. Numbers ascend. 0,
+ * or -1 without memory. */
 int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq);
 /* The allocation that holds the byte now, or NULL. */
 const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address);

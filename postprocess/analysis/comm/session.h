@@ -13,15 +13,15 @@ struct mt_span {
     int chunks;
 };
 
-/* Work of each process on its own part of the trace, after mt_team_finish. All return 0 or -1, if not said
- * otherwise. */
+/* Work of each process on its own part of the trace, after mt_team_finish. All return 0 or -1,
+ * if not said otherwise. */
 struct mt_share_ops {
     /* What follows is of this span; begins: from its first access on */
     int (*launch)(void *arg, size_t span, int begins);
     int (*records)(void *arg, const struct mt_raw_record *records, size_t count);
     int (*runs)(void *arg, const struct mt_access_run *runs, size_t count);
-    /* The results as *n bytes from malloc, NULL without memory; those of the next part are added to this
-     * one's. */
+    /* The results as *n bytes from malloc, NULL without memory;
+     * those of the next part are added to this one's. */
     char *(*pack)(void *arg, size_t *n);
     int (*merge)(void *arg, const char *data, size_t n);
 };
@@ -32,8 +32,8 @@ struct mt_session {
      * it is the others' end, too. Returns the code. */
     void (*begin)(int *argc, char ***argv, volatile sig_atomic_t *stop);
     int (*end)(int code, int together);
-    /* Does this process have the results in the end? It is the one who writes, and says what is to be said.
-     */
+    /* Does this process have the results in the end? It is the one who writes,
+     * and says what is to be said. */
     int (*reports)(void);
     int (*members)(void);
     /* The code of the first process whose code is not 0: all get the same. */
@@ -54,7 +54,7 @@ struct mt_session {
      * source stops. */
     int (*stopped)(const struct mt_team *t);
     /* `spans`: all launches of the trace, a span each, the same for all, who call it together. Parts are one
-     * behind the other. 0; 1: a user wants no more, all end here; -1: all have failed. */
+     * after the other. 0; 1: a user wants no more, all end here; -1: all have failed. */
     int (*share)(struct mt_team *t, const struct mt_span *spans, size_t n, const struct mt_share_ops *ops,
                  void *arg);
     /* After it, together: all results come to the one that reports. */

@@ -1,4 +1,4 @@
-/* Pages, their table and memory; ranges written and copied. The hot paths stand in shadow.h and comm.c. */
+/* Pages, their table and memory; ranges written and copied. The hot paths are in shadow.h and comm.c. */
 #define _GNU_SOURCE
 #include "shadow.h"
 #include "memtrace/grow.h"
@@ -86,7 +86,7 @@ static int table_grow(struct mt_shadow *s)
     return 0;
 }
 
-/* Pages that are known not to exist may stand in something new. */
+/* Pages that are known not to exist may be in something new. */
 static void recent_forget(struct mt_shadow *s)
 {
     for (size_t i = 0; i < sizeof s->recent / sizeof *s->recent; i++)

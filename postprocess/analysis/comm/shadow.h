@@ -1,6 +1,6 @@
 /* Who wrote each byte last: a shadow of the traced program's memory, exact to the byte.
  *
- * A page covers 4096 bytes of the program's memory in one of three forms, told apart by `mask`:
+ * A page covers 4096 bytes of the program's memory in one of three forms, distinguished by `mask`:
  *   0     uniform: one entry for all bytes (host copies and fills of whole pages)
  *   1023  words: one entry per aligned 4 bytes, all written by the same access
  *   4095  bytes: one entry per byte; a page becomes so when a narrower access makes a difference, and stays
@@ -71,7 +71,7 @@ struct mt_shadow {
 int mt_shadow_init(struct mt_shadow *s, int starts);
 void mt_shadow_free(struct mt_shadow *s);
 
-/* The same of a page that exists; one that stands in a span or comb is not made. */
+/* The same of a page that exists; one that is in a span or comb is not made. */
 struct mt_page *mt_shadow_peek(const struct mt_shadow *s, uint64_t number);
 /* Pages [first, end) that exist, ascending, to be freed; *n of them. NULL without memory. */
 uint64_t *mt_shadow_existing(struct mt_shadow *s, uint64_t first, uint64_t end, size_t *n);
@@ -99,8 +99,8 @@ static inline struct mt_page *mt_shadow_make(struct mt_shadow *s, uint64_t numbe
     return mt_shadow_make_slow(s, number);
 }
 
-/* Bytes [address, address + length) were written by `entry` in an access that began at `start`. Entry 0
- * forgets. */
+/* Bytes [address, address + length) were written by `entry` in an access that began at `start`.
+ * Entry 0 forgets. */
 void mt_shadow_fill(struct mt_shadow *s, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
 /* The same of `height` rows of `width` bytes, `pitch` from one to the next. */
 void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows);

@@ -15,7 +15,7 @@ struct slot {
     int selected;
     size_t count;
     struct mt_copy_event copy;
-    char *room; /* records, runs with their addresses behind them, or host accesses */
+    char *room; /* records, runs with their addresses after them, or host accesses */
     size_t bytes;
 };
 

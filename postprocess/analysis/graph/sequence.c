@@ -1,6 +1,6 @@
 /* The nodes of a memory graph in the order in which they came, made comparable between traces: buffers are
- * named by the order of their first use, and one alphabet of tokens (buffer, stride, type) serves all
- * sequences. */
+ * named by the order of their first use, and one alphabet of tokens (buffer, stride, type)
+ * serves all sequences. */
 #include "sequence.h"
 #include "memtrace/grow.h"
 #include "graph.h"

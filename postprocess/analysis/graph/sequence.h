@@ -1,6 +1,6 @@
 /* The nodes of a memory graph in the order in which they came, made comparable between traces: buffers are
  * named by the order of their first use, and one alphabet of tokens (buffer, stride, type) serves all
- * sequences. Actors (CTA instances, threads) stand one after the other, in the order of their first node.
+ * sequences. Actors (CTA instances, threads) are one after the other, in the order of their first node.
  *
  * Kept are runs of equal tokens, up to a cap, and the counts of all n-grams (n consecutive tokens of one
  * actor). Functions return 0, or -1 without memory. */
@@ -77,8 +77,8 @@ uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t
 
 /* ---- measures ---- */
 
-/* Edit distance of two sequences: the least number of elements put in, left out or exchanged. -1 without
- * memory. */
+/* Edit distance of two sequences: the least number of elements put in, left out or exchanged.
+ * -1 without memory. */
 int64_t mt_levenshtein(const uint32_t *a, size_t na, const uint32_t *b, size_t nb);
 
 struct mt_gram_share {

@@ -1,5 +1,5 @@
 /* What a sampled trace says of the whole: MEMTRACE_SAMPLE traces every n-th CTA or launch, and the
- * companions tell how many there were. */
+ * companions say how many there were. */
 #include "estimates.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static int by_kernel(const void *a, const void *b)
     return d ? d : x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Launches whose CTAs were chosen from, each as often as it stands in a companion; *n of them. */
+/* Launches whose CTAs were chosen from, each as often as it is in a companion; *n of them. */
 static const struct mt_launch_event **launches_of(const struct mt_source *s, size_t ninputs, size_t *n,
                                                   int *parts)
 {
@@ -57,7 +57,7 @@ int mt_estimates_gather(struct mt_estimates *e, const struct mt_source *s, size_
     for (size_t i = 0; i < n; i++) {
         const struct mt_launch_event *l = all[i];
         if (i > 0 && by_kernel(&all[i - 1], &all[i]) == 0)
-            continue; /* it stands in several companions */
+            continue; /* it is in several companions */
         if (e->n == 0 || strcmp(e->list[e->n - 1].kernel, l->kernel) != 0)
             e->list[e->n++].kernel = l->kernel;
         struct mt_estimate *k = &e->list[e->n - 1];

@@ -1,4 +1,4 @@
-/* What stands in locality.def, as one. */
+/* What is in locality.def, as one. */
 #include "locality.h"
 #include <string.h>
 
@@ -84,7 +84,7 @@ static int locality_is_longer(const struct mt_access_run *r)
     return mt_run_size(r) > MT_LOCALITY_LONGEST;
 }
 
-/* All but the longest, in stretches of runs that stand together. */
+/* All but the longest, in stretches of runs that are together. */
 static int locality_feed_shorter(struct mt_locality *m, int s, const struct mt_access_run *runs, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {

@@ -128,8 +128,8 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
-/* Lanes that go their own way find nothing in the caches: all are asked for before the first one is looked
- * at. */
+/* Lanes that go their own way find nothing in the caches:
+ * all are asked for before the first one is looked at. */
 static void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r)
 {
     const struct state *s = (const struct state *)x->window.tail;
@@ -337,7 +337,7 @@ static void add_counts(struct mt_reuse_launch *into, const struct mt_reuse_launc
     }
 }
 
-/* The launches of `from` behind those of `into`; *first is the index that the first one gets. */
+/* The launches of `from` after those of `into`; *first is the index that the first one gets. */
 static int append_launches(struct mt_reuse *into, const struct mt_reuse *from, size_t *first)
 {
     size_t i = 0;

@@ -125,7 +125,7 @@ static struct mt_sharing_cell *cell_of(struct mt_sharing *x, size_t first, const
     return &x->cells[x->count++];
 }
 
-/* Does a stand before b among the lines to name? */
+/* Is a before b among the lines to name? */
 static int sharing_before(const struct mt_sharing_line *a, const struct mt_sharing_line *b)
 {
     return a->accesses != b->accesses ? a->accesses > b->accesses : a->address < b->address;

@@ -1,4 +1,4 @@
-/* Parts of traces, read where they stand: by ranks that share the reading (split.c, rounds.c, share.c). */
+/* Parts of traces, read where they are: by ranks that share the reading (split.c, rounds.c, share.c). */
 #define _GNU_SOURCE
 #include "parts.h"
 #include "memtrace/grow.h"

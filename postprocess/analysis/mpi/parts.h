@@ -1,4 +1,4 @@
-/* Parts of traces, read where they stand: by ranks that share the reading (split.c, rounds.c,
+/* Parts of traces, read where they are: by ranks that share the reading (split.c, rounds.c,
  * share.c). Inputs are opened when they are asked for first, and stay open. */
 #ifndef MT_MPI_PARTS_H
 #define MT_MPI_PARTS_H

@@ -288,7 +288,7 @@ static int ranks_same_everywhere(uint64_t value)
     return least[0] == value && least[1] == ~value;
 }
 
-/* Sums up four numbers of n actors (or host actors), which stand `step` bytes apart from `first` on. */
+/* Sums up four numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
 static void ranks_sum_up(struct mt_ranks *t, void *first, size_t n, size_t step)
 {
     static uint64_t mine[ACTORS_AT_A_TIME * 4], sum[ACTORS_AT_A_TIME * 4];

@@ -1,5 +1,5 @@
-/* Shared by the files of the team whose members are MPI ranks (ranks.c, exchange.c,
- * rounds.c). */
+/* Shared by the files of the team whose members are
+ * MPI ranks (ranks.c, exchange.c, rounds.c). */
 #ifndef MT_MPI_RANKS_H
 #define MT_MPI_RANKS_H
 #include "analysis/comm/comm_internal.h"

@@ -60,7 +60,7 @@ static int rounds_meet_all(struct mt_ranks *t, int bad)
             return 1;
         t->stopped |= s->counts[2 * i + 1];
         s->places[i] = 3 * total;
-        s->counts[i] = 3 * n; /* behind what is read next */
+        s->counts[i] = 3 * n; /* after what is read next */
         total += n;
     }
     s->nall = (size_t)total;
@@ -230,8 +230,8 @@ int mt_rounds_copy(struct mt_ranks *t, const struct mt_copy_event *e)
     return rounds_add(t, &(struct mt_round_event){.kind = MT_ROUND_COPY, .u.copy = *e});
 }
 
-/* As much of `rest` as has room in the round: a span of its own, which costs *cost and has *accesses. 0:
- * none. */
+/* As much of `rest` as has room in the round: a span of its own,
+ * which costs *cost and has *accesses. 0: none. */
 static uint64_t rounds_cut(struct mt_ranks *t, const struct mt_span *rest, uint64_t *cost, uint64_t *accesses)
 {
     struct mt_rounds *s = t->rounds;

@@ -1,14 +1,13 @@
 /* Shared by rounds.c, which says what comes when, and route.c, which sends.
  *
- * All that is sent is a row of units, each as long as a record and with a kind in the two highest bits of its
- * type:
+ * All that is sent is a row of units, each as long as a record
+ * and with a kind in the two highest bits of its type:
  *   ONE      a record
- *   SEVERAL  a record that goes to several ranks; its number is in the unit behind it
+ *   SEVERAL  a record that goes to several ranks; its number is in the unit after it
  *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
  *            addresses, if it has any
- *   MARK     what follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier
- * one
- */
+ *   MARK     what follows is of launch w[1], counted in this round from 1;
+ *            0: one that began in an earlier one */
 #ifndef MT_MPI_ROUNDS_H
 #define MT_MPI_ROUNDS_H
 #include "parts.h"
@@ -50,14 +49,14 @@ struct mt_rounds {
     int *counts, *places;
     struct mt_access_run *runs; /* received, to be handed on together */
     size_t nruns, taken;        /* taken: plain accesses handed on in this round */
-    /* where this rank stands in the round */
+    /* where this rank is in the round */
     uint64_t launch; /* in this round, from 1 */
     uint64_t number; /* of accesses, so far */
     const struct mt_round_event *at;
     size_t met; /* of all */
 };
 
-/* Sends the accesses of this rank's part to their owners and fills `mine`. 0; 1: the part is damaged; -1: no
- * memory. */
+/* Sends the accesses of this rank's part to their owners and fills `mine`. 0; 1: the part is damaged;
+ * -1: no memory. */
 int mt_rounds_route(struct mt_ranks *t);
 #endif

@@ -1,8 +1,8 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress.
  *
  * Exit codes: 0 fine; 1 runtime failure (system, memory, output); 2 usage (options, inputs that cannot be
- * opened); 3 the input is truncated, corrupt or incomplete, or reading was interrupted: what was whole is
- * reported. */
+ * opened); 3 the input is truncated, corrupt or incomplete, or reading was interrupted:
+ * what was whole is reported. */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 #include <getopt.h>
@@ -65,7 +65,7 @@ struct mt_inputs {
 /* Processors that this process may use, but at most 32. */
 unsigned mt_cli_processors(void);
 int mt_inputs_companion(struct mt_inputs *in, const char *path); /* 0, or MT_EXIT_FAILURE */
-/* The paths: argv[optind…], but for companions whose traces stand there, too: these are taken out of argv. */
+/* The paths: argv[optind…], but for companions whose traces are there, too: these are taken out of argv. */
 void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
 /* After mt_inputs_take, with the flags set: folders, and patterns (? and *) that no file is called by, become
  * the traces of the newest run in them. 0, or an exit code after saying why. */
@@ -99,8 +99,8 @@ int mt_cli_word(const char *text, const char *const *list);
 /* Takes one of MT_COMMON_OPTIONS, as `take`. */
 int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help);
 
-/* Where results go: FILE, or standard output for NULL and "-". The file is not touched before
- * mt_output_ready. */
+/* Where results go: FILE, or standard output for NULL and "-".
+ * The file is not touched before mt_output_ready. */
 struct mt_output {
     const char *path;
     int fd, created;

@@ -1,5 +1,5 @@
-/* A folder, or a pattern that the shell has left alone, among the inputs: the traces of the newest run there.
- */
+/* A folder, or a pattern that the shell has left alone, among the inputs:
+ * the traces of the newest run there. */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "memtrace/grow.h"

@@ -318,8 +318,8 @@ static int read_container(struct mt_stride_graph_input *in, struct mt_stride_gra
 
 /* ---- MAT text ---- */
 
-/* The buffer at this base with this size; the base with another size is another buffer. NULL without memory.
- */
+/* The buffer at this base with this size; the base with another size is another buffer.
+ * NULL without memory. */
 static const struct mt_alloc_event *mat_buffer(struct mt_stride_graph_input *in,
                                                const struct mt_mat_record *r)
 {

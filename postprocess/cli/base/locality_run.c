@@ -37,7 +37,7 @@ int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t 
     return 0;
 }
 
-/* The exponent of a power of two; -1 if it is none. */
+/* The exponent of a power of two; -1 if it is not one. */
 static int locality_run_exponent(const char *text)
 {
     char *end;

@@ -73,7 +73,7 @@ int mt_locality_run_runs(struct mt_locality_run *x, const struct mt_access_run *
 int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm);
 /* Members of the object, and of the array of notes, under way. */
 int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const struct mt_comm *comm);
-/* What stands above the tables. */
+/* What is above the tables. */
 struct mt_extract_text {
     const char *const *notes;
     size_t nnotes;

@@ -1,7 +1,7 @@
 /* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "reader/host_internal.h" /* windows on files are no business of the public interface */
+#include "reader/host_internal.h" /* windows on files are not part of the public interface */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/base/cli.h"
 #include "memtrace/host.h"
 
-/* Gets the next item; says what is damaged and goes on behind it. 1: *item; 0: the end; -1: an error that
+/* Gets the next item; says what is damaged and goes on after it. 1: *item; 0: the end; -1: an error that
  * ends all (said). *code becomes the exit code that damage asks for. */
 int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *code);
 

@@ -1,9 +1,9 @@
-/* A container of kernels' accesses -> a raw trace with its companion, or a container of some of its launches.
- */
+/* A container of kernels' accesses -> a raw trace with its companion,
+ * or a container of some of its launches. */
 #define _GNU_SOURCE
 #include "convert.h"
 #include "convert_write.h"
-#include "reader/host_internal.h" /* chunks as they are are no business of the public interface */
+#include "reader/host_internal.h" /* chunks as they are are not part of the public interface */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -95,7 +95,7 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
 struct mat {
     struct mt_host_reader *r;
     struct mt_live_allocs *live;
-    struct mt_pairmap shown; /* instructions whose place stands in the text */
+    struct mt_pairmap shown; /* instructions whose place is in the text */
     FILE *f;
     int all;
 };

@@ -24,7 +24,7 @@ struct mt_stat {
 int mt_stat_add(struct mt_stat *s, const struct mt_item *item); /* 0, or -1 without memory */
 void mt_stat_show(FILE *f, const struct mt_stat *s);
 struct mt_estimates;
-/* Behind it: a remark for each kernel of which only a sample is traced. */
+/* After it: a remark for each kernel of which only a sample is traced. */
 void mt_stat_show_estimates(FILE *f, const struct mt_stat *s, const struct mt_estimates *e);
 void mt_stat_free(struct mt_stat *s);
 

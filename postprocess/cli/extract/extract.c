@@ -293,7 +293,7 @@ int main(int argc, char **argv)
     if (code == 0)
         code = extract_run(&x);
     together |= code == 0 || (x.p.comm != NULL &&
-                              !x.sharing); /* behind the end of the analysis nobody waits for another */
+                              !x.sharing); /* after the end of the analysis nobody waits for another */
     if (!together)
         mt_output_abandon(&x.p.out);
     code = code < 0 ? MT_EXIT_OK : code;

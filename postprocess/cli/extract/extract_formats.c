@@ -234,7 +234,7 @@ static int copy_through(const char *path, int to)
     return n == 0 ? 0 : -1;
 }
 
-/* Whoever reads there finds the old database or the new one. What is no regular file is written through: a
+/* Whoever reads there finds the old database or the new one. What is not a regular file is written through: a
  * rename would put a file in the place of a device. 0, or an exit code. */
 static int making_end(struct making *m, struct mt_output *out)
 {

@@ -1,19 +1,19 @@
-/* What mt-extract does for the further analyses when several members of a team read a part of the trace each.
- */
+/* What mt-extract does for the further analyses when several members of a team read a
+ * part of the trace each. */
 #ifndef MT_CLI_EXTRACT_SHARE_H
 #define MT_CLI_EXTRACT_SHARE_H
 #include "cli/base/locality_run.h"
 #include "analysis/comm/session.h"
 
-/* All launches, where they stand. Zero-initialised is empty. */
+/* All launches, where they are. Zero-initialised is empty. */
 struct mt_extract_share {
     struct mt_run_launch *launches; /* by superstep */
     struct mt_span *spans;
     size_t count, room;
 };
 
-/* A launch that nobody has read. 0, or -1 without memory. Does nothing when no analysis of runs was chosen.
- */
+/* A launch that nobody has read. 0, or -1 without memory.
+ * Does nothing when no analysis of runs was chosen. */
 int mt_extract_share_note(struct mt_extract_share *s, struct mt_locality_run *x, const struct mt_item *item,
                           const struct mt_span *span, int selected);
 /* By all members together, after the last launch: analyses all of them; the member that reports has the

@@ -60,7 +60,7 @@ static int write_addresses(struct mt_extract *x, int *code)
     mt_json_end(j);
     if (rc < 0)
         *code = mt_extract_addresses_failed(&x->addresses);
-    if (rc > 0 && !j->error) { /* the head stands already */
+    if (rc > 0 && !j->error) { /* the head is already */
         mt_cli_say("interrupted: not all addresses are in the output");
         mt_json_bool(j, "interrupted", 1);
     }

@@ -1,5 +1,5 @@
-/* Under mpirun or srun, mt-extract is mt-extract-mpi: the one program needs no MPI library, the other one
- * does. */
+/* Under mpirun or srun, mt-extract is mt-extract-mpi: the one program needs no MPI library,
+ * the other one does. */
 #define _GNU_SOURCE
 #include "mpirun.h"
 #include "cli/base/cli.h"

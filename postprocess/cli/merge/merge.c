@@ -100,7 +100,7 @@ static void merge_complain(struct merge_run *r, const char *what)
         mt_cli_say("%s: line %llu: %s", r->path, (unsigned long long)r->number, what);
 }
 
-/* A decimal number that ends at a TAB; the position behind it, NULL if there is none. */
+/* A decimal number that ends at a TAB; the position after it, NULL if there is none. */
 static const char *number_field(const char *p, const char *end, uint64_t *n)
 {
     const char *begin = p;
@@ -161,7 +161,7 @@ static int no_memory(void)
     return MT_EXIT_FAILURE;
 }
 
-/* A block with room behind what is left of an unfinished line, [begin, end) of *block. 0 or an exit code. */
+/* A block with room after what is left of an unfinished line, [begin, end) of *block. 0 or an exit code. */
 static int make_room(struct merge_run *r, struct mt_merge_block **block, size_t *begin, size_t *end)
 {
     size_t left = *end - *begin;

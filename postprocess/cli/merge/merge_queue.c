@@ -13,7 +13,7 @@ enum { FIRST, NEWEST };
 struct mt_merge_thread {
     int64_t number;
     uint64_t newest;
-    uint64_t key[2];            /* by which it stands in heap FIRST, NEWEST */
+    uint64_t key[2];            /* by which it is in heap FIRST, NEWEST */
     size_t place[2];            /* there, from 1; 0: not in it */
     struct mt_merge_line *ring; /* waiting lines, a ring */
     size_t head, count, room;   /* room: a power of two, or 0 */
@@ -195,7 +195,7 @@ static int ring_resize(struct mt_merge_thread *t, size_t room)
     return 0;
 }
 
-/* Behind all lines of the thread that are not newer: at the end, unless its times went back. */
+/* After all lines of the thread that are not newer: at the end, unless its times went back. */
 static int ring_insert(struct mt_merge_thread *t, const struct mt_merge_line *line)
 {
     size_t at = t->count;
@@ -211,7 +211,7 @@ static int ring_insert(struct mt_merge_thread *t, const struct mt_merge_line *li
     return 0;
 }
 
-/* A thread without waiting lines: one that has ended leaves no more behind than its number. */
+/* A thread without waiting lines: one that has ended leaves only its number. */
 static void thread_idle(struct mt_merge *m, struct mt_merge_thread *t)
 {
     heap_remove(&m->first, t);

@@ -41,7 +41,7 @@ struct mt_merge {
 };
 
 enum mt_merge_kind { MT_MERGE_LINE, MT_MERGE_BEGIN /* tr */, MT_MERGE_END /* tf */, MT_MERGE_SYNC };
-enum { MT_MERGE_OK = 0, MT_MERGE_LATE = 1 /* taken, but lines that belong behind it are out already */ };
+enum { MT_MERGE_OK = 0, MT_MERGE_LATE = 1 /* taken, but lines that belong after it are out already */ };
 
 void mt_merge_init(struct mt_merge *m);
 void mt_merge_free(struct mt_merge *m);
@@ -50,7 +50,7 @@ struct mt_merge_block *mt_merge_block_new(struct mt_merge *m, size_t size);
 /* One line less in the block. */
 void mt_merge_block_drop(struct mt_merge *m, struct mt_merge_block *b);
 /* Takes a line of `thread` (-1: of none) and writes what may go out now. MT_MERGE_OK, MT_MERGE_LATE; -1: no
- * memory; -2: write said so. A SYNC is no line: it only shows a time. */
+ * memory; -2: write said so. A SYNC is not a line: it only shows a time. */
 int mt_merge_add(struct mt_merge *m, int64_t thread, enum mt_merge_kind kind,
                  const struct mt_merge_line *line);
 /* No more lines come: the rest goes out. 0 or -2. */

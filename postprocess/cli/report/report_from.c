@@ -47,7 +47,7 @@ static uint32_t report_from_superstep(struct reading *x, const char *where, cons
     return (uint32_t)n;
 }
 
-/* "x,y,z" as its place in the order; x->failed if it is none. */
+/* "x,y,z" as its place in the order; x->failed if it is not one. */
 static uint64_t cta_order(struct reading *x, const char *where, const char *text)
 {
     unsigned long long a, b, c;
@@ -279,7 +279,7 @@ static void report_from_sections(struct reading *x, json_t *o)
         settle_launches(x);
 }
 
-/* ---- what the page shows as it stands in the file ---- */
+/* ---- what the page shows as it is in the file ---- */
 
 enum { DEEPEST = 40 }; /* of a file that mt-extract did not write; what lies below becomes null */
 

@@ -1,4 +1,4 @@
-// At a glance: what stands out, in sentences, each with the panel that shows it. A sentence stands only where the trace
+// At a glance: what stands out, in sentences, each with the panel that shows it. A sentence is only where the trace
 // knows enough for it.
 function glanceItem(id, panel, warn, ...parts) { return {id, panel, warn, parts}; }
 // In a sentence, template arguments of a long name are only in the tooltip.

@@ -18,7 +18,7 @@ function layout(model, width, height) {
     .force("x", d3.forceX(width / 2).strength(0.035 * Math.min(1, height / width)))
     .force("y", d3.forceY(height / 2).strength(0.09))
     .stop().tick(260);
-  // Into the frame, as large as it allows; loops stand above their circles.
+  // Into the frame, as large as it allows; loops are above their circles.
   const x = d3.extent(model.nodes, (n) => n.x), y = d3.extent(model.nodes, (n) => n.y), edge = 62;
   const fx = (width - 2 * edge) / Math.max(1, x[1] - x[0]), fy = (height - 2 * edge - 16) / Math.max(1, y[1] - y[0]), f = Math.min(fx, fy, 1.5);
   for (const n of model.nodes) {
@@ -43,7 +43,7 @@ function nodeLines(n) {
   return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all",
           n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, "other kernel") : "")];
 }
-// From rim to rim, a little bent, so that both directions can be told apart.
+// From rim to rim, a little bent, so that both directions can be distinguished.
 function edgePath(l) {
   const a = l.source, b = l.target;
   if (a === b) return `M${a.x - a.r * 0.5},${a.y - a.r * 0.86} C${a.x - a.r * 1.3},${a.y - a.r - 38} ${a.x + a.r * 1.3},${a.y - a.r - 38} ${a.x + a.r * 0.5},${a.y - a.r * 0.86 - 4}`;

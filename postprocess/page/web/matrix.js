@@ -214,7 +214,7 @@ function groupShown(g) {
   if (state.source !== null && state.source !== g.kernel) return false;
   return !state.target || cells.stepBin > 1 || kernelBySuperstep.get(g.step) === state.target;
 }
-// The first cell of the group in a row at or behind `row`.
+// The first cell of the group in a row at or after `row`.
 function firstInRow(g, row) {
   let lo = g.from, hi = g.to;
   while (lo < hi) {

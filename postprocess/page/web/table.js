@@ -98,7 +98,7 @@ function transferTableRows() {
                                    size: r[4], accesses: r[5], unordered: r[6]}));
 }
 
-// Host code by place, as a host trace tells it.
+// Host code by place, as a host trace says it.
 function hostRows() {
   const rows = new Map();
   for (const [section, load, store] of [["HDV", "load", "store"], ["HCV", "commLoad", "commStore"]])

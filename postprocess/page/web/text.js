@@ -19,7 +19,7 @@ function duration(ns) {
 }
 function percent(part, all) {
   if (!all) return "–";
-  const p = 100 * part / all; // 100 % is all of it, 0 % is none
+  const p = 100 * part / all; // 100 % is all of it, 0 % is nothing
   return (part === all || !part ? p.toFixed(0) : p < 0.1 ? "< 0.1" : p > 99.9 ? "> 99.9" : p.toFixed(1)) + "\u00a0%";
 }
 function many(n, one, more) { return count(n) + " " + (n === 1 ? one : more || one + "s"); }
@@ -80,7 +80,7 @@ function readTheme() {
     theme[name] = style.getPropertyValue("--" + name).trim();
   theme.dark = document.documentElement.classList.contains("dark");
 }
-// Okabe and Ito: told apart with any kind of colour blindness.
+// Okabe and Ito: can be distinguished with any kind of colour blindness.
 const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#b8a80c", "#7a5bc2", "#8a5a2b"];
 function kernelColour(k) { return k === 0 ? theme.muted : palette[(k - 1) % palette.length]; }
 // Viridis, from near the background to far from it.

@@ -11,7 +11,7 @@ function timelineItems(order) {
   const ends = [0]; // of the launches so far, for copies without times
   for (const l of known) ends.push(Math.max(ends[ends.length - 1], l.end));
   const groups = new Map();
-  for (const c of copies) { // those at one place stand together
+  for (const c of copies) { // those at one place are together
     const from = order ? c.after : c.begin !== null ? c.begin : ends[Math.min(c.after, ends.length - 1)];
     if (!groups.has(from)) groups.set(from, []);
     groups.get(from).push(c);

@@ -71,7 +71,7 @@ function drawVolumes(section) {
       c.fillText(t ? bytes(Math.abs(t)) : "0", left - 8, y(t));
     }
     for (let b = 0; b < bins.n; b++) {
-      // Narrow bars stand on whole pixels: else they would shimmer.
+      // Narrow bars are on whole pixels: else they would shimmer.
       const bar = w < 4 ? Math.round(left + (b + 1) * w) - Math.round(left + b * w) : Math.max(Math.min(w - gap, 90), 1);
       const at = w < 4 ? Math.round(left + b * w) : left + b * w + (w - bar) / 2;
       const dim = bins.n === list.n && list.chosen && state.superstep !== null && !list.chosen(b);

@@ -101,7 +101,7 @@ static MT_INLINE uint32_t cluster_ctas(void)
 {
     return mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2];
 }
-/* The rank of the CTA whose shared memory p points into; the number of CTAs when it is none's. */
+/* The rank of the CTA whose shared memory p points into; the number of CTAs when it is in none's. */
 static MT_INLINE uint32_t cluster_rank(uint64_t p)
 {
     uint64_t offset = p - (uint64_t)mt_cpu_tls.cluster_shared, rank = offset / mt_cpu_tls.cluster_stride;

@@ -79,8 +79,8 @@ static MT_INLINE bool over(const uint64_t *bar, uint64_t phase)
         return over(bar, PHASE(state));                                                                      \
     }                                                                                                        \
     CP_ASYNC(mtb_nvvm_cp_async_mbarrier_arrive_noinc##suffix, mtb_nvvm_cp_async_mbarrier_arrive##suffix)
-/* This thread's copies are complete: an arrival (noinc); without noinc the arrival was first added to those
- * pending. */
+/* This thread's copies are complete: an arrival (noinc); without noinc the arrival was
+ * first added to those pending. */
 #define CP_ASYNC(noinc, inc)                                                                                 \
     MT_BUILTIN void noinc(uint64_t *bar)                                                                     \
     {                                                                                                        \

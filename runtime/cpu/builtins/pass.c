@@ -1,5 +1,5 @@
-/* Builtins that the pass itself calls (llvm-pass/cpu/lower_shared.c, kernels.c), beside those that stand for
- * intrinsics. */
+/* Builtins that the pass itself calls (llvm-pass/cpu/lower_shared.c, kernels.c),
+ * beside those that stand for intrinsics. */
 #include "../abi.h"
 
 /* Start of this CTA's shared memory. */

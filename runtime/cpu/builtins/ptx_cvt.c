@@ -160,7 +160,7 @@ WIDE(rz, MT_RZ)
 WIDE(rm, MT_RM)
 WIDE(rp, MT_RP)
 
-/* ---- tf32: f32 with 10 bits behind the point ---- */
+/* ---- tf32: f32 with 10 bits after the point ---- */
 #define TF32(name, mode, finite, relu)                                                                       \
     MT_BUILTIN uint32_t mtb_ptx_cvt_##name##_tf32_f32(float a)                                               \
     {                                                                                                        \
@@ -194,8 +194,8 @@ static MT_INLINE float from_e5m2(uint8_t x)
     return mt_f16_float((uint16_t)(x << 8));
 }
 
-/* Nearest even with `bits` fraction bits above 2^min; |x| is finite. Returns a multiple of the format's unit.
- */
+/* Nearest even with `bits` fraction bits above 2^min; |x| is finite.
+ * Returns a multiple of the format's unit. */
 static MT_INLINE float to_grid(float x, int bits, int min)
 {
     int e;

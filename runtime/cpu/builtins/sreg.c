@@ -61,8 +61,8 @@ SREG(cluster_ctarank,
      in_cluster(0) + mt_cpu_tls.cluster[0] * (in_cluster(1) + mt_cpu_tls.cluster[1] * in_cluster(2)))
 SREG(cluster_nctarank, mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2])
 
-/* What the driver passes to cooperative groups: the grid barrier's address, high half first. Absent
- * otherwise. */
+/* What the driver passes to cooperative groups: the grid barrier's address,
+ * high half first. Absent otherwise. */
 SREG(envreg1, (uint64_t)mt_cpu_tls.grid_workspace >> 32)
 SREG(envreg2, (uint64_t)mt_cpu_tls.grid_workspace)
 #define ENVREG(n) SREG(envreg##n, 0)

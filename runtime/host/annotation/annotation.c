@@ -1,5 +1,5 @@
-/* See memtrace/atomic_trace.h. The C++ names are given by their symbols, so that the library needs no C++
- * runtime.
+/* See memtrace/atomic_trace.h. The C++ names are given by their symbols, so that the library
+ * needs no C++ runtime.
  *
  * An engine recognises a call by the function's symbol and entry address. So: never inlined, cloned or
  * dropped (noipa/optnone), and no two bodies alike: a linker that folds identical code would make start_roi

@@ -190,7 +190,7 @@ void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes
     mt_spin_unlock(&mt_g.index_lock);
 }
 
-/* Under the lock. `id` UINT64_MAX: whichever stands there. */
+/* Under the lock. `id` UINT64_MAX: whichever is there. */
 static void free_block(uint64_t base, uint64_t id)
 {
     struct mt_core_range *r = mt_index_find(&mt_g.blocks, base);

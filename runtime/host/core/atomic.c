@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #define RESERVE (MT_CORE_OPERANDS + 16u) /* entries kept free for one access and an event */
-#define AHEAD 32                         /* entries, where the next ones will stand */
+#define AHEAD 32                         /* entries, where the next ones will be */
 #define PIECE 8192u                      /* text put together before it goes to the sink */
 
 static struct mt_core_thread_state nobody;
@@ -414,7 +414,7 @@ void mt_atomic_end(struct mt_core_thread_state *t)
 
 void mt_atomic_stop(struct mt_core_thread_state *t)
 {
-    if (mt_turns(t)) { /* its thread may still append, behind what is taken here */
+    if (mt_turns(t)) { /* its thread may still append, after what is taken here */
         t->buffer->count = mt_turns_count(t);
         mt_core_sink_put(t->buffer);
     } else if (t->text || mt_g.o->container)

@@ -9,15 +9,15 @@ struct mt_core_thread_state *mt_atomic_nobody(void);
 void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host_event kind,
                      const uint64_t *args, unsigned n);
 void mt_atomic_flush(struct mt_core_thread_state *t);
-/* The same where a merger of the text must see it before later times of others; a container needs no hurry.
- */
+/* The same where a merger of the text must see it before later times of others;
+ * a container needs no hurry. */
 void mt_atomic_publish(struct mt_core_thread_state *t);
 /* Counts an access or event; 1 when it is time for mt_atomic_write, which takes the locks itself. `time`: the
  * newest of the thread. */
 int mt_atomic_due(struct mt_core_thread_state *t);
 void mt_atomic_write(struct mt_core_thread_state *t, uint64_t time);
-/* turns.c: threads that run one at a time into a container. Which buffers such threads have; TIMED if they do
- * not. */
+/* turns.c: threads that run one at a time into a container. Which buffers such threads have;
+ * TIMED if they do not. */
 enum mt_buffer_kind mt_atomic_kind(void);
 /* A new, empty buffer. */
 void mt_atomic_fresh(struct mt_core_thread_state *t);
@@ -38,7 +38,7 @@ static inline int mt_turns(const struct mt_core_thread_state *t)
 }
 /* Are this thread's accesses part of the trace now? */
 int mt_atomic_traced(const struct mt_core_thread_state *t);
-/* lag.c: no thread lies further behind `time` in the file than -d allows, so `time` may be written. No lock
- * is held. */
+/* lag.c: no thread's time in the file is further below `time` than -d allows, so `time` may be written. No
+ * lock is held. */
 void mt_lag_control(uint64_t time);
 #endif

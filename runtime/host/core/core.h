@@ -33,7 +33,7 @@ struct mt_core_options {
 };
 
 /* Parses "mat" "-o" "x" "--threshold=4096" "--routine" "main" … (no program name; the mode first; a SWITCH
- * may stand without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
+ * may be without value, then it is 1). Strings are kept, not copied. 0, or -1: *why is a sentence that
  * names the option, what was given and what is wanted. */
 int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size);
 /* Frees the lists. */
@@ -96,7 +96,7 @@ const struct mt_core_options *mt_core_options(void);
 
 /* ---- threads ---- */
 
-/* There is room for so many entries at and behind limit: an engine that has seen cur < limit may append so
+/* There is room for so many entries at and after limit: an engine that has seen cur < limit may append so
  * many before it looks again (one comparison for all accesses of a basic block; cur is then moved once, when
  * all of them are complete). */
 #define MT_CORE_SLACK 16
@@ -111,8 +111,8 @@ struct mt_core_thread {
     void *engine; /* the engine's */
 };
 
-/* NULL without memory or after 65535 threads (counted, reported once): the engine then traces nothing there.
- */
+/* NULL without memory or after 65535 threads (counted, reported once):
+ * the engine then traces nothing there. */
 struct mt_core_thread *mt_core_thread_start(uint64_t native_id);
 /* May be called by another thread when the thread is dead already. */
 void mt_core_thread_end(struct mt_core_thread *t);
@@ -138,8 +138,8 @@ struct mt_core_site {
 /* Registers the operands (1..4) of one instruction; returns the site of operand 0; operand i has site + i.
  * 0 without memory. Thread-safe. The strings are copied. */
 uint32_t mt_core_sites(const struct mt_core_site *operands, unsigned count);
-/* Room for `instructions` instructions at once (compile-time engine: a module's table): the first one's site.
- */
+/* Room for `instructions` instructions at once (compile-time engine: a module's table):
+ * the first one's site. */
 uint32_t mt_core_sites_reserve(uint32_t instructions);
 void mt_core_site_define(uint32_t site, const struct mt_core_site *s);
 
@@ -219,8 +219,8 @@ void mt_core_context_change(struct mt_core_thread *t);
 #define MT_CORE_FN_START_ROI 2u
 #define MT_CORE_FN_END_ROI 3u
 uint32_t mt_core_function(const char *name);
-/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0): what jumps there calls
- * nothing. */
+/* 1 for a symbol that compilers give to a part of a function (f.cold, f.part.0):
+ * what jumps there calls nothing. */
 int mt_core_symbol_is_part(const char *symbol);
 /* Entry and return of a function with such a number. For the annotation functions: registers the thread under
  * a[0], starts or ends the region. t may be NULL (a thread that is not known): logged with thread -1. */
@@ -245,14 +245,14 @@ enum mt_core_alloc_kind {
  * first access. */
 void mt_core_globals(const char *path, uint64_t bias);
 /* base 0 or bytes 0: nothing happened. A range that overlaps known ones of the same layer replaces them there
- * (their owner freed them behind our back). mmap and brk ranges lie below the others: an access counts for
- * the innermost. `ip`: call site. */
+ * (their owner freed them without our seeing it). mmap and brk ranges lie below the others: an access counts
+ * for the innermost. `ip`: call site. */
 void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
                    uint64_t ip);
 /* Before the memory is given back. */
 void mt_core_free(struct mt_core_thread *t, uint64_t base);
 /* Before a realloc of `old`, where the engine can: another thread may be given the old memory before
- * mt_core_realloc says that it is free; then the old buffer is the one that stood there now. */
+ * mt_core_realloc says that it is free; then the old buffer is the one that was there now. */
 void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old);
 /* After a successful realloc (base != 0): the old buffer ends, a new one begins, also in place. */
 void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip);

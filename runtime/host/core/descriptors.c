@@ -92,8 +92,8 @@ int mt_core_descriptor(uint32_t first, uint32_t last)
     return lowest;
 }
 
-/* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0: there is
- * none. */
+/* A child that has copies of all descriptors, and does nothing. Its end disturbs nobody's wait. 0:
+ * there is none. */
 static long descriptors_keeper(void)
 {
     long parent = mt_sys(__NR_getpid, 0, 0, 0, 0, 0, 0), child = mt_sys(__NR_clone, 0, 0, 0, 0, 0, 0);

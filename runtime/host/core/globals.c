@@ -11,7 +11,7 @@
 #define PART_MAX (1ull << 30)  /* bytes of a table */
 #define ADDRESSES (1ull << 47) /* of a program */
 
-/* A part of the file, in pages, with a zero behind it. data NULL: there is none, or it cannot be read. */
+/* A part of the file, in pages, with a zero after it. data NULL: there is none, or it cannot be read. */
 struct part {
     char *data;
     uint64_t bytes;

@@ -1,8 +1,8 @@
-/* Keeps the threads' times in the file together, so that a merger needs little memory: who lies more than -d
- * behind is written out, and if its clock lags too, moved on with a thread_sync. Ended threads and nameless
- * ones do not count.
+/* Keeps the threads' times in the file together, so that a merger needs little memory: a thread that lags
+ * more than -d is written out, and if its clock lags too, moved on with a thread_sync. Ended threads and
+ * nameless ones do not count.
  *
- * How far they can lie apart: let M be the newest time that was looked at here. All threads stand in the file
+ * How far they can lie apart: let M be the newest time that was looked at here. All threads are in the file
  * at M - d or later. A thread makes at most -a accesses until it looks itself, and each moves the newest of
  * all clocks on by one (by one more for each further line that its operands take), as does a start or an end.
  * So nothing in the file is newer than M + a x threads + starts and ends since, whoever writes it. */

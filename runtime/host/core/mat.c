@@ -2,7 +2,7 @@
 #include "state.h"
 #include "text.h"
 
-/* The end of a buffer: MT_CORE_SLACK entries that an engine may write behind the limit, then events, then the
+/* The end of a buffer: MT_CORE_SLACK entries that an engine may write after the limit, then events, then the
  * place where entries go that nobody wants any more. */
 #define PARK (MT_CORE_SLACK + 8u)
 #define OPERANDS 8u /* more of them that may follow where a buffer should end */
@@ -140,7 +140,7 @@ void mt_mat_start(struct mt_core_thread_state *t)
 
 /* ---- one access ---- */
 
-/* Under the file lock: the place of a site stands before its first access. */
+/* Under the file lock: the place of a site is before its first access. */
 static void show_place(struct mt_core_kept_site *s, uint64_t ip)
 {
     char line[MT_TEXT_LINE];
@@ -189,8 +189,8 @@ static void mat_one(struct mt_core_thread_state *t, uint32_t site, uint64_t addr
     t->kept = t->pub.cur;
 }
 
-/* The operands of one execution stay together: nothing comes between them, neither event nor end of buffer.
- */
+/* The operands of one execution stay together: nothing comes between them,
+ * neither event nor end of buffer. */
 static int mat_continues(const struct mt_core_thread_state *t, uint32_t site)
 {
     return MT_HOST_OPERAND(site) && t->window == MT_APPEND && mt_on() && t->pub.cur > t->buffer->entry &&
@@ -271,7 +271,7 @@ void mt_mat_end(struct mt_core_thread_state *t)
     t->busy = 0;
 }
 
-/* Tracing has just been switched off; the owner may still append behind what is taken here. */
+/* Tracing has just been switched off; the owner may still append after what is taken here. */
 void mt_mat_stop(struct mt_core_thread_state *t)
 {
     struct mt_host_entry *cur = __atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE);

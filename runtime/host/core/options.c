@@ -110,7 +110,7 @@ static int options_set(struct mt_core_options *o, const struct option *d, const 
     }
 }
 
-/* The option that `arg` names; *value is what stands behind '=' or the letter, NULL if nothing does. */
+/* The option that `arg` names; *value is what comes after '=' or the letter, NULL if nothing does. */
 static const struct option *options_find(const char *arg, const char **value)
 {
     *value = NULL;

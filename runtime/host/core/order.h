@@ -25,8 +25,8 @@ static inline void mt_order_take(struct mt_address_lock *l, uint32_t me)
         mt_order_wait(l, me);
 }
 
-/* The usual case, mt_order_acquire for one operand inside one block: the lock, held now; NULL: not that case.
- */
+/* The usual case, mt_order_acquire for one operand inside one block: the lock, held now; NULL:
+ * not that case. */
 static inline int mt_order_acquire_one(struct mt_core_thread_state *t, uint64_t address, uint32_t size)
 {
     uint64_t block = address >> mt_order_shift;
@@ -39,12 +39,12 @@ static inline int mt_order_acquire_one(struct mt_core_thread_state *t, uint64_t 
     return 1;
 }
 
-/* Takes the locks that cover the thread's operands (count 0: all), in order; they stand in t->lock_at. */
+/* Takes the locks that cover the thread's operands (count 0: all), in order; they are in t->lock_at. */
 void mt_order_acquire(struct mt_core_thread_state *t);
 /* The newest time in the locks that t holds. */
 uint64_t mt_order_time(const struct mt_core_thread_state *t);
-/* A new time behind `own` and behind all given here before; for an engine that lets one thread run at a time.
- */
+/* A new time after `own` and after all given here before;
+ * for an engine that lets one thread run at a time. */
 extern uint64_t mt_order_alone;
 static inline uint64_t mt_order_tick(uint64_t own)
 {

@@ -1,5 +1,5 @@
-/* What the trace goes to: a regular file, a FIFO somebody reads, a device, a descriptor that the user has
- * opened. */
+/* What the trace goes to: a regular file, a FIFO somebody reads, a device,
+ * a descriptor that the user has opened. */
 #define _GNU_SOURCE
 #include "output.h"
 #include "descriptors.h"
@@ -96,8 +96,8 @@ static int lead_on(char *path, const char *to)
     return 0;
 }
 
-/* One step from the link at `path`. Link and owner are those of one descriptor: nobody can exchange it
- * between. */
+/* One step from the link at `path`. Link and owner are those of one descriptor:
+ * nobody can exchange it between. */
 static int output_follow(char *path, char *why, size_t size)
 {
     char to[PATH_ROOM];
@@ -121,7 +121,7 @@ static int output_follow(char *path, char *why, size_t size)
     return rc ? output_failed(path, rc, why, size) : 0;
 }
 
-/* `path` as it stands without links at its end. */
+/* `path` as it is without links at its end. */
 static int output_resolve(const char *path, char real[PATH_ROOM], char *why, size_t size)
 {
     struct stat st;
@@ -156,7 +156,7 @@ int mt_core_output_number(const char *path)
     return -1;
 }
 
-/* As it is: at the place where it stands, shared with whoever has it, too. */
+/* As it is: at the place where it is, shared with whoever has it, too. */
 static int take_number(struct mt_core_output *o, int number, const char *path, char *why, size_t size)
 {
     struct stat st;

@@ -1,8 +1,8 @@
 /* What the trace goes to: a regular file, a FIFO somebody reads, a device, a descriptor that the user has
  * opened. Its number is out of the program's way (descriptors.h). Where the program closes it all the same, a
  * regular file is opened again, and what has its number then is left alone. A path is taken when it is new,
- * or a regular file or FIFO of ours, or a character device; symbolic links of ours are followed, others are
- * not. */
+ * or a regular file or FIFO of ours, or a character device; symbolic links of ours are followed,
+ * others are not. */
 #ifndef MT_HOST_OUTPUT_H
 #define MT_HOST_OUTPUT_H
 #include <stddef.h>
@@ -23,7 +23,7 @@ struct mt_core_output {
 const char *mt_core_output_name(const char *pattern);
 /* The number that "-", /dev/stdout, /dev/stderr, /dev/fd/N or /proc/self/fd/N mean; -1: another path. */
 int mt_core_output_number(const char *path);
-/* Opens `path`, empty (0600 when new). What a number means is written to where it stands. A FIFO
+/* Opens `path`, empty (0600 when new). What a number means is written to where it is. A FIFO
  * without reader is waited for, with a word after 2 s. 0, or an
  * errno value with *why set to a sentence that names the path and the way out.
  * A regular file that another process is writing stays as it is: for a name of mt_core_output_name, which

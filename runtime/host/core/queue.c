@@ -208,8 +208,8 @@ int mt_core_queue_step(int help)
     return job != NULL;
 }
 
-/* The oldest buffer once more, with a job of our own. Who has it may be reading it still: that harms nobody.
- */
+/* The oldest buffer once more, with a job of our own. Who has it may be reading it still:
+ * that harms nobody. */
 static void take_oldest(void)
 {
     struct job *own = mt_plat_map(sizeof *own);

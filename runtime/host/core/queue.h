@@ -1,5 +1,5 @@
 /* Full buffers on their way into the container. Whoever has time encodes and packs one, without a lock;
- * chunks stand in the file in the order in which their buffers came. Memory is bounded: MT_QUEUE_MAX buffers
+ * chunks are in the file in the order in which their buffers came. Memory is bounded: MT_QUEUE_MAX buffers
  * wait, a fixed number is being worked on. Nothing here calls malloc. */
 #ifndef MT_HOST_QUEUE_H
 #define MT_HOST_QUEUE_H
@@ -17,8 +17,8 @@ void mt_core_queue_push(struct mt_buffer *b);
 int mt_core_queue_step(int help);
 uint32_t mt_core_queue_waiting(void);
 /* Everything is in the file, what other threads have begun, too: one that makes no progress for a second (it
- * is below the signal handler that ends the program, perhaps) has its buffer taken away. One caller at a
- * time. */
+ * is below the signal handler that ends the program, perhaps) has its buffer taken away.
+ * One caller at a time. */
 void mt_core_queue_finish(void);
 /* Frees what nobody can be using any more. Nobody uses the writer from here on. */
 void mt_core_queue_close(void);

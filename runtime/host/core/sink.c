@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define HELP_AT 8u /* so many wait: the thread that brings one more works, too */
-/* Free buffers that are left alone: the worker's core has just read them, and who writes there now waits for
- * it. */
+/* Free buffers that are left alone: the worker's core has just read them,
+ * and who writes there now waits for it. */
 #define REST 4u
 #define WORKER_GONE 8192u    /* steps of waiting */
 #define TEXT_BYTES 65536u    /* gathered before a write to a regular file */
@@ -141,7 +141,7 @@ void mt_core_sink_return(struct mt_buffer *b)
     mt_spin_unlock(&s.lock);
 }
 
-/* Lines stand before the records that name their sites. */
+/* Lines are before the records that name their sites. */
 static void push_meta(void)
 {
     mt_spin_lock(&s.meta_lock);

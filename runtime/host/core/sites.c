@@ -77,7 +77,7 @@ static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigne
     mt_core_sink_line_end();
 }
 
-/* Asks the engine when the site itself does not say where it stands. */
+/* Asks the engine when the site itself does not say where it is. */
 static void sites_place(struct mt_core_site *s, struct mt_core_place *p)
 {
     if (s->line || (s->file && *s->file) || !s->ip || !mt_g.e->locate || mt_g.e->locate(s->ip, p))

@@ -18,7 +18,7 @@ struct line {
 
 static char sourcelines[4096 + 32]; /* whole, whatever folder the program goes to */
 
-/* Beside the trace; in the current folder when that is no file of its own. */
+/* Beside the trace; in the current folder when that is not a file of its own. */
 void mt_sourcelines_start(void)
 {
     const char *output = mt_g.o->output, *slash = strrchr(output, '/');

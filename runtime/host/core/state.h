@@ -55,10 +55,10 @@ struct mt_core_thread_state {
     /* atomic */
     int64_t name; /* as in the trace; MT_NAMELESS */
     uint64_t time, written /* newest time in the file */;
-    struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what stands in it; */
-    uint64_t running;           /* each entry behind is one access and one later */
+    struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what is in it; */
+    uint64_t running;           /* each entry after is one access and one later */
     int turn;                   /* between mt_core_turn_begin and _end */
-    unsigned accesses;          /* since it last looked how far others lie behind, by whomever written */
+    unsigned accesses;          /* since it last looked how far others lag, by whomever written */
     char *text;                 /* a piece of it, while it is printed */
     int pending;                /* between begin and end */
     unsigned count;             /* operands of begin */
@@ -171,8 +171,8 @@ struct mt_core_kept_site {
 struct mt_core_kept_site *mt_site_of(uint32_t site);
 uint32_t mt_site_instructions(void); /* numbers below this one exist */
 uint32_t mt_site_twin(uint32_t site);
-/* Place of an address in code, by the engine; strings live as long as the trace. Takes no lock while it asks.
- */
+/* Place of an address in code, by the engine; strings live as long as the trace.
+ * Takes no lock while it asks. */
 struct mt_code_place {
     uint64_t ip;
     const char *file, *function, *module;

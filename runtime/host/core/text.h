@@ -14,8 +14,8 @@
  * BASE and ALLOCSIZE are 0.
  *
  * Instruction text, TAB between fields; one head line for each instruction that was executed, ascending by
- * address, and behind it one line for each of its executions, in order of execution:
- *   0xADDRESS INSTRUCTION R:REGISTERS W:REGISTERS   registers separated by blanks, "*" behind floating-point
+ * address, and after it one line for each of its executions, in order of execution:
+ *   0xADDRESS INSTRUCTION R:REGISTERS W:REGISTERS   registers separated by blanks, "*" after floating-point
  *                                                   and vector ones
  *   <empty> ORDER[ R 0xADDRESS SIZE| W 0xADDRESS SIZE]…   ORDER counts executions over all threads from 0 */
 #ifndef MT_HOST_TEXT_H

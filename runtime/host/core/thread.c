@@ -2,8 +2,8 @@
 #include "atomic.h"
 #include <string.h>
 
-/* A slot's object is used again by a later thread and never unmapped: mt_core_ring looks at it without a
- * lock. */
+/* A slot's object is used again by a later thread and never unmapped:
+ * mt_core_ring looks at it without a lock. */
 static struct mt_core_thread_state *slot_take(void)
 {
     uint32_t i = 0;

@@ -1,7 +1,7 @@
 /* Atomic mode under an engine that lets one thread run at a time, into a container: while a thread has its
  * turn, its accesses follow each other in time without a gap. So they are appended without times, as in mat
- * mode, and only where a time is not the next one an entry says how much later it is (mt_mtc_encode_counted).
- */
+ * mode, and only where a time is not the next one an entry says how
+ * much later it is (mt_mtc_encode_counted). */
 #include "atomic.h"
 #include "container/writer.h"
 #include "order.h"
@@ -48,7 +48,7 @@ static void turns_put(struct mt_core_thread_state *t, struct mt_host_entry e)
     __atomic_store_n(&t->pub.cur, ++t->mark, __ATOMIC_RELEASE);
 }
 
-/* What comes next is at `time`, or one behind it. */
+/* What comes next is at `time`, or one after it. */
 static void turns_move(struct mt_core_thread_state *t, uint64_t time)
 {
     if (time != t->running)

@@ -20,7 +20,7 @@ struct mt_host_row {
 /* In a function's id: its caller tells of entry and return, the function itself may tell of them, too. */
 #define MT_HOST_CALLER 0x80000000u
 
-#define MT_HOST_MODULE_ATOMIC 1u /* built with host=atomic: each access stands between begin and end */
+#define MT_HOST_MODULE_ATOMIC 1u /* built with host=atomic: each access is between begin and end */
 
 struct mt_host_module {
     uint32_t abi, flags;
@@ -32,7 +32,7 @@ struct mt_host_module {
     uint32_t *function_ids;         /* 0: entry and return are of no interest; the runtime writes them */
 };
 
-/* Where a call of malloc and its like stands. */
+/* Where a call of malloc and its like is. */
 struct mt_host_alloc_place {
     const char *file, *function;
     uint32_t line, column;

@@ -1,4 +1,4 @@
-/* malloc and its family: we stand in front of the C library's (or whatever allocator comes behind us) and
+/* malloc and its family: we are in front of the C library's (or whatever allocator comes after us) and
  * tell the core. */
 #include "entry.h"
 #include <dlfcn.h>

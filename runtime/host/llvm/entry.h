@@ -16,7 +16,7 @@
 /* Where this thread appends: the core's object, our scratch, a signal handler's, or (at first) nobody's,
  * whose limit is NULL. */
 extern MT_ENTRY __thread struct mt_core_thread *__mt_host_current;
-/* Where the next call that allocates stands; NULL: not known. */
+/* Where the next call that allocates is; NULL: not known. */
 extern MT_ENTRY __thread const struct mt_host_alloc_place *__mt_host_place;
 /* Called with all registers but r11 and the vector registers preserved (thunk.S):
  *   __mt_host_record(address, site | size << 32)   one access for which there was no room
@@ -125,7 +125,7 @@ uint64_t mt_llvm_sequence(int next);
 int mt_not_for_us(uint64_t ip); /* the caller is the CUDA runtime */
 void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip);
 void mt_told_free(void *p);
-void *mt_next(const char *name); /* the function that we stand in front of */
+void *mt_next(const char *name); /* the function that we are in front of */
 /* exit.c */
 void mt_exit_open(void);
 void mt_stop(int killed);

@@ -1,5 +1,5 @@
-/* The ways out of a program: each closes the trace. (exit and a return from main: our destructor, after all
- * others.) */
+/* The ways out of a program: each closes the trace. (exit and a return from main: our destructor,
+ * after all others.) */
 #include "entry.h"
 #include <errno.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ EXEC(execvpe, (const char *file, char *const argv[], char *const env[]),
 EXEC(fexecve, (int fd, char *const argv[], char *const env[]), (int, char *const *, char *const *), fd, argv,
      env)
 
-/* How many words, with the NULL behind them. */
+/* How many words, with the NULL after them. */
 static size_t exit_count(const char *first, va_list args)
 {
     size_t n = 1;
@@ -97,7 +97,7 @@ static size_t exit_count(const char *first, va_list args)
     return n;
 }
 
-/* The list that follows `first` as an array, in `argv`; the environment behind it if `env`. */
+/* The list that follows `first` as an array, in `argv`; the environment after it if `env`. */
 static void exit_gather(char **argv, const char *first, va_list args, char *const **env)
 {
     argv[0] = (char *)(uintptr_t)first;

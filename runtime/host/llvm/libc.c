@@ -1,6 +1,6 @@
 /* What functions of the C library touch: worked out before the call from the arguments and what they point
- * to. A comparison or search touches bytes up to the one that decides, although the library reads in words.
- */
+ * to. A comparison or search touches bytes up to the one that decides,
+ * although the library reads in words. */
 #include "entry.h"
 #include <ctype.h>
 #include <errno.h>

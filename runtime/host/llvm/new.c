@@ -1,6 +1,6 @@
 /* operator new: the C++ library's calls malloc, which then tells the core about it; an allocator with its own
- * is told here. Throws pass through. (operator delete calls free, or the owner's memory is handed out again.)
- */
+ * is told here. Throws pass through. (operator delete calls free,
+ * or the owner's memory is handed out again.) */
 #include "entry.h"
 
 static void *new_finish(void *p, size_t bytes, uint64_t ip)

@@ -1,6 +1,6 @@
 /* Programs that give up system calls (seccomp). We need some that they do not: to write, to start and to
- * wait. One that is not allowed may end the program, so the trace ends before, and from then on we make none.
- */
+ * wait. One that is not allowed may end the program, so the trace ends before,
+ * and from then on we make none. */
 #include "entry.h"
 #include "../core/platform.h"
 #include <errno.h>

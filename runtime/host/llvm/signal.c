@@ -1,5 +1,5 @@
 /* Signals. A handler may interrupt a thread in the middle of an append, so what the handler does goes into a
- * buffer of its own, which the thread takes over at its next access. For that we stand between the kernel and
+ * buffer of its own, which the thread takes over at its next access. For that we are between the kernel and
  * the program's handlers. A signal that would end the program ends the trace first. */
 #include "entry.h"
 #include <errno.h>
@@ -198,7 +198,7 @@ static void end_trace(void)
 
 /* What would end the program, and is left to the kernel after the trace is closed: the signal comes once
  * more, from whomever it came, as soon as we return. (Not all of them would come by themselves: int3 lies
- * behind us, and what a timer or a terminal sends is sent once.) */
+ * after us, and what a timer or a terminal sends is sent once.) */
 static void signal_fatal(int sig, siginfo_t *info, void *context)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};

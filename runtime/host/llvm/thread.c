@@ -1,5 +1,5 @@
-/* Threads as instrumented code sees them: the pointer to where it appends, and what happens when there is no
- * room. */
+/* Threads as instrumented code sees them: the pointer to where it appends,
+ * and what happens when there is no room. */
 #include "entry.h"
 #include <limits.h>
 #include <pthread.h>
@@ -16,8 +16,8 @@ static struct mt_core_thread nobody; /* never written: its limit is NULL, so tha
 __thread struct mt_core_thread *__mt_host_current = &nobody;
 __thread const struct mt_host_alloc_place *__mt_host_place;
 
-/* Where the entries of a thread that is not traced go round and round: in a larger buffer, to be called less
- * often. */
+/* Where the entries of a thread that is not traced go round and round: in a larger buffer,
+ * to be called less often. */
 static void use_waste(struct mt_self *s)
 {
     if (!s->waste && !mt_silent && s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
@@ -58,8 +58,7 @@ static void at_end(void *self)
     mt_thread_off();
     if (t)
         mt_core_thread_end(t);
-    if (s->first) { /* pthread_exit in main: the process lasts as long as there are threads, ours among them
-                     */
+    if (s->first) { /* pthread_exit in main: the process lasts as long as any thread, ours included */
         s->busy++;
         mt_core_worker_end();
         s->busy--;
@@ -145,7 +144,7 @@ struct mt_core_thread *mt_llvm_thread(void)
     return s->core;
 }
 
-/* No room in a handler's buffer: its entries go round behind the end. */
+/* No room in a handler's buffer: its entries go round after the end. */
 static void thread_overflow(struct mt_self *s)
 {
     s->lost += (uint64_t)(s->handler.cur - s->handler.limit);

@@ -125,7 +125,7 @@ static VOID on_end(INT32, VOID *)
     mt_core_stop(0);
 }
 
-/* What stands behind "--" on Pin's command line. */
+/* What comes after "--" on Pin's command line. */
 static const char *program_of(int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i++)

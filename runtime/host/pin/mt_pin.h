@@ -1,6 +1,6 @@
 /* The Pin tool: a thin layer between Pin and the core (core.h). What it knows: how Pin says what an
- * instruction touches, when functions are entered and left, and what threads do. Everything else is the
- * core's.
+ * instruction touches, when functions are entered and left, and what threads do. Everything else
+ * is the core's.
  *
  * Instrumentation callbacks run under Pin's client lock, one at a time; analysis functions run in the
  * program's threads, at once. */

@@ -1,6 +1,6 @@
 /* What instructions touch: mat, insn and atomic mode. Every operand has its own address. Calls are inserted
- * when code is translated and ask the core each time, so that switching on and off needs no new translation.
- */
+ * when code is translated and ask the core each time,
+ * so that switching on and off needs no new translation. */
 #include "mt_pin.h"
 
 /* ---- mat ---- */
@@ -45,7 +45,7 @@ static VOID on_insn_elements(struct mt_pin_thread *s, UINT32 site, IMULTI_ELEMEN
         each_element(m, [&](ADDRINT a, UINT32 n) { mt_core_insn_operand(s->core, site, a, n); });
 }
 
-/* ---- atomic: locks are taken before the instruction and given back behind it ---- */
+/* ---- atomic: locks are taken before the instruction and given back after it ---- */
 
 static VOID on_begin1(struct mt_pin_thread *s, UINT32 site, ADDRINT a0, UINT32 n0)
 {
@@ -75,8 +75,8 @@ static VOID on_begin3(struct mt_pin_thread *s, UINT32 site, ADDRINT a0, UINT32 n
     }
 }
 
-/* Gathers and scatters are no atomic accesses: each element is one of its own, recorded before all are made.
- */
+/* Gathers and scatters are not atomic accesses: each element is one of its own,
+ * recorded before all are made. */
 static VOID on_atomic_elements(struct mt_pin_thread *s, UINT32 site, IMULTI_ELEMENT_OPERAND *m)
 {
     if (!s->core)

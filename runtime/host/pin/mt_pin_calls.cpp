@@ -1,6 +1,6 @@
 /* Functions that are entered and left: -f, --routine, annotations, and the malloc family.
  *
- * Entries are seen at the routine. Returns are seen at return instructions, by the stack pointer: it stands
+ * Entries are seen at the routine. Returns are seen at return instructions, by the stack pointer: it is
  * at a function's entry and at its return at the same place, whichever way it got there. That holds for tail
  * calls, and for functions left by longjmp or an exception, which a later return shows to be gone.
  * IPOINT_AFTER of a routine knows neither, and is not to be trusted for allocators in newer kits. */

@@ -60,7 +60,7 @@ static enum mt_host_op op_of(const struct mt_pin_insn *n, const struct mt_pin_op
     return o->reads ? MT_HOST_LOAD : MT_HOST_STORE;
 }
 
-/* Appends a register's name, once; "*" behind those for floating point and vectors. */
+/* Appends a register's name, once; "*" after those for floating point and vectors. */
 static VOID add_register(std::string &list, REG reg)
 {
     if (!REG_valid(reg))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The part of QEMU's plugin interface that the plugin uses, declared here because distributions ship no
- * header for it. Versions 1 (QEMU 4.2 to 8.2), 2 (9.0), 3 (9.1) and later; where they differ is said below.
- */
+ * header for it. Versions 1 (QEMU 4.2 to 8.2), 2 (9.0), 3 (9.1) and later;
+ * where they differ is said below. */
 #ifndef MT_HOST_QEMU_API_H
 #define MT_HOST_QEMU_API_H
 #include <stdbool.h>

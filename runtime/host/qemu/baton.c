@@ -76,7 +76,7 @@ int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
         if (waited >= 2 * STEP_MS && take_from_sleeper(ticket))
             break;
         if (ms && waited >= ms)
-            return -1; /* only who ends the process goes without: the others may stay behind this ticket */
+            return -1; /* only who ends the process: the others may wait for this ticket for ever */
     }
     baton_become(h, ticket);
     return 0;

@@ -24,7 +24,7 @@ struct mt_calls { /* zeroed at first */
 /* At the function's first instruction. `ip`: of the call instruction, or 0. */
 void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct mt_watch *w, uint64_t sp,
                     uint64_t ip, const uint64_t args[3]);
-/* At an instruction behind a call, when c->count is not 0: ends what has returned here with `value`. */
+/* At an instruction after a call, when c->count is not 0: ends what has returned here with `value`. */
 void mt_calls_return(struct mt_calls *c, struct mt_core_thread *t, uint64_t ip, uint64_t sp, uint64_t value);
 /* Where the program entered the memory management that it is in, 0 if it is not. */
 uint64_t mt_calls_site(const struct mt_calls *c);

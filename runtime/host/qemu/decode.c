@@ -72,7 +72,7 @@ static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisD
 }
 
 /* What xsave touches first depends on what is to be saved (0 to 63 with x87 or SSE among it); xrstor begins
- * with the header behind the 512 bytes that fxsave knows. */
+ * with the header after the 512 bytes that fxsave knows. */
 static void fill_state(struct mt_x86_operand *m, const ZydisDecodedInstruction *i)
 {
     switch (i->mnemonic) {

@@ -42,16 +42,15 @@ struct mt_x86_insn {
     struct mt_x86_operand operand[MT_X86_OPERANDS];
 };
 
-/* 0, or -1 for bytes that are no instruction (ip is set, all else 0). */
+/* 0, or -1 for bytes that are not an instruction (ip is set, all else 0). */
 int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsigned size);
 
 struct mt_x86_words {
-    char text[160]; /* Intel syntax */
-    char reads[192],
-        writes[192]; /* registers, implicit ones too; "*" behind floating-point and vector ones */
+    char text[160];               /* Intel syntax */
+    char reads[192], writes[192]; /* registers, implicit ones too; "*" after floating-point and vector ones */
 };
-/* The extension of x86-64 that an instruction belongs to, in Zydis's words ("AVX512F_512"); "" if it is none.
- */
+/* The extension of x86-64 that an instruction belongs to, in Zydis's words ("AVX512F_512");
+ * "" if it is not one. */
 const char *mt_x86_extension(const void *bytes, unsigned size);
 /* Of the same bytes. 0 or -1 as above ("(bad)"). */
 int mt_x86_words(struct mt_x86_words *w, uint64_t ip, const void *bytes, unsigned size);

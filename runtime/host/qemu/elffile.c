@@ -112,7 +112,7 @@ int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bia
 const char *mt_elf_function(struct mt_elf *e, uint64_t address)
 {
     size_t low = 0, high = e->nfunctions;
-    while (low < high) { /* the first one behind the address */
+    while (low < high) { /* the first one after the address */
         size_t middle = (low + high) / 2;
         if (e->functions[middle].address <= address)
             low = middle + 1;

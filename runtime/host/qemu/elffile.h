@@ -6,7 +6,7 @@
 
 struct mt_elf;
 
-/* NULL if the file cannot be read or is no ELF file. */
+/* NULL if the file cannot be read or is not an ELF file. */
 struct mt_elf *mt_elf_open(const char *path);
 /* What to add to the file's addresses when file offset `offset` is mapped at `start`. 0, or -1: no segment
  * covers it. */

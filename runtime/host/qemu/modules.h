@@ -19,8 +19,7 @@ enum mt_alloc_function {
     MT_FN_DELETE,
     MT_FN_RUNTIME, /* any function of the CUDA runtime: what it does by itself or in libraries is not the
                       program's */
-    MT_FN_MAP, /* mmap, munmap, mremap, brk, sbrk: events come from their system calls, call sites from here
-                */
+    MT_FN_MAP,     /* mmap, munmap, mremap, brk, sbrk: for call sites; events come from the system calls */
 };
 
 /* A function whose calls matter. */

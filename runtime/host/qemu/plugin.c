@@ -6,7 +6,7 @@
  *
  * MODE is mat, insn or atomic. NAME is a long option of runtime/host/core/options.def without the dashes
  * (output=FILE, threshold=4096, locks=1); `routine` may be given several times; a switch takes 0, 1, on or
- * off or stands alone. A comma in a value is written twice. follow=MT-HOST: when the program becomes
+ * off or no value. A comma in a value is written twice. follow=MT-HOST: when the program becomes
  * another one (exec), that one is traced, too (follow.h). No environment variable is read.
  *
  * Needs QEMU 7.0 or newer, built with plugins, for x86-64 guests on x86-64. What a version lacks is said once

@@ -134,9 +134,9 @@ void mt_insn_begin(struct mt_thread *t, const struct mt_insn *n, int counted)
     mt_core_insn(t->core, n->site);
 }
 
-/* The instruction's own access? qemu 7.2 leaves the callbacks of a jump through memory switched on behind it,
- * and what is not watched and calls qemu's helpers (xsave in the loader) then reports under the jump's name.
- */
+/* The instruction's own access? qemu 7.2 leaves the callbacks of a jump through memory switched on after it,
+ * and what is not watched and calls qemu's helpers (xsave in the loader)
+ * then reports under the jump's name. */
 static int is_own(struct mt_thread *t, const struct mt_operand *o)
 {
     unsigned bit = 1u << (o - o->insn->operand);

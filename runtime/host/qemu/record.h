@@ -58,8 +58,8 @@ static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o,
     return 1;
 }
 
-/* The operand that is meant by an access of the instruction. Two loads (cmps): qemu reads the second first.
- */
+/* The operand that is meant by an access of the instruction. Two loads (cmps):
+ * qemu reads the second first. */
 static inline const struct mt_operand *mt_which(struct mt_thread *t, const struct mt_insn *n, int store)
 {
     if (n->x86.count < 2)

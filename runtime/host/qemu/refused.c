@@ -1,5 +1,5 @@
-/* Instructions that qemu cannot run: it gives the program SIGILL there, without a word of which one it
- * was. */
+/* Instructions that qemu cannot run: it gives the program SIGILL there,
+ * without a word of which one it was. */
 #include "refused.h"
 #include "decode.h"
 #include "guest.h"
@@ -30,7 +30,7 @@ void mt_refused_look(uint64_t ip, unsigned size, enum mt_core_mode mode)
     static uint32_t said;
     struct mt_x86_words words;
     struct mt_x86_insn insn;
-    unsigned room = PAGE - (unsigned)(ip % PAGE); /* what is behind may not be there */
+    unsigned room = PAGE - (unsigned)(ip % PAGE); /* what is after may not be there */
     char place[1600];
     room = room > 15 ? 15 : room < size ? size : room;
     if (mt_x86_decode(&insn, ip, mt_guest(ip), room) != 0 || insn.length <= size ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Registers of the guest. QEMU 9 and later have a call for them; in 7.2 they are read where its binary keeps
- * them: it exports the debugger's function, which tells where. */
+ * them: it exports the debugger's function, which says where. */
 #ifndef MT_HOST_QEMU_REGISTERS_H
 #define MT_HOST_QEMU_REGISTERS_H
 #include "record.h"

@@ -62,8 +62,8 @@ static int signals_killing(pid_t pid, int signal)
         PTHREAD_MUTEX_INITIALIZER; /* a second thread waits for the first one's end */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     if (signal > 0 && pid == getpid()) {
-        /* The same signal may come twice (terminals and timeout send it to the group): not before we are
-         * done. */
+        /* The same signal may come twice (terminals and timeout send it to the group):
+         * not before we are done. */
         int changed = sigaction(signal, &ignore, &before) == 0;
         pthread_mutex_lock(&once);
         on_death();

@@ -1,5 +1,5 @@
-/* A thread of our own inside qemu, for mt_core_engine.spawn and join: takes no signal, for those are the
- * guest's. */
+/* A thread of our own inside qemu, for mt_core_engine.spawn and join: takes no signal,
+ * for those are the guest's. */
 #ifndef MT_HOST_QEMU_WORKER_H
 #define MT_HOST_QEMU_WORKER_H
 /* 0 or an errno value. */

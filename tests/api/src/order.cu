@@ -1,5 +1,5 @@
-// Stream-ordered frees: the call returns while a kernel still waits for the host and uses the memory
-// afterwards.
+// Stream-ordered frees: the call returns while a kernel still waits for the host
+// and uses the memory afterwards.
 #include <cstdio>
 #include <cuda_runtime.h>
 

@@ -1,4 +1,4 @@
-// Calls of the runtime whose place in the source is written down. What each makes stands behind "@": the kind
+// Calls of the runtime whose place in the source is written down. What each makes comes after "@": the kind
 // of line in the companion, once for each that it writes.
 #include <cuda_runtime.h>
 #include <cstdio>

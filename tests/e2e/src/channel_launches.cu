@@ -161,8 +161,8 @@ static int run_fork(int *a, int *flags)
     return !WIFEXITED(status) || WEXITSTATUS(status) != 7 || a[31] != 3;
 }
 
-// The same kernel on all devices at once, from a thread each, in their default streams; a copy from device to
-// device.
+// The same kernel on all devices at once, from a thread each, in their default streams;
+// a copy from device to device.
 static int run_devices()
 {
     int n = 0, bad = 0, host[N];

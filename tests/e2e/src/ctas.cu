@@ -1,8 +1,8 @@
-// Kernels whose CTAs can be told apart, for MEMTRACE_CTAS and MEMTRACE_SAMPLE. Each CTA of each kernel makes
-// the same accesses: `loop` 1 store a thread (16 threads), `waits` 1 load and 2 stores with barriers between
-// (64 threads), `grid` 2 stores with a barrier of the whole grid between (32), `pointer` 1 load of 8 bytes,
-// and 1 store in a function that is called by the pointer that it loads (16). The argument is how often all
-// of them are launched. Prints the sum of what they wrote.
+// Kernels whose CTAs can be distinguished, for MEMTRACE_CTAS and MEMTRACE_SAMPLE. Each CTA of each kernel
+// makes the same accesses: `loop` 1 store a thread (16 threads), `waits` 1 load and 2 stores with barriers
+// between (64 threads), `grid` 2 stores with a barrier of the whole grid between (32), `pointer` 1 load of 8
+// bytes, and 1 store in a function that is called by the pointer that it loads (16). The argument is how
+// often all of them are launched. Prints the sum of what they wrote.
 #include <cooperative_groups.h>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Two host threads, each on the default stream: with a default stream per thread their kernels wait for each
-// other.
+// Two host threads, each on the default stream: with a default stream per thread their
+// kernels wait for each other.
 #include "../../../examples/common/example.h"
 #include <thread>
 

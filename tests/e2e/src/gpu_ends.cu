@@ -71,7 +71,7 @@ static int registers()
     return puts("passed"), 0;
 }
 
-/* No wait behind the copy, and nothing freed. */
+/* No wait after the copy, and nothing freed. */
 static int returns()
 {
     int *p, got[N];

@@ -1,5 +1,5 @@
-// Graphs that are launched, changed and launched again; every kernel stores into words of its own launch's
-// number.
+// Graphs that are launched, changed and launched again; every kernel stores into words
+// of its own launch's number.
 #include "../../../examples/common/example.h"
 #include <cstring>
 
@@ -97,7 +97,7 @@ int main()
     printf("%s\n", cudaGetErrorName(cudaGraphLaunch(exec, s[1])));
     cudaStreamEndCapture(s[1], &outer);
     cudaGetLastError();
-    // what was captured and another graph, one behind the other
+    // what was captured and another graph, one after the other
     cudaGraphNode_t before, behind;
     size_t one = 1;
     CHECK(cudaStreamBeginCapture(s[1], cudaStreamCaptureModeGlobal));

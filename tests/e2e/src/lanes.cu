@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cuda_runtime.h>
 #define LOOP _Pragma("unroll 1")
-#define HERE(s) asm volatile("// %0" : "+r"(s)) /* what stands in different places stays there */
+#define HERE(s) asm volatile("// %0" : "+r"(s)) /* what is in different places stays there */
 #define T ((int)threadIdx.x)
 
 __global__ void one_at_a_time(const int *x, int *o)

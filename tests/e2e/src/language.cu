@@ -1,6 +1,6 @@
 // What C++ makes kernels of: extern "C", templates, lambdas, member function pointers, virtual bases. 64
-// threads in one block each; each thread loads in[i] and stores out[i], each of 4 bytes, unless said
-// otherwise.
+// threads in one block each; each thread loads in[i] and stores out[i], each of 4 bytes,
+// unless said otherwise.
 #include <cstdio>
 #define N 64
 #define CHECK(call)                                                                                          \

@@ -1,4 +1,4 @@
-// Thrust and CUB. Prints where its inputs lie, so that a test can tell how often each byte was read.
+// Thrust and CUB. Prints where its inputs lie, so that a test can say how often each byte was read.
 #include <cstdio>
 #include <cub/cub.cuh>
 #include <thrust/device_vector.h>

@@ -22,8 +22,8 @@ __global__ void count(int *out)
     out[threadIdx.x] = n;
 }
 
-// The last steps of a sum, as they were written for years. Without the flag the optimiser may keep s[t] in a
-// register.
+// The last steps of a sum, as they were written for years.
+// Without the flag the optimiser may keep s[t] in a register.
 template <class T> static __device__ void add_up(T *s, int t)
 {
     s[t] += s[t + 32];

@@ -1,5 +1,5 @@
 // A function that is not inlined asks for the active lanes, called from both sides of a branch: the sides are
-// not one group, although the question stands at one place.
+// no group, although the question is at one place.
 #include <cstdio>
 
 __device__ __noinline__ unsigned ask(unsigned salt)

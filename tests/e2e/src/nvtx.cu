@@ -1,5 +1,5 @@
 // Launches inside of NVTX ranges of all kinds. Kernel kN<<<1, N>>> writes one float a thread; which ranges
-// are open at each stands behind it.
+// are open at each comes after it.
 #include <cstdio>
 #include <nvtx3/nvToolsExt.h>
 #include <thread>

@@ -1,5 +1,5 @@
-// A library as NVIDIA's are: compiled without the plugin, with a CUDA runtime of its own linked in
-// (gpu_ends.cu).
+// A library as NVIDIA's are: compiled without the plugin,
+// with a CUDA runtime of its own linked in (gpu_ends.cu).
 static __global__ void twice(int *p, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// A library that comes and goes. Its last CUDA call stands in it, too: what was noted of that call must not
+// A library that comes and goes. Its last CUDA call is in it, too: what was noted of that call must not
 // be looked at when the library is gone.
 __global__ void in_library(unsigned *p)
 {

@@ -1,5 +1,5 @@
-// Kernel names: anonymous namespaces, overloads, non-type and template template arguments, extern "C", a
-// functor.
+// Kernel names: anonymous namespaces, overloads, non-type and template template arguments,
+// extern "C", a functor.
 #include "../../../examples/common/example.h"
 
 namespace

@@ -1,6 +1,6 @@
 // Work that only events put into an order. The first kernel waits for the host, so everything is queued
-// before anything runs. With an argument: the same through a graph that is captured once and launched so many
-// times.
+// before anything runs. With an argument: the same through a graph that is captured once
+// and launched so many times.
 #include "../../../examples/common/example.h"
 #include <sched.h>
 

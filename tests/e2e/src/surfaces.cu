@@ -23,8 +23,8 @@ static void expect(const char *what, bool holds)
         printf("wrong: %s\n", what);
 }
 
-// One thread per element: reads from `in`, writes to `out` in another layer and shifted, and keeps what it
-// read.
+// One thread per element: reads from `in`, writes to `out` in another layer and shifted,
+// and keeps what it read.
 enum Geometry { S1D, S2D, S3D, S1DLayered, S2DLayered, SCube, SCubeLayered };
 template <class T>
 __global__ void copy(cudaSurfaceObject_t in, cudaSurfaceObject_t out, Geometry g, T *kept, int shift)

@@ -1,5 +1,5 @@
-// What C++ makes of accesses: functions that stay calls, recursion, virtual functions, lambdas, templates,
-// references.
+// What C++ makes of accesses: functions that stay calls, recursion, virtual functions,
+// lambdas, templates, references.
 #include <stddef.h>
 
 __device__ __noinline__ float at(const float *p, int i)

@@ -1,5 +1,5 @@
-// A transformer's layers as training code in plain CUDA has them: rows by threads, by warps, by packs of 16
-// bytes.
+// A transformer's layers as training code in plain CUDA has them: rows by threads, by warps,
+// by packs of 16 bytes.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -1,5 +1,5 @@
-// A function with a part that its compiler moves elsewhere (work.cold), which it enters by a jump every third
-// time.
+// A function with a part that its compiler moves elsewhere (work.cold),
+// which it enters by a jump every third time.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Accepts an atomic text trace (standard input) or says in which line it is none: exit 1.
+"""Accepts an atomic text trace (standard input) or says in which line it is not one: exit 1.
 
 Written from the description of the format, not from a tracer. Checks every line's form, and over lines: times of
 a thread never go back; tr comes before a thread's lines and tf after; a return matches a call of the same thread,

@@ -1,5 +1,5 @@
-/* What a program sees of how it was started: its words, one variable, its standard input. No library it must
- * have. */
+/* What a program sees of how it was started: its words, one variable, its standard input.
+ * No library it must have. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* helper() fills 100 bytes. Called by main() on buffer `plain`; by outer(), in several ways, on buffer
- * `inside`. */
+/* helper() fills 100 bytes. Called by main() on buffer `plain`; by outer(), in several ways,
+ * on buffer `inside`. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

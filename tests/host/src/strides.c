@@ -1,5 +1,5 @@
 /* Walks over buffers of known sizes in known strides; cases_mat.py has the graph, computed by hand. No
- * library call and no access to the stack stands between the accesses of walk(). Sizes name the buffers. */
+ * library call and no access to the stack is between the accesses of walk(). Sizes name the buffers. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

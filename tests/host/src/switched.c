@@ -1,7 +1,7 @@
 /* Writes a[i] for i = 0, 1, 2, …; sends itself SIGUSR1 just before i = on and SIGUSR2 just before i = off.
  * usage: switched COUNT ON OFF [POSITION]
- * POSITION: a file of 8 bytes that always has i; then there are no signals of its own, and it ends at COUNT.
- */
+ * POSITION: a file of 8 bytes that always has i; then there are no signals of its own,
+ * and it ends at COUNT. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

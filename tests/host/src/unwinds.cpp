@@ -1,5 +1,5 @@
-// Leaves a routine by an exception: what the catcher does is outside of it again, unless the catcher is
-// inside.
+// Leaves a routine by an exception: what the catcher does is outside of it again,
+// unless the catcher is inside.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-/* main ends before the program: by pthread_exit, or by thrd_exit with an argument. The last thread ends the
- * process. */
+/* main ends before the program: by pthread_exit, or by thrd_exit with an argument.
+ * The last thread ends the process. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

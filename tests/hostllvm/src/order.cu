@@ -1,5 +1,5 @@
-// Host writes, copy, kernel, copy, host reads, several times over: which host accesses lie between which
-// calls?
+// Host writes, copy, kernel, copy, host reads, several times over:
+// which host accesses lie between which calls?
 #include <cstdio>
 #include <cuda_runtime.h>
 

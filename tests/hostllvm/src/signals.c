@@ -1,5 +1,5 @@
-/* A timer's handler stores into its own array all the time while main fills another: nothing of either may be
- * missing. */
+/* A timer's handler stores into its own array all the time while main fills another:
+ * nothing of either may be missing. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

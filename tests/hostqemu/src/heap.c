@@ -1,5 +1,5 @@
 /* clang-format off */
-/* Calls, and what is said of them, stand on one line. Allocates and frees in all the ways there are, and says on standard output what it did:
+/* Calls, and what is said of them, are on one line. Allocates and frees in all the ways there are, and says on standard output what it did:
  *   alloc KIND BASE BYTES LINE, free BASE, cut BASE BYTES (munmap of a part). Threads at the end: then the order is
  * that of each thread only. */
 #define _GNU_SOURCE

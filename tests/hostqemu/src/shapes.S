@@ -1,4 +1,4 @@
-/* Every shape of memory operand. What each instruction accesses stands behind "@": r or w, an expression of symbols,
+/* Every shape of memory operand. What each instruction accesses comes after "@": r or w, an expression of symbols,
  * bytes; written by hand from the manual of the processor. Ends with exit(0). */
         .intel_syntax noprefix
         .section .bss

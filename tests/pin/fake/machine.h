@@ -29,7 +29,7 @@ struct fake_ins {
     std::vector<REG> reads, writes;
     INT32 opcode = XED_ICLASS_OTHER;
     BOOL ret = FALSE, branch = FALSE, nop = FALSE, scattered = FALSE, odd_size = FALSE;
-    BOOL neither = FALSE; /* no place behind it */
+    BOOL neither = FALSE; /* no place after it */
     std::atomic<bool> translated{false};
     std::vector<fake_call> calls;
 };
@@ -56,13 +56,13 @@ struct cpu {
 void machine_load(IMG img);
 /* Runs `body` as a thread of the program, here and now. */
 void machine_thread(THREADID tid, const std::function<void(cpu &)> &body);
-/* Executes: calls before, what the instruction does, calls behind. */
+/* Executes: calls before, what the instruction does, calls after. */
 void machine_execute(cpu &p, INS ins, const std::function<void()> &real);
 /* Executes as far as the instruction itself, which faults: a signal handler would come next. */
 void machine_fault(cpu &p, INS ins);
 /* The instruction is translated anew when it is executed next. */
 void machine_forget(INS ins);
-/* A call of the routine from `back`, with args: what stands at its entry is done, the stack pointer moves. */
+/* A call of the routine from `back`, with args: what is at its entry is done, the stack pointer moves. */
 void machine_enter(cpu &p, RTN rtn, ADDRINT a0 = 0, ADDRINT a1 = 0, ADDRINT a2 = 0);
 /* Returns with a value from the innermost routine. */
 void machine_return(cpu &p, ADDRINT value);

@@ -1,5 +1,5 @@
-/* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn", "fork", "exec",
- * "fault". */
+/* Programs for the made-up machine: "inc N TOTAL", "cas N TOTAL", "mat", "insn",
+ * "fork", "exec", "fault". */
 #include "machine.h"
 #include <sched.h>
 #include <stdio.h>
@@ -148,7 +148,7 @@ static void mat()
         machine_return(p, 0x10000);
         touch(p, 0x401200, 0x10000, true);
         touch(p, 0x401204, 0x10000 + 99, false, 1);
-        touch(p, 0x401208, 0x10000 + 100, false, 1); /* behind it */
+        touch(p, 0x401208, 0x10000 + 100, false, 1); /* after it */
         call(p, f_realloc, 0x10000, 50);
         machine_return(p, 0x20000);         /* moved */
         touch(p, 0x40120c, 0x10000, false); /* gone */
@@ -264,7 +264,7 @@ static void fault()
         });
         other.join();
         p.ea[0] = 0x1008;
-        machine_execute(p, odd, [] {}); /* no place behind it: recorded at once */
+        machine_execute(p, odd, [] {}); /* no place after it: recorded at once */
         std::thread third([&] {
             machine_thread(2, [&](cpu &q) {
                 q.ea[0] = 0x100c;

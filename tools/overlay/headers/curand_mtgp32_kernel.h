@@ -1,6 +1,6 @@
 /* In the overlay in place of the toolkit's header of this name, which it includes where there is one (it is
  * cuRAND's). The last header that clang pre-includes in CUDA sources: what nvcc gives to every CUDA source,
- * and clang 19 does not, stands here. cuda.h has the beginning. */
+ * and clang 19 does not, is here. cuda.h has the beginning. */
 #if __has_include("mt-toolkit/curand_mtgp32_kernel.h")
 #include "mt-toolkit/curand_mtgp32_kernel.h"
 #endif

@@ -1,8 +1,8 @@
 /* Surface functions (surf2Dread, surf2Dwrite, …): nvcc makes them of a builtin that clang 19 does not have.
  * The guard of the toolkit's header is set, so that it declares none of them again.
  *
- * An element of 1, 2, 4, 8 or 16 bytes is one access of that size (suld.b and sust.b do not look at types).
- */
+ * An element of 1, 2, 4, 8 or 16 bytes is one access of that size (suld.b and sust.b
+ * do not look at types). */
 #ifndef MT_CUDA_SURFACE_H
 #define MT_CUDA_SURFACE_H
 #include "surface_types.h"
@@ -80,7 +80,7 @@ template <int bytes> struct __mt_surf;
     {                                                                                                        \
         __MT_SURF_MODES(__MT_SURF_W, g, type, words, place, inputs, arguments)                               \
     }
-/* o, x, y, z: operand numbers of the object and of three integers behind it. */
+/* o, x, y, z: operand numbers of the object and of three integers after it. */
 #define __MT_SURF_SIZE(size, word, type, words, outputs, inputs, o, x_, y_, z_)                              \
     template <> struct __mt_surf<size> {                                                                     \
         typedef word word_t;                                                                                 \
