@@ -54,7 +54,7 @@ unsigned fake_missed(const struct mt_trace *t)
     return t->missed;
 }
 
-void mt_trace_miss(struct mt_trace *t)
+void mt_trace_miss(struct mt_trace *t, const char *why)
 {
     t->missed++;
 }
