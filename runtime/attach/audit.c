@@ -86,7 +86,7 @@ static void audit_look(const struct link_map *map)
     struct mt_object o;
     struct mt_takeover t = {.object = &o, .base = map->l_addr};
     int major;
-    if (*path != '/' || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 || mt_object_open(&o, path) != 0)
+    if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 || mt_object_open(&o, path) != 0)
         return;
     switch (mt_object_cudart(&o, &t.symbols, &major)) {
     case MT_CUDART_STATIC:
@@ -134,11 +134,10 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     if (major < 0 || !strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
     snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder, major ? mt_object_node(major) : "libcudart.so");
-    if ((major && (major < 11 || major > 13)) || access(ours, R_OK) != 0) {
-        static char said[256];
-        if (strncmp(said, name, sizeof said - 1) != 0)
+    if (major > 13 || (major && major < 11) || access(ours, R_OK) != 0) {
+        static int said;
+        if (access(name, R_OK) == 0 && !said++)
             mt_attach_say("%s: a CUDA runtime of a version that this memtrace does not know: it is not traced", name);
-        snprintf(said, sizeof said, "%s", name);
         return (char *)(uintptr_t)name;
     }
     return ours;
