@@ -1,6 +1,5 @@
 /* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in whatever is
  * loaded, before its constructors run. */
-#define _GNU_SOURCE
 #include "attach.h"
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,4 @@
 /* Reads an ELF file, and finds out which CUDA runtime is in it. */
-#define _GNU_SOURCE
 #include "object.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -143,13 +142,19 @@ static int object_major(const struct mt_object_symbols *s)
     return mt_object_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
 }
 
-/* The name of its shared memory, which each version since 11 has. */
+/* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have it, too. */
 static int object_has_trace_of_cudart(const struct mt_object *o)
 {
-    static const char text[] = "/cudart.shm.%x";
+    static const char first[] = "/cudart", then[] = ".shm.%x";
+    const size_t n = sizeof first - 1;
     const Elf64_Shdr *s = mt_object_section(o, ".rodata");
-    return s && s->sh_offset <= o->size && s->sh_size <= o->size - s->sh_offset &&
-           memmem(o->data + s->sh_offset, s->sh_size, text, sizeof text - 1);
+    if (!s || s->sh_offset > o->size || s->sh_size > o->size - s->sh_offset)
+        return 0;
+    const unsigned char *begin = o->data + s->sh_offset, *end = begin + s->sh_size, *at = begin;
+    for (; (at = memmem(at, (size_t)(end - at), then, sizeof then - 1)) != NULL; at++)
+        if ((size_t)(at - begin) >= n && memcmp(at - n, first, n) == 0)
+            return 1;
+    return 0;
 }
 
 enum mt_object_cudart mt_object_cudart(const struct mt_object *o, const struct mt_object_symbols **where,

@@ -1,5 +1,4 @@
 /* Writes jumps over the functions of a static CUDA runtime in memory, to libmemtrace.so's. */
-#define _GNU_SOURCE
 #include "attach.h"
 #include "abi.h"
 #include <errno.h>
