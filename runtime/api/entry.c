@@ -3,6 +3,7 @@
 #include "entry.h"
 #include "device.h"
 #include "error.h"
+#include "attach/abi.h"
 #include "base/report.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -83,4 +84,12 @@ void *mt_entry_resolve(uint32_t index)
     if (fixed)
         __atomic_store_n(&mt_entry_slots[index], f, __ATOMIC_RELEASE);
     return f ? f : (void *)entry_unsupported;
+}
+
+__attribute__((visibility("default"))) int __mt_attach_missing(struct mt_attach_missing *m)
+{
+    if (!__atomic_exchange_n(&m->said, 1, __ATOMIC_RELAXED))
+        mt_report("%s: of the CUDA runtime in the program, and not in this one; it returns cudaErrorNotSupported",
+                  m->name);
+    return (int)mt_fail(cudaErrorNotSupported);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the entry layer of libmemtrace.so from CUDA's own header.
 
-usage: gen_entries.py --cc CC --include DIR --crt crt.h --out DIR
+usage: gen_entries.py --cc CC --include DIR --crt crt.h --older older.def --exports exports.map --out DIR
 
 Reads the declarations of cuda_runtime_api.h and cuda_profiler_api.h as the preprocessor shows them, once plainly and
 once with per-thread default streams (names ending in _ptds, _ptsz), and writes into --out:
@@ -10,6 +10,12 @@ once with per-thread default streams (names ending in _ptds, _ptsz), and writes 
               and the per-thread-stream variants
   entries.S   one jump per exported name
   errors.inc  MT_ERROR(code, name), ascending
+  older.S     the functions that are the same in older versions, under their nodes
+  older.inc   MT_GONE(node, name) and MT_KEPT(node, name): what stands in older.def, with their nodes
+  exports.map --exports, with the version nodes that libcudart.so has
+
+Programs ask for cudaMalloc of libcudart.so.13, so the names have that node, first of all: it is what programs without
+versions get. With a toolkit of CUDA 13 there are those of CUDA 12 and 11, too: the same functions, but for older.def.
 """
 import argparse
 import os
@@ -21,7 +27,7 @@ DECL = re.compile(r"extern\s+(?P<type>[\w\s*]+?[\s*])(?P<name>(?:__)?cuda\w+)\s*
 
 
 def preprocess(cc, include, crt, defines):
-    text = '#include <cuda_runtime_api.h>\n#include <cuda_profiler_api.h>\n'
+    text = '#include <cuda_runtime_api.h>\n#include <cuda_profiler_api.h>\nMT_VERSION_IS CUDART_VERSION;\n'
     if crt:
         text += '#include "%s"\n' % os.path.abspath(crt)
     cmd = [cc, "-E", "-P", "-x", "c", "-I", include, *defines, "-"]
@@ -54,9 +60,29 @@ def per_thread(name, base, kind, args):
             f"    mt_per_thread_leave(outer);\n    return rc;\n}}\n")
 
 
+def node(major):
+    return "libcudart.so.11.0" if major == 11 else f"libcudart.so.{major}"
+
+
+def read_older(path):
+    """major -> name -> "OLDER" or "GONE"."""
+    out = {}
+    with open(path, encoding="utf-8") as f:
+        for kind, major, name in re.findall(r"^MT_(OLDER|GONE)\((\d+), (\w+)\)", f.read(), re.M):
+            out.setdefault(int(major), {})[name] = kind
+    return out
+
+
+def older_jump(name, majors):
+    """Assembly: the same function under older nodes. In a file without its own name, or ld drops that."""
+    text = "".join(f"\t.globl v{m}.{name}\n\t.type v{m}.{name}, @function\n\t.symver v{m}.{name}, {name}@{node(m)}\n"
+                   f"v{m}.{name}:\n" for m in majors)
+    return f"\t.p2align 4\n{text}\tendbr64\n\tjmp {name}@PLT\n" if majors else ""
+
+
 def main():
     ap = argparse.ArgumentParser()
-    for o in ("--cc", "--include", "--crt", "--out"):
+    for o in ("--cc", "--include", "--crt", "--older", "--exports", "--out"):
         ap.add_argument(o, required=True)
     o = ap.parse_args()
     plain_text = preprocess(o.cc, o.include, o.crt, [])
@@ -73,6 +99,8 @@ def main():
     if missing:
         sys.exit("gen_entries.py: no plain declaration for " + " ".join(missing))
     pt_of = {b: v for v, b in variants.items()}
+    own = int(re.search(r"MT_VERSION_IS (\d+)", plain_text)[1]) // 1000
+    older = read_older(o.older) if own == 13 else {}
 
     with open(os.path.join(o.out, "entries.h"), "w") as f:
         f.write("/* Made by gen_entries.py. */\nenum mt_entry_index {\n")
@@ -112,6 +140,21 @@ def main():
         f.writelines(f"\t.quad {n}.first\n" for n in names)
         f.write("\t.size mt_entry_slots, . - mt_entry_slots\n"
                 '\t.section .note.GNU-stack,"",@progbits\n')
+
+    with open(os.path.join(o.out, "older.inc"), "w") as f:
+        f.write("/* Made by gen_entries.py. */\n")
+        f.writelines(f'MT_{"KEPT" if kind == "OLDER" else "GONE"}({major}, {n}, "{n}@{node(major)}")\n'
+                     for major in older for n, kind in older[major].items())
+
+    with open(os.path.join(o.out, "older.S"), "w") as f:
+        f.write("/* Made by gen_entries.py. */\n\t.text\n")
+        f.writelines(older_jump(n, [m for m in older if n not in older[m]]) for n in [*names, *variants])
+        f.write('\t.section .note.GNU-stack,"",@progbits\n')
+
+    with open(o.exports, encoding="utf-8") as f:
+        exports = f.read().replace("@CUDART@", node(own))
+    with open(os.path.join(o.out, "exports.map"), "w") as f:
+        f.write(exports + "".join(f"{node(major)} {{\n}};\n" for major in older))
 
     with open(os.path.join(o.out, "errors.inc"), "w") as f:
         f.write("/* Made by gen_entries.py. */\n")

@@ -48,7 +48,8 @@ GROUPS = [
 
 def symbols(path, *options):
     out = subprocess.run(["nm", *options, path], text=True, check=True, capture_output=True).stdout
-    return {line.split()[-1].split("@")[0] for line in out.splitlines() if re.search(r" [tTW] ", line)}
+    # One "@": for programs of older versions alone.
+    return {line.split()[-1].split("@")[0] for line in out.splitlines() if re.search(r" [tTW] [^@]+(@@.*)?$", line)}
 
 
 def version(lib):

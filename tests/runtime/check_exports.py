@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""libmemtrace.so against the toolkit's own libcudart.so: exported names, error names and error texts.
+"""libmemtrace.so against the toolkit's own libcudart.so: exported names, error names and error texts; and, with CUDA 13,
+the names and version nodes that programs for older versions ask for.
 
-usage: check_exports.py LIBMEMTRACE LIBCUDART
+usage: check_exports.py LIBMEMTRACE LIBCUDART OLDER.DEF
 Exit codes: 0 equal, 1 something differs, 77 there is no libcudart.so to compare with.
 """
 import ctypes
@@ -17,16 +18,35 @@ INTERNAL = {"__cudaGetProcAddress", "__cudaRegisterUnifiedTable", "cudaProfilerI
 
 def exports(path):
     out = subprocess.run(["nm", "-D", "--defined-only", path], text=True, check=True, capture_output=True).stdout
-    return {line.split()[2].split("@")[0] for line in out.splitlines() if " T " in line}
+    return [line.split()[2] for line in out.splitlines() if " T " in line]
+
+
+def default(names):
+    """What a program without versions can get."""
+    return {re.sub("@@.*", "", n) for n in names if "@" not in n.replace("@@", "")}
+
+
+def check_older(names, rows, wrong):
+    """Every name of ours under every node, and those of older.def."""
+    nodes = {"12": "@libcudart.so.12", "11": "@libcudart.so.11.0"}
+    for major, node in nodes.items():
+        have = {n[:-len(node)] for n in names if n.endswith(node) and "@@" not in n}
+        want = {n for n in default(names) if re.match("_{0,2}cuda", n)} | {n for m, n in rows if m == major}
+        if have != want:
+            wrong.append(f"{node}: not there {sorted(want - have)}, too many {sorted(have - want)}")
 
 
 def main():
-    ours_path, theirs_path = sys.argv[1:]
+    ours_path, theirs_path, older = sys.argv[1:]
     if not os.path.exists(theirs_path):
         print("no", theirs_path)
         return 77
-    ours, theirs = exports(ours_path), exports(theirs_path)
+    names = exports(ours_path)
+    ours, theirs = default(names), default(exports(theirs_path))
     wrong = []
+    if any(n.endswith("@@libcudart.so.13") for n in names):
+        with open(older, encoding="utf-8") as f:
+            check_older(names, re.findall(r"^MT_(?:OLDER|GONE)\((\d+), (\w+)\)", f.read(), re.M), wrong)
     missing = sorted(n for n in theirs - ours if n not in INTERNAL
                      and re.sub(r"(_pt[ds][sz])?$", r"_v2\1", n, count=1) not in ours)
     if missing:

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <time.h>
+#include "files.h"
 #include "words.h"
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };

@@ -18,7 +18,7 @@ static int find_pin(char pin[PATH_MAX])
             root, root, strerror(errno));
         return EXIT_ENGINE;
     }
-    if (mt_hostrun_find_executable("pin", pin) == 0)
+    if (mt_files_executable("pin", pin) == 0)
         return 0;
     mt_hostrun_say(
         "Pin is not there: set PIN_ROOT to the folder of the unpacked Pin kit, or put pin into PATH. "
@@ -39,7 +39,7 @@ static int find_tool(char tool[PATH_MAX])
         return EXIT_ENGINE;
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (mt_hostrun_find_part(places[i], tool) == 0)
+        if (mt_files_part(places[i], tool) == 0)
             return 0;
     mt_hostrun_say(
         "the Pin tool is not built: make -C runtime/host/pin PIN_ROOT=… obj-intel64/mt-host.so, then set "

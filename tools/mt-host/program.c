@@ -11,43 +11,6 @@
 
 enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
 
-static int is_file(const char *path, int *why)
-{
-    struct stat st;
-    if (stat(path, &st) != 0 || access(path, X_OK) != 0)
-        *why = errno;
-    else if (S_ISDIR(st.st_mode))
-        *why = EISDIR;
-    else
-        return 1;
-    return 0;
-}
-
-int mt_hostrun_find_executable(const char *name, char path[PATH_MAX])
-{
-    const char *list = getenv("PATH");
-    int why = ENOENT, worst = ENOENT;
-    if (strlen(name) >= PATH_MAX)
-        return ENAMETOOLONG;
-    if (strchr(name, '/')) {
-        strcpy(path, name);
-        return is_file(path, &why) ? 0 : why;
-    }
-    for (list = list ? list : "/usr/bin:/bin"; *name; list++) {
-        int n = (int)strcspn(list, ":");
-        if (snprintf(path, PATH_MAX, "%.*s%s%s", n, list, n ? "/" : "./", name) < PATH_MAX) {
-            if (is_file(path, &why))
-                return 0;
-            if (why == EACCES)
-                worst = why;
-        }
-        list += n;
-        if (!*list)
-            break;
-    }
-    return worst;
-}
-
 /* Replaces the script in p->path by its interpreter, as the kernel does: interpreter, the rest of the line as
  * one word, path of the script, its arguments. */
 static int unfold_script(struct program *p, const char *head)
@@ -64,7 +27,7 @@ static int unfold_script(struct program *p, const char *head)
     for (size_t n = strlen(rest); n && strchr(" \t\r", rest[n - 1]);)
         rest[--n] = 0;
     int why = *name ? (snprintf(interpreter, sizeof interpreter, "%s", name), 0) : ENOENT;
-    if (why == 0 && !is_file(interpreter, &why))
+    if (why == 0 && (why = mt_files_runs(interpreter)))
         return mt_hostrun_refuse("%s: its interpreter %s cannot be run: %s", p->path, name, strerror(why));
     if (why)
         return mt_hostrun_refuse("%s: its first line names no interpreter", p->path);
@@ -133,7 +96,7 @@ out:
 int mt_hostrun_program_find(struct program *p, char *const *argv)
 {
     memset(p, 0, sizeof *p);
-    int why = mt_hostrun_find_executable(argv[0], p->path);
+    int why = mt_files_executable(argv[0], p->path);
     if (why)
         return mt_hostrun_refuse("%s: %s", argv[0],
                                  why == ENOENT && !strchr(argv[0], '/') ? "there is no such program in PATH"

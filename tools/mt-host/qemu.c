@@ -17,7 +17,7 @@ enum { OLDEST_MAJOR = 7 }; /* older ones lack what the plugin needs */
 static int find_qemu(char path[PATH_MAX])
 {
     const char *given = getenv("MEMTRACE_QEMU");
-    int why = mt_hostrun_find_executable(given && *given ? given : PROGRAM, path);
+    int why = mt_files_executable(given && *given ? given : PROGRAM, path);
     if (why == 0)
         return 0;
     if (given && *given)
@@ -137,7 +137,7 @@ int mt_hostrun_qemu_command(const struct request *r, const struct program *p, st
         code = check_qemu(c->path);
     if (code != 0)
         return code;
-    if (mt_hostrun_find_part(PLUGIN, plugin) != 0) {
+    if (mt_files_part(PLUGIN, plugin) != 0) {
         mt_hostrun_say("%s is missing: build or install memtrace whole (./setup build)", plugin);
         return EXIT_ENGINE;
     }

@@ -1,0 +1,186 @@
+/* mt-run: the command line. */
+#include "mt-run.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "words.h"
+
+static const char usage[] =
+    "Usage: mt-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+    "Run a CUDA program as it is, built by nvcc or another compiler, and trace its kernels. No GPU is needed.\n"
+    "\n"
+    "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
+    "  mt-run ./app                                     writes MemTrace-pipe-N to /tmp\n"
+    "  mt-report /tmp/MemTrace-pipe-* -o report.html    a page about it\n"
+    "\n"
+    "  mt-run -o run-1 -f compact ./app                 small traces, in a folder of their own\n"
+    "  mt-run python3 train.py                          what a script loads is traced, too\n"
+    "  mpirun -n 4 mt-run ./app                         each rank\n"
+    "  mt-run --list ./app                              which device code is there, and what can be traced\n"
+    "\n"
+    "  -o, --output=DIR       folder of the traces, made if it is not there (MEMTRACE_DIR)\n"
+    "  -f, --format=FORMAT    raw or compact (MEMTRACE_FORMAT)\n"
+    "  -k, --kernels=REGEX    trace only kernels whose name matches (MEMTRACE_KERNELS)\n"
+    "  -d, --device=DEVICE    auto, gpu or cpu (MEMTRACE_DEVICE)\n"
+    "  -v, --verbose          say what the program is, which device is used and where traces go\n"
+    "      --list             say what PROGRAM and its libraries carry, and run nothing\n"
+    "      --show             print the command that would run, as a line for a shell\n"
+    "      --help, --version\n"
+    "\n"
+    "All else is set by MEMTRACE_... variables; mt-env lists them. Exit status: the program's; 2: wrong command line, or\n"
+    "PROGRAM cannot be traced, which is said; 1: it could not be started. Manual: docs/man/mt-run.md\n";
+
+enum { OPTION_LIST = 256, OPTION_SHOW, OPTION_HELP, OPTION_VERSION };
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"format", required_argument, NULL, 'f'},
+                                        {"kernels", required_argument, NULL, 'k'},
+                                        {"device", required_argument, NULL, 'd'},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {"list", no_argument, NULL, OPTION_LIST},
+                                        {"show", no_argument, NULL, OPTION_SHOW},
+                                        {"help", no_argument, NULL, OPTION_HELP},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {NULL, 0, NULL, 0}};
+struct request {
+    int list, show, verbose;
+};
+
+void mt_run_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("mt-run: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int mt_run_refuse(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("mt-run: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return EXIT_REFUSED;
+}
+
+/* The program may go to another folder before it writes: the whole path. */
+static int main_output(const char *folder)
+{
+    char whole[PATH_MAX];
+    if ((mkdir(folder, 0777) != 0 && errno != EEXIST) || !realpath(folder, whole)) {
+        mt_run_say("%s: %s", folder, strerror(errno));
+        return EXIT_FAILED;
+    }
+    setenv("MEMTRACE_DIR", whole, 1);
+    return 0;
+}
+
+static int main_choice(const char *variable, const char *value, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(*words, value) == 0) {
+            setenv(variable, value, 1);
+            return 0;
+        }
+    return mt_run_refuse("%s is not what %s can be; mt-run --help says more", value, variable);
+}
+
+/* -1: go on; otherwise the exit code. */
+static int main_option(struct request *r, int c)
+{
+    static const char *const formats[] = {"raw", "compact", NULL}, *const devices[] = {"auto", "gpu", "cpu", NULL};
+    int code = 0;
+    switch (c) {
+    case 'o':
+        code = main_output(optarg);
+        break;
+    case 'f':
+        code = main_choice("MEMTRACE_FORMAT", optarg, formats);
+        break;
+    case 'd':
+        code = main_choice("MEMTRACE_DEVICE", optarg, devices);
+        break;
+    case 'k':
+        setenv("MEMTRACE_KERNELS", optarg, 1);
+        break;
+    case 'v':
+        r->verbose = 1;
+        setenv("MEMTRACE_VERBOSE", "1", 1);
+        break;
+    case OPTION_LIST:
+        r->list = 1;
+        break;
+    case OPTION_SHOW:
+        r->show = 1;
+        break;
+    case OPTION_HELP:
+        fputs(usage, stdout);
+        return fflush(stdout) != 0;
+    case OPTION_VERSION:
+        puts("mt-run (memtrace) " MEMTRACE_VERSION);
+        return fflush(stdout) != 0;
+    default:
+        fputs("mt-run: --help says what there is\n", stderr);
+        return EXIT_REFUSED;
+    }
+    return code ? code : -1;
+}
+
+static int main_show(char **argv)
+{
+    struct words w = {0};
+    mt_run_environment_print();
+    for (; *argv; argv++)
+        mt_words_add(&w, *argv);
+    putchar(' ');
+    mt_words_print(&w);
+    putchar('\n');
+    mt_words_free(&w);
+    return fflush(stdout) != 0;
+}
+
+static int main_run(const struct request *r, char **argv)
+{
+    struct program p;
+    int code = mt_run_program_find(&p, argv[0]);
+    if (code == 0)
+        code = mt_run_environment_set();
+    if (code)
+        return code;
+    if (r->show)
+        return main_show(argv);
+    if (r->verbose)
+        mt_run_say("%s: %s", p.path, p.what);
+    execvp(argv[0], argv); /* as p.path, and a text without #! by a shell */
+    mt_run_say("%s: %s", p.path, strerror(errno));
+    return EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    struct request r = {0};
+    int c;
+    mt_words_begin("mt-run: no memory");
+    while ((c = getopt_long(argc, argv, "+o:f:k:d:v", options, NULL)) != -1) {
+        int code = main_option(&r, c);
+        if (code >= 0)
+            return code;
+    }
+    if (optind == argc) {
+        fputs("mt-run: no program; --help says more\n", stderr);
+        return EXIT_REFUSED;
+    }
+    if (r.list && optind + 1 != argc) {
+        fputs("mt-run: --list takes one program or library\n", stderr);
+        return EXIT_REFUSED;
+    }
+    return r.list ? mt_run_list(argv[optind]) : main_run(&r, argv + optind);
+}
