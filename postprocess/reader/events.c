@@ -143,6 +143,6 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
         m->ncopies = 0;
     return 0;
 memory:
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for the companion's events");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path,
+                        "no memory for the companion's events");
 }
