@@ -1,6 +1,7 @@
 /* Device chunks of a container: launch by launch, or as a FIFO has them. */
 #define _GNU_SOURCE
 #include "decoders.h"
+#include "memtrace/order.h"
 
 static int device_reader_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
@@ -44,12 +45,7 @@ static const char *kernel_name(struct mt_host_reader *r, uint32_t id, int *named
     return mt_intern_add(&d->unnamed, text, (size_t)n);
 }
 
-static int event_by_seq(const void *a, const void *b)
-{
-    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
-             y = (*(const struct mt_launch_event *const *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(event_by_seq, struct mt_launch_event, seq)
 
 static int list_events(struct mt_host_reader *r)
 {

@@ -3,6 +3,7 @@
 #include "internal.h"
 #include "decoders.h"
 #include "feed.h"
+#include "memtrace/order.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -382,12 +383,7 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
     return (const char *const *)s->merge.notes;
 }
 
-static int launch_by_seq(const void *a, const void *b)
-{
-    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
-             y = (*(const struct mt_launch_event *const *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
 /* Launches of streams without trace are in every companion: each once. */
 int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
